@@ -1,0 +1,116 @@
+package resources
+
+import (
+	"bytes"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+)
+
+// DecodeHub returns a stored object in the hub form. The result is the caller's own.
+func (t *Type) DecodeHub(o *Object) (runtime.Object, error) {
+	gvk := t.StorageKind()
+	versioned, err := t.DecodeStored(o)
+	if err != nil {
+		return nil, err
+	}
+	hub, err := t.ToHub(versioned)
+	if err != nil {
+		return nil, fmt.Errorf("convert %s from %s: %w", o.Key, gvk, err)
+	}
+	return hub, nil
+}
+
+// DecodeStored returns a stored object in the version it is stored in, with today's defaults.
+func (t *Type) DecodeStored(o *Object) (runtime.Object, error) {
+	gvk := t.StorageKind()
+	s := json.NewSerializerWithOptions(json.DefaultMetaFactory, t.Scheme, t.Scheme, json.SerializerOptions{})
+	obj, _, err := s.Decode(o.Data, &gvk, nil)
+	if err != nil {
+		return nil, fmt.Errorf("decode %s: %w", o.Key, err)
+	}
+	t.Scheme.Default(obj)
+	return obj, nil
+}
+
+// ToHub converts an object of a served version to the hub form, that of the version's own group (an Event has one Go
+// type for two groups). The two may share memory: neither outlives the other.
+func (t *Type) ToHub(versioned runtime.Object) (runtime.Object, error) {
+	if c, ok := t.Scheme.(unsafeConvertor); ok {
+		return c.UnsafeConvertToVersion(versioned, runtime.InternalGroupVersioner)
+	}
+	return t.Scheme.ConvertToVersion(versioned, runtime.InternalGroupVersioner)
+}
+
+// ToVersion converts an object of the hub form to a version, apiVersion and kind set. The two may share memory.
+func (t *Type) ToVersion(hub runtime.Object, gv schema.GroupVersion) (runtime.Object, error) {
+	if c, ok := t.Scheme.(unsafeConvertor); ok {
+		return c.UnsafeConvertToVersion(hub, gv)
+	}
+	return t.Scheme.ConvertToVersion(hub, gv)
+}
+
+type unsafeConvertor interface {
+	UnsafeConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
+}
+
+// NewDraft encodes an object in the hub form for the store. The object's resourceVersion is overwritten.
+func (t *Type) NewDraft(hub runtime.Object) (Draft, error) {
+	l, f, err := t.Attrs(hub)
+	if err != nil {
+		return Draft{}, err
+	}
+	m, err := meta.Accessor(hub)
+	if err != nil {
+		return Draft{}, err
+	}
+	m.SetResourceVersion(PlaceholderRevision)
+	versioned, err := t.ToVersion(hub, t.StorageVersion)
+	if err != nil {
+		return Draft{}, err
+	}
+	var buf bytes.Buffer
+	s := json.NewSerializerWithOptions(json.DefaultMetaFactory, t.Scheme, t.Scheme, json.SerializerOptions{})
+	if err := s.Encode(versioned, &buf); err != nil {
+		return Draft{}, err
+	}
+	d := Draft{Data: bytes.TrimRight(buf.Bytes(), "\n"), Labels: l}
+	var ok bool
+	if d.RevisionStart, d.RevisionEnd, ok = RevisionSpan(d.Data); !ok {
+		return Draft{}, fmt.Errorf("%s was encoded without a resourceVersion", t.Kind)
+	}
+	for name, value := range f {
+		if name != "metadata.name" && name != "metadata.namespace" {
+			if d.Fields == nil {
+				d.Fields = map[string]string{}
+			}
+			d.Fields[name] = value
+		}
+	}
+	return d, nil
+}
+
+// withoutRevision is the draft of an object that was never stored: it has no resourceVersion.
+func (d Draft) withoutRevision() Draft {
+	start := d.RevisionStart - len(revisionField)
+	end := d.RevisionEnd + 1
+	if end < len(d.Data) && d.Data[end] == ',' {
+		end++
+	} else if start > 0 && d.Data[start-1] == ',' {
+		start--
+	}
+	data := make([]byte, 0, len(d.Data))
+	data = append(data, d.Data[:start]...)
+	d.Data = append(data, d.Data[end:]...)
+	d.RevisionStart, d.RevisionEnd = 0, 0
+	return d
+}
+
+// sameState tells whether the draft is what is stored already, resourceVersion aside.
+func (d Draft) sameState(o *Object) bool {
+	return bytes.Equal(d.Data[:d.RevisionStart], o.Data[:o.revisionStart]) &&
+		bytes.Equal(d.Data[d.RevisionEnd:], o.Data[o.revisionEnd:])
+}

@@ -1,0 +1,166 @@
+package resources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// maxNameAttempts is how often a create with generateName draws another name before the client is told of the
+// collision, as kube-apiserver does since v1.30 (KEP-4420).
+const maxNameAttempts = 8
+
+// Validation is the validating admission of a request: it sees the object as it would be stored. May be nil.
+type Validation func(ctx context.Context, obj runtime.Object) error
+
+// UpdateValidation is Validation for updates. May be nil.
+type UpdateValidation func(ctx context.Context, obj, old runtime.Object) error
+
+// CreateRequest is the creation of one object.
+type CreateRequest struct {
+	Type *Type
+	// Object is the new object in the hub form. It is changed and kept.
+	Object   runtime.Object
+	Validate Validation
+	// DryRun: everything happens but the storing.
+	DryRun bool
+}
+
+// Apply runs the rules of the type over the object and stores it. The context carries the request's namespace, user and
+// RequestInfo for the strategies.
+//
+// Errors are API status errors, or those of Store.Commit that the caller maps.
+func (r *CreateRequest) Apply(ctx context.Context, s Store) (*Object, error) {
+	m, err := meta.Accessor(r.Object)
+	if err != nil {
+		return nil, err
+	}
+	if m.GetGenerateName() == "" || m.GetName() != "" {
+		return r.once(ctx, s, r.Object)
+	}
+	var stored *Object
+	for range maxNameAttempts {
+		stored, err = r.once(ctx, s, r.Object.DeepCopyObject())
+		if err == nil || !apierrors.IsAlreadyExists(err) {
+			break
+		}
+	}
+	return stored, err
+}
+
+func (r *CreateRequest) once(ctx context.Context, s Store, obj runtime.Object) (*Object, error) {
+	w, err := prepareCreate(ctx, r.Type, obj, r.Validate)
+	if err != nil {
+		return nil, err
+	}
+	if r.DryRun {
+		return createDry(ctx, s, r.Type, w, obj)
+	}
+	stored, err := s.Commit(ctx, w)
+	if errors.Is(err, ErrExists) {
+		return nil, alreadyExists(ctx, s, r.Type, w.Key, obj)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return stored[0], nil
+}
+
+// prepareCreate takes a new object through the create rules to the write that would store it.
+func prepareCreate(ctx context.Context, t *Type, obj runtime.Object, validate Validation) (Write, error) {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return Write{}, err
+	}
+	rest.FillObjectMetaSystemFields(m)
+	if m.GetGenerateName() != "" && m.GetName() == "" {
+		m.SetName(t.CreateStrategy.GenerateName(m.GetGenerateName()))
+	}
+	if err := rest.BeforeCreate(t.CreateStrategy, ctx, obj); err != nil {
+		return Write{}, err
+	}
+	if validate != nil {
+		if err := validate(ctx, obj); err != nil {
+			return Write{}, err
+		}
+	}
+	key, err := t.RequestKey(ctx, m.GetName())
+	if err != nil {
+		return Write{}, err
+	}
+	draft, err := t.NewDraft(obj)
+	if err != nil {
+		return Write{}, err
+	}
+	return Write{Op: Create, Key: key, Draft: draft, TTL: t.ttl(obj)}, nil
+}
+
+func createDry(ctx context.Context, s Store, t *Type, w Write, obj runtime.Object) (*Object, error) {
+	switch _, err := s.Get(ctx, w.Key, At{Match: MostRecent}); {
+	case err == nil:
+		return nil, alreadyExists(ctx, s, t, w.Key, obj)
+	case !errors.Is(err, ErrNotFound):
+		return nil, err
+	}
+	return NewObject(w.Key, w.Draft.withoutRevision(), 0), nil
+}
+
+// alreadyExists is the error of a create whose name is taken: it tells a generated name from a given one, and says when
+// the object in the way is being deleted.
+func alreadyExists(ctx context.Context, s Store, t *Type, key Key, obj runtime.Object) error {
+	err := rest.CheckGeneratedNameError(ctx, t.CreateStrategy, apierrors.NewAlreadyExists(t.RequestResource(ctx), key.Name), obj)
+	current, gerr := s.Get(ctx, key, At{Match: MostRecent})
+	if gerr != nil {
+		return err
+	}
+	hub, derr := t.DecodeHub(current)
+	if derr != nil {
+		return err
+	}
+	var status *apierrors.StatusError
+	if m, merr := meta.Accessor(hub); merr == nil && m.GetDeletionTimestamp() != nil && errors.As(err, &status) {
+		status.ErrStatus.Message = "object is being deleted: " + status.ErrStatus.Message
+	}
+	return err
+}
+
+// RequestKey returns the key that a request means by a name, in the namespace of its context.
+func (t *Type) RequestKey(ctx context.Context, name string) (Key, error) {
+	namespace := ""
+	if t.Namespaced {
+		if namespace = genericapirequest.NamespaceValue(ctx); namespace == "" {
+			return Key{}, apierrors.NewBadRequest("Namespace parameter required.")
+		}
+	}
+	if name == "" {
+		return Key{}, apierrors.NewBadRequest("Name parameter required.")
+	}
+	if msgs := content.IsPathSegmentName(name); len(msgs) > 0 {
+		return Key{}, apierrors.NewBadRequest(fmt.Sprintf("Name parameter invalid: %q: %s", name, strings.Join(msgs, ";")))
+	}
+	return t.KeyOf(namespace, name), nil
+}
+
+func (t *Type) ttl(obj runtime.Object) time.Duration {
+	if t.TTL == nil {
+		return 0
+	}
+	return t.TTL(obj)
+}
+
+// WithRequest is the context of a request that the server makes of itself: rules of types read from it what is done to
+// which object.
+func WithRequest(ctx context.Context, t *Type, verb, namespace, name string) context.Context {
+	ctx = genericapirequest.WithNamespace(ctx, namespace)
+	return genericapirequest.WithRequestInfo(ctx, &genericapirequest.RequestInfo{IsResourceRequest: true, Verb: verb,
+		APIGroup: t.Group, APIVersion: t.StorageVersion.Version, Resource: t.Resource, Namespace: namespace, Name: name})
+}

@@ -1,0 +1,262 @@
+package resources
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
+)
+
+// DeleteRequest is the deletion of one object.
+type DeleteRequest struct {
+	Type *Type
+	Name string
+	// Options may be changed by the strategy, as kube-apiserver's are (a default grace period is filled in).
+	Options  *metav1.DeleteOptions
+	Validate Validation
+}
+
+// Deleted is what a deletion came to.
+type Deleted struct {
+	// Object is the last state: of the object that is gone, or that is now being deleted.
+	Object *Object
+	// UID is that of the object.
+	UID types.UID
+	// Gone: the object is removed. Otherwise finalizers or a grace period keep it.
+	Gone bool
+	// Unchanged: the deletion was asked for before and nothing happened now.
+	Unchanged bool
+}
+
+// Apply deletes the object in the two phases of "Resource deletion" of the API concepts page: with finalizers or a grace
+// period it is marked and stays, otherwise it is removed.
+//
+// Errors are API status errors, or those of the Store that the caller maps.
+func (r *DeleteRequest) Apply(ctx context.Context, s Store) (Deleted, error) {
+	key, err := r.Type.RequestKey(ctx, r.Name)
+	if err != nil {
+		return Deleted{}, err
+	}
+	if r.Type.BeforeDelete != nil {
+		if err := r.Type.BeforeDelete(ctx, r.Name, r.Options); err != nil {
+			return Deleted{}, err
+		}
+	}
+	d, again, err := r.once(ctx, s, key)
+	if err != nil || !again {
+		return d, err
+	}
+	// A type with a grace period that was asked to go at once: watchers see it marked first, then gone, as
+	// kube-apiserver shows it. Whoever removes it in between has done the same work.
+	if rv := r.preconditionRevision(); rv != nil {
+		*rv = FormatRevision(d.Object.Revision)
+	}
+	last, _, err := r.once(ctx, s, key)
+	if apierrors.IsNotFound(err) {
+		d.Gone = true
+		return d, nil
+	}
+	return last, err
+}
+
+func (r *DeleteRequest) preconditionRevision() *string {
+	if r.Options.Preconditions == nil {
+		return nil
+	}
+	return r.Options.Preconditions.ResourceVersion
+}
+
+// once marks or removes the object. again is set when it was marked and is to be removed right away.
+func (r *DeleteRequest) once(ctx context.Context, s Store, key Key) (d Deleted, again bool, err error) {
+	options := r.Options
+	stored, err := GuaranteedUpdate(ctx, s, key, func(live *Object) ([]Write, error) {
+		d, again = Deleted{}, false
+		if live == nil {
+			return nil, apierrors.NewNotFound(r.Type.RequestResource(ctx), r.Name)
+		}
+		r.Options = options.DeepCopy() // strategies write into it; a second round starts anew
+		w, err := r.prepare(ctx, live, &d, &again)
+		if err != nil || w == nil {
+			return nil, err
+		}
+		if dryrun.IsDryRun(r.Options.DryRun) {
+			d.Object, again = live, false
+			if w.Op == Update {
+				d.Object = NewObject(key, w.Draft, live.Revision)
+			}
+			return nil, nil
+		}
+		return []Write{*w}, nil
+	})
+	if err != nil {
+		return Deleted{}, false, err
+	}
+	if d.Object == nil {
+		d.Object = stored
+	}
+	return d, again, nil
+}
+
+func (r *DeleteRequest) prepare(ctx context.Context, live *Object, d *Deleted, again *bool) (*Write, error) {
+	t := r.Type
+	obj, err := t.DecodeHub(live)
+	if err != nil {
+		return nil, err
+	}
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, err
+	}
+	d.UID = m.GetUID()
+	if r.Validate != nil {
+		if err := r.Validate(ctx, obj); err != nil {
+			return nil, err
+		}
+	}
+	graceful, pending, err := rest.BeforeDelete(t.DeleteStrategy, ctx, obj, r.Options)
+	if err != nil {
+		return nil, err
+	}
+	if pending {
+		d.Unchanged, d.Object = true, live
+		return nil, nil
+	}
+	terminating := t.Terminate != nil && t.Terminate(obj, metav1.Now())
+	t.setDeletionFinalizers(ctx, m, r.Options)
+	if !terminating {
+		kept := len(m.GetFinalizers()) > 0
+		if !graceful && !kept {
+			d.Gone = true
+			return &Write{Op: Delete, Key: live.Key, From: live.Revision}, nil
+		}
+		if !graceful {
+			markDeleting(m, time.Now())
+		}
+		*again = graceful && !kept && *r.Options.GracePeriodSeconds == 0
+	}
+	return r.mark(obj, live, d)
+}
+
+// mark is the write that leaves an object marked as being deleted; nil when it is so already.
+func (r *DeleteRequest) mark(obj runtime.Object, live *Object, d *Deleted) (*Write, error) {
+	t := r.Type
+	draft, err := t.NewDraft(obj)
+	if err != nil {
+		return nil, err
+	}
+	if draft.sameState(live) {
+		d.Object = live
+		return nil, nil
+	}
+	return &Write{Op: Update, Key: live.Key, From: live.Revision, Draft: draft, TTL: t.ttl(obj)}, nil
+}
+
+// markDeleting sets the deletionTimestamp of an object that finalizers keep; its generation rises once.
+func markDeleting(m metav1.Object, now time.Time) {
+	if m.GetDeletionTimestamp() == nil && m.GetGeneration() > 0 {
+		m.SetGeneration(m.GetGeneration() + 1)
+	}
+	if at := m.GetDeletionTimestamp(); at == nil || at.After(now) {
+		t := metav1.NewTime(now)
+		m.SetDeletionTimestamp(&t)
+	}
+	var zero int64
+	m.SetDeletionGracePeriodSeconds(&zero)
+}
+
+// setDeletionFinalizers puts the garbage collector's finalizers on the object, or takes them off, as the options, the
+// finalizers already there and the type's policy say, in this order.
+func (t *Type) setDeletionFinalizers(ctx context.Context, m metav1.Object, o *metav1.DeleteOptions) {
+	policy := t.propagation(ctx, m, o)
+	var kept []string
+	for _, f := range m.GetFinalizers() {
+		if f != metav1.FinalizerOrphanDependents && f != metav1.FinalizerDeleteDependents {
+			kept = append(kept, f)
+		}
+	}
+	switch policy {
+	case metav1.DeletePropagationOrphan:
+		kept = append(kept, metav1.FinalizerOrphanDependents)
+	case metav1.DeletePropagationForeground:
+		kept = append(kept, metav1.FinalizerDeleteDependents)
+	}
+	if !sameSet(kept, m.GetFinalizers()) {
+		m.SetFinalizers(kept)
+	}
+}
+
+func (t *Type) propagation(ctx context.Context, m metav1.Object, o *metav1.DeleteOptions) metav1.DeletionPropagation {
+	fallback := metav1.DeletePropagationBackground
+	if gc, ok := t.DeleteStrategy.(rest.GarbageCollectionDeleteStrategy); ok {
+		switch gc.DefaultGarbageCollectionPolicy(ctx) {
+		case rest.Unsupported:
+			return metav1.DeletePropagationBackground
+		case rest.OrphanDependents:
+			fallback = metav1.DeletePropagationOrphan
+		}
+	}
+	if orphan := o.OrphanDependents; orphan != nil { //nolint:staticcheck // deprecated, and still served
+		if *orphan {
+			return metav1.DeletePropagationOrphan
+		}
+		return metav1.DeletePropagationBackground
+	}
+	if o.PropagationPolicy != nil {
+		return *o.PropagationPolicy
+	}
+	for _, f := range m.GetFinalizers() {
+		switch f {
+		case metav1.FinalizerOrphanDependents:
+			return metav1.DeletePropagationOrphan
+		case metav1.FinalizerDeleteDependents:
+			return metav1.DeletePropagationForeground
+		}
+	}
+	return fallback
+}
+
+func sameSet(a, b []string) bool {
+	for _, s := range a {
+		if !slices.Contains(b, s) {
+			return false
+		}
+	}
+	for _, s := range b {
+		if !slices.Contains(a, s) {
+			return false
+		}
+	}
+	return true
+}
+
+// DeleteCollection deletes the objects one by one, with a copy of the options for each, and ends at the first error;
+// objects that are gone already are passed over ("Collections" of the API concepts page).
+func DeleteCollection(ctx context.Context, s Store, t *Type, objects []*Object, o *metav1.DeleteOptions, validate Validation) error {
+	for _, obj := range objects {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		r := DeleteRequest{Type: t, Name: obj.Name, Options: o.DeepCopy(), Validate: validate}
+		_, err := r.Apply(withNamespace(ctx, obj.Namespace), s)
+		if err != nil && !apierrors.IsNotFound(err) && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// DeletedStatus is the answer to a delete of a type that does not return the object.
+func (t *Type) DeletedStatus(ctx context.Context, name string, uid types.UID) runtime.Object {
+	r := t.RequestResource(ctx)
+	return &metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{
+		Name: name, Group: r.Group, Kind: r.Resource, UID: uid,
+	}}
+}

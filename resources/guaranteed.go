@@ -1,0 +1,67 @@
+package resources
+
+import (
+	"context"
+	"errors"
+)
+
+// GuaranteedUpdate computes a change from the current object and commits it, again and again until no other writer came
+// in between. change is called with the object, or with nil when there is none, and returns the writes that make the
+// change (the first is the object's own), or none to leave everything as it is. It may be called several times and must
+// compute from its argument alone; its error ends the loop.
+//
+// It returns the object that was stored, or the current one when change returned no writes. A loop that keeps losing
+// ends with the context's error. Errors: those of change, and those of Commit but *ConflictError, ErrExists and
+// ErrNotFound of the object itself, which lead to another round.
+func GuaranteedUpdate(ctx context.Context, s Store, key Key, change func(current *Object) ([]Write, error)) (*Object, error) {
+	current, err := s.Get(ctx, key, At{Match: Any})
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, err
+	}
+	// What is at hand may be behind the database (another server wrote). A commit finds that out, so only an answer
+	// that writes nothing needs to be sure that it looked at the most recent state.
+	fresh := false
+	for {
+		writes, err := change(current)
+		if err != nil || len(writes) == 0 {
+			if fresh {
+				return current, err
+			}
+			latest, gerr := s.Get(ctx, key, At{Match: MostRecent})
+			if gerr != nil && !errors.Is(gerr, ErrNotFound) {
+				return nil, gerr
+			}
+			if same(latest, current) {
+				return current, err
+			}
+			current, fresh = latest, true
+			continue
+		}
+		stored, err := s.Commit(ctx, writes...)
+		if err == nil {
+			return stored[0], nil
+		}
+		var conflict *ConflictError
+		switch {
+		case errors.As(err, &conflict) && conflict.Key == key:
+			current = conflict.Current
+		case errors.As(err, &conflict), errors.Is(err, ErrExists), errors.Is(err, ErrNotFound):
+			if current, err = s.Get(ctx, key, At{Match: MostRecent}); err != nil && !errors.Is(err, ErrNotFound) {
+				return nil, err
+			}
+		default:
+			return nil, err
+		}
+		fresh = true
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func same(a, b *Object) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Revision == b.Revision
+}

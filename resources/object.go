@@ -1,0 +1,185 @@
+package resources
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Key names one object: its resource type as it is stored, its namespace (empty for cluster-scoped types), its name.
+type Key struct {
+	// Resource is the storage identity of the type, schema.GroupResource in string form: "pods", "deployments.apps".
+	Resource  string
+	Namespace string
+	Name      string
+}
+
+// Path is the place of the object among those of its type: "namespace/name", or "name" for cluster-scoped types. The
+// bytewise order of paths is the order of a list, as it is kube-apiserver's.
+func (k Key) Path() string {
+	if k.Namespace == "" {
+		return k.Name
+	}
+	return k.Namespace + "/" + k.Name
+}
+
+func (k Key) String() string { return k.Resource + "/" + k.Path() }
+
+// SplitPath is the inverse of Key.Path.
+func SplitPath(path string) (namespace, name string) {
+	if i := strings.IndexByte(path, '/'); i >= 0 {
+		return path[:i], path[i+1:]
+	}
+	return "", path
+}
+
+// Draft is the new state of an object on its way to the store, which gives it its revision.
+type Draft struct {
+	// Data is the object in its storage version as JSON: apiVersion and kind first, with a metadata.resourceVersion
+	// whose value is to be replaced. See NewDraft.
+	Data []byte
+	// RevisionStart and RevisionEnd delimit the digits of metadata.resourceVersion within Data.
+	RevisionStart, RevisionEnd int
+	// Labels are metadata.labels.
+	Labels labels.Set
+	// Fields are the selectable fields of the type other than metadata.name and metadata.namespace.
+	Fields fields.Set
+}
+
+// PlaceholderRevision is the resourceVersion that an encoder puts where the store is to write the real one.
+const PlaceholderRevision = "0"
+
+var revisionField = []byte(`"resourceVersion":"`)
+
+// RevisionSpan finds the digits of metadata.resourceVersion in encoded JSON. The first occurrence is the right one:
+// only kind, apiVersion and earlier fields of metadata stand before it, and a quote within a string is escaped.
+// ok is false when there is none.
+func RevisionSpan(data []byte) (start, end int, ok bool) {
+	i := bytes.Index(data, revisionField)
+	if i < 0 {
+		return 0, 0, false
+	}
+	start = i + len(revisionField)
+	n := bytes.IndexByte(data[start:], '"')
+	if n < 0 {
+		return 0, 0, false
+	}
+	return start, start + n, true
+}
+
+// WithRevision returns data with the digits between start and end replaced, and the new end.
+func WithRevision(data []byte, start, end int, revision int64) ([]byte, int) {
+	var digits [20]byte
+	d := strconv.AppendInt(digits[:0], revision, 10)
+	out := make([]byte, 0, len(data)-(end-start)+len(d))
+	out = append(out, data[:start]...)
+	out = append(out, d...)
+	out = append(out, data[end:]...)
+	return out, start + len(d)
+}
+
+// Object is one revision of one object. It is immutable and shared: by the cache, by events, by responses being written.
+type Object struct {
+	Key
+	Revision int64
+	// Data is the complete object in its storage version as JSON, metadata.resourceVersion included.
+	Data []byte
+	// Labels are metadata.labels.
+	Labels labels.Set
+	// Fields are the selectable fields other than metadata.name and metadata.namespace.
+	Fields fields.Set
+
+	revisionStart, revisionEnd int
+	forms                      formCache
+}
+
+// NewObject gives a draft its revision. A draft that has no place for one (a dry run's) is taken as it is.
+func NewObject(key Key, d Draft, revision int64) *Object {
+	if d.RevisionEnd == 0 {
+		return &Object{Key: key, Revision: revision, Data: d.Data, Labels: d.Labels, Fields: d.Fields}
+	}
+	data, end := WithRevision(d.Data, d.RevisionStart, d.RevisionEnd, revision)
+	return &Object{Key: key, Revision: revision, Data: data, Labels: d.Labels, Fields: d.Fields,
+		revisionStart: d.RevisionStart, revisionEnd: end}
+}
+
+// LoadObject makes an object of what NewObject made and a database kept.
+func LoadObject(key Key, revision int64, data []byte, l labels.Set, f fields.Set) *Object {
+	o := &Object{Key: key, Revision: revision, Data: data, Labels: l, Fields: f}
+	o.revisionStart, o.revisionEnd, _ = RevisionSpan(data)
+	return o
+}
+
+// At returns the same state under another revision: what a watcher is shown of an object that was deleted, or that no
+// longer matches its selector.
+func (o *Object) At(revision int64) *Object {
+	data, end := WithRevision(o.Data, o.revisionStart, o.revisionEnd, revision)
+	return &Object{Key: o.Key, Revision: revision, Data: data, Labels: o.Labels, Fields: o.Fields,
+		revisionStart: o.revisionStart, revisionEnd: end}
+}
+
+// Form returns an encoding of the object other than Data, made by build the first time it is asked for and kept as
+// long as the object. Two callers at once may both build; one result is kept. The bytes are shared and not to be changed.
+func (o *Object) Form(id string, build func() ([]byte, error)) ([]byte, error) {
+	return o.forms.get(id, build)
+}
+
+// Event is one change, shared by all who watch it.
+type Event struct {
+	Op       Op
+	Revision int64
+	// Object is the state after the change; for a Delete the last state, under the revision of its deletion.
+	Object *Object
+	// Prev is the state before the change, with the revision it had; nil for a Create.
+	Prev *Object
+
+	forms  formCache
+	prevAt atomic.Pointer[Object]
+}
+
+// Form is like Object.Form, for encodings of the whole event.
+func (e *Event) Form(id string, build func() ([]byte, error)) ([]byte, error) {
+	return e.forms.get(id, build)
+}
+
+// formCache is a list of the encodings made so far: a handful at most, so that a walk beats a map, and read without a
+// lock.
+type formCache struct{ head atomic.Pointer[form] }
+
+type form struct {
+	id   string
+	data []byte
+	next *form
+}
+
+func (c *formCache) get(id string, build func() ([]byte, error)) ([]byte, error) {
+	for {
+		head := c.head.Load()
+		for f := head; f != nil; f = f.next {
+			if f.id == id {
+				return f.data, nil
+			}
+		}
+		data, err := build()
+		if err != nil {
+			return nil, err
+		}
+		if c.head.CompareAndSwap(head, &form{id: id, data: data, next: head}) {
+			return data, nil
+		}
+	}
+}
+
+// PrevAt returns the state before the change under the revision of the change: what a watcher is shown when an object no
+// longer matches its selector. It is made once for all watchers.
+func (e *Event) PrevAt() *Object {
+	if o := e.prevAt.Load(); o != nil {
+		return o
+	}
+	e.prevAt.CompareAndSwap(nil, e.Prev.At(e.Revision))
+	return e.prevAt.Load()
+}

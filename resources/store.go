@@ -1,0 +1,201 @@
+package resources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Store keeps the objects of every resource type in one sequence of revisions.
+//
+// Invariants, which every implementation holds and storetest checks:
+//
+//   - One 64-bit counter for the whole store is raised by exactly one per object written, under the lock that commits.
+//     Revision order is commit order is event order, without gaps.
+//   - A Commit that returned nil is durable.
+//   - Nothing is visible (to Get, Snapshot or a Watch) before it is committed, and what a Commit wrote is visible to
+//     every read at MostRecent that starts after the Commit returned.
+//   - A Watch delivers each event after its starting revision once, in revision order, and reports a revision as
+//     passed only after every event up to it.
+//   - A revision is never given twice, and never goes back.
+type Store interface {
+	Reader
+	Writer
+	Watcher
+}
+
+// Reader reads current and past state. It never waits for writers.
+type Reader interface {
+	// Get returns the object with this key at the given point.
+	//
+	// Errors: ErrNotFound; *FutureRevisionError when at.Revision did not come into being within a short wait;
+	// ErrUnavailable when "most recent" could not be established; the context's error. Get takes no Exact point.
+	Get(ctx context.Context, key Key, at At) (*Object, error)
+
+	// Snapshot returns a consistent, immutable view of all objects of one resource type. Taking one costs nothing at
+	// the current revision, and the number of changes since at an older one.
+	//
+	// Errors: *ExpiredError when at is Exact and that revision is no longer in history; *FutureRevisionError;
+	// ErrUnavailable; the context's error. A resource of which nothing was ever written is empty, not an error.
+	Snapshot(ctx context.Context, resource string, at At) (Snapshot, error)
+}
+
+// Writer changes objects.
+type Writer interface {
+	// Commit applies all writes in one transaction, or none. Result i is the object that write i stored; for a Delete
+	// it is the last state of the object with the revision of its deletion.
+	//
+	// Errors: ErrExists (a Create's key exists), ErrNotFound (an Update's or Delete's key does not),
+	// *ConflictError (the object is at another revision than the write was computed from): compute again from the
+	// current object, or tell the client; see GuaranteedUpdate. ErrUnavailable: nothing was written, the client may
+	// repeat. ErrUnknownOutcome: it may or may not have been written, the client has to look. The context's error:
+	// as ErrUnknownOutcome.
+	Commit(ctx context.Context, writes ...Write) ([]*Object, error)
+}
+
+// Watcher follows changes.
+type Watcher interface {
+	// Watch opens a cursor that will see every event with a revision greater than opts.After.
+	//
+	// Errors: *ExpiredError when history no longer reaches back to opts.After; ErrUnavailable. An opts.After in the
+	// future is not an error: the cursor stays silent until the store has passed it.
+	Watch(ctx context.Context, opts WatchOptions) (Watch, error)
+}
+
+// Match says how the revision of an At is meant; see "Semantics for get and list" of the API concepts page.
+type Match int
+
+const (
+	// MostRecent reads state at least as new as every write acknowledged before the read began.
+	MostRecent Match = iota
+	// Any reads whatever is at hand, newest preferred, without asking the database.
+	Any
+	// NotOlderThan reads state at least as new as a revision.
+	NotOlderThan
+	// Exact reads the state as it was at a revision.
+	Exact
+)
+
+// At is the point in the sequence of revisions at which a read is wanted.
+type At struct {
+	Match Match
+	// Revision is used by NotOlderThan and Exact only.
+	Revision int64
+}
+
+// Snapshot is a consistent, immutable view of the objects of one resource type. Order is that of Key.Path, bytewise.
+type Snapshot interface {
+	// Revision is that of the whole store at which the view was taken.
+	Revision() int64
+	// Get returns the object, or nil.
+	Get(namespace, name string) *Object
+	// Ascend yields the objects of a namespace ("": of all) whose path is greater than after ("": from the first),
+	// until yield returns false.
+	Ascend(namespace, after string, yield func(*Object) bool)
+	// Count returns how many objects Ascend would yield, without visiting them.
+	Count(namespace, after string) int
+}
+
+// Op is what a Write does.
+type Op uint8
+
+const (
+	// Create stores a new object.
+	Create Op = iota + 1
+	// Update replaces an object.
+	Update
+	// Delete removes an object.
+	Delete
+)
+
+// Write is one change of one object. Everything slow (decoding, validation, encoding) has happened before.
+type Write struct {
+	Op  Op
+	Key Key
+	// From is the revision that an Update or a Delete was computed from; the write fails with *ConflictError when
+	// the object has moved on. It is required: nothing is overwritten unseen.
+	From int64
+	// Draft is the new state for Create and Update.
+	Draft Draft
+	// TTL, when positive, is how long the object lives from now on; the store then deletes it as if by Delete.
+	TTL time.Duration
+}
+
+// WatchOptions say which events a Watch is to see.
+type WatchOptions struct {
+	// Resource is the resource type, as in Key.
+	Resource string
+	// Namespace and Name narrow the watch; empty means all.
+	Namespace, Name string
+	// After is the revision after which events are delivered.
+	After int64
+}
+
+// Watch is a cursor into the log of changes. It holds no queue: a slow reader costs nothing and is never dropped while
+// the revision it stands at is in history. It is used by one goroutine at a time.
+type Watch interface {
+	// Next returns the events after the cursor, up to max of them, and moves the cursor past them. It returns no
+	// events when there are none at the moment; it may read history from the database, but never waits for new events.
+	//
+	// The returned revision says how far the cursor has come: every event up to it was returned by this call or an
+	// earlier one. It is what a bookmark may carry.
+	//
+	// Errors: *ExpiredError when history was pruned beyond the cursor (the client must list again); ErrUnavailable
+	// (call again later); ErrClosed; the context's error.
+	Next(ctx context.Context, max int) ([]*Event, int64, error)
+	// Ready receives a value whenever Next may have more to return than when it was last called.
+	Ready() <-chan struct{}
+	// Close releases the cursor.
+	Close()
+}
+
+// The errors of the contract. Drivers translate what their database says into these; the server maps them to a Status
+// in one table.
+var (
+	// ErrNotFound: no object has this key.
+	ErrNotFound = errors.New("object not found")
+	// ErrExists: an object with this key exists already.
+	ErrExists = errors.New("object already exists")
+	// ErrUnavailable: the database cannot be used at the moment. Nothing was written; repeating is safe.
+	ErrUnavailable = errors.New("store unavailable")
+	// ErrUnknownOutcome: a commit was sent and its answer lost. It may or may not have taken effect.
+	ErrUnknownOutcome = errors.New("outcome of the write is unknown")
+	// ErrClosed: the store is shutting down.
+	ErrClosed = errors.New("store closed")
+)
+
+// ConflictError says that an object is not at the revision a write was computed from.
+type ConflictError struct {
+	Key Key
+	// Current is the object as it is now.
+	Current *Object
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("%s is at revision %d", e.Key, e.Current.Revision)
+}
+
+// ExpiredError says that history no longer reaches back to a revision.
+type ExpiredError struct {
+	Requested int64
+	// Oldest is the oldest revision that can still be read exactly or watched from.
+	Oldest int64
+}
+
+func (e *ExpiredError) Error() string {
+	return fmt.Sprintf("revision %d is no longer in history, which begins at %d", e.Requested, e.Oldest)
+}
+
+// FutureRevisionError says that a revision has not come into being.
+type FutureRevisionError struct {
+	Requested, Current int64
+}
+
+func (e *FutureRevisionError) Error() string {
+	return fmt.Sprintf("revision %d is in the future, the store is at %d", e.Requested, e.Current)
+}
+
+// FormatRevision writes a revision as a resourceVersion: decimal digits (KEP-5504 lets clients compare them).
+func FormatRevision(r int64) string { return strconv.FormatInt(r, 10) }

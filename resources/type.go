@@ -1,0 +1,168 @@
+package resources
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// Scheme makes, recognises, defaults and converts the objects of a type. *runtime.Scheme is one; a custom resource
+// brings its own.
+type Scheme interface {
+	runtime.ObjectCreater
+	runtime.ObjectTyper
+	runtime.ObjectDefaulter
+	runtime.ObjectConvertor
+}
+
+// Type is one resource type and its rules. It is immutable once registered.
+//
+// Objects of a type have three forms: a served version (what clients send and get), the hub (upstream's internal
+// version, which strategies work on), and the stored bytes (JSON in StorageVersion).
+type Type struct {
+	// GroupResource is the identity of the type in the store. Its string form is Key.Resource.
+	schema.GroupResource
+	// Kind of the objects, the same in every version; lists are Kind+"List".
+	Kind string
+	// SingularName, ShortNames and Categories are what kubectl resolves ("pod", "po", "all").
+	SingularName string
+	ShortNames   []string
+	Categories   []string
+	Namespaced   bool
+
+	// Scheme and Serializer handle the versions of the type.
+	Scheme     Scheme
+	Serializer runtime.NegotiatedSerializer
+	// StorageVersion is what objects are stored in.
+	StorageVersion schema.GroupVersion
+
+	// New and NewList make an empty object and an empty list in the hub form.
+	New     func() runtime.Object
+	NewList func() runtime.Object
+
+	// CreateStrategy, UpdateStrategy and DeleteStrategy are upstream's rules for the main resource.
+	CreateStrategy rest.RESTCreateStrategy
+	UpdateStrategy rest.RESTUpdateStrategy
+	DeleteStrategy rest.RESTDeleteStrategy
+	// ResetFields are the fields that writes to the main resource leave alone, per version. May be nil.
+	ResetFields map[fieldpath.APIVersion]*fieldpath.Set
+	// Attrs returns the labels and the selectable fields of an object in the hub form, metadata.name and
+	// metadata.namespace among the fields.
+	Attrs func(obj runtime.Object) (labels.Set, fields.Set, error)
+	// Table makes the columns that kubectl prints.
+	Table rest.TableConvertor
+	// TableTimeDependent is set where cells other than one made of metadata.creationTimestamp alone change with the clock.
+	TableTimeDependent bool
+	// TTL returns how long an object lives (zero: until it is deleted). May be nil.
+	TTL func(obj runtime.Object) time.Duration
+	// ReturnDeletedObject: a delete answers with the object, not with a Status.
+	ReturnDeletedObject bool
+	// ShouldDeleteDuringUpdate says whether an update is to remove the object, besides the rule for finalizers. May be nil.
+	ShouldDeleteDuringUpdate func(ctx context.Context, obj, existing runtime.Object) bool
+
+	// BeforeDelete is what there is to say of a delete whatever the object is like: a refusal, or a warning by way of
+	// the context (k8s.io/apiserver/pkg/warning). May be nil.
+	BeforeDelete func(ctx context.Context, name string, o *metav1.DeleteOptions) error
+	// Terminate is the first half of a deletion, for types that have their own: it marks obj (hub form) as being
+	// deleted since now, and returns true when obj is to be stored like that and stays for the time being. When it
+	// returns false it changed nothing and the common rules for finalizers and grace periods decide. May be nil.
+	Terminate func(obj runtime.Object, now metav1.Time) bool
+
+	// Subresources by name, without the type's own path: "status", "scale", "binding".
+	Subresources map[string]*Subresource
+
+	// Virtual is set for types that are not stored: a create is answered by this function, nothing else is served.
+	Virtual CreateFunc
+	// Computed is set for types that are not stored either: get and list are answered from what this function returns
+	// (hub form), nothing else is served.
+	Computed func(ctx context.Context, s Reader) ([]runtime.Object, error)
+	// ServedVerbs, when set, are the verbs of the main resource, in the order of discovery.
+	ServedVerbs []string
+}
+
+// CreateFunc answers a create that is an operation rather than an object: a review, a binding, an eviction. obj is in
+// the hub form of its kind and may be kept. name is that of the parent, empty for a virtual type.
+type CreateFunc func(ctx context.Context, s Store, name string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error)
+
+// Subresource is a path below an object of a type.
+type Subresource struct {
+	Name string
+	// Kind is what the path carries, in its one served version. Zero: the kind of the type, in the version asked for.
+	Kind schema.GroupVersionKind
+	// Verbs are those of discovery: get, update, patch, create …
+	Verbs []string
+
+	// UpdateStrategy rules how an update through this path changes the object.
+	UpdateStrategy rest.RESTUpdateStrategy
+	// ResetFields are the fields that writes through this path leave alone, per version of the type. May be nil.
+	ResetFields map[fieldpath.APIVersion]*fieldpath.Set
+
+	// Projection is set when Kind is another kind made of the object's fields (scale).
+	Projection Projection
+	// Create answers a create at this path (binding, eviction). May be nil.
+	Create CreateFunc
+	// KeepMeta: the uid and the resourceVersion of what is created at this path are preconditions on the parent, and
+	// reach Create as the client sent them. Otherwise the system fields of its metadata are wiped.
+	KeepMeta bool
+	// Unserved, when set, is the error that every call of the path gets: it is in discovery, and what stands behind it
+	// (a kubelet, a token signer) is not there. Without an error the answer is empty.
+	Unserved func(ctx context.Context, s Store, namespace, name string) error
+}
+
+// Projection maps an object to another kind and back, as scale does. All objects are in the hub form of their kind.
+type Projection interface {
+	// New makes an empty object of the projected kind.
+	New() runtime.Object
+	// FromParent makes the projected object of a parent, which it leaves alone.
+	FromParent(parent runtime.Object) (runtime.Object, error)
+	// ToParent writes what the projection carries into parent.
+	ToParent(projected, parent runtime.Object) error
+	// ReplicasPaths says where the field spec.replicas of the projection is in each version of the parent, for the
+	// ownership of fields.
+	ReplicasPaths() managedfields.ResourcePathMappings
+}
+
+// HasVerb reports whether the path is served with a verb.
+func (s *Subresource) HasVerb(verb string) bool {
+	for _, v := range s.Verbs {
+		if v == verb {
+			return true
+		}
+	}
+	return false
+}
+
+// ResourceName is the identity of the type in the store, as used in Key.Resource.
+func (t *Type) ResourceName() string { return t.GroupResource.String() }
+
+// Stored tells whether the store has the objects of the type.
+func (t *Type) Stored() bool { return t.Virtual == nil && t.Computed == nil }
+
+// KeyOf returns the key of an object of this type.
+func (t *Type) KeyOf(namespace, name string) Key {
+	return Key{Resource: t.ResourceName(), Namespace: namespace, Name: name}
+}
+
+// StorageKind is the kind of stored objects.
+func (t *Type) StorageKind() schema.GroupVersionKind { return t.StorageVersion.WithKind(t.Kind) }
+
+// Verbs are the verbs of the main resource, in the order of discovery.
+func (t *Type) Verbs() []string {
+	switch {
+	case t.ServedVerbs != nil:
+		return t.ServedVerbs
+	case t.Virtual != nil:
+		return []string{"create"}
+	case t.Computed != nil:
+		return []string{"get", "list"}
+	}
+	return []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+}

@@ -1,0 +1,286 @@
+package resources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// optimisticLockMessage is what kube-apiserver's clients see, and some match, when an update is out of date.
+const optimisticLockMessage = "the object has been modified; please apply your changes to the latest version and try again"
+
+// UpdateRequest is an update or a patch of one object, on its way through the rules of its type.
+type UpdateRequest struct {
+	Type *Type
+	Name string
+	// Strategy is that of the type or of the subresource the request came by.
+	Strategy rest.RESTUpdateStrategy
+	// Change makes the new object (hub form) of the existing one, which it must leave alone. existing is an empty
+	// object and live is nil when there is none. It may be called several times.
+	Change func(ctx context.Context, existing runtime.Object, live *Object) (runtime.Object, error)
+	// UID, when set, must be that of the existing object.
+	UID types.UID
+	// ForceCreate creates a missing object even where the strategy does not (server-side apply).
+	ForceCreate    bool
+	ValidateCreate Validation
+	ValidateUpdate UpdateValidation
+	DryRun         bool
+}
+
+// Apply runs the update against the store until it takes effect or fails. created tells whether it made a new object.
+// An update that changes nothing writes nothing and returns the object as it is.
+//
+// Errors are API status errors, or those of the Store that the caller maps.
+func (r *UpdateRequest) Apply(ctx context.Context, s Store) (stored *Object, created bool, err error) {
+	key, err := r.Type.RequestKey(ctx, r.Name)
+	if err != nil {
+		return nil, false, err
+	}
+	// Two updates in this store: what the closure decided last is what was committed.
+	var dry, removed *Object
+	stored, err = GuaranteedUpdate(ctx, s, key, func(live *Object) ([]Write, error) {
+		dry, removed, created = nil, nil, false
+		w, err := r.prepare(ctx, live)
+		if err != nil || w == nil {
+			return nil, err
+		}
+		created = w.Op == Create
+		if w.Op == Delete {
+			removed = NewObject(key, w.Draft, live.Revision)
+		}
+		if r.DryRun {
+			dry = dryResult(key, *w, live)
+			return nil, nil
+		}
+		return []Write{*w}, nil
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	switch {
+	case removed != nil:
+		return removed, false, nil
+	case dry != nil:
+		return dry, created, nil
+	}
+	return stored, created, nil
+}
+
+func dryResult(key Key, w Write, live *Object) *Object {
+	if live == nil {
+		return NewObject(key, w.Draft.withoutRevision(), 0)
+	}
+	return NewObject(key, w.Draft, live.Revision)
+}
+
+// prepare computes the write that the request makes of the live object; nil when nothing changes.
+func (r *UpdateRequest) prepare(ctx context.Context, live *Object) (*Write, error) {
+	if live == nil {
+		return r.prepareCreate(ctx)
+	}
+	t := r.Type
+	existing, err := t.DecodeHub(live)
+	if err != nil {
+		return nil, err
+	}
+	old, err := meta.Accessor(existing)
+	if err != nil {
+		return nil, err
+	}
+	if r.UID != "" && old.GetUID() != r.UID {
+		return nil, apierrors.NewConflict(t.RequestResource(ctx), r.Name, uidPreconditionError(live.Key, r.UID, old.GetUID()))
+	}
+	obj, err := r.Change(ctx, existing, live)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.checkRevision(ctx, obj, live); err != nil {
+		return nil, err
+	}
+	if err := rest.BeforeUpdate(r.Strategy, ctx, obj, existing); err != nil {
+		return nil, err
+	}
+	if r.ValidateUpdate != nil {
+		if err := r.ValidateUpdate(ctx, obj, existing); err != nil {
+			return nil, err
+		}
+	}
+	return t.updateWrite(ctx, obj, existing, live)
+}
+
+// updateWrite encodes the new state; nil when it is the old one.
+func (t *Type) updateWrite(ctx context.Context, obj, existing runtime.Object, live *Object) (*Write, error) {
+	w := Write{Op: Update, Key: live.Key, From: live.Revision, TTL: t.ttl(obj)}
+	if t.deletesOnUpdate(ctx, obj, existing) {
+		w.Op = Delete
+	}
+	managed, fresh, err := sameManagersButTimes(obj, existing)
+	if err != nil {
+		return nil, err
+	}
+	if fresh != nil {
+		// Nothing may have changed but the time at which a manager says the same again: that is no change.
+		fresh.SetManagedFields(managed.old)
+	}
+	if w.Draft, err = t.NewDraft(obj); err != nil {
+		return nil, err
+	}
+	if w.Op == Update && w.Draft.sameState(live) {
+		return nil, nil
+	}
+	if fresh != nil {
+		fresh.SetManagedFields(managed.new)
+		if w.Draft, err = t.NewDraft(obj); err != nil {
+			return nil, err
+		}
+	}
+	return &w, nil
+}
+
+// deletesOnUpdate: the update that removes the last finalizer of an object being deleted removes the object, once its
+// grace period is over ("Resource deletion" of the API concepts page).
+func (t *Type) deletesOnUpdate(ctx context.Context, obj, existing runtime.Object) bool {
+	now, err := meta.Accessor(obj)
+	if err != nil {
+		return false
+	}
+	old, err := meta.Accessor(existing)
+	if err != nil || len(now.GetFinalizers()) > 0 || old.GetDeletionTimestamp() == nil {
+		return false
+	}
+	if grace := old.GetDeletionGracePeriodSeconds(); grace != nil && *grace != 0 {
+		return false
+	}
+	return t.ShouldDeleteDuringUpdate == nil || t.ShouldDeleteDuringUpdate(ctx, obj, existing)
+}
+
+// prepareCreate is the update of an object that does not exist.
+func (r *UpdateRequest) prepareCreate(ctx context.Context) (*Write, error) {
+	if !r.ForceCreate && !r.Strategy.AllowCreateOnUpdate(ctx) {
+		return nil, apierrors.NewNotFound(r.Type.RequestResource(ctx), r.Name)
+	}
+	obj, err := r.Change(ctx, r.Type.New(), nil)
+	if err != nil {
+		return nil, err
+	}
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := parseRevision(m.GetResourceVersion()); err != nil {
+		return nil, err
+	}
+	if r.UID != "" {
+		key, err := r.Type.RequestKey(ctx, r.Name)
+		if err != nil {
+			return nil, err
+		}
+		return nil, apierrors.NewConflict(r.Type.RequestResource(ctx), r.Name, uidPreconditionError(key, r.UID, ""))
+	}
+	rest.WipeObjectMetaSystemFields(m)
+	w, err := prepareCreate(ctx, r.Type, obj, r.ValidateCreate)
+	if err != nil {
+		return nil, err
+	}
+	return &w, nil
+}
+
+// checkRevision compares the resourceVersion that the client sent with the live one, and gives the object the live one
+// where none was sent and the type allows that ("Updates to existing resources" of the API concepts page).
+func (r *UpdateRequest) checkRevision(ctx context.Context, obj runtime.Object, live *Object) error {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return err
+	}
+	sent, err := parseRevision(m.GetResourceVersion())
+	if err != nil {
+		return err
+	}
+	resource := r.Type.RequestResource(ctx)
+	switch {
+	case sent == 0 && r.Strategy.AllowUnconditionalUpdate(ctx):
+		m.SetResourceVersion(FormatRevision(live.Revision))
+	case sent == 0:
+		return apierrors.NewInvalid(schema.GroupKind{Group: resource.Group, Kind: resource.Resource}, r.Name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), sent, "must be specified for an update")})
+	case sent != live.Revision:
+		return apierrors.NewConflict(resource, r.Name, errors.New(optimisticLockMessage))
+	}
+	return nil
+}
+
+// parseRevision reads the resourceVersion of an object that a client sent; empty is zero.
+func parseRevision(s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	v, err := strconv.ParseUint(s, 10, 63)
+	if err != nil {
+		return 0, err
+	}
+	return int64(v), nil
+}
+
+func uidPreconditionError(key Key, want, have types.UID) error {
+	return fmt.Errorf("StorageError: invalid object, Code: 4, Key: /registry/%s, ResourceVersion: 0, AdditionalErrorMsg: "+
+		"Precondition failed: UID in precondition: %v, UID in object meta: %v", key, want, have)
+}
+
+// RequestResource is the resource as errors name it: that of the request, else the type's own.
+func (t *Type) RequestResource(ctx context.Context) schema.GroupResource {
+	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok {
+		return schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+	}
+	return t.GroupResource
+}
+
+type managedPair struct{ old, new []metav1.ManagedFieldsEntry }
+
+// sameManagersButTimes returns the accessor of obj, and both managedFields, when they differ in times alone.
+func sameManagersButTimes(obj, existing runtime.Object) (managedPair, metav1.Object, error) {
+	now, err := meta.Accessor(obj)
+	if err != nil {
+		return managedPair{}, nil, err
+	}
+	old, err := meta.Accessor(existing)
+	if err != nil {
+		return managedPair{}, nil, err
+	}
+	p := managedPair{old: old.GetManagedFields(), new: now.GetManagedFields()}
+	if len(p.old) != len(p.new) {
+		return p, nil, nil
+	}
+	differ := false
+	for i := range p.old {
+		a, b := p.old[i], p.new[i]
+		if !a.Time.Equal(b.Time) {
+			differ = true
+		}
+		if a.Manager != b.Manager || a.Operation != b.Operation || a.APIVersion != b.APIVersion ||
+			a.FieldsType != b.FieldsType || a.Subresource != b.Subresource || !sameFields(a.FieldsV1, b.FieldsV1) {
+			return p, nil, nil
+		}
+	}
+	if !differ {
+		return p, nil, nil
+	}
+	return p, now, nil
+}
+
+func sameFields(a, b *metav1.FieldsV1) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Equal(*b)
+}
