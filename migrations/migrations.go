@@ -1,0 +1,94 @@
+// Package migrations holds the schema of Rowlock's tables, as numbered steps that are embedded in the binary: the same
+// numbers and names for SQLite and for Postgres.
+package migrations
+
+import (
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/golang-migrate/migrate/v4"
+	"github.com/golang-migrate/migrate/v4/database"
+	"github.com/golang-migrate/migrate/v4/database/sqlite"
+	"github.com/golang-migrate/migrate/v4/source"
+	"github.com/golang-migrate/migrate/v4/source/iofs"
+)
+
+//go:embed sqlite/*.sql postgres/*.sql
+var files embed.FS
+
+// DirtyError says that a migration was begun and not finished, so that nobody can know what the tables look like.
+type DirtyError struct{ Version int }
+
+func (e *DirtyError) Error() string {
+	return fmt.Sprintf("migration %d of the database failed half-way: restore the database from a backup, or repair the "+
+		"tables by hand and then run UPDATE schema_migrations SET dirty = false", e.Version)
+}
+
+// NewerError says that the database was migrated by a newer Rowlock than this one.
+type NewerError struct{ Version, Known int }
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("the database has schema version %d and this rowlock knows versions up to %d: run a newer rowlock, "+
+		"or restore a backup that was made before the upgrade", e.Version, e.Known)
+}
+
+// SQLite brings the schema of a SQLite database up to date. Errors: *DirtyError, *NewerError, and those of the database.
+func SQLite(db *sql.DB) error {
+	driver, err := sqlite.WithInstance(db, &sqlite.Config{})
+	if err != nil {
+		return fmt.Errorf("read the schema version: %w", err)
+	}
+	return up("sqlite", driver)
+}
+
+func up(dir string, driver database.Driver) error {
+	src, err := iofs.New(files, dir)
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	known, err := last(src)
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	version, dirty, err := driver.Version()
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the schema version: %w", err)
+	case dirty:
+		return &DirtyError{Version: version}
+	case version > known:
+		return &NewerError{Version: version, Known: known}
+	case version == known:
+		return nil
+	}
+	m, err := migrate.NewWithInstance("iofs", src, dir, driver)
+	if err != nil {
+		return fmt.Errorf("prepare the migrations: %w", err)
+	}
+	// m is not closed: that would close the caller's database, and its source is memory.
+	if err := m.Up(); err != nil && !errors.Is(err, migrate.ErrNoChange) {
+		return fmt.Errorf("migrate the database: %w", err)
+	}
+	return nil
+}
+
+// last returns the highest version that the binary knows.
+func last(src source.Driver) (int, error) {
+	v, err := src.First()
+	if err != nil {
+		return 0, err
+	}
+	for {
+		next, err := src.Next(v)
+		if errors.Is(err, fs.ErrNotExist) {
+			return int(v), nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		v = next
+	}
+}

@@ -1,0 +1,3 @@
+DROP TABLE changes;
+DROP TABLE objects;
+DROP TABLE meta;

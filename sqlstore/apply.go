@@ -1,0 +1,39 @@
+package sqlstore
+
+import (
+	"github.com/rowlock/rowlock/resources"
+)
+
+// apply makes committed changes visible: first to reads, then to watchers. It is the only way into the cache, whoever
+// made the changes, and is called by one goroutine, with events in the order of revisions and without gaps.
+//
+// The order of its steps is what keeps reads and watches consistent with each other: every tree and log is complete up
+// to a revision before the store says that it is there, and a watcher is woken only after.
+func (s *Store) apply(events []*resources.Event) {
+	byCollection := map[*collection][]*resources.Event{}
+	for _, e := range events {
+		c := s.collection(e.Object.Resource)
+		byCollection[c] = append(byCollection[c], e)
+		s.budget.add(c, e)
+	}
+	for c, changed := range byCollection {
+		c.advance(changed)
+	}
+	s.revisions.advance(events[len(events)-1].Revision)
+	for c, changed := range byCollection {
+		c.wake(changed)
+	}
+	s.budget.trim()
+	s.metrics.applied(events)
+}
+
+// collection returns what the store knows of a resource type, which may be nothing yet.
+func (s *Store) collection(resource string) *collection {
+	if c, ok := s.collections.Load(resource); ok {
+		return c.(*collection)
+	}
+	c := &collection{resource: resource, logStart: s.loaded, woken: s.loaded}
+	c.tree.Store(&tree{last: s.loaded})
+	actual, _ := s.collections.LoadOrStore(resource, c)
+	return actual.(*collection)
+}

@@ -1,0 +1,96 @@
+package sqlstore
+
+import (
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// collection is what the store knows of one resource type.
+type collection struct {
+	resource string
+	// tree is the present state. It is replaced under mu and read without.
+	tree atomic.Pointer[tree]
+
+	mu sync.Mutex
+	// log holds, in order, every change of the type with a revision greater than logStart, up to tree.last.
+	log      []*resources.Event
+	logStart int64
+	watchers watcherSet
+	// woken is the last change that the watchers were woken for. It is behind tree.last while a batch is being applied.
+	woken int64
+}
+
+// after returns the changes in the log after a revision, and whether the log reaches back that far. Called with mu.
+func (c *collection) after(revision int64) ([]*resources.Event, bool) {
+	i := sort.Search(len(c.log), func(i int) bool { return c.log[i].Revision > revision })
+	return c.log[i:], revision >= c.logStart
+}
+
+// advance takes committed changes into the tree and the log. The changes are visible to reads from here on, if these
+// do not hold back until the store is at their revision.
+func (c *collection) advance(events []*resources.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := c.tree.Load().edit()
+	for _, e := range events {
+		if e.Op == resources.Delete {
+			next.set(e.Object.Path(), nil)
+		} else {
+			next.set(e.Object.Path(), e.Object)
+		}
+	}
+	next.last = events[len(events)-1].Revision
+	c.tree.Store(next)
+	c.log = append(c.log, events...)
+}
+
+// evict drops the oldest change of the log, which is at the given revision.
+func (c *collection) evict(revision int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.log[0] = nil // the array behind the slice outlives this
+	c.log = c.log[1:]
+	c.logStart = revision
+}
+
+// logBudget bounds what the logs of all collections hold, oldest revision out first. It belongs to the goroutine that
+// applies changes.
+type logBudget struct {
+	limit, used int64
+	queue       []logEntry
+}
+
+type logEntry struct {
+	collection *collection
+	revision   int64
+	size       int64
+}
+
+// add counts changes of a collection. Callers add in the order of revisions.
+func (b *logBudget) add(c *collection, e *resources.Event) {
+	size := eventSize(e)
+	b.queue = append(b.queue, logEntry{c, e.Revision, size})
+	b.used += size
+}
+
+// trim evicts until the budget holds.
+func (b *logBudget) trim() {
+	for b.used > b.limit {
+		e := b.queue[0]
+		b.queue = b.queue[1:]
+		b.used -= e.size
+		e.collection.evict(e.revision)
+	}
+}
+
+// eventSize is about what keeping an event costs in bytes, the encodings made of it for watchers included.
+func eventSize(e *resources.Event) int64 {
+	n := 512 + 2*len(e.Object.Data)
+	if e.Prev != nil {
+		n += len(e.Prev.Data)
+	}
+	return int64(n)
+}

@@ -1,0 +1,81 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// historyQuery asks for changes of one resource type with after < revision <= upTo, those of a namespace and of a name
+// if they are given, at most limit of them.
+type historyQuery struct {
+	resource, namespace, name string
+	after, upTo               int64
+	limit                     int
+}
+
+// historyAnswer has the changes asked for, up to a revision: the one wanted, or less when there was too much.
+type historyAnswer struct {
+	events []*resources.Event
+	upTo   int64
+}
+
+// historyBytes bounds what one answer holds in memory; it is ended by the row that goes beyond.
+const historyBytes = 4 << 20
+
+// history reads changes from the database. Errors: *resources.ExpiredError when some were pruned,
+// resources.ErrUnavailable, the context's.
+func (d *database) history(ctx context.Context, q historyQuery) (historyAnswer, error) {
+	answer := historyAnswer{upTo: q.upTo}
+	l := loader{}
+	bytes := 0
+	err := eachRow(d.reads.QueryContext(ctx, selectHistorySQL, q.resource, q.after, q.upTo, q.namespace, q.name, q.limit))(
+		func(scan func(...any) error) error {
+			floor, e, err := l.event(q.resource, scan)
+			switch {
+			case err != nil:
+				return err
+			case floor > q.after:
+				return &resources.ExpiredError{Requested: q.after, Oldest: floor}
+			case e == nil:
+				return nil
+			}
+			answer.events = append(answer.events, e)
+			if bytes += len(e.Object.Data); e.Prev != nil {
+				bytes += len(e.Prev.Data)
+			}
+			if len(answer.events) == q.limit || bytes > historyBytes {
+				answer.upTo = e.Revision
+				return errStop
+			}
+			return nil
+		})
+	return answer, err
+}
+
+// event makes an event of a row of selectHistorySQL: nil when the row carries only the floor.
+func (l *loader) event(resource string, scan func(...any) error) (floor int64, e *resources.Event, err error) {
+	var revision, prevRevision sql.NullInt64
+	var op, namespace, name, f, prevFields sql.NullString
+	var data, prevData []byte
+	err = scan(&floor, &revision, &op, &namespace, &name, &prevRevision, &f, &prevFields, &data, &prevData)
+	if err != nil {
+		return 0, nil, unavailable(err)
+	}
+	if !revision.Valid {
+		return floor, nil, nil
+	}
+	key := resources.Key{Resource: resource, Namespace: namespace.String, Name: name.String}
+	e = &resources.Event{Revision: revision.Int64, Object: l.build(key, revision.Int64, data, f)}
+	if e.Op, err = parseOp(op.String); err != nil {
+		return 0, nil, err
+	}
+	switch e.Op {
+	case resources.Update:
+		e.Prev = l.build(key, prevRevision.Int64, prevData, prevFields)
+	case resources.Delete:
+		e.Prev = e.Object.At(prevRevision.Int64)
+	}
+	return floor, e, nil
+}

@@ -1,0 +1,173 @@
+package sqlstore
+
+import (
+	"sync"
+	"time"
+)
+
+// janitor does what becomes due with time: it prunes history, deletes objects at the end of their lifetime, forgets
+// past states that were kept for lists. It sleeps until the next of these is due; when nothing is, it has no timer.
+//
+// Its work on the database runs as tasks of the committer, in steps that are small beside a batch.
+type janitor struct {
+	store *Store
+	// opened is when the store was. Changes from before count their age from here.
+	opened time.Time
+
+	mu   sync.Mutex
+	due  [duties]time.Time // zero: not due
+	wake chan struct{}     // has a value when something became due earlier than it was
+	quit chan struct{}
+	done chan struct{}
+}
+
+// duty is one thing the janitor does.
+type duty int
+
+const (
+	prune duty = iota
+	expire
+	forget
+	duties
+)
+
+func newJanitor(s *Store) *janitor {
+	j := &janitor{store: s, opened: s.clock.Now(), wake: make(chan struct{}, 1), quit: make(chan struct{}),
+		done: make(chan struct{})}
+	// What a former process left behind is looked at once; that says when to look again.
+	j.due[prune] = j.opened
+	j.due[expire] = j.opened
+	return j
+}
+
+// at makes a duty due at a time, if it is not due before.
+func (j *janitor) at(d duty, t time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.due[d].IsZero() && !t.Before(j.due[d]) {
+		return
+	}
+	j.due[d] = t
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}
+
+// noteCommit takes up what a batch will make due.
+func (j *janitor) noteCommit(b *batch) {
+	now := milliseconds(b.at)
+	if j.store.historyBytes.Load() > j.store.options.HistorySize {
+		j.at(prune, now)
+	} else {
+		j.at(prune, now.Add(j.store.options.HistoryAge+j.slack()))
+	}
+	var first int64
+	for i := range b.changes {
+		if e := b.changes[i].expires; e > 0 && (first == 0 || e < first) {
+			first = e
+		}
+	}
+	if first > 0 {
+		j.at(expire, milliseconds(first).Add(expirySlack))
+	}
+}
+
+// slack is how much later than due history is pruned, so that one step takes many changes.
+func (j *janitor) slack() time.Duration { return min(j.store.options.HistoryAge/16, 10*time.Second) }
+
+// expirySlack is how much later than due an object is deleted at the end of its lifetime, so that one step takes many.
+const expirySlack = time.Second
+
+func (j *janitor) run() {
+	defer close(j.done)
+	for {
+		d, wait, any := j.next()
+		if any && wait <= 0 {
+			j.perform(d)
+			select {
+			case <-j.quit:
+				return
+			default:
+				continue
+			}
+		}
+		if !j.sleep(wait, any) {
+			return
+		}
+	}
+}
+
+// next returns the duty that is due first, and how long that is away.
+func (j *janitor) next() (d duty, wait time.Duration, any bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var first time.Time
+	for i, t := range j.due {
+		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
+			first, d = t, duty(i)
+		}
+	}
+	if first.IsZero() {
+		return 0, 0, false
+	}
+	return d, first.Sub(j.store.clock.Now()), true
+}
+
+// sleep waits for a while (for ever, without timed), or until something is due earlier. It returns false at the end.
+func (j *janitor) sleep(d time.Duration, timed bool) bool {
+	var fired <-chan time.Time
+	if timed {
+		timer := j.store.clock.NewTimer(d)
+		defer timer.Stop()
+		fired = timer.C()
+	}
+	select {
+	case <-fired:
+	case <-j.wake:
+	case <-j.quit:
+		return false
+	}
+	return true
+}
+
+// retryAfter is when a duty is tried again after the database failed.
+const retryAfter = 10 * time.Second
+
+func (j *janitor) perform(d duty) {
+	j.mu.Lock()
+	j.due[d] = time.Time{} // before the work: what is noted meanwhile must not be lost
+	j.mu.Unlock()
+	var again time.Time
+	var err error
+	switch d {
+	case prune:
+		again, err = j.prune()
+	case expire:
+		again, err = j.expire()
+	case forget:
+		again = j.store.pasts.expire(j.store.clock.Now())
+	}
+	if err != nil {
+		j.store.logger.Warn("upkeep of the store failed, will be tried again", "err", err)
+		again = j.store.clock.Now().Add(retryAfter)
+	}
+	if !again.IsZero() {
+		j.at(d, again)
+	}
+}
+
+// task runs f on the goroutine of the committer and waits for it. Without an error it returns true when f ran.
+func (j *janitor) task(f func() error) (bool, error) {
+	done := make(chan error, 1)
+	if !j.store.queue.putTask(func() { done <- f() }) {
+		return false, nil
+	}
+	return true, <-done
+}
+
+// stop ends the janitor and waits for it.
+func (j *janitor) stop() {
+	close(j.quit)
+	<-j.done
+}

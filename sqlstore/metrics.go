@@ -1,0 +1,95 @@
+package sqlstore
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// metrics is what the store tells Prometheus.
+type metrics struct {
+	registerer prometheus.Registerer
+	all        []prometheus.Collector
+	watchers   atomic.Int64
+	events     *prometheus.CounterVec
+	batch      prometheus.Histogram
+	latency    prometheus.Histogram
+}
+
+func newMetrics(s *Store, r prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		registerer: r,
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rowlock_store_events_total",
+			Help: "Changes made visible, by operation."}, []string{"op"}),
+		batch: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "rowlock_store_commit_writes",
+			Help: "Writes per committed transaction.", Buckets: prometheus.ExponentialBuckets(1, 2, 10)}),
+		latency: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "rowlock_store_commit_seconds",
+			Help: "How long a transaction took from its first write to being visible.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14)}),
+	}
+	gauge := func(name, help string, value func() float64) {
+		m.all = append(m.all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	}
+	gauge("rowlock_store_revision", "Revision of the last visible write.", func() float64 { return float64(s.revisions.current.Load()) })
+	gauge("rowlock_store_history_oldest_revision", "Oldest revision that can be read or watched from.", func() float64 { return float64(s.floor.Load()) })
+	gauge("rowlock_store_history_bytes", "Bytes of objects in history.", func() float64 { return float64(s.historyBytes.Load()) })
+	gauge("rowlock_store_history_age_seconds", "Age of the oldest change in history.", s.historyAge)
+	gauge("rowlock_store_database_bytes", "Size of the database.", func() float64 {
+		n, err := s.db.size(context.Background())
+		if err != nil {
+			return -1
+		}
+		return float64(n)
+	})
+	gauge("rowlock_store_watchers", "Open watches.", func() float64 { return float64(m.watchers.Load()) })
+	m.all = append(m.all, m.events, m.batch, m.latency)
+	if r == nil {
+		return m, nil
+	}
+	for i, c := range m.all {
+		if err := r.Register(c); err != nil {
+			m.all = m.all[:i]
+			m.unregister()
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// historyAge is asked of the database: nothing else needs it, and a scrape is rare.
+func (s *Store) historyAge() float64 {
+	oldest, err := s.db.oldest(context.Background(), s.floor.Load(), 1)
+	if err != nil || len(oldest) == 0 {
+		return 0
+	}
+	return s.clock.Since(milliseconds(oldest[0].at)).Seconds()
+}
+
+func (m *metrics) unregister() {
+	if m.registerer == nil {
+		return
+	}
+	for _, c := range m.all {
+		m.registerer.Unregister(c)
+	}
+}
+
+func (m *metrics) applied(events []*resources.Event) {
+	var n [resources.Delete + 1]int
+	for _, e := range events {
+		n[e.Op]++
+	}
+	for op, name := range ops {
+		if n[op] > 0 {
+			m.events.WithLabelValues(name).Add(float64(n[op]))
+		}
+	}
+}
+
+func (m *metrics) committed(b *batch, d time.Duration) {
+	m.batch.Observe(float64(len(b.changes)))
+	m.latency.Observe(d.Seconds())
+}

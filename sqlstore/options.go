@@ -1,0 +1,102 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+)
+
+// Options say which database a Store lives in and how. Only URL is required.
+type Options struct {
+	// URL names the database: "sqlite://" followed by the path of a file, which is made when it does not exist.
+	URL string
+	// HistoryAge is how long a change stays in history, at least; 0 means DefaultHistoryAge. Changes made before the
+	// store was opened count from then, so that clients find their place again after the server was away.
+	HistoryAge time.Duration
+	// HistorySize bounds history in bytes of objects, before its age does; 0 means DefaultHistorySize.
+	HistorySize int64
+	// LogSize bounds the part of history that is kept in memory, in bytes; 0 means DefaultLogSize.
+	LogSize int64
+	// Synchronous is SQLite's setting of that name; empty means "full". With "normal", a crash of the machine (not of
+	// the process) may lose the last acknowledged writes.
+	Synchronous string
+	// Logger gets what an operator should know; nil means slog.Default().
+	Logger *slog.Logger
+	// Registerer gets the metrics of the store; nil means none.
+	Registerer prometheus.Registerer
+	// Clock tells ages and lifetimes; nil means the real one.
+	Clock clock.Clock
+}
+
+// The defaults of Options.
+const (
+	DefaultHistoryAge  = 5 * time.Minute
+	DefaultHistorySize = 512 << 20
+	DefaultLogSize     = 16 << 20
+)
+
+const sqliteScheme = "sqlite://"
+
+func (o *Options) complete() error {
+	if o.HistoryAge == 0 {
+		o.HistoryAge = DefaultHistoryAge
+	}
+	if o.HistorySize == 0 {
+		o.HistorySize = DefaultHistorySize
+	}
+	if o.LogSize == 0 {
+		o.LogSize = DefaultLogSize
+	}
+	if o.HistoryAge < 0 || o.HistorySize < 0 || o.LogSize < 0 {
+		return errors.New("the age and the sizes of history must not be negative")
+	}
+	switch o.Synchronous {
+	case "":
+		o.Synchronous = "full"
+	case "off", "normal", "full", "extra":
+	default:
+		return fmt.Errorf("synchronous is off, normal, full or extra, not %q", o.Synchronous)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return nil
+}
+
+// sqlitePath returns the absolute path of the file that a URL names, links resolved as far as they exist: two processes
+// must agree on where the lock is.
+func sqlitePath(url string) (string, error) {
+	path, ok := strings.CutPrefix(url, sqliteScheme)
+	if !ok || path == "" {
+		return "", fmt.Errorf("datastore %q is not of the form sqlite:///path/to/file", redact(url))
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("datastore: %w", err)
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real, nil
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(dir, filepath.Base(path)), nil
+	}
+	return path, nil
+}
+
+// redact leaves nothing of a URL that could be a password.
+func redact(url string) string {
+	scheme, rest, ok := strings.Cut(url, "://")
+	if !ok || !strings.Contains(rest, "@") {
+		return url
+	}
+	return scheme + "://…" + rest[strings.LastIndexByte(rest, '@'):]
+}

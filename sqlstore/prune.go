@@ -1,0 +1,107 @@
+package sqlstore
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// pruneStep is how many changes one transaction takes out of history: a few milliseconds of a writer's time.
+	pruneStep = 256
+	// vacuumStep is how many pages one transaction gives back to the file system.
+	vacuumStep = 256
+)
+
+// prune takes out of history what is too old or too much, a step at a time, and gives space back. It returns when the
+// next change will be too old.
+func (j *janitor) prune() (time.Time, error) {
+	for {
+		var result pruneResult
+		ran, err := j.task(func() (err error) {
+			result, err = j.pruneOnce()
+			return err
+		})
+		if err != nil || !ran {
+			return time.Time{}, err
+		}
+		if !result.more {
+			return result.next, j.vacuum()
+		}
+		select {
+		case <-j.quit:
+			return time.Time{}, nil
+		default:
+		}
+	}
+}
+
+// pruneResult says what is left to prune: more at once, or something at a time (zero: nothing, history is empty).
+type pruneResult struct {
+	more bool
+	next time.Time
+}
+
+// pruneOnce is one step. It runs on the goroutine of the committer.
+func (j *janitor) pruneOnce() (r pruneResult, err error) {
+	s := j.store
+	now := s.clock.Now()
+	oldest, err := s.db.oldest(context.Background(), s.floor.Load(), pruneStep)
+	if err != nil {
+		return r, err
+	}
+	var floor, freed int64
+	excess := s.historyBytes.Load() - s.options.HistorySize
+	for i, c := range oldest {
+		due := j.dueAt(c.at)
+		if due.After(now) && excess <= freed {
+			r.next = due.Add(j.slack())
+			break
+		}
+		floor = c.revision
+		freed += c.size
+		r.more = i == len(oldest)-1
+	}
+	r.more = r.more && len(oldest) == pruneStep
+	if floor == 0 {
+		return r, nil
+	}
+	// Raised before the changes are gone: nobody may believe in between that they are still there.
+	s.floor.Store(floor)
+	if err := s.db.prune(floor, freed); err != nil {
+		return r, err
+	}
+	s.historyBytes.Add(-freed)
+	return r, nil
+}
+
+// dueAt returns when a change is old enough to be pruned.
+func (j *janitor) dueAt(at int64) time.Time {
+	t := milliseconds(at)
+	if t.Before(j.opened) {
+		t = j.opened
+	}
+	return t.Add(j.store.options.HistoryAge)
+}
+
+// vacuum gives free pages back to the file system when they are a large part of the file. Fewer are kept: the next
+// changes will fill them.
+func (j *janitor) vacuum() error {
+	for gave := false; ; gave = true {
+		var more bool
+		ran, err := j.task(func() (err error) {
+			more, err = j.store.db.vacuum(vacuumStep)
+			if err == nil && !more && gave {
+				err = j.store.db.checkpoint()
+			}
+			return err
+		})
+		if err != nil || !ran || !more {
+			return err
+		}
+		select {
+		case <-j.quit:
+			return nil
+		default:
+		}
+	}
+}

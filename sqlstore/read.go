@@ -1,0 +1,70 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// Get returns an object; see resources.Reader.
+func (s *Store) Get(ctx context.Context, key resources.Key, at resources.At) (*resources.Object, error) {
+	now, err := s.present(ctx, key.Resource, at)
+	if err != nil {
+		return nil, err
+	}
+	o, ok := now.tree.objects.Get(key.Path())
+	if !ok {
+		return nil, resources.ErrNotFound
+	}
+	return o, nil
+}
+
+// Snapshot returns the objects of a resource type; see resources.Reader.
+func (s *Store) Snapshot(ctx context.Context, resource string, at resources.At) (resources.Snapshot, error) {
+	now, err := s.present(ctx, resource, at)
+	if err != nil {
+		return nil, err
+	}
+	if at.Match != resources.Exact {
+		return now, nil
+	}
+	past, err := s.past(ctx, resource, at.Revision)
+	if err != nil {
+		return nil, err
+	}
+	return past, nil
+}
+
+// present returns the newest state that is visible, once that is as new as at wants it.
+func (s *Store) present(ctx context.Context, resource string, at resources.At) (snapshot, error) {
+	if err := ctx.Err(); err != nil {
+		return snapshot{}, err
+	}
+	if at.Match == resources.NotOlderThan || at.Match == resources.Exact {
+		if err := s.revisions.wait(ctx, at.Revision); err != nil {
+			return snapshot{}, err
+		}
+	}
+	// MostRecent needs no more than Any: nobody else writes to the file, and apply comes before the answer to a writer.
+	//
+	// The revision is read before the tree: whatever changed up to it is in a tree that is read later.
+	revision := s.revisions.current.Load()
+	t := s.tree(resource)
+	if t.last > revision {
+		// The tree belongs to a batch that is being applied. Answering from it now would show a change whose
+		// neighbours in other types are not to be seen yet; the rest of the batch takes microseconds.
+		if err := s.revisions.wait(ctx, t.last); err != nil {
+			return snapshot{}, err
+		}
+		revision = t.last
+	}
+	return snapshot{tree: t, revision: revision}, nil
+}
+
+// tree returns the present state of a resource type, without making room for one that nobody wrote.
+func (s *Store) tree(resource string) *tree {
+	if c, ok := s.collections.Load(resource); ok {
+		return c.(*collection).tree.Load()
+	}
+	return &tree{}
+}

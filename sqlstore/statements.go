@@ -1,0 +1,46 @@
+package sqlstore
+
+// The SQL of the store, one place per statement. The text serves both databases; what the columns mean is said in the
+// migrations.
+const (
+	upsertObjectSQL = `INSERT INTO objects (resource, namespace, name, revision, expires, fields, data)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (resource, namespace, name) DO UPDATE
+SET revision = excluded.revision, expires = excluded.expires, fields = excluded.fields, data = excluded.data`
+
+	deleteObjectSQL = `DELETE FROM objects WHERE resource = $1 AND namespace = $2 AND name = $3`
+
+	insertChangeSQL = `INSERT INTO changes (revision, at, size, op, resource, namespace, name, prev_revision,
+fields, prev_fields, data, prev_data)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`
+
+	// updateMetaSQL names the revision it starts from, so that a second writer would be found out before it does harm.
+	updateMetaSQL = `UPDATE meta SET revision = $1, history_bytes = history_bytes + $2 WHERE revision = $3`
+
+	selectMetaSQL = `SELECT revision, floor, history_bytes FROM meta`
+
+	selectObjectsSQL = `SELECT resource, namespace, name, revision, fields, data FROM objects`
+
+	// selectHistorySQL joins to meta so that the floor and the changes are of one state of the database: a change that
+	// was pruned in between would otherwise be missing without a trace.
+	selectHistorySQL = `SELECT m.floor, c.revision, c.op, c.namespace, c.name, c.prev_revision,
+c.fields, c.prev_fields, c.data, c.prev_data
+FROM meta m LEFT JOIN (
+  SELECT * FROM changes
+  WHERE resource = $1 AND revision > $2 AND revision <= $3
+  AND ($4 = '' OR namespace = $4) AND ($5 = '' OR name = $5)
+  ORDER BY revision LIMIT $6
+) c ON true
+ORDER BY c.revision`
+
+	selectOldestSQL = `SELECT revision, at, size FROM changes WHERE revision > $1 ORDER BY revision LIMIT $2`
+
+	deleteChangesSQL = `DELETE FROM changes WHERE revision <= $1`
+
+	updateFloorSQL = `UPDATE meta SET floor = $1, history_bytes = history_bytes - $2`
+
+	selectDueSQL = `SELECT resource, namespace, name, revision FROM objects
+WHERE expires <= $1 ORDER BY expires LIMIT $2`
+
+	selectNextDueSQL = `SELECT expires FROM objects WHERE expires IS NOT NULL ORDER BY expires LIMIT 1`
+)

@@ -1,0 +1,188 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/utils/clock"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// Store is resources.Store on a SQL database. It is safe for concurrent use.
+type Store struct {
+	options Options
+	clock   clock.Clock
+	logger  *slog.Logger
+	lock    *fileLock
+	db      *database
+	metrics *metrics
+
+	collections sync.Map // of *collection, by resource
+	revisions   revisions
+	loaded      int64        // the revision that the cache was loaded at
+	floor       atomic.Int64 // as in the table meta, or ahead of it
+	pasts       pasts
+
+	queue        *queue
+	committed    chan struct{} // closed when the committer has ended
+	closing      atomic.Bool
+	failure      failure
+	historyBytes atomic.Int64
+
+	// These belong to the goroutine of the committer.
+	budget   logBudget
+	lastAt   int64
+	doubtful *batch // its outcome is unknown
+
+	janitor *janitor
+}
+
+var _ resources.Store = (*Store)(nil)
+
+// Open opens the database of a store, makes it when it does not exist, and loads its objects. Close ends it.
+//
+// Errors: *migrations.DirtyError, *migrations.NewerError; that another process has the database; resources.ErrUnavailable;
+// those of the file system.
+func Open(ctx context.Context, options Options) (_ *Store, err error) {
+	if err := options.complete(); err != nil {
+		return nil, err
+	}
+	path, err := sqlitePath(options.URL)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	s := &Store{options: options, clock: options.Clock, logger: options.Logger, queue: newQueue(),
+		committed: make(chan struct{}), budget: logBudget{limit: options.LogSize}}
+	s.revisions.clock, s.pasts.clock = s.clock, s.clock
+	if s.lock, err = lockFile(path); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.release())
+		}
+	}()
+	if s.db, err = openSQLite(ctx, path, options.Synchronous); err != nil {
+		return nil, err
+	}
+	if err := s.load(ctx); err != nil {
+		return nil, err
+	}
+	if s.metrics, err = newMetrics(s, options.Registerer); err != nil {
+		return nil, err
+	}
+	s.janitor = newJanitor(s)
+	go s.commitAll()
+	go s.janitor.run()
+	return s, nil
+}
+
+// load fills the cache.
+func (s *Store) load(ctx context.Context) error {
+	byResource := map[string]*tree{}
+	m, err := s.db.load(ctx, func(key resources.Key, o *resources.Object) {
+		t, ok := byResource[key.Resource]
+		if !ok {
+			t = &tree{}
+			byResource[key.Resource] = t
+		}
+		t.set(key.Path(), o)
+	})
+	if err != nil {
+		return err
+	}
+	s.loaded = m.revision
+	s.floor.Store(m.floor)
+	s.historyBytes.Store(m.historyBytes)
+	s.revisions.current.Store(m.revision)
+	for resource, t := range byResource {
+		// What was deleted last is not in the objects, so the type may have changed as late as now.
+		t.last = m.revision
+		s.collection(resource).tree.Store(t)
+	}
+	return nil
+}
+
+// Ready says whether the store can serve: nil, or an error that says why not.
+func (s *Store) Ready(ctx context.Context) error {
+	if s.closing.Load() {
+		return resources.ErrClosed
+	}
+	if err := s.failure.get(); err != nil {
+		// The last commit failed. Whether the next one would is found out by trying, or a store that nobody writes to
+		// because it is not ready would never be ready again.
+		return s.probe(ctx)
+	}
+	_, err := s.db.revision(ctx)
+	return err
+}
+
+// probe commits nothing, durably.
+func (s *Store) probe(ctx context.Context) error {
+	done := make(chan error, 1)
+	if !s.queue.putTask(func() {
+		err := s.db.touch()
+		s.failure.set(err)
+		done <- err
+	}) {
+		return resources.ErrClosed
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close ends the store: no new writes, those that wait are finished, watches end with resources.ErrClosed. The second
+// call does nothing.
+func (s *Store) Close() error {
+	if !s.closing.CompareAndSwap(false, true) {
+		return nil
+	}
+	s.janitor.stop()
+	s.queue.close()
+	<-s.committed
+	s.collections.Range(func(_, c any) bool {
+		c.(*collection).wakeAll()
+		return true
+	})
+	s.metrics.unregister()
+	return s.release()
+}
+
+func (s *Store) release() error {
+	var errs []error
+	if s.db != nil {
+		errs = append(errs, s.db.close())
+	}
+	return errors.Join(append(errs, s.lock.release())...)
+}
+
+// failure remembers how the last commit failed.
+type failure struct{ p atomic.Pointer[error] }
+
+func (f *failure) set(err error) {
+	if err == nil {
+		f.p.Store(nil)
+		return
+	}
+	f.p.Store(&err)
+}
+
+func (f *failure) get() error {
+	if p := f.p.Load(); p != nil {
+		return *p
+	}
+	return nil
+}

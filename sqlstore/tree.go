@@ -1,0 +1,96 @@
+package sqlstore
+
+import (
+	"github.com/tidwall/btree"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// tree is the state of one resource type: its objects by path. A tree that others can see is never changed; a change
+// is made to an edit, which shares all that stays the same.
+type tree struct {
+	objects btree.Map[string, *resources.Object]
+	// last is the highest revision at which the type may have changed: the tree is its state at last and at every
+	// later revision that is not in a newer tree.
+	last int64
+}
+
+// edit returns a tree of the same contents to make changes to. The copy is made through a shallow one because
+// btree.Map.Copy marks its receiver, and two edits of one shared tree would race over the mark.
+func (t *tree) edit() *tree {
+	shared := t.objects
+	return &tree{objects: *shared.Copy(), last: t.last}
+}
+
+// set puts an object in place, or takes it out when it is nil.
+func (t *tree) set(path string, o *resources.Object) {
+	if o == nil {
+		t.objects.Delete(path)
+		return
+	}
+	t.objects.Set(path, o)
+}
+
+// rank returns how many objects have a path less than the given one.
+func (t *tree) rank(path string) int {
+	low, high := 0, t.objects.Len()
+	for low < high {
+		middle := int(uint(low+high) >> 1)
+		if at, _, _ := t.objects.GetAt(middle); at < path {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
+// snapshot is a tree as the resources package sees it.
+type snapshot struct {
+	tree     *tree
+	revision int64
+}
+
+var _ resources.Snapshot = snapshot{}
+
+// Revision is that of the store.
+func (s snapshot) Revision() int64 { return s.revision }
+
+// Get returns the object, or nil.
+func (s snapshot) Get(namespace, name string) *resources.Object {
+	o, _ := s.tree.objects.Get(resources.Key{Namespace: namespace, Name: name}.Path())
+	return o
+}
+
+// Ascend yields the objects of a namespace whose path is greater than after.
+func (s snapshot) Ascend(namespace, after string, yield func(*resources.Object) bool) {
+	first, end := bounds(namespace, after)
+	s.tree.objects.Ascend(first, func(path string, o *resources.Object) bool {
+		return (end == "" || path < end) && yield(o)
+	})
+}
+
+// Count returns how many objects Ascend would yield.
+func (s snapshot) Count(namespace, after string) int {
+	first, end := bounds(namespace, after)
+	n := s.tree.objects.Len()
+	if end != "" {
+		n = s.tree.rank(end)
+	}
+	if first != "" {
+		n -= s.tree.rank(first)
+	}
+	return max(n, 0)
+}
+
+// bounds returns the first path that Ascend may yield, and the one at which it ends ("": none).
+func bounds(namespace, after string) (first, end string) {
+	if after != "" {
+		first = after + "\x00" // the least string that is greater
+	}
+	if namespace != "" {
+		first = max(first, namespace+"/")
+		end = namespace + "0" // '0' follows '/'
+	}
+	return first, end
+}
