@@ -1,0 +1,49 @@
+package builtin
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/kubernetes/pkg/apis/authentication"
+	"k8s.io/kubernetes/pkg/apis/authorization"
+	"k8s.io/kubernetes/pkg/registry/authentication/selfsubjectreview"
+	"k8s.io/kubernetes/pkg/registry/authentication/tokenreview"
+	"k8s.io/kubernetes/pkg/registry/authorization/localsubjectaccessreview"
+	"k8s.io/kubernetes/pkg/registry/authorization/selfsubjectaccessreview"
+	"k8s.io/kubernetes/pkg/registry/authorization/selfsubjectrulesreview"
+	"k8s.io/kubernetes/pkg/registry/authorization/subjectaccessreview"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+func authenticationGroup(p Parts) resources.GroupSpec {
+	v1 := schema.GroupVersion{Group: "authentication.k8s.io", Version: "v1"}
+	return single(v1, 17700, 15,
+		virtual[authentication.SelfSubjectReview](v1, "selfsubjectreviews", false, answeredBy(selfsubjectreview.NewREST())),
+		virtual[authentication.TokenReview](v1, "tokenreviews", false, answeredBy(tokenreview.NewREST(p.Authenticator, p.Audiences))),
+	)
+}
+
+func authorizationGroup(p Parts) resources.GroupSpec {
+	v1 := schema.GroupVersion{Group: "authorization.k8s.io", Version: "v1"}
+	return single(v1, 17600, 15,
+		virtual[authorization.LocalSubjectAccessReview](v1, "localsubjectaccessreviews", true,
+			answeredBy(localsubjectaccessreview.NewREST(p.Authorizer, Scheme))),
+		virtual[authorization.SelfSubjectAccessReview](v1, "selfsubjectaccessreviews", false,
+			answeredBy(selfsubjectaccessreview.NewREST(p.Authorizer, Scheme))),
+		virtual[authorization.SelfSubjectRulesReview](v1, "selfsubjectrulesreviews", false,
+			answeredBy(selfsubjectrulesreview.NewREST(p.Authorizer))),
+		virtual[authorization.SubjectAccessReview](v1, "subjectaccessreviews", false,
+			answeredBy(subjectaccessreview.NewREST(p.Authorizer, Scheme))),
+	)
+}
+
+// answeredBy makes a CreateFunc of one of upstream's reviews, which need no storage.
+func answeredBy(c rest.Creater) resources.CreateFunc {
+	return func(ctx context.Context, _ resources.Store, _ string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
+		return c.Create(ctx, obj, rest.ValidateAllObjectFunc, opts)
+	}
+}

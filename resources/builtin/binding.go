@@ -1,0 +1,119 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/util/dryrun"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	podutil "k8s.io/kubernetes/pkg/api/pod"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/core/validation"
+	"k8s.io/kubernetes/pkg/features"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// bindNamed answers a create of bindings: the Binding itself names the pod.
+func bindNamed(pods *resources.Type) resources.CreateFunc {
+	bind := bind(pods)
+	return func(ctx context.Context, s resources.Store, _ string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
+		b, ok := obj.(*core.Binding)
+		if !ok {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("not a Binding object: %T", obj))
+		}
+		return bind(ctx, s, b.Name, b, opts)
+	}
+}
+
+// bind answers a create of pods/binding: it assigns the pod to a node, which is how a scheduler tells its decision.
+// The uid and the resourceVersion of the Binding, where set, are preconditions on the pod.
+func bind(pods *resources.Type) resources.CreateFunc {
+	return func(ctx context.Context, s resources.Store, name string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
+		b, ok := obj.(*core.Binding)
+		if !ok {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("not a Binding object: %#v", obj))
+		}
+		if name != b.Name {
+			return nil, apierrors.NewBadRequest("name in URL does not match name in Binding object")
+		}
+		// Not an Invalid status: kube-apiserver answers these with 500.
+		if errs := validation.ValidatePodBinding(b); len(errs) != 0 {
+			return nil, errs.ToAggregate()
+		}
+		key := pods.KeyOf(genericapirequest.NamespaceValue(ctx), name)
+		_, err := resources.GuaranteedUpdate(ctx, s, key, func(current *resources.Object) ([]resources.Write, error) {
+			if current == nil {
+				return nil, apierrors.NewNotFound(pods.GroupResource, name)
+			}
+			hub, err := pods.DecodeHub(current)
+			if err != nil {
+				return nil, err
+			}
+			pod := hub.(*core.Pod)
+			if err := checkPreconditions(key, pod, string(b.UID), b.ResourceVersion); err != nil {
+				return nil, apierrors.NewConflict(pods.GroupResource, name, err)
+			}
+			if err := assign(pod, b); err != nil {
+				return nil, apierrors.NewConflict(core.Resource("pods/binding"), name, err)
+			}
+			draft, err := pods.NewDraft(pod)
+			if err != nil || dryrun.IsDryRun(opts.DryRun) {
+				return nil, err
+			}
+			return []resources.Write{{Op: resources.Update, Key: key, From: current.Revision, Draft: draft}}, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		return &metav1.Status{Status: metav1.StatusSuccess}, nil
+	}
+}
+
+// assign writes a Binding into its pod.
+func assign(pod *core.Pod, b *core.Binding) error {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return fmt.Errorf("pod %s is being deleted, cannot be assigned to a host", pod.Name)
+	case pod.Spec.NodeName != "":
+		return fmt.Errorf("pod %v is already assigned to node %q", pod.Name, pod.Spec.NodeName)
+	case len(pod.Spec.SchedulingGates) != 0:
+		return fmt.Errorf("pod %v has non-empty .spec.schedulingGates", pod.Name)
+	}
+	pod.Spec.NodeName = b.Target.Name
+	if utilfeature.DefaultFeatureGate.Enabled(features.ClearingNominatedNodeNameAfterBinding) {
+		pod.Status.NominatedNodeName = ""
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	maps.Copy(pod.Annotations, b.Annotations)
+	podutil.DropInitContainerAnnotations(pod.Annotations)
+	if utilfeature.DefaultFeatureGate.Enabled(features.PodTopologyLabelsAdmission) && len(b.Labels) > 0 {
+		if pod.Labels == nil {
+			pod.Labels = map[string]string{}
+		}
+		maps.Copy(pod.Labels, b.Labels)
+	}
+	podutil.UpdatePodCondition(&pod.Status, &core.PodCondition{Type: core.PodScheduled, Status: core.ConditionTrue})
+	return nil
+}
+
+// checkPreconditions reports which of a uid and a resourceVersion, where set, is not the object's, in the words
+// kube-apiserver has for it; they name the key it would have in etcd.
+func checkPreconditions(key resources.Key, m metav1.Object, uid, resourceVersion string) error {
+	const format = "StorageError: invalid object, Code: 4, Key: /registry/%s/%s, ResourceVersion: 0, " +
+		"AdditionalErrorMsg: Precondition failed: %s in precondition: %s, %s in object meta: %s"
+	if uid != "" && uid != string(m.GetUID()) {
+		return fmt.Errorf(format, key.Resource, key.Path(), "UID", uid, "UID", m.GetUID())
+	}
+	if resourceVersion != "" && resourceVersion != m.GetResourceVersion() {
+		return fmt.Errorf(format, key.Resource, key.Path(), "ResourceVersion", resourceVersion, "ResourceVersion", m.GetResourceVersion())
+	}
+	return nil
+}

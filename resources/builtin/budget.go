@@ -1,0 +1,131 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/util/dryrun"
+	pdbhelper "k8s.io/component-helpers/apps/poddisruptionbudget"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/policy"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// maxDisruptedPods is how many evictions a budget may have pending that its controller has not noticed yet, as
+// kube-apiserver has it.
+const maxDisruptedPods = 2000
+
+// findBudgets returns the budgets that cover a pod, of which there should be one at most.
+func (e *eviction) findBudgets(ctx context.Context, p *core.Pod) ([]*policyv1.PodDisruptionBudget, error) {
+	snapshot, err := e.store.Snapshot(ctx, e.budgets.ResourceName(), resources.At{Match: resources.MostRecent})
+	if err != nil {
+		return nil, err
+	}
+	var found []*policyv1.PodDisruptionBudget
+	snapshot.Ascend(p.Namespace, "", func(o *resources.Object) bool {
+		var v runtime.Object
+		if v, err = e.budgets.DecodeStored(o); err != nil {
+			return false
+		}
+		b := v.(*policyv1.PodDisruptionBudget)
+		// A selector that cannot be understood covers nothing.
+		if s, serr := metav1.LabelSelectorAsSelector(b.Spec.Selector); serr == nil && s.Matches(labels.Set(p.Labels)) {
+			found = append(found, b)
+		}
+		return true
+	})
+	return found, err
+}
+
+// decrement takes one disruption from a budget, or fails with the reason why there is none.
+func (e *eviction) decrement(ctx context.Context, name string) error {
+	// The rules of a budget are those of its own group, not of the request for the pod.
+	ctx = genericapirequest.WithRequestInfo(ctx, &genericapirequest.RequestInfo{
+		IsResourceRequest: true, Verb: "update", APIPrefix: "apis", APIGroup: policyV1.Group, APIVersion: policyV1.Version,
+		Resource: e.budgets.Resource, Subresource: "status", Namespace: genericapirequest.NamespaceValue(ctx), Name: name,
+	})
+	dry := dryrun.IsDryRun(e.options.DryRun)
+	u := resources.UpdateRequest{Type: e.budgets, Name: name, Strategy: e.budgets.Subresources["status"].UpdateStrategy, DryRun: dry}
+	u.Change = func(_ context.Context, _ runtime.Object, live *resources.Object) (runtime.Object, error) {
+		if live == nil {
+			return nil, apierrors.NewNotFound(e.budgets.GroupResource, name)
+		}
+		v, err := e.budgets.DecodeStored(live)
+		if err != nil {
+			return nil, err
+		}
+		b := v.(*policyv1.PodDisruptionBudget)
+		if err := refusal(b); err != nil {
+			return nil, err
+		}
+		b.Status.DisruptionsAllowed--
+		if b.Status.DisruptionsAllowed == 0 {
+			pdbhelper.UpdateDisruptionAllowedCondition(b)
+		}
+		if b.Status.DisruptedPods == nil {
+			b.Status.DisruptedPods = map[string]metav1.Time{}
+		}
+		// So the budget's controller no longer counts the pod as there, before it sees it go.
+		b.Status.DisruptedPods[e.name] = metav1.Time{Time: time.Now()}
+		return e.budgets.ToHub(b)
+	}
+	_, _, err := u.Apply(ctx, e.store)
+	return err
+}
+
+// refusal is the error of an eviction that the budget does not allow; nil when it does.
+func refusal(b *policyv1.PodDisruptionBudget) error {
+	switch {
+	case b.Status.ObservedGeneration < b.Generation:
+		return tooSoon(b.Name)
+	case b.Status.DisruptionsAllowed < 0:
+		return withCause(apierrors.NewForbidden(policy.Resource("poddisruptionbudget"), b.Name, errors.New("pdb disruptions allowed is negative")),
+			fmt.Sprintf("The disruption budget %s does not allow evicting pods currently: pdb disruptions allowed is negative", b.Name))
+	case len(b.Status.DisruptedPods) > maxDisruptedPods:
+		return withCause(apierrors.NewForbidden(policy.Resource("poddisruptionbudget"), b.Name,
+			errors.New("DisruptedPods map too big - too many evictions not confirmed by PDB controller")),
+			fmt.Sprintf("The disruption budget %s does not allow evicting pods currently: too many pending evictions not confirmed by PDB controller", b.Name))
+	case b.Status.DisruptionsAllowed == 0:
+		return withCause(apierrors.NewTooManyRequests(violation, 0), whyNone(b))
+	}
+	return nil
+}
+
+const violation = "Cannot evict pod as it would violate the pod's disruption budget."
+
+// tooSoon: the budget's controller has not caught up with what happened.
+func tooSoon(budget string) error {
+	return withCause(apierrors.NewTooManyRequests(violation, 10),
+		fmt.Sprintf("The disruption budget %s is still being processed by the server.", budget))
+}
+
+// whyNone says why a budget allows no disruption. That its controller failed comes first: the numbers mean nothing then.
+func whyNone(b *policyv1.PodDisruptionBudget) string {
+	c := meta.FindStatusCondition(b.Status.Conditions, policyv1.DisruptionAllowedCondition)
+	explained := c != nil && c.Status == metav1.ConditionFalse && c.Message != ""
+	switch {
+	case explained && c.Reason == policyv1.SyncFailedReason:
+		return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently because it failed sync: %s", b.Name, c.Message)
+	case b.Status.CurrentHealthy <= b.Status.DesiredHealthy:
+		return fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name, b.Status.DesiredHealthy, b.Status.CurrentHealthy)
+	case explained:
+		return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently (%s): %s", b.Name, c.Reason, c.Message)
+	}
+	return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently", b.Name)
+}
+
+func withCause(err *apierrors.StatusError, message string) error {
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes,
+		metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: message})
+	return err
+}

@@ -1,0 +1,51 @@
+package builtin
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kubernetes/pkg/apis/certificates"
+	csr "k8s.io/kubernetes/pkg/registry/certificates/certificates"
+	"k8s.io/kubernetes/pkg/registry/certificates/clustertrustbundle"
+	"k8s.io/kubernetes/pkg/registry/certificates/podcertificaterequest"
+	"k8s.io/utils/clock"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+func certificatesGroup(p Parts) resources.GroupSpec {
+	v1 := schema.GroupVersion{Group: "certificates.k8s.io", Version: "v1"}
+	pcr := podcertificaterequest.NewStrategy()
+	return single(v1, 17300, 15,
+		define[certificates.CertificateSigningRequest, certificates.CertificateSigningRequestList](v1, "certificatesigningrequests", csr.Strategy,
+			short("csr"), selectBy(csr.GetAttrs), status(csr.StatusStrategy),
+			part("approval", csr.ApprovalStrategy, "get", "patch", "update")),
+		define[certificates.ClusterTrustBundle, certificates.ClusterTrustBundleList](v1, "clustertrustbundles", clustertrustbundle.Strategy,
+			selectBy(trustBundleAttrs)),
+		define[certificates.PodCertificateRequest, certificates.PodCertificateRequestList](v1, "podcertificaterequests", pcr,
+			selectBy(podCertificateRequestAttrs),
+			status(podcertificaterequest.NewStatusStrategy(pcr, p.Authorizer, clock.RealClock{}))),
+	)
+}
+
+func trustBundleAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {
+	b, ok := obj.(*certificates.ClusterTrustBundle)
+	if !ok {
+		return nil, nil, fmt.Errorf("%T is not a ClusterTrustBundle", obj)
+	}
+	return b.Labels, fields.Set{"metadata.name": b.Name, "spec.signerName": b.Spec.SignerName}, nil
+}
+
+func podCertificateRequestAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {
+	r, ok := obj.(*certificates.PodCertificateRequest)
+	if !ok {
+		return nil, nil, fmt.Errorf("%T is not a PodCertificateRequest", obj)
+	}
+	return r.Labels, fields.Set{
+		"metadata.name": r.Name, "metadata.namespace": r.Namespace,
+		"spec.signerName": r.Spec.SignerName, "spec.podName": r.Spec.PodName, "spec.nodeName": string(r.Spec.NodeName),
+	}, nil
+}

@@ -1,0 +1,144 @@
+package builtin
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/kubernetes/pkg/printers"
+	printersinternal "k8s.io/kubernetes/pkg/printers/internalversion"
+	printerstorage "k8s.io/kubernetes/pkg/printers/storage"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// strategy is what upstream has per resource: one value with the rules of every write.
+type strategy interface {
+	rest.RESTCreateStrategy
+	rest.RESTUpdateStrategy
+	rest.RESTDeleteStrategy
+}
+
+// object is a pointer to the hub form of a kind.
+type object[T any] interface {
+	*T
+	runtime.Object
+}
+
+// option says what is special about a type.
+type option func(*resources.Type)
+
+// define declares a stored type: T and L are the hub form of its objects and lists, gv the version it is stored in.
+func define[T, L any, PT object[T], PL object[L]](gv schema.GroupVersion, resource string, s strategy, opts ...option) *resources.Type {
+	t := newType[T, PT](gv, resource, s.NamespaceScoped())
+	t.NewList = func() runtime.Object { return PL(new(L)) }
+	t.CreateStrategy, t.UpdateStrategy, t.DeleteStrategy = s, s, s
+	if r, ok := s.(rest.ResetFieldsStrategy); ok {
+		t.ResetFields = r.GetResetFields()
+	}
+	t.Attrs = metaAttrs(t.Namespaced)
+	t.Table = tables
+	for _, o := range opts {
+		o(t)
+	}
+	return t
+}
+
+// virtual declares a type whose objects are answered, not stored.
+func virtual[T any, PT object[T]](gv schema.GroupVersion, resource string, namespaced bool, create resources.CreateFunc) *resources.Type {
+	t := newType[T, PT](gv, resource, namespaced)
+	t.Table = rest.NewDefaultTableConvertor(t.GroupResource)
+	t.Virtual = create
+	return t
+}
+
+func newType[T any, PT object[T]](gv schema.GroupVersion, resource string, namespaced bool) *resources.Type {
+	kind := reflect.TypeFor[T]().Name()
+	return &resources.Type{
+		GroupResource:  gv.WithResource(resource).GroupResource(),
+		Kind:           kind,
+		SingularName:   strings.ToLower(kind),
+		Namespaced:     namespaced,
+		Scheme:         Scheme,
+		Serializer:     Codecs,
+		StorageVersion: gv,
+		New:            func() runtime.Object { return PT(new(T)) },
+		Subresources:   map[string]*resources.Subresource{},
+	}
+}
+
+// tables prints every kind that has columns of its own. One generator for all: it is a map from kind to printer.
+var tables = printerstorage.TableConvertor{TableGenerator: printers.NewTableGenerator().With(printersinternal.AddHandlers)}
+
+// metaAttrs selects by labels, name and namespace: what a type can do that says nothing else.
+func metaAttrs(namespaced bool) func(runtime.Object) (labels.Set, fields.Set, error) {
+	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			return nil, nil, fmt.Errorf("attributes of %T: %w", obj, err)
+		}
+		f := fields.Set{"metadata.name": m.GetName()}
+		if namespaced {
+			f["metadata.namespace"] = m.GetNamespace()
+		}
+		return m.GetLabels(), f, nil
+	}
+}
+
+// short gives the type its short names.
+func short(names ...string) option {
+	return func(t *resources.Type) { t.ShortNames = names }
+}
+
+// in puts the type into a category, a name for many types: "all".
+func in(category string) option {
+	return func(t *resources.Type) { t.Categories = []string{category} }
+}
+
+// selectBy replaces the selectable fields.
+func selectBy(attrs func(runtime.Object) (labels.Set, fields.Set, error)) option {
+	return func(t *resources.Type) { t.Attrs = attrs }
+}
+
+// table replaces the columns.
+func table(c func(schema.GroupResource) rest.TableConvertor) option {
+	return func(t *resources.Type) { t.Table = c(t.GroupResource) }
+}
+
+// clockColumns marks a type with columns that show the time since something other than its creation.
+func clockColumns(t *resources.Type) { t.TableTimeDependent = true }
+
+// returnsDeleted marks a type whose deletes answer with the object.
+func returnsDeleted(t *resources.Type) { t.ReturnDeletedObject = true }
+
+// status adds the subresource of that name.
+func status(s rest.UpdateResetFieldsStrategy) option {
+	return part("status", s, "get", "patch", "update")
+}
+
+// part adds a subresource through which some fields of the object are read and written.
+func part(name string, s rest.RESTUpdateStrategy, verbs ...string) option {
+	sub := &resources.Subresource{Name: name, Verbs: verbs, UpdateStrategy: s}
+	if r, ok := s.(rest.ResetFieldsStrategy); ok {
+		sub.ResetFields = r.GetResetFields()
+	}
+	return with(sub)
+}
+
+// with adds a subresource.
+func with(sub *resources.Subresource) option {
+	return func(t *resources.Type) { t.Subresources[sub.Name] = sub }
+}
+
+// single is a group served in one version.
+func single(gv schema.GroupVersion, groupPriority, versionPriority int, types ...*resources.Type) resources.GroupSpec {
+	return resources.GroupSpec{Name: gv.Group, Priority: groupPriority, Versions: []resources.VersionSpec{
+		{Version: gv.Version, Priority: versionPriority, Types: types},
+	}}
+}

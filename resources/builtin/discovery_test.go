@@ -1,0 +1,155 @@
+package builtin
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// servedByDefault is what kube-apiserver v1.37.1 without any --runtime-config serves, in the order of its aggregated
+// discovery.
+var servedByDefault = []string{
+	"v1",
+	"apiregistration.k8s.io/v1",
+	"apps/v1",
+	"events.k8s.io/v1",
+	"authentication.k8s.io/v1",
+	"authorization.k8s.io/v1",
+	"autoscaling/v2",
+	"autoscaling/v1",
+	"batch/v1",
+	"certificates.k8s.io/v1",
+	"networking.k8s.io/v1",
+	"policy/v1",
+	"rbac.authorization.k8s.io/v1",
+	"storage.k8s.io/v1",
+	"admissionregistration.k8s.io/v1",
+	"apiextensions.k8s.io/v1",
+	"scheduling.k8s.io/v1",
+	"coordination.k8s.io/v1",
+	"node.k8s.io/v1",
+	"discovery.k8s.io/v1",
+	"resource.k8s.io/v1",
+	"flowcontrol.apiserver.k8s.io/v1",
+	"storagemigration.k8s.io/v1",
+}
+
+// storedNewer are the types that we store in the version that is served, so that reading them converts nothing.
+// kube-apiserver stores them in an older one, for the sake of its own older releases.
+var storedNewer = []string{
+	"clustertrustbundles", "customresourcedefinitions", "devicetaintrules", "podcertificaterequests", "storageversionmigrations",
+}
+
+func catalog(t *testing.T) *resources.Catalog {
+	t.Helper()
+	r := resources.NewRegistry()
+	r.SetGroups(Groups())
+	return r.Catalog()
+}
+
+func TestServedVersionsAndTheirOrder(t *testing.T) {
+	var got []string
+	for _, g := range catalog(t).Groups() {
+		for _, v := range g.Versions {
+			got = append(got, v.GroupVersion.String())
+		}
+	}
+	want := slices.Clone(servedByDefault)
+	// Core has a discovery document of its own; apiregistration is first among the groups.
+	want[0], want[1] = want[1], want[0]
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("served versions (-kube-apiserver +ours):\n%s", diff)
+	}
+}
+
+// TestDiscoveryIsUpstreams compares the registry with the discovery documents that upstream publishes with its source.
+func TestDiscoveryIsUpstreams(t *testing.T) {
+	dir := discoveryDir(t)
+	for _, g := range catalog(t).Groups() {
+		for _, v := range g.Versions {
+			t.Run(v.GroupVersion.String(), func(t *testing.T) {
+				want := published(t, dir, v.GroupVersion)
+				got := map[string]metav1.APIResource{}
+				for _, s := range v.Resources {
+					describe(s, got)
+				}
+				opts := cmp.Options{cmpopts.EquateEmpty(), cmpopts.SortSlices(strings.Compare)}
+				if diff := cmp.Diff(want, got, opts); diff != "" {
+					t.Errorf("resources (-upstream +ours):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// describe adds the entries of legacy discovery that a type has.
+func describe(s *resources.Served, to map[string]metav1.APIResource) {
+	main := metav1.APIResource{Name: s.Resource, SingularName: s.SingularName, Namespaced: s.Namespaced, Kind: s.Type.Kind,
+		Verbs: s.Verbs(), ShortNames: s.ShortNames, Categories: s.Categories}
+	if s.Stored() && !slices.Contains(storedNewer, s.Resource) {
+		main.StorageVersionHash = storageHash(s.StorageKind())
+	}
+	to[main.Name] = main
+	for _, sub := range s.Subresources {
+		r := metav1.APIResource{Name: s.Resource + "/" + sub.Name, Namespaced: s.Namespaced, Kind: s.Type.Kind, Verbs: sub.Verbs}
+		if !sub.Kind.Empty() {
+			r.Kind = sub.Kind.Kind
+			if gv := sub.Kind.GroupVersion(); gv != s.GroupVersion() {
+				r.Group, r.Version = gv.Group, gv.Version
+			}
+		}
+		to[r.Name] = r
+	}
+}
+
+func storageHash(gvk schema.GroupVersionKind) string {
+	sum := sha256.Sum256([]byte(gvk.Group + "/" + gvk.Version + "/" + gvk.Kind))
+	return base64.StdEncoding.EncodeToString(sum[:8])
+}
+
+func published(t *testing.T, dir string, gv schema.GroupVersion) map[string]metav1.APIResource {
+	t.Helper()
+	name := "apis__" + gv.Group + "__" + gv.Version + ".json"
+	if gv.Group == "" {
+		name = "api__" + gv.Version + ".json"
+	}
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list metav1.APIResourceList
+	if err := json.Unmarshal(data, &list); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]metav1.APIResource{}
+	for _, r := range list.APIResources {
+		if slices.Contains(storedNewer, r.Name) {
+			r.StorageVersionHash = ""
+		}
+		out[r.Name] = r
+	}
+	return out
+}
+
+// discoveryDir is where the source of k8s.io/kubernetes has its discovery documents.
+func discoveryDir(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
+	if err != nil {
+		t.Fatalf("find the source of k8s.io/kubernetes: %v", err)
+	}
+	return filepath.Join(strings.TrimSpace(string(out)), "api", "discovery")
+}

@@ -1,0 +1,211 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	podutil "k8s.io/kubernetes/pkg/api/pod"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/policy"
+	"k8s.io/kubernetes/pkg/registry/core/pod"
+	"k8s.io/utils/ptr"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// evictionRounds is how often an eviction looks again at a pod that others keep changing.
+const evictionRounds = 20
+
+// evict answers a create of pods/eviction: a deletion of the pod that the PodDisruptionBudget which covers it has to
+// allow ("API-initiated Eviction" of the Kubernetes documentation). A refusal is 429 with cause DisruptionBudget.
+func evict(pods, budgets *resources.Type) resources.CreateFunc {
+	return func(ctx context.Context, s resources.Store, name string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
+		e, ok := obj.(*policy.Eviction)
+		if !ok {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("not a Eviction object: %T", obj))
+		}
+		if name != e.Name {
+			return nil, apierrors.NewBadRequest("name in URL does not match name in Eviction object")
+		}
+		options, err := evictionOptions(e, opts)
+		if err != nil {
+			return nil, err
+		}
+		ev := eviction{store: s, pods: pods, budgets: budgets, name: name, options: options}
+		if err := ev.run(ctx); err != nil {
+			return nil, err
+		}
+		return &metav1.Status{Status: metav1.StatusSuccess}, nil
+	}
+}
+
+// evictionOptions are the options of the deletion, with the dry run of the request.
+func evictionOptions(e *policy.Eviction, opts *metav1.CreateOptions) (*metav1.DeleteOptions, error) {
+	o := e.DeleteOptions
+	if o == nil {
+		return &metav1.DeleteOptions{DryRun: opts.DryRun}, nil
+	}
+	if ptr.Deref(o.IgnoreStoreReadErrorWithClusterBreakingPotential, false) {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: policy.GroupName, Kind: "Eviction"}, e.Name, field.ErrorList{
+			field.Invalid(field.NewPath("deleteOptions").Child("ignoreStoreReadErrorWithClusterBreakingPotential"), true,
+				"can not be set for pod eviction, try after removing the option")})
+	}
+	o = o.DeepCopy()
+	switch {
+	case len(o.DryRun) == 0:
+		o.DryRun = opts.DryRun
+	case len(opts.DryRun) > 0 && !slices.Equal(opts.DryRun, o.DryRun):
+		return nil, fmt.Errorf("Non-matching dry-run options in request and content: %v and %v", opts.DryRun, o.DryRun)
+	}
+	return o, nil
+}
+
+// eviction is one eviction of one pod.
+type eviction struct {
+	store         resources.Store
+	pods, budgets *resources.Type
+	name          string
+	options       *metav1.DeleteOptions
+}
+
+func (e *eviction) run(ctx context.Context) error {
+	p, done, err := e.withoutBudget(ctx)
+	if err != nil || done {
+		return err
+	}
+	budget, atRevision, err := e.takeFromBudget(ctx, p)
+	if err != nil {
+		return err
+	}
+	if !atRevision {
+		return e.remove(ctx, e.options)
+	}
+	err = e.remove(ctx, e.optionsAt(p.ResourceVersion))
+	if apierrors.IsConflict(err) && !e.revisionIsGiven() {
+		return tooSoon(budget) // the pod may have become healthy: the client is to try again
+	}
+	return err
+}
+
+// withoutBudget evicts a pod that disturbs nobody by going: one that has ended, has not started or is being deleted.
+// done is false when the pod is none of these; it is returned as it was then.
+func (e *eviction) withoutBudget(ctx context.Context) (p *core.Pod, done bool, err error) {
+	key := e.pods.KeyOf(genericapirequest.NamespaceValue(ctx), e.name)
+	for range evictionRounds {
+		if p, err = find[*core.Pod](ctx, e.store, e.pods, key); err != nil {
+			return nil, false, err
+		}
+		over := p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed || p.DeletionTimestamp != nil
+		if !over && p.Status.Phase != core.PodPending {
+			return p, false, nil
+		}
+		options := e.options
+		if !over && !e.revisionIsGiven() {
+			options = e.optionsAt(p.ResourceVersion) // it must not have become healthy meanwhile
+		}
+		if err = e.remove(ctx, options); !apierrors.IsConflict(err) || e.revisionIsGiven() {
+			break
+		}
+	}
+	return p, err == nil, err
+}
+
+// takeFromBudget takes a disruption from the budget that covers the pod, if one does. atRevision is set when the pod may
+// go only as it is now, because it is unhealthy and so costs the budget nothing.
+func (e *eviction) takeFromBudget(ctx context.Context, p *core.Pod) (budget string, atRevision bool, err error) {
+	found, err := e.findBudgets(ctx, p)
+	if err != nil || len(found) == 0 {
+		return "", false, err
+	}
+	if len(found) > 1 {
+		return "", false, &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+			Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}}
+	}
+	b := found[0]
+	if !podutil.IsPodReady(p) {
+		always := ptr.Deref(b.Spec.UnhealthyPodEvictionPolicy, policyv1.IfHealthyBudget) == policyv1.AlwaysAllow
+		if always || b.Status.CurrentHealthy >= b.Status.DesiredHealthy && b.Status.DesiredHealthy > 0 {
+			return b.Name, true, nil
+		}
+	}
+	return b.Name, false, e.decrement(ctx, b.Name)
+}
+
+// remove says in the pod's status why it goes, and deletes it.
+func (e *eviction) remove(ctx context.Context, options *metav1.DeleteOptions) error {
+	options = options.DeepCopy()
+	if len(options.DryRun) == 0 {
+		stored, err := e.addCondition(ctx, options.Preconditions)
+		if err != nil {
+			return err
+		}
+		if options.Preconditions != nil && options.Preconditions.ResourceVersion != nil {
+			options.Preconditions.ResourceVersion = ptr.To(resources.FormatRevision(stored.Revision))
+		}
+	}
+	d := resources.DeleteRequest{Type: e.pods, Name: e.name, Options: options}
+	_, err := d.Apply(ctx, e.store)
+	return err
+}
+
+func (e *eviction) addCondition(ctx context.Context, pre *metav1.Preconditions) (*resources.Object, error) {
+	u := resources.UpdateRequest{Type: e.pods, Name: e.name, Strategy: pod.StatusStrategy}
+	u.Change = func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
+		if live == nil {
+			return nil, apierrors.NewNotFound(e.pods.GroupResource, e.name)
+		}
+		p := existing.DeepCopyObject().(*core.Pod)
+		if err := checkEvictedPod(p, pre); err != nil {
+			return nil, err
+		}
+		podutil.UpdatePodCondition(&p.Status, &core.PodCondition{
+			Type: core.DisruptionTarget, Status: core.ConditionTrue,
+			Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
+		})
+		return p, nil
+	}
+	stored, _, err := u.Apply(ctx, e.store)
+	return stored, err
+}
+
+// checkEvictedPod checks the preconditions of a deletion before the pod is touched.
+func checkEvictedPod(p *core.Pod, pre *metav1.Preconditions) error {
+	if pre == nil {
+		return nil
+	}
+	// kube-apiserver names the kind where a resource is meant.
+	gr := schema.GroupResource{Resource: "Pod"}
+	if uid := ptr.Deref(pre.UID, types.UID("")); uid != "" && uid != p.UID {
+		return apierrors.NewConflict(gr, p.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
+			"The object might have been deleted and then recreated", uid, p.UID))
+	}
+	if rv := ptr.Deref(pre.ResourceVersion, ""); rv != "" && rv != p.ResourceVersion {
+		return apierrors.NewConflict(gr, p.Name, fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the "+
+			"ResourceVersion in record (%s). The object might have been modified", rv, p.ResourceVersion))
+	}
+	return nil
+}
+
+func (e *eviction) revisionIsGiven() bool {
+	return e.options.Preconditions != nil && e.options.Preconditions.ResourceVersion != nil
+}
+
+// optionsAt are the options with the pod's resourceVersion as a precondition.
+func (e *eviction) optionsAt(resourceVersion string) *metav1.DeleteOptions {
+	o := e.options.DeepCopy()
+	if o.Preconditions == nil {
+		o.Preconditions = &metav1.Preconditions{}
+	}
+	o.Preconditions.ResourceVersion = &resourceVersion
+	return o
+}

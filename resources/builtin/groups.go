@@ -1,0 +1,64 @@
+package builtin
+
+import (
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// Parts are the parts of a server that the rules of some types ask. Every one may be left out.
+type Parts struct {
+	// Reader finds the namespace of a ResourceClaim that asks for admin access, which is refused without a Reader.
+	Reader resources.Reader
+	// Authenticator answers TokenReviews. Without one no token is authentic.
+	Authenticator authenticator.Request
+	// Audiences are those a token is for when its review names none.
+	Audiences []string
+	// Authorizer answers the access reviews. Without one everything is allowed.
+	Authorizer Authorizer
+}
+
+// Authorizer decides, and lists, what a user may do.
+type Authorizer interface {
+	authorizer.UnconditionalAuthorizer
+	authorizer.RuleResolver
+}
+
+// Groups returns all built-in groups for a server in which every user may do everything.
+func Groups() []resources.GroupSpec { return Parts{}.Groups() }
+
+// Groups returns all built-in groups, with the priorities at which kube-apiserver orders them in discovery (those of
+// its own APIService objects).
+func (p Parts) Groups() []resources.GroupSpec {
+	if p.Authorizer == nil {
+		p.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
+	}
+	// These two are in one group and used by another.
+	budgets, namespaces, events := podDisruptionBudgets(), namespaces(), events()
+	return []resources.GroupSpec{
+		coreGroup(namespaces, events, budgets),
+		admissionregistrationGroup(),
+		apiextensionsGroup(),
+		apiregistrationGroup(),
+		appsGroup(),
+		authenticationGroup(p),
+		authorizationGroup(p),
+		autoscalingGroup(),
+		batchGroup(),
+		certificatesGroup(p),
+		coordinationGroup(),
+		discoveryGroup(),
+		eventsGroup(events),
+		flowcontrolGroup(),
+		networkingGroup(),
+		nodeGroup(),
+		policyGroup(budgets),
+		rbacGroup(),
+		resourceGroup(p, namespaces),
+		schedulingGroup(),
+		storageGroup(),
+		storagemigrationGroup(),
+	}
+}

@@ -1,0 +1,26 @@
+package builtin
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kubernetes/pkg/apis/networking"
+	"k8s.io/kubernetes/pkg/registry/networking/ingress"
+	"k8s.io/kubernetes/pkg/registry/networking/ingressclass"
+	"k8s.io/kubernetes/pkg/registry/networking/ipaddress"
+	"k8s.io/kubernetes/pkg/registry/networking/networkpolicy"
+	"k8s.io/kubernetes/pkg/registry/networking/servicecidr"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+func networkingGroup() resources.GroupSpec {
+	v1 := schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}
+	return single(v1, 17200, 15,
+		define[networking.IngressClass, networking.IngressClassList](v1, "ingressclasses", ingressclass.Strategy),
+		define[networking.Ingress, networking.IngressList](v1, "ingresses", ingress.Strategy,
+			short("ing"), status(ingress.StatusStrategy)),
+		define[networking.IPAddress, networking.IPAddressList](v1, "ipaddresses", ipaddress.Strategy, short("ip")),
+		define[networking.NetworkPolicy, networking.NetworkPolicyList](v1, "networkpolicies", networkpolicy.Strategy, short("netpol")),
+		define[networking.ServiceCIDR, networking.ServiceCIDRList](v1, "servicecidrs", servicecidr.Strategy,
+			status(servicecidr.StatusStrategy)),
+	)
+}

@@ -1,0 +1,33 @@
+package builtin
+
+import (
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/registry/core/pod"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+func pods(nodes, budgets *resources.Type) *resources.Type {
+	t := define[core.Pod, core.PodList](coreV1, "pods", pod.Strategy,
+		short("po"), in("all"), selectBy(pod.GetAttrs), returnsDeleted, clockColumns,
+		status(pod.StatusStrategy),
+		part("ephemeralcontainers", pod.EphemeralContainersStrategy, "get", "patch", "update"),
+		part("resize", pod.ResizeStrategy, "get", "patch", "update"))
+	// Upstream resets no fields for these two, although their strategies inherit a list.
+	t.Subresources["ephemeralcontainers"].ResetFields = nil
+	t.Subresources["resize"].ResetFields = nil
+
+	with(&resources.Subresource{
+		Name: "binding", Kind: coreV1.WithKind("Binding"), Verbs: []string{"create"},
+		Create: bind(t), KeepMeta: true,
+	})(t)
+	with(&resources.Subresource{
+		Name: "eviction", Kind: policyv1.SchemeGroupVersion.WithKind("Eviction"), Verbs: []string{"create"},
+		Create: evict(t, budgets),
+	})(t)
+	for _, sub := range podConnections(t, nodes) {
+		with(sub)(t)
+	}
+	return t
+}

@@ -1,0 +1,49 @@
+package builtin
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kubernetes/pkg/apis/coordination"
+	"k8s.io/kubernetes/pkg/apis/discovery"
+	"k8s.io/kubernetes/pkg/apis/node"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
+	"k8s.io/kubernetes/pkg/apis/storagemigration"
+	"k8s.io/kubernetes/pkg/registry/coordination/lease"
+	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
+	"k8s.io/kubernetes/pkg/registry/node/runtimeclass"
+	"k8s.io/kubernetes/pkg/registry/scheduling/priorityclass"
+	svm "k8s.io/kubernetes/pkg/registry/storagemigration/storagemigration"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// The groups of which one type is served.
+
+func coordinationGroup() resources.GroupSpec {
+	v1 := schema.GroupVersion{Group: "coordination.k8s.io", Version: "v1"}
+	return single(v1, 16500, 15, define[coordination.Lease, coordination.LeaseList](v1, "leases", lease.Strategy))
+}
+
+func discoveryGroup() resources.GroupSpec {
+	v1 := schema.GroupVersion{Group: "discovery.k8s.io", Version: "v1"}
+	return single(v1, 16200, 15,
+		define[discovery.EndpointSlice, discovery.EndpointSliceList](v1, "endpointslices", endpointslice.Strategy))
+}
+
+func nodeGroup() resources.GroupSpec {
+	v1 := schema.GroupVersion{Group: "node.k8s.io", Version: "v1"}
+	return single(v1, 16300, 15, define[node.RuntimeClass, node.RuntimeClassList](v1, "runtimeclasses", runtimeclass.Strategy))
+}
+
+func schedulingGroup() resources.GroupSpec {
+	v1 := schema.GroupVersion{Group: "scheduling.k8s.io", Version: "v1"}
+	return single(v1, 16600, 15,
+		define[scheduling.PriorityClass, scheduling.PriorityClassList](v1, "priorityclasses", priorityclass.Strategy,
+			short("pc"), keepSystemClasses))
+}
+
+func storagemigrationGroup() resources.GroupSpec {
+	v1 := schema.GroupVersion{Group: "storagemigration.k8s.io", Version: "v1"}
+	return single(v1, 15800, 15,
+		define[storagemigration.StorageVersionMigration, storagemigration.StorageVersionMigrationList](v1, "storageversionmigrations",
+			svm.Strategy, status(svm.StatusStrategy)))
+}

@@ -1,0 +1,128 @@
+package builtin_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/kubernetes/pkg/apis/authentication"
+	"k8s.io/kubernetes/pkg/apis/authorization"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+)
+
+func (c *cluster) review(group, resource, body string) runtime.Object {
+	c.Helper()
+	s := c.served(group, resource)
+	obj, err := s.Virtual(c.request(s, "", ""), c.store, "", decode(c, s.GroupVersionKind, body), &metav1.CreateOptions{})
+	if err != nil {
+		c.Fatal(err)
+	}
+	return obj
+}
+
+func TestReviewsWithoutAuthorizer(t *testing.T) {
+	c := newCluster(t, builtin.Parts{})
+	const z, n = "authorization.k8s.io", "authentication.k8s.io"
+
+	who := c.review(n, "selfsubjectreviews", `{}`).(*authentication.SelfSubjectReview).Status.UserInfo
+	if who.Username != "jane" || !cmp.Equal(who.Groups, []string{"rowers"}) {
+		t.Errorf("the user is %+v", who)
+	}
+	if token := c.review(n, "tokenreviews", `{"spec":{"token":"t"}}`).(*authentication.TokenReview); token.Status.Authenticated {
+		t.Error("an unknown token is authentic")
+	}
+	if r := c.review(z, "selfsubjectaccessreviews", `{"spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}}`).(*authorization.SelfSubjectAccessReview); !r.Status.Allowed {
+		t.Error("the user may not get pods")
+	}
+	if r := c.review(z, "subjectaccessreviews", `{"spec":{"user":"joe","resourceAttributes":{"verb":"get","resource":"pods"}}}`).(*authorization.SubjectAccessReview); !r.Status.Allowed {
+		t.Error("another user may not get pods")
+	}
+	if r := c.review(z, "localsubjectaccessreviews", `{"metadata":{"namespace":"space"},"spec":{"user":"joe","resourceAttributes":{"namespace":"space","verb":"get","resource":"pods"}}}`).(*authorization.LocalSubjectAccessReview); !r.Status.Allowed {
+		t.Error("another user may not get pods in a namespace")
+	}
+	rules := c.review(z, "selfsubjectrulesreviews", `{"spec":{"namespace":"space"}}`).(*authorization.SelfSubjectRulesReview).Status
+	all := []authorization.ResourceRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
+	if diff := cmp.Diff(all, rules.ResourceRules); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+}
+
+type denier struct {
+	authorizer.UnconditionalAuthorizer
+	authorizer.RuleResolver
+}
+
+func TestReviewsAskTheAuthorizer(t *testing.T) {
+	deny := authorizerfactory.NewAlwaysDenyAuthorizer()
+	c := newCluster(t, builtin.Parts{Authorizer: denier{deny, deny}})
+	r := c.review("authorization.k8s.io", "selfsubjectaccessreviews", `{"spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}}`)
+	if r.(*authorization.SelfSubjectAccessReview).Status.Allowed {
+		t.Error("allowed what the authorizer denies")
+	}
+}
+
+// unavailable is a store whose database is away.
+type unavailable struct{ resources.Reader }
+
+func (unavailable) Get(context.Context, resources.Key, resources.At) (*resources.Object, error) {
+	return nil, resources.ErrUnavailable
+}
+
+func TestComponentStatus(t *testing.T) {
+	c := newCluster(t, builtin.Parts{})
+	s := c.served("", "componentstatuses")
+	health := func(r resources.Reader) core.ConditionStatus {
+		list, err := s.Computed(t.Context(), r)
+		if err != nil || len(list) != 1 {
+			t.Fatalf("components are %v, %v", list, err)
+		}
+		return list[0].(*core.ComponentStatus).Conditions[0].Status
+	}
+	if got := health(c.store); got != core.ConditionTrue {
+		t.Errorf("with an open store the condition is %s", got)
+	}
+	if got := health(unavailable{}); got != core.ConditionFalse {
+		t.Errorf("without a database the condition is %s", got)
+	}
+}
+
+// TestUnserved expects the errors that kube-apiserver has for a pod without a host.
+func TestUnserved(t *testing.T) {
+	c := newCluster(t, builtin.Parts{})
+	c.create("", "nodes", `{"metadata":{"name":"n1"}}`)
+	c.create("", "pods", `{"metadata":{"name":"free"},"spec":{"containers":[{"name":"a","image":"x"}]}}`)
+	c.create("", "pods", `{"metadata":{"name":"lost"},"spec":{"nodeName":"nonode","containers":[{"name":"a","image":"x"}]}}`)
+	c.create("", "pods", `{"metadata":{"name":"bound"},"spec":{"nodeName":"n1","containers":[{"name":"a","image":"x"}]}}`)
+
+	const noNodes = "this server does not connect to nodes"
+	for _, test := range []struct {
+		resource, name, sub string
+		want                refusal
+	}{
+		{"pods", "none", "log", refusal{404, `pods "none" not found`}},
+		{"pods", "none", "proxy", refusal{404, `pods "none" not found`}},
+		{"pods", "free", "exec", refusal{400, "pod free does not have a host assigned"}},
+		{"pods", "free", "portforward", refusal{400, "pod free does not have a host assigned"}},
+		{"pods", "free", "proxy", refusal{400, "address not allowed"}},
+		{"pods", "lost", "attach", refusal{404, `pods "nonode" not found`}},
+		{"pods", "bound", "log", refusal{501, noNodes}},
+		{"nodes", "none", "proxy", refusal{404, `nodes "none" not found`}},
+		{"nodes", "n1", "proxy", refusal{501, noNodes}},
+		{"services", "none", "proxy", refusal{503, `no endpoints available for service "none"`}},
+		{"serviceaccounts", "none", "token", refusal{404, `serviceaccounts "none" not found`}},
+	} {
+		s := c.served("", test.resource)
+		namespace := ""
+		if s.Namespaced {
+			namespace = space
+		}
+		c.expect(s.Subresources[test.sub].Unserved(c.request(s, test.sub, test.name), c.store, namespace, test.name), test.want)
+	}
+}
