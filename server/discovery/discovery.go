@@ -1,0 +1,120 @@
+// Package discovery serves the documents that tell a client which groups, versions and resources exist: /api, /apis,
+// /apis/GROUP, /api/v1 and /apis/GROUP/VERSION, in the form of one document per path and in the aggregated form that
+// holds everything in two requests (KEP-3352).
+//
+// Everything is computed from a catalog of the registry when it is first asked for and lives as long as that catalog.
+//
+//	discovery.go   paths to documents
+//	legacy.go      APIVersions, APIGroupList, APIGroup, APIResourceList
+//	aggregated.go  APIGroupDiscoveryList and its ETag
+//	negotiate.go   Accept to an encoding
+//	respond.go     documents and Status to bytes
+package discovery
+
+import (
+	"net/http"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/status"
+)
+
+// Options are what discovery says of the server itself.
+type Options struct {
+	// ServerAddress is the host:port at which the client of a request reaches the server. Nil: none is told.
+	ServerAddress func(*http.Request) string
+}
+
+// Handler answers the discovery paths. Headers that all responses share, Cache-Control among them, are set by the
+// request chain before it.
+type Handler struct {
+	registry *resources.Registry
+	options  Options
+}
+
+// New returns the handler for /api, /apis, /api/VERSION, /apis/GROUP and /apis/GROUP/VERSION, with or without a
+// slash at the end.
+func New(registry *resources.Registry, options Options) *Handler {
+	return &Handler{registry: registry, options: options}
+}
+
+// ServeHTTP answers one discovery request. A group or version that is not in the catalog is 404.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	catalog := h.registry.Catalog()
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch {
+	case parts[0] == "api" && len(parts) == 1:
+		h.serveRoot(w, r, catalog, coreRoot, strictTypes|onlyGet)
+	case parts[0] == "apis" && len(parts) == 1:
+		h.serveRoot(w, r, catalog, groupsRoot, 0)
+	case parts[0] == "api" && len(parts) == 2:
+		h.serveVersion(w, r, catalog, schema.GroupVersion{Version: parts[1]})
+	case parts[0] == "apis" && len(parts) == 2:
+		h.serveGroup(w, r, catalog, parts[1])
+	case parts[0] == "apis" && len(parts) == 3:
+		h.serveVersion(w, r, catalog, schema.GroupVersion{Group: parts[1], Version: parts[2]})
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// serveRoot answers /api and /apis, the two paths that have an aggregated form.
+func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, c *resources.Catalog, root root, rules rules) {
+	n, err := negotiate(r, rules|allowAggregated)
+	if err != nil {
+		writeError(w, r, err)
+		return
+	}
+	switch {
+	case n.aggregated:
+		serveAggregated(w, r, c, root, n)
+	case root == coreRoot:
+		// The address differs from client to client, so this document alone is not kept.
+		writeObject(w, r, n, h.apiVersions(r, c))
+	default:
+		serveKept(w, r, c, n, "apis", func() runtime.Object { return apiGroupList(c) })
+	}
+}
+
+func (h *Handler) serveGroup(w http.ResponseWriter, r *http.Request, c *resources.Catalog, name string) {
+	group, ok := c.Group(name)
+	if !ok || name == "" {
+		http.NotFound(w, r)
+		return
+	}
+	n, err := negotiate(r, 0)
+	if err != nil {
+		writeError(w, r, err)
+		return
+	}
+	serveKept(w, r, c, n, "group "+name, func() runtime.Object {
+		g := apiGroup(group)
+		g.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroup"}
+		return &g
+	})
+}
+
+func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, c *resources.Catalog, gv schema.GroupVersion) {
+	group, ok := c.Group(gv.Group)
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	for _, v := range group.Versions {
+		if v.GroupVersion != gv {
+			continue
+		}
+		n, err := negotiate(r, strictTypes|onlyGet)
+		if err != nil {
+			writeError(w, r, err)
+			return
+		}
+		serveKept(w, r, c, n, "version "+gv.String(), func() runtime.Object { return apiResourceList(v) })
+		return
+	}
+	writeError(w, r, status.NotFound())
+}

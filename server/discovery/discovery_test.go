@@ -1,0 +1,351 @@
+package discovery_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/discovery"
+)
+
+const aggregatedJSON = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+// upstreamDir is where upstream keeps the discovery documents of a server with every group enabled.
+func upstreamDir(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(strings.TrimSpace(string(out)), "api", "discovery")
+}
+
+func readJSON[T any](t *testing.T, path string) T {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v T
+	if err := json.Unmarshal(data, &v); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return v
+}
+
+// fileOf names the document of a path in upstream's folder.
+func fileOf(path string) string {
+	return strings.ReplaceAll(strings.Trim(path, "/"), "/", "__") + ".json"
+}
+
+// upstreamRegistry registers what upstream's documents describe, so that serving it must give the documents back.
+func upstreamRegistry(t *testing.T, dir string) *resources.Registry {
+	t.Helper()
+	reg := resources.NewRegistry()
+	groups := []metav1.APIGroup{{Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: "v1", Version: "v1"}}}}
+	groups = append(groups, readJSON[metav1.APIGroupList](t, filepath.Join(dir, "apis.json")).Groups...)
+	for i, g := range groups {
+		spec := resources.GroupSpec{Name: g.Name, Priority: 1000 - i}
+		for j, v := range g.Versions {
+			path := "apis/" + v.GroupVersion
+			if g.Name == "" {
+				path = "api/v1"
+			}
+			list := readJSON[metav1.APIResourceList](t, filepath.Join(dir, fileOf(path)))
+			spec.Versions = append(spec.Versions, resources.VersionSpec{
+				Version: v.Version, Priority: 100 - j, Types: typesOf(g, list),
+			})
+		}
+		reg.SetGroup(spec)
+	}
+	return reg
+}
+
+func typesOf(g metav1.APIGroup, list metav1.APIResourceList) []*resources.Type {
+	types := map[string]*resources.Type{}
+	for _, r := range list.APIResources {
+		if strings.Contains(r.Name, "/") {
+			continue
+		}
+		typ := &resources.Type{
+			GroupResource: schema.GroupResource{Group: g.Name, Resource: r.Name},
+			Kind:          r.Kind, SingularName: r.SingularName, ShortNames: r.ShortNames, Categories: r.Categories,
+			Namespaced: r.Namespaced, Subresources: map[string]*resources.Subresource{},
+		}
+		if r.StorageVersionHash == "" {
+			typ.Computed = func(context.Context, resources.Reader) ([]runtime.Object, error) { return nil, nil }
+		}
+		typ.ServedVerbs = r.Verbs
+		typ.StorageVersion = storageVersion(g, r)
+		types[r.Name] = typ
+	}
+	for _, r := range list.APIResources {
+		parent, name, ok := strings.Cut(r.Name, "/")
+		if !ok {
+			continue
+		}
+		sub := &resources.Subresource{Name: name, Verbs: slices.Clone(r.Verbs)}
+		slices.Reverse(sub.Verbs)
+		if r.Kind != types[parent].Kind {
+			sub.Kind = schema.FromAPIVersionAndKind(list.GroupVersion, r.Kind)
+			if r.Version != "" {
+				sub.Kind.Group, sub.Kind.Version = r.Group, r.Version
+			}
+		}
+		types[parent].Subresources[name] = sub
+	}
+	var out []*resources.Type
+	for _, typ := range types {
+		out = append(out, typ)
+	}
+	return out
+}
+
+// storageVersion finds what was hashed. Events are stored in the core group, definitions in a version that is not served.
+func storageVersion(g metav1.APIGroup, r metav1.APIResource) schema.GroupVersion {
+	candidates := []schema.GroupVersion{{Version: "v1"}, {Group: g.Name, Version: "v1beta1"}}
+	for _, v := range g.Versions {
+		candidates = append(candidates, schema.GroupVersion{Group: g.Name, Version: v.Version})
+	}
+	for _, gv := range candidates {
+		sum := sha256.Sum256([]byte(gv.Group + "/" + gv.Version + "/" + r.Kind))
+		if base64.StdEncoding.EncodeToString(sum[:8]) == r.StorageVersionHash {
+			return gv
+		}
+	}
+	return schema.GroupVersion{}
+}
+
+func get(t *testing.T, h http.Handler, path, accept string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.Header.Set("Accept", accept)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func decode[T any](t *testing.T, w *httptest.ResponseRecorder) T {
+	t.Helper()
+	if w.Code != http.StatusOK {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	var v T
+	if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil {
+		t.Fatalf("%v in %s", err, w.Body)
+	}
+	return v
+}
+
+func TestDocumentsAreUpstreams(t *testing.T) {
+	dir := upstreamDir(t)
+	h := discovery.New(upstreamRegistry(t, dir), discovery.Options{})
+	paths, err := filepath.Glob(filepath.Join(dir, "api*__*.json"))
+	if err != nil || len(paths) < 20 {
+		t.Fatalf("%d documents, %v", len(paths), err)
+	}
+	for _, file := range append(paths, filepath.Join(dir, "apis.json")) {
+		path := "/" + strings.ReplaceAll(strings.TrimSuffix(filepath.Base(file), ".json"), "__", "/")
+		t.Run(path, func(t *testing.T) {
+			want, got := readJSON[any](t, file), decode[any](t, get(t, h, path, "application/json"))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			slash := decode[any](t, get(t, h, path+"/", "*/*"))
+			if diff := cmp.Diff(want, slash); diff != "" {
+				t.Errorf("with a slash at the end: %s", diff)
+			}
+		})
+	}
+}
+
+func TestAggregatedIsUpstreams(t *testing.T) {
+	dir := upstreamDir(t)
+	h := discovery.New(upstreamRegistry(t, dir), discovery.Options{})
+	want := readJSON[apidiscoveryv2.APIGroupDiscoveryList](t, filepath.Join(dir, "aggregated_v2.json"))
+	got := decode[apidiscoveryv2.APIGroupDiscoveryList](t, get(t, h, "/apis", aggregatedJSON))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	core := decode[apidiscoveryv2.APIGroupDiscoveryList](t, get(t, h, "/api", aggregatedJSON))
+	if len(core.Items) != 1 || core.Items[0].Name != "" || core.Items[0].Versions[0].Version != "v1" {
+		t.Errorf("/api: %v", core.Items)
+	}
+}
+
+func TestServerAddressIsOfTheRequest(t *testing.T) {
+	h := discovery.New(smallRegistry(), discovery.Options{ServerAddress: func(r *http.Request) string { return r.Host + ":1" }})
+	got := decode[metav1.APIVersions](t, get(t, h, "/api", ""))
+	want := metav1.APIVersions{
+		TypeMeta:                   metav1.TypeMeta{Kind: "APIVersions"},
+		Versions:                   []string{"v1"},
+		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: "example.com:1"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func smallRegistry() *resources.Registry {
+	reg := resources.NewRegistry()
+	reg.SetGroups([]resources.GroupSpec{
+		{Name: "", Priority: 2, Versions: []resources.VersionSpec{{Version: "v1", Types: []*resources.Type{
+			{GroupResource: schema.GroupResource{Resource: "pods"}, Kind: "Pod", SingularName: "pod", Namespaced: true},
+		}}}},
+		{Name: "apps", Priority: 1, Versions: []resources.VersionSpec{{Version: "v1"}}},
+	})
+	return reg
+}
+
+// What an unmodified kube-apiserver v1.37.1 answered to the same requests.
+func TestNegotiation(t *testing.T) {
+	const (
+		list     = "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"
+		unstated = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf"
+		params   = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+		beta     = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+		proto    = "application/vnd.kubernetes.protobuf"
+	)
+	h := discovery.New(smallRegistry(), discovery.Options{})
+	for _, c := range []struct{ path, accept, contentType, message string }{
+		{"/api", "", "application/json", ""},
+		{"/api", "application/yaml", "application/yaml", ""},
+		{"/api", proto, proto, ""},
+		{"/apis", "*/*", "application/json", ""},
+		{"/apis/apps", "application/*", "application/json", ""},
+		{"/apis/apps/v1", "application/*", "", unstated},
+		{"/apis/apps/v1", "text/html, */*;q=0.1", "application/json", ""},
+		{"/apis/apps/v1", "application/json;as=Table;v=v1;g=meta.k8s.io,text/html,application/yaml", "application/yaml", ""},
+		{"/api", aggregatedJSON, "application/json" + params, ""},
+		{"/api", "application/yaml" + params, "application/yaml" + params, ""},
+		{"/apis", proto + params, proto + params, ""},
+		{"/apis", aggregatedJSON + ";profile=nopeer", "application/json" + params, ""},
+		{"/apis", beta, "", list},
+		{"/apis", beta + ",application/json", "application/json", ""},
+		{"/apis", aggregatedJSON + "," + beta + ",application/json", "application/json" + params, ""},
+		{"/api/v1", aggregatedJSON, "", list},
+		{"/apis/apps", aggregatedJSON, "", list},
+		{"/apis", "application/json;as=Table;v=v1;g=meta.k8s.io", "", list},
+		{"/api", "text/html", "", unstated},
+		{"/api/v1", "application/cbor", "", unstated},
+		{"/apis", "text/html", "", list},
+		{"/apis/apps", "text/html", "", list},
+	} {
+		w := get(t, h, c.path, c.accept)
+		if c.message == "" {
+			if got := w.Header().Get("Content-Type"); w.Code != http.StatusOK || got != c.contentType {
+				t.Errorf("%s %q: %d %s", c.path, c.accept, w.Code, got)
+			}
+			continue
+		}
+		var status metav1.Status
+		if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil {
+			t.Errorf("%s %q: %v in %s", c.path, c.accept, err, w.Body)
+		}
+		if w.Code != http.StatusNotAcceptable || status.Code != http.StatusNotAcceptable || status.Message != c.message ||
+			status.Reason != "NotAcceptable" || (status.Details != nil) != (c.message == unstated) {
+			t.Errorf("%s %q: %d %s", c.path, c.accept, w.Code, w.Body)
+		}
+	}
+}
+
+func TestETag(t *testing.T) {
+	reg := smallRegistry()
+	h := discovery.New(reg, discovery.Options{})
+	first := get(t, h, "/apis", aggregatedJSON)
+	etag := first.Header().Get("ETag")
+	for name, want := range map[string]string{"Cache-Control": "public", "Vary": "Accept"} {
+		if got := first.Header().Get(name); got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if w := get(t, h, "/apis", aggregatedJSON, "If-None-Match", etag); w.Code != http.StatusNotModified || w.Body.Len() > 0 ||
+		w.Header().Get("ETag") != etag || w.Header().Get("Content-Type") != "" {
+		t.Errorf("the same ETag: %d %v", w.Code, w.Header())
+	}
+	if w := get(t, h, "/apis", "application/json", "If-None-Match", etag); w.Code != http.StatusOK || w.Header().Get("ETag") != "" {
+		t.Errorf("the list of groups has no ETag: %d %v", w.Code, w.Header())
+	}
+	reg.SetGroup(resources.GroupSpec{Name: "example.org", Versions: []resources.VersionSpec{{Version: "v1beta1"}, {Version: "v1"}}})
+	w := get(t, h, "/apis", aggregatedJSON, "If-None-Match", etag)
+	if w.Header().Get("ETag") == etag {
+		t.Error("a new group did not change the ETag")
+	}
+	items := decode[apidiscoveryv2.APIGroupDiscoveryList](t, w).Items
+	if len(items) != 2 || items[1].Name != "example.org" || items[1].Versions[0].Version != "v1" {
+		t.Errorf("a new group: %v", items)
+	}
+	group := decode[metav1.APIGroup](t, get(t, h, "/apis/example.org", ""))
+	if group.PreferredVersion.GroupVersion != "example.org/v1" {
+		t.Errorf("preferred: %v", group.PreferredVersion)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	h := discovery.New(smallRegistry(), discovery.Options{})
+	for _, c := range []struct {
+		method, path string
+		code         int
+		message      string
+	}{
+		{"GET", "/apis/nope", 404, "404 page not found\n"},
+		{"GET", "/apis/nope/v1", 404, "404 page not found\n"},
+		{"GET", "/apis/apps/v1/x", 404, "404 page not found\n"},
+		{"GET", "/apis/apps/v2", 404, "the server could not find the requested resource"},
+		{"GET", "/api/v2", 404, "the server could not find the requested resource"},
+		{"POST", "/api", 405, "the server does not allow this method on the requested resource"},
+		{"HEAD", "/apis/apps/v1", 405, "the server does not allow this method on the requested resource"},
+		{"POST", "/apis", 200, ""},
+		{"DELETE", "/apis/apps", 200, ""},
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(c.method, c.path, nil))
+		message := w.Body.String()
+		if strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") {
+			var status metav1.Status
+			if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil {
+				t.Fatal(err)
+			}
+			message = status.Message
+		}
+		if w.Code != c.code || message != c.message {
+			t.Errorf("%s %s: %d %q", c.method, c.path, w.Code, message)
+		}
+	}
+}
+
+func TestPretty(t *testing.T) {
+	h := discovery.New(smallRegistry(), discovery.Options{})
+	const compact, indented = `{"kind":"APIVersions",`, "{\n  \"kind\": \"APIVersions\","
+	for _, c := range []struct{ query, agent, accept, prefix string }{
+		{"", "Go-http-client/1.1", "", compact},
+		{"", "curl/8", "", indented},
+		{"?pretty=0", "curl/8", "", compact},
+		{"?pretty=1", "Go-http-client/1.1", "", indented},
+		{"", "", "application/json;pretty=1", indented},
+	} {
+		w := get(t, h, "/api"+c.query, c.accept, "User-Agent", c.agent)
+		if !strings.HasPrefix(w.Body.String(), c.prefix) {
+			t.Errorf("%+v: %.40s", c, w.Body)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package discovery
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// The documents of the core group and the list of groups are older than the version of discovery itself and name none:
+// their apiVersion is empty for the core group, "v1" for all others.
+
+// apiVersions is /api.
+func (h *Handler) apiVersions(r *http.Request, c *resources.Catalog) *metav1.APIVersions {
+	doc := &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{}}
+	if core, ok := c.Group(""); ok {
+		for _, v := range core.Versions {
+			doc.Versions = append(doc.Versions, v.Version)
+		}
+	}
+	address := ""
+	if h.options.ServerAddress != nil {
+		address = h.options.ServerAddress(r)
+	}
+	doc.ServerAddressByClientCIDRs = []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: address}}
+	return doc
+}
+
+// apiGroupList is /apis.
+func apiGroupList(c *resources.Catalog) *metav1.APIGroupList {
+	doc := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}, Groups: []metav1.APIGroup{}}
+	for _, g := range c.Groups() {
+		if g.Name != "" && len(g.Versions) > 0 {
+			doc.Groups = append(doc.Groups, apiGroup(g))
+		}
+	}
+	return doc
+}
+
+func apiGroup(g *resources.Group) metav1.APIGroup {
+	doc := metav1.APIGroup{Name: g.Name}
+	for _, v := range g.Versions {
+		doc.Versions = append(doc.Versions, metav1.GroupVersionForDiscovery{GroupVersion: v.String(), Version: v.Version})
+	}
+	if len(doc.Versions) > 0 {
+		doc.PreferredVersion = doc.Versions[0]
+	}
+	return doc
+}
+
+// apiResourceList is /api/v1 and /apis/GROUP/VERSION.
+func apiResourceList(v *resources.Version) *metav1.APIResourceList {
+	doc := &metav1.APIResourceList{
+		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList"},
+		GroupVersion: v.GroupVersion.String(),
+		APIResources: []metav1.APIResource{},
+	}
+	if v.Group != "" {
+		doc.APIVersion = "v1"
+	}
+	for _, s := range v.Resources {
+		doc.APIResources = append(doc.APIResources, apiResource(s))
+		for _, sub := range subresources(s) {
+			doc.APIResources = append(doc.APIResources, apiSubresource(s, sub))
+		}
+	}
+	return doc
+}
+
+func apiResource(s *resources.Served) metav1.APIResource {
+	r := metav1.APIResource{
+		Name:         s.Resource,
+		SingularName: s.SingularName,
+		Namespaced:   s.Namespaced,
+		Kind:         s.GroupVersionKind.Kind,
+		Verbs:        s.Verbs(),
+		ShortNames:   s.ShortNames,
+		Categories:   s.Categories,
+	}
+	if s.Stored() {
+		r.StorageVersionHash = storageVersionHash(s.StorageKind())
+	}
+	return r
+}
+
+func apiSubresource(s *resources.Served, sub *resources.Subresource) metav1.APIResource {
+	r := metav1.APIResource{
+		Name:       s.Resource + "/" + sub.Name,
+		Namespaced: s.Namespaced,
+		Kind:       s.GroupVersionKind.Kind,
+		Verbs:      slices.Sorted(slices.Values(sub.Verbs)),
+	}
+	if !sub.Kind.Empty() {
+		r.Kind = sub.Kind.Kind
+		if sub.Kind.GroupVersion() != s.GroupVersion() {
+			r.Group, r.Version = sub.Kind.Group, sub.Kind.Version
+		}
+	}
+	return r
+}
+
+// subresources returns those of a resource in the order of their names.
+func subresources(s *resources.Served) []*resources.Subresource {
+	subs := make([]*resources.Subresource, 0, len(s.Subresources))
+	for _, sub := range s.Subresources {
+		subs = append(subs, sub)
+	}
+	slices.SortFunc(subs, func(a, b *resources.Subresource) int { return strings.Compare(a.Name, b.Name) })
+	return subs
+}
+
+// storageVersionHash tells clients that a resource is stored in another version than before (KEP-2339): the first
+// eight bytes of a digest of the stored kind.
+func storageVersionHash(gvk schema.GroupVersionKind) string {
+	sum := sha256.Sum256([]byte(gvk.Group + "/" + gvk.Version + "/" + gvk.Kind))
+	return base64.StdEncoding.EncodeToString(sum[:8])
+}

@@ -1,0 +1,112 @@
+package discovery
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/munnerz/goautoneg"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rowlock/rowlock/server/codec"
+	"github.com/rowlock/rowlock/server/status"
+)
+
+// rules say how a path differs from the others in what it accepts. kube-apiserver is three servers stacked on each
+// other, and it shows in their refusals.
+type rules int
+
+const (
+	// onlyGet refuses every other method; the paths without it answer any method alike.
+	onlyGet rules = 1 << iota
+	// strictTypes tells a media type that is not offered at all from an acceptable one with unacceptable parameters.
+	strictTypes
+	// allowAggregated accepts the parameters that ask for aggregated discovery.
+	allowAggregated
+)
+
+// negotiated is what a request accepts.
+type negotiated struct {
+	info       runtime.SerializerInfo
+	pretty     bool
+	aggregated bool
+}
+
+func negotiate(r *http.Request, rules rules) (negotiated, error) {
+	if rules&onlyGet != 0 && r.Method != http.MethodGet {
+		return negotiated{}, status.MethodNotAllowed()
+	}
+	offered := codecs.SupportedMediaTypes()
+	n := negotiated{pretty: codec.WantsPretty(r)}
+	header := r.Header.Get("Accept")
+	if header == "" {
+		n.info = offered[0]
+		return n, nil
+	}
+	typeOffered := false
+	for _, clause := range goautoneg.ParseAccept(header) {
+		for _, info := range offered {
+			all := clause.Type == "*" && clause.SubType == "*"
+			exact := clause.Type == info.MediaTypeType && clause.SubType == info.MediaTypeSubType
+			if !all && !exact && (clause.Type != info.MediaTypeType || clause.SubType != "*") {
+				continue
+			}
+			typeOffered = typeOffered || all || exact
+			if rules&strictTypes != 0 && !typeOffered || !n.accept(clause.Params, rules) {
+				continue
+			}
+			n.info = info
+			return n, nil
+		}
+	}
+	if rules&strictTypes != 0 && !typeOffered {
+		return negotiated{}, status.NoRepresentation(offeredTypes())
+	}
+	return negotiated{}, status.NotAcceptable(offeredTypes())
+}
+
+// accept reports whether the parameters of a clause can be served, and takes them over if so.
+func (n *negotiated) accept(params map[string]string, rules rules) bool {
+	var convert *schema.GroupVersionKind
+	pretty := false
+	for k, v := range params {
+		switch k {
+		case "as", "g", "v":
+			if convert == nil {
+				convert = &schema.GroupVersionKind{}
+			}
+			switch k {
+			case "as":
+				convert.Kind = v
+			case "g":
+				convert.Group = v
+			case "v":
+				convert.Version = v
+			}
+		case "sv":
+			if v != "" {
+				return false
+			}
+		case "stream":
+			if v != "" && v != "watch" {
+				return false
+			}
+		case "pretty":
+			pretty = v == "1"
+		}
+	}
+	if convert != nil && (rules&allowAggregated == 0 || *convert != aggregatedKind) {
+		return false
+	}
+	n.aggregated = convert != nil
+	n.pretty = n.pretty || pretty
+	return true
+}
+
+func offeredTypes() string {
+	var names []string
+	for _, info := range codecs.SupportedMediaTypes() {
+		names = append(names, info.MediaType)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,90 @@
+package discovery
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/codec"
+	"github.com/rowlock/rowlock/server/status"
+)
+
+// codecs offers the encodings of discovery: JSON, YAML and protobuf.
+var codecs = func() serializer.CodecFactory {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(apidiscoveryv2.AddToScheme(scheme))
+	metav1.AddToGroupVersion(scheme, metav1.Unversioned)
+	return serializer.NewCodecFactory(scheme)
+}()
+
+// documentKey is one encoding of one document of a catalog.
+type documentKey struct {
+	name, mediaType string
+	pretty          bool
+}
+
+// kept returns the bytes of a document, built and encoded once per catalog.
+func kept(c *resources.Catalog, n negotiated, name string, build func() runtime.Object) ([]byte, error) {
+	body, err := c.Memo(documentKey{name, n.info.MediaType, n.pretty}, func() (any, error) { return encode(n, build()) })
+	if err != nil {
+		return nil, err
+	}
+	return body.([]byte), nil
+}
+
+func serveKept(w http.ResponseWriter, r *http.Request, c *resources.Catalog, n negotiated, name string,
+	build func() runtime.Object) {
+	body, err := kept(c, n, name, build)
+	if err != nil {
+		writeError(w, r, err)
+		return
+	}
+	writeBody(w, http.StatusOK, n.info.MediaType, body)
+}
+
+func encode(n negotiated, obj runtime.Object) ([]byte, error) {
+	s := n.info.Serializer
+	if n.pretty && n.info.PrettySerializer != nil {
+		s = n.info.PrettySerializer
+	}
+	var buf bytes.Buffer
+	if err := s.Encode(obj, &buf); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+func writeObject(w http.ResponseWriter, r *http.Request, n negotiated, obj runtime.Object) {
+	body, err := encode(n, obj)
+	if err != nil {
+		writeError(w, r, err)
+		return
+	}
+	writeBody(w, http.StatusOK, n.info.MediaType, body)
+}
+
+func writeBody(w http.ResponseWriter, code int, contentType string, body []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(code)
+	_, _ = w.Write(body) // the client has gone; there is nobody left to tell
+}
+
+// writeError answers with a Status, as JSON whatever the request accepts.
+func writeError(w http.ResponseWriter, r *http.Request, err error) {
+	s := status.Of(err)
+	n := negotiated{info: codecs.SupportedMediaTypes()[0], pretty: codec.WantsPretty(r)}
+	body, err := encode(n, s)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	writeBody(w, int(s.Code), n.info.MediaType, body)
+}

@@ -1,0 +1,63 @@
+package openapi
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kube-openapi/pkg/common"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// isStream recognises a subresource that is a connection and not an object: the kind it has are the options to open it.
+func isStream(sub *resources.Subresource) bool { return strings.HasSuffix(sub.Kind.Kind, "Options") }
+
+// streamMethods are the methods of a connection by the verb that discovery tells for each. A proxy takes two more that
+// are no verbs, and anything below its path.
+var streamMethods = map[string]string{
+	"create": http.MethodPost, "delete": http.MethodDelete, "get": http.MethodGet, "patch": http.MethodPatch,
+	"update": http.MethodPut,
+}
+
+func (e *endpoint) addStream() {
+	methods := make([]string, 0, len(streamMethods)+2)
+	for _, verb := range e.verbs {
+		methods = append(methods, streamMethods[verb])
+	}
+	proxy := e.has("update")
+	if proxy {
+		methods = append(methods, http.MethodHead, http.MethodOptions)
+	}
+	for _, method := range methods {
+		r := route{
+			method: method, path: e.item, action: "connect",
+			description: "connect " + method + " requests to " + e.of(e.noun), produces: anyType, result: "string",
+		}
+		verb := "connect" + title(strings.ToLower(method))
+		options := queryParameters(e.object)
+		e.add(verb, "", r, e.named, options)
+		if proxy {
+			r.path += "/{path}"
+			e.add(verb, "WithPath", r, e.named, options, []common.Parameter{pathParameter("path", "path to the resource")})
+		}
+	}
+}
+
+// isLog recognises the one subresource that is read as text.
+func isLog(s *resources.Served, sub *resources.Subresource) bool {
+	return s.Group == "" && s.Resource == "pods" && sub.Name == "log"
+}
+
+func (e *endpoint) addLog() error {
+	options, err := e.parent.Scheme.New(corev1.SchemeGroupVersion.WithKind("PodLogOptions"))
+	if err != nil {
+		return err
+	}
+	e.add("read", "", route{
+		method: http.MethodGet, path: e.item, action: "get", description: "read " + e.of("the specified "+e.noun),
+		produces: slices.Concat([]string{"text/plain"}, mediaTypes), result: "string", codes: []int{http.StatusOK},
+	}, e.named, []common.Parameter{prettyParameter}, queryParameters(options))
+	return nil
+}

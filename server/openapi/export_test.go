@@ -1,0 +1,12 @@
+package openapi
+
+import (
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// NewAt is New with a clock.
+func NewAt(registry *resources.Registry, now func() time.Time) *Handler {
+	return &Handler{registry: registry, now: now}
+}

@@ -1,0 +1,155 @@
+package openapi
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/munnerz/goautoneg"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+const (
+	pathV2 = "/openapi/v2"
+	pathV3 = "/openapi/v3"
+
+	contentTypeJSON = "application/json"
+	contentTypeV2   = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+	contentTypeV3   = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
+)
+
+// Handler answers /openapi/v2, /openapi/v3 and what is below the latter.
+type Handler struct {
+	registry *resources.Registry
+	now      func() time.Time
+
+	mu       sync.Mutex // guards state
+	state    *state
+	building sync.Mutex // held while a document is built
+}
+
+// New returns a handler that describes what the registry holds at the time of each request. It builds nothing yet.
+// Headers that all responses share, Cache-Control among them, are set by the request chain before it.
+func New(registry *resources.Registry) *Handler {
+	return &Handler{registry: registry, now: time.Now}
+}
+
+// ServeHTTP answers any method as it does GET, as kube-apiserver does.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s := h.current()
+	src := newSource(s.catalog, &h.building, h.now)
+	defer src.release()
+	switch name, below := strings.CutPrefix(r.URL.Path, pathV3+"/"); {
+	case below:
+		h.serveV3(w, r, s, src, name)
+	case r.URL.Path == pathV3:
+		h.serveIndex(w, r, s, src)
+	case r.URL.Path == pathV2:
+		h.serveV2(w, r, s, src)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// current returns the documents of the present catalog.
+func (h *Handler) current() *state {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c := h.registry.Catalog(); h.state == nil || h.state.catalog != c {
+		h.state = newState(c, h.state)
+	}
+	return h.state
+}
+
+func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, s *state, src *source) {
+	w.Header().Add("Vary", "Accept")
+	e, ok := accepted(r, "v2")
+	if !ok {
+		w.Header().Add("Vary", "Accept-Encoding")
+		w.WriteHeader(http.StatusNotAcceptable)
+		return
+	}
+	f, err := s.v2.get(src, e)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", contentType(e, contentTypeV2))
+	w.Header().Set("ETag", strconv.Quote(f.etag))
+	f.serveCompressed(w, r)
+}
+
+func (h *Handler) serveIndex(w http.ResponseWriter, r *http.Request, s *state, src *source) {
+	idx, err := s.getIndex(src)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	// kube-apiserver names no better type for it.
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	http.ServeContent(w, r, "", idx.modified, bytes.NewReader(idx.data))
+}
+
+// serveV3 answers one document. Under its hash it never changes and may be kept for ever; under the hash of another
+// state the client is sent to the present one.
+func (h *Handler) serveV3(w http.ResponseWriter, r *http.Request, s *state, src *source, name string) {
+	doc, ok := s.v3[name]
+	if !ok {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Vary", "Accept")
+	e, ok := accepted(r, "v3")
+	if !ok {
+		w.WriteHeader(http.StatusNotAcceptable)
+		return
+	}
+	f, err := doc.get(src, e)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", contentType(e, contentTypeV3))
+	w.Header().Set("ETag", strconv.Quote(f.etag))
+	if hash := r.URL.Query().Get("hash"); hash != "" {
+		if hash != f.etag {
+			http.Redirect(w, r, hashedURL(name, f.etag), http.StatusMovedPermanently)
+			return
+		}
+		w.Header().Set("Cache-Control", "public, immutable")
+		w.Header().Set("Expires", h.now().AddDate(1, 0, 0).UTC().Format(time.RFC1123))
+	}
+	f.serve(w, r)
+}
+
+func contentType(e encoding, protobuf string) string {
+	if e == asProtobuf {
+		return protobuf
+	}
+	return contentTypeJSON
+}
+
+// accepted picks the encoding that a request likes best. The protobuf types have an older name, with an @ in it.
+func accepted(r *http.Request, version string) (encoding, bool) {
+	header := r.Header.Get("Accept")
+	if header == "" {
+		return asJSON, true
+	}
+	for _, clause := range goautoneg.ParseAccept(header) {
+		if clause.Type != "application" && clause.Type != "*" {
+			continue
+		}
+		switch clause.SubType {
+		case "json", "*":
+			return asJSON, true
+		case "com.github.proto-openapi.spec." + version + ".v1.0+protobuf",
+			"com.github.proto-openapi.spec." + version + "@v1.0+protobuf":
+			return asProtobuf, true
+		}
+	}
+	return 0, false
+}
