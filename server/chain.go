@@ -1,0 +1,193 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/warning"
+
+	"github.com/rowlock/rowlock/server/status"
+)
+
+// chain is what every request passes through, from the outside in.
+func (s *Server) chain() []echo.MiddlewareFunc {
+	return []echo.MiddlewareFunc{
+		s.withAuditID,     // a name for the request
+		s.withRequestInfo, // what it is about
+		s.withMetrics,     // counts it, whatever becomes of it
+		s.withRecovery,    // a panic is a 500 for this request alone
+		s.withDeadline,    // everything but a watch ends in time
+		s.withWarnings,    // Warning headers
+		s.withUser,        // who sent it: 401
+		s.withPermission,  // whether they may: 401 for strangers
+		s.withLimits,      // not too many at once: 429
+	}
+}
+
+func (s *Server) withAuditID(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		id := c.Request().Header.Get("Audit-Id")
+		if id == "" {
+			id = uuid.NewString()
+		}
+		h := c.Response().Header()
+		h["Audit-Id"] = []string{id}
+		h["Cache-Control"] = noCache
+		return next(c)
+	}
+}
+
+// noCache keeps answers to authenticated clients out of shared caches (RFC 9111, 5.2.2).
+var noCache = []string{"no-cache, private"}
+
+func (s *Server) withRequestInfo(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		info, err := s.info.NewRequestInfo(r)
+		if err != nil {
+			return apierrors.NewInternalError(fmt.Errorf("failed to create RequestInfo: %w", err))
+		}
+		c.SetRequest(r.WithContext(genericapirequest.WithRequestInfo(r.Context(), info)))
+		return next(c)
+	}
+}
+
+func requestInfo(c echo.Context) *genericapirequest.RequestInfo {
+	info, _ := genericapirequest.RequestInfoFrom(c.Request().Context())
+	return info
+}
+
+func (s *Server) withRecovery(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) (err error) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if cause, ok := p.(error); ok && errors.Is(cause, http.ErrAbortHandler) {
+				panic(p) // net/http cuts the connection, which is what was wanted
+			}
+			s.metrics.panics.Inc()
+			s.Logger.Error("panic", "method", c.Request().Method, "path", c.Request().URL.Path, "panic", p, "stack", string(debug.Stack()))
+			err = apierrors.NewInternalError(fmt.Errorf("apiserver panic'd on %s %s", c.Request().Method, c.Request().RequestURI))
+		}()
+		return next(c)
+	}
+}
+
+// withDeadline bounds a request by ?timeout= and by the server's own limit. A watch bounds itself.
+func (s *Server) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if longRunning(requestInfo(c)) {
+			return next(c)
+		}
+		timeout := s.RequestTimeout
+		if strings.Contains(c.Request().URL.RawQuery, "timeout=") {
+			wanted, err := parseTimeout(c.QueryParam("timeout"))
+			if err != nil {
+				return apierrors.NewBadRequest(fmt.Sprintf("invalid timeout specified in the request URL - %v", err))
+			}
+			if wanted > 0 {
+				timeout = min(timeout, wanted)
+			}
+		}
+		ctx, cancel := context.WithTimeout(c.Request().Context(), timeout)
+		defer cancel()
+		c.SetRequest(c.Request().WithContext(ctx))
+		return next(c)
+	}
+}
+
+func parseTimeout(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, nil
+	}
+	return time.ParseDuration(s)
+}
+
+// longRunning requests are streams: they are not bounded in time and do not count as under way.
+func longRunning(info *genericapirequest.RequestInfo) bool {
+	if !info.IsResourceRequest {
+		return false
+	}
+	switch info.Subresource {
+	case "attach", "exec", "proxy", "log", "portforward":
+		return true
+	}
+	return info.Verb == "watch" || info.Verb == "proxy"
+}
+
+func (s *Server) withWarnings(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		c.SetRequest(r.WithContext(warning.WithWarningRecorder(r.Context(), &warnings{header: c.Response().Header()})))
+		return next(c)
+	}
+}
+
+func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		who, ok, err := s.Authenticator(r)
+		if err != nil {
+			s.Logger.Debug("authentication failed", "path", r.URL.Path, "error", err)
+			return status.Unauthorized()
+		}
+		if !ok {
+			who = anonymous
+		}
+		c.SetRequest(r.WithContext(genericapirequest.WithUser(r.Context(), who)))
+		return next(c)
+	}
+}
+
+var anonymous user.Info = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
+
+// withPermission lets those who are known do everything, and strangers ask how the server is. It is the seam for an
+// authorizer.
+func (s *Server) withPermission(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		who, _ := genericapirequest.UserFrom(c.Request().Context())
+		if who == anonymous && !public(c.Request().URL.Path) {
+			return status.Unauthorized()
+		}
+		return next(c)
+	}
+}
+
+func public(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	switch first {
+	case "healthz", "livez", "readyz":
+		return true
+	case "version":
+		return path == "/version" || path == "/version/"
+	}
+	return false
+}
+
+func (s *Server) withLimits(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		info := requestInfo(c)
+		if longRunning(info) {
+			return next(c)
+		}
+		release, ok := s.limits.acquire(c.Request().Method)
+		if !ok {
+			s.metrics.rejected.Inc()
+			return tooMany()
+		}
+		defer release()
+		return next(c)
+	}
+}

@@ -1,0 +1,153 @@
+package codec
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// Events writes the frames of one watch stream: JSON documents on a line each, or protobuf messages behind their length.
+// It is used by one goroutine.
+type Events struct {
+	r *Renderer
+	// headers: a Table has told its columns; later ones leave them out.
+	headers bool
+}
+
+// NewEvents returns the frames of one stream.
+func NewEvents(r *Renderer) *Events { return &Events{r: r} }
+
+// Event writes an object and what became of it.
+func (e *Events) Event(w io.Writer, typ watch.EventType, o *resources.Object) error {
+	f := e.r.Format
+	switch {
+	case f.As == AsTable:
+		data, err := e.r.table([]*resources.Object{o}, metav1.ListMeta{ResourceVersion: resources.FormatRevision(o.Revision)}, !e.headers)
+		if err != nil {
+			return err
+		}
+		e.headers = true
+		return jsonFrame(w, typ, data)
+	case f.Media == Protobuf:
+		data, err := e.r.Object(o)
+		if err != nil {
+			return err
+		}
+		return protobufFrame(w, typ, data)
+	case f.As == AsPartial:
+		return jsonFrame(w, typ, e.r.partial(o))
+	}
+	data, err := e.r.json(o)
+	if err != nil {
+		return err
+	}
+	return jsonFrame(w, typ, data)
+}
+
+// Bookmark writes a BOOKMARK: an empty object with a resourceVersion, and the mark that the initial events have been sent.
+func (e *Events) Bookmark(w io.Writer, revision int64, initialEnd bool) error {
+	hub := e.r.Served.New()
+	m, err := meta.Accessor(hub)
+	if err != nil {
+		return err
+	}
+	if initialEnd {
+		m.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	}
+	m.SetResourceVersion(resources.FormatRevision(revision))
+	versioned, err := e.r.Served.ToVersion(hub, e.r.Served.GroupVersion())
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(versioned)
+	if err != nil {
+		return err
+	}
+	o := resources.LoadObject(resources.Key{}, revision, data, nil, nil)
+	if e.r.Format.As == AsObject && e.r.Format.Media == JSON {
+		return jsonFrame(w, watch.Bookmark, data)
+	}
+	// A bookmark in a table is a row like any other.
+	return e.bookmarkAs(w, o, versioned)
+}
+
+func (e *Events) bookmarkAs(w io.Writer, o *resources.Object, versioned runtime.Object) error {
+	if e.r.Format.As != AsObject {
+		stored := *e.r
+		stored.stored = true
+		frames := Events{r: &stored, headers: e.headers}
+		err := frames.Event(w, watch.Bookmark, o)
+		e.headers = frames.headers
+		return err
+	}
+	data, err := Value(versioned, e.r.Format)
+	if err != nil {
+		return err
+	}
+	return protobufFrame(w, watch.Bookmark, data)
+}
+
+// Error writes the Status that ends a stream.
+func (e *Events) Error(w io.Writer, s *metav1.Status) error {
+	if e.r.Format.Media == Protobuf {
+		data, err := Value(s, Format{Media: Protobuf})
+		if err != nil {
+			return err
+		}
+		return protobufFrame(w, watch.Error, data)
+	}
+	data, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return jsonFrame(w, watch.Error, data)
+}
+
+// jsonHeads begin the frame of each type of event.
+var jsonHeads = func() map[watch.EventType][]byte {
+	heads := map[watch.EventType][]byte{}
+	for _, typ := range []watch.EventType{watch.Added, watch.Modified, watch.Deleted, watch.Bookmark, watch.Error} {
+		heads[typ] = fmt.Appendf(nil, `{"type":%q,"object":`, string(typ))
+	}
+	return heads
+}()
+
+var jsonTail = []byte("}\n")
+
+func jsonFrame(w io.Writer, typ watch.EventType, object []byte) error {
+	if _, err := w.Write(jsonHeads[typ]); err != nil {
+		return err
+	}
+	if _, err := w.Write(object); err != nil {
+		return err
+	}
+	_, err := w.Write(jsonTail)
+	return err
+}
+
+// protobufFrame writes a WatchEvent: its type and the object's own document, behind the length of both in four bytes.
+func protobufFrame(w io.Writer, typ watch.EventType, object []byte) error {
+	raw := protowire.SizeTag(1) + protowire.SizeBytes(len(object))
+	head := make([]byte, 4, 64)
+	head = protowire.AppendTag(head, 1, protowire.BytesType)
+	head = protowire.AppendString(head, string(typ))
+	head = protowire.AppendTag(head, 2, protowire.BytesType)
+	head = protowire.AppendVarint(head, uint64(raw))
+	head = protowire.AppendTag(head, 1, protowire.BytesType)
+	head = protowire.AppendVarint(head, uint64(len(object)))
+	binary.BigEndian.PutUint32(head, uint32(len(head)-4+len(object)))
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	_, err := w.Write(object)
+	return err
+}

@@ -1,0 +1,163 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// List writes a collection as it is produced ("Collections" of the API concepts page).
+//
+// prepare does all that can fail and returns the function that writes, so that an error can still become a Status.
+func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (write func(io.Writer) error, err error) {
+	switch {
+	case r.Format.As == AsTable:
+		return r.whole(r.table(objects, m, true))
+	case r.Format.As == AsPartial && !r.Format.AsList:
+		return nil, partialError(r.Served.NewList())
+	case r.Format.Media == Protobuf:
+		return r.protobufList(objects, m)
+	}
+	head, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	kind := r.listKind()
+	open := fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, kind.Kind, kind.GroupVersion().String(), head)
+	if r.Format.As == AsPartial && len(objects) == 0 {
+		// kube-apiserver leaves the empty list of this kind null, other than that of every other kind.
+		return r.whole(append(bytes.TrimSuffix(open, []byte("[")), "null}"...), nil)
+	}
+	stream := func(w io.Writer) error { return r.jsonItems(w, open, objects) }
+	if r.Format.Media == JSON && !r.Format.Pretty {
+		return stream, nil
+	}
+	var buf bytes.Buffer
+	if err := stream(&buf); err != nil {
+		return nil, err
+	}
+	return r.whole(bytes.TrimRight(buf.Bytes(), "\n"), nil)
+}
+
+func (r *Renderer) listKind() schema.GroupVersionKind {
+	if r.Format.As == AsPartial {
+		return r.partialKind("List")
+	}
+	return r.Served.GroupVersion().WithKind(r.Served.GroupVersionKind.Kind + "List")
+}
+
+// whole is the writer of a document that is made at once.
+func (r *Renderer) whole(data []byte, err error) (func(io.Writer) error, error) {
+	if err != nil {
+		return nil, err
+	}
+	if data, err = r.finish(data); err != nil {
+		return nil, err
+	}
+	return func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}, nil
+}
+
+func (r *Renderer) jsonItems(w io.Writer, open []byte, objects []*resources.Object) error {
+	if _, err := w.Write(open); err != nil {
+		return err
+	}
+	for i, o := range objects {
+		if i > 0 {
+			if _, err := w.Write(comma); err != nil {
+				return err
+			}
+		}
+		if err := r.jsonItem(w, o); err != nil {
+			return err
+		}
+	}
+	_, err := w.Write(listEnd)
+	return err
+}
+
+var (
+	comma   = []byte(",")
+	listEnd = []byte("]}\n")
+)
+
+func (r *Renderer) jsonItem(w io.Writer, o *resources.Object) error {
+	if r.Format.As == AsPartial {
+		_, err := w.Write(r.partial(o))
+		return err
+	}
+	head, rest, err := r.item(o)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	_, err = w.Write(rest)
+	return err
+}
+
+// protobufList writes a list message: metadata is field 1 and items are field 2 of every list type.
+func (r *Renderer) protobufList(objects []*resources.Object, m metav1.ListMeta) (func(io.Writer) error, error) {
+	meta, err := m.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	message := r.protobuf
+	if r.Format.As == AsPartial {
+		message = r.partialMessage
+	}
+	items := make([][]byte, len(objects))
+	size := protowire.SizeTag(1) + protowire.SizeBytes(len(meta))
+	for i, o := range objects {
+		if items[i], err = message(o); err != nil {
+			return nil, err
+		}
+		size += protowire.SizeTag(2) + protowire.SizeBytes(len(items[i]))
+	}
+	head := envelopeHead(r.listKind(), size)
+	head = protowire.AppendTag(head, 1, protowire.BytesType)
+	head = protowire.AppendBytes(head, meta)
+	return func(w io.Writer) error {
+		if _, err := w.Write(head); err != nil {
+			return err
+		}
+		var tag [16]byte
+		for _, item := range items {
+			t := protowire.AppendTag(tag[:0], 2, protowire.BytesType)
+			if _, err := w.Write(protowire.AppendVarint(t, uint64(len(item)))); err != nil {
+				return err
+			}
+			if _, err := w.Write(item); err != nil {
+				return err
+			}
+		}
+		_, err := w.Write(envelopeTail)
+		return err
+	}, nil
+}
+
+func partialError(list runtime.Object) error {
+	return notAcceptable(fmt.Sprintf("you requested PartialObjectMetadata, but the requested object is a list (%T)", list))
+}
+
+func partialListError(obj runtime.Object) error {
+	return notAcceptable(fmt.Sprintf("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", obj))
+}
+
+func notAcceptable(message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotAcceptable,
+		Reason: metav1.StatusReasonNotAcceptable, Message: message}}
+}

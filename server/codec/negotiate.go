@@ -1,0 +1,201 @@
+// Package codec negotiates media types and turns stored objects into the bytes that clients asked for.
+//
+// An object is stored as the JSON of its storage version, and that is what most clients get: the bytes are copied, never
+// decoded. Other versions and encodings are made of it once, and kept with the object (resources.Object.Form).
+package codec
+
+import (
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/munnerz/goautoneg"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/status"
+)
+
+// Media types of "Alternate representations of resources" of the API concepts page.
+const (
+	JSON     = runtime.ContentTypeJSON
+	YAML     = runtime.ContentTypeYAML
+	Protobuf = runtime.ContentTypeProtobuf
+)
+
+var (
+	offered      = []string{JSON, YAML, Protobuf}
+	offeredList  = strings.Join(offered, ", ")
+	offeredWatch = offeredList + ", " + JSON + ";stream=watch, " + Protobuf + ";stream=watch"
+	// streamed are the encodings that a watch can have.
+	streamedList = JSON + ";stream=watch, " + Protobuf + ";stream=watch"
+)
+
+// As is what an object or a list is shown as.
+type As int
+
+const (
+	// AsObject shows objects as they are.
+	AsObject As = iota
+	// AsTable shows the columns that kubectl prints ("Receiving resources as Tables").
+	AsTable
+	// AsPartial shows metadata alone (PartialObjectMetadata and its list).
+	AsPartial
+)
+
+// Format is what a client is to be answered with.
+type Format struct {
+	Media  string
+	Pretty bool
+	As     As
+	// AsList is set when a PartialObjectMetadataList was asked for by name.
+	AsList bool
+	// AsVersion is the version of meta.k8s.io for tables and partial objects: "v1" or "v1beta1".
+	AsVersion string
+	// Table are the options for AsTable.
+	Table *metav1.TableOptions
+}
+
+// NegotiateStatus chooses the format of an error: as Negotiate does, but what asks for another form of the object is passed
+// over. A client that accepts nothing here is sent JSON for a person to read.
+func NegotiateStatus(r *http.Request) Format {
+	header := r.Header.Get("Accept")
+	if header == "" {
+		return Format{Media: JSON, Pretty: WantsPretty(r)}
+	}
+	for _, clause := range goautoneg.ParseAccept(header) {
+		for _, media := range offered {
+			typ, sub, _ := strings.Cut(media, "/")
+			if clause.Type != "*" && clause.Type != typ || clause.SubType != "*" && clause.SubType != sub {
+				continue
+			}
+			if f, ok := accept(clause.Params, media); ok && f.As == AsObject {
+				f.Pretty = f.Pretty || WantsPretty(r)
+				return f
+			}
+		}
+	}
+	return Format{Media: JSON, Pretty: true}
+}
+
+// Negotiate chooses the format of the answer by Accept, the first acceptable clause in the order of preference.
+// Its error is a 406 Status. watchable is whether the path can stream.
+func Negotiate(r *http.Request, watchable bool) (Format, error) {
+	header := r.Header.Get("Accept")
+	if header == "" || header == JSON {
+		return Format{Media: JSON, Pretty: WantsPretty(r)}, nil
+	}
+	known := false
+	for _, clause := range goautoneg.ParseAccept(header) {
+		for _, media := range offered {
+			typ, sub, _ := strings.Cut(media, "/")
+			all := clause.Type == "*" && clause.SubType == "*"
+			exact := clause.Type == typ && clause.SubType == sub
+			if !all && !exact && (clause.Type != typ || clause.SubType != "*") {
+				continue
+			}
+			known = known || all || exact
+			if f, ok := accept(clause.Params, media); known && ok {
+				f.Pretty = f.Pretty || WantsPretty(r)
+				return f, nil
+			}
+		}
+	}
+	if known {
+		return Format{}, status.NotAcceptable(offeredList)
+	}
+	if watchable {
+		return Format{}, status.NoRepresentation(offeredWatch)
+	}
+	return Format{}, status.NoRepresentation(offeredList)
+}
+
+// accept reads the parameters of a clause; ok is false when they cannot be served in this media type.
+func accept(params map[string]string, media string) (f Format, ok bool) {
+	f.Media = media
+	var kind, group, version string
+	converts := false
+	for k, v := range params {
+		switch k {
+		case "as":
+			kind, converts = v, true
+		case "g":
+			group, converts = v, true
+		case "v":
+			version, converts = v, true
+		case "stream":
+			if v != "" && v != "watch" {
+				return f, false
+			}
+		case "sv":
+			if v != "" && v != "v1" {
+				return f, false
+			}
+		case "pretty":
+			f.Pretty = v == "1"
+		}
+	}
+	if !converts {
+		return f, true
+	}
+	if group != metav1.GroupName || version != "v1" && version != "v1beta1" {
+		return f, false
+	}
+	f.AsVersion = version
+	switch kind {
+	case "Table":
+		f.As = AsTable
+		return f, media != Protobuf
+	case "PartialObjectMetadata":
+		f.As = AsPartial
+		return f, true
+	case "PartialObjectMetadataList":
+		f.As, f.AsList = AsPartial, true
+		return f, true
+	}
+	return f, false
+}
+
+// ContentType is the media type of the answer; stream adds what a watch adds to it.
+func (f Format) ContentType(stream bool) string {
+	if stream && f.Media != JSON {
+		return f.Media + ";stream=watch"
+	}
+	return f.Media
+}
+
+// Streamable tells whether a watch can have this format; its error is a 406 Status.
+func (f Format) Streamable() error {
+	if f.Media == YAML {
+		return status.NotAcceptable(streamedList)
+	}
+	return nil
+}
+
+// BodyMedia returns the media type of a request body, JSON when it does not say. Its error is a 415 Status.
+func BodyMedia(r *http.Request, t *resources.Type) (string, error) {
+	header := r.Header.Get("Content-Type")
+	if header == "" {
+		return JSON, nil
+	}
+	media, _, err := mime.ParseMediaType(header)
+	if err != nil || !slices.Contains(offered, media) {
+		return "", status.UnsupportedMediaType(offeredList)
+	}
+	return media, nil
+}
+
+// WantsPretty follows the query parameter, or else guesses from the user agent that a person is reading.
+func WantsPretty(r *http.Request) bool {
+	if strings.Contains(r.URL.RawQuery, "pretty") {
+		if v := r.URL.Query().Get("pretty"); v != "" {
+			pretty, _ := strconv.ParseBool(v)
+			return pretty
+		}
+	}
+	agent := r.UserAgent()
+	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget") || strings.HasPrefix(agent, "Mozilla/5.0")
+}

@@ -1,0 +1,14 @@
+// Package server is the HTTP side of Rowlock: the request chain, the verbs, discovery, health and metrics, over a
+// resources.Registry and a resources.Store.
+//
+//	server.go       what a server is made of; serving and draining
+//	chain.go        what every request passes through, in order
+//	routes.go       the fixed paths, and the one route for the API
+//	errors.go       the one place that writes an error
+//	metrics.go      what is counted
+//	bootstrap.go    the objects that exist from the start
+//	handlers/       the verbs
+//	codec/          media types, and objects to bytes
+//	status/         errors to Status
+//	authn/ health/ discovery/ openapi/ version/ pki/
+package server

@@ -1,0 +1,52 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rowlock/rowlock/server/codec"
+	"github.com/rowlock/rowlock/server/handlers"
+	"github.com/rowlock/rowlock/server/status"
+)
+
+// writeError answers a request that failed, unless its answer has begun.
+func (s *Server) writeError(err error, c echo.Context) {
+	if c.Response().Committed {
+		return
+	}
+	var route *echo.HTTPError
+	if errors.As(err, &route) && route.Code == http.StatusMethodNotAllowed {
+		c.Response().Header().Del("Allow")
+		err = status.MethodNotAllowed()
+	} else if errors.Is(err, handlers.ErrNoSuchGroup) || route != nil {
+		http.NotFound(c.Response(), c.Request())
+		return
+	}
+	st := status.Of(status.ForRequest(err, resourceOf(c), nameOf(c), verbOf(c)))
+	if st.Code >= http.StatusInternalServerError && st.Reason == "" {
+		s.Logger.Error("request failed", "method", c.Request().Method, "path", c.Request().URL.Path, "error", err)
+	}
+	writeStatus(c, st)
+}
+
+// writeStatus writes a Status in a format that the client accepts, JSON if it accepts none.
+func writeStatus(c echo.Context, st *metav1.Status) {
+	f := codec.NegotiateStatus(c.Request())
+	data, err := codec.Value(st, f)
+	if err != nil {
+		http.Error(c.Response(), st.Message, int(st.Code))
+		return
+	}
+	h := c.Response().Header()
+	if st.Details != nil && st.Details.RetryAfterSeconds > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(st.Details.RetryAfterSeconds)))
+	}
+	h.Set("Content-Type", f.Media)
+	h.Set("Content-Length", strconv.Itoa(len(data)))
+	c.Response().WriteHeader(int(st.Code))
+	_, _ = c.Response().Write(data) // the client is gone: nobody is left to tell
+}

@@ -1,0 +1,132 @@
+package handlers
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/warning"
+
+	"github.com/rowlock/rowlock/server/codec"
+)
+
+// maxBody is the most that a client may send in one request, in bytes: kube-apiserver's limit.
+const maxBody = 3 << 20
+
+func readBody(r *http.Request) ([]byte, error) {
+	size := r.ContentLength
+	if size > maxBody {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))
+	}
+	var data []byte
+	var err error
+	if size > 0 {
+		data = make([]byte, size)
+		_, err = io.ReadFull(r.Body, data)
+	} else {
+		data, err = io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxBody {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))
+	}
+	return data, nil
+}
+
+// hubVersion is that of the form which strategies work on.
+func hubVersion(group string) schema.GroupVersion {
+	return schema.GroupVersion{Group: group, Version: runtime.APIVersionInternal}
+}
+
+// decode reads the body of a create or an update into the hub form of the request's kind, of which into is an empty
+// object. Unknown and duplicate fields are errors, warnings or nothing, as fieldValidation says ("Field validation").
+func (q *request) decode(body []byte, into runtime.Object, fieldValidation string) (runtime.Object, error) {
+	media, err := codec.BodyMedia(q.r, q.served.Type)
+	if err != nil {
+		return nil, err
+	}
+	info, ok := runtime.SerializerInfoForMediaType(q.served.Serializer.SupportedMediaTypes(), media)
+	if !ok {
+		return nil, fmt.Errorf("no serializer for %s", media)
+	}
+	decoder := info.Serializer
+	if fieldValidation != metav1.FieldValidationIgnore {
+		decoder = info.StrictSerializer
+	}
+	defaultKind := q.kind
+	obj, kind, err := q.served.Serializer.DecoderToVersion(decoder, hubVersion(q.kind.Group)).Decode(body, &defaultKind, into)
+	if err != nil {
+		strict, isStrict := runtime.AsStrictDecodingError(err)
+		if !isStrict || obj == nil || fieldValidation == metav1.FieldValidationStrict {
+			return nil, decodeError(q.served.Scheme, err, into, kind, body)
+		}
+		warnStrict(q.ctx, strict.Errors())
+	}
+	if got := kind.GroupVersion(); got != q.kind.GroupVersion() {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
+			got, q.kind.GroupVersion()))
+	}
+	return obj, nil
+}
+
+// decodeError says what was wrong with a body.
+func decodeError(typer runtime.ObjectTyper, cause error, into runtime.Object, kind *schema.GroupVersionKind, body []byte) error {
+	kinds, _, err := typer.ObjectKinds(into)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if kind != nil && kind.Kind != "" {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", kind.Kind, kind.Version, kinds[0].Kind, cause))
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", kinds[0].Kind, cause, summary(body)))
+}
+
+// summary shows the beginning of a body: as it is when it may be JSON, else in hexadecimal.
+func summary(body []byte) string {
+	const most = 30
+	switch {
+	case len(body) == 0:
+		return "<empty>"
+	case body[0] == '{' && len(body) <= most:
+		return string(body)
+	case body[0] == '{':
+		return string(body[:most]) + " ..."
+	case len(body) <= most:
+		return hex.EncodeToString(body)
+	}
+	return hex.EncodeToString(body[:most]) + " ..."
+}
+
+// warnStrict adds a Warning header for each unknown or duplicate field. A YAML decoder lists several in one error.
+func warnStrict(ctx context.Context, errs []error) {
+	for _, err := range errs {
+		text := err.Error()
+		lines := []string{text}
+		for _, prefix := range []string{"yaml: unmarshal errors:\n", "error converting YAML to JSON: yaml: unmarshal errors:\n"} {
+			if rest, found := strings.CutPrefix(text, prefix); found {
+				lines = strings.Split(rest, "\n")
+				break
+			}
+		}
+		for _, line := range lines {
+			warning.AddWarning(ctx, "", strings.TrimSpace(line))
+		}
+	}
+}
+
+// validationOf is the level of field validation that is asked for; Warn is the default.
+func validationOf(fieldValidation string) string {
+	if fieldValidation == "" {
+		return metav1.FieldValidationWarn
+	}
+	return fieldValidation
+}

@@ -1,0 +1,98 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/util/dryrun"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/codec"
+)
+
+// delete deletes one object ("Resource deletion").
+func (h *Handlers) delete(q *request) error {
+	f, err := q.format()
+	if err != nil {
+		return err
+	}
+	opts, err := q.deleteOptions()
+	if err != nil {
+		return err
+	}
+	if err := h.admit(q, q.attributes(nil, nil, q.info.Name, admission.Delete, opts, dryrun.IsDryRun(opts.DryRun))); err != nil {
+		return err
+	}
+	r := resources.DeleteRequest{Type: q.served.Type, Name: q.info.Name, Options: opts, Validate: h.deleteValidation(q, opts)}
+	d, err := r.Apply(q.ctx, h.Store)
+	if err != nil {
+		return err
+	}
+	code := http.StatusOK
+	if orphan := opts.OrphanDependents; !d.Gone && orphan != nil && !*orphan { //nolint:staticcheck // deprecated, and still served
+		code = http.StatusAccepted
+	}
+	if (d.Gone || d.Unchanged) && !q.served.ReturnDeletedObject {
+		s := q.served.DeletedStatus(q.ctx, q.info.Name, d.UID)
+		s.GetObjectKind().SetGroupVersionKind(metav1.Unversioned.WithKind("Status"))
+		return q.value(code, f, s)
+	}
+	return q.object(code, f, d.Object)
+}
+
+func (h *Handlers) deleteValidation(q *request, opts *metav1.DeleteOptions) resources.Validation {
+	return func(_ context.Context, old runtime.Object) error {
+		return h.validate(q, q.attributes(nil, old, q.info.Name, admission.Delete, opts, dryrun.IsDryRun(opts.DryRun)))
+	}
+}
+
+// deleteOptions reads the options from the body, in any encoding, or else from the query.
+func (q *request) deleteOptions() (*metav1.DeleteOptions, error) {
+	opts := &metav1.DeleteOptions{}
+	body, err := readBody(q.r)
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > 0 {
+		err = q.decodeDeleteOptions(body, opts)
+	} else {
+		err = q.decodeOptions(opts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	opts.IgnoreStoreReadErrorWithClusterBreakingPotential = nil // its feature gate is off, as upstream's is by default
+	if errs := metav1validation.ValidateDeleteOptions(opts); len(errs) > 0 {
+		return nil, invalidOptions("DeleteOptions", errs)
+	}
+	opts.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("DeleteOptions"))
+	return opts, nil
+}
+
+func (q *request) decodeDeleteOptions(body []byte, into *metav1.DeleteOptions) error {
+	media, err := codec.BodyMedia(q.r, q.served.Type)
+	if err != nil {
+		return err
+	}
+	codecs := metainternalversionscheme.Codecs
+	info, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), media)
+	if !ok {
+		return fmt.Errorf("no serializer for %s", media)
+	}
+	kind := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
+	obj, _, err := codecs.DecoderToVersion(info.Serializer, kind.GroupVersion()).Decode(body, &kind, into)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if obj != runtime.Object(into) {
+		return apierrors.NewBadRequest("decoded object cannot be converted to DeleteOptions")
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+package handlers
+
+import (
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/util/dryrun"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/codec"
+)
+
+// deleteCollection deletes what a list with the same options would return ("Collections").
+func (h *Handlers) deleteCollection(q *request) error {
+	f, err := q.format()
+	if err != nil {
+		return err
+	}
+	list, err := q.listOptions()
+	if err != nil {
+		return err
+	}
+	opts, err := q.deleteOptions()
+	if err != nil {
+		return err
+	}
+	if err := h.admit(q, q.attributes(nil, nil, "", admission.Delete, opts, dryrun.IsDryRun(opts.DryRun))); err != nil {
+		return err
+	}
+	objects, m, err := h.collect(q, list)
+	if err != nil {
+		return err
+	}
+	if err := resources.DeleteCollection(q.ctx, h.Store, q.served.Type, objects, opts, h.deleteValidation(q, opts)); err != nil {
+		return err
+	}
+	write, err := codec.NewRenderer(q.served, f).List(objects, m)
+	if err != nil {
+		return err
+	}
+	return q.stream(f, write)
+}

@@ -1,0 +1,73 @@
+package handlers
+
+import (
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/warning"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// The marks that upstream's types carry when their version is on its way out (KEP-1693).
+type (
+	deprecated interface {
+		APILifecycleDeprecated() (major, minor int)
+	}
+	removed interface {
+		APILifecycleRemoved() (major, minor int)
+	}
+	replaced interface {
+		APILifecycleReplacement() schema.GroupVersionKind
+	}
+)
+
+// The Kubernetes version that is spoken: what is deprecated later than this is not yet.
+const speaksMajor, speaksMinor = 1, 37
+
+// deprecations keeps the warning of each served type; empty for nearly all.
+var deprecations sync.Map
+
+// warnDeprecated warns when the version asked for is deprecated.
+func (q *request) warnDeprecated() {
+	text, ok := deprecations.Load(q.served)
+	if !ok {
+		text, _ = deprecations.LoadOrStore(q.served, deprecation(q.served))
+	}
+	if text != "" {
+		warning.AddWarning(q.ctx, "", text.(string))
+	}
+}
+
+func deprecation(s *resources.Served) string {
+	obj, err := s.Scheme.New(s.GroupVersionKind)
+	if err != nil {
+		return ""
+	}
+	return deprecationOf(obj, s.GroupVersionKind)
+}
+
+func deprecationOf(obj runtime.Object, kind schema.GroupVersionKind) string {
+	d, ok := obj.(deprecated)
+	if !ok {
+		return ""
+	}
+	major, minor := d.APILifecycleDeprecated()
+	if major == 0 && minor == 0 || major > speaksMajor || major == speaksMajor && minor > speaksMinor {
+		return ""
+	}
+	text := fmt.Sprintf("%s %s is deprecated in v%d.%d+", kind.GroupVersion(), kind.Kind, major, minor)
+	if r, ok := obj.(removed); ok {
+		if major, minor := r.APILifecycleRemoved(); major != 0 || minor != 0 {
+			text += fmt.Sprintf(", unavailable in v%d.%d+", major, minor)
+		}
+	}
+	if r, ok := obj.(replaced); ok {
+		if by := r.APILifecycleReplacement(); !by.Empty() {
+			text += fmt.Sprintf("; use %s %s", by.GroupVersion(), by.Kind)
+		}
+	}
+	return text
+}

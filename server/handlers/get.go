@@ -1,0 +1,99 @@
+package handlers
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/codec"
+	"github.com/rowlock/rowlock/server/status"
+)
+
+// get returns one object ("Semantics for get and list" of the API concepts page).
+func (h *Handlers) get(q *request) error {
+	f, err := q.format()
+	if err != nil {
+		return err
+	}
+	at, err := q.getAt()
+	if err != nil {
+		return err
+	}
+	key, err := q.served.RequestKey(q.ctx, q.info.Name)
+	if err != nil {
+		return err
+	}
+	o, err := h.Store.Get(q.ctx, key, at)
+	if err != nil {
+		return err
+	}
+	if q.sub != nil && q.sub.Projection != nil {
+		return q.projected(http.StatusOK, f, o)
+	}
+	return q.object(http.StatusOK, f, o)
+}
+
+// getAt reads the point at which the object is wanted.
+func (q *request) getAt() (resources.At, error) {
+	if q.r.URL.RawQuery == "" {
+		return resources.At{Match: resources.MostRecent}, nil
+	}
+	if values := q.r.URL.Query()["export"]; len(values) > 0 {
+		var export bool
+		if err := runtime.Convert_Slice_string_To_bool(&values, &export, nil); err != nil {
+			return resources.At{}, apierrors.NewBadRequest(fmt.Sprintf("the export parameter cannot be parsed: %v", err))
+		}
+		if export {
+			return resources.At{}, apierrors.NewBadRequest("the export parameter, deprecated since v1.14, is no longer supported")
+		}
+	}
+	opts := metav1.GetOptions{}
+	if err := q.decodeOptions(&opts); err != nil {
+		return resources.At{}, err
+	}
+	switch opts.ResourceVersion {
+	case "":
+		return resources.At{Match: resources.MostRecent}, nil
+	case "0":
+		return resources.At{Match: resources.Any}, nil
+	}
+	rv, err := parseRevision(opts.ResourceVersion)
+	return resources.At{Match: resources.NotOlderThan, Revision: rv}, err
+}
+
+func parseRevision(s string) (int64, error) {
+	rv, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("resourceVersion: Invalid value: %q: %w", s, err)
+	}
+	if rv > 1<<63-1 {
+		rv = 1<<63 - 1 // no revision is that large: it is in the future all the same
+	}
+	return int64(rv), nil
+}
+
+// projected writes what a subresource of another kind makes of an object.
+func (q *request) projected(code int, f codec.Format, o *resources.Object) error {
+	if f.As != codec.AsObject {
+		return status.NotAcceptable("application/json, application/yaml, application/vnd.kubernetes.protobuf")
+	}
+	parent, err := q.served.DecodeHub(o)
+	if err != nil {
+		return err
+	}
+	sub, err := q.project(parent)
+	if err != nil {
+		return err
+	}
+	versioned, err := q.served.Scheme.ConvertToVersion(sub, q.kind.GroupVersion())
+	if err != nil {
+		return err
+	}
+	versioned.GetObjectKind().SetGroupVersionKind(q.kind)
+	return q.value(code, f, versioned)
+}

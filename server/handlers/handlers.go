@@ -1,0 +1,137 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/status"
+)
+
+// Config is what the handlers need.
+type Config struct {
+	Registry *resources.Registry
+	Store    resources.Store
+	// Admission sees every write: admission.MutationInterface before the rules of the type, admission.ValidationInterface
+	// after them. May be nil.
+	Admission admission.Interface
+	Logger    *slog.Logger
+	// MinWatchTimeout is the least time that the server lets a watch live which names none; it adds up to as much again
+	// by chance, so that clients do not come back all at once. Default 30 minutes.
+	MinWatchTimeout time.Duration
+	// BookmarkPeriod is the time between bookmarks. Default one minute.
+	BookmarkPeriod time.Duration
+	// Draining is closed when the server shuts down: watches then end cleanly.
+	Draining <-chan struct{}
+	// ManagedFieldsFallback counts writes whose managedFields upstream's manager had to compute. May be nil.
+	ManagedFieldsFallback func(reason string)
+}
+
+// Handlers answers requests for resources.
+type Handlers struct {
+	Config
+	managers managers
+}
+
+// New returns the handlers.
+func New(c Config) *Handlers {
+	if c.MinWatchTimeout == 0 {
+		c.MinWatchTimeout = 30 * time.Minute
+	}
+	if c.BookmarkPeriod == 0 {
+		c.BookmarkPeriod = time.Minute
+	}
+	return &Handlers{Config: c}
+}
+
+// writeTimeout bounds a write, as kube-apiserver does, so that a client hears of trouble before it gives up itself.
+const writeTimeout = 34 * time.Second
+
+type handler func(h *Handlers, q *request) error
+
+var verbs = map[string]handler{
+	"get": (*Handlers).get, "list": (*Handlers).list, "watch": (*Handlers).watch,
+	"create": bounded((*Handlers).create), "update": bounded((*Handlers).update), "patch": bounded((*Handlers).patch),
+	"delete": bounded((*Handlers).delete), "deletecollection": (*Handlers).deleteCollection,
+}
+
+func bounded(f handler) handler {
+	return func(h *Handlers, q *request) error {
+		ctx, cancel := context.WithTimeout(q.ctx, writeTimeout)
+		defer cancel()
+		q.ctx = ctx
+		return f(h, q)
+	}
+}
+
+// ErrNoSuchGroup says that the path is below no group that is served; it is answered as any unknown path.
+var ErrNoSuchGroup = errors.New("no such API group")
+
+// Serve answers a request for a resource. Its error, unless it is ErrNoSuchGroup, is to be written as a Status; nothing
+// was written then.
+func (h *Handlers) Serve(w http.ResponseWriter, r *http.Request, info *genericapirequest.RequestInfo) error {
+	q, err := h.route(w, r, info)
+	if err != nil {
+		return err
+	}
+	q.ctx = genericapirequest.WithNamespace(r.Context(), q.namespace())
+	if q.sub != nil && q.sub.Unserved != nil {
+		if err := q.sub.Unserved(q.ctx, h.Store, info.Namespace, info.Name); err != nil {
+			return h.storeError(err, q)
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	q.warnDeprecated()
+	if served := q.served; served.Computed != nil {
+		return h.storeError(h.computed(q), q)
+	}
+	return h.storeError(verbs[info.Verb](h, q), q)
+}
+
+func (h *Handlers) storeError(err error, q *request) error {
+	return status.ForRequest(err, q.resource(), q.info.Name, q.info.Verb)
+}
+
+// route finds the type and subresource that a path means, and whether it takes the method.
+func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericapirequest.RequestInfo) (*request, error) {
+	catalog := h.Registry.Catalog()
+	if _, ok := catalog.Group(info.APIGroup); !ok {
+		return nil, ErrNoSuchGroup
+	}
+	gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
+	served, ok := catalog.Lookup(gvr)
+	if !ok {
+		return nil, status.NotFound()
+	}
+	q := &request{w: w, r: r, ctx: r.Context(), info: info, served: served, kind: served.GroupVersionKind}
+	inNamespace := info.Namespace != "" && info.Resource != "namespaces"
+	if len(info.Parts) > 3 && (info.Subresource == "" || !takesPath(served, info.Subresource)) || inNamespace && !served.Namespaced ||
+		served.Namespaced && !inNamespace && len(info.Parts) > 1 {
+		return nil, status.NotFound()
+	}
+	if info.Subresource != "" {
+		if q.sub, ok = served.Subresources[info.Subresource]; !ok {
+			return nil, status.NotFound()
+		}
+		if !q.sub.Kind.Empty() {
+			q.kind = q.sub.Kind
+		}
+	}
+	if !q.allowed() {
+		return nil, status.MethodNotAllowed()
+	}
+	return q, nil
+}
+
+// takesPath tells whether a subresource takes a path below it, as proxies do.
+func takesPath(s *resources.Served, name string) bool {
+	return name == "proxy" && s.Subresources[name] != nil
+}

@@ -1,0 +1,173 @@
+package handlers
+
+import (
+	"errors"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/codec"
+)
+
+// list returns a collection, whole or in chunks ("Retrieving large results sets in chunks", "Semantics for get and list").
+func (h *Handlers) list(q *request) error {
+	f, err := q.format()
+	if err != nil {
+		return err
+	}
+	opts, err := q.listOptions()
+	if err != nil {
+		return err
+	}
+	objects, m, err := h.collect(q, opts)
+	if err != nil {
+		return err
+	}
+	write, err := codec.NewRenderer(q.served, f).List(objects, m)
+	if err != nil {
+		return err
+	}
+	return q.stream(f, write)
+}
+
+// collect finds the objects of a list.
+func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([]*resources.Object, metav1.ListMeta, error) {
+	s := q.selection(opts)
+	page := page{limit: opts.Limit}
+	at, err := page.at(opts, s.name != "")
+	if err != nil {
+		return nil, metav1.ListMeta{}, err
+	}
+	snapshot, err := h.Store.Snapshot(q.ctx, q.served.ResourceName(), at)
+	if err != nil {
+		return nil, metav1.ListMeta{}, page.expired(err)
+	}
+	if s.name != "" {
+		return one(snapshot, &s)
+	}
+	objects, m := page.read(snapshot, &s)
+	return objects, m, nil
+}
+
+func listMeta(resourceVersion string) metav1.ListMeta {
+	return metav1.ListMeta{ResourceVersion: resourceVersion}
+}
+
+// one lists the single object that a selection can match.
+func one(snapshot resources.Snapshot, s *selection) ([]*resources.Object, metav1.ListMeta, error) {
+	m := metav1.ListMeta{ResourceVersion: resources.FormatRevision(snapshot.Revision())}
+	if o := snapshot.Get(s.namespace, s.name); o != nil && s.matches(o) {
+		return []*resources.Object{o}, m, nil
+	}
+	return nil, m, nil
+}
+
+// page is the part of a collection that one request is for.
+type page struct {
+	limit int64
+	token *continueToken // nil for the first page
+	exact bool           // a revision was asked for
+}
+
+// at says at which point the collection is to be read: the table of "Semantics for get and list".
+func (p *page) at(opts *metainternalversion.ListOptions, single bool) (resources.At, error) {
+	if opts.Continue != "" && !single {
+		token, err := decodeContinue(opts.Continue)
+		if err != nil {
+			return resources.At{}, apierrors.NewBadRequest("invalid continue token: " + err.Error())
+		}
+		if opts.ResourceVersion != "" && opts.ResourceVersion != "0" {
+			return resources.At{}, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+		}
+		p.token = token
+		if token.Revision < 0 {
+			return resources.At{Match: resources.MostRecent}, nil
+		}
+		return resources.At{Match: resources.Exact, Revision: token.Revision}, nil
+	}
+	if opts.ResourceVersion == "" {
+		return resources.At{Match: resources.MostRecent}, nil
+	}
+	rv, err := parseRevision(opts.ResourceVersion)
+	if err != nil {
+		return resources.At{}, apierrors.NewBadRequest("invalid resource version: " + err.Error())
+	}
+	match := opts.ResourceVersionMatch
+	switch {
+	case match == metav1.ResourceVersionMatchExact, match == "" && opts.Limit > 0 && rv > 0 && !single:
+		p.exact = true
+		return resources.At{Match: resources.Exact, Revision: rv}, nil
+	case rv == 0:
+		return resources.At{Match: resources.Any}, nil
+	}
+	return resources.At{Match: resources.NotOlderThan, Revision: rv}, nil
+}
+
+// read takes the objects of the page, and tells how the list goes on.
+func (p *page) read(snapshot resources.Snapshot, s *selection) ([]*resources.Object, metav1.ListMeta) {
+	m := metav1.ListMeta{ResourceVersion: resources.FormatRevision(snapshot.Revision())}
+	after := ""
+	if p.token != nil {
+		after = p.token.after(s.namespace)
+	}
+	var objects []*resources.Object
+	if p.limit == 0 && s.everything() {
+		objects = make([]*resources.Object, 0, snapshot.Count(s.namespace, after))
+	}
+	more := false
+	snapshot.Ascend(s.namespace, after, func(o *resources.Object) bool {
+		if p.limit > 0 && int64(len(objects)) == p.limit {
+			more = true
+			return false
+		}
+		if s.matches(o) {
+			objects = append(objects, o)
+		}
+		return true
+	})
+	if !more {
+		return objects, m
+	}
+	last := objects[len(objects)-1].Path()
+	m.Continue = encodeContinue(last, s.namespace, snapshot.Revision())
+	if s.everything() {
+		remaining := int64(snapshot.Count(s.namespace, last))
+		m.RemainingItemCount = &remaining
+	}
+	return objects, m
+}
+
+const (
+	expiredList     = "The resourceVersion for the provided list is too old."
+	expiredContinue = "The provided continue parameter is too old to display a consistent list result. You can start a new " +
+		"list without the continue parameter, or use the continue token in this response to retrieve the remainder of the " +
+		"results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, " +
+		"or deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+// expired makes pruned history a 410; a client in the midst of a list gets a token to go on with the present state.
+func (p *page) expired(err error) error {
+	var expired *resources.ExpiredError
+	if !errors.As(err, &expired) {
+		return err
+	}
+	if p.token == nil {
+		return apierrors.NewResourceExpired(expiredList)
+	}
+	gone := apierrors.NewResourceExpired(expiredContinue)
+	token := *p.token
+	token.Revision = -1
+	gone.ErrStatus.Continue = token.String()
+	return gone
+}
+
+// trimNamespace is the path of an object below the range of a list.
+func trimNamespace(path, namespace string) string {
+	if namespace == "" {
+		return path
+	}
+	return strings.TrimPrefix(path, namespace+"/")
+}

@@ -1,0 +1,114 @@
+package handlers
+
+import (
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metainternalversionvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// listOptions reads and checks the options of list, watch and deletecollection.
+func (q *request) listOptions() (*metainternalversion.ListOptions, error) {
+	opts := &metainternalversion.ListOptions{}
+	if err := q.decodeOptions(opts); err != nil {
+		return nil, err
+	}
+	metainternalversion.SetListOptionsDefaults(opts, true)
+	if errs := metainternalversionvalidation.ValidateListOptions(opts, true); len(errs) > 0 {
+		return nil, invalidOptions("ListOptions", errs)
+	}
+	if opts.FieldSelector != nil {
+		selector, err := opts.FieldSelector.Transform(func(label, value string) (string, string, error) {
+			return q.served.Scheme.ConvertFieldLabel(q.served.GroupVersionKind, label, value)
+		})
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		opts.FieldSelector = selector
+	}
+	return opts, q.selectName(opts)
+}
+
+// selectName makes a name in the path (the legacy /watch/ form) the same as a field selector for it.
+func (q *request) selectName(opts *metainternalversion.ListOptions) error {
+	if q.info.Name == "" {
+		return nil
+	}
+	if opts.FieldSelector == nil || opts.FieldSelector.Empty() {
+		opts.FieldSelector = fields.OneTermEqualSelector("metadata.name", q.info.Name)
+		return nil
+	}
+	if name, ok := opts.FieldSelector.RequiresExactMatch("metadata.name"); !ok || name != q.info.Name {
+		return apierrors.NewBadRequest("fieldSelector metadata.name doesn't match requested name")
+	}
+	return nil
+}
+
+func invalidOptions(kind string, errs field.ErrorList) error {
+	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: kind}, "", errs)
+}
+
+// selection is which objects of a type a list or a watch is about.
+type selection struct {
+	namespace, name string // narrow the range; empty: all
+	labels          labels.Selector
+	fields          fields.Selector
+}
+
+func (q *request) selection(opts *metainternalversion.ListOptions) selection {
+	s := selection{namespace: q.namespace(), labels: opts.LabelSelector, fields: opts.FieldSelector}
+	if s.labels != nil && s.labels.Empty() {
+		s.labels = nil
+	}
+	if s.fields != nil && s.fields.Empty() {
+		s.fields = nil
+	}
+	if s.fields == nil {
+		return s
+	}
+	if ns, ok := s.fields.RequiresExactMatch("metadata.namespace"); ok && s.namespace == "" && q.served.Namespaced {
+		s.namespace = ns
+	}
+	if name, ok := s.fields.RequiresExactMatch("metadata.name"); ok && (s.namespace != "" || !q.served.Namespaced) &&
+		len(content.IsPathSegmentName(name)) == 0 {
+		s.name = name
+	}
+	return s
+}
+
+// everything tells whether the selection leaves nothing out of its range.
+func (s *selection) everything() bool { return s.labels == nil && s.fields == nil }
+
+func (s *selection) matches(o *resources.Object) bool {
+	return (s.labels == nil || s.labels.Matches(o.Labels)) && (s.fields == nil || s.fields.Matches(objectFields{o}))
+}
+
+// objectFields are the selectable fields of an object.
+type objectFields struct{ o *resources.Object }
+
+func (f objectFields) Has(name string) bool {
+	switch name {
+	case "metadata.name":
+		return true
+	case "metadata.namespace":
+		return f.o.Namespace != ""
+	}
+	return f.o.Fields.Has(name)
+}
+
+func (f objectFields) Get(name string) string {
+	switch name {
+	case "metadata.name":
+		return f.o.Name
+	case "metadata.namespace":
+		return f.o.Namespace
+	}
+	return f.o.Fields.Get(name)
+}

@@ -1,0 +1,138 @@
+package handlers
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/rowlock/rowlock/resources/fieldmanager"
+	"github.com/rowlock/rowlock/server/status"
+)
+
+// patchTypes are the kinds of patch.
+var patchTypes = []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType)}
+
+// patch changes an object by a patch ("Updates to existing resources").
+func (h *Handlers) patch(q *request) error {
+	contentType, _, _ := strings.Cut(q.r.Header.Get("Content-Type"), ";")
+	if !slices.Contains(patchTypes, contentType) {
+		return status.UnknownPatch()
+	}
+	f, err := q.format()
+	if err != nil {
+		return err
+	}
+	body, err := readBody(q.r)
+	if err != nil {
+		return err
+	}
+	opts := &metav1.PatchOptions{}
+	if err := q.decodeOptions(opts); err != nil {
+		return err
+	}
+	typ := types.PatchType(contentType)
+	if errs := metav1validation.ValidatePatchOptions(opts, typ); len(errs) > 0 {
+		return invalidOptions("PatchOptions", errs)
+	}
+	opts.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PatchOptions"))
+	if err := wellFormed(body, typ); err != nil {
+		return err
+	}
+	manager, err := h.manager(q)
+	if err != nil {
+		return err
+	}
+	p := &patcher{q: q, body: body, typ: typ, opts: opts, manager: manager, validation: validationOf(opts.FieldValidation),
+		by: managerName(opts.FieldManager, q.r.UserAgent())}
+	m := &modification{h: h, q: q, options: updateOptionsOf(opts), apply: p.apply, forceCreate: typ == types.ApplyYAMLPatchType}
+	return m.run(f)
+}
+
+// wellFormed refuses what is no JSON, or no YAML, before anything is looked up.
+func wellFormed(body []byte, typ types.PatchType) error {
+	if typ == types.ApplyYAMLPatchType {
+		if _, err := utilyaml.ToJSON(body); err != nil {
+			return apierrors.NewBadRequest("error encoding patch: " + err.Error())
+		}
+		return nil
+	}
+	if !json.Valid(body) {
+		return apierrors.NewBadRequest("invalid JSON patch")
+	}
+	return nil
+}
+
+func updateOptionsOf(o *metav1.PatchOptions) *metav1.UpdateOptions {
+	u := &metav1.UpdateOptions{DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation}
+	u.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("UpdateOptions"))
+	return u
+}
+
+// patcher applies one patch. What it does depends on the object alone, so that a conflict leads to another round.
+type patcher struct {
+	q          *request
+	body       []byte
+	typ        types.PatchType
+	opts       *metav1.PatchOptions
+	manager    *fieldmanager.Manager
+	validation string
+	by         string
+}
+
+// apply makes the patched object of the existing one.
+func (p *patcher) apply(ctx context.Context, existing runtime.Object, json func() ([]byte, error)) (runtime.Object, error) {
+	exists := hasUID(existing)
+	if !exists && p.typ != types.ApplyYAMLPatchType {
+		return nil, apierrors.NewNotFound(p.q.resource(), p.q.info.Name)
+	}
+	obj, err := p.patched(ctx, existing, exists, json)
+	if err != nil {
+		return nil, err
+	}
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, err
+	}
+	if m.GetUID() != "" && !exists {
+		return nil, apierrors.NewConflict(p.q.resource(), p.q.info.Name, uidWithoutObject(m.GetUID()))
+	}
+	if err := rest.EnsureObjectNamespaceMatchesRequestNamespace(p.q.namespace(), m); err != nil {
+		return nil, err
+	}
+	return obj, p.q.checkName(m)
+}
+
+func (p *patcher) patched(ctx context.Context, existing runtime.Object, exists bool, json func() ([]byte, error)) (runtime.Object, error) {
+	if p.typ == types.ApplyYAMLPatchType {
+		return p.applyServerSide(ctx, existing, exists)
+	}
+	old, err := json()
+	if err != nil {
+		return nil, err
+	}
+	var obj runtime.Object
+	if p.typ == types.StrategicMergePatchType {
+		obj, err = p.strategic(ctx, old)
+	} else {
+		obj, err = p.jsonOrMerge(ctx, old)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.manager.Update(existing, obj, p.by), nil
+}
+
+func hasUID(obj runtime.Object) bool {
+	m, err := meta.Accessor(obj)
+	return err == nil && m.GetUID() != ""
+}

@@ -1,0 +1,124 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+)
+
+// maxOperations is how many operations a JSON Patch may have, as kube-apiserver limits it.
+const maxOperations = 10000
+
+// jsonOrMerge applies a JSON Patch (RFC 6902) or a JSON Merge Patch (RFC 7386) to the versioned JSON of an object.
+func (p *patcher) jsonOrMerge(ctx context.Context, old []byte) (runtime.Object, error) {
+	var (
+		patched []byte
+		strict  []error
+		err     error
+	)
+	if p.typ == types.JSONPatchType {
+		patched, strict, err = p.jsonPatch(old)
+	} else {
+		patched, strict, err = p.mergePatch(old)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.decodePatched(ctx, patched, strict)
+}
+
+// jsonPatchOp is what strict decoding holds a JSON Patch against.
+type jsonPatchOp struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	From  string `json:"from"`
+	Value any    `json:"value"`
+}
+
+func (p *patcher) jsonPatch(old []byte) (patched []byte, strict []error, err error) {
+	if p.validation != metav1.FieldValidationIgnore {
+		var operations []jsonPatchOp
+		if strict, err = kjson.UnmarshalStrict(p.body, &operations); err != nil {
+			return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+		}
+		for i, e := range strict {
+			strict[i] = fmt.Errorf("json patch %w", e)
+		}
+	}
+	operations, err := jsonpatch.DecodePatch(p.body)
+	if err != nil {
+		return nil, nil, apierrors.NewBadRequest(err.Error())
+	}
+	if len(operations) > maxOperations {
+		return nil, nil, apierrors.NewRequestEntityTooLargeError(
+			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(operations)))
+	}
+	if patched, err = operations.Apply(old); err != nil {
+		return nil, nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+	}
+	return patched, strict, nil
+}
+
+func (p *patcher) mergePatch(old []byte) (patched []byte, strict []error, err error) {
+	if p.validation != metav1.FieldValidationIgnore {
+		if strict, err = kjson.UnmarshalStrict(p.body, &map[string]any{}); err != nil {
+			return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+		}
+	}
+	patched, err = jsonpatch.MergePatch(old, p.body)
+	if errors.Is(err, jsonpatch.ErrBadJSONPatch) {
+		return nil, nil, apierrors.NewBadRequest(err.Error())
+	}
+	return patched, strict, err
+}
+
+// decodePatched reads the outcome of a patch; strict are the errors of strict decoding that the patch itself had.
+func (p *patcher) decodePatched(ctx context.Context, patched []byte, strict []error) (runtime.Object, error) {
+	q := p.q
+	into, err := q.newHub()
+	if err != nil {
+		return nil, err
+	}
+	info, ok := runtime.SerializerInfoForMediaType(q.served.Serializer.SupportedMediaTypes(), runtime.ContentTypeJSON)
+	if !ok {
+		return nil, errors.New("no serializer for JSON")
+	}
+	decoder := info.Serializer
+	if p.validation != metav1.FieldValidationIgnore {
+		decoder = info.StrictSerializer
+	}
+	err = runtime.DecodeInto(q.served.Serializer.DecoderToVersion(decoder, hubVersion(q.kind.Group)), patched, into)
+	if found, isStrict := runtime.AsStrictDecodingError(err); isStrict {
+		strict, err = append(strict, found.Errors()...), nil
+	}
+	if err != nil {
+		return nil, invalidPatch(string(patched), err)
+	}
+	return into, p.strictOutcome(ctx, strict, string(patched))
+}
+
+// strictOutcome makes unknown and duplicate fields warnings or an error, as asked.
+func (p *patcher) strictOutcome(ctx context.Context, strict []error, shown string) error {
+	switch {
+	case len(strict) == 0:
+		return nil
+	case p.validation == metav1.FieldValidationWarn:
+		warnStrict(ctx, strict)
+		return nil
+	}
+	return invalidPatch(shown, runtime.NewStrictDecodingError(strict))
+}
+
+func invalidPatch(shown string, cause error) error {
+	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), shown, cause.Error())})
+}

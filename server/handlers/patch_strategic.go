@@ -1,0 +1,68 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/mergepatch"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	kjson "sigs.k8s.io/json"
+)
+
+// strategic applies a Strategic Merge Patch to the versioned JSON of an object.
+func (p *patcher) strategic(ctx context.Context, old []byte) (runtime.Object, error) {
+	var original, patch map[string]any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(old, &original); err != nil {
+		return nil, err
+	}
+	var strict []error
+	var err error
+	if p.validation == metav1.FieldValidationIgnore {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(p.body, &patch)
+	} else {
+		strict, err = kjson.UnmarshalStrict(p.body, &patch)
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	versioned, err := p.q.served.Scheme.New(p.q.kind)
+	if err != nil {
+		return nil, err
+	}
+	shown := fmt.Sprintf("%+v", patch)
+	merged, err := strategicpatch.StrategicMergeMapPatch(original, patch, versioned)
+	if err != nil {
+		return nil, strategicError(err)
+	}
+	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(merged, versioned, p.validation != metav1.FieldValidationIgnore)
+	if found, isStrict := runtime.AsStrictDecodingError(err); isStrict {
+		strict, err = append(strict, found.Errors()...), nil
+	}
+	if err != nil {
+		return nil, invalidPatch(shown, err)
+	}
+	if err := p.strictOutcome(ctx, strict, shown); err != nil {
+		return nil, err
+	}
+	p.q.served.Scheme.Default(versioned)
+	return p.q.served.Scheme.ConvertToVersion(versioned, hubVersion(p.q.kind.Group))
+}
+
+// strategicError gives the errors of the merge their code.
+func strategicError(err error) error {
+	switch {
+	case errors.Is(err, mergepatch.ErrBadJSONDoc), errors.Is(err, mergepatch.ErrBadPatchFormatForPrimitiveList),
+		errors.Is(err, mergepatch.ErrBadPatchFormatForRetainKeys), errors.Is(err, mergepatch.ErrBadPatchFormatForSetElementOrderList),
+		errors.Is(err, mergepatch.ErrUnsupportedStrategicMergePatchFormat):
+		return apierrors.NewBadRequest(err.Error())
+	case errors.Is(err, mergepatch.ErrNoListOfLists), errors.Is(err, mergepatch.ErrPatchContentNotMatchRetainKeys):
+		return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+	}
+	return err
+}

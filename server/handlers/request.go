@@ -1,0 +1,144 @@
+package handlers
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/codec"
+)
+
+// request is one request for a resource.
+type request struct {
+	w    http.ResponseWriter
+	r    *http.Request
+	ctx  context.Context
+	info *genericapirequest.RequestInfo
+
+	served *resources.Served
+	sub    *resources.Subresource // nil for the type itself
+	// kind is what bodies carry: that of the subresource where it has its own.
+	kind schema.GroupVersionKind
+}
+
+// resource is the type as errors name it.
+func (q *request) resource() schema.GroupResource {
+	return schema.GroupResource{Group: q.info.APIGroup, Resource: q.info.Resource}
+}
+
+// namespace is that of the objects asked for; a namespace is in none, whatever its path looks like.
+func (q *request) namespace() string {
+	if !q.served.Namespaced {
+		return ""
+	}
+	return q.info.Namespace
+}
+
+// admissionNamespace is the namespace that admission is told: a Namespace object counts as within itself.
+func (q *request) admissionNamespace() string {
+	if q.served.ResourceName() == "namespaces" {
+		return q.info.Name
+	}
+	return q.namespace()
+}
+
+func (q *request) gvr() schema.GroupVersionResource { return q.served.GVR() }
+
+// allowed tells whether the path takes the verb.
+func (q *request) allowed() bool {
+	if q.r.Method == http.MethodHead || q.r.Method == http.MethodOptions {
+		return false
+	}
+	verb, named := q.info.Verb, len(q.info.Parts) > 1
+	if q.sub != nil {
+		return q.sub.HasVerb(verb)
+	}
+	if _, known := verbs[verb]; !known || !slices.Contains(q.served.Verbs(), verb) && !(verb == "get" && named) {
+		return false
+	}
+	if strings.HasPrefix(verb, "watch") && q.r.Method != http.MethodGet {
+		return false
+	}
+	switch verb {
+	case "create", "deletecollection":
+		return !named && (!q.served.Namespaced || q.info.Namespace != "")
+	case "list", "watch":
+		return true
+	}
+	return named
+}
+
+// format negotiates the answer.
+func (q *request) format() (codec.Format, error) {
+	listing := q.sub == nil && len(q.info.Parts) == 1
+	f, err := codec.Negotiate(q.r, listing && q.r.Method == http.MethodGet)
+	if err != nil {
+		return f, err
+	}
+	if f.As == codec.AsTable {
+		if f.Table, err = tableOptions(q.r); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// decodeOptions reads the options of a verb from the query.
+func (q *request) decodeOptions(into runtime.Object) error {
+	if q.r.URL.RawQuery == "" {
+		return nil
+	}
+	if err := metainternalversionscheme.ParameterCodec.DecodeParameters(q.r.URL.Query(), metav1.SchemeGroupVersion, into); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return nil
+}
+
+// attributes describes the request to admission.
+func (q *request) attributes(obj, old runtime.Object, name string, op admission.Operation, options runtime.Object, dryRun bool) admission.Attributes {
+	user, _ := genericapirequest.UserFrom(q.ctx)
+	namespace := q.namespace()
+	if q.served.ResourceName() == "namespaces" {
+		namespace = name
+	}
+	return admission.NewAttributesRecord(obj, old, q.kind, namespace, name, q.gvr(), q.info.Subresource, op, options, dryRun, user)
+}
+
+// objectInterfaces are what admission may ask of a type.
+type objectInterfaces struct{ t *resources.Type }
+
+func (o objectInterfaces) GetObjectCreater() runtime.ObjectCreater     { return o.t.Scheme }
+func (o objectInterfaces) GetObjectTyper() runtime.ObjectTyper         { return o.t.Scheme }
+func (o objectInterfaces) GetObjectDefaulter() runtime.ObjectDefaulter { return o.t.Scheme }
+func (o objectInterfaces) GetObjectConvertor() runtime.ObjectConvertor { return o.t.Scheme }
+func (o objectInterfaces) GetEquivalentResourceMapper() runtime.EquivalentResourceMapper {
+	return runtime.NewEquivalentResourceRegistry()
+}
+
+// admit runs mutating admission.
+func (h *Handlers) admit(q *request, a admission.Attributes) error {
+	m, ok := h.Admission.(admission.MutationInterface)
+	if !ok || !m.Handles(a.GetOperation()) {
+		return nil
+	}
+	return m.Admit(q.ctx, a, objectInterfaces{q.served.Type})
+}
+
+// validate runs validating admission.
+func (h *Handlers) validate(q *request, a admission.Attributes) error {
+	v, ok := h.Admission.(admission.ValidationInterface)
+	if !ok || !v.Handles(a.GetOperation()) {
+		return nil
+	}
+	return v.Validate(q.ctx, a, objectInterfaces{q.served.Type})
+}

@@ -1,0 +1,88 @@
+package handlers
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/codec"
+)
+
+// object writes a stored object.
+func (q *request) object(code int, f codec.Format, o *resources.Object) error {
+	data, err := codec.NewRenderer(q.served, f).Object(o)
+	if err != nil {
+		return err
+	}
+	return q.bytes(code, f, data)
+}
+
+// value writes an object that is not a stored one; versioned has its kind set.
+func (q *request) value(code int, f codec.Format, versioned runtime.Object) error {
+	data, err := codec.Value(versioned, f)
+	if err != nil {
+		return err
+	}
+	return q.bytes(code, f, data)
+}
+
+func (q *request) bytes(code int, f codec.Format, data []byte) error {
+	header := q.w.Header()
+	header.Set("Content-Type", f.ContentType(false))
+	header.Set("Content-Length", strconv.Itoa(len(data)))
+	q.w.WriteHeader(code)
+	_, _ = q.w.Write(data) // the client is gone: nobody is left to tell
+	return nil
+}
+
+// chunkSize is how much of a list is written at a time: large enough that a write costs little, small enough that
+// memory stays bounded whatever the size of the list.
+const chunkSize = 256 << 10
+
+var chunks = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, chunkSize) }}
+
+// stream writes a list as it is produced.
+func (q *request) stream(f codec.Format, write func(io.Writer) error) error {
+	q.w.Header().Set("Content-Type", f.ContentType(false))
+	q.w.WriteHeader(http.StatusOK)
+	buf := chunks.Get().(*bufio.Writer)
+	buf.Reset(q.w)
+	defer func() {
+		buf.Reset(nil)
+		chunks.Put(buf)
+	}()
+	if err := write(buf); err != nil {
+		// Half a document is on its way. The connection is cut so that nobody takes it for a whole one.
+		panic(http.ErrAbortHandler)
+	}
+	_ = buf.Flush() // as above: the client is gone
+	return nil
+}
+
+// tableOptions reads and checks the options of a Table.
+func tableOptions(r *http.Request) (*metav1.TableOptions, error) {
+	opts := &metav1.TableOptions{}
+	if r.URL.RawQuery == "" {
+		return opts, nil
+	}
+	if err := metainternalversionscheme.ParameterCodec.DecodeParameters(r.URL.Query(), metav1.SchemeGroupVersion, opts); err != nil {
+		return nil, err
+	}
+	switch errs := metav1validation.ValidateTableOptions(opts); len(errs) {
+	case 0:
+		return opts, nil
+	case 1:
+		return nil, apierrors.NewBadRequest("Unable to convert to Table as requested: " + errs[0].Error())
+	default:
+		return nil, apierrors.NewBadRequest("Unable to convert to Table as requested: " + errs.ToAggregate().Error())
+	}
+}

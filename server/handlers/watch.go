@@ -1,0 +1,281 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/codec"
+	"github.com/rowlock/rowlock/server/status"
+)
+
+// bookmarkLead is how long before the end of a watch its last bookmark is sent.
+const bookmarkLead = 2 * time.Second
+
+// watch streams changes ("Efficient detection of changes", "Streaming lists", "Semantics for watch").
+func (h *Handlers) watch(q *request) error {
+	f, err := q.format()
+	if err != nil {
+		return err
+	}
+	opts, err := q.listOptions()
+	if err != nil {
+		return err
+	}
+	if err := f.Streamable(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(q.ctx, h.watchTimeout(opts))
+	defer cancel()
+	q.ctx = ctx
+	w := &watchStream{h: h, q: q, opts: opts, selection: q.selection(opts), events: codec.NewEvents(codec.NewRenderer(q.served, f))}
+	if err := w.open(); err != nil {
+		return err
+	}
+	w.begin(f)
+	return w.run()
+}
+
+func (h *Handlers) watchTimeout(opts *metainternalversion.ListOptions) time.Duration {
+	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds > 0 {
+		return time.Duration(*opts.TimeoutSeconds) * time.Second
+	}
+	return h.MinWatchTimeout + rand.N(h.MinWatchTimeout)
+}
+
+// watchStream is one watch.
+type watchStream struct {
+	h         *Handlers
+	q         *request
+	opts      *metainternalversion.ListOptions
+	selection selection
+	events    *codec.Events
+
+	initial  resources.Snapshot // state to begin with; nil when the watch starts at a revision
+	cursor   resources.Watch
+	failed   error // what the stream begins and ends with
+	position int64 // every event up to here was sent
+	sent     int64 // the revision of the last event or bookmark that the client has
+}
+
+// open finds the state or the revision that the watch begins with. Its error is answered as a Status; what is wrong with
+// the revision of an accepted watch becomes an event of type ERROR, as clients expect.
+func (w *watchStream) open() error {
+	at, after, fromState, err := w.start()
+	if err != nil {
+		return err
+	}
+	if fromState {
+		snapshot, err := w.h.Store.Snapshot(w.q.ctx, w.q.served.ResourceName(), at)
+		if err != nil {
+			return err
+		}
+		after = snapshot.Revision()
+		if w.wantsInitial() {
+			w.initial = snapshot
+		}
+	}
+	w.position, w.sent = after, after
+	w.cursor, err = w.h.Store.Watch(w.q.ctx, resources.WatchOptions{
+		Resource: w.q.served.ResourceName(), Namespace: w.selection.namespace, Name: w.selection.name, After: after})
+	var expired *resources.ExpiredError
+	if errors.As(err, &expired) {
+		w.failed = err
+		return nil
+	}
+	return err
+}
+
+// start reads "Semantics for watch": unset and "0" begin with the state, another value at that revision, unless
+// sendInitialEvents says otherwise.
+func (w *watchStream) start() (at resources.At, after int64, fromState bool, err error) {
+	rv := w.opts.ResourceVersion
+	if rv == "" {
+		return resources.At{Match: resources.MostRecent}, 0, true, nil
+	}
+	if after, err = parseRevision(rv); err != nil {
+		return at, 0, false, err
+	}
+	switch {
+	case after == 0:
+		return resources.At{Match: resources.Any}, 0, true, nil
+	case w.opts.SendInitialEvents != nil && *w.opts.SendInitialEvents:
+		return resources.At{Match: resources.NotOlderThan, Revision: after}, 0, true, nil
+	}
+	return at, after, false, nil
+}
+
+func (w *watchStream) wantsInitial() bool {
+	return w.opts.SendInitialEvents == nil || *w.opts.SendInitialEvents
+}
+
+func (w *watchStream) begin(f codec.Format) {
+	w.q.w.Header().Set("Content-Type", f.ContentType(true))
+	w.q.w.WriteHeader(200)
+	w.flush()
+}
+
+func (w *watchStream) flush() {
+	if f, ok := w.q.w.(interface{ Flush() }); ok {
+		f.Flush()
+	}
+}
+
+// run sends events until the watch's time is over, the client is gone or the server shuts down. Whatever happens, the
+// answer has begun: it never returns an error.
+func (w *watchStream) run() error {
+	if w.failed != nil {
+		w.fail(w.failed)
+		return nil
+	}
+	defer w.cursor.Close()
+	if w.initial != nil && !w.sendInitial() {
+		return nil
+	}
+	var bookmarks <-chan time.Time
+	if w.opts.AllowWatchBookmarks {
+		ticker := time.NewTicker(w.h.BookmarkPeriod)
+		defer ticker.Stop()
+		bookmarks = ticker.C
+	}
+	last, stop := w.lastBookmark()
+	defer stop()
+	for {
+		if !w.drain() {
+			return nil
+		}
+		select {
+		case <-w.cursor.Ready():
+		case <-bookmarks:
+			if !w.drain() || !w.bookmark(false) {
+				return nil
+			}
+		case <-last:
+			if !w.drain() || !w.bookmark(false) {
+				return nil
+			}
+		case <-w.q.ctx.Done():
+			return nil
+		case <-w.h.Draining:
+			w.drain()
+			return nil
+		}
+	}
+}
+
+// lastBookmark fires shortly before the watch ends, so that the client can resume from where it was.
+func (w *watchStream) lastBookmark() (<-chan time.Time, func() bool) {
+	deadline, ok := w.q.ctx.Deadline()
+	if !ok || !w.opts.AllowWatchBookmarks {
+		return nil, func() bool { return false }
+	}
+	t := time.NewTimer(time.Until(deadline) - bookmarkLead)
+	return t.C, t.Stop
+}
+
+// sendInitial sends the state as ADDED events, and the bookmark that ends it where one was asked for (KEP-3157).
+func (w *watchStream) sendInitial() bool {
+	ok := true
+	send := func(o *resources.Object) bool {
+		if w.selection.matches(o) {
+			ok = w.write(w.events.Event(w.q.w, watch.Added, o))
+		}
+		return ok && w.q.ctx.Err() == nil
+	}
+	if w.selection.name != "" {
+		if o := w.initial.Get(w.selection.namespace, w.selection.name); o != nil {
+			send(o)
+		}
+	} else {
+		w.initial.Ascend(w.selection.namespace, "", send)
+	}
+	explicit := w.opts.SendInitialEvents != nil
+	w.initial = nil // the snapshot is not to be kept alive by a long watch
+	if ok && explicit && w.opts.AllowWatchBookmarks {
+		return w.bookmark(true)
+	}
+	w.flush()
+	return ok
+}
+
+// batchSize is how many events are written before the client is let see them.
+const batchSize = 256
+
+// drain sends what there is. It returns false when the watch is over.
+func (w *watchStream) drain() bool {
+	for {
+		events, position, err := w.cursor.Next(w.q.ctx, batchSize)
+		if err != nil {
+			if w.q.ctx.Err() == nil {
+				w.fail(err)
+			}
+			return false
+		}
+		w.position = max(w.position, position)
+		wrote := false
+		for _, e := range events {
+			typ, o := w.selection.transition(e)
+			if o == nil {
+				continue
+			}
+			if !w.write(w.events.Event(w.q.w, typ, o)) {
+				return false
+			}
+			wrote, w.sent = true, e.Revision
+		}
+		if wrote {
+			w.flush()
+		}
+		if len(events) == 0 {
+			return true
+		}
+	}
+}
+
+// transition says what an event is to a watcher with a selector: an object that begins to match is ADDED, one that no
+// longer matches is DELETED with its last matching state under the revision of the change.
+func (s *selection) transition(e *resources.Event) (watch.EventType, *resources.Object) {
+	if e.Op == resources.Delete {
+		if !s.matches(e.Object) {
+			return "", nil
+		}
+		return watch.Deleted, e.Object
+	}
+	now, before := s.matches(e.Object), e.Prev != nil && s.matches(e.Prev)
+	switch {
+	case now && before:
+		return watch.Modified, e.Object
+	case now:
+		return watch.Added, e.Object
+	case before:
+		return watch.Deleted, e.PrevAt()
+	}
+	return "", nil
+}
+
+// bookmark tells the client how far it has come, if it does not know.
+func (w *watchStream) bookmark(initialEnd bool) bool {
+	if !initialEnd && w.position <= w.sent {
+		return true
+	}
+	ok := w.write(w.events.Bookmark(w.q.w, w.position, initialEnd))
+	w.sent = w.position
+	w.flush()
+	return ok
+}
+
+// fail ends the stream with an event of type ERROR.
+func (w *watchStream) fail(err error) {
+	s := status.Of(status.ForRequest(err, w.q.resource(), "", "watch"))
+	if w.write(w.events.Error(w.q.w, s)) {
+		w.flush()
+	}
+}
+
+// write reports whether a frame went out. When it did not the client is gone, or gets no more: the stream ends.
+func (w *watchStream) write(err error) bool { return err == nil }

@@ -1,0 +1,83 @@
+package health
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The expected answers are kube-apiserver's to the same requests.
+func TestAnswers(t *testing.T) {
+	ok := func(name string) Check { return Check{name, func(*http.Request) error { return nil }} }
+	bad := func(name string) Check {
+		return Check{name, func(*http.Request) error { return errors.New("disk on fire") }}
+	}
+	const text = "text/plain; charset=utf-8"
+	type answer struct {
+		Code        int
+		ContentType string
+		Nosniff     string
+		Body        string
+	}
+	well := []Check{Ping, ok("store")}
+	ill := []Check{Ping, bad("store"), bad("shutdown")}
+	for _, tc := range []struct {
+		name, target string
+		checks       []Check
+		want         answer
+	}{
+		{"well", "/readyz", well, answer{200, text, "nosniff", "ok"}},
+		{"verbose", "/readyz?verbose", well, answer{200, text, "nosniff", "[+]ping ok\n[+]store ok\nreadyz check passed\n"}},
+		{"verbose=", "/readyz?verbose=false", well, answer{200, text, "nosniff", "[+]ping ok\n[+]store ok\nreadyz check passed\n"}},
+		{"excluded", "/readyz?verbose&exclude=ping", well,
+			answer{200, text, "nosniff", "[+]ping excluded: ok\n[+]store ok\nreadyz check passed\n"}},
+		{"unknown excluded", "/readyz?verbose&exclude=b&exclude=a&exclude=a", well, answer{200, text, "nosniff",
+			"[+]ping ok\n[+]store ok\nwarn: some health checks cannot be excluded: no matches for \"a\",\"b\"\nreadyz check passed\n"}},
+		{"unknown excluded, terse", "/readyz?exclude=a", well, answer{200, text, "nosniff", "ok"}},
+		{"ill", "/readyz", ill, answer{500, text, "nosniff",
+			"[+]ping ok\n[-]store failed: reason withheld\n[-]shutdown failed: reason withheld\nreadyz check failed\n"}},
+		{"ill but excluded", "/readyz?exclude=store&exclude=shutdown", ill, answer{200, text, "nosniff", "ok"}},
+		{"one check", "/readyz/store", well, answer{200, text, "", "ok"}},
+		{"one check, verbose", "/readyz/store?verbose", well, answer{200, text, "", "ok"}},
+		{"one ill check", "/readyz/store", ill, answer{500, text, "nosniff", "internal server error: disk on fire\n"}},
+		{"unknown check", "/readyz/nosuch", well, answer{404, text, "nosniff", "404 page not found\n"}},
+		{"below a check", "/readyz/ping/", well, answer{404, text, "nosniff", "404 page not found\n"}},
+		{"trailing slash", "/readyz/", well, answer{404, text, "nosniff", "404 page not found\n"}},
+		{"no checks", "/readyz?verbose", nil, answer{200, text, "nosniff", "[+]ping ok\nreadyz check passed\n"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			server := httptest.NewServer(New("readyz", slog.New(slog.DiscardHandler), tc.checks...))
+			defer server.Close()
+			response, err := http.Get(server.URL + tc.target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			var body bytes.Buffer
+			if _, err := body.ReadFrom(response.Body); err != nil {
+				t.Fatal(err)
+			}
+			got := answer{response.StatusCode, response.Header.Get("Content-Type"),
+				response.Header.Get("X-Content-Type-Options"), body.String()}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestReasonIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	h := New("livez", slog.New(slog.NewTextHandler(&log, nil)),
+		Check{"store", func(*http.Request) error { return errors.New("disk on fire") }})
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/livez", nil))
+	if !strings.Contains(log.String(), "disk on fire") {
+		t.Errorf("log says %q", log.String())
+	}
+}

@@ -1,0 +1,33 @@
+package server
+
+import (
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// limits bounds how many requests are under way, reads and writes apart, so that a flood of one leaves the other served.
+type limits struct{ reads, writes chan struct{} }
+
+func newLimits(reads, writes int) *limits {
+	return &limits{reads: make(chan struct{}, reads), writes: make(chan struct{}, writes)}
+}
+
+// acquire takes a place, or tells that there is none.
+func (l *limits) acquire(method string) (release func(), ok bool) {
+	places := l.writes
+	if method == http.MethodGet || method == http.MethodHead {
+		places = l.reads
+	}
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, true
+	default:
+		return nil, false
+	}
+}
+
+// tooMany is the answer under overload; clients wait for as long as Retry-After says.
+func tooMany() error {
+	return apierrors.NewTooManyRequests("Too many requests, please try again later.", 1)
+}

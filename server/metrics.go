@@ -1,0 +1,120 @@
+package server
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// metrics is what the server counts, under kube-apiserver's names where it has the same.
+type metrics struct {
+	requests  *prometheus.CounterVec
+	durations *prometheus.HistogramVec
+	inflight  *prometheus.GaugeVec
+	streams   *prometheus.GaugeVec
+	rejected  prometheus.Counter
+	panics    prometheus.Counter
+	fallbacks *prometheus.CounterVec
+}
+
+func newMetrics(r *prometheus.Registry) (*metrics, error) {
+	labels := []string{"verb", "group", "version", "resource", "subresource", "scope"}
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_request_total",
+			Help: "Requests by verb, resource and HTTP status code."}, append(labels, "code")),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_duration_seconds",
+			Help:    "Time to answer, watches apart.",
+			Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}}, labels),
+		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_current_inflight_requests",
+			Help: "Requests under way, watches apart."}, []string{"request_kind"}),
+		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_longrunning_requests",
+			Help: "Watches and other streams that are open."}, labels),
+		rejected: prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_dropped_requests_total",
+			Help: "Requests answered with 429 because too many were under way."}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_request_panics_total",
+			Help: "Requests that ended in a panic."}),
+		fallbacks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rowlock_managed_fields_fallback_total",
+			Help: "Writes whose managedFields were computed by upstream's manager, by the reason."}, []string{"reason"}),
+	}
+	for _, c := range []prometheus.Collector{m.requests, m.durations, m.inflight, m.streams, m.rejected, m.panics, m.fallbacks,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
+		if err := r.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) managedFieldsFallback(reason string) { m.fallbacks.WithLabelValues(reason).Inc() }
+
+// withMetrics counts requests by what they were about. Paths below no served resource are not told apart, so that a
+// stranger cannot make the server keep a series for each path it invents.
+func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		info, began := requestInfo(c), time.Now()
+		values := s.metricLabels(info)
+		stream := longRunning(info)
+		var gauge prometheus.Gauge
+		if stream {
+			gauge = s.metrics.streams.WithLabelValues(values...)
+		} else {
+			gauge = s.metrics.inflight.WithLabelValues(kindOf(c.Request().Method))
+		}
+		gauge.Inc()
+		defer gauge.Dec()
+		err := next(c)
+		if err != nil {
+			s.writeError(err, c) // now, so that its code is known; the router finds the answer begun
+		}
+		if !stream {
+			s.metrics.durations.WithLabelValues(values...).Observe(time.Since(began).Seconds())
+		}
+		s.metrics.requests.WithLabelValues(append(values, strconv.Itoa(c.Response().Status))...).Inc()
+		return nil
+	}
+}
+
+func kindOf(method string) string {
+	if method == "GET" || method == "HEAD" {
+		return "readOnly"
+	}
+	return "mutating"
+}
+
+func (s *Server) metricLabels(info *genericapirequest.RequestInfo) []string {
+	values := make([]string, 6, 7)
+	if !info.IsResourceRequest {
+		values[0] = knownVerb(info.Verb)
+		return values
+	}
+	served, ok := s.Registry.Catalog().Lookup(gvrOf(info))
+	if !ok {
+		values[0] = knownVerb(info.Verb)
+		return values
+	}
+	values[0], values[1], values[2], values[3] = knownVerb(info.Verb), info.APIGroup, info.APIVersion, info.Resource
+	if _, ok := served.Subresources[info.Subresource]; ok {
+		values[4] = info.Subresource
+	}
+	switch {
+	case info.Name != "":
+		values[5] = "resource"
+	case info.Namespace != "":
+		values[5] = "namespace"
+	default:
+		values[5] = "cluster"
+	}
+	return values
+}
+
+func knownVerb(verb string) string {
+	switch verb {
+	case "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "post", "put", "head", "options", "proxy":
+		return verb
+	}
+	return "other"
+}

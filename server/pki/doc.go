@@ -1,0 +1,16 @@
+// Package pki keeps the certificates of a Rowlock server: its certificate authority, its serving certificate, and the
+// administrator's client certificate inside admin.kubeconfig. What is missing is created, what nears its end or no
+// longer fits is renewed, and files that the user gave are read again when they change.
+//
+//	pki.go         the certificates of one data directory, and when they are renewed
+//	issue.go       making and judging certificates (RFC 5280)
+//	kubeconfig.go  admin.kubeconfig
+//	reload.go      files that somebody else replaces while the server runs
+//	files.go       reading and atomic writing of PEM files
+//
+// In the data directory:
+//
+//	pki/ca.crt, pki/ca.key                the authority; whoever holds its key is an administrator
+//	pki/apiserver.crt, pki/apiserver.key  the serving certificate
+//	admin.kubeconfig                      the administrator's credentials, complete in themselves
+package pki

@@ -1,0 +1,121 @@
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+)
+
+// makeDir creates a directory that nobody but its owner can look into. One that exists already keeps its mode.
+func makeDir(dir string) error { return os.MkdirAll(dir, 0o700) }
+
+// writeFile replaces a file in one step: whoever reads it, also after a crash, finds the old content or the new.
+func writeFile(path string, data []byte, mode fs.FileMode) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// readKeyPair reads base.crt and base.key. The result is nil when there is no key, and without a certificate when
+// there is only the key.
+func readKeyPair(base string) (*keyPair, error) {
+	data, err := os.ReadFile(base + ".key")
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(base + ".crt"); err == nil {
+			return nil, fmt.Errorf("%s.crt is there but its key %s.key is not; restore it, or remove both to begin anew", base, base)
+		}
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	key, err := parseKey(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s.key: %w", base, err)
+	}
+	data, err = os.ReadFile(base + ".crt")
+	if errors.Is(err, fs.ErrNotExist) {
+		return &keyPair{key: key}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	certs, err := cert.ParseCertsPEM(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s.crt: %w", base, err)
+	}
+	return &keyPair{cert: certs[0], key: key}, nil
+}
+
+// write stores the key before the certificate: what an interrupted write leaves behind is a key without its
+// certificate, which a renewal completes.
+func (k *keyPair) write(base string) error {
+	key, err := k.keyPEM()
+	if err != nil {
+		return err
+	}
+	if err := writeFile(base+".key", key, 0o600); err != nil {
+		return err
+	}
+	return writeFile(base+".crt", k.certPEM(), 0o644)
+}
+
+func (k *keyPair) certPEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: k.cert.Raw})
+}
+
+func (k *keyPair) keyPEM() ([]byte, error) { return keyutil.MarshalPrivateKeyToPEM(k.key) }
+
+func parseKey(data []byte) (*ecdsa.PrivateKey, error) {
+	key, err := keyutil.ParsePrivateKeyPEM(data)
+	if err != nil {
+		return nil, err
+	}
+	ec, ok := key.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("a %T; only ECDSA keys are used here", key)
+	}
+	return ec, nil
+}
+
+// parseKeyPair reads a certificate with its chain, and its key, of any kind that TLS knows.
+func parseKeyPair(contents [][]byte) (*tls.Certificate, error) {
+	pair, err := tls.X509KeyPair(contents[0], contents[1])
+	if err != nil {
+		return nil, err
+	}
+	return &pair, nil
+}
+
+func parseCertificates(contents [][]byte) ([]*x509.Certificate, error) {
+	return cert.ParseCertsPEM(contents[0])
+}

@@ -1,0 +1,177 @@
+package pki
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+const (
+	caLifetime   = 10 * 365 * 24 * time.Hour
+	leafLifetime = 365 * 24 * time.Hour
+	// backdating keeps a new certificate valid for clients whose clock is behind.
+	backdating = time.Hour
+)
+
+// keyPair is a certificate and its private key. Of an authority whose creation was interrupted only the key exists.
+type keyPair struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func (k *keyPair) tls() *tls.Certificate {
+	return &tls.Certificate{Certificate: [][]byte{k.cert.Raw}, PrivateKey: k.key, Leaf: k.cert}
+}
+
+// fits reports whether key and certificate belong together.
+func (k *keyPair) fits() bool { return k.key.PublicKey.Equal(k.cert.PublicKey) }
+
+// current reports whether there is a certificate that is valid and need not be renewed yet. A machine without a clock
+// of its own may have made one in what it took for the future.
+func (k *keyPair) current(now time.Time) bool {
+	return k != nil && k.cert != nil && !now.Before(k.cert.NotBefore) && now.Before(renewAt(k.cert))
+}
+
+// usable reports whether k is a current certificate of ca, with its key.
+func (k *keyPair) usable(ca *keyPair, now time.Time) bool {
+	return k.current(now) && k.fits() && k.cert.CheckSignatureFrom(ca.cert) == nil
+}
+
+// renewAt is when two thirds of a certificate's life are over: a third is left for those who hold it to notice.
+func renewAt(c *x509.Certificate) time.Time {
+	return c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3)
+}
+
+// issueCA makes a certificate authority. A predecessor's key is kept, so that what it signed stays valid, and so that
+// clients that know only the predecessor still accept what the new one signs.
+func issueCA(now time.Time, predecessor *keyPair) (*keyPair, error) {
+	var key *ecdsa.PrivateKey
+	var err error
+	if predecessor != nil {
+		key = predecessor.key
+	} else if key, err = newKey(); err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "rowlock-ca"},
+		NotBefore:             now.Add(-backdating),
+		NotAfter:              now.Add(caLifetime),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}
+	if predecessor != nil && predecessor.cert != nil {
+		template.Subject, template.RawSubject = pkix.Name{}, predecessor.cert.RawSubject
+		template.SubjectKeyId = predecessor.cert.SubjectKeyId
+	}
+	return sign(template, key, &keyPair{cert: template, key: key})
+}
+
+func issueServing(ca *keyPair, now time.Time, n names) (*keyPair, error) {
+	return issue(ca, now, &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "rowlock"},
+		DNSNames:    n.dns,
+		IPAddresses: n.ips,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+}
+
+func issueAdmin(ca *keyPair, now time.Time) (*keyPair, error) {
+	return issue(ca, now, &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "kubernetes-admin", Organization: []string{user.SystemPrivilegedGroup}},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+}
+
+func issue(ca *keyPair, now time.Time, template *x509.Certificate) (*keyPair, error) {
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	template.NotBefore = now.Add(-backdating)
+	template.NotAfter = now.Add(leafLifetime) // ca lives longer: it is renewed when a third of its life is left
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.BasicConstraintsValid = true
+	return sign(template, key, ca)
+}
+
+func newKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
+
+func sign(template *x509.Certificate, key *ecdsa.PrivateKey, by *keyPair) (*keyPair, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, &key.PublicKey, by.key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	return &keyPair{cert: cert, key: key}, nil
+}
+
+// DefaultNames are the names under which a server is reached without anybody saying so: from the same machine, by its
+// host name, and from within a cluster, where serviceIP is the address of the Service "kubernetes".
+func DefaultNames(hostname, serviceIP string) []string {
+	n := []string{"localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+		"kubernetes.default.svc.cluster.local", serviceIP}
+	// Some machines have names that no certificate can carry.
+	if hostname = strings.ToLower(hostname); ValidName(hostname) {
+		n = append(n, hostname)
+	}
+	return n
+}
+
+// ValidName reports whether a certificate can be issued for name: an IP address, or a DNS name, whose first label may
+// be a wildcard.
+func ValidName(name string) bool {
+	return net.ParseIP(name) != nil || len(validation.IsDNS1123Subdomain(name)) == 0 ||
+		len(validation.IsWildcardDNS1123Subdomain(name)) == 0
+}
+
+// names are subject alternative names, in an order of their own so that two sets can be compared.
+type names struct {
+	dns []string
+	ips []net.IP
+}
+
+func newNames(all []string) names {
+	var n names
+	for _, s := range all {
+		if ip := net.ParseIP(s); ip != nil {
+			if v4 := ip.To4(); v4 != nil {
+				ip = v4 // the form in which a certificate carries it
+			}
+			n.ips = append(n.ips, ip)
+		} else {
+			n.dns = append(n.dns, s)
+		}
+	}
+	slices.Sort(n.dns)
+	n.dns = slices.Compact(n.dns)
+	slices.SortFunc(n.ips, func(a, b net.IP) int { return bytes.Compare(a, b) })
+	n.ips = slices.CompactFunc(n.ips, net.IP.Equal)
+	return n
+}
+
+func (n names) equal(c *x509.Certificate) bool {
+	return slices.Equal(n.dns, c.DNSNames) && slices.EqualFunc(n.ips, c.IPAddresses, net.IP.Equal)
+}
+
+func (n names) strings() []string {
+	out := slices.Clone(n.dns)
+	for _, ip := range n.ips {
+		out = append(out, ip.String())
+	}
+	return out
+}

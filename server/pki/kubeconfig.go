@@ -1,0 +1,112 @@
+package pki
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+)
+
+// KubeconfigName is the name of the administrator's kubeconfig in a data directory.
+const KubeconfigName = "admin.kubeconfig"
+
+// entry names the cluster, the user and the context of the kubeconfig.
+const entry = "rowlock"
+
+// WriteKubeconfig makes admin.kubeconfig of the data directory point at a server, given as https://host:port, with a
+// client certificate that the server accepts as an administrator's, and keeps it so from then on. What else the file
+// says is kept: kubectl writes there when a user chooses another namespace. It is readable by its owner alone.
+func (p *PKI) WriteKubeconfig(serverURL string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.serverURL = serverURL
+	return p.refreshKubeconfig()
+}
+
+// KubeconfigPath is where WriteKubeconfig writes.
+func (p *PKI) KubeconfigPath() string { return filepath.Join(p.opts.DataDir, KubeconfigName) }
+
+func (p *PKI) refreshKubeconfig() error {
+	path := p.KubeconfigPath()
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	config, err := clientcmd.Load(old)
+	if err != nil {
+		config = clientcmdapi.NewConfig() // of no use to anybody
+	}
+	admin := adminOf(config)
+	ca, now := p.ca.Load(), p.opts.Now()
+	if !admin.usable(ca, now) {
+		if admin, err = issueAdmin(ca, now); err != nil {
+			return fmt.Errorf("administrator's certificate: %w", err)
+		}
+		p.opts.Logger.Info("issued administrator's certificate", "notAfter", admin.cert.NotAfter)
+	}
+	if err := p.fill(config, ca, admin); err != nil {
+		return err
+	}
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if bytes.Equal(data, old) {
+		return os.Chmod(path, 0o600)
+	}
+	return writeFile(path, data, 0o600)
+}
+
+// adminOf finds the client certificate in a kubeconfig that was written earlier, nil if there is none.
+func adminOf(config *clientcmdapi.Config) *keyPair {
+	info, ok := config.AuthInfos[entry]
+	if !ok {
+		return nil
+	}
+	certs, err := cert.ParseCertsPEM(info.ClientCertificateData)
+	if err != nil {
+		return nil
+	}
+	key, err := parseKey(info.ClientKeyData)
+	if err != nil {
+		return nil
+	}
+	return &keyPair{cert: certs[0], key: key}
+}
+
+// fill puts the server, the credentials and a context that joins them into config.
+func (p *PKI) fill(config *clientcmdapi.Config, ca, admin *keyPair) error {
+	key, err := admin.keyPEM()
+	if err != nil {
+		return err
+	}
+	cluster := clientcmdapi.NewCluster()
+	cluster.Server = p.serverURL
+	cluster.CertificateAuthorityData = ca.certPEM()
+	if p.userCert != nil {
+		cluster.TLSServerName = loopbackName
+	}
+	config.Clusters[entry] = cluster
+
+	info := clientcmdapi.NewAuthInfo()
+	info.ClientCertificateData = admin.certPEM()
+	info.ClientKeyData = key
+	config.AuthInfos[entry] = info
+
+	context := config.Contexts[entry]
+	if context == nil {
+		context = clientcmdapi.NewContext()
+		config.Contexts[entry] = context
+	}
+	context.Cluster, context.AuthInfo = entry, entry
+	if config.CurrentContext == "" {
+		config.CurrentContext = entry
+	}
+	return nil
+}

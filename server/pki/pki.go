@@ -1,0 +1,236 @@
+package pki
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// refreshInterval is how often an idle server looks whether a certificate has to be renewed; a busy one looks at every
+// handshake. It is far shorter than the time between the start of a renewal and the end of a certificate.
+const refreshInterval = 24 * time.Hour
+
+// loopbackName is the server name under which a server that was given a certificate by its user still shows its own,
+// so that admin.kubeconfig, which trusts the own authority alone, keeps working whoever signed the other.
+const loopbackName = "loopback.rowlock.internal"
+
+// Options say where certificates are kept and what they are to contain.
+type Options struct {
+	// DataDir holds pki/ and admin.kubeconfig. It is created, readable by its owner alone, if it does not exist.
+	DataDir string
+	// Names are the DNS names and IP addresses of the serving certificate; see DefaultNames.
+	Names []string
+	// CertFile and KeyFile, given together, are shown to clients instead of the own serving certificate.
+	CertFile, KeyFile string
+	// ClientCAFile holds further authorities whose client certificates are accepted. Optional.
+	ClientCAFile string
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+	// Logger hears of renewals and of their failures. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// PKI is the set of certificates of one server. Its methods may be called concurrently.
+type PKI struct {
+	opts Options
+
+	mu        sync.Mutex // serialises renewals and writes to the data directory
+	serverURL string     // what admin.kubeconfig points at; empty until WriteKubeconfig
+
+	ca       atomic.Pointer[keyPair]
+	serving  atomic.Pointer[tls.Certificate]
+	nextLook atomic.Int64 // Unix seconds; no renewal is due before
+
+	userCert  *reloading[*tls.Certificate]    // nil without CertFile
+	clientCAs *reloading[[]*x509.Certificate] // nil without ClientCAFile
+	pool      atomic.Pointer[clientPool]
+}
+
+// clientPool remembers what a pool was made of, so that it is made again only when that changes.
+type clientPool struct {
+	ca    *keyPair
+	extra *loaded[[]*x509.Certificate]
+	pool  *x509.CertPool
+}
+
+// Open reads the certificates of a data directory, and creates or renews what is missing, due, or not as asked for.
+//
+// It fails when the directory cannot be written, when the authority's files are damaged (they are never replaced
+// silently: every client trusts them), or when a file that the user gave cannot be read.
+func Open(opts Options) (*PKI, error) {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	p := &PKI{opts: opts}
+	var err error
+	if opts.CertFile != "" {
+		if p.userCert, err = newReloading(p.reloadOptions(), parseKeyPair, opts.CertFile, opts.KeyFile); err != nil {
+			return nil, err
+		}
+	}
+	if opts.ClientCAFile != "" {
+		if p.clientCAs, err = newReloading(p.reloadOptions(), parseCertificates, opts.ClientCAFile); err != nil {
+			return nil, err
+		}
+	}
+	if err := makeDir(filepath.Join(opts.DataDir, "pki")); err != nil {
+		return nil, err
+	}
+	if err := p.Refresh(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Refresh renews whatever is due and writes it to the data directory. A server calls it through Run and through each
+// handshake; it costs little when nothing is due.
+func (p *PKI) Refresh() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refresh()
+}
+
+func (p *PKI) refresh() error {
+	ca, err := p.refreshCA()
+	if err != nil {
+		return fmt.Errorf("certificate authority: %w", err)
+	}
+	p.ca.Store(ca)
+	serving, err := p.refreshServing(ca)
+	if err != nil {
+		return fmt.Errorf("serving certificate: %w", err)
+	}
+	p.serving.Store(serving.tls())
+	if p.serverURL != "" {
+		if err := p.refreshKubeconfig(); err != nil {
+			return err
+		}
+	}
+	p.nextLook.Store(p.opts.Now().Add(refreshInterval).Unix())
+	return nil
+}
+
+// Run renews certificates until ctx ends. It wakes once a day.
+func (p *PKI) Run(ctx context.Context) {
+	tick := time.NewTicker(refreshInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			p.refreshDue()
+		}
+	}
+}
+
+// TLSConfig returns what a listener needs: the serving certificate, chosen anew for each handshake, and the wish for a
+// client certificate. Whom a client certificate stands for is decided where requests are authenticated, so that a bad
+// one is answered with 401 and not with a broken connection.
+func (p *PKI) TLSConfig() *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"h2", "http/1.1"},
+		ClientAuth:     tls.RequestClientCert,
+		GetCertificate: p.getCertificate,
+	}
+}
+
+func (p *PKI) getCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	// The daily tick stands still while a machine sleeps; a handshake after a long sleep must not meet an expired
+	// certificate.
+	if p.opts.Now().Unix() >= p.nextLook.Load() {
+		p.refreshDue()
+	}
+	if p.userCert != nil && hello.ServerName != loopbackName {
+		return p.userCert.get().value, nil
+	}
+	return p.serving.Load(), nil
+}
+
+// ClientCAs returns the authorities whose client certificates are accepted. It is the same pool until they change, so
+// that what was verified against it may be remembered under it.
+func (p *PKI) ClientCAs() *x509.CertPool {
+	var extra *loaded[[]*x509.Certificate]
+	if p.clientCAs != nil {
+		extra = p.clientCAs.get()
+	}
+	ca := p.ca.Load()
+	if known := p.pool.Load(); known != nil && known.ca == ca && known.extra == extra {
+		return known.pool
+	}
+	made := &clientPool{ca: ca, extra: extra, pool: x509.NewCertPool()}
+	made.pool.AddCert(ca.cert)
+	if extra != nil {
+		for _, c := range extra.value {
+			made.pool.AddCert(c)
+		}
+	}
+	p.pool.Store(made)
+	return made.pool
+}
+
+// refreshDue is Refresh where nobody waits for its error: what is there stays in use, and it is tried again soon. Of
+// many who find at once that it is time, one does the work.
+func (p *PKI) refreshDue() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.opts.Now()
+	if now.Unix() < p.nextLook.Load() {
+		return
+	}
+	if err := p.refresh(); err != nil {
+		p.nextLook.Store(now.Add(time.Minute).Unix())
+		p.opts.Logger.Error("certificates could not be renewed", "error", err)
+	}
+}
+
+func (p *PKI) refreshCA() (*keyPair, error) {
+	base := filepath.Join(p.opts.DataDir, "pki", "ca")
+	now := p.opts.Now()
+	ca, err := readKeyPair(base)
+	if err != nil {
+		return nil, err
+	}
+	if ca != nil && ca.cert != nil && !ca.fits() {
+		return nil, fmt.Errorf("%s.key is not the key of %s.crt", base, base)
+	}
+	if ca.current(now) {
+		if old := p.ca.Load(); old != nil && old.cert.Equal(ca.cert) {
+			return old, nil
+		}
+		return ca, nil
+	}
+	renewed, err := issueCA(now, ca)
+	if err != nil {
+		return nil, err
+	}
+	p.opts.Logger.Info("issued certificate authority", "notAfter", renewed.cert.NotAfter)
+	return renewed, renewed.write(base)
+}
+
+func (p *PKI) refreshServing(ca *keyPair) (*keyPair, error) {
+	base := filepath.Join(p.opts.DataDir, "pki", "apiserver")
+	now := p.opts.Now()
+	// A serving certificate that cannot be read is as good as none: a new one takes nothing from anybody.
+	have, err := readKeyPair(base)
+	names := newNames(append([]string{loopbackName}, p.opts.Names...))
+	if err == nil && have.usable(ca, now) && names.equal(have.cert) {
+		return have, nil
+	}
+	issued, err := issueServing(ca, now, names)
+	if err != nil {
+		return nil, err
+	}
+	p.opts.Logger.Info("issued serving certificate", "names", names.strings(), "notAfter", issued.cert.NotAfter)
+	return issued, issued.write(base)
+}

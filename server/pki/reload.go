@@ -1,0 +1,122 @@
+package pki
+
+import (
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// reloadInterval is how long files are believed to be unchanged. Nothing watches them in between, so that an idle
+// server does nothing; whoever needs the value looks.
+const reloadInterval = time.Second
+
+// reloading is a value read from files that somebody else may replace.
+type reloading[T any] struct {
+	reloadOptions
+	paths []string
+	parse func(contents [][]byte) (T, error)
+
+	mu      sync.Mutex
+	checked atomic.Int64 // Unix nanoseconds
+	stamps  []fs.FileInfo
+	current atomic.Pointer[loaded[T]]
+}
+
+// loaded is one state of a reloading value; its address is its identity.
+type loaded[T any] struct{ value T }
+
+type reloadOptions struct {
+	now    func() time.Time
+	logger *slog.Logger
+}
+
+func (p *PKI) reloadOptions() reloadOptions {
+	return reloadOptions{now: p.opts.Now, logger: p.opts.Logger}
+}
+
+// newReloading reads the files for the first time, which must succeed.
+func newReloading[T any](o reloadOptions, parse func([][]byte) (T, error), paths ...string) (*reloading[T], error) {
+	r := &reloading[T]{reloadOptions: o, paths: paths, parse: parse}
+	r.checked.Store(o.now().UnixNano())
+	stamps, err := r.stat()
+	if err != nil {
+		return nil, err
+	}
+	r.stamps = stamps
+	return r, r.read()
+}
+
+// get returns the value, read again if a file changed. Of files that can no longer be read, or that do not fit
+// together because only one of two has been replaced yet, the last good value stays.
+func (r *reloading[T]) get() *loaded[T] {
+	now := r.now().UnixNano()
+	if last := r.checked.Load(); now-last < int64(reloadInterval) && now >= last {
+		return r.current.Load()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last := r.checked.Load(); now-last < int64(reloadInterval) && now >= last {
+		return r.current.Load()
+	}
+	r.checked.Store(now)
+	stamps, err := r.stat()
+	if err == nil && r.unchanged(stamps) {
+		return r.current.Load()
+	}
+	// The stamps are those from before reading: a change in between is seen as a change the next time.
+	r.stamps = stamps
+	if err == nil {
+		err = r.read()
+	}
+	if err != nil {
+		r.logger.Error("changed files could not be read, what they said before stays in use", "error", err)
+		return r.current.Load()
+	}
+	r.logger.Info("read changed files", "files", r.paths)
+	return r.current.Load()
+}
+
+func (r *reloading[T]) read() error {
+	contents := make([][]byte, len(r.paths))
+	for i, path := range r.paths {
+		var err error
+		if contents[i], err = os.ReadFile(path); err != nil {
+			return err
+		}
+	}
+	value, err := r.parse(contents)
+	if err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(r.paths, ", "), err)
+	}
+	r.current.Store(&loaded[T]{value: value})
+	return nil
+}
+
+func (r *reloading[T]) stat() ([]fs.FileInfo, error) {
+	stamps := make([]fs.FileInfo, len(r.paths))
+	for i, path := range r.paths {
+		var err error
+		if stamps[i], err = os.Stat(path); err != nil {
+			return nil, err
+		}
+	}
+	return stamps, nil
+}
+
+func (r *reloading[T]) unchanged(stamps []fs.FileInfo) bool {
+	if len(stamps) != len(r.stamps) {
+		return false
+	}
+	for i, s := range stamps {
+		o := r.stamps[i]
+		if !os.SameFile(s, o) || s.Size() != o.Size() || !s.ModTime().Equal(o.ModTime()) {
+			return false
+		}
+	}
+	return true
+}

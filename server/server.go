@@ -1,0 +1,144 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/discovery"
+	"github.com/rowlock/rowlock/server/handlers"
+	"github.com/rowlock/rowlock/server/health"
+	"github.com/rowlock/rowlock/server/openapi"
+)
+
+// Config is what a server is made of.
+type Config struct {
+	Registry *resources.Registry
+	Store    resources.Store
+	// Checks are asked by /healthz, /livez and /readyz, besides ping.
+	Checks []health.Check
+	// Authenticator says who sent a request; see authn.New.
+	Authenticator func(*http.Request) (user.Info, bool, error)
+	// TLS is how connections are secured. Nil serves plain HTTP, which only tests want.
+	TLS    *tls.Config
+	Logger *slog.Logger
+	// Metrics is what /metrics shows; the server adds its own to it.
+	Metrics *prometheus.Registry
+	// MaxInFlight and MaxMutatingInFlight bound the requests under way, watches apart; more are answered with 429.
+	// Defaults 3000 and 1000.
+	MaxInFlight, MaxMutatingInFlight int
+	// RequestTimeout bounds every request that is not a watch. Default 60 seconds.
+	RequestTimeout time.Duration
+	// DrainTimeout bounds how long a shutdown waits for requests under way. Default 30 seconds.
+	DrainTimeout time.Duration
+}
+
+// Server serves the Kubernetes API.
+type Server struct {
+	Config
+	echo      *echo.Echo
+	http      *http.Server
+	info      *genericapirequest.RequestInfoFactory
+	handlers  *handlers.Handlers
+	discovery *discovery.Handler
+	openapi   *openapi.Handler
+	metrics   *metrics
+	limits    *limits
+	draining  chan struct{}
+}
+
+// streamsPerConnection is how many requests one HTTP/2 connection may have under way: a controller manager holds a watch
+// for every type on one.
+const streamsPerConnection = 1000
+
+// New returns a server. It fails only when the metrics cannot be registered.
+func New(c Config) (*Server, error) {
+	setDefaults(&c)
+	s := &Server{Config: c, draining: make(chan struct{}), limits: newLimits(c.MaxInFlight, c.MaxMutatingInFlight),
+		info:      &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
+		discovery: discovery.New(c.Registry, discovery.Options{ServerAddress: localAddress}), openapi: openapi.New(c.Registry)}
+	var err error
+	if s.metrics, err = newMetrics(c.Metrics); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Logger: c.Logger, Draining: s.draining,
+		Admission:             admission.NewChainHandler(resources.NamespaceLifecycle{Store: c.Store}),
+		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
+	s.echo = s.newEcho()
+	s.http = &http.Server{Handler: s.echo, TLSConfig: c.TLS, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second,
+		MaxHeaderBytes: 1 << 20, ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: streamsPerConnection}}
+	return s, nil
+}
+
+func setDefaults(c *Config) {
+	if c.Metrics == nil {
+		c.Metrics = prometheus.NewRegistry()
+	}
+	if c.MaxInFlight == 0 {
+		c.MaxInFlight = 3000
+	}
+	if c.MaxMutatingInFlight == 0 {
+		c.MaxMutatingInFlight = 1000
+	}
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = 60 * time.Second
+	}
+	if c.DrainTimeout == 0 {
+		c.DrainTimeout = 30 * time.Second
+	}
+}
+
+// localAddress is the address at which the client of a request reaches the server.
+func localAddress(r *http.Request) string {
+	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		return addr.String()
+	}
+	return ""
+}
+
+// Handler returns the whole of the server as a handler, for tests that bring their own listener.
+func (s *Server) Handler() http.Handler { return s.echo }
+
+// Serve answers requests until ctx ends. It then drains: nothing new is accepted, watches end cleanly, and requests under
+// way are finished, for at most DrainTimeout. It closes the listener.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	served := make(chan error, 1)
+	go func() {
+		if s.TLS == nil {
+			served <- s.http.Serve(l)
+		} else {
+			served <- s.http.ServeTLS(l, "", "")
+		}
+	}()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	close(s.draining)
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.DrainTimeout)
+	defer cancel()
+	err := s.http.Shutdown(drain)
+	if err != nil {
+		s.http.Close()
+		err = fmt.Errorf("requests were still under way after %s: %w", s.DrainTimeout, err)
+	}
+	if serr := <-served; !errors.Is(serr, http.ErrServerClosed) {
+		err = errors.Join(err, serr)
+	}
+	return err
+}

@@ -1,0 +1,118 @@
+// Package status turns errors into the metav1.Status that kube-apiserver would answer with. It is the one table from the
+// errors of the Store, and of anything else, to codes and reasons.
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// NotFound is the answer for a path under a served group that leads nowhere.
+func NotFound() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotFound,
+		Reason: metav1.StatusReasonNotFound, Message: "the server could not find the requested resource", Details: &metav1.StatusDetails{}}}
+}
+
+// MethodNotAllowed is the answer for a method that a path does not take.
+func MethodNotAllowed() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed,
+		Reason: metav1.StatusReasonMethodNotAllowed, Message: "the server does not allow this method on the requested resource",
+		Details: &metav1.StatusDetails{}}}
+}
+
+// NoRepresentation is the answer when not one media type of Accept is offered by the path, whatever its parameters.
+func NoRepresentation(available string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotAcceptable,
+		Reason: metav1.StatusReasonNotAcceptable, Details: &metav1.StatusDetails{},
+		Message: "406: Not Acceptable\n\nAvailable representations: " + available}}
+}
+
+// NotAcceptable is the answer when media types of Accept are offered, but not with the parameters asked for.
+func NotAcceptable(accepted string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotAcceptable,
+		Reason: metav1.StatusReasonNotAcceptable, Message: "only the following media types are accepted: " + accepted}}
+}
+
+// UnsupportedMediaType is the answer for a body in an unknown encoding.
+func UnsupportedMediaType(accepted string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType,
+		Reason:  metav1.StatusReasonUnsupportedMediaType,
+		Message: "the body of the request was in an unknown format - accepted media types include: " + accepted}}
+}
+
+// UnknownPatch is the answer to a patch in none of the forms that the path takes.
+func UnknownPatch() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType,
+		Reason: metav1.StatusReasonUnsupportedMediaType, Message: "415: Unsupported Media Type", Details: &metav1.StatusDetails{}}}
+}
+
+// Unauthorized is the answer to a request without credentials, or with wrong ones.
+func Unauthorized() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnauthorized,
+		Reason: metav1.StatusReasonUnauthorized, Message: "Unauthorized"}}
+}
+
+// ForRequest gives the errors of the Store the resource, name and verb that a Status names. Others pass unchanged.
+func ForRequest(err error, resource schema.GroupResource, name, verb string) error {
+	var (
+		expired *resources.ExpiredError
+		future  *resources.FutureRevisionError
+	)
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &expired):
+		return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", expired.Requested, expired.Oldest))
+	case errors.As(err, &future):
+		return TooLarge(future)
+	case errors.Is(err, resources.ErrNotFound):
+		return apierrors.NewNotFound(resource, name)
+	case errors.Is(err, resources.ErrExists):
+		return apierrors.NewAlreadyExists(resource, name)
+	case errors.Is(err, resources.ErrUnavailable), errors.Is(err, resources.ErrClosed):
+		return apierrors.NewServerTimeout(resource, verb, 2)
+	case errors.Is(err, resources.ErrUnknownOutcome):
+		return apierrors.NewTimeoutError("the outcome of the request is unknown: "+err.Error(), 1)
+	case errors.Is(err, context.DeadlineExceeded):
+		return apierrors.NewTimeoutError("request did not complete within requested timeout - "+err.Error(), 0)
+	}
+	return err
+}
+
+// TooLarge is the answer to a read at a revision that has not come into being ("Unavailable resource versions" of the
+// API concepts page).
+func TooLarge(e *resources.FutureRevisionError) error {
+	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", e.Requested, e.Current), 1)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
+	return err
+}
+
+// Of returns the Status of any error: its own, or 500 with its text.
+func Of(err error) *metav1.Status {
+	var api apierrors.APIStatus
+	if !errors.As(err, &api) {
+		return &metav1.Status{TypeMeta: typeMeta, Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
+	}
+	s := api.Status()
+	s.TypeMeta = typeMeta
+	if s.Status == "" {
+		s.Status = metav1.StatusFailure
+	}
+	if s.Code == 0 {
+		s.Code = http.StatusInternalServerError
+		if s.Status == metav1.StatusSuccess {
+			s.Code = http.StatusOK
+		}
+	}
+	return &s
+}
+
+var typeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}

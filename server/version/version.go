@@ -1,0 +1,32 @@
+// Package version says which Kubernetes this program speaks.
+package version
+
+import (
+	"runtime"
+
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// Kubernetes is the release whose API is served: that of the k8s.io/kubernetes module in go.mod, which brings the rules.
+const Kubernetes = "v1.37.1"
+
+// The parts of Kubernetes, and the oldest minor release that could be emulated, as kube-apiserver reports them.
+const (
+	major                 = "1"
+	minor                 = "37"
+	minCompatibilityMinor = "36"
+)
+
+// Info returns what /version answers. It names no commit: a client would look for it in Kubernetes' repository.
+func Info() version.Info {
+	return version.Info{
+		Major: major, Minor: minor,
+		EmulationMajor: major, EmulationMinor: minor,
+		MinCompatibilityMajor: major, MinCompatibilityMinor: minCompatibilityMinor,
+		GitVersion: Kubernetes,
+		BuildDate:  "1970-01-01T00:00:00Z",
+		GoVersion:  runtime.Version(),
+		Compiler:   runtime.Compiler,
+		Platform:   runtime.GOOS + "/" + runtime.GOARCH,
+	}
+}

@@ -1,0 +1,63 @@
+package server
+
+import (
+	"net/http"
+	"sync"
+	"unicode/utf8"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+// Warning headers are kept within these limits, in runes, so that proxies do not choke on them: when all that is to be
+// said is longer than the first, each warning is cut to the second.
+const (
+	warningsTotal = 4 * 1024
+	warningCut    = 256
+)
+
+// warnings writes Warning headers (RFC 7234, 5.5), each text once.
+type warnings struct {
+	mu      sync.Mutex
+	header  http.Header
+	said    []warningText
+	written int
+	cutting bool
+}
+
+type warningText struct{ agent, text string }
+
+// AddWarning implements warning.Recorder.
+func (w *warnings) AddWarning(agent, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if text == "" || w.cutting && w.written >= warningsTotal {
+		return
+	}
+	for _, s := range w.said {
+		if s.text == text {
+			return
+		}
+	}
+	w.said = append(w.said, warningText{agent, text})
+	if !w.cutting && w.written+utf8.RuneCountInString(text) <= warningsTotal || w.cutting {
+		w.write(agent, text)
+		return
+	}
+	w.cutting, w.written = true, 0
+	w.header.Del("Warning")
+	for _, s := range w.said {
+		w.write(s.agent, s.text)
+	}
+}
+
+func (w *warnings) write(agent, text string) {
+	if n := utf8.RuneCountInString(text); w.cutting && n > warningCut {
+		text = string([]rune(text)[:warningCut])
+	}
+	header, err := utilnet.NewWarningHeader(299, agent, text)
+	if err != nil {
+		return // it cannot be said in a header
+	}
+	w.written += utf8.RuneCountInString(text)
+	w.header.Add("Warning", header)
+}
