@@ -1,0 +1,98 @@
+// Command rowlock serves the Kubernetes API from SQL.
+//
+//	main.go        the commands, and what ends them
+//	env.go         flags from the environment
+//	serve.go       rowlock serve: everything put together
+//	options.go     the flags of serve, and what is refused
+//	help.go        flags in sections
+//	choice.go      a flag with a few possible values
+//	statedir.go    where data lives when nobody says
+//	logging.go     one log for everything
+//	kubeconfig.go  rowlock kubeconfig
+//	version.go     rowlock version
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// The codes with which the process ends.
+const (
+	exitFailure = 1
+	exitUsage   = 2 // the command line was wrong; nothing was done
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal drains. From then on signals do what they do by default, so that a second one ends the process.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is main with its surroundings as arguments. It returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	var usage *usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "Error: %v\nSee '%s --help'.\n", err, cmd.CommandPath())
+		return exitUsage
+	default:
+		fmt.Fprintf(stderr, "Error: %v\n", err)
+		return exitFailure
+	}
+}
+
+// usageError is a mistake in the command line or in the environment that stands for it.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "rowlock",
+		Short: "The Kubernetes API, served from SQL",
+		Long: "Rowlock is the Kubernetes API, served from SQL: one process and one SQLite file, no etcd.\n\n" +
+			"    rowlock serve        start it; it says how to point kubectl at it",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown command %q", args[0])
+			}
+			return nil
+		},
+		RunE:                  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		DisableFlagsInUseLine: true,
+		SilenceErrors:         true,
+		SilenceUsage:          true,
+		CompletionOptions:     cobra.CompletionOptions{HiddenDefaultCmd: true},
+		PersistentPreRunE:     func(cmd *cobra.Command, _ []string) error { return setFromEnvironment(cmd.Flags(), os.LookupEnv) },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.AddCommand(newServeCommand(), newKubeconfigCommand(), newVersionCommand())
+	return root
+}
+
+// noArguments refuses what follows a command that takes flags only.
+func noArguments(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("unexpected argument %q", args[0])
+	}
+	return nil
+}

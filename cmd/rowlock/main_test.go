@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rowlock/rowlock/server/pki"
+)
+
+// command runs rowlock to its end.
+func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// Each refusal names what is wrong, ends with the code of a usage error, and leaves no trace.
+func TestRefusals(t *testing.T) {
+	for _, tc := range []struct{ name, args, want string }{
+		{"unknown command", "server", `unknown command "server"`},
+		{"unknown flag", "serve --colour", "unknown flag: --colour"},
+		{"unknown flag of another command", "version --data-dir x", "unknown flag: --data-dir"},
+		{"argument", "serve now", `unexpected argument "now"`},
+		{"flag without value", "serve --listen", "flag needs an argument: --listen"},
+		{"listen without port", "serve --listen localhost", `--listen "localhost" is not of the form host:port`},
+		{"listen with a name for a port", "serve --listen localhost:https", "--listen"},
+		{"listen with too large a port", "serve --listen localhost:65536", "--listen"},
+		{"listen with too many colons", "serve --listen ::1:6443", "--listen"},
+		{"certificate without key", "serve --tls-cert-file a", "--tls-cert-file needs --tls-private-key-file"},
+		{"key without certificate", "serve --tls-private-key-file a", "--tls-private-key-file needs --tls-cert-file"},
+		{"names for a given certificate", "serve --tls-cert-file a --tls-private-key-file b --tls-san c", "--tls-san"},
+		{"malformed name", "serve --tls-san https://example.com", `--tls-san "https://example.com"`},
+		{"unknown database", "serve --datastore mysql://root:geheim@db", "--datastore must be"},
+		{"database without scheme", "serve --datastore /var/lib/x.db", "--datastore must be"},
+		{"history of no age", "serve --history-age 0s", "--history-age must be positive"},
+		{"malformed age", "serve --history-age soon", "--history-age"},
+		{"history of no size", "serve --history-size 0", "--history-size must be positive"},
+		{"malformed size", "serve --history-size large", "--history-size"},
+		{"unknown durability", "serve --sqlite-synchronous off", "must be one of full, normal"},
+		{"unknown log level", "serve --log-level loud", "must be one of warn, error, info, debug"},
+		{"unknown log format", "serve --log-format xml", "must be one of text, json"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			t.Setenv("ROWLOCK_DATA_DIR", dir)
+			code, stdout, stderr := command(t, strings.Fields(tc.args)...)
+			if code != exitUsage || stdout != "" || !strings.Contains(stderr, tc.want) {
+				t.Errorf("exit code %d, stdout %q, stderr %q; want %q", code, stdout, stderr, tc.want)
+			}
+			if strings.Contains(stderr, "geheim") {
+				t.Errorf("a password is shown: %s", stderr)
+			}
+			if _, err := os.Stat(dir); err == nil {
+				t.Error("the data directory was made")
+			}
+		})
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	var dir, listen string
+	var names []string
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.StringVar(&dir, "data-dir", "default", "")
+	flags.StringVar(&listen, "listen", "default", "")
+	flags.StringSliceVar(&names, "tls-san", nil, "")
+	if err := flags.Parse([]string{"--listen", "line"}); err != nil {
+		t.Fatal(err)
+	}
+	environment := map[string]string{"ROWLOCK_DATA_DIR": "", "ROWLOCK_LISTEN": "env", "ROWLOCK_TLS_SAN": "a,b",
+		"ROWLOCK_SERVICE_HOST": "10.0.0.1"}
+	lookup := func(name string) (string, bool) { v, ok := environment[name]; return v, ok }
+	if err := setFromEnvironment(flags, lookup); err != nil {
+		t.Fatal(err)
+	}
+	if dir != "default" || listen != "line" || strings.Join(names, " ") != "a b" {
+		t.Errorf("got %q, %q, %q", dir, listen, names)
+	}
+}
+
+func TestEnvironmentOfCommand(t *testing.T) {
+	t.Setenv("ROWLOCK_LISTEN", "nonsense")
+	if code, _, stderr := command(t, "serve"); code != exitUsage || !strings.Contains(stderr, `--listen "nonsense"`) {
+		t.Errorf("exit code %d, stderr %q", code, stderr)
+	}
+	t.Setenv("ROWLOCK_HISTORY_AGE", "soon")
+	if code, _, stderr := command(t, "serve"); code != exitUsage || !strings.Contains(stderr, "ROWLOCK_HISTORY_AGE") {
+		t.Errorf("exit code %d, stderr %q", code, stderr)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{}, {"--help"}, {"help"}, {"serve", "--help"}, {"kubeconfig", "-h"}, {"version", "--help"}} {
+		code, stdout, stderr := command(t, args...)
+		if code != 0 || stderr != "" || !strings.Contains(stdout, "Usage:") {
+			t.Errorf("%q: exit code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+	_, stdout, _ := command(t, "serve", "--help")
+	for _, want := range []string{"--data-dir", "--listen", "--datastore", "--tls-san", "--tls-cert-file",
+		"--tls-private-key-file", "--client-ca-file", "--token-auth-file", "--history-age", "--history-size",
+		"--sqlite-synchronous", "--log-level", "--log-format", "ROWLOCK_DATA_DIR"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("help of serve does not mention %s", want)
+		}
+	}
+	for _, leak := range []string{"vmodule", "logtostderr", "stderrthreshold", "kubeconfig string"} {
+		if strings.Contains(stdout, leak) {
+			t.Errorf("help of serve shows a flag of a library: %s", leak)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	code, stdout, _ := command(t, "version")
+	for _, want := range []string{"Rowlock " + ownVersion(), "Kubernetes v1.37.1", "Go " + runtime.Version()} {
+		if code != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("exit code %d, %q, want %q", code, stdout, want)
+		}
+	}
+}
+
+func TestKubeconfig(t *testing.T) {
+	dir := t.TempDir()
+	code, stdout, stderr := command(t, "kubeconfig", "--data-dir", dir)
+	if code != exitFailure || stdout != "" || !strings.Contains(stderr, "rowlock serve") {
+		t.Errorf("before first start: exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	if err := os.WriteFile(filepath.Join(dir, pki.KubeconfigName), []byte("content\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, stdout, stderr = command(t, "kubeconfig", "--data-dir", dir); code != 0 || stdout != "content\n" || stderr != "" {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}

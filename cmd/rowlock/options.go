@@ -1,0 +1,142 @@
+package main
+
+import (
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/rowlock/rowlock/server/pki"
+	"github.com/rowlock/rowlock/sqlstore"
+)
+
+// serveOptions are the flags of rowlock serve. Where kube-apiserver has a flag for the same thing, it has the same name.
+type serveOptions struct {
+	dataDir     string
+	listen      string
+	datastore   string
+	historyAge  time.Duration
+	historySize resource.QuantityValue
+	synchronous string
+
+	tlsSANs      []string
+	certFile     string
+	keyFile      string
+	clientCAFile string
+	tokenFile    string
+
+	log logOptions
+}
+
+func (o *serveOptions) sections() []section {
+	return []section{
+		{"Storage", flagSet(o.addStorageFlags)},
+		{"Serving", flagSet(o.addServingFlags)},
+		{"Who may connect", flagSet(o.addAccessFlags)},
+		{"Logging", flagSet(o.log.addFlags)},
+	}
+}
+
+func flagSet(add func(*pflag.FlagSet)) *pflag.FlagSet {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.SortFlags = false
+	add(flags)
+	return flags
+}
+
+func (o *serveOptions) addStorageFlags(flags *pflag.FlagSet) {
+	addDataDirFlag(flags, &o.dataDir)
+	flags.StringVar(&o.datastore, "datastore", "",
+		"`URL` of the database: sqlite:// and the path of a file (default sqlite://<data-dir>/rowlock.db)")
+	flags.DurationVar(&o.historyAge, "history-age", sqlstore.DefaultHistoryAge,
+		"how long past revisions can be read and watched from; a client that was away longer lists anew")
+	o.historySize.Quantity = *resource.NewQuantity(sqlstore.DefaultHistorySize, resource.BinarySI)
+	flags.Var(&o.historySize, "history-size", "how large the history of revisions may grow before its age is reached")
+	flags.Var(newChoice(&o.synchronous, "full", "normal"), "sqlite-synchronous",
+		"with full, what was acknowledged survives a power cut. With normal, which writes faster, a power cut or a crash of "+
+			"the operating system loses the last writes that were acknowledged before it; a crash of Rowlock alone loses nothing")
+}
+
+func (o *serveOptions) addServingFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.listen, "listen", "127.0.0.1:6443", "`host:port` to serve HTTPS on; port 0 takes a free one")
+	flags.StringSliceVar(&o.tlsSANs, "tls-san", nil,
+		"further DNS `name` or IP address of the serving certificate; may be given several times")
+	flags.StringVar(&o.certFile, "tls-cert-file", "",
+		"`file` with the certificate to serve with, and its chain, instead of one made here; read again when it changes")
+	flags.StringVar(&o.keyFile, "tls-private-key-file", "", "`file` with the key of --tls-cert-file")
+}
+
+func (o *serveOptions) addAccessFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.clientCAFile, "client-ca-file", "",
+		"`file` with further authorities whose client certificates are accepted; read again when it changes")
+	flags.StringVar(&o.tokenFile, "token-auth-file", "",
+		"`file` with bearer tokens, in lines of token,user,uid,\"group1,group2\"; read once")
+}
+
+// complete checks what a flag alone cannot, and fills in what depends on other flags. It touches nothing.
+func (o *serveOptions) complete() error {
+	var err error
+	if o.dataDir, err = absoluteDataDir(o.dataDir); err != nil {
+		return err
+	}
+	if o.datastore == "" {
+		o.datastore = "sqlite://" + filepath.Join(o.dataDir, "rowlock.db")
+	}
+	// The URL is not repeated in the error: it may hold a password.
+	if scheme, _, ok := strings.Cut(o.datastore, "://"); !ok || scheme != "sqlite" {
+		return usagef("--datastore must be a URL that begins with sqlite://, the only database there is so far")
+	}
+	if o.historyAge <= 0 {
+		return usagef("--history-age must be positive")
+	}
+	if o.historySize.Value() <= 0 {
+		return usagef("--history-size must be positive")
+	}
+	return o.completeServing()
+}
+
+func (o *serveOptions) completeServing() error {
+	if err := checkListen(o.listen); err != nil {
+		return err
+	}
+	switch {
+	case o.certFile != "" && o.keyFile == "":
+		return usagef("--tls-cert-file needs --tls-private-key-file")
+	case o.keyFile != "" && o.certFile == "":
+		return usagef("--tls-private-key-file needs --tls-cert-file")
+	case o.certFile != "" && len(o.tlsSANs) > 0:
+		return usagef("--tls-san cannot change the certificate of --tls-cert-file: give one or the other")
+	}
+	for i, name := range o.tlsSANs {
+		if o.tlsSANs[i] = strings.ToLower(name); !pki.ValidName(o.tlsSANs[i]) {
+			return usagef("--tls-san %q is neither a DNS name nor an IP address", name)
+		}
+	}
+	return nil
+}
+
+func checkListen(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return usagef("--listen %q is not of the form host:port", address)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return usagef("--listen %q: the port must be a number from 0 to 65535", address)
+	}
+	return nil
+}
+
+// names are those of the serving certificate: the usual ones, the host of --listen, and --tls-san.
+func (o *serveOptions) names(hostname string) []string {
+	names := append(pki.DefaultNames(hostname, kubernetesServiceIP), o.tlsSANs...)
+	host, _, _ := net.SplitHostPort(o.listen)
+	if ip := net.ParseIP(host); pki.ValidName(host) && (ip == nil || !ip.IsUnspecified()) && !slices.Contains(names, host) {
+		names = append(names, host)
+	}
+	return names
+}

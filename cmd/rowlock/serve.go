@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/authn"
+	"github.com/rowlock/rowlock/server/health"
+	"github.com/rowlock/rowlock/server/pki"
+	"github.com/rowlock/rowlock/sqlstore"
+)
+
+// kubernetesServiceIP is the first address of the range of cluster IPs, 10.43.0.0/16, under which clients within a
+// cluster reach the Service "kubernetes".
+const kubernetesServiceIP = "10.43.0.1"
+
+func newServeCommand() *cobra.Command {
+	o := &serveOptions{}
+	cmd := &cobra.Command{
+		Use:   "serve [flags]",
+		Short: "Serve the Kubernetes API",
+		Long: "Serves the Kubernetes API from a SQL database, until it is told to stop (SIGINT, SIGTERM). When it is ready it\n" +
+			"prints the line that points kubectl at it. On first start it makes its own certificates and the\n" +
+			"administrator's kubeconfig.\n\n" +
+			"Each flag may also be given as an environment variable: ROWLOCK_DATA_DIR stands for --data-dir.",
+		Example: "  rowlock serve\n" +
+			"  rowlock serve --listen 0.0.0.0:6443 --tls-san api.example.com\n" +
+			"  ROWLOCK_LOG_LEVEL=info rowlock serve --data-dir ./data --listen 127.0.0.1:0",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.complete(); err != nil {
+				return err
+			}
+			return serve(cmd.Context(), o, o.log.logger(cmd.ErrOrStderr()), cmd.OutOrStdout())
+		},
+	}
+	addSections(cmd, o.sections())
+	return cmd
+}
+
+// serve runs a server until ctx ends and everything it began is finished. It prints one line on stdout when it is ready.
+func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.Writer) (err error) {
+	metrics := prometheus.NewRegistry()
+	// The store comes first: it refuses to share a database with another process, whose certificates, in the same data
+	// directory, have then not been touched either.
+	store, err := o.openStore(ctx, logger, metrics)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	certificates, err := o.openPKI(logger)
+	if err != nil {
+		return err
+	}
+	authenticate, err := authn.New(authn.Options{ClientCAs: certificates.ClientCAs, TokenFile: o.tokenFile})
+	if err != nil {
+		return err
+	}
+	registry := resources.NewRegistry()
+	registry.SetGroups(builtin.Groups())
+	srv, err := server.New(server.Config{
+		Registry:      registry,
+		Store:         store,
+		Checks:        []health.Check{{Name: "store", Run: func(r *http.Request) error { return store.Ready(r.Context()) }}},
+		Authenticator: authenticate,
+		TLS:           certificates.TLSConfig(),
+		Logger:        logger,
+		Metrics:       metrics,
+	})
+	if err != nil {
+		return err
+	}
+	if err := srv.Bootstrap(ctx); err != nil {
+		return fmt.Errorf("create the objects that exist from the start: %w", err)
+	}
+	listener, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	defer listener.Close() // Serve closes it too; this is for the way out before
+	if err := certificates.WriteKubeconfig(localURL(listener.Addr())); err != nil {
+		return err
+	}
+	logger.Info("serving", "address", listener.Addr().String(), "dataDir", o.dataDir, "version", ownVersion())
+	defer logger.Info("stopped")
+
+	ctx, stop := context.WithCancel(ctx)
+	var work errgroup.Group
+	work.Go(func() error {
+		defer stop()
+		return srv.Serve(ctx, listener)
+	})
+	work.Go(func() error {
+		certificates.Run(ctx)
+		return nil
+	})
+	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", shellQuoted(certificates.KubeconfigPath()))
+	return work.Wait()
+}
+
+func (o *serveOptions) openStore(ctx context.Context, logger *slog.Logger, metrics *prometheus.Registry) (*sqlstore.Store, error) {
+	return sqlstore.Open(ctx, sqlstore.Options{
+		URL: o.datastore, HistoryAge: o.historyAge, HistorySize: o.historySize.Value(), Synchronous: o.synchronous,
+		Logger: logger, Registerer: metrics,
+	})
+}
+
+func (o *serveOptions) openPKI(logger *slog.Logger) (*pki.PKI, error) {
+	hostname, _ := os.Hostname() // a machine without a name is reached by its addresses
+	return pki.Open(pki.Options{
+		DataDir: o.dataDir, Names: o.names(hostname), CertFile: o.certFile, KeyFile: o.keyFile,
+		ClientCAFile: o.clientCAFile, Logger: logger,
+	})
+}
+
+// localURL is how clients on this machine reach a listener.
+func localURL(a net.Addr) string {
+	host, port, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return "https://" + a.String()
+	}
+	if ip := net.ParseIP(host); ip.IsUnspecified() {
+		host = "127.0.0.1"
+		if ip.To4() == nil {
+			host = "::1"
+		}
+	}
+	return "https://" + net.JoinHostPort(host, port)
+}
+
+// shellQuoted writes a path so that a shell reads it as one word, without quotes where none are needed.
+func shellQuoted(path string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%", r)
+	}
+	if strings.IndexFunc(path, func(r rune) bool { return !plain(r) }) < 0 {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}

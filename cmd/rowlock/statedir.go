@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spf13/pflag"
+)
+
+// stateDir is where this platform wants a program to keep what it must not lose: /var/lib for root,
+// $XDG_STATE_HOME (XDG Base Directory Specification 0.8) for others, and their like on macOS and Windows.
+// It is empty when the environment does not say enough to know.
+func stateDir() string {
+	var base string
+	switch {
+	case runtime.GOOS == "darwin":
+		base, _ = os.UserConfigDir() // ~/Library/Application Support
+	case runtime.GOOS == "windows":
+		base, _ = os.UserCacheDir() // %LocalAppData%
+	case os.Geteuid() == 0:
+		base = "/var/lib"
+	default:
+		base = userStateHome(os.Getenv("XDG_STATE_HOME"))
+	}
+	if base == "" {
+		return ""
+	}
+	return filepath.Join(base, "rowlock")
+}
+
+// userStateHome ignores a relative $XDG_STATE_HOME, as the specification demands.
+func userStateHome(xdg string) string {
+	if filepath.IsAbs(xdg) {
+		return xdg
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".local", "state")
+}
+
+func addDataDirFlag(flags *pflag.FlagSet, dir *string) {
+	flags.StringVar(dir, "data-dir", stateDir(),
+		"`directory` of the database, the certificates and admin.kubeconfig")
+}
+
+// absoluteDataDir checks --data-dir. What is printed of it must hold in another working directory.
+func absoluteDataDir(dir string) (string, error) {
+	if dir == "" {
+		return "", usagef("--data-dir is required: this environment has no home directory to derive it from")
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("--data-dir: %w", err)
+	}
+	return abs, nil
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	kubernetes "github.com/rowlock/rowlock/server/version"
+)
+
+// version is what the build says this program is (-ldflags "-X main.version=…").
+var version string
+
+// ownVersion is what the build says, or what 'go install' knows, or "(devel)".
+func ownVersion() string {
+	var module string
+	if build, ok := debug.ReadBuildInfo(); ok {
+		module = build.Main.Version
+	}
+	return cmp.Or(version, module, "(devel)")
+}
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the versions of Rowlock, of the Kubernetes it speaks, and of Go",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "Rowlock %s\nKubernetes %s\nGo %s %s/%s\n",
+				ownVersion(), kubernetes.Kubernetes, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}
