@@ -48,6 +48,8 @@ type Draft struct {
 	Labels labels.Set
 	// Fields are the selectable fields of the type other than metadata.name and metadata.namespace.
 	Fields fields.Set
+	// Cells are kept as the form CellsForm of the object; empty when they have to be printed each time.
+	Cells []byte
 }
 
 // PlaceholderRevision is the resourceVersion that an encoder puts where the store is to write the real one.
@@ -103,8 +105,10 @@ func NewObject(key Key, d Draft, revision int64) *Object {
 		return &Object{Key: key, Revision: revision, Data: d.Data, Labels: d.Labels, Fields: d.Fields}
 	}
 	data, end := WithRevision(d.Data, d.RevisionStart, d.RevisionEnd, revision)
-	return &Object{Key: key, Revision: revision, Data: data, Labels: d.Labels, Fields: d.Fields,
+	o := &Object{Key: key, Revision: revision, Data: data, Labels: d.Labels, Fields: d.Fields,
 		revisionStart: d.RevisionStart, revisionEnd: end}
+	o.forms.head.Store(&form{id: CellsForm, data: d.Cells})
+	return o
 }
 
 // LoadObject makes an object of what NewObject made and a database kept.

@@ -23,7 +23,8 @@ type Catalog struct {
 	served map[schema.GroupVersionResource]*Served
 	types  map[string]*Type
 
-	memo sync.Map
+	memo     sync.Map
+	replaced chan struct{}
 }
 
 // Group is an API group with its served versions, the preferred one first.
@@ -119,7 +120,7 @@ func (r *Registry) store(byName map[string]*Group) {
 		}
 		return groups[i].Name < groups[j].Name
 	})
-	r.current.Store(buildCatalog(groups))
+	close(r.current.Swap(buildCatalog(groups)).replaced)
 }
 
 func newGroup(spec GroupSpec) *Group {
@@ -143,7 +144,8 @@ func newGroup(spec GroupSpec) *Group {
 }
 
 func buildCatalog(groups []*Group) *Catalog {
-	c := &Catalog{groups: groups, served: map[schema.GroupVersionResource]*Served{}, types: map[string]*Type{}}
+	c := &Catalog{groups: groups, served: map[schema.GroupVersionResource]*Served{}, types: map[string]*Type{},
+		replaced: make(chan struct{})}
 	for _, g := range groups {
 		for _, v := range g.Versions {
 			for _, s := range v.Resources {
@@ -156,6 +158,9 @@ func buildCatalog(groups []*Group) *Catalog {
 	}
 	return c
 }
+
+// Replaced is closed when the registry has moved on to another catalog.
+func (c *Catalog) Replaced() <-chan struct{} { return c.replaced }
 
 // Groups returns the groups in the order of discovery.
 func (c *Catalog) Groups() []*Group { return c.groups }

@@ -131,6 +131,10 @@ type WatchOptions struct {
 	Namespace, Name string
 	// After is the revision after which events are delivered.
 	After int64
+	// Wake, when set, is called whenever Ready would receive a value, which it then never does: one goroutine can follow
+	// many watches. It is called with locks held, so it must not block and must not call the store. It may be called
+	// before Watch returns.
+	Wake func()
 }
 
 // Watch is a cursor into the log of changes. It holds no queue: a slow reader costs nothing and is never dropped while

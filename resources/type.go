@@ -59,7 +59,8 @@ type Type struct {
 	Attrs func(obj runtime.Object) (labels.Set, fields.Set, error)
 	// Table makes the columns that kubectl prints.
 	Table rest.TableConvertor
-	// TableTimeDependent is set where cells other than one made of metadata.creationTimestamp alone change with the clock.
+	// TableTimeDependent is set where cells change with the clock other than one made of metadata.creationTimestamp alone,
+	// and those that say "… ago", which are recognised.
 	TableTimeDependent bool
 	// TTL returns how long an object lives (zero: until it is deleted). May be nil.
 	TTL func(obj runtime.Object) time.Duration

@@ -118,7 +118,7 @@ func parseTimeout(s string) (time.Duration, error) {
 // longRunning requests are streams: they are not bounded in time and do not count as under way.
 func longRunning(info *genericapirequest.RequestInfo) bool {
 	if !info.IsResourceRequest {
-		return false
+		return strings.HasPrefix(info.Path, "/debug/pprof/") // profiles take as long as they are asked to
 	}
 	switch info.Subresource {
 	case "attach", "exec", "proxy", "log", "portforward":

@@ -56,6 +56,7 @@ func (m *metrics) managedFieldsFallback(reason string) { m.fallbacks.WithLabelVa
 func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		info, began := requestInfo(c), time.Now()
+		s.trimmer.busy()
 		values := s.metricLabels(info)
 		stream := longRunning(info)
 		var gauge prometheus.Gauge

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/pprof"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -31,6 +32,9 @@ func (s *Server) newEcho() *echo.Echo {
 	e.Any("/openapi/v2", echo.WrapHandler(s.openapi))
 	e.Any("/openapi/v3", echo.WrapHandler(s.openapi))
 	e.Any("/openapi/v3/*", echo.WrapHandler(s.openapi))
+	e.GET("/debug/pprof/*", echo.WrapHandler(http.HandlerFunc(pprof.Index)))
+	e.GET("/debug/pprof/profile", echo.WrapHandler(http.HandlerFunc(pprof.Profile)))
+	e.GET("/debug/pprof/trace", echo.WrapHandler(http.HandlerFunc(pprof.Trace)))
 	e.GET("/", s.serveIndex)
 	for _, path := range []string{"/api", "/apis", "/api/*", "/apis/*"} {
 		e.Any(path, s.serveAPI)

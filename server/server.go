@@ -57,6 +57,7 @@ type Server struct {
 	openapi   *openapi.Handler
 	metrics   *metrics
 	limits    *limits
+	trimmer   *trimmer
 	draining  chan struct{}
 }
 
@@ -68,6 +69,7 @@ const streamsPerConnection = 1000
 func New(c Config) (*Server, error) {
 	setDefaults(&c)
 	s := &Server{Config: c, draining: make(chan struct{}), limits: newLimits(c.MaxInFlight, c.MaxMutatingInFlight),
+		trimmer:   newTrimmer(),
 		info:      &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
 		discovery: discovery.New(c.Registry, discovery.Options{ServerAddress: localAddress}), openapi: openapi.New(c.Registry)}
 	var err error
@@ -116,6 +118,9 @@ func (s *Server) Handler() http.Handler { return s.echo }
 // Serve answers requests until ctx ends. It then drains: nothing new is accepted, watches end cleanly, and requests under
 // way are finished, for at most DrainTimeout. It closes the listener.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	trimming, stopTrimming := context.WithCancel(ctx)
+	defer stopTrimming()
+	go s.trimmer.run(trimming)
 	served := make(chan error, 1)
 	go func() {
 		if s.TLS == nil {

@@ -10,7 +10,7 @@ import (
 
 func pods(nodes, budgets *resources.Type) *resources.Type {
 	t := define[core.Pod, core.PodList](coreV1, "pods", pod.Strategy,
-		short("po"), in("all"), selectBy(pod.GetAttrs), returnsDeleted, clockColumns,
+		short("po"), in("all"), selectBy(pod.GetAttrs), returnsDeleted,
 		status(pod.StatusStrategy),
 		part("ephemeralcontainers", pod.EphemeralContainersStrategy, "get", "patch", "update"),
 		part("resize", pod.ResizeStrategy, "get", "patch", "update"))

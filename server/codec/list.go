@@ -22,7 +22,7 @@ import (
 func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (write func(io.Writer) error, err error) {
 	switch {
 	case r.Format.As == AsTable:
-		return r.whole(r.table(objects, m, true))
+		return r.tableList(objects, m)
 	case r.Format.As == AsPartial && !r.Format.AsList:
 		return nil, partialError(r.Served.NewList())
 	case r.Format.Media == Protobuf:

@@ -7,7 +7,6 @@ import (
 
 	"github.com/tidwall/gjson"
 	"google.golang.org/protobuf/encoding/protowire"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -226,14 +225,6 @@ func Value(obj runtime.Object, f Format) ([]byte, error) {
 		return nil, err
 	}
 	return finish(bytes.TrimRight(buf.Bytes(), "\n"), f)
-}
-
-func objectMeta(obj runtime.Object) metav1.Object {
-	m, err := meta.Accessor(obj)
-	if err != nil {
-		return &metav1.ObjectMeta{}
-	}
-	return m
 }
 
 // VersionedJSON returns the JSON of an object in the version that is served: what a patch is made against.

@@ -5,75 +5,105 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"io"
 	"time"
 
 	"github.com/tidwall/gjson"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/rowlock/rowlock/resources"
 )
 
 // table returns the JSON of a Table of the objects ("Receiving resources as Tables" of the API concepts page).
 func (r *Renderer) table(objects []*resources.Object, m metav1.ListMeta, headers bool) ([]byte, error) {
-	opts := r.Format.Table
-	if opts == nil {
-		opts = &metav1.TableOptions{}
-	}
-	head, err := json.Marshal(m)
+	head, err := r.tableHead(m, headers)
 	if err != nil {
 		return nil, err
 	}
-	var buf bytes.Buffer
-	fmt.Fprintf(&buf, `{"kind":"Table","apiVersion":"meta.k8s.io/%s","metadata":%s,"columnDefinitions":`, r.Format.AsVersion, head)
-	columns, err := r.columns()
+	buf := bytes.NewBuffer(head)
+	err = r.rows(buf, objects)
+	return buf.Bytes(), err
+}
+
+// tableList writes a Table as it is produced.
+func (r *Renderer) tableList(objects []*resources.Object, m metav1.ListMeta) (func(io.Writer) error, error) {
+	if r.Format.Pretty || r.Format.Media != JSON {
+		return r.whole(r.table(objects, m, true))
+	}
+	head, err := r.tableHead(m, true)
 	if err != nil {
 		return nil, err
 	}
-	if headers && !opts.NoHeaders {
-		buf.Write(columns.json)
-	} else {
-		buf.WriteString("null")
-	}
-	buf.WriteString(`,"rows":[`)
-	now := time.Now()
-	for i, o := range objects {
-		if i > 0 {
-			buf.WriteByte(',')
+	return func(w io.Writer) error {
+		if _, err := w.Write(head); err != nil {
+			return err
 		}
-		if err := r.row(&buf, o, columns.age, opts.IncludeObject, now); err != nil {
+		if err := r.rows(w, objects); err != nil {
+			return err
+		}
+		_, err := w.Write(newline)
+		return err
+	}, nil
+}
+
+var newline = []byte("\n")
+
+func (r *Renderer) tableHead(m metav1.ListMeta, headers bool) ([]byte, error) {
+	meta, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	columns := []byte("null")
+	if headers && !r.tableOptions().NoHeaders {
+		if columns, err = r.columns(); err != nil {
 			return nil, err
 		}
 	}
-	buf.WriteString("]}")
-	return buf.Bytes(), nil
+	return fmt.Appendf(nil, `{"kind":"Table","apiVersion":"meta.k8s.io/%s","metadata":%s,"columnDefinitions":%s,"rows":[`,
+		r.Format.AsVersion, meta, columns), nil
 }
 
-type columns struct {
-	json []byte
-	age  int // index of the column that shows the time since creation; -1 when there is none
-}
-
-func (r *Renderer) columns() (columns, error) {
-	t, err := r.Served.Table.ConvertToTable(context.Background(), r.Served.NewList(), nil)
-	if err != nil {
-		return columns{}, err
+func (r *Renderer) tableOptions() *metav1.TableOptions {
+	if r.Format.Table == nil {
+		return &metav1.TableOptions{}
 	}
-	c := columns{age: -1}
-	for i, col := range t.ColumnDefinitions {
-		if col.Name == "Age" {
-			c.age = i
+	return r.Format.Table
+}
+
+// rows writes the rows and the end of a Table.
+func (r *Renderer) rows(w io.Writer, objects []*resources.Object) error {
+	include, now := r.tableOptions().IncludeObject, time.Now()
+	var buf bytes.Buffer
+	for i, o := range objects {
+		buf.Reset()
+		if i > 0 {
+			buf.WriteByte(',')
+		}
+		if err := r.row(&buf, o, include, now); err != nil {
+			return err
+		}
+		if _, err := w.Write(buf.Bytes()); err != nil {
+			return err
 		}
 	}
-	c.json, err = json.Marshal(t.ColumnDefinitions)
-	return c, err
+	_, err := w.Write(tableEnd)
+	return err
+}
+
+var tableEnd = []byte("]}")
+
+func (r *Renderer) columns() ([]byte, error) {
+	t, err := r.Served.Table.ConvertToTable(context.Background(), r.Served.NewList(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(t.ColumnDefinitions)
 }
 
 // row writes one row: its cells, and of the object as much as was asked for.
-func (r *Renderer) row(buf *bytes.Buffer, o *resources.Object, age int, include metav1.IncludeObjectPolicy, now time.Time) error {
-	if err := r.cells(buf, o, age, now); err != nil {
+func (r *Renderer) row(buf *bytes.Buffer, o *resources.Object, include metav1.IncludeObjectPolicy, now time.Time) error {
+	if err := r.cells(buf, o, now); err != nil {
 		return err
 	}
 	buf.WriteString(`,"object":`)
@@ -97,132 +127,48 @@ func (r *Renderer) row(buf *bytes.Buffer, o *resources.Object, age int, include 
 	return nil
 }
 
-// ageMark stands in kept cells where the age goes. It cannot come from a printer: JSON escapes the character.
-const ageMark = "\x00"
-
 // cells writes `{"cells":[…]` and the row's conditions. They are kept with the object, but for the age, unless something
 // else in them changes with the clock.
-func (r *Renderer) cells(buf *bytes.Buffer, o *resources.Object, age int, now time.Time) error {
-	if r.Served.TableTimeDependent {
-		row, _, err := r.printRow(o)
-		if err != nil {
-			return err
-		}
-		return writeRow(buf, row)
-	}
-	var fresh *metav1.TableRow
-	kept, err := o.Form("cells", func() ([]byte, error) {
-		row, created, err := r.printRow(o)
+func (r *Renderer) cells(buf *bytes.Buffer, o *resources.Object, now time.Time) error {
+	kept, err := o.Form(resources.CellsForm, func() ([]byte, error) {
+		hub, err := r.Served.DecodeHub(o)
 		if err != nil {
 			return nil, err
 		}
-		fresh = row
-		return keepable(row, age, created, time.Now())
+		return r.Served.Cells(hub)
 	})
 	if err != nil {
 		return err
 	}
 	if len(kept) == 0 {
-		if fresh == nil {
-			if fresh, _, err = r.printRow(o); err != nil {
-				return err
-			}
-		}
-		return writeRow(buf, fresh)
+		return r.printCells(buf, o)
 	}
-	before, after, marked := bytes.Cut(kept, []byte(ageMark))
+	before, after, marked := bytes.Cut(kept, []byte(resources.AgeMark))
 	buf.Write(before)
 	if marked {
-		buf.WriteString(since(createdAt(o), now))
+		buf.WriteString(resources.Age(createdAt(o), now))
 		buf.Write(after)
 	}
 	return nil
 }
 
-// printRow asks the type's printer for the row of an object, and tells when the object was created.
-func (r *Renderer) printRow(o *resources.Object) (*metav1.TableRow, metav1.Time, error) {
+func (r *Renderer) printCells(buf *bytes.Buffer, o *resources.Object) error {
 	hub, err := r.Served.DecodeHub(o)
 	if err != nil {
-		return nil, metav1.Time{}, err
+		return err
 	}
-	t, err := r.Served.Table.ConvertToTable(context.Background(), hub, &metav1.TableOptions{NoHeaders: true})
-	if err != nil {
-		return nil, metav1.Time{}, err
-	}
-	if len(t.Rows) != 1 {
-		return nil, metav1.Time{}, fmt.Errorf("%s has %d table rows", o.Key, len(t.Rows))
-	}
-	return &t.Rows[0], objectMeta(hub).GetCreationTimestamp(), nil
-}
-
-// keepable returns the row with a mark for the age, or nothing when it must be printed anew each time.
-func keepable(row *metav1.TableRow, age int, created metav1.Time, now time.Time) ([]byte, error) {
-	for _, cell := range row.Cells {
-		if s, ok := cell.(string); ok && strings.Contains(s, "ago") {
-			return nil, nil
-		}
-	}
-	if age >= 0 && age < len(row.Cells) {
-		if row.Cells[age] != since(created, now) {
-			return nil, nil
-		}
-	} else {
-		age = -1
-	}
-	var buf bytes.Buffer
-	buf.WriteString(`{"cells":[`)
-	for i, cell := range row.Cells {
-		if i > 0 {
-			buf.WriteByte(',')
-		}
-		if i == age {
-			buf.WriteString(`"` + ageMark + `"`)
-			continue
-		}
-		data, err := json.Marshal(cell)
-		if err != nil {
-			return nil, err
-		}
-		buf.Write(data)
-	}
-	buf.WriteByte(']')
-	err := writeConditions(&buf, row)
-	return buf.Bytes(), err
-}
-
-func writeRow(buf *bytes.Buffer, row *metav1.TableRow) error {
-	cells, err := json.Marshal(row.Cells)
+	row, err := r.Served.PrintRow(hub)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(buf, `{"cells":%s`, cells)
-	return writeConditions(buf, row)
+	return resources.WriteRow(buf, row)
 }
 
-func writeConditions(buf *bytes.Buffer, row *metav1.TableRow) error {
-	if len(row.Conditions) == 0 {
-		return nil
-	}
-	data, err := json.Marshal(row.Conditions)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(buf, `,"conditions":%s`, data)
-	return nil
-}
-
-// since is how upstream's printers write an age.
-func since(t metav1.Time, now time.Time) string {
-	if t.IsZero() {
-		return "<unknown>"
-	}
-	return duration.HumanDuration(now.Sub(t.Time))
-}
-
-func createdAt(o *resources.Object) metav1.Time {
+// createdAt is zero for an object that was never stored.
+func createdAt(o *resources.Object) time.Time {
 	t, err := time.Parse(time.RFC3339, gjson.GetBytes(o.Data, "metadata.creationTimestamp").Str)
 	if err != nil {
-		return metav1.Time{}
+		return time.Time{}
 	}
-	return metav1.Time{Time: t}
+	return t
 }

@@ -38,6 +38,7 @@ type Config struct {
 type Handlers struct {
 	Config
 	managers managers
+	crowds   crowds
 }
 
 // New returns the handlers.

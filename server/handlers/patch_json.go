@@ -85,6 +85,11 @@ func (p *patcher) mergePatch(old []byte) (patched []byte, strict []error, err er
 // decodePatched reads the outcome of a patch; strict are the errors of strict decoding that the patch itself had.
 func (p *patcher) decodePatched(ctx context.Context, patched []byte, strict []error) (runtime.Object, error) {
 	q := p.q
+	if len(strict) == 0 {
+		if obj, ok, err := q.decodeJSON(patched, p.validation); ok || err != nil {
+			return obj, err
+		}
+	}
 	into, err := q.newHub()
 	if err != nil {
 		return nil, err

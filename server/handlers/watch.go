@@ -1,9 +1,13 @@
 package handlers
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -30,10 +34,12 @@ func (h *Handlers) watch(q *request) error {
 	if err := f.Streamable(); err != nil {
 		return err
 	}
+	crowd := h.crowds.join(q.served.ResourceName())
+	defer crowd.Add(-1)
 	ctx, cancel := context.WithTimeout(q.ctx, h.watchTimeout(opts))
 	defer cancel()
 	q.ctx = ctx
-	w := &watchStream{h: h, q: q, opts: opts, selection: q.selection(opts), events: codec.NewEvents(codec.NewRenderer(q.served, f))}
+	w := &watchStream{h: h, q: q, opts: opts, crowd: crowd, selection: q.selection(opts), events: codec.NewEvents(codec.NewRenderer(q.served, f))}
 	if err := w.open(); err != nil {
 		return err
 	}
@@ -56,11 +62,17 @@ type watchStream struct {
 	selection selection
 	events    *codec.Events
 
+	// out gathers frames, so that what is ready goes out in one write; nil while there is nothing to send, because an idle
+	// watch is to cost nothing.
+	out *bufio.Writer
+
 	initial  resources.Snapshot // state to begin with; nil when the watch starts at a revision
+	crowd    *atomic.Int64      // how many watch the type
 	cursor   resources.Watch
 	failed   error // what the stream begins and ends with
 	position int64 // every event up to here was sent
 	sent     int64 // the revision of the last event or bookmark that the client has
+	flushed  time.Time
 }
 
 // open finds the state or the revision that the watch begins with. Its error is answered as a Status; what is wrong with
@@ -120,7 +132,27 @@ func (w *watchStream) begin(f codec.Format) {
 	w.flush()
 }
 
+// frames returns the buffer that frames are written to.
+func (w *watchStream) frames() io.Writer {
+	if w.out == nil {
+		w.out = frameBuffers.Get().(*bufio.Writer)
+		w.out.Reset(w.q.w)
+	}
+	return w.out
+}
+
+// frameBuffers are shared by all watches: one is held only from the first frame of a batch to its end.
+var frameBuffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 64<<10) }}
+
+// flush sends what was gathered.
 func (w *watchStream) flush() {
+	if w.out != nil {
+		_ = w.out.Flush() // the client is gone: the context ends the stream
+		w.out.Reset(nil)
+		frameBuffers.Put(w.out)
+		w.out = nil
+		w.flushed = time.Now()
+	}
 	if f, ok := w.q.w.(interface{ Flush() }); ok {
 		f.Flush()
 	}
@@ -151,6 +183,7 @@ func (w *watchStream) run() error {
 		}
 		select {
 		case <-w.cursor.Ready():
+			w.gather()
 		case <-bookmarks:
 			if !w.drain() || !w.bookmark(false) {
 				return nil
@@ -165,6 +198,45 @@ func (w *watchStream) run() error {
 			w.drain()
 			return nil
 		}
+	}
+}
+
+// Where so many watch a type, each waits a moment after it has sent something before it sends more: what comes in the
+// meantime then takes one write instead of one each, and it is the writes that cost. A few watchers, or the first event
+// after a quiet time, never wait.
+const (
+	crowdSize = 32
+	crowdPace = 10 * time.Millisecond
+)
+
+// crowds counts the watches of each type.
+type crowds struct{ byResource sync.Map }
+
+func (c *crowds) join(resource string) *atomic.Int64 {
+	n, ok := c.byResource.Load(resource)
+	if !ok {
+		n, _ = c.byResource.LoadOrStore(resource, &atomic.Int64{})
+	}
+	count := n.(*atomic.Int64)
+	count.Add(1)
+	return count
+}
+
+// gather waits until the watch may send again.
+func (w *watchStream) gather() {
+	if w.crowd.Load() < crowdSize {
+		return
+	}
+	wait := crowdPace - time.Since(w.flushed)
+	if wait <= 0 {
+		return
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-w.q.ctx.Done():
+	case <-w.h.Draining:
 	}
 }
 
@@ -183,7 +255,7 @@ func (w *watchStream) sendInitial() bool {
 	ok := true
 	send := func(o *resources.Object) bool {
 		if w.selection.matches(o) {
-			ok = w.write(w.events.Event(w.q.w, watch.Added, o))
+			ok = w.write(w.events.Event(w.frames(), watch.Added, o))
 		}
 		return ok && w.q.ctx.Err() == nil
 	}
@@ -223,7 +295,7 @@ func (w *watchStream) drain() bool {
 			if o == nil {
 				continue
 			}
-			if !w.write(w.events.Event(w.q.w, typ, o)) {
+			if !w.write(w.events.Event(w.frames(), typ, o)) {
 				return false
 			}
 			wrote, w.sent = true, e.Revision
@@ -263,7 +335,7 @@ func (w *watchStream) bookmark(initialEnd bool) bool {
 	if !initialEnd && w.position <= w.sent {
 		return true
 	}
-	ok := w.write(w.events.Bookmark(w.q.w, w.position, initialEnd))
+	ok := w.write(w.events.Bookmark(w.frames(), w.position, initialEnd))
 	w.sent = w.position
 	w.flush()
 	return ok
@@ -272,7 +344,7 @@ func (w *watchStream) bookmark(initialEnd bool) bool {
 // fail ends the stream with an event of type ERROR.
 func (w *watchStream) fail(err error) {
 	s := status.Of(status.ForRequest(err, w.q.resource(), "", "watch"))
-	if w.write(w.events.Error(w.q.w, s)) {
+	if w.write(w.events.Error(w.frames(), s)) {
 		w.flush()
 	}
 }

@@ -1,0 +1,112 @@
+package resources
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// AgeMark stands in kept cells where the age goes. It cannot come from a printer: JSON escapes the character.
+const AgeMark = "\x00"
+
+// CellsForm is the Object.Form under which the cells of an object are kept; see Type.Cells.
+const CellsForm = "cells"
+
+// Cells returns the beginning of an object's row in a Table, `{"cells":[…]` and the conditions, with AgeMark for the age;
+// or nothing when something else in it changes with the clock, and it has to be printed each time by PrintRow.
+func (t *Type) Cells(hub runtime.Object) ([]byte, error) {
+	if t.Table == nil || t.TableTimeDependent {
+		return nil, nil
+	}
+	row, err := t.PrintRow(hub)
+	if err != nil {
+		return nil, err
+	}
+	for _, cell := range row.Cells {
+		if s, ok := cell.(string); ok && strings.Contains(s, "ago") {
+			return nil, nil
+		}
+	}
+	age := t.ageColumn()
+	if age >= len(row.Cells) {
+		age = -1
+	}
+	if age >= 0 {
+		m, err := meta.Accessor(hub)
+		if err != nil || row.Cells[age] != Age(m.GetCreationTimestamp().Time, time.Now()) {
+			return nil, err
+		}
+		row.Cells[age] = AgeMark
+	}
+	var buf bytes.Buffer
+	if err := WriteRow(&buf, row); err != nil {
+		return nil, err
+	}
+	return bytes.Replace(buf.Bytes(), []byte(`"\u0000"`), []byte(`"`+AgeMark+`"`), 1), nil
+}
+
+// PrintRow asks the type's printer for the row of an object.
+func (t *Type) PrintRow(hub runtime.Object) (*metav1.TableRow, error) {
+	table, err := t.Table.ConvertToTable(context.Background(), hub, &metav1.TableOptions{NoHeaders: true})
+	if err != nil {
+		return nil, err
+	}
+	if len(table.Rows) != 1 {
+		return nil, fmt.Errorf("%s has %d table rows for one object", t.GroupResource, len(table.Rows))
+	}
+	return &table.Rows[0], nil
+}
+
+// WriteRow writes a row up to its object.
+func WriteRow(buf *bytes.Buffer, row *metav1.TableRow) error {
+	cells, err := json.Marshal(row.Cells)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(buf, `{"cells":%s`, cells)
+	if len(row.Conditions) == 0 {
+		return nil
+	}
+	conditions, err := json.Marshal(row.Conditions)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(buf, `,"conditions":%s`, conditions)
+	return nil
+}
+
+// Age is how upstream's printers write the time since an object was created.
+func Age(created, now time.Time) string {
+	if created.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(now.Sub(created))
+}
+
+// ageColumns are the indexes of the columns that show the time since creation, by type; -1 where there is none.
+var ageColumns sync.Map
+
+func (t *Type) ageColumn() int {
+	if i, ok := ageColumns.Load(t); ok {
+		return i.(int)
+	}
+	age := -1
+	if table, err := t.Table.ConvertToTable(context.Background(), t.NewList(), nil); err == nil {
+		for i, column := range table.ColumnDefinitions {
+			if column.Name == "Age" {
+				age = i
+			}
+		}
+	}
+	ageColumns.Store(t, age)
+	return age
+}

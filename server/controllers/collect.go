@@ -1,0 +1,136 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// errOwnersChanged: the object no longer refers to the owners that were judged.
+var errOwnersChanged = errors.New("owner references changed")
+
+// look judges an object, and does what is to be done about it.
+func (g *garbage) look(ctx context.Context, uid types.UID) error {
+	for {
+		if err := g.judge(ctx, uid); !errors.Is(err, errOwnersChanged) {
+			return err
+		}
+	}
+}
+
+func (g *garbage) judge(ctx context.Context, uid types.UID) error {
+	n, ok := g.graph.node(uid)
+	if !ok {
+		return nil
+	}
+	catalog := g.registry.Catalog()
+	t, ok := catalog.Type(n.key.Resource)
+	if !ok {
+		return nil
+	}
+	live, err := g.store.Get(ctx, n.key, resources.At{Match: resources.Any})
+	if errors.Is(err, resources.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	m := readMetadata(live.Data)
+	switch {
+	case m.uid != uid:
+		return nil // it is gone; the feed will say so
+	case m.waits():
+		return g.release(ctx, t, live.Key, uid)
+	case m.deleting || len(m.owners) == 0:
+		return nil
+	}
+	owners, err := g.classify(ctx, live.Key, m.owners)
+	switch {
+	case errors.Is(err, errUnknownKind):
+		g.parked.add(uid)
+		if g.registry.Catalog() != catalog {
+			g.deletions.Add(uid) // typesChanged may have come before
+		}
+		return nil
+	case errors.Is(err, errNamespacedOwner):
+		return nil // nothing will change that
+	case err != nil:
+		return err
+	}
+	return g.decide(ctx, t, live.Key, m, owners)
+}
+
+// decide is what the states of the owners lead to.
+func (g *garbage) decide(ctx context.Context, t *resources.Type, key resources.Key, m metadata, owners map[state][]owner) error {
+	switch {
+	case len(owners[solid]) == len(m.owners):
+		return nil
+	case len(owners[solid]) > 0:
+		// Those that wait go too, or they would wait for this object, which stays.
+		return g.dropOwners(ctx, t, key, m.uid, append(owners[dangling], owners[waiting]...))
+	case len(owners[waiting]) == 0:
+		return g.delete(ctx, t, key, m, m.propagation())
+	}
+	dependents := g.graph.dependentsOf(m.uid)
+	if len(dependents) == 0 {
+		return g.delete(ctx, t, key, m, m.propagation())
+	}
+	if slices.ContainsFunc(dependents, func(n node) bool { return n.waits() }) {
+		// It may be a circle, in which everybody waits for the next.
+		if err := g.unblockOwners(ctx, t, key, m.uid); err != nil {
+			return err
+		}
+		for i := range m.owners {
+			m.owners[i].blocks = false
+		}
+	}
+	return g.delete(ctx, t, key, m, metav1.DeletePropagationForeground)
+}
+
+// delete deletes the object while it has the owners that were judged. That it is gone already is fine.
+func (g *garbage) delete(ctx context.Context, t *resources.Type, key resources.Key, m metadata, p metav1.DeletionPropagation) error {
+	r := resources.DeleteRequest{Type: t, Name: key.Name,
+		Options: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &m.uid}, PropagationPolicy: &p},
+		Validate: func(_ context.Context, obj runtime.Object) error {
+			now, err := meta.Accessor(obj)
+			if err == nil && !slices.Equal(ownersOf(now), m.owners) {
+				err = errOwnersChanged
+			}
+			return err
+		}}
+	_, err := r.Apply(asRequest(ctx, t, "delete", key), g.store)
+	return unlessGone(err)
+}
+
+// release lets an object go that waited for its dependents, if none of them blocks it any more.
+func (g *garbage) release(ctx context.Context, t *resources.Type, key resources.Key, uid types.UID) error {
+	blocked := false
+	for _, n := range g.graph.dependentsOf(uid) {
+		if n.blocks(uid) {
+			blocked = true
+			if !n.waits() {
+				g.deletions.Add(n.uid)
+			}
+		}
+	}
+	if blocked {
+		return nil // the end of the last one brings this object here again
+	}
+	return g.dropFinalizer(ctx, t, key, uid, metav1.FinalizerDeleteDependents)
+}
+
+// unlessGone is nil for the errors that say that the object with the uid of the request is no longer there.
+func unlessGone(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || errors.Is(err, resources.ErrNotFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,180 @@
+package controllers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// contentDeleters is how many objects of a namespace are deleted at the same time.
+const contentDeleters = 64
+
+// errOtherNamespace: the namespace whose content was to be deleted is gone, and another one may have its name.
+var errOtherNamespace = errors.New("the namespace is another one")
+
+// remains is what is left of the content of a namespace, and what went wrong.
+type remains struct {
+	// byType has the number of objects by type.
+	byType map[*resources.Type]int
+	// finalizers has the number of objects that each of them keeps.
+	finalizers map[string]int
+	// podsOnly: nothing but the pods was touched yet.
+	podsOnly bool
+	// grace is the time that the pods still have to end.
+	grace time.Duration
+	// failures are errors that another attempt may not have.
+	failures []error
+	// stuck are complaints about what nothing keeps and is there nevertheless: pods whose node is silent. Another attempt
+	// would do the same; their end, when it comes, is noticed.
+	stuck []error
+}
+
+func (r *remains) none() bool { return len(r.byType) == 0 }
+
+// ground is a namespace that is to be emptied.
+type ground struct {
+	name string
+	// deletedAt is when its deletion was asked for.
+	deletedAt time.Time
+	// valid fails when the namespace is no longer the one whose deletion was asked for.
+	valid resources.Validation
+}
+
+// ground describes the namespace with this uid, or one that does not exist when that is empty.
+func (c *namespaces) ground(t *resources.Type, name string, uid types.UID, deletedAt time.Time) ground {
+	return ground{name: name, deletedAt: deletedAt, valid: func(ctx context.Context, _ runtime.Object) error {
+		// The object was read before this: it was there when the namespace was what it was.
+		still, err := c.isStill(ctx, t, name, uid)
+		if err == nil && !still {
+			err = errOtherNamespace
+		}
+		return err
+	}}
+}
+
+// empty deletes what is in a namespace. Pods come first, and the rest
+// only when they are gone, so that they do not outlive what protects them (KEP-5080).
+func (c *namespaces) empty(ctx context.Context, in ground) *remains {
+	catalog := c.registry.Catalog()
+	rest := &remains{byType: map[*resources.Type]int{}, finalizers: map[string]int{}}
+	pods, ok := catalog.Type("pods")
+	if ok {
+		if err := c.emptyOf(ctx, pods, in, rest); err != nil {
+			rest.failures = append(rest.failures, podsFailure(in, err))
+		}
+		if rest.byType[pods] > 0 {
+			rest.podsOnly = true
+			return rest
+		}
+	}
+	var others []*resources.Type
+	for t := range catalog.Types {
+		if t.Namespaced && t != pods && slices.Contains(t.Verbs(), "delete") {
+			others = append(others, t)
+		}
+	}
+	slices.SortFunc(others, func(a, b *resources.Type) int { return cmp.Compare(a.ResourceName(), b.ResourceName()) })
+	for _, t := range others {
+		if err := c.emptyOf(ctx, t, in, rest); err != nil {
+			rest.failures = append(rest.failures, err)
+		}
+	}
+	return rest
+}
+
+// podsFailure is how an error about pods is told.
+func podsFailure(in ground, err error) error {
+	return fmt.Errorf("failed to delete pods for namespace: %s, err: %w", in.name, err)
+}
+
+// emptyOf deletes the objects of a type, and counts those that stay. One that cannot be deleted keeps no other.
+func (c *namespaces) emptyOf(ctx context.Context, t *resources.Type, in ground, rest *remains) error {
+	before, err := c.store.Snapshot(ctx, t.ResourceName(), resources.At{Match: resources.MostRecent})
+	if err != nil || before.Count(in.name, "") == 0 {
+		return err
+	}
+	var grace time.Duration
+	var deleters errgroup.Group
+	deleters.SetLimit(contentDeleters)
+	before.Ascend(in.name, "", func(o *resources.Object) bool {
+		grace = max(grace, graceOf(o))
+		if deletable(o) {
+			deleters.Go(func() error { return c.deleteObject(ctx, t, o.Key, in.valid) })
+		}
+		return ctx.Err() == nil
+	})
+	err = deleters.Wait()
+	after, serr := c.store.Snapshot(ctx, t.ResourceName(), resources.At{Match: resources.MostRecent})
+	if serr != nil {
+		return errors.Join(err, serr)
+	}
+	grace = max(0, grace-time.Since(in.deletedAt))
+	if kept := rest.count(t, after, in.name); err == nil && !kept && grace == 0 && rest.byType[t] > 0 {
+		rest.complain(t, in)
+	}
+	rest.grace = max(rest.grace, grace)
+	return err
+}
+
+// complain notes that objects of a type should be gone.
+func (r *remains) complain(t *resources.Type, in ground) {
+	err := fmt.Errorf("unexpected items still remain in namespace: %s for gvr: %v", in.name, t.StorageVersion.WithResource(t.Resource))
+	if t.ResourceName() == "pods" {
+		err = podsFailure(in, err)
+	}
+	r.stuck = append(r.stuck, err)
+}
+
+// deletable tells whether a delete would change anything: a first one, or one that takes the garbage collector's
+// finalizers off again.
+func deletable(o *resources.Object) bool {
+	m := readMetadata(o.Data)
+	return !m.deleting || m.orphan || m.foreground
+}
+
+func (c *namespaces) deleteObject(ctx context.Context, t *resources.Type, key resources.Key, valid resources.Validation) error {
+	background := metav1.DeletePropagationBackground
+	r := resources.DeleteRequest{Type: t, Name: key.Name, Options: &metav1.DeleteOptions{PropagationPolicy: &background}, Validate: valid}
+	_, err := r.Apply(asRequest(ctx, t, "delete", key), c.store)
+	if errors.Is(err, errOtherNamespace) {
+		return nil
+	}
+	return unlessGone(err)
+}
+
+// count counts what is left of a type, and tells whether finalizers keep any of it.
+func (r *remains) count(t *resources.Type, s resources.Snapshot, namespace string) (kept bool) {
+	s.Ascend(namespace, "", func(o *resources.Object) bool {
+		r.byType[t]++
+		for f := range finalizers(o.Data) {
+			r.finalizers[f]++
+			kept = true
+		}
+		return true
+	})
+	return kept
+}
+
+// graceOf is how long a pod that has not ended may take to.
+func graceOf(o *resources.Object) time.Duration {
+	if o.Resource != "pods" {
+		return 0
+	}
+	switch corev1.PodPhase(gjson.GetBytes(o.Data, "status.phase").Str) {
+	case corev1.PodSucceeded, corev1.PodFailed:
+		return 0
+	}
+	return time.Duration(gjson.GetBytes(o.Data, "spec.terminationGracePeriodSeconds").Int()) * time.Second
+}

@@ -1,0 +1,69 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// Config is what the controllers work on.
+type Config struct {
+	Registry *resources.Registry
+	Store    resources.Store
+	Logger   *slog.Logger
+	// Enabled are the names of those that run; see Select.
+	Enabled []string
+	// Elect, when set, calls lead while this process is the one of several servers on the same database whose
+	// controllers are to work, with a context that ends when it no longer is. It returns when its own context ends.
+	// Nil: there is only one server.
+	Elect func(ctx context.Context, lead func(context.Context)) error
+}
+
+// controller is one of them: an observer of changes, and the work that these lead to.
+type controller interface {
+	observer
+	// work does what is in the queues until ctx ends, and returns when it has stopped.
+	work(ctx context.Context)
+}
+
+// Run runs the controllers until ctx ends, and returns when they have stopped.
+func Run(ctx context.Context, c Config) error {
+	if len(c.Enabled) == 0 {
+		return nil
+	}
+	if c.Elect == nil {
+		lead(ctx, c)
+		return nil
+	}
+	if err := c.Elect(ctx, func(ctx context.Context) { lead(ctx, c) }); err != nil {
+		return fmt.Errorf("elect the server whose controllers work: %w", err)
+	}
+	return nil
+}
+
+// lead runs the controllers from the present state on.
+func lead(ctx context.Context, c Config) {
+	var all []controller
+	if slices.Contains(c.Enabled, Namespace) {
+		all = append(all, newNamespaces(c))
+	}
+	if slices.Contains(c.Enabled, GarbageCollector) {
+		all = append(all, newGarbage(c))
+	}
+	f := &feed{registry: c.Registry, store: c.Store, logger: c.Logger, woken: make(chan struct{}, 1)}
+	var work errgroup.Group
+	for _, one := range all {
+		f.observers = append(f.observers, one)
+		work.Go(func() error {
+			one.work(ctx)
+			return nil
+		})
+	}
+	f.run(ctx)
+	_ = work.Wait() // the work has no errors
+}

@@ -1,0 +1,28 @@
+// Package controllers has the two controllers without which a delete does not end as the API concepts page says: one
+// empties a namespace that is being deleted, the other deletes what belonged to objects that are gone.
+//
+// # How they work
+//
+// A feed follows every type of the registry in the store, in one goroutine, and shows each change to both controllers.
+// What a change makes necessary goes into queues of keys, and few workers do it: they read the present state, decide,
+// and change it by the rules of the type (resources.DeleteRequest, resources.UpdateRequest) under conditions that fail
+// when somebody else was faster. So it does no harm when kube-controller-manager does the same work beside them. What
+// fails is repeated later and later and holds up nothing else. When nothing changes, nothing runs: there is no resync.
+//
+// # The graph
+//
+// The garbage collector keeps the objects that have owners, and those that wait for their dependents, by uid, and for
+// every uid who refers to it. It is read from the stored bytes; no object is decoded for it. All else it asks the store.
+//
+// # Invariants
+//
+//   - When a worker looks at an object, the graph has every change that was acknowledged before the change which made
+//     the look necessary was asked for: what the feed finds necessary it gives to the workers one round late (see
+//     garbage.turn). So no dependent is missed that existed when its owner's deletion was asked for.
+//   - An object is deleted for its owners' sake only while its ownerReferences are those that were judged, and in a
+//     namespace only while that is the namespace whose deletion was asked for.
+//
+// # Locks
+//
+// feed.mu and graph.mu are leaves. feed.mu is taken by the store under its own locks.
+package controllers

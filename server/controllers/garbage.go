@@ -1,0 +1,180 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// garbage is the garbage collector ("Resource deletion" of the API concepts page): it deletes the objects whose owners
+// are all gone, lets those go that wait for their dependents, and takes the owner from dependents that are to stay.
+type garbage struct {
+	registry *resources.Registry
+	store    resources.Store
+	logger   *slog.Logger
+	graph    graph
+
+	deletions *queue[types.UID]
+	orphans   *queue[types.UID]
+	reports   *queue[stranger]
+
+	// fresh and ripe are what this round and the last found necessary. They belong to the goroutine of the feed.
+	fresh, ripe findings
+
+	parked parked
+}
+
+// findings are what changes made necessary.
+type findings struct{ look, orphan []types.UID }
+
+// Workers wait for commits most of the time, and the more of them wait the more the store writes in one transaction.
+const (
+	deletionWorkers = 64
+	orphanWorkers   = 4
+	orphanWriters   = 32
+)
+
+func newGarbage(c Config) *garbage {
+	return &garbage{registry: c.Registry, store: c.Store, logger: c.Logger, deletions: newQueue[types.UID](c.Logger),
+		orphans: newQueue[types.UID](c.Logger), reports: newQueue[stranger](c.Logger)}
+}
+
+func (g *garbage) work(ctx context.Context) {
+	var all errgroup.Group
+	all.Go(func() error { g.deletions.work(ctx, deletionWorkers, g.look); return nil })
+	all.Go(func() error { g.orphans.work(ctx, orphanWorkers, g.orphanDependents); return nil })
+	all.Go(func() error { g.reports.work(ctx, 1, g.report); return nil })
+	_ = all.Wait() // the queues have no errors
+}
+
+func (g *garbage) forget() {
+	g.graph.clear()
+	g.fresh, g.ripe = findings{}, findings{}
+	g.parked.take()
+}
+
+// ignored are the types that no garbage is made of, as with kube-controller-manager: an Event ends by itself.
+var ignored = sets.New("events", "events.events.k8s.io")
+
+func (g *garbage) observe(e *resources.Event) {
+	if ignored.Has(e.Object.Resource) {
+		return
+	}
+	m := readMetadata(e.Object.Data)
+	if e.Op == resources.Delete {
+		g.fresh.look = append(g.fresh.look, g.graph.remove(m.uid)...)
+		return
+	}
+	c := g.graph.put(e.Object.Key, m)
+	g.fresh.look = append(g.fresh.look, c.look...)
+	if c.orphans {
+		g.fresh.orphan = append(g.fresh.orphan, m.uid)
+	}
+	if c.owners && !g.belongs(e.Object.Key, m) {
+		g.fresh.look = append(g.fresh.look, m.uid)
+	}
+}
+
+// turn gives what is necessary to the workers, a round after it was found: by then the graph has all that happened
+// before, of every type.
+func (g *garbage) turn(quiet bool) {
+	g.hand(g.ripe)
+	g.ripe, g.fresh = g.fresh, findings{}
+	if quiet {
+		g.hand(g.ripe)
+		g.ripe = findings{}
+	}
+}
+
+func (g *garbage) hand(f findings) {
+	for _, uid := range f.look {
+		g.deletions.Add(uid)
+	}
+	for _, uid := range f.orphan {
+		g.orphans.Add(uid)
+	}
+}
+
+// typesChanged: an owner whose kind was unknown may be known now.
+func (g *garbage) typesChanged() {
+	for _, uid := range g.parked.take() {
+		g.deletions.Add(uid)
+	}
+}
+
+// belongs tells whether all owners of an object are there and are to stay. Whoever refers to an object in another
+// namespace is told so by an Event.
+func (g *garbage) belongs(key resources.Key, m metadata) bool {
+	ctx, settled := context.Background(), true // nothing is waited for
+	for _, o := range m.owners {
+		t, err := g.ownerType(o, key)
+		if err != nil && !errors.Is(err, errNamespacedOwner) {
+			settled = false
+			continue
+		}
+		if state, err := g.ownerState(ctx, t, o, key, resources.Any); err == nil && state == solid {
+			continue
+		}
+		settled = false
+		if t.Namespaced && g.elsewhere(ctx, t, o, key.Namespace) {
+			g.reports.Add(stranger{key: key, uid: m.uid, owner: o})
+		}
+	}
+	return settled
+}
+
+// elsewhere tells whether the owner is in another namespace than the object that refers to it.
+func (g *garbage) elsewhere(ctx context.Context, t *resources.Type, o owner, namespace string) bool {
+	s, err := g.store.Snapshot(ctx, t.ResourceName(), resources.At{Match: resources.Any})
+	if err != nil {
+		return false
+	}
+	found := false
+	s.Ascend("", "", func(other *resources.Object) bool {
+		found = other.Name == o.name && other.Namespace != namespace && readMetadata(other.Data).uid == o.uid
+		return !found
+	})
+	return found
+}
+
+// parked are objects that refer to owners of a kind that is not known, and wait for it.
+type parked struct {
+	mu   sync.Mutex
+	uids sets.Set[types.UID]
+}
+
+func (p *parked) add(uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.uids == nil {
+		p.uids = sets.Set[types.UID]{}
+	}
+	p.uids.Insert(uid)
+}
+
+func (p *parked) take() []types.UID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	uids := p.uids.UnsortedList()
+	p.uids = nil
+	return uids
+}
+
+// propagation is how an object is deleted that lost its owners: as its finalizers say, if somebody put one on it.
+func (m metadata) propagation() metav1.DeletionPropagation {
+	switch {
+	case m.orphan:
+		return metav1.DeletePropagationOrphan
+	case m.foreground:
+		return metav1.DeletePropagationForeground
+	}
+	return metav1.DeletePropagationBackground
+}

@@ -1,0 +1,151 @@
+package controllers
+
+import (
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// graph is who belongs to whom. It has the objects that are not plain, and for every uid that one of them refers to,
+// whether or not that exists, who does.
+type graph struct {
+	mu         sync.Mutex
+	nodes      map[types.UID]*node
+	dependents map[types.UID]sets.Set[*node]
+}
+
+// node is an object of the graph. All but its key and uid is guarded by graph.mu.
+type node struct {
+	key resources.Key
+	metadata
+}
+
+func (g *graph) clear() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.nodes, g.dependents = map[types.UID]*node{}, map[types.UID]sets.Set[*node]{}
+}
+
+// change is what a new state of an object means for others.
+type change struct {
+	// owners: the object refers to other owners than before, or in another way.
+	owners bool
+	// orphans: its dependents are now to be orphaned.
+	orphans bool
+	// look are the objects whose deletion this may make possible, or necessary.
+	look []types.UID
+}
+
+// put takes in the state of an object.
+func (g *graph) put(key resources.Key, m metadata) change {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n, known := g.nodes[m.uid]
+	if !known {
+		if m.plain() {
+			return change{}
+		}
+		n = &node{key: key}
+		n.uid = m.uid
+		g.nodes[m.uid] = n
+	}
+	before := n.metadata
+	n.metadata = m
+	var c change
+	if c.owners = !slices.Equal(before.owners, m.owners); c.owners {
+		g.unlink(n, before.owners)
+		g.link(n)
+		c.look = g.unblocked(before.owners, m.owners)
+	}
+	c.orphans = m.orphans() && !before.orphans()
+	if m.waits() && !before.waits() && !c.orphans {
+		c.look = append(g.referring(m.uid), m.uid)
+	}
+	if m.plain() {
+		delete(g.nodes, m.uid)
+	}
+	return c
+}
+
+// remove takes out an object that is gone, and returns whose deletion this may make possible, or necessary.
+func (g *graph) remove(uid types.UID) []types.UID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	look := g.referring(uid)
+	n, ok := g.nodes[uid]
+	if !ok {
+		return look
+	}
+	delete(g.nodes, uid)
+	g.unlink(n, n.owners)
+	return append(look, g.unblocked(n.owners, nil)...)
+}
+
+// unblocked returns the owners that wait for their dependents and that a reference no longer blocks.
+func (g *graph) unblocked(before, now []owner) []types.UID {
+	var free []types.UID
+	for _, o := range before {
+		if !o.blocks || slices.ContainsFunc(now, func(n owner) bool { return n.uid == o.uid && n.blocks }) {
+			continue
+		}
+		if n, ok := g.nodes[o.uid]; ok && n.waits() {
+			free = append(free, o.uid)
+		}
+	}
+	return free
+}
+
+func (g *graph) link(n *node) {
+	for _, o := range n.owners {
+		if g.dependents[o.uid] == nil {
+			g.dependents[o.uid] = sets.Set[*node]{}
+		}
+		g.dependents[o.uid].Insert(n)
+	}
+}
+
+func (g *graph) unlink(n *node, owners []owner) {
+	for _, o := range owners {
+		if of := g.dependents[o.uid]; of.Delete(n).Len() == 0 {
+			delete(g.dependents, o.uid)
+		}
+	}
+}
+
+func (g *graph) referring(uid types.UID) []types.UID {
+	uids := make([]types.UID, 0, len(g.dependents[uid]))
+	for n := range g.dependents[uid] {
+		uids = append(uids, n.uid)
+	}
+	return uids
+}
+
+// node returns a copy of a node.
+func (g *graph) node(uid types.UID) (node, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n, ok := g.nodes[uid]; ok {
+		return *n, true
+	}
+	return node{}, false
+}
+
+// dependentsOf returns copies of the objects that refer to an owner.
+func (g *graph) dependentsOf(uid types.UID) []node {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	nodes := make([]node, 0, len(g.dependents[uid]))
+	for n := range g.dependents[uid] {
+		nodes = append(nodes, *n)
+	}
+	return nodes
+}
+
+// blocks tells whether the object keeps an owner that waits for its dependents.
+func (n node) blocks(uid types.UID) bool {
+	return slices.ContainsFunc(n.owners, func(o owner) bool { return o.uid == uid && o.blocks })
+}

@@ -1,0 +1,216 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// namespaces empties the namespaces that are being deleted, and lets them go ("a namespace-scoped resource type will be
+// deleted when its namespace is deleted", API concepts page, "Resource types").
+type namespaces struct {
+	registry *resources.Registry
+	store    resources.Store
+	logger   *slog.Logger
+	queue    *queue[string]
+
+	mu sync.Mutex
+	// ending are the namespaces that are being deleted.
+	ending map[string]*ending
+	// ended says when namespaces were removed, for a while.
+	ended map[string]time.Time
+}
+
+// ending is a namespace that is being deleted.
+type ending struct {
+	// reviewDue: a look at what remains is to come.
+	reviewDue bool
+}
+
+const (
+	namespaceWorkers = 10
+	// reviewAfter is how long after a change the conditions of a namespace say what remains in it.
+	reviewAfter = time.Second
+	// stragglersAfter bounds how long after the end of a namespace an object can appear in it: a create that was let in
+	// before ends with its request.
+	stragglersAfter = 2 * time.Minute
+)
+
+const namespacesResource = "namespaces"
+
+func newNamespaces(c Config) *namespaces {
+	return &namespaces{registry: c.Registry, store: c.Store, logger: c.Logger, queue: newQueue[string](c.Logger),
+		ended: map[string]time.Time{}}
+}
+
+func (c *namespaces) work(ctx context.Context) { c.queue.work(ctx, namespaceWorkers, c.sync) }
+
+func (c *namespaces) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ending = map[string]*ending{}
+}
+
+// turn does nothing: to empty a namespace a little early does no harm, for what comes late is noticed.
+func (c *namespaces) turn(bool) {}
+
+// typesChanged does nothing: the objects of a new type are shown as they come.
+func (c *namespaces) typesChanged() {}
+
+func (c *namespaces) observe(e *resources.Event) {
+	switch {
+	case e.Object.Resource == namespacesResource:
+		c.observeNamespace(e)
+	case e.Object.Namespace != "" && e.Op != resources.Update:
+		c.observeContent(e)
+	}
+}
+
+func (c *namespaces) observeNamespace(e *resources.Event) {
+	name := e.Object.Name
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case e.Op == resources.Delete:
+		delete(c.ending, name)
+		c.end(name, time.Now())
+	case isDeleting(e.Object.Data):
+		if c.ending[name] == nil {
+			c.ending[name] = &ending{}
+		}
+	default:
+		delete(c.ended, name)
+		return
+	}
+	c.queue.Add(name)
+}
+
+// end remembers the end of a namespace, and forgets those that are long past.
+func (c *namespaces) end(name string, now time.Time) {
+	for other, at := range c.ended {
+		if now.Sub(at) > stragglersAfter {
+			delete(c.ended, other)
+		}
+	}
+	c.ended[name] = now
+}
+
+// observeContent: an object appeared or is gone in a namespace that may be ending, or ended.
+func (c *namespaces) observeContent(e *resources.Event) {
+	name := e.Object.Namespace
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.ending[name]
+	_, ended := c.ended[name]
+	switch {
+	case e.Op == resources.Create && (n != nil || ended), n != nil && c.last(e.Object.Key):
+		c.queue.Add(name)
+	case n != nil && !n.reviewDue:
+		n.reviewDue = true
+		c.queue.addAfter(name, reviewAfter)
+	}
+}
+
+// last tells whether nothing of a type is left in the namespace of an object that is gone.
+func (c *namespaces) last(gone resources.Key) bool {
+	s, err := c.store.Snapshot(context.Background(), gone.Resource, resources.At{Match: resources.Any})
+	return err != nil || s.Count(gone.Namespace, "") == 0
+}
+
+// sync brings a namespace nearer to its end.
+func (c *namespaces) sync(ctx context.Context, name string) error {
+	c.reviewed(name)
+	t, ok := c.registry.Catalog().Type(namespacesResource)
+	if !ok {
+		return nil
+	}
+	o, err := c.store.Get(ctx, t.KeyOf("", name), resources.At{Match: resources.MostRecent})
+	if errors.Is(err, resources.ErrNotFound) {
+		return c.sweep(ctx, t, name)
+	}
+	if err != nil {
+		return err
+	}
+	hub, err := t.DecodeHub(o)
+	if err != nil {
+		return err
+	}
+	ns, ok := hub.(*core.Namespace)
+	if !ok || ns.DeletionTimestamp == nil || len(ns.Spec.Finalizers) == 0 {
+		return nil
+	}
+	rest := c.empty(ctx, c.ground(t, name, ns.UID, ns.DeletionTimestamp.Time))
+	if err := c.update(ctx, t, t.Subresources["status"], ns, rest.setConditions); err != nil {
+		c.logger.Warn("the conditions of a namespace could not be written", "namespace", name, "error", err)
+	}
+	switch {
+	case len(rest.failures) > 0:
+		return errors.Join(rest.failures...)
+	case !rest.none():
+		if rest.grace > 0 {
+			c.queue.addAfter(name, rest.grace)
+		}
+		return nil // the end of what remains brings the namespace here again
+	}
+	return c.update(ctx, t, t.Subresources["finalize"], ns, func(ns *core.Namespace) {
+		ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f core.FinalizerName) bool { return f == core.FinalizerKubernetes })
+	})
+}
+
+// sweep empties a namespace that has ended of what a create put there that was let in before.
+func (c *namespaces) sweep(ctx context.Context, t *resources.Type, name string) error {
+	c.mu.Lock()
+	_, ended := c.ended[name]
+	c.mu.Unlock()
+	if !ended {
+		return nil
+	}
+	return errors.Join(c.empty(ctx, c.ground(t, name, "", time.Time{})).failures...)
+}
+
+// reviewed: what changes from here on needs another look.
+func (c *namespaces) reviewed(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.ending[name]; n != nil {
+		n.reviewDue = false
+	}
+}
+
+// update changes the namespace through a subresource, if it is still there.
+func (c *namespaces) update(ctx context.Context, t *resources.Type, sub *resources.Subresource, ns *core.Namespace, edit func(*core.Namespace)) error {
+	key := t.KeyOf("", ns.Name)
+	r := resources.UpdateRequest{Type: t, Name: ns.Name, Strategy: sub.UpdateStrategy,
+		Change: func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
+			old, ok := existing.(*core.Namespace)
+			if !ok || live == nil || old.UID != ns.UID {
+				return nil, resources.ErrNotFound
+			}
+			obj := old.DeepCopy()
+			edit(obj)
+			return obj, nil
+		}}
+	_, _, err := r.Apply(asRequest(ctx, t, "update", key), c.store)
+	return unlessGone(err)
+}
+
+// isStill tells whether the namespace of this name has the uid it had, or does still not exist where that is empty.
+func (c *namespaces) isStill(ctx context.Context, t *resources.Type, name string, uid types.UID) (bool, error) {
+	o, err := c.store.Get(ctx, t.KeyOf("", name), resources.At{Match: resources.Any})
+	if errors.Is(err, resources.ErrNotFound) {
+		return uid == "", nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return readMetadata(o.Data).uid == uid, nil
+}

@@ -1,0 +1,91 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// orphanDependents takes the references to an owner from all who refer to it, and then lets the owner go.
+func (g *garbage) orphanDependents(ctx context.Context, uid types.UID) error {
+	n, ok := g.graph.node(uid)
+	if !ok || !n.orphans() {
+		return nil
+	}
+	t, ok := g.registry.Catalog().Type(n.key.Resource)
+	if !ok {
+		return nil
+	}
+	var writers errgroup.Group
+	writers.SetLimit(orphanWriters)
+	for _, dependent := range g.graph.dependentsOf(uid) {
+		dt, ok := g.registry.Catalog().Type(dependent.key.Resource)
+		if !ok {
+			continue
+		}
+		writers.Go(func() error { return g.dropOwners(ctx, dt, dependent.key, dependent.uid, []owner{{uid: uid}}) })
+	}
+	if err := writers.Wait(); err != nil {
+		return err
+	}
+	return g.dropFinalizer(ctx, t, n.key, uid, metav1.FinalizerOrphanDependents)
+}
+
+// dropOwners removes the references to some owners.
+func (g *garbage) dropOwners(ctx context.Context, t *resources.Type, key resources.Key, uid types.UID, owners []owner) error {
+	return g.change(ctx, t, key, uid, func(m metav1.Object) {
+		m.SetOwnerReferences(slices.DeleteFunc(m.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+			return slices.ContainsFunc(owners, func(o owner) bool { return o.uid == ref.UID })
+		}))
+	})
+}
+
+// unblockOwners keeps the object from blocking the deletion of its owners.
+func (g *garbage) unblockOwners(ctx context.Context, t *resources.Type, key resources.Key, uid types.UID) error {
+	return g.change(ctx, t, key, uid, func(m metav1.Object) {
+		refs := m.GetOwnerReferences()
+		for i := range refs {
+			if refs[i].BlockOwnerDeletion != nil {
+				refs[i].BlockOwnerDeletion = new(bool)
+			}
+		}
+		m.SetOwnerReferences(refs)
+	})
+}
+
+// dropFinalizer removes one of the garbage collector's finalizers, with which the object may go.
+func (g *garbage) dropFinalizer(ctx context.Context, t *resources.Type, key resources.Key, uid types.UID, finalizer string) error {
+	return g.change(ctx, t, key, uid, func(m metav1.Object) {
+		m.SetFinalizers(slices.DeleteFunc(m.GetFinalizers(), func(f string) bool { return f == finalizer }))
+	})
+}
+
+// change updates the metadata of an object, if it is there still.
+func (g *garbage) change(ctx context.Context, t *resources.Type, key resources.Key, uid types.UID, edit func(metav1.Object)) error {
+	r := resources.UpdateRequest{Type: t, Name: key.Name, Strategy: t.UpdateStrategy,
+		Change: func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
+			obj := existing.DeepCopyObject()
+			m, err := meta.Accessor(obj)
+			if err != nil {
+				return nil, err
+			}
+			if live == nil || m.GetUID() != uid {
+				return nil, resources.ErrNotFound
+			}
+			edit(m)
+			return obj, nil
+		}}
+	_, _, err := r.Apply(asRequest(ctx, t, "patch", key), g.store)
+	if errors.Is(err, resources.ErrNotFound) {
+		return nil
+	}
+	return unlessGone(err)
+}

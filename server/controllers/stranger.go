@@ -1,0 +1,56 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record/util"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// stranger is an object that refers to an owner in another namespace, which nothing can belong to.
+type stranger struct {
+	key   resources.Key
+	uid   types.UID
+	owner owner
+}
+
+// report writes the Event that tells the user. It is a courtesy: what hinders it is logged, and not tried again.
+func (g *garbage) report(ctx context.Context, s stranger) error {
+	catalog := g.registry.Catalog()
+	t, ok := catalog.Type(s.key.Resource)
+	events, eventsOK := catalog.Type("events")
+	if !ok || !eventsOK {
+		return nil
+	}
+	event := s.event(t, metav1.Now())
+	r := resources.CreateRequest{Type: events, Object: event}
+	_, err := r.Apply(resources.WithRequest(ctx, events, "create", event.Namespace, event.Name), g.store)
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		g.logger.Info("no event was written", "about", s.key.String(), "error", err)
+	}
+	return nil
+}
+
+func (s stranger) event(t *resources.Type, now metav1.Time) *core.Event {
+	namespace := s.key.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	return &core.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: util.GenerateEventName(s.key.Name, now.UnixNano())},
+		InvolvedObject: core.ObjectReference{Kind: t.Kind, APIVersion: t.StorageVersion.String(),
+			Namespace: s.key.Namespace, Name: s.key.Name, UID: s.uid},
+		Type: corev1.EventTypeWarning, Reason: "OwnerRefInvalidNamespace",
+		Message: fmt.Sprintf("ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q",
+			s.owner.apiVersion, s.owner.kind, s.key.Namespace, s.owner.name, s.owner.uid, s.key.Namespace),
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+		Source: core.EventSource{Component: GarbageCollector}, ReportingController: GarbageCollector,
+	}
+}
