@@ -39,8 +39,9 @@ func (q *request) bytes(code int, f codec.Format, data []byte) error {
 	header := q.w.Header()
 	header.Set("Content-Type", f.ContentType(false))
 	header.Set("Content-Length", strconv.Itoa(len(data)))
-	q.w.WriteHeader(code)
-	_, _ = q.w.Write(data) // the client is gone: nobody is left to tell
+	b := &body{q: q, code: code}
+	_, _ = b.Write(data) // the client is gone: nobody is left to tell
+	_ = b.Close()
 	return nil
 }
 
@@ -53,9 +54,9 @@ var chunks = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, chunkSi
 // stream writes a list as it is produced.
 func (q *request) stream(f codec.Format, write func(io.Writer) error) error {
 	q.w.Header().Set("Content-Type", f.ContentType(false))
-	q.w.WriteHeader(http.StatusOK)
+	b := &body{q: q, code: http.StatusOK}
 	buf := chunks.Get().(*bufio.Writer)
-	buf.Reset(q.w)
+	buf.Reset(b)
 	defer func() {
 		buf.Reset(nil)
 		chunks.Put(buf)
@@ -65,6 +66,7 @@ func (q *request) stream(f codec.Format, write func(io.Writer) error) error {
 		panic(http.ErrAbortHandler)
 	}
 	_ = buf.Flush() // as above: the client is gone
+	_ = b.Close()
 	return nil
 }
 
