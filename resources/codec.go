@@ -80,35 +80,45 @@ type unsafeConvertor interface {
 }
 
 // NewDraft encodes an object in the hub form for the store. The object's resourceVersion is overwritten.
+//
+// Some defaults depend on what a strategy has set since the object was decoded (a Job takes the labels of its template, a
+// claim without a phase is Pending). kube-apiserver sets them when it reads the object back; here they are stored, because
+// what is stored is copied to clients as it is.
 func (t *Type) NewDraft(hub runtime.Object) (Draft, error) {
-	l, f, err := t.Attrs(hub)
-	if err != nil {
-		return Draft{}, err
-	}
 	m, err := meta.Accessor(hub)
 	if err != nil {
 		return Draft{}, err
 	}
 	m.SetResourceVersion(PlaceholderRevision)
-	// While the object is at hand: to decode it again for the first who wants a Table would cost ten times as much.
-	cells, err := t.Cells(hub)
-	if err != nil {
-		return Draft{}, err
-	}
 	versioned, err := t.ToVersion(hub, t.StorageVersion)
 	if err != nil {
 		return Draft{}, err
 	}
+	t.Scheme.Default(versioned)
 	var buf bytes.Buffer
 	s := json.NewSerializerWithOptions(json.DefaultMetaFactory, t.Scheme, t.Scheme, json.SerializerOptions{})
 	if err := s.Encode(versioned, &buf); err != nil {
 		return Draft{}, err
 	}
-	d := Draft{Data: bytes.TrimRight(buf.Bytes(), "\n"), Labels: l, Cells: cells}
+	d := Draft{Data: bytes.TrimRight(buf.Bytes(), "\n")}
 	var ok bool
 	if d.RevisionStart, d.RevisionEnd, ok = RevisionSpan(d.Data); !ok {
 		return Draft{}, fmt.Errorf("%s was encoded without a resourceVersion", t.Kind)
 	}
+	if hub, err = t.ToHub(versioned); err != nil {
+		return Draft{}, err
+	}
+	err = t.describe(&d, hub)
+	return d, err
+}
+
+// describe notes what a store keeps of an object besides its bytes.
+func (t *Type) describe(d *Draft, hub runtime.Object) error {
+	l, f, err := t.Attrs(hub)
+	if err != nil {
+		return err
+	}
+	d.Labels = l
 	for name, value := range f {
 		if name != "metadata.name" && name != "metadata.namespace" {
 			if d.Fields == nil {
@@ -117,7 +127,9 @@ func (t *Type) NewDraft(hub runtime.Object) (Draft, error) {
 			d.Fields[name] = value
 		}
 	}
-	return d, nil
+	// While the object is at hand: to decode it again for the first who wants a Table would cost ten times as much.
+	d.Cells, err = t.Cells(hub)
+	return err
 }
 
 // withoutRevision is the draft of an object that was never stored: it has no resourceVersion.

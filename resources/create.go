@@ -19,6 +19,9 @@ import (
 // collision, as kube-apiserver does since v1.30 (KEP-4420).
 const maxNameAttempts = 8
 
+// errRevisionOfNew is kube-apiserver's text; it has no code of its own, so that it becomes a 500.
+var errRevisionOfNew = errors.New("resourceVersion should not be set on objects to be created")
+
 // Validation is the validating admission of a request: it sees the object as it would be stored. May be nil.
 type Validation func(ctx context.Context, obj runtime.Object) error
 
@@ -58,12 +61,20 @@ func (r *CreateRequest) Apply(ctx context.Context, s Store) (*Object, error) {
 }
 
 func (r *CreateRequest) once(ctx context.Context, s Store, obj runtime.Object) (*Object, error) {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, err
+	}
+	sent, perr := parseRevision(m.GetResourceVersion()) // what is no number is passed over, as kube-apiserver does
 	w, err := prepareCreate(ctx, r.Type, obj, r.Validate)
 	if err != nil {
 		return nil, err
 	}
 	if r.DryRun {
 		return createDry(ctx, s, r.Type, w, obj)
+	}
+	if perr == nil && sent != 0 {
+		return nil, errRevisionOfNew
 	}
 	stored, err := s.Commit(ctx, w)
 	if errors.Is(err, ErrExists) {

@@ -3,6 +3,7 @@ package resources
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -50,6 +51,11 @@ func (r *DeleteRequest) Apply(ctx context.Context, s Store) (Deleted, error) {
 			return Deleted{}, err
 		}
 	}
+	return r.apply(ctx, s, key)
+}
+
+// apply is Apply without what is said beforehand.
+func (r *DeleteRequest) apply(ctx context.Context, s Store, key Key) (Deleted, error) {
 	d, again, err := r.once(ctx, s, key)
 	if err != nil || !again {
 		return d, err
@@ -116,9 +122,23 @@ func (r *DeleteRequest) prepare(ctx context.Context, live *Object, d *Deleted, a
 		return nil, err
 	}
 	d.UID = m.GetUID()
+	if t.Terminate != nil {
+		if err := r.checkTerminated(ctx, m); err != nil {
+			return nil, err
+		}
+	}
 	if r.Validate != nil {
 		if err := r.Validate(ctx, obj); err != nil {
 			return nil, err
+		}
+	}
+	if t.Terminate != nil {
+		marked := m.GetDeletionTimestamp() != nil
+		if t.Terminate(obj, metav1.Now()) {
+			if !marked {
+				t.setDeletionFinalizers(ctx, m, r.Options)
+			}
+			return r.mark(obj, live, d)
 		}
 	}
 	graceful, pending, err := rest.BeforeDelete(t.DeleteStrategy, ctx, obj, r.Options)
@@ -129,20 +149,36 @@ func (r *DeleteRequest) prepare(ctx context.Context, live *Object, d *Deleted, a
 		d.Unchanged, d.Object = true, live
 		return nil, nil
 	}
-	terminating := t.Terminate != nil && t.Terminate(obj, metav1.Now())
 	t.setDeletionFinalizers(ctx, m, r.Options)
-	if !terminating {
-		kept := len(m.GetFinalizers()) > 0
-		if !graceful && !kept {
-			d.Gone = true
-			return &Write{Op: Delete, Key: live.Key, From: live.Revision}, nil
-		}
-		if !graceful {
-			markDeleting(m, time.Now())
-		}
-		*again = graceful && !kept && *r.Options.GracePeriodSeconds == 0
+	kept := len(m.GetFinalizers()) > 0
+	if !graceful && !kept {
+		d.Gone = true
+		return &Write{Op: Delete, Key: live.Key, From: live.Revision}, nil
 	}
+	if !graceful {
+		markDeleting(m, time.Now())
+	}
+	*again = graceful && !kept && *r.Options.GracePeriodSeconds == 0
 	return r.mark(obj, live, d)
+}
+
+// checkTerminated checks the preconditions of types with a first half of their own, which kube-apiserver refuses in words
+// of their own.
+func (r *DeleteRequest) checkTerminated(ctx context.Context, m metav1.Object) error {
+	p := r.Options.Preconditions
+	if p == nil {
+		return nil
+	}
+	resource := r.Type.RequestResource(ctx)
+	if p.UID != nil && *p.UID != m.GetUID() {
+		return apierrors.NewConflict(resource, r.Name,
+			fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, m.GetUID()))
+	}
+	if p.ResourceVersion != nil && *p.ResourceVersion != m.GetResourceVersion() {
+		return apierrors.NewConflict(resource, r.Name, fmt.Errorf(
+			"Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, m.GetResourceVersion()))
+	}
+	return nil
 }
 
 // mark is the write that leaves an object marked as being deleted; nil when it is so already.
@@ -204,8 +240,11 @@ func (t *Type) propagation(ctx context.Context, m metav1.Object, o *metav1.Delet
 		}
 	}
 	if orphan := o.OrphanDependents; orphan != nil { //nolint:staticcheck // deprecated, and still served
-		if *orphan {
+		switch {
+		case *orphan:
 			return metav1.DeletePropagationOrphan
+		case t.Terminate != nil:
+			return metav1.DeletePropagationForeground // a namespace means it so
 		}
 		return metav1.DeletePropagationBackground
 	}
@@ -240,12 +279,17 @@ func sameSet(a, b []string) bool {
 // DeleteCollection deletes the objects one by one, with a copy of the options for each, and ends at the first error;
 // objects that are gone already are passed over ("Collections" of the API concepts page).
 func DeleteCollection(ctx context.Context, s Store, t *Type, objects []*Object, o *metav1.DeleteOptions, validate Validation) error {
+	if t.BeforeDelete != nil {
+		if err := t.BeforeDelete(ctx, "", o); err != nil {
+			return err
+		}
+	}
 	for _, obj := range objects {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		r := DeleteRequest{Type: t, Name: obj.Name, Options: o.DeepCopy(), Validate: validate}
-		_, err := r.Apply(withNamespace(ctx, obj.Namespace), s)
+		_, err := r.apply(withNamespace(ctx, obj.Namespace), s, obj.Key)
 		if err != nil && !apierrors.IsNotFound(err) && !errors.Is(err, ErrNotFound) {
 			return err
 		}

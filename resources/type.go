@@ -70,7 +70,7 @@ type Type struct {
 	ShouldDeleteDuringUpdate func(ctx context.Context, obj, existing runtime.Object) bool
 
 	// BeforeDelete is what there is to say of a delete whatever the object is like: a refusal, or a warning by way of
-	// the context (k8s.io/apiserver/pkg/warning). May be nil.
+	// the context (k8s.io/apiserver/pkg/warning). name is empty for a collection, of which it is told once. May be nil.
 	BeforeDelete func(ctx context.Context, name string, o *metav1.DeleteOptions) error
 	// Terminate is the first half of a deletion, for types that have their own: it marks obj (hub form) as being
 	// deleted since now, and returns true when obj is to be stored like that and stays for the time being. When it

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -232,9 +233,11 @@ func parseRevision(s string) (int64, error) {
 	return int64(v), nil
 }
 
+// uidPreconditionError is in the words that kube-apiserver has for it; they name the key that it would have in etcd.
 func uidPreconditionError(key Key, want, have types.UID) error {
-	return fmt.Errorf("StorageError: invalid object, Code: 4, Key: /registry/%s, ResourceVersion: 0, AdditionalErrorMsg: "+
-		"Precondition failed: UID in precondition: %v, UID in object meta: %v", key, want, have)
+	resource, _, _ := strings.Cut(key.Resource, ".")
+	return fmt.Errorf("StorageError: invalid object, Code: 4, Key: /registry/%s/%s, ResourceVersion: 0, AdditionalErrorMsg: "+
+		"Precondition failed: UID in precondition: %v, UID in object meta: %v", resource, key.Path(), want, have)
 }
 
 // RequestResource is the resource as errors name it: that of the request, else the type's own.

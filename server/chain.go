@@ -165,13 +165,11 @@ func (s *Server) withPermission(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// public paths tell how the server is, and nothing else: not which of its parts is ill.
 func public(path string) bool {
-	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	switch first {
-	case "healthz", "livez", "readyz":
+	switch path {
+	case "/healthz", "/livez", "/readyz", "/version", "/version/":
 		return true
-	case "version":
-		return path == "/version" || path == "/version/"
 	}
 	return false
 }

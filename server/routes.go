@@ -11,6 +11,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/rowlock/rowlock/server/health"
+	"github.com/rowlock/rowlock/server/status"
 	"github.com/rowlock/rowlock/server/version"
 )
 
@@ -26,16 +27,16 @@ func (s *Server) newEcho() *echo.Echo {
 		e.Any("/"+name, h)
 		e.Any("/"+name+"/*", h)
 	}
-	e.GET("/version", serveVersion)
-	e.GET("/version/", serveVersion)
-	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{})))
+	e.Any("/version", serveVersion)
+	e.Any("/version/", serveVersion)
+	e.Any("/metrics", echo.WrapHandler(promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{})))
 	e.Any("/openapi/v2", echo.WrapHandler(s.openapi))
 	e.Any("/openapi/v3", echo.WrapHandler(s.openapi))
 	e.Any("/openapi/v3/*", echo.WrapHandler(s.openapi))
 	e.GET("/debug/pprof/*", echo.WrapHandler(http.HandlerFunc(pprof.Index)))
 	e.GET("/debug/pprof/profile", echo.WrapHandler(http.HandlerFunc(pprof.Profile)))
 	e.GET("/debug/pprof/trace", echo.WrapHandler(http.HandlerFunc(pprof.Trace)))
-	e.GET("/", s.serveIndex)
+	e.Any("/", s.serveIndex)
 	for _, path := range []string{"/api", "/apis", "/api/*", "/apis/*"} {
 		e.Any(path, s.serveAPI)
 	}
@@ -73,6 +74,9 @@ func (s *Server) serveAPI(c echo.Context) error {
 }
 
 func serveVersion(c echo.Context) error {
+	if c.Request().Method != http.MethodGet {
+		return status.MethodNotAllowed()
+	}
 	data, err := json.MarshalIndent(version.Info(), "", "  ")
 	if err != nil {
 		return err

@@ -20,6 +20,9 @@ func (s *Store) commitAll() {
 		}
 		if len(requests) > 0 {
 			s.commitBatch(requests)
+			if err := s.db.dialect.trimLog(context.Background(), s.db.writer); err != nil {
+				s.logger.Warn("the database's log could not be cut", "err", err)
+			}
 		}
 		if task != nil {
 			task()
@@ -59,7 +62,7 @@ func (s *Store) commitBatch(requests []*request) {
 
 // write makes a plan durable and visible. Errors: resources.ErrUnavailable, resources.ErrUnknownOutcome.
 func (s *Store) write(p *plan, now time.Time) error {
-	b := &batch{at: max(now.UnixMilli(), s.lastAt), revision: p.revision, changes: p.changes}
+	b := &batch{at: now.UnixMilli(), revision: p.revision, changes: p.changes}
 	for i := range b.changes {
 		b.size += b.changes[i].size()
 	}
@@ -99,7 +102,6 @@ func (s *Store) resolve() error {
 
 // accept takes a committed batch into the cache and tells the janitor what it means for history and lifetimes.
 func (s *Store) accept(b *batch) {
-	s.lastAt = b.at
 	s.historyBytes.Add(b.size)
 	events := make([]*resources.Event, len(b.changes))
 	for i := range b.changes {

@@ -27,6 +27,9 @@ type dialect struct {
 	begin string
 	// unwritten reports whether a failed commit certainly left nothing behind.
 	unwritten func(error) bool
+	// trimLog keeps the database's own log bounded; it is called between transactions and is cheap when there is
+	// nothing to do.
+	trimLog func(context.Context, *sql.Conn) error
 }
 
 func (d *database) prepare(ctx context.Context) error {

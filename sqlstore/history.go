@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"fmt"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -29,18 +30,22 @@ const historyBytes = 4 << 20
 func (d *database) history(ctx context.Context, q historyQuery) (historyAnswer, error) {
 	answer := historyAnswer{upTo: q.upTo}
 	l := loader{}
-	bytes := 0
+	last, bytes := int64(-1), 0
 	err := eachRow(d.reads.QueryContext(ctx, selectHistorySQL, q.resource, q.after, q.upTo, q.namespace, q.name, q.limit))(
 		func(scan func(...any) error) error {
 			floor, e, err := l.event(q.resource, scan)
 			switch {
 			case err != nil:
 				return err
-			case floor > q.after:
+			case e == nil && floor > q.after:
 				return &resources.ExpiredError{Requested: q.after, Oldest: floor}
-			case e == nil:
+			case e == nil && last < 0:
+				last = q.after
 				return nil
+			case e == nil || last < 0 || e.Revision <= last:
+				return fmt.Errorf("%w: history came out of order", resources.ErrUnavailable)
 			}
+			last = e.Revision
 			answer.events = append(answer.events, e)
 			if bytes += len(e.Object.Data); e.Prev != nil {
 				bytes += len(e.Prev.Data)
@@ -54,7 +59,7 @@ func (d *database) history(ctx context.Context, q historyQuery) (historyAnswer, 
 	return answer, err
 }
 
-// event makes an event of a row of selectHistorySQL: nil when the row carries only the floor.
+// event makes an event of a row of selectHistorySQL: nil of the one that carries the floor.
 func (l *loader) event(resource string, scan func(...any) error) (floor int64, e *resources.Event, err error) {
 	var revision, prevRevision sql.NullInt64
 	var op, namespace, name, f, prevFields sql.NullString

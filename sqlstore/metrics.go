@@ -28,14 +28,16 @@ func newMetrics(s *Store, r prometheus.Registerer) (*metrics, error) {
 		batch: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "rowlock_store_commit_writes",
 			Help: "Writes per committed transaction.", Buckets: prometheus.ExponentialBuckets(1, 2, 10)}),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "rowlock_store_commit_seconds",
-			Help: "How long a transaction took from its first write to being visible.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14)}),
+			Help:    "How long a transaction took from its first write to being visible.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14)}),
 	}
 	gauge := func(name, help string, value func() float64) {
 		m.all = append(m.all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
-	gauge("rowlock_store_revision", "Revision of the last visible write.", func() float64 { return float64(s.revisions.current.Load()) })
-	gauge("rowlock_store_history_oldest_revision", "Oldest revision that can be read or watched from.", func() float64 { return float64(s.floor.Load()) })
-	gauge("rowlock_store_history_bytes", "Bytes of objects in history.", func() float64 { return float64(s.historyBytes.Load()) })
+	number := func(n *atomic.Int64) func() float64 { return func() float64 { return float64(n.Load()) } }
+	gauge("rowlock_store_revision", "Revision of the last visible write.", number(&s.revisions.current))
+	gauge("rowlock_store_history_oldest_revision", "Oldest revision that can be read or watched from.", number(&s.floor))
+	gauge("rowlock_store_history_bytes", "Bytes of objects in history.", number(&s.historyBytes))
 	gauge("rowlock_store_history_age_seconds", "Age of the oldest change in history.", s.historyAge)
 	gauge("rowlock_store_database_bytes", "Size of the database.", func() float64 {
 		n, err := s.db.size(context.Background())
@@ -44,7 +46,7 @@ func newMetrics(s *Store, r prometheus.Registerer) (*metrics, error) {
 		}
 		return float64(n)
 	})
-	gauge("rowlock_store_watchers", "Open watches.", func() float64 { return float64(m.watchers.Load()) })
+	gauge("rowlock_store_watchers", "Open watches.", number(&m.watchers))
 	m.all = append(m.all, m.events, m.batch, m.latency)
 	if r == nil {
 		return m, nil

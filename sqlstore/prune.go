@@ -52,7 +52,7 @@ func (j *janitor) pruneOnce() (r pruneResult, err error) {
 	var floor, freed int64
 	excess := s.historyBytes.Load() - s.options.HistorySize
 	for i, c := range oldest {
-		due := j.dueAt(c.at)
+		due := j.dueAt(c.at, now)
 		if due.After(now) && excess <= freed {
 			r.next = due.Add(j.slack())
 			break
@@ -74,10 +74,11 @@ func (j *janitor) pruneOnce() (r pruneResult, err error) {
 	return r, nil
 }
 
-// dueAt returns when a change is old enough to be pruned.
-func (j *janitor) dueAt(at int64) time.Time {
+// dueAt returns when a change is old enough to be pruned. One from before the store was opened, or from the future of a
+// clock that was wrong, counts from when it was opened.
+func (j *janitor) dueAt(at int64, now time.Time) time.Time {
 	t := milliseconds(at)
-	if t.Before(j.opened) {
+	if t.Before(j.opened) || t.After(now) {
 		t = j.opened
 	}
 	return t.Add(j.store.options.HistoryAge)

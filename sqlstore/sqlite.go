@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
+	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -19,6 +19,9 @@ import (
 // sqliteReaders is how many reads of the file run at once. Reads are rare (history beyond the log in memory), short,
 // and each connection has a page cache.
 const sqliteReaders = 4
+
+// busyTimeout is how long a statement waits for a lock. Nobody holds one for long; a person at the file may.
+const busyTimeout = 10 * time.Second
 
 var sqliteDialect = dialect{
 	// IMMEDIATE takes the write lock at once: a transaction that upgrades later could fail half-way.
@@ -39,11 +42,12 @@ var sqliteDialect = dialect{
 
 // openSQLite opens the file, which the caller has locked, and brings its schema up to date.
 func openSQLite(ctx context.Context, path, synchronous string) (*database, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
-	}
 	d := &database{dialect: sqliteDialect}
+	d.dialect.trimLog = (&walTrimmer{path: path + "-wal", max: walMax, patience: walPatience}).trim
 	err := func() (err error) {
+		if err := makePrivate(path); err != nil {
+			return err
+		}
 		if d.writes, err = sql.Open("sqlite", sqliteName(path, synchronous)); err != nil {
 			return err
 		}
@@ -64,12 +68,64 @@ func openSQLite(ctx context.Context, path, synchronous string) (*database, error
 	return d, nil
 }
 
+const (
+	// walCheckpoint is the size of the write-ahead log at which SQLite moves it into the database by itself: 4096 pages
+	// of 4 KiB. A longer log writes pages that change often (indexes, meta) less often to the database.
+	walCheckpoint = 16 << 20
+	// walMax is the size at which more is done about it.
+	walMax = 2 * walCheckpoint
+	// walPatience is how long that may wait for readers to finish.
+	walPatience = 250 * time.Millisecond
+)
+
+// walTrimmer bounds the write-ahead log. SQLite begins it anew only in a moment when nobody reads from it, and reads
+// of history may overlap for long without one; the trimmer makes new reads pass it by and waits for those that run.
+type walTrimmer struct {
+	path     string
+	max      int64         // bytes
+	patience time.Duration // with readers
+	tried    int64         // size at the last attempt that failed
+}
+
+// trim cuts the log if it is too long. A reader that is not ours (a person with a long query) may be in the way; then
+// the next attempt is made when the log has grown again, so that writers are not held up by each.
+func (w *walTrimmer) trim(ctx context.Context, conn *sql.Conn) error {
+	info, err := os.Stat(w.path)
+	if err != nil {
+		return err
+	}
+	if info.Size() < w.max+w.tried {
+		return nil
+	}
+	if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", w.patience.Milliseconds())); err != nil {
+		return err
+	}
+	var busy, frames, moved int
+	err = conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &frames, &moved)
+	w.tried = 0
+	if busy != 0 {
+		w.tried = info.Size()
+	}
+	_, berr := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", busyTimeout.Milliseconds()))
+	return errors.Join(err, berr)
+}
+
+// makePrivate makes the file if it is not there: it will hold secrets, and SQLite would let everybody read it. The files
+// beside it get the same mode from SQLite.
+func makePrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // sqliteName is the data source name. auto_vacuum and page_size count only while the file is made.
 func sqliteName(path, synchronous string) string {
 	file := url.URL{Scheme: "file", Path: path}
 	return file.String() + "?" + strings.Join([]string{
 		"_auto_vacuum=incremental",
-		"_busy_timeout=10000",
+		fmt.Sprintf("_busy_timeout=%d", busyTimeout.Milliseconds()),
 		"_journal_mode=wal",
 		"_synchronous=" + synchronous,
 		// 4096 pages of 4 KiB: a longer log between checkpoints writes pages that change often (indexes, meta) less

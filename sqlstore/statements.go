@@ -21,17 +21,18 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`
 
 	selectObjectsSQL = `SELECT resource, namespace, name, revision, fields, data FROM objects`
 
-	// selectHistorySQL joins to meta so that the floor and the changes are of one state of the database: a change that
-	// was pruned in between would otherwise be missing without a trace.
-	selectHistorySQL = `SELECT m.floor, c.revision, c.op, c.namespace, c.name, c.prev_revision,
-c.fields, c.prev_fields, c.data, c.prev_data
-FROM meta m LEFT JOIN (
-  SELECT * FROM changes
+	// selectHistorySQL takes the floor along, in a row of its own that comes first, so that it and the changes are of
+	// one state of the database: a change that was pruned in between would otherwise be missing without a trace. Both
+	// databases return the parts of a UNION ALL in order and without a copy; who reads them checks that.
+	selectHistorySQL = `SELECT floor, NULL AS revision, NULL AS op, NULL AS namespace, NULL AS name, NULL AS prev_revision,
+NULL AS fields, NULL AS prev_fields, NULL AS data, NULL AS prev_data FROM meta
+UNION ALL
+SELECT * FROM (
+  SELECT 0 AS floor, revision, op, namespace, name, prev_revision, fields, prev_fields, data, prev_data FROM changes
   WHERE resource = $1 AND revision > $2 AND revision <= $3
   AND ($4 = '' OR namespace = $4) AND ($5 = '' OR name = $5)
   ORDER BY revision LIMIT $6
-) c ON true
-ORDER BY c.revision`
+) AS c`
 
 	selectOldestSQL = `SELECT revision, at, size FROM changes WHERE revision > $1 ORDER BY revision LIMIT $2`
 

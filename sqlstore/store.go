@@ -37,7 +37,6 @@ type Store struct {
 
 	// These belong to the goroutine of the committer.
 	budget   logBudget
-	lastAt   int64
 	doubtful *batch // its outcome is unknown
 
 	janitor *janitor

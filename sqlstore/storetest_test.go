@@ -27,7 +27,8 @@ type sqliteHarness struct {
 }
 
 func newSQLiteHarness(t *testing.T) *sqliteHarness {
-	h := &sqliteHarness{path: filepath.Join(t.TempDir(), "rowlock.db"), clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
+	h := &sqliteHarness{path: filepath.Join(t.TempDir(), "rowlock.db"),
+		clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
 	h.open(t)
 	t.Cleanup(func() { h.close(t) })
 	return h

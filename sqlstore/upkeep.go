@@ -84,7 +84,8 @@ func (d *database) size(ctx context.Context) (bytes int64, err error) {
 func (d *database) vacuum(pages int) (more bool, err error) {
 	ctx := context.Background()
 	var free, all int
-	err = d.writer.QueryRowContext(ctx, "SELECT freelist_count, page_count FROM pragma_freelist_count, pragma_page_count").Scan(&free, &all)
+	const count = "SELECT freelist_count, page_count FROM pragma_freelist_count, pragma_page_count"
+	err = d.writer.QueryRowContext(ctx, count).Scan(&free, &all)
 	if err != nil {
 		return false, unavailable(err)
 	}

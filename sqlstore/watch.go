@@ -18,7 +18,7 @@ func (s *Store) Watch(ctx context.Context, opts resources.WatchOptions) (resourc
 		return nil, resources.ErrClosed
 	}
 	w := &watch{store: s, collection: c, namespace: opts.Namespace, name: opts.Name,
-		ready: make(chan struct{}, 1), cursor: opts.After}
+		ready: make(chan struct{}, 1), wake: opts.Wake, cursor: opts.After}
 	// What is not visible yet will be brought to wake.
 	if w.newest = min(c.tree.Load().last, s.revisions.current.Load()); opts.After < w.newest {
 		// A type that did not change since opts.After has nothing to deliver, however much of history is gone.
@@ -38,6 +38,7 @@ type watch struct {
 	collection      *collection
 	namespace, name string
 	ready           chan struct{}
+	wake            func() // stands for ready when it is set
 
 	// cursor is how far the watcher has come: every event up to it that it wants was returned.
 	cursor int64
@@ -138,6 +139,10 @@ func (w *watch) notice(first, last int64) {
 }
 
 func (w *watch) signal() {
+	if w.wake != nil {
+		w.wake()
+		return
+	}
 	select {
 	case w.ready <- struct{}{}:
 	default: // a value is waiting already

@@ -7,6 +7,7 @@
 //	help.go        flags in sections
 //	choice.go      a flag with a few possible values
 //	statedir.go    where data lives when nobody says
+//	gc.go          how the garbage collector is set
 //	logging.go     one log for everything
 //	kubeconfig.go  rowlock kubeconfig
 //	version.go     rowlock version
@@ -34,6 +35,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal drains. From then on signals do what they do by default, so that a second one ends the process.
 	context.AfterFunc(ctx, stop)
+	tuneGC()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 

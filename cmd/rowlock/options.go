@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/rowlock/rowlock/server/controllers"
 	"github.com/rowlock/rowlock/server/pki"
 	"github.com/rowlock/rowlock/sqlstore"
 )
@@ -30,6 +31,9 @@ type serveOptions struct {
 	clientCAFile string
 	tokenFile    string
 
+	controllers        []string
+	enabledControllers []string
+
 	log logOptions
 }
 
@@ -38,6 +42,7 @@ func (o *serveOptions) sections() []section {
 		{"Storage", flagSet(o.addStorageFlags)},
 		{"Serving", flagSet(o.addServingFlags)},
 		{"Who may connect", flagSet(o.addAccessFlags)},
+		{"Controllers", flagSet(o.addControllerFlags)},
 		{"Logging", flagSet(o.log.addFlags)},
 	}
 }
@@ -78,6 +83,12 @@ func (o *serveOptions) addAccessFlags(flags *pflag.FlagSet) {
 		"`file` with bearer tokens, in lines of token,user,uid,\"group1,group2\"; read once")
 }
 
+func (o *serveOptions) addControllerFlags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&o.controllers, "controllers", []string{"*"},
+		"which controllers run: `name` for one, -name for one that does not, * for all others; there are "+
+			strings.Join(controllers.Names(), " and "))
+}
+
 // complete checks what a flag alone cannot, and fills in what depends on other flags. It touches nothing.
 func (o *serveOptions) complete() error {
 	var err error
@@ -96,6 +107,9 @@ func (o *serveOptions) complete() error {
 	}
 	if o.historySize.Value() <= 0 {
 		return usagef("--history-size must be positive")
+	}
+	if o.enabledControllers, err = controllers.Select(o.controllers); err != nil {
+		return usagef("--controllers: %v", err)
 	}
 	return o.completeServing()
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/authn"
+	"github.com/rowlock/rowlock/server/controllers"
 	"github.com/rowlock/rowlock/server/health"
 	"github.com/rowlock/rowlock/server/pki"
 	"github.com/rowlock/rowlock/sqlstore"
@@ -107,6 +108,9 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	work.Go(func() error {
 		certificates.Run(ctx)
 		return nil
+	})
+	work.Go(func() error {
+		return controllers.Run(ctx, controllers.Config{Registry: registry, Store: store, Logger: logger, Enabled: o.enabledControllers})
 	})
 	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", shellQuoted(certificates.KubeconfigPath()))
 	return work.Wait()

@@ -46,7 +46,7 @@ func start(t *testing.T, args ...string) *process {
 	if p.kubeconfig, ok = strings.CutPrefix(strings.TrimSpace(line), "export KUBECONFIG="); !ok {
 		t.Fatalf("said %q", line)
 	}
-	go io.Copy(io.Discard, reader)
+	go func() { _, _ = io.Copy(io.Discard, reader) }()
 	return p
 }
 

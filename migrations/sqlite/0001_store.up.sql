@@ -25,7 +25,7 @@ CREATE INDEX objects_expires ON objects (expires) WHERE expires IS NOT NULL;
 -- The log: a row per write, in the order of commits, without gaps after meta.floor.
 CREATE TABLE changes (
   revision      INTEGER PRIMARY KEY,
-  at            INTEGER NOT NULL, -- when it was committed, in milliseconds since 1970; never less than in the row before
+  at            INTEGER NOT NULL, -- when it was committed, in milliseconds since 1970
   size          INTEGER NOT NULL, -- bytes of data and prev_data
   op            TEXT NOT NULL CHECK (op IN ('create', 'update', 'delete')),
   resource      TEXT NOT NULL,

@@ -45,7 +45,7 @@ func (s *suite) scribble(seed uint64, n int) map[int64][]string {
 
 // Exact reads the state as it was at a revision.
 func testExactEveryRevision(s *suite) {
-	states := s.scribble(1, 400)
+	states := s.scribble(1, 200)
 	s.wantStates(states)
 	s.wantStates(states) // again: what the store may have kept from the first time is right, too
 }

@@ -40,7 +40,7 @@ type Harness struct {
 const HistoryAge = 5 * time.Minute
 
 // patience ends a test that would wait for ever.
-const patience = 30 * time.Second
+const patience = 3 * time.Minute
 
 // Run runs the suite.
 func Run(t *testing.T, open func(t *testing.T) Harness) {

@@ -15,6 +15,7 @@ var watchTests = map[string]func(*suite){
 	"CursorNotAhead":         testCursorNotAhead,
 	"NextMax":                testNextMax,
 	"ReadyThenNext":          testReadyThenNext,
+	"WakeThenNext":           testWakeThenNext,
 	"EventsAreShared":        testEventsAreShared,
 	"SelectorTransition":     testSelectorTransition,
 	"ClosedWatchIsQuiet":     testClosedWatchIsQuiet,
@@ -170,6 +171,25 @@ func testReadyThenNext(s *suite) {
 			s.Fatal("an event was committed and the watch is not ready")
 		}
 		s.want("event", []string{"create " + s.describe(made)}, s.events(w, 1))
+	}
+}
+
+// Wake is called whenever Ready would receive a value, which it then never does.
+func testWakeThenNext(s *suite) {
+	before := s.commitOne(create(pod("ns", "before"), "x"))
+	woken := make(chan struct{}, 100)
+	w := s.watch(resources.WatchOptions{Resource: "pods", After: before.Revision - 1, Wake: func() { woken <- struct{}{} }})
+	made := before
+	for i := range 5 {
+		select {
+		case <-woken:
+		case <-w.Ready():
+			s.Fatal("a watch with Wake became ready")
+		case <-s.ctx.Done():
+			s.Fatal("an event was committed and Wake was not called")
+		}
+		s.want("event", []string{"create " + s.describe(made)}, s.events(w, 1))
+		made = s.commitOne(create(pod("ns", fmt.Sprint(i)), "x"))
 	}
 }
 

@@ -3,9 +3,11 @@ package handlers
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,7 +23,20 @@ import (
 // maxBody is the most that a client may send in one request, in bytes: kube-apiserver's limit.
 const maxBody = 3 << 20
 
-func readBody(r *http.Request) ([]byte, error) {
+// readBody reads the body, in the time that the request has: one that never comes would hold its place among the
+// requests under way for ever.
+func (q *request) readBody() ([]byte, error) {
+	if deadline, ok := q.ctx.Deadline(); ok {
+		_ = http.NewResponseController(q.w).SetReadDeadline(deadline) // what has no deadlines is no connection
+	}
+	data, err := readLimited(q.r)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, context.DeadlineExceeded
+	}
+	return data, err
+}
+
+func readLimited(r *http.Request) ([]byte, error) {
 	size := r.ContentLength
 	if size > maxBody {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))

@@ -9,16 +9,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/codec"
-	"github.com/rowlock/rowlock/server/status"
 )
 
 // computed answers get and list of a type whose objects are not stored but found out when asked for.
 func (h *Handlers) computed(q *request) error {
-	if q.info.Verb != "get" && q.info.Verb != "list" {
-		return status.MethodNotAllowed()
+	if q.info.Verb == "watch" {
+		return apierrors.NewMethodNotSupported(q.resource(), q.info.Verb)
 	}
 	f, err := q.format()
 	if err != nil {
@@ -40,7 +40,7 @@ func (h *Handlers) computed(q *request) error {
 		objects = append(objects, o)
 	}
 	if len(q.info.Parts) > 1 {
-		return apierrors.NewNotFound(q.resource(), q.info.Name)
+		return apierrors.NewNotFound(schema.GroupResource{Group: q.served.Group, Resource: q.served.SingularName}, q.info.Name)
 	}
 	return h.computedList(q, f, objects)
 }

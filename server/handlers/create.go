@@ -21,7 +21,7 @@ func (h *Handlers) create(q *request) error {
 	if err != nil {
 		return err
 	}
-	body, err := readBody(q.r)
+	body, err := q.readBody()
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/util/dryrun"
+	"k8s.io/utils/ptr"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/codec"
@@ -30,13 +31,17 @@ func (h *Handlers) delete(q *request) error {
 	if err := h.admit(q, q.attributes(nil, nil, q.info.Name, admission.Delete, opts, dryrun.IsDryRun(opts.DryRun))); err != nil {
 		return err
 	}
+	if ptr.Deref(opts.IgnoreStoreReadErrorWithClusterBreakingPotential, false) {
+		return h.deleteUnreadable(q)
+	}
+	accepted := opts.OrphanDependents != nil && !*opts.OrphanDependents //nolint:staticcheck // deprecated, and still served
 	r := resources.DeleteRequest{Type: q.served.Type, Name: q.info.Name, Options: opts, Validate: h.deleteValidation(q, opts)}
 	d, err := r.Apply(q.ctx, h.Store)
 	if err != nil {
 		return err
 	}
 	code := http.StatusOK
-	if orphan := opts.OrphanDependents; !d.Gone && orphan != nil && !*orphan { //nolint:staticcheck // deprecated, and still served
+	if accepted && !d.Gone {
 		code = http.StatusAccepted
 	}
 	if (d.Gone || d.Unchanged) && !q.served.ReturnDeletedObject {
@@ -45,6 +50,21 @@ func (h *Handlers) delete(q *request) error {
 		return q.value(code, f, s)
 	}
 	return q.object(code, f, d.Object)
+}
+
+// deleteUnreadable answers a delete of an object that cannot be decoded (KEP-3926). There are none: whoever asks for it is
+// refused, as by kube-apiserver when the object can be decoded after all.
+func (h *Handlers) deleteUnreadable(q *request) error {
+	key, err := q.served.RequestKey(q.ctx, q.info.Name)
+	if err != nil {
+		return err
+	}
+	if _, err := h.Store.Get(q.ctx, key, resources.At{Match: resources.MostRecent}); err != nil {
+		return err
+	}
+	return apierrors.NewConflict(q.resource(), q.info.Name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: /registry/%s/%s, "+
+		"ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage",
+		q.info.Resource, key.Path()))
 }
 
 func (h *Handlers) deleteValidation(q *request, opts *metav1.DeleteOptions) resources.Validation {
@@ -56,7 +76,7 @@ func (h *Handlers) deleteValidation(q *request, opts *metav1.DeleteOptions) reso
 // deleteOptions reads the options from the body, in any encoding, or else from the query.
 func (q *request) deleteOptions() (*metav1.DeleteOptions, error) {
 	opts := &metav1.DeleteOptions{}
-	body, err := readBody(q.r)
+	body, err := q.readBody()
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +88,6 @@ func (q *request) deleteOptions() (*metav1.DeleteOptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.IgnoreStoreReadErrorWithClusterBreakingPotential = nil // its feature gate is off, as upstream's is by default
 	if errs := metav1validation.ValidateDeleteOptions(opts); len(errs) > 0 {
 		return nil, invalidOptions("DeleteOptions", errs)
 	}

@@ -1,8 +1,10 @@
 package handlers
 
 import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/util/dryrun"
+	"k8s.io/utils/ptr"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/codec"
@@ -21,6 +23,10 @@ func (h *Handlers) deleteCollection(q *request) error {
 	opts, err := q.deleteOptions()
 	if err != nil {
 		return err
+	}
+	if ptr.Deref(opts.IgnoreStoreReadErrorWithClusterBreakingPotential, false) {
+		return invalidOptions("DeleteOptions", field.ErrorList{field.Invalid(field.NewPath("ignoreStoreReadErrorWithClusterBreakingPotential"),
+			true, "is not allowed with DELETECOLLECTION, try again after removing the option")})
 	}
 	if err := h.admit(q, q.attributes(nil, nil, "", admission.Delete, opts, dryrun.IsDryRun(opts.DryRun))); err != nil {
 		return err

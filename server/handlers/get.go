@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/codec"
-	"github.com/rowlock/rowlock/server/status"
 )
 
 // get returns one object ("Semantics for get and list" of the API concepts page).
@@ -79,9 +79,6 @@ func parseRevision(s string) (int64, error) {
 
 // projected writes what a subresource of another kind makes of an object.
 func (q *request) projected(code int, f codec.Format, o *resources.Object) error {
-	if f.As != codec.AsObject {
-		return status.NotAcceptable("application/json, application/yaml, application/vnd.kubernetes.protobuf")
-	}
 	parent, err := q.served.DecodeHub(o)
 	if err != nil {
 		return err
@@ -95,5 +92,21 @@ func (q *request) projected(code int, f codec.Format, o *resources.Object) error
 		return err
 	}
 	versioned.GetObjectKind().SetGroupVersionKind(q.kind)
-	return q.value(code, f, versioned)
+	data, err := json.Marshal(versioned)
+	if err != nil {
+		return err
+	}
+	made := resources.LoadObject(o.Key, o.Revision, data, nil, nil)
+	if data, err = codec.NewRenderer(q.projectedType(), f).Object(made); err != nil {
+		return err
+	}
+	return q.bytes(code, f, data)
+}
+
+// projectedType stands for the type that a projection would be of, if it were stored.
+func (q *request) projectedType() *resources.Served {
+	t := &resources.Type{GroupResource: q.served.GroupResource, Kind: q.kind.Kind, Scheme: q.served.Scheme,
+		StorageVersion: q.kind.GroupVersion(), New: q.sub.Projection.New, NewList: q.sub.Projection.New,
+		Table: q.served.Table, TableTimeDependent: true}
+	return &resources.Served{Type: t, GroupVersionKind: q.kind}
 }

@@ -112,12 +112,10 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 	if !ok {
 		return nil, status.NotFound()
 	}
-	q := &request{w: w, r: r, ctx: r.Context(), info: info, served: served, kind: served.GroupVersionKind}
-	inNamespace := info.Namespace != "" && info.Resource != "namespaces"
-	if len(info.Parts) > 3 && (info.Subresource == "" || !takesPath(served, info.Subresource)) || inNamespace && !served.Namespaced ||
-		served.Namespaced && !inNamespace && len(info.Parts) > 1 {
+	if leadsNowhere(info, served) {
 		return nil, status.NotFound()
 	}
+	q := &request{w: w, r: r, ctx: r.Context(), info: info, served: served, kind: served.GroupVersionKind}
 	if info.Subresource != "" {
 		if q.sub, ok = served.Subresources[info.Subresource]; !ok {
 			return nil, status.NotFound()
@@ -130,6 +128,22 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 		return nil, status.MethodNotAllowed()
 	}
 	return q, nil
+}
+
+// leadsNowhere tells whether a path is none of the type's ("Resource URIs" of the API concepts page): in a namespace
+// where the type is in none or the other way round, below a type that is only created, or too long.
+func leadsNowhere(info *genericapirequest.RequestInfo, served *resources.Served) bool {
+	named := len(info.Parts) > 1
+	inNamespace := info.Namespace != ""
+	if info.Resource == "namespaces" {
+		inNamespace = inNamespace && info.Namespace != info.Name // its own path reads as if it were within itself
+	}
+	switch {
+	case inNamespace && !served.Namespaced, served.Namespaced && !inNamespace && (named || served.Virtual != nil),
+		served.Virtual != nil && named, info.Verb == "proxy":
+		return true
+	}
+	return len(info.Parts) > 3 && (info.Subresource == "" || !takesPath(served, info.Subresource))
 }
 
 // takesPath tells whether a subresource takes a path below it, as proxies do.

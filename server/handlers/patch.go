@@ -32,7 +32,7 @@ func (h *Handlers) patch(q *request) error {
 	if err != nil {
 		return err
 	}
-	body, err := readBody(q.r)
+	body, err := q.readBody()
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,10 @@ func (q *request) allowed() bool {
 	if q.sub != nil {
 		return q.sub.HasVerb(verb)
 	}
-	if _, known := verbs[verb]; !known || !slices.Contains(q.served.Verbs(), verb) && !(verb == "get" && named) {
+	if q.served.Computed != nil && verb == "watch" {
+		verb = "list" // it is refused there, with a reason
+	}
+	if _, known := verbs[verb]; !known || !slices.Contains(q.served.Verbs(), verb) {
 		return false
 	}
 	if strings.HasPrefix(verb, "watch") && q.r.Method != http.MethodGet {
@@ -98,7 +101,11 @@ func (q *request) decodeOptions(into runtime.Object) error {
 	if q.r.URL.RawQuery == "" {
 		return nil
 	}
-	if err := metainternalversionscheme.ParameterCodec.DecodeParameters(q.r.URL.Query(), metav1.SchemeGroupVersion, into); err != nil {
+	query := q.r.URL.Query()
+	if !slices.ContainsFunc(query["dryRun"], func(v string) bool { return v != "" }) {
+		delete(query, "dryRun") // without a value it means no dry run ("Dry-run" of the API concepts page)
+	}
+	if err := metainternalversionscheme.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, into); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	return nil

@@ -24,7 +24,7 @@ func (h *Handlers) update(q *request) error {
 	if err != nil {
 		return err
 	}
-	body, err := readBody(q.r)
+	body, err := q.readBody()
 	if err != nil {
 		return err
 	}
@@ -48,20 +48,16 @@ func (h *Handlers) update(q *request) error {
 	if err != nil {
 		return err
 	}
-	if q.sub != nil && q.sub.Projection != nil {
-		uid = "" // the projection compares it, and says so in its own way
-	}
 	manager, err := h.manager(q)
 	if err != nil {
 		return err
 	}
 	name := managerName(opts.FieldManager, q.r.UserAgent())
-	first := obj
 	m := &modification{h: h, q: q, options: opts, uid: uid, apply: func(_ context.Context, existing runtime.Object, _ func() ([]byte, error)) (runtime.Object, error) {
 		// Strategies write into the object. The first round may have it; further ones start from what was sent.
-		sent := first
-		if first = nil; sent == nil {
-			if sent, err = q.decode(body, mustNew(into), metav1.FieldValidationIgnore); err != nil {
+		sent := obj
+		if obj = nil; sent == nil {
+			if sent, err = q.decodeAgain(body); err != nil {
 				return nil, err
 			}
 		}
@@ -70,7 +66,21 @@ func (h *Handlers) update(q *request) error {
 	return m.run(f)
 }
 
-func mustNew(like runtime.Object) runtime.Object { return like.DeepCopyObject() }
+// decodeAgain decodes a body that was decoded and checked before; what there was to warn of was said then.
+func (q *request) decodeAgain(body []byte) (runtime.Object, error) {
+	into, err := q.newHub()
+	if err != nil {
+		return nil, err
+	}
+	obj, err := q.decode(body, into, metav1.FieldValidationIgnore)
+	if err != nil {
+		return nil, err
+	}
+	if m, err := meta.Accessor(obj); err == nil {
+		dedupOwners(q.ctx, m, false)
+	}
+	return obj, nil
+}
 
 // checkSent holds the namespace and the name of the object against the request's, and returns its UID, which must then
 // be that of the stored object.
@@ -172,10 +182,9 @@ func (m *modification) admit(obj, existing runtime.Object, exists bool) error {
 
 func (h *Handlers) createValidation(q *request, name string, opts *metav1.CreateOptions, dry bool) resources.Validation {
 	return func(ctx context.Context, obj runtime.Object) error {
-		if name == "" {
-			if m, err := meta.Accessor(obj); err == nil {
-				name = m.GetName() // it was generated
-			}
+		name := name // each attempt at a generated name has its own
+		if m, err := meta.Accessor(obj); err == nil && name == "" {
+			name = m.GetName()
 		}
 		return h.validate(q, q.attributes(obj, nil, name, admission.Create, opts, dry))
 	}

@@ -36,11 +36,13 @@ func (h *Handlers) watch(q *request) error {
 	}
 	crowd := h.crowds.join(q.served.ResourceName())
 	defer crowd.Add(-1)
+	// What the state is waited for does not count: a client that is early hears why, whatever time it gave.
+	early := q.ctx
 	ctx, cancel := context.WithTimeout(q.ctx, h.watchTimeout(opts))
 	defer cancel()
 	q.ctx = ctx
 	w := &watchStream{h: h, q: q, opts: opts, crowd: crowd, selection: q.selection(opts), events: codec.NewEvents(codec.NewRenderer(q.served, f))}
-	if err := w.open(); err != nil {
+	if err := w.open(early); err != nil {
 		return err
 	}
 	w.begin(f)
@@ -71,19 +73,23 @@ type watchStream struct {
 	cursor   resources.Watch
 	failed   error // what the stream begins and ends with
 	position int64 // every event up to here was sent
-	sent     int64 // the revision of the last event or bookmark that the client has
 	flushed  time.Time
 }
 
 // open finds the state or the revision that the watch begins with. Its error is answered as a Status; what is wrong with
 // the revision of an accepted watch becomes an event of type ERROR, as clients expect.
-func (w *watchStream) open() error {
+func (w *watchStream) open(early context.Context) error {
 	at, after, fromState, err := w.start()
 	if err != nil {
 		return err
 	}
 	if fromState {
-		snapshot, err := w.h.Store.Snapshot(w.q.ctx, w.q.served.ResourceName(), at)
+		snapshot, err := w.h.Store.Snapshot(early, w.q.served.ResourceName(), at)
+		var future *resources.FutureRevisionError
+		if errors.As(err, &future) {
+			w.failed = err
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -92,7 +98,7 @@ func (w *watchStream) open() error {
 			w.initial = snapshot
 		}
 	}
-	w.position, w.sent = after, after
+	w.position = after
 	w.cursor, err = w.h.Store.Watch(w.q.ctx, resources.WatchOptions{
 		Resource: w.q.served.ResourceName(), Namespace: w.selection.namespace, Name: w.selection.name, After: after})
 	var expired *resources.ExpiredError
@@ -243,10 +249,11 @@ func (w *watchStream) gather() {
 // lastBookmark fires shortly before the watch ends, so that the client can resume from where it was.
 func (w *watchStream) lastBookmark() (<-chan time.Time, func() bool) {
 	deadline, ok := w.q.ctx.Deadline()
-	if !ok || !w.opts.AllowWatchBookmarks {
+	lead := time.Until(deadline) - bookmarkLead
+	if !ok || !w.opts.AllowWatchBookmarks || lead <= 0 {
 		return nil, func() bool { return false }
 	}
-	t := time.NewTimer(time.Until(deadline) - bookmarkLead)
+	t := time.NewTimer(lead)
 	return t.C, t.Stop
 }
 
@@ -298,7 +305,7 @@ func (w *watchStream) drain() bool {
 			if !w.write(w.events.Event(w.frames(), typ, o)) {
 				return false
 			}
-			wrote, w.sent = true, e.Revision
+			wrote = true
 		}
 		if wrote {
 			w.flush()
@@ -330,13 +337,9 @@ func (s *selection) transition(e *resources.Event) (watch.EventType, *resources.
 	return "", nil
 }
 
-// bookmark tells the client how far it has come, if it does not know.
+// bookmark tells the client how far it has come, and that the server is there, whether it knows or not.
 func (w *watchStream) bookmark(initialEnd bool) bool {
-	if !initialEnd && w.position <= w.sent {
-		return true
-	}
 	ok := w.write(w.events.Bookmark(w.frames(), w.position, initialEnd))
-	w.sent = w.position
 	w.flush()
 	return ok
 }

@@ -1,0 +1,169 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// Election makes the controllers of one of several servers on the same database work, by a Lease that client-go's leader
+// election keeps. Its method Elect is for Config.Elect.
+type Election struct {
+	Registry *resources.Registry
+	Store    resources.Store
+	Logger   *slog.Logger
+	// Identity tells this server from the others.
+	Identity string
+	// Term is how long a server that is silent counts as working. Default 15 seconds. Renewal is tried at an eighth of it,
+	// and given up after two thirds.
+	Term time.Duration
+}
+
+// leaseName is the Lease, in the namespace kube-system.
+const leaseName = "rowlock-controllers"
+
+// Elect calls lead while this server holds the Lease, again and again until ctx ends. When it returns, lead has too, and
+// the Lease is free.
+func (e Election) Elect(ctx context.Context, lead func(context.Context)) error {
+	if e.Term == 0 {
+		e.Term = 15 * time.Second
+	}
+	ctx = klog.NewContext(ctx, logr.FromSlogHandler(e.Logger.Handler()))
+	for ctx.Err() == nil {
+		if err := e.once(ctx, lead); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// once waits for the Lease, and leads until it is lost.
+func (e Election) once(ctx context.Context, lead func(context.Context)) error {
+	term := term{lead: lead}
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: leaseName},
+			Client: leases{Election: e}, LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity}},
+		LeaseDuration: e.Term, RenewDeadline: e.Term * 2 / 3, RetryPeriod: e.Term / 8,
+		// Work that is still under way when the Lease is free does no harm: every change is conditional.
+		ReleaseOnCancel: true,
+		Callbacks:       leaderelection.LeaderCallbacks{OnStartedLeading: term.begin, OnStoppedLeading: term.end},
+		Name:            leaseName,
+	})
+	if err != nil {
+		return err
+	}
+	elector.Run(ctx)
+	return nil
+}
+
+// term is one time of leading. The elector begins it in a goroutine that it does not wait for.
+type term struct {
+	lead    func(context.Context)
+	mu      sync.Mutex
+	ended   bool
+	running sync.WaitGroup
+}
+
+func (t *term) begin(ctx context.Context) {
+	t.mu.Lock()
+	if t.ended {
+		t.mu.Unlock()
+		return
+	}
+	t.running.Add(1)
+	t.mu.Unlock()
+	defer t.running.Done()
+	t.lead(ctx)
+}
+
+// end waits until the leading is over; the context of begin has ended.
+func (t *term) end() {
+	t.mu.Lock()
+	t.ended = true
+	t.mu.Unlock()
+	t.running.Wait()
+}
+
+// leases is as much of a client as the election uses, on the store.
+type leases struct {
+	client.LeaseInterface
+	Election
+}
+
+// Leases returns the leases; the election knows the namespace.
+func (l leases) Leases(string) client.LeaseInterface { return l }
+
+func (l leases) resource() (*resources.Type, error) {
+	t, ok := l.Registry.Catalog().Type("leases.coordination.k8s.io")
+	if !ok {
+		return nil, errors.New("there are no leases")
+	}
+	return t, nil
+}
+
+// Get implements client.LeaseInterface.
+func (l leases) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
+	t, err := l.resource()
+	if err != nil {
+		return nil, err
+	}
+	o, err := l.Store.Get(ctx, t.KeyOf(metav1.NamespaceSystem, name), resources.At{Match: resources.MostRecent})
+	if errors.Is(err, resources.ErrNotFound) {
+		return nil, apierrors.NewNotFound(t.GroupResource, name)
+	}
+	return decodeLease(t, o, err)
+}
+
+// Create implements client.LeaseInterface.
+func (l leases) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	t, err := l.resource()
+	if err != nil {
+		return nil, err
+	}
+	obj, err := t.ToHub(lease.DeepCopy())
+	if err != nil {
+		return nil, err
+	}
+	r := resources.CreateRequest{Type: t, Object: obj}
+	o, err := r.Apply(asRequest(ctx, t, "create", t.KeyOf(lease.Namespace, lease.Name)), l.Store)
+	return decodeLease(t, o, err)
+}
+
+// Update implements client.LeaseInterface. It fails when the lease is not at the revision that Get returned.
+func (l leases) Update(ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	t, err := l.resource()
+	if err != nil {
+		return nil, err
+	}
+	r := resources.UpdateRequest{Type: t, Name: lease.Name, Strategy: t.UpdateStrategy,
+		Change: func(context.Context, runtime.Object, *resources.Object) (runtime.Object, error) {
+			return t.ToHub(lease.DeepCopy())
+		}}
+	o, _, err := r.Apply(asRequest(ctx, t, "update", t.KeyOf(lease.Namespace, lease.Name)), l.Store)
+	return decodeLease(t, o, err)
+}
+
+func decodeLease(t *resources.Type, o *resources.Object, err error) (*coordinationv1.Lease, error) {
+	if err != nil {
+		return nil, err
+	}
+	obj, err := t.DecodeStored(o)
+	if err != nil {
+		return nil, err
+	}
+	return obj.(*coordinationv1.Lease), nil
+}

@@ -1,0 +1,60 @@
+package controllers_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// unsteady is a store whose watches fail once when they are told to.
+type unsteady struct {
+	resources.Store
+	failure atomic.Pointer[error]
+}
+
+func (u *unsteady) Watch(ctx context.Context, opts resources.WatchOptions) (resources.Watch, error) {
+	w, err := u.Store.Watch(ctx, opts)
+	return unsteadyWatch{w, u}, err
+}
+
+type unsteadyWatch struct {
+	resources.Watch
+	store *unsteady
+}
+
+func (w unsteadyWatch) Next(ctx context.Context, max int) ([]*resources.Event, int64, error) {
+	if err := w.store.failure.Swap(nil); err != nil {
+		return nil, 0, *err
+	}
+	return w.Watch.Next(ctx, max)
+}
+
+// A feed that lost its place, or its database for a while, begins anew and misses nothing.
+func TestFeedBeginsAnew(t *testing.T) {
+	for name, failure := range map[string]error{
+		"expired":     &resources.ExpiredError{Requested: 1, Oldest: 2},
+		"unavailable": errors.Join(resources.ErrUnavailable),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			store := &unsteady{Store: c.store}
+			c.theirs = store
+			c.start()
+			owner, other := c.thing("owner"), c.thing("other")
+			child, stays := c.thing("child", ownedBy(owner)), c.thing("stays", ownedBy(other))
+			c.settle()
+			store.failure.Store(&failure)
+			c.delete(owner, background)
+			c.gone(child)
+			if store.failure.Load() != nil {
+				t.Error("nothing failed")
+			}
+			c.stays(stays)
+			c.delete(other, background)
+			c.gone(stays)
+		})
+	}
+}

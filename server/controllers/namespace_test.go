@@ -1,0 +1,229 @@
+package controllers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+)
+
+// A namespace goes with everything in it, and with nothing else.
+func TestNamespace(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	ns := c.namespace("doomed")
+	c.thing("a", in("doomed"))
+	secret := c.create("secrets", &core.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "doomed"}})
+	elsewhere := c.thing("a")
+	c.delete(ns, background)
+	c.gone(ns)
+	if c.get(secret.Key) != nil || c.get(resources.Key{Resource: "configmaps", Namespace: "doomed", Name: "a"}) != nil {
+		t.Error("the namespace ended before what was in it")
+	}
+	c.stays(elsewhere)
+}
+
+// A namespace whose deletion was asked for while no controller ran is emptied at the start.
+func TestNamespaceDeletedBefore(t *testing.T) {
+	c := newCluster(t)
+	ns := c.namespace("doomed")
+	c.thing("a", in("doomed"))
+	c.delete(ns, background)
+	c.start()
+	c.gone(ns)
+}
+
+// What finalizers keep keeps the namespace, whose conditions say so as kube-controller-manager writes them.
+func TestNamespaceWaitsForFinalizers(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	ns := c.namespace("doomed")
+	kept := c.thing("kept", in("doomed"), withFinalizer("example.com/one"), withFinalizer("example.com/two"))
+	also := c.thing("also", in("doomed"), withFinalizer("example.com/one"))
+	c.thing("free", in("doomed"))
+	c.delete(ns, background)
+	c.untilConditions(ns, []string{
+		"NamespaceDeletionDiscoveryFailure False ResourcesDiscovered: All resources successfully discovered",
+		"NamespaceDeletionGroupVersionParsingFailure False ParsedGroupVersions: All legacy kube types successfully parsed",
+		"NamespaceDeletionContentFailure False ContentDeleted: All content successfully deleted, may be waiting on finalization",
+		"NamespaceContentRemaining True SomeResourcesRemain: Some resources are remaining: configmaps. has 2 resource instances",
+		"NamespaceFinalizersRemaining True SomeFinalizersRemain: Some content in the namespace has finalizers remaining: " +
+			"example.com/one in 2 resource instances, example.com/two in 1 resource instances",
+	})
+	c.edit(also, withoutFinalizers)
+	c.untilConditions(ns, []string{
+		"NamespaceDeletionDiscoveryFailure False ResourcesDiscovered: All resources successfully discovered",
+		"NamespaceDeletionGroupVersionParsingFailure False ParsedGroupVersions: All legacy kube types successfully parsed",
+		"NamespaceDeletionContentFailure False ContentDeleted: All content successfully deleted, may be waiting on finalization",
+		"NamespaceContentRemaining True SomeResourcesRemain: Some resources are remaining: configmaps. has 1 resource instances",
+		"NamespaceFinalizersRemaining True SomeFinalizersRemain: Some content in the namespace has finalizers remaining: " +
+			"example.com/one in 1 resource instances, example.com/two in 1 resource instances",
+	})
+	c.edit(kept, withoutFinalizers)
+	c.gone(ns)
+}
+
+func (c *cluster) untilConditions(ns *resources.Object, want []string) {
+	c.Helper()
+	c.until("conditions", ns.Key, func(o *resources.Object) bool {
+		var got []string
+		if o == nil {
+			c.Fatal("the namespace is gone")
+		}
+		for _, cond := range gjson.GetBytes(o.Data, "status.conditions").Array() {
+			got = append(got, fmt.Sprintf("%s %s %s: %s", cond.Get("type"), cond.Get("status"), cond.Get("reason"), cond.Get("message")))
+		}
+		return cmp.Equal(want, got)
+	})
+}
+
+// Pods go before anything else (KEP-5080).
+func TestNamespacePodsFirst(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	ns := c.namespace("doomed")
+	pod := c.create("pods", &core.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "pod", Namespace: "doomed", Finalizers: []string{"example.com/keep"}},
+		Spec: core.PodSpec{RestartPolicy: core.RestartPolicyAlways, DNSPolicy: core.DNSClusterFirst, TerminationGracePeriodSeconds: ptr(int64(30)),
+			Containers:      []core.Container{{Name: "c", Image: "i", ImagePullPolicy: core.PullAlways, TerminationMessagePolicy: core.TerminationMessageReadFile}},
+			SecurityContext: &core.PodSecurityContext{}}})
+	other := c.thing("other", in("doomed"))
+	c.delete(ns, background)
+	c.until("its deletion", pod.Key, isDeleting)
+	c.untilConditions(ns, []string{
+		"NamespaceDeletionDiscoveryFailure False ResourcesDiscovered: All resources successfully discovered",
+		"NamespaceDeletionGroupVersionParsingFailure False ParsedGroupVersions: All legacy kube types successfully parsed",
+		"NamespaceDeletionContentFailure False ContentDeleted: All content successfully deleted, may be waiting on finalization",
+		"NamespaceContentRemaining False ContentRemoved: All content successfully removed",
+		"NamespaceFinalizersRemaining False ContentHasNoFinalizers: All content-preserving finalizers finished",
+	})
+	c.stays(other)
+	c.edit(pod, withoutFinalizers)
+	c.gone(ns)
+	if c.get(other.Key) != nil {
+		t.Error("the namespace ended before what was in it")
+	}
+}
+
+// The namespace loses the finalizer of this controller only; another one keeps it, though it is empty.
+func TestNamespaceOtherFinalizer(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	ns := c.create("namespaces", &core.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"},
+		Spec: core.NamespaceSpec{Finalizers: []core.FinalizerName{"example.com/other"}}})
+	content := c.thing("a", in("doomed"))
+	c.delete(ns, background)
+	c.gone(content)
+	c.until("the other finalizer alone", ns.Key, func(o *resources.Object) bool {
+		return gjson.GetBytes(o.Data, "spec.finalizers").Raw == `["example.com/other"]`
+	})
+}
+
+// A namespace keeps its name from nobody: what comes after under the same name is left alone.
+func TestNamespaceAgain(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	for range 20 {
+		ns := c.namespace("again")
+		c.stays(c.thing("a", in("again")))
+		c.delete(ns, background)
+		c.gone(ns)
+	}
+	c.namespace("again")
+	c.stays(c.thing("a", in("again")))
+}
+
+// A create that was let in before the namespace ended, and is stored after, leaves nothing behind.
+func TestNamespaceStraggler(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	ns := c.namespace("doomed")
+	c.delete(ns, background)
+	c.gone(ns)
+	c.gone(c.thing("straggler", in("doomed")))
+}
+
+// One type that cannot be deleted does not keep the others, and is tried again.
+func TestNamespaceFailure(t *testing.T) {
+	c := newCluster(t)
+	var broken atomic.Bool
+	broken.Store(true)
+	groups := builtin.Groups()
+	for _, g := range groups {
+		for _, v := range g.Versions {
+			for _, typ := range v.Types {
+				if typ.ResourceName() == "secrets" {
+					typ.BeforeDelete = func(context.Context, string, *metav1.DeleteOptions) error {
+						if broken.Load() {
+							return errors.New("out of order")
+						}
+						return nil
+					}
+				}
+			}
+		}
+	}
+	c.registry.SetGroups(groups)
+	c.start()
+	ns := c.namespace("doomed")
+	c.create("secrets", &core.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "doomed"}})
+	free := c.create("services", &core.Service{ObjectMeta: metav1.ObjectMeta{Name: "free", Namespace: "doomed"},
+		Spec: core.ServiceSpec{Type: core.ServiceTypeExternalName, ExternalName: "example.com", SessionAffinity: core.ServiceAffinityNone}})
+	c.delete(ns, background)
+	c.gone(free)
+	c.untilConditions(ns, []string{
+		"NamespaceDeletionDiscoveryFailure False ResourcesDiscovered: All resources successfully discovered",
+		"NamespaceDeletionGroupVersionParsingFailure False ParsedGroupVersions: All legacy kube types successfully parsed",
+		"NamespaceDeletionContentFailure True ContentDeletionFailed: Failed to delete all resource types, 1 remaining: out of order",
+		"NamespaceContentRemaining True SomeResourcesRemain: Some resources are remaining: secrets. has 1 resource instances",
+		"NamespaceFinalizersRemaining False ContentHasNoFinalizers: All content-preserving finalizers finished",
+	})
+	broken.Store(false)
+	c.gone(ns)
+}
+
+// A namespace with many objects goes; the events are there for each of them.
+func TestNamespaceOfMany(t *testing.T) {
+	const many = 2000
+	c := newCluster(t)
+	c.start()
+	ns := c.namespace("doomed")
+	for i := range many / 100 {
+		var writes []resources.Write
+		for j := range 100 {
+			writes = append(writes, c.draft(fmt.Sprint("m-", i, "-", j), "doomed"))
+		}
+		if _, err := c.store.Commit(c.ctx, writes...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.delete(ns, background)
+	c.gone(ns)
+	names := c.ends("configmaps", ns.Revision)
+	slices.Sort(names)
+	if n := len(slices.Compact(names)); n != many {
+		t.Errorf("%d of %d objects ended", n, many)
+	}
+}
+
+func (c *cluster) draft(name, namespace string) resources.Write {
+	t := c.typeOf("configmaps")
+	var obj runtime.Object = &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, CreationTimestamp: metav1.NewTime(time.Unix(1, 0))}}
+	d, err := t.NewDraft(obj)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return resources.Write{Op: resources.Create, Key: t.KeyOf(namespace, name), Draft: d}
+}

@@ -1,0 +1,68 @@
+package sqlstore
+
+import (
+	"context"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// The store says how it is, by names that follow Prometheus' rules, and takes its metrics along when it closes.
+func TestMetrics(t *testing.T) {
+	h := newSQLiteHarness(t)
+	h.close(t)
+	registry := prometheus.NewPedanticRegistry()
+	o := h.options()
+	o.Registerer = registry
+	var err error
+	if h.store, err = Open(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	made := mustCommit(t, h.store, createMap(t, "a"), createMap(t, "b"))
+	w, err := h.store.Watch(context.Background(), resources.WatchOptions{Resource: "configmaps", After: made[1].Revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	problems, err := testutil.GatherAndLint(registry)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		m := f.Metric[0]
+		switch {
+		case m.Gauge != nil:
+			got[f.GetName()] = m.Gauge.GetValue()
+		case m.Counter != nil:
+			got[f.GetName()] = m.Counter.GetValue()
+		case m.Histogram != nil:
+			got[f.GetName()] = float64(m.Histogram.GetSampleCount())
+		}
+	}
+	for name, want := range map[string]float64{
+		"rowlock_store_revision": float64(made[1].Revision), "rowlock_store_watchers": 1, "rowlock_store_events_total": 2,
+		"rowlock_store_commit_writes": 1, "rowlock_store_commit_seconds": 1, "rowlock_store_history_oldest_revision": 1,
+		"rowlock_store_history_bytes": float64(len(made[0].Data) + len(made[1].Data)), "rowlock_store_history_age_seconds": 0,
+	} {
+		if v, ok := got[name]; !ok || v != want {
+			t.Errorf("%s is %v, want %v", name, v, want)
+		}
+	}
+	if got["rowlock_store_database_bytes"] < 4096 {
+		t.Errorf("the database has %v bytes", got["rowlock_store_database_bytes"])
+	}
+	if err := h.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if families, err := registry.Gather(); err != nil || len(families) > 0 {
+		t.Errorf("%d metrics are left, %v", len(families), err)
+	}
+}
