@@ -1,0 +1,98 @@
+# How Rowlock is built, tested and measured. `make help` lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+module := github.com/rowlock/rowlock
+
+# The version of Kubernetes that Rowlock speaks; it is that of k8s.io/kubernetes in go.mod.
+KUBERNETES := $(shell awk '$$1 == "k8s.io/kubernetes" { print $$2 }' go.mod)
+VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+component_base := k8s.io/component-base/version
+kubernetes_ld  := -X $(component_base).gitVersion=$(KUBERNETES) \
+	-X $(component_base).gitMajor=$(word 1,$(subst ., ,$(KUBERNETES:v%=%))) \
+	-X $(component_base).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES:v%=%)))
+
+# Without the machine's paths; static wherever CGO_ENABLED=0 stands before it.
+go_flags := -trimpath
+
+# The version is given by -ldflags: Go need not ask git, which may not trust the directory.
+export GOFLAGS := $(filter-out -buildvcs=%,$(GOFLAGS)) -buildvcs=false
+
+DATA_DIR ?= .rowlock
+LISTEN   ?= 127.0.0.1:6443
+FUZZTIME ?= 20s
+ARGS     ?=
+
+# Packages in which many goroutines meet; the rest gains nothing from the race detector and takes ten times as long.
+race_packages := ./sqlstore/... ./server/... ./resources
+race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager
+
+.PHONY: help run build test unit vet lint test-race e2e bench fuzz clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: build ## Build and start `rowlock serve` (DATA_DIR=.rowlock LISTEN=127.0.0.1:6443 ARGS=...)
+	@exec bin/rowlock serve --data-dir $(DATA_DIR) --listen $(LISTEN) $(ARGS)
+
+build: bin/rowlock ## Build the static binary bin/rowlock
+
+test: vet lint unit test-race e2e ## Everything that has to pass
+
+vet: ## go vet
+	go vet ./...
+
+lint: bin/golangci-lint ## Lint; the layers of the design are among the rules
+	bin/golangci-lint run ./...
+
+unit: ## Unit tests of the packages that test-race leaves out
+	go test $$(go list ./... | grep -v -x -F -e $(module)/e2e -f <(go list $(race_packages)))
+
+test-race: ## Where goroutines meet, under the race detector: unit tests, the store's conformance suite, the crash test
+	go test -race -timeout 20m $(race_packages)
+	go test -race -timeout 20m -count=1 -run '$(race_tests)' ./e2e
+
+e2e: ## The built binary against kubectl, client-go and controller-runtime, and a quick run of the benchmark
+	go test -timeout 20m -count=1 ./e2e
+	go run ./e2e/bench compare --servers rowlock --quick
+
+bench: ## Measure Rowlock beside kube-apiserver + etcd and + kine; writes docs/benchmarks.md (ARGS=--quick)
+	go run ./e2e/bench compare --page docs/benchmarks.md --json bin/benchmarks.json $(ARGS)
+
+fuzz: ## Run every fuzz target for FUZZTIME (20s)
+	@for package in $$(go list ./...); do \
+	  for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+	    echo "$$package $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package; \
+	  done; \
+	done
+
+clean: ## Remove what was built
+	rm -rf bin
+
+# Go's build cache knows better than make what has changed.
+.PHONY: bin/rowlock
+bin/rowlock:
+	CGO_ENABLED=0 go build $(go_flags) -ldflags '-s -w -X main.version=$(VERSION) $(kubernetes_ld)' -o $@ ./cmd/rowlock
+
+# For the end-to-end tests under the race detector, which has to be in the server as well.
+.PHONY: bin/rowlock-race
+bin/rowlock-race:
+	go build -race $(go_flags) -ldflags '-X main.version=$(VERSION) $(kubernetes_ld)' -o $@ ./cmd/rowlock
+
+# The peers of the benchmark, kubectl and the linter come from modules of their own, so that their dependencies are not
+# Rowlock's.
+bin/kubectl bin/kube-apiserver: e2e/peers/kubernetes/go.mod
+	CGO_ENABLED=0 go build -C e2e/peers/kubernetes $(go_flags) -ldflags '-s -w $(kubernetes_ld)' -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$(@F)
+
+bin/etcd: e2e/peers/etcd/go.mod
+	CGO_ENABLED=0 go build -C e2e/peers/etcd $(go_flags) -ldflags '-s -w' -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
+
+# kine has SQLite only with cgo.
+bin/kine: e2e/peers/kine/go.mod
+	CGO_ENABLED=1 go build -C e2e/peers/kine -trimpath -buildvcs=false -ldflags '-s -w' -o $(CURDIR)/$@ github.com/k3s-io/kine
+
+bin/golangci-lint: tools/go.mod
+	CGO_ENABLED=0 go build -C tools $(go_flags) -ldflags '-s -w' -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

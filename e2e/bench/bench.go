@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// namespace holds everything that a run writes.
+const namespace = "rowlock-bench"
+
+// fillClients is how many clients create the pods that exist during the run.
+const fillClients = 16
+
+// target is a server that is running.
+type target struct {
+	Name       string
+	Kubeconfig string
+	PIDs       processes
+	DataDir    string
+}
+
+// bench is one run against one server.
+type bench struct {
+	options
+	procs     processes
+	clients   []*client // enough for the largest load and the fan-out
+	pod       template
+	configMap template
+	server    *Server
+}
+
+// measure runs the whole benchmark against one server and removes what it wrote.
+func measure(ctx context.Context, t target, o options) (_ *Server, err error) {
+	config, err := clientcmd.BuildConfigFromFlags("", t.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	b := &bench{options: o, procs: t.PIDs, server: &Server{Name: t.Name}}
+	if err := b.prepare(ctx, config); err != nil {
+		return nil, err
+	}
+	defer func() {
+		// Cleaning up must work after an interrupt as well.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
+		defer cancel()
+		if cleanErr := b.clean(ctx); err == nil {
+			err = cleanErr
+		}
+		for _, c := range b.clients {
+			c.close()
+		}
+	}()
+	return b.server, b.run(ctx, t)
+}
+
+// run does the work in its order. Writes come before lists, so that all servers list what has a history.
+func (b *bench) run(ctx context.Context, t target) error {
+	if err := b.idle(ctx); err != nil {
+		return err
+	}
+	if err := b.fill(ctx); err != nil {
+		return err
+	}
+	for _, n := range b.Clients {
+		if err := b.writes(ctx, n); err != nil {
+			return err
+		}
+	}
+	if err := b.lists(ctx); err != nil {
+		return err
+	}
+	if err := b.fanOut(ctx); err != nil {
+		return err
+	}
+	if err := pause(ctx, b.Idle); err != nil { // what the last lists needed is not what the server needs
+		return err
+	}
+	var err error
+	if b.server.ResidentLoaded, err = b.procs.resident(); err != nil {
+		return err
+	}
+	b.server.Disk, err = diskUsage(t.DataDir)
+	return err
+}
+
+// prepare makes the clients, learns the server's version and creates the namespace, empty.
+func (b *bench) prepare(ctx context.Context, config *rest.Config) (err error) {
+	if b.pod, err = podTemplate(); err != nil {
+		return err
+	}
+	if b.configMap, err = configMapTemplate(); err != nil {
+		return err
+	}
+	most := max(fillClients, b.Watchers+fanOutWriters)
+	for _, n := range b.options.Clients {
+		most = max(most, n)
+	}
+	for range most {
+		c, err := newClient(config, b.HTTP2)
+		if err != nil {
+			return err
+		}
+		b.clients = append(b.clients, c)
+	}
+	c := b.clients[0]
+	if _, err := c.do(ctx, request{method: http.MethodGet, path: "/version", keep: true}); err != nil {
+		return fmt.Errorf("version: %w", err)
+	}
+	var version struct{ GitVersion string }
+	if err := json.Unmarshal(c.body.Bytes(), &version); err != nil {
+		return fmt.Errorf("version: %w", err)
+	}
+	b.server.Version = version.GitVersion
+	body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, namespace)
+	_, err = c.do(ctx, request{method: http.MethodPost, path: "/api/v1/namespaces", body: body})
+	if isStatus(err, http.StatusConflict) {
+		return b.empty(ctx) // left behind by a run that was killed
+	}
+	return err
+}
+
+// clean removes the objects and the namespace. It also does the last step of a namespace's deletion, for servers on
+// which nobody runs the controller that would do it.
+func (b *bench) clean(ctx context.Context) error {
+	if err := b.empty(ctx); err != nil {
+		return err
+	}
+	path := "/api/v1/namespaces/" + namespace
+	if _, err := b.clients[0].do(ctx, request{method: http.MethodDelete, path: path}); err != nil {
+		return fmt.Errorf("delete namespace: %w", err)
+	}
+	body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q},"spec":{"finalizers":[]}}`, namespace)
+	_, err := b.clients[0].do(ctx, request{method: http.MethodPut, path: path + "/finalize", body: body})
+	if isStatus(err, http.StatusNotFound) || isStatus(err, http.StatusConflict) {
+		return nil // somebody has done it
+	}
+	return err
+}
+
+// empty removes the objects.
+func (b *bench) empty(ctx context.Context) error {
+	for _, path := range []string{podsPath, configMapsPath} {
+		if _, err := b.clients[0].do(ctx, request{method: http.MethodDelete, path: path}); err != nil {
+			return fmt.Errorf("delete collection: %w", err)
+		}
+	}
+	return nil
+}
+
+// idle looks at the server before anybody asks it for anything.
+func (b *bench) idle(ctx context.Context) error {
+	if len(b.procs) == 0 {
+		return nil
+	}
+	progress("%s: idle", b.server.Name)
+	if err := pause(ctx, b.Idle/4); err != nil { // what it does after its start is not idleness
+		return err
+	}
+	before, err := b.procs.cpu()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := pause(ctx, b.Idle); err != nil {
+		return err
+	}
+	after, err := b.procs.cpu()
+	if err != nil {
+		return err
+	}
+	b.server.IdleCPU = (after - before).Seconds() / time.Since(began).Seconds()
+	b.server.ResidentIdle, err = b.procs.resident()
+	return err
+}
+
+// fill creates the pods that exist during the run.
+func (b *bench) fill(ctx context.Context) error {
+	progress("%s: fill", b.server.Name)
+	l := load{row: "fill", clients: b.clients[:fillClients], most: b.Pods, duration: 10 * time.Minute}
+	result, err := l.run(ctx, b.procs, func(ctx context.Context, c *client, _, _, seq int) (int64, error) {
+		return c.do(ctx, request{method: http.MethodPost, path: podsPath, body: b.pod.fill(podName(seq), seq, 1)})
+	})
+	if err != nil {
+		return err
+	}
+	if result.Errors > 0 {
+		return fmt.Errorf("fill: %d of %d pods were refused: %s", result.Errors, b.Pods, result.FirstError)
+	}
+	return nil
+}
+
+// measureRow runs one load and keeps its result.
+func (b *bench) measureRow(ctx context.Context, l load, op operation) (Result, error) {
+	progress("%s: %s, %d clients", b.server.Name, l.row, len(l.clients))
+	result, err := l.run(ctx, b.procs, op)
+	if err == nil {
+		b.server.Results = append(b.server.Results, result)
+	}
+	return result, err
+}
+
+// progress tells a person what is being done.
+func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
+// pause waits, unless the run is interrupted.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

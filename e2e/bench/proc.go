@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// tick is the unit of CPU time in /proc/<pid>/stat. Linux has shown it as 1/100 s to programs on every architecture
+// that Go supports, whatever the kernel counts in.
+const tick = 10 * time.Millisecond
+
+// processes are the processes of one server; none, when the server runs elsewhere.
+type processes []int
+
+// cpu returns the user and system time that the processes have used since they were started.
+func (p processes) cpu() (time.Duration, error) {
+	var total time.Duration
+	for _, pid := range p {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return 0, fmt.Errorf("CPU time: %w", err)
+		}
+		// The second field is the program's name in parentheses and may hold anything, so count from its end:
+		// utime and stime are fields 14 and 15.
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		for _, field := range fields[11:13] {
+			ticks, err := strconv.ParseInt(field, 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("/proc/%d/stat: %w", pid, err)
+			}
+			total += time.Duration(ticks) * tick
+		}
+	}
+	return total, nil
+}
+
+// resident returns the resident memory of the processes in bytes.
+func (p processes) resident() (int64, error) {
+	var total int64
+	for _, pid := range p {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			return 0, fmt.Errorf("resident memory: %w", err)
+		}
+		_, rest, found := strings.Cut(string(status), "VmRSS:")
+		if !found {
+			return 0, fmt.Errorf("/proc/%d/status has no VmRSS", pid)
+		}
+		kilobytes, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("/proc/%d/status: %w", pid, err)
+		}
+		total += kilobytes << 10
+	}
+	return total, nil
+}
+
+// diskUsage returns the bytes that the files under a directory take.
+func diskUsage(dir string) (int64, error) {
+	if dir == "" {
+		return 0, nil
+	}
+	var total int64
+	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return ignoreGone(err)
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return ignoreGone(err)
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			total += stat.Blocks * 512 // what the file takes, not how long it is: stores preallocate and punch holes
+		}
+		return nil
+	})
+	return total, err
+}
+
+// ignoreGone forgets that a file vanished while its directory was read: stores remove their own files.
+func ignoreGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,20 @@
+// Package e2e drives the binary that users run with the clients that users have: kubectl, client-go and
+// controller-runtime. Its tests know nothing of Rowlock's packages.
+//
+// What the tests expect is what kube-apiserver does, and they can be shown to expect it: with E2E_KUBECONFIG set, those
+// that need no server of their own run against that server instead.
+//
+//	main_test.go         one server for all tests that only need some server
+//	compare_test.go      when two objects are the same
+//	kubectl_test.go      a day with kubectl
+//	types_test.go        every built-in type: the verbs, selectors, tables, explain, apply
+//	clients_test.go      client-go: typed, dynamic and metadata clients, informers
+//	manager_test.go      a controller written with controller-runtime
+//	badrequests_test.go  what is refused, and in which words
+//	endpoints_test.go    health, version, metrics, discovery, OpenAPI
+//	lifecycle_test.go    start, restart, drain, refusal of a second process
+//	cascade_test.go      deletion of owners and of namespaces
+//	crash_test.go        SIGKILL under load
+//
+// testdata/types has a valid object of every built-in type.
+package e2e

@@ -1,0 +1,40 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+)
+
+// Root is the root directory of the repository.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
+// Build brings the named binaries (rowlock, kubectl, kube-apiserver, etcd, kine) up to date. How each is built is
+// written in the Makefile, so that a test runs what a user builds.
+func Build(ctx context.Context, names ...string) error {
+	args := []string{"--no-print-directory", "-C", Root()}
+	for _, name := range names {
+		args = append(args, "bin/"+filepath.Base(Binary(name)))
+	}
+	cmd := exec.CommandContext(ctx, "make", args...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("make %v: %w", args, err)
+	}
+	return nil
+}
+
+// Binary is the path of a binary that Build makes. In a program that was built with the race detector, that of Rowlock
+// has it too.
+func Binary(name string) string {
+	if name == "rowlock" && race {
+		name = "rowlock-race"
+	}
+	return filepath.Join(Root(), "bin", name)
+}

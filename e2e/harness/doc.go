@@ -1,0 +1,11 @@
+// Package harness builds and runs servers of the Kubernetes API as child processes: the Rowlock binary that users run,
+// and kube-apiserver over etcd or kine, its peers. The end-to-end tests and the benchmark start servers here and
+// nowhere else.
+//
+//	build.go          binaries, by the Makefile's targets
+//	server.go         a running server: its address, credentials, process ids; stop, kill, ready
+//	rowlock.go        starts Rowlock
+//	kubeapiserver.go  starts kube-apiserver over etcd or kine
+//
+// Servers listen on free ports of 127.0.0.1 and keep everything in the directory they are given.
+package harness

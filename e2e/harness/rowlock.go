@@ -1,0 +1,64 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// RowlockOptions say how to start Rowlock.
+type RowlockOptions struct {
+	// DataDir is --data-dir; a server started again on the same directory goes on with the same data.
+	DataDir string
+	// Datastore is --datastore; empty is the server's default, SQLite in DataDir.
+	Datastore string
+	// Port is where it listens on 127.0.0.1; 0 takes a free one.
+	Port int
+	// Args are further arguments of `rowlock serve`.
+	Args []string
+}
+
+// StartRowlock starts the built binary and waits until it is ready.
+func StartRowlock(ctx context.Context, options RowlockOptions) (*Server, error) {
+	if options.Port == 0 {
+		port, err := FreePort()
+		if err != nil {
+			return nil, err
+		}
+		options.Port = port
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", options.Port)
+	began := time.Now()
+	p, err := start(options.DataDir, "rowlock", Binary("rowlock"), options.args(address)...)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		Name:       "Rowlock",
+		URL:        "https://" + address,
+		Kubeconfig: filepath.Join(options.DataDir, "admin.kubeconfig"),
+		DataDir:    options.DataDir,
+		processes:  []*process{p},
+	}
+	if err := p.awaitReady(ctx, s.URL); err != nil {
+		s.Kill()
+		return nil, err
+	}
+	s.StartToReady = time.Since(began)
+	return s, nil
+}
+
+// RowlockCommand returns the command that StartRowlock would run, for tests in which the server is expected to refuse.
+func RowlockCommand(ctx context.Context, options RowlockOptions) *exec.Cmd {
+	return exec.CommandContext(ctx, Binary("rowlock"), options.args(fmt.Sprintf("127.0.0.1:%d", options.Port))...)
+}
+
+func (o RowlockOptions) args(address string) []string {
+	args := []string{"serve", "--data-dir", o.DataDir, "--listen", address}
+	if o.Datastore != "" {
+		args = append(args, "--datastore", o.Datastore)
+	}
+	return append(args, o.Args...)
+}

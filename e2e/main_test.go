@@ -1,0 +1,215 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/rowlock/rowlock/e2e/harness"
+)
+
+// patience is how long a test waits for something that should happen at once.
+const patience = 30 * time.Second
+
+// shared is the server of all tests that need no server of their own.
+var shared struct {
+	kubeconfig string
+	config     *rest.Config
+	client     kubernetes.Interface
+	cache      string // of kubectl
+}
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) (code int) {
+	ctx := context.Background()
+	if err := harness.Build(ctx, "kubectl"); err != nil {
+		return fail(err)
+	}
+	dir, err := os.MkdirTemp("", "rowlock-e2e-")
+	if err != nil {
+		return fail(err)
+	}
+	defer os.RemoveAll(dir)
+	shared.cache = filepath.Join(dir, "kubectl-cache")
+	shared.kubeconfig = os.Getenv("E2E_KUBECONFIG")
+	if shared.kubeconfig == "" {
+		if err := buildRowlock(); err != nil {
+			return fail(err)
+		}
+		server, err := harness.StartRowlock(ctx, harness.RowlockOptions{DataDir: filepath.Join(dir, "data")})
+		if err != nil {
+			return fail(err)
+		}
+		defer func() {
+			if err := server.Stop(); err != nil {
+				code = fail(err)
+			}
+			if server.Raced() {
+				code = fail(errors.New(server.Output()))
+			}
+		}()
+		shared.kubeconfig = server.Kubeconfig
+	}
+	if shared.config, err = clientcmd.BuildConfigFromFlags("", shared.kubeconfig); err != nil {
+		return fail(err)
+	}
+	shared.config.QPS = -1
+	shared.config.WarningHandler = rest.NoWarnings{}
+	if shared.client, err = kubernetes.NewForConfig(shared.config); err != nil {
+		return fail(err)
+	}
+	return m.Run()
+}
+
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// buildRowlock builds the binary once, and not at all when no test needs a server of its own.
+var buildRowlock = sync.OnceValue(func() error { return harness.Build(context.Background(), "rowlock") })
+
+// startServer starts a server for one test and stops it at the test's end. A server that the test has ended already is
+// left alone.
+func startServer(t *testing.T, options harness.RowlockOptions) *harness.Server {
+	t.Helper()
+	if err := buildRowlock(); err != nil {
+		t.Fatal(err)
+	}
+	if options.DataDir == "" {
+		options.DataDir = t.TempDir()
+	}
+	server, err := harness.StartRowlock(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		server.Kill()
+		if server.Raced() {
+			t.Error("the race detector has found something in the server")
+		}
+		if t.Failed() {
+			t.Logf("the server said:\n%s", server.Output())
+		}
+	})
+	return server
+}
+
+// clientFor returns a typed client of a server.
+func clientFor(t *testing.T, server *harness.Server) *kubernetes.Clientset {
+	t.Helper()
+	config, err := server.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// names makes names that no other test of this run, nor an earlier run against the same server, has used.
+var names = struct {
+	run     int64
+	counter atomic.Int64
+}{run: time.Now().Unix()}
+
+// unique returns a name that is a DNS label.
+func unique(prefix string) string {
+	return fmt.Sprintf("%s-%x-%d", prefix, names.run, names.counter.Add(1))
+}
+
+// newNamespace creates a namespace for one test in the shared server.
+func newNamespace(t *testing.T) string {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unique("e2e")}}
+	if _, err := shared.client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { removeNamespace(t, namespace) })
+	return namespace.Name
+}
+
+// removeNamespace deletes a namespace and takes the last step of that itself, which is a controller's, because the
+// reference has none running.
+func removeNamespace(t *testing.T, namespace *corev1.Namespace) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := shared.client.CoreV1().Namespaces().Delete(ctx, namespace.Name, metav1.DeleteOptions{}); err != nil {
+		t.Errorf("delete namespace: %v", err)
+	}
+	namespace.ResourceVersion, namespace.Spec.Finalizers = "", nil
+	_, _ = shared.client.CoreV1().Namespaces().Finalize(ctx, namespace, metav1.UpdateOptions{})
+}
+
+// kubectl runs kubectl in a namespace of the shared server.
+type kubectl struct {
+	namespace string
+	stdin     string
+	env       []string
+}
+
+// run returns what kubectl writes to stdout, and fails the test when kubectl fails.
+func (k kubectl) run(t *testing.T, args ...string) string {
+	t.Helper()
+	stdout, stderr, err := k.try(t, args...)
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s%s", strings.Join(args, " "), err, stdout, stderr)
+	}
+	return stdout
+}
+
+// try returns what kubectl writes to stdout and stderr.
+func (k kubectl) try(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	var out, errs bytes.Buffer
+	cmd := k.command(ctx, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	return out.String(), errs.String(), err
+}
+
+// command returns the command without running it.
+func (k kubectl) command(ctx context.Context, args ...string) *exec.Cmd {
+	global := []string{"--kubeconfig", shared.kubeconfig, "--cache-dir", shared.cache}
+	if k.namespace != "" {
+		global = append(global, "--namespace", k.namespace)
+	}
+	cmd := exec.CommandContext(ctx, harness.Binary("kubectl"), append(global, args...)...)
+	cmd.Env = append(os.Environ(), k.env...)
+	if k.stdin != "" {
+		cmd.Stdin = strings.NewReader(k.stdin)
+	}
+	return cmd
+}
+
+// wants fails the test unless text contains all the parts.
+func wants(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("want %q in:\n%s", part, text)
+		}
+	}
+}
