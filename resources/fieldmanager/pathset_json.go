@@ -1,0 +1,150 @@
+package fieldmanager
+
+// maxDepth bounds the depth of sets that clients send; no built-in type comes near.
+const maxDepth = 100
+
+// parsePathSet reads a FieldsV1 that is in exactly the form that appendJSON gives it, so that the text can stand for
+// the set. ok is false for any other form, of which upstream's manager knows what to make.
+func parsePathSet(a *arena, text string) (set pathSet, ok bool) {
+	p := parser{scanner: scanner{text: text}, builder: builder{arena: a}, build: true}
+	if _, ok := p.object(anySet, nil, 0); !ok || p.pos != len(text) {
+		return nil, false
+	}
+	return p.finish(0), true
+}
+
+// scanPathSet checks that a text is one that parsePathSet reads, and that the schema leaves the set as it is, and tells
+// whether the set has a path in common with d. It builds nothing.
+func scanPathSet(text string, plan *schemaPlan, d pathSet) (meets, ok bool) {
+	p := parser{scanner: scanner{text: text}}
+	meets, ok = p.object(plan, d, 0)
+	return meets, ok && p.pos == len(text)
+}
+
+// scanner reads the tokens of a FieldsV1.
+type scanner struct {
+	text string
+	pos  int
+}
+
+func (p *scanner) take(token string) bool {
+	if len(p.text)-p.pos < len(token) || p.text[p.pos:p.pos+len(token)] != token {
+		return false
+	}
+	p.pos += len(token)
+	return true
+}
+
+// element reads a key and its colon.
+func (p *scanner) element() (element, bool) {
+	if !p.take(`"`) {
+		return "", false
+	}
+	for i := p.pos; i < len(p.text); i++ {
+		switch p.text[i] {
+		case '\\':
+			i++ // an escaped quote: the only escape that validElement lets pass
+		case '"':
+			e := p.text[p.pos:i]
+			p.pos = i + 1
+			return e, validElement(e) && p.take(":")
+		}
+	}
+	return "", false
+}
+
+// parser reads a FieldsV1 beside the schema and another set.
+type parser struct {
+	scanner
+	builder
+	build bool
+}
+
+// object reads a level from its brace on. Below the root, the caller has read {} and "." where they can be.
+func (p *parser) object(plan *schemaPlan, d pathSet, depth int) (meets, ok bool) {
+	if depth == 0 && p.take("{}") {
+		return false, true
+	}
+	if !p.take("{") {
+		return false, false
+	}
+	return p.nodes(plan, d, depth)
+}
+
+func (p *parser) nodes(plan *schemaPlan, d pathSet, depth int) (meets, ok bool) {
+	if depth > maxDepth || plan.leafSet() {
+		return false, false
+	}
+	last, field := "", 0
+	for {
+		e, ok := p.element()
+		if !ok || last != "" && compareElements(last, e) >= 0 {
+			return false, false
+		}
+		last = e
+		var child *schemaPlan
+		if child, field, ok = plan.child(e, field); !ok {
+			return false, false
+		}
+		for len(d) > 0 && compareElements(d[0].element, e) < 0 {
+			d = d[1:]
+		}
+		var other pathNode
+		if len(d) > 0 && d[0].element == e {
+			other = d[0]
+		}
+		hit, ok := p.node(e, child, other, depth)
+		if !ok {
+			return false, false
+		}
+		meets = meets || hit
+		if p.take("}") {
+			return meets, true
+		}
+		if !p.take(",") {
+			return false, false
+		}
+	}
+}
+
+// node reads what stands after a key: {} for a member, {".":{},…} for a member with more below it.
+func (p *parser) node(e element, plan *schemaPlan, other pathNode, depth int) (meets, ok bool) {
+	if p.take("{}") {
+		if p.build {
+			p.stack = append(p.stack, pathNode{e, true, nil})
+		}
+		return other.member, true
+	}
+	start := p.mark()
+	member := p.take(`{".":{},`)
+	if member {
+		meets, ok = p.nodes(plan, other.sub, depth+1)
+	} else {
+		meets, ok = p.object(plan, other.sub, depth+1)
+	}
+	if ok && p.build {
+		p.close(start, e, member)
+	}
+	return meets || member && other.member, ok
+}
+
+// appendJSON appends the FieldsV1 of the set.
+func (s pathSet) appendJSON(b []byte) []byte {
+	return append(s.appendNodes(append(b, '{')), '}')
+}
+
+func (s pathSet) appendNodes(b []byte) []byte {
+	for i, n := range s {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '"')
+		b = append(b, n.element...)
+		b = append(b, `":{`...)
+		if n.member && len(n.sub) > 0 {
+			b = append(b, `".":{},`...)
+		}
+		b = append(n.sub.appendNodes(b), '}')
+	}
+	return b
+}

@@ -1,0 +1,332 @@
+package fieldmanager
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/structured-merge-diff/v6/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// shape is how a plan's values are compared.
+type shape uint8
+
+const (
+	// unknown: a value that does not fit its schema, or whose schema the walk does not cover.
+	unknown shape = iota
+	// leaf: a scalar, or a struct, map or list that is owned whole.
+	leaf
+	// structure: a struct whose fields are owned one by one.
+	structure
+	// mapping: a map whose entries are owned one by one.
+	mapping
+	// keyed: a list of structs that are told apart by their key fields.
+	keyed
+	// scalarSet: a list of scalars that are owned one by one.
+	scalarSet
+)
+
+// plan says how to walk the values of one Go type under one schema. Plans form a graph that may have cycles.
+type plan struct {
+	shape   shape
+	equal   equalFunc   // of two values that are both there; set for leaves
+	fields  []fieldPlan // of a struct, by name
+	elem    *plan       // of a map or list
+	keys    []keyPlan   // of a keyed list, by name
+	strings bool        // of a map[string]string
+	// strict is set on leaves in which a keyed list may be, whose items must have keys even there.
+	strict bool
+}
+
+// fieldPlan is a field of a struct.
+type fieldPlan struct {
+	name    string
+	element element
+	index   []int
+	omit    func(reflect.Value) bool // nil for a field that is always there
+	plan    *plan
+}
+
+// keyPlan is a field by which the items of a list are told apart.
+type keyPlan struct {
+	name     string
+	fallback string // the serialised default, empty if there is none
+	field    *fieldPlan
+}
+
+func (f *fieldPlan) of(v reflect.Value) reflect.Value {
+	if len(f.index) == 1 {
+		return v.Field(f.index[0])
+	}
+	return v.FieldByIndex(f.index)
+}
+
+// planner makes the plans of the types of one schema, each once.
+type planner struct {
+	resolve resolver
+	made    map[planKey]*plan
+	equal   equalities
+	fresh   []*plan // since the last join
+}
+
+type planKey struct {
+	typ reflect.Type
+	ref string // the named type, with its override
+}
+
+// join joins a Go type with a schema's type.
+func (p *planner) join(t reflect.Type, ref schema.TypeRef) *plan {
+	root := p.plan(t, ref)
+	for _, made := range p.fresh {
+		// Only now, as the items of a list may be of a type that was not finished when the list was met.
+		for i := range made.keys {
+			key := &made.keys[i]
+			for j := range made.elem.fields {
+				if f := &made.elem.fields[j]; f.name == key.name {
+					key.field = f
+				}
+			}
+		}
+		made.strict = made.shape == leaf && holdsKeyed(made, map[*plan]bool{})
+	}
+	p.fresh = nil
+	return root
+}
+
+// holdsKeyed reports whether a keyed list can be below a plan.
+func holdsKeyed(p *plan, seen map[*plan]bool) bool {
+	if p == nil || seen[p] {
+		return false
+	}
+	seen[p] = true
+	if len(p.keys) > 0 || holdsKeyed(p.elem, seen) {
+		return true
+	}
+	return slices.ContainsFunc(p.fields, func(f fieldPlan) bool { return holdsKeyed(f.plan, seen) })
+}
+
+func (p *planner) plan(t reflect.Type, ref schema.TypeRef) *plan {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	key := planKey{typ: t}
+	if ref.NamedType != nil {
+		key.ref = *ref.NamedType
+		if ref.ElementRelationship != nil {
+			key.ref += "^" + string(*ref.ElementRelationship)
+		}
+		if out, ok := p.made[key]; ok {
+			return out
+		}
+	}
+	out := &plan{}
+	p.fresh = append(p.fresh, out)
+	if ref.NamedType != nil {
+		p.made[key] = out // before its parts, which may refer to it
+	}
+	p.fill(out, t, ref)
+	return out
+}
+
+func (p *planner) fill(out *plan, t reflect.Type, ref schema.TypeRef) {
+	atom, ok := p.resolve(ref)
+	if !ok {
+		return
+	}
+	if marshals(t) {
+		atomic := (atom.Map == nil || atom.Map.ElementRelationship == schema.Atomic) &&
+			(atom.List == nil || atom.List.ElementRelationship == schema.Atomic)
+		if scalarMarshalers[t] && atom.Scalar != nil && *atom.Scalar == schema.Untyped {
+			atomic = true // these write nothing but scalars
+		}
+		if atomic && (atom.Map != nil || atom.Scalar != nil && *atom.Scalar != schema.Numeric && *atom.Scalar != schema.Boolean) {
+			out.shape, out.equal = leaf, p.equal.of(t)
+		}
+		return
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		p.fillStruct(out, t, atom.Map)
+	case reflect.Map:
+		p.fillMap(out, t, atom.Map)
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			p.fillScalar(out, t, atom.Scalar)
+		} else {
+			p.fillList(out, t, atom.List)
+		}
+	default:
+		p.fillScalar(out, t, atom.Scalar)
+	}
+}
+
+func (p *planner) fillScalar(out *plan, t reflect.Type, s *schema.Scalar) {
+	if s == nil {
+		return
+	}
+	var want schema.Scalar
+	switch t.Kind() {
+	case reflect.String, reflect.Slice:
+		want = schema.String
+	case reflect.Bool:
+		want = schema.Boolean
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Float32, reflect.Float64:
+		want = schema.Numeric
+	default:
+		return
+	}
+	if *s == want || *s == schema.Untyped {
+		out.shape, out.equal = leaf, p.equal.of(t)
+	}
+}
+
+func (p *planner) fillStruct(out *plan, t reflect.Type, m *schema.Map) {
+	if m == nil {
+		return
+	}
+	out.shape = structure
+	if m.ElementRelationship == schema.Atomic {
+		out.shape, out.equal = leaf, p.equal.of(t)
+	}
+	for _, f := range structFields(t) {
+		f.plan = &plan{}
+		ref := m.ElementType
+		if sf, ok := m.FindField(f.name); ok {
+			ref = sf.Type
+		}
+		if ref != (schema.TypeRef{}) {
+			f.plan = p.plan(t.FieldByIndex(f.index).Type, ref)
+		}
+		out.fields = append(out.fields, f)
+	}
+}
+
+func (p *planner) fillMap(out *plan, t reflect.Type, m *schema.Map) {
+	if m == nil || len(m.Fields) > 0 || t.Key().Kind() != reflect.String || m.ElementType == (schema.TypeRef{}) {
+		return
+	}
+	out.shape = mapping
+	if m.ElementRelationship == schema.Atomic {
+		out.shape, out.equal = leaf, p.equal.of(t)
+	}
+	out.elem = p.plan(t.Elem(), m.ElementType)
+	out.strings = t == reflect.TypeFor[map[string]string]() && out.elem.shape == leaf
+}
+
+func (p *planner) fillList(out *plan, t reflect.Type, l *schema.List) {
+	if l == nil {
+		return
+	}
+	out.elem = p.plan(t.Elem(), l.ElementType)
+	switch {
+	case l.ElementRelationship == schema.Atomic:
+		out.shape, out.equal = leaf, p.equal.of(t)
+	case len(l.Keys) > 0:
+		p.fillKeys(out, l)
+	case out.elem.shape == leaf && plainScalar(t.Elem()):
+		out.shape = scalarSet
+	}
+}
+
+func (p *planner) fillKeys(out *plan, l *schema.List) {
+	atom, ok := p.resolve(l.ElementType)
+	if !ok || atom.Map == nil {
+		return
+	}
+	for _, name := range l.Keys {
+		key := keyPlan{name: name}
+		if sf, ok := atom.Map.FindField(name); ok {
+			if key.fallback, ok = serializeDefault(sf.Default); !ok {
+				return
+			}
+		}
+		out.keys = append(out.keys, key)
+	}
+	slices.SortFunc(out.keys, func(a, b keyPlan) int { return strings.Compare(a.name, b.name) })
+	out.shape = keyed
+}
+
+// structFields lists the fields that a struct has in JSON, by name.
+func structFields(t reflect.Type) []fieldPlan {
+	byName := map[string]fieldPlan{}
+	collectFields(t, nil, byName)
+	out := make([]fieldPlan, 0, len(byName))
+	for _, f := range byName {
+		out = append(out, f)
+	}
+	slices.SortFunc(out, func(a, b fieldPlan) int { return strings.Compare(a.name, b.name) })
+	return out
+}
+
+func collectFields(t reflect.Type, index []int, into map[string]fieldPlan) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag := f.Tag.Get("json")
+		if tag == "-" || f.PkgPath != "" && !f.Anonymous {
+			continue
+		}
+		name, options, _ := strings.Cut(tag, ",")
+		at := append(slices.Clone(index), i)
+		if f.Anonymous && name == "" {
+			if f.Type.Kind() == reflect.Struct {
+				collectFields(f.Type, at, into)
+			}
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		e := "f:" + name
+		into[name] = fieldPlan{name: e[2:], element: e, index: at, omit: omission(f.Type, strings.Split(options, ","))}
+	}
+}
+
+// omission returns the test by which JSON leaves a field out, or nil.
+func omission(t reflect.Type, options []string) func(reflect.Value) bool {
+	var tests []func(reflect.Value) bool
+	if slices.Contains(options, "omitempty") {
+		switch t.Kind() {
+		case reflect.Slice, reflect.Map, reflect.String:
+			tests = append(tests, func(v reflect.Value) bool { return v.Len() == 0 })
+		case reflect.Struct, reflect.Array: // never empty
+		default:
+			tests = append(tests, reflect.Value.IsZero)
+		}
+	}
+	if slices.Contains(options, "omitzero") {
+		tests = append(tests, value.OmitZeroFunc(t))
+	}
+	switch len(tests) {
+	case 0:
+		return nil
+	case 1:
+		return tests[0]
+	}
+	return func(v reflect.Value) bool { return tests[0](v) || tests[1](v) }
+}
+
+// marshals reports whether a type writes its own JSON.
+func marshals(t reflect.Type) bool {
+	return value.TypeReflectEntryOf(t).CanConvertToUnstructured()
+}
+
+// scalarMarshalers are the types that write their own JSON, and always a scalar.
+var scalarMarshalers = map[reflect.Type]bool{
+	reflect.TypeFor[metav1.Time]():        true,
+	reflect.TypeFor[resource.Quantity]():  true,
+	reflect.TypeFor[intstr.IntOrString](): true,
+}
+
+// plainScalar reports whether the values of a type are strings, numbers or booleans as they stand.
+func plainScalar(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Pointer, reflect.Interface:
+		return false
+	}
+	return !marshals(t)
+}

@@ -1,0 +1,159 @@
+package fieldmanager
+
+import (
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/structured-merge-diff/v6/schema"
+)
+
+// schemaPlan is a type of a schema, its references resolved, ready for walking sets of paths and untyped values. Plans
+// form a graph that may have cycles. A plan with several of scalar, fields and list takes what the value is.
+type schemaPlan struct {
+	scalar schema.Scalar // empty: no scalar is allowed
+
+	isMap     bool
+	mapAtomic bool
+	fields    []schemaField // by name
+	entry     *schemaPlan   // of what is not among fields; nil: nothing else is allowed
+
+	isList     bool
+	listAtomic bool
+	item       *schemaPlan
+	keys       []schemaKey // by name; an associative list without is a set
+
+	any bool // for sets only: every element is welcome
+}
+
+type schemaField struct {
+	name    string
+	element element
+	plan    *schemaPlan
+}
+
+type schemaKey struct {
+	name     string
+	fallback string // the serialised default, empty if there is none
+	covered  bool   // whether the default is one that elements can hold
+}
+
+// anySet is the plan of sets that are read without a schema.
+var anySet = &schemaPlan{any: true}
+
+// schemaPlanner makes the plans of the types of one schema, the named ones once.
+type schemaPlanner struct {
+	resolve resolver
+	made    map[string]*schemaPlan
+}
+
+func (p *schemaPlanner) plan(ref schema.TypeRef) *schemaPlan {
+	if ref.NamedType == nil {
+		out := &schemaPlan{}
+		p.fill(out, ref)
+		return out
+	}
+	key := *ref.NamedType
+	if ref.ElementRelationship != nil {
+		key += "^" + string(*ref.ElementRelationship)
+	}
+	out, ok := p.made[key]
+	if !ok {
+		out = &schemaPlan{}
+		p.made[key] = out
+		p.fill(out, ref)
+	}
+	return out
+}
+
+func (p *schemaPlanner) fill(out *schemaPlan, ref schema.TypeRef) {
+	atom, ok := p.resolve(ref)
+	if !ok {
+		return
+	}
+	if atom.Scalar != nil {
+		out.scalar = *atom.Scalar
+	}
+	if m := atom.Map; m != nil {
+		out.isMap, out.mapAtomic = true, m.ElementRelationship == schema.Atomic
+		if (m.ElementType != schema.TypeRef{}) {
+			out.entry = p.plan(m.ElementType)
+		}
+		for _, f := range m.Fields {
+			out.fields = append(out.fields, newSchemaField(f.Name, p.plan(f.Type)))
+		}
+		slices.SortFunc(out.fields, func(a, b schemaField) int { return strings.Compare(a.name, b.name) })
+	}
+	if l := atom.List; l != nil {
+		out.isList, out.listAtomic = true, l.ElementRelationship != schema.Associative
+		out.item = p.plan(l.ElementType)
+		for _, name := range l.Keys {
+			out.keys = append(out.keys, p.key(l, name))
+		}
+		slices.SortFunc(out.keys, func(a, b schemaKey) int { return strings.Compare(a.name, b.name) })
+	}
+}
+
+func newSchemaField(name string, plan *schemaPlan) schemaField {
+	e := "f:" + name
+	return schemaField{e[2:], e, plan}
+}
+
+func (p *schemaPlanner) key(l *schema.List, name string) schemaKey {
+	key := schemaKey{name: name}
+	if atom, ok := p.resolve(l.ElementType); ok && atom.Map != nil {
+		f, _ := atom.Map.FindField(name)
+		key.fallback, key.covered = serializeDefault(f.Default)
+	}
+	return key
+}
+
+// field finds the plan of a field or entry of a map. declared tells a field from an entry.
+func (p *schemaPlan) field(name string) (plan *schemaPlan, declared bool) {
+	lo, hi := 0, len(p.fields)
+	for lo < hi {
+		mid := (lo + hi) / 2
+		switch c := strings.Compare(p.fields[mid].name, name); {
+		case c == 0:
+			return p.fields[mid].plan, true
+		case c < 0:
+			lo = mid + 1
+		default:
+			hi = mid
+		}
+	}
+	return p.entry, false
+}
+
+// leafSet reports whether sets have nothing below this type.
+func (p *schemaPlan) leafSet() bool {
+	switch {
+	case p.any:
+		return false
+	case p.isMap:
+		return p.mapAtomic
+	case p.scalar != "" || !p.isList:
+		return true
+	}
+	return p.listAtomic
+}
+
+// child finds the plan below an element of a set. next is where to look among the fields, as elements come in their
+// order. ok is false for an element that the schema does not make.
+func (p *schemaPlan) child(e element, next int) (child *schemaPlan, after int, ok bool) {
+	if p.any {
+		return p, 0, true
+	}
+	if p.isMap != (e[0] == 'f') {
+		return nil, next, false
+	}
+	if !p.isMap {
+		return p.item, next, true
+	}
+	for next < len(p.fields) && p.fields[next].element < e {
+		next++
+	}
+	if next < len(p.fields) && p.fields[next].element == e {
+		return p.fields[next].plan, next, true
+	}
+	return p.entry, next, p.entry != nil
+}

@@ -1,0 +1,125 @@
+package fieldmanager
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	openapiutil "k8s.io/kube-openapi/pkg/util"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+)
+
+// newUpstream makes the manager that answers what this package does not cover.
+func (c Config) newUpstream() (*managedfields.FieldManager, error) {
+	filters := c.ResetFilter
+	if filters == nil && c.ResetFields != nil {
+		filters = fieldpath.NewExcludeFilterSetMap(c.ResetFields)
+	}
+	build := managedfields.NewDefaultFieldManager
+	if c.Types != nil {
+		build = managedfields.NewDefaultCRDFieldManager
+	}
+	return build(c.typeConverter(), c.convertor(), c.Scheme, c.Scheme, c.Kind, c.Hub, c.Subresource, filters)
+}
+
+// typeConverter is the converter of a custom resource or the one of the built-in types.
+func (c Config) typeConverter() managedfields.TypeConverter {
+	if c.Types != nil {
+		return c.Types
+	}
+	return &builtinConverter{config: c, types: map[schema.GroupVersionKind]*typed.ParseableType{}}
+}
+
+// unsafeConvertor is what *runtime.Scheme has besides ObjectConvertor: its results may share memory with the input.
+type unsafeConvertor interface {
+	UnsafeConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
+}
+
+// convertor converts without first copying the input, where the scheme can: nothing here writes to converted objects
+// that it did not make.
+func (c Config) convertor() runtime.ObjectConvertor {
+	if u, ok := c.Scheme.(unsafeConvertor); ok {
+		return sharingConvertor{c.Scheme, u}
+	}
+	return c.Scheme
+}
+
+type sharingConvertor struct {
+	runtime.ObjectConvertor
+	unsafe unsafeConvertor
+}
+
+func (c sharingConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
+	return c.unsafe.UnsafeConvertToVersion(in, gv)
+}
+
+// builtinConverter is a managedfields.TypeConverter over the built-in types. It knows the served versions of one kind,
+// as only entries of managedFields in those are kept.
+type builtinConverter struct {
+	config Config
+
+	mu    sync.Mutex
+	types map[schema.GroupVersionKind]*typed.ParseableType
+}
+
+func (c *builtinConverter) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	t, err := c.typeOf(gvk)
+	if err != nil {
+		return nil, err
+	}
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return t.FromUnstructured(u.UnstructuredContent(), opts...)
+	}
+	return t.FromStructured(obj, opts...)
+}
+
+func (c *builtinConverter) TypedToObject(value *typed.TypedValue) (runtime.Object, error) {
+	content, ok := value.AsValue().Unstructured().(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("the value of an object is a map, not %T", value.AsValue().Unstructured())
+	}
+	return &unstructured.Unstructured{Object: content}, nil
+}
+
+func (c *builtinConverter) typeOf(gvk schema.GroupVersionKind) (*typed.ParseableType, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t, ok := c.types[gvk]; ok {
+		return t, nil
+	}
+	if !slices.Contains(c.config.versions(), gvk.GroupVersion()) {
+		return nil, missingType(gvk)
+	}
+	obj, err := c.config.Scheme.New(gvk)
+	if err != nil {
+		return nil, err
+	}
+	name := openapiutil.GetCanonicalTypeName(obj)
+	s, err := builtinTypes.reachable(name)
+	if err != nil {
+		return nil, missingType(gvk)
+	}
+	t := &typed.ParseableType{TypeRef: smdschema.TypeRef{NamedType: &name}, Schema: s}
+	c.types[gvk] = t
+	return t, nil
+}
+
+// missingType returns the error by which upstream's manager recognises a version that is not served. It is made by
+// upstream's converter because its type is not exported.
+func missingType(gvk schema.GroupVersionKind) error {
+	none, err := managedfields.NewTypeConverter(nil, false)
+	if err != nil {
+		return err
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(gvk)
+	_, err = none.ObjectToTyped(obj)
+	return err
+}
