@@ -60,25 +60,42 @@ func (r *CreateRequest) Apply(ctx context.Context, s Store) (*Object, error) {
 	return stored, err
 }
 
+// errTaken: what the object was to get of a shared supply was taken by somebody else before it was stored.
+var errTaken = errors.New("allocated by another request")
+
+// once creates an object under one name.
 func (r *CreateRequest) once(ctx context.Context, s Store, obj runtime.Object) (*Object, error) {
+	if r.Type.Allocate == nil {
+		return r.attempt(ctx, s, obj)
+	}
+	// Each round that is lost was won by another request, so this comes to an end.
+	for {
+		stored, err := r.attempt(ctx, s, obj.DeepCopyObject())
+		if !errors.Is(err, errTaken) || ctx.Err() != nil {
+			return stored, err
+		}
+	}
+}
+
+func (r *CreateRequest) attempt(ctx context.Context, s Store, obj runtime.Object) (*Object, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return nil, err
 	}
 	sent, perr := parseRevision(m.GetResourceVersion()) // what is no number is passed over, as kube-apiserver does
-	w, err := prepareCreate(ctx, r.Type, obj, r.Validate)
+	writes, err := PrepareCreate(ctx, s, r.Type, obj, r.Validate)
 	if err != nil {
 		return nil, err
 	}
 	if r.DryRun {
-		return createDry(ctx, s, r.Type, w, obj)
+		return createDry(ctx, s, r.Type, writes[0], obj)
 	}
 	if perr == nil && sent != 0 {
 		return nil, errRevisionOfNew
 	}
-	stored, err := s.Commit(ctx, w)
+	stored, err := s.Commit(ctx, writes...)
 	if errors.Is(err, ErrExists) {
-		return nil, alreadyExists(ctx, s, r.Type, w.Key, obj)
+		return nil, r.exists(ctx, s, writes, obj)
 	}
 	if err != nil {
 		return nil, err
@@ -86,33 +103,57 @@ func (r *CreateRequest) once(ctx context.Context, s Store, obj runtime.Object) (
 	return stored[0], nil
 }
 
-// prepareCreate takes a new object through the create rules to the write that would store it.
-func prepareCreate(ctx context.Context, t *Type, obj runtime.Object, validate Validation) (Write, error) {
+// exists is the error of a create one of whose writes found its key taken.
+func (r *CreateRequest) exists(ctx context.Context, s Store, writes []Write, obj runtime.Object) error {
+	if len(writes) > 1 {
+		if _, err := s.Get(ctx, writes[0].Key, At{Match: MostRecent}); errors.Is(err, ErrNotFound) {
+			return errTaken
+		}
+	}
+	return alreadyExists(ctx, s, r.Type, writes[0].Key, obj)
+}
+
+// PrepareCreate takes a new object (hub form, which it changes) through the create rules of its type to the writes that
+// would store it: the object's own first, then those of what is allocated to it.
+//
+// Errors are API status errors, or those of the Reader.
+func PrepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object, validate Validation) ([]Write, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
-		return Write{}, err
+		return nil, err
 	}
 	rest.FillObjectMetaSystemFields(m)
 	if m.GetGenerateName() != "" && m.GetName() == "" {
 		m.SetName(t.CreateStrategy.GenerateName(m.GetGenerateName()))
 	}
+	allocated, err := t.allocate(ctx, s, obj, nil)
+	if err != nil {
+		return nil, err
+	}
 	if err := rest.BeforeCreate(t.CreateStrategy, ctx, obj); err != nil {
-		return Write{}, err
+		return nil, err
 	}
 	if validate != nil {
 		if err := validate(ctx, obj); err != nil {
-			return Write{}, err
+			return nil, err
 		}
 	}
 	key, err := t.RequestKey(ctx, m.GetName())
 	if err != nil {
-		return Write{}, err
+		return nil, err
 	}
 	draft, err := t.NewDraft(obj)
 	if err != nil {
-		return Write{}, err
+		return nil, err
 	}
-	return Write{Op: Create, Key: key, Draft: draft, TTL: t.ttl(obj)}, nil
+	return append([]Write{{Op: Create, Key: key, Draft: draft, TTL: t.ttl(obj)}}, allocated...), nil
+}
+
+func (t *Type) allocate(ctx context.Context, s Reader, obj, old runtime.Object) ([]Write, error) {
+	if t.Allocate == nil {
+		return nil, nil
+	}
+	return t.Allocate(ctx, s, obj, old)
 }
 
 func createDry(ctx context.Context, s Store, t *Type, w Write, obj runtime.Object) (*Object, error) {

@@ -100,7 +100,7 @@ func (r *DeleteRequest) once(ctx context.Context, s Store, key Key) (d Deleted, 
 			}
 			return nil, nil
 		}
-		return []Write{*w}, nil
+		return r.Type.withFreed(ctx, s, *w, live)
 	})
 	if err != nil {
 		return Deleted{}, false, err
@@ -109,6 +109,30 @@ func (r *DeleteRequest) once(ctx context.Context, s Store, key Key) (d Deleted, 
 		d.Object = stored
 	}
 	return d, again, nil
+}
+
+// withFreed adds to the write of a deletion those that give back what was allocated to the object.
+func (t *Type) withFreed(ctx context.Context, s Reader, w Write, live *Object) ([]Write, error) {
+	if t.Allocate == nil || w.Op != Delete {
+		return []Write{w}, nil
+	}
+	old, err := t.DecodeHub(live)
+	if err != nil {
+		return nil, err
+	}
+	freed, err := t.Allocate(ctx, s, nil, old)
+	if err != nil {
+		return nil, err
+	}
+	return append([]Write{w}, freed...), nil
+}
+
+// Prepare computes the write that the deletion makes of the live object: it removes it or marks it as being deleted. nil
+// when it is marked already.
+//
+// Errors are API status errors.
+func (r *DeleteRequest) Prepare(ctx context.Context, live *Object) (*Write, error) {
+	return r.prepare(ctx, live, &Deleted{}, new(bool))
 }
 
 func (r *DeleteRequest) prepare(ctx context.Context, live *Object, d *Deleted, again *bool) (*Write, error) {

@@ -76,6 +76,12 @@ type Type struct {
 	// deleted since now, and returns true when obj is to be stored like that and stays for the time being. When it
 	// returns false it changed nothing and the common rules for finalizers and grace periods decide. May be nil.
 	Terminate func(obj runtime.Object, now metav1.Time) bool
+	// Allocate takes and gives back what objects have of a supply that all share: the addresses and ports of Services. It
+	// fills in obj (hub form) and returns the writes to be committed with obj's own, so that nothing is taken before
+	// obj is stored, and nothing twice. old is nil on a create; obj is nil when old goes. It comes before the
+	// strategies, again for every attempt, and not for writes through a subresource, unless they remove the object.
+	// May be nil.
+	Allocate func(ctx context.Context, s Reader, obj, old runtime.Object) ([]Write, error)
 
 	// Subresources by name, without the type's own path: "status", "scale", "binding".
 	Subresources map[string]*Subresource
@@ -98,6 +104,8 @@ type Subresource struct {
 	Name string
 	// Kind is what the path carries, in its one served version. Zero: the kind of the type, in the version asked for.
 	Kind schema.GroupVersionKind
+	// OlderVersions of Kind are taken in bodies as well.
+	OlderVersions []schema.GroupVersion
 	// Verbs are those of discovery: get, update, patch, create …
 	Verbs []string
 

@@ -9,13 +9,14 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/rowlock/rowlock/resources/fieldmanager"
 )
 
 // optimisticLockMessage is what kube-apiserver's clients see, and some match, when an update is out of date.
@@ -52,19 +53,20 @@ func (r *UpdateRequest) Apply(ctx context.Context, s Store) (stored *Object, cre
 	var dry, removed *Object
 	stored, err = GuaranteedUpdate(ctx, s, key, func(live *Object) ([]Write, error) {
 		dry, removed, created = nil, nil, false
-		w, err := r.prepare(ctx, live)
-		if err != nil || w == nil {
+		writes, err := r.prepare(ctx, s, live)
+		if err != nil || len(writes) == 0 {
 			return nil, err
 		}
+		w := writes[0]
 		created = w.Op == Create
 		if w.Op == Delete {
 			removed = NewObject(key, w.Draft, live.Revision)
 		}
 		if r.DryRun {
-			dry = dryResult(key, *w, live)
+			dry = dryResult(key, w, live)
 			return nil, nil
 		}
-		return []Write{*w}, nil
+		return writes, nil
 	})
 	if err != nil {
 		return nil, false, err
@@ -85,10 +87,10 @@ func dryResult(key Key, w Write, live *Object) *Object {
 	return NewObject(key, w.Draft, live.Revision)
 }
 
-// prepare computes the write that the request makes of the live object; nil when nothing changes.
-func (r *UpdateRequest) prepare(ctx context.Context, live *Object) (*Write, error) {
+// prepare computes the writes that the request makes of the live object, its own first; none when nothing changes.
+func (r *UpdateRequest) prepare(ctx context.Context, s Reader, live *Object) ([]Write, error) {
 	if live == nil {
-		return r.prepareCreate(ctx)
+		return r.prepareCreate(ctx, s)
 	}
 	t := r.Type
 	existing, err := t.DecodeHub(live)
@@ -109,6 +111,12 @@ func (r *UpdateRequest) prepare(ctx context.Context, live *Object) (*Write, erro
 	if err := r.checkRevision(ctx, obj, live); err != nil {
 		return nil, err
 	}
+	var allocated []Write
+	if t.Allocate != nil && r.Strategy == t.UpdateStrategy {
+		if allocated, err = t.Allocate(ctx, s, obj, existing); err != nil {
+			return nil, err
+		}
+	}
 	if err := rest.BeforeUpdate(r.Strategy, ctx, obj, existing); err != nil {
 		return nil, err
 	}
@@ -117,7 +125,14 @@ func (r *UpdateRequest) prepare(ctx context.Context, live *Object) (*Write, erro
 			return nil, err
 		}
 	}
-	return t.updateWrite(ctx, obj, existing, live)
+	w, err := t.updateWrite(ctx, obj, existing, live)
+	if err != nil || w == nil {
+		return nil, err
+	}
+	if w.Op == Delete {
+		return t.withFreed(ctx, s, *w, live)
+	}
+	return append([]Write{*w}, allocated...), nil
 }
 
 // updateWrite encodes the new state; nil when it is the old one.
@@ -126,25 +141,14 @@ func (t *Type) updateWrite(ctx context.Context, obj, existing runtime.Object, li
 	if t.deletesOnUpdate(ctx, obj, existing) {
 		w.Op = Delete
 	}
-	managed, fresh, err := sameManagersButTimes(obj, existing)
-	if err != nil {
-		return nil, err
-	}
-	if fresh != nil {
-		// Nothing may have changed but the time at which a manager says the same again: that is no change.
-		fresh.SetManagedFields(managed.old)
-	}
+	// Nothing may have changed but the time at which a manager says the same again: that is no change.
+	fieldmanager.KeepTimestamps(existing, obj)
+	var err error
 	if w.Draft, err = t.NewDraft(obj); err != nil {
 		return nil, err
 	}
 	if w.Op == Update && w.Draft.sameState(live) {
 		return nil, nil
-	}
-	if fresh != nil {
-		fresh.SetManagedFields(managed.new)
-		if w.Draft, err = t.NewDraft(obj); err != nil {
-			return nil, err
-		}
 	}
 	return &w, nil
 }
@@ -167,7 +171,7 @@ func (t *Type) deletesOnUpdate(ctx context.Context, obj, existing runtime.Object
 }
 
 // prepareCreate is the update of an object that does not exist.
-func (r *UpdateRequest) prepareCreate(ctx context.Context) (*Write, error) {
+func (r *UpdateRequest) prepareCreate(ctx context.Context, s Reader) ([]Write, error) {
 	if !r.ForceCreate && !r.Strategy.AllowCreateOnUpdate(ctx) {
 		return nil, apierrors.NewNotFound(r.Type.RequestResource(ctx), r.Name)
 	}
@@ -190,11 +194,7 @@ func (r *UpdateRequest) prepareCreate(ctx context.Context) (*Write, error) {
 		return nil, apierrors.NewConflict(r.Type.RequestResource(ctx), r.Name, uidPreconditionError(key, r.UID, ""))
 	}
 	rest.WipeObjectMetaSystemFields(m)
-	w, err := prepareCreate(ctx, r.Type, obj, r.ValidateCreate)
-	if err != nil {
-		return nil, err
-	}
-	return &w, nil
+	return PrepareCreate(ctx, s, r.Type, obj, r.ValidateCreate)
 }
 
 // checkRevision compares the resourceVersion that the client sent with the live one, and gives the object the live one
@@ -246,44 +246,4 @@ func (t *Type) RequestResource(ctx context.Context) schema.GroupResource {
 		return schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
 	}
 	return t.GroupResource
-}
-
-type managedPair struct{ old, new []metav1.ManagedFieldsEntry }
-
-// sameManagersButTimes returns the accessor of obj, and both managedFields, when they differ in times alone.
-func sameManagersButTimes(obj, existing runtime.Object) (managedPair, metav1.Object, error) {
-	now, err := meta.Accessor(obj)
-	if err != nil {
-		return managedPair{}, nil, err
-	}
-	old, err := meta.Accessor(existing)
-	if err != nil {
-		return managedPair{}, nil, err
-	}
-	p := managedPair{old: old.GetManagedFields(), new: now.GetManagedFields()}
-	if len(p.old) != len(p.new) {
-		return p, nil, nil
-	}
-	differ := false
-	for i := range p.old {
-		a, b := p.old[i], p.new[i]
-		if !a.Time.Equal(b.Time) {
-			differ = true
-		}
-		if a.Manager != b.Manager || a.Operation != b.Operation || a.APIVersion != b.APIVersion ||
-			a.FieldsType != b.FieldsType || a.Subresource != b.Subresource || !sameFields(a.FieldsV1, b.FieldsV1) {
-			return p, nil, nil
-		}
-	}
-	if !differ {
-		return p, nil, nil
-	}
-	return p, now, nil
-}
-
-func sameFields(a, b *metav1.FieldsV1) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.Equal(*b)
 }

@@ -57,9 +57,5 @@ func (s *Server) own(t *resources.Type, obj runtime.Object) (runtime.Object, err
 	if err != nil {
 		return nil, err
 	}
-	empty, err := t.Scheme.New(t.StorageKind())
-	if err != nil {
-		return nil, err
-	}
-	return manager.Update(empty, obj, "kube-apiserver"), nil
+	return manager.Create(obj, "kube-apiserver"), nil
 }

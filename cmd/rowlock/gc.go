@@ -10,7 +10,7 @@ import (
 const (
 	// comfortableMemory is what the process may use, in bytes, before memory is worth time. The text of the program,
 	// which the operating system shares and drops at will, is not counted.
-	comfortableMemory = 128 << 20
+	comfortableMemory = 160 << 20
 	// memoryStep is by how much the limit moves at least: moving it stops the world for a moment.
 	memoryStep = 8 << 20
 	// gcPercent is how much garbage may gather, in percent of what is alive, where the limit allows it. While little is

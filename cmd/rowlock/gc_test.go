@@ -7,7 +7,7 @@ import (
 
 func TestMemoryLimit(t *testing.T) {
 	const mib = 1 << 20
-	for live, want := range map[int64]int64{0: 128 * mib, 64 * mib: 128 * mib, 96 * mib: 168 * mib, 1024 * mib: 1560 * mib} {
+	for live, want := range map[int64]int64{0: 160 * mib, 64 * mib: 160 * mib, 96 * mib: 168 * mib, 1024 * mib: 1560 * mib} {
 		if got := memoryLimit(live); got != want {
 			t.Errorf("with %d MiB alive: %d MiB, want %d", live/mib, got/mib, want/mib)
 		}

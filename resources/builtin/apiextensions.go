@@ -3,6 +3,7 @@ package builtin
 import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	crd "k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/tableconvertor"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -14,6 +15,6 @@ func apiextensionsGroup() resources.GroupSpec {
 	return single(v1, 16700, 15,
 		define[apiextensions.CustomResourceDefinition, apiextensions.CustomResourceDefinitionList](v1, "customresourcedefinitions",
 			crd.NewStrategy(Scheme), short("crd", "crds"), in("api-extensions"), selectBy(crd.GetAttrs),
-			table(rest.NewDefaultTableConvertor), status(crd.NewStatusStrategy(Scheme))),
+			table(func(schema.GroupResource) rest.TableConvertor { return tableconvertor.New() }), status(crd.NewStatusStrategy(Scheme))),
 	)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/kubernetes/pkg/apis/core"
@@ -33,18 +32,6 @@ func TestNamespaceTerminates(t *testing.T) {
 	}
 	if !s.ShouldDeleteDuringUpdate(t.Context(), ns, ns) {
 		t.Error("the update that finalizes a namespace does not remove it")
-	}
-}
-
-func TestCustomResourceDefinitionTerminates(t *testing.T) {
-	s := newCluster(t, builtin.Parts{}).served("apiextensions.k8s.io", "customresourcedefinitions")
-	crd := &apiextensions.CustomResourceDefinition{}
-	if !s.Terminate(crd, metav1.Now()) || crd.DeletionTimestamp == nil ||
-		!apiextensions.IsCRDConditionTrue(crd, apiextensions.Terminating) || !apiextensions.CRDHasFinalizer(crd, apiextensions.CustomResourceCleanupFinalizer) {
-		t.Errorf("the first delete leaves %+v", crd)
-	}
-	if s.Terminate(crd, metav1.Now()) {
-		t.Error("the second delete is not left to finalizers")
 	}
 }
 

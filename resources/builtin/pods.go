@@ -2,6 +2,8 @@ package builtin
 
 import (
 	policyv1 "k8s.io/api/policy/v1"
+	policyv1beta1 "k8s.io/api/policy/v1beta1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/registry/core/pod"
 
@@ -24,7 +26,7 @@ func pods(nodes, budgets *resources.Type) *resources.Type {
 	})(t)
 	with(&resources.Subresource{
 		Name: "eviction", Kind: policyv1.SchemeGroupVersion.WithKind("Eviction"), Verbs: []string{"create"},
-		Create: evict(t, budgets),
+		OlderVersions: []schema.GroupVersion{policyv1beta1.SchemeGroupVersion}, Create: evict(t, budgets),
 	})(t)
 	for _, sub := range podConnections(t, nodes) {
 		with(sub)(t)

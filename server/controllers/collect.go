@@ -110,19 +110,12 @@ func (g *garbage) delete(ctx context.Context, t *resources.Type, key resources.K
 	return unlessGone(err)
 }
 
-// release lets an object go that waited for its dependents, if none of them blocks it any more.
+// release lets an object go that waited for its dependents, if none of them blocks it any more. Otherwise the end of the
+// last one brings it here again; they themselves were brought to judgement when the object began to wait, or when they
+// came to refer to it.
 func (g *garbage) release(ctx context.Context, t *resources.Type, key resources.Key, uid types.UID) error {
-	blocked := false
-	for _, n := range g.graph.dependentsOf(uid) {
-		if n.blocks(uid) {
-			blocked = true
-			if !n.waits() {
-				g.deletions.Add(n.uid)
-			}
-		}
-	}
-	if blocked {
-		return nil // the end of the last one brings this object here again
+	if g.graph.blocked(uid) {
+		return nil
 	}
 	return g.dropFinalizer(ctx, t, key, uid, metav1.FinalizerDeleteDependents)
 }

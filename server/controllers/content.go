@@ -72,7 +72,7 @@ func (c *namespaces) empty(ctx context.Context, in ground) *remains {
 	pods, ok := catalog.Type("pods")
 	if ok {
 		if err := c.emptyOf(ctx, pods, in, rest); err != nil {
-			rest.failures = append(rest.failures, podsFailure(in, err))
+			rest.failures = append(rest.failures, err)
 		}
 		if rest.byType[pods] > 0 {
 			rest.podsOnly = true
@@ -92,11 +92,6 @@ func (c *namespaces) empty(ctx context.Context, in ground) *remains {
 		}
 	}
 	return rest
-}
-
-// podsFailure is how an error about pods is told.
-func podsFailure(in ground, err error) error {
-	return fmt.Errorf("failed to delete pods for namespace: %s, err: %w", in.name, err)
 }
 
 // emptyOf deletes the objects of a type, and counts those that stay. One that cannot be deleted keeps no other.
@@ -130,11 +125,8 @@ func (c *namespaces) emptyOf(ctx context.Context, t *resources.Type, in ground, 
 
 // complain notes that objects of a type should be gone.
 func (r *remains) complain(t *resources.Type, in ground) {
-	err := fmt.Errorf("unexpected items still remain in namespace: %s for gvr: %v", in.name, t.StorageVersion.WithResource(t.Resource))
-	if t.ResourceName() == "pods" {
-		err = podsFailure(in, err)
-	}
-	r.stuck = append(r.stuck, err)
+	r.stuck = append(r.stuck, fmt.Errorf("unexpected items still remain in namespace: %s for gvr: %v",
+		in.name, t.StorageVersion.WithResource(t.Resource)))
 }
 
 // deletable tells whether a delete would change anything: a first one, or one that takes the garbage collector's

@@ -67,3 +67,8 @@ func lead(ctx context.Context, c Config) {
 	f.run(ctx)
 	_ = work.Wait() // the work has no errors
 }
+
+// asRequest is the context of a request about an object.
+func asRequest(ctx context.Context, t *resources.Type, verb string, key resources.Key) context.Context {
+	return resources.WithRequest(ctx, t, verb, key.Namespace, key.Name)
+}

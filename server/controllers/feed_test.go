@@ -58,3 +58,19 @@ func TestFeedBeginsAnew(t *testing.T) {
 		})
 	}
 }
+
+// meddler is a store in which something happens the first time that a type is looked through.
+type meddler struct {
+	resources.Store
+	resource string
+	meddle   atomic.Pointer[func()]
+}
+
+func (m *meddler) Snapshot(ctx context.Context, resource string, at resources.At) (resources.Snapshot, error) {
+	if resource == m.resource {
+		if meddle := m.meddle.Swap(nil); meddle != nil {
+			(*meddle)()
+		}
+	}
+	return m.Store.Snapshot(ctx, resource, at)
+}

@@ -145,7 +145,14 @@ func (g *graph) dependentsOf(uid types.UID) []node {
 	return nodes
 }
 
-// blocks tells whether the object keeps an owner that waits for its dependents.
-func (n node) blocks(uid types.UID) bool {
-	return slices.ContainsFunc(n.owners, func(o owner) bool { return o.uid == uid && o.blocks })
+// blocked tells whether a dependent keeps an owner that waits for its dependents.
+func (g *graph) blocked(uid types.UID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for n := range g.dependents[uid] {
+		if slices.ContainsFunc(n.owners, func(o owner) bool { return o.uid == uid && o.blocks }) {
+			return true
+		}
+	}
+	return false
 }

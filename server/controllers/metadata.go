@@ -2,13 +2,10 @@ package controllers
 
 import (
 	"bytes"
-	"context"
 
 	"github.com/tidwall/gjson"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/rowlock/rowlock/resources"
 )
 
 // metadata is what the garbage collector wants to know of an object.
@@ -83,9 +80,4 @@ func ownersOf(m metav1.Object) []owner {
 			blocks: ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion})
 	}
 	return owners
-}
-
-// asRequest is the context of a request about an object.
-func asRequest(ctx context.Context, t *resources.Type, verb string, key resources.Key) context.Context {
-	return resources.WithRequest(ctx, t, verb, key.Namespace, key.Name)
 }

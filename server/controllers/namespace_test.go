@@ -96,9 +96,7 @@ func TestNamespacePodsFirst(t *testing.T) {
 	ns := c.namespace("doomed")
 	pod := c.create("pods", &core.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "pod", Namespace: "doomed", Finalizers: []string{"example.com/keep"}},
-		Spec: core.PodSpec{RestartPolicy: core.RestartPolicyAlways, DNSPolicy: core.DNSClusterFirst, TerminationGracePeriodSeconds: ptr(int64(30)),
-			Containers:      []core.Container{{Name: "c", Image: "i", ImagePullPolicy: core.PullAlways, TerminationMessagePolicy: core.TerminationMessageReadFile}},
-			SecurityContext: &core.PodSecurityContext{}}})
+		Spec:       podSpec()})
 	other := c.thing("other", in("doomed"))
 	c.delete(ns, background)
 	c.until("its deletion", pod.Key, isDeleting)
@@ -115,6 +113,37 @@ func TestNamespacePodsFirst(t *testing.T) {
 	if c.get(other.Key) != nil {
 		t.Error("the namespace ended before what was in it")
 	}
+}
+
+// A pod whose node does not end it in time is complained of, and is waited for.
+func TestNamespaceStuckPod(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	ns := c.namespace("doomed")
+	spec := podSpec()
+	spec.NodeName, spec.TerminationGracePeriodSeconds = "silent", ptr(int64(1))
+	pod := c.create("pods", &core.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", Namespace: "doomed"}, Spec: spec})
+	c.delete(ns, background)
+	c.untilConditions(ns, []string{
+		"NamespaceDeletionDiscoveryFailure False ResourcesDiscovered: All resources successfully discovered",
+		"NamespaceDeletionGroupVersionParsingFailure False ParsedGroupVersions: All legacy kube types successfully parsed",
+		"NamespaceDeletionContentFailure True ContentDeletionFailed: Failed to delete all resource types, 1 remaining: " +
+			"unexpected items still remain in namespace: doomed for gvr: /v1, Resource=pods",
+		"NamespaceContentRemaining False ContentRemoved: All content successfully removed",
+		"NamespaceFinalizersRemaining False ContentHasNoFinalizers: All content-preserving finalizers finished",
+	})
+	typ := c.typeOf("pods")
+	r := resources.DeleteRequest{Type: typ, Name: "pod", Options: &metav1.DeleteOptions{GracePeriodSeconds: ptr(int64(0))}}
+	if _, err := r.Apply(resources.WithRequest(c.ctx, typ, "delete", "doomed", "pod"), c.store); err != nil {
+		t.Fatal(err)
+	}
+	c.gone(pod, ns)
+}
+
+func podSpec() core.PodSpec {
+	return core.PodSpec{RestartPolicy: core.RestartPolicyAlways, DNSPolicy: core.DNSClusterFirst,
+		TerminationGracePeriodSeconds: ptr(int64(30)), SecurityContext: &core.PodSecurityContext{},
+		Containers: []core.Container{{Name: "c", Image: "i", ImagePullPolicy: core.PullAlways, TerminationMessagePolicy: core.TerminationMessageReadFile}}}
 }
 
 // The namespace loses the finalizer of this controller only; another one keeps it, though it is empty.
@@ -143,6 +172,36 @@ func TestNamespaceAgain(t *testing.T) {
 	}
 	c.namespace("again")
 	c.stays(c.thing("a", in("again")))
+}
+
+// A namespace that ended and was made again, while it was being emptied, is left alone: it is another one.
+func TestNamespaceReplacedMeanwhile(t *testing.T) {
+	c := newCluster(t)
+	store := &meddler{Store: c.store, resource: "secrets"}
+	c.theirs = store
+	c.start()
+	c.settle()
+	ns := c.namespace("doomed")
+	made := make(chan *resources.Object, 1)
+	meddle := func() {
+		typ := c.typeOf("namespaces")
+		r := resources.UpdateRequest{Type: typ, Name: "doomed", Strategy: typ.Subresources["finalize"].UpdateStrategy,
+			Change: func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
+				obj := existing.DeepCopyObject().(*core.Namespace)
+				obj.Spec.Finalizers = nil
+				return obj, nil
+			}}
+		if _, _, err := r.Apply(resources.WithRequest(c.ctx, typ, "update", "", "doomed"), c.store); err != nil {
+			t.Error(err)
+		}
+		c.namespace("doomed")
+		made <- c.create("secrets", &core.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "doomed"}})
+	}
+	store.meddle.Store(&meddle)
+	c.delete(ns, background)
+	secret := <-made
+	c.gone(ns)
+	c.stays(secret)
 }
 
 // A create that was let in before the namespace ended, and is stored after, leaves nothing behind.

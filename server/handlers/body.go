@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -71,7 +72,7 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 		return nil, err
 	}
 	if media == codec.JSON {
-		if obj, ok, err := q.decodeJSON(body, fieldValidation); ok || err != nil {
+		if obj, ok, err := q.decodeJSON(body, fieldValidation, false); ok || err != nil {
 			return obj, err
 		}
 	}
@@ -92,7 +93,7 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 		}
 		warnStrict(q.ctx, strict.Errors())
 	}
-	if got := kind.GroupVersion(); got != q.kind.GroupVersion() {
+	if got := kind.GroupVersion(); got != q.kind.GroupVersion() && !(q.sub != nil && slices.Contains(q.sub.OlderVersions, got)) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
 			got, q.kind.GroupVersion()))
 	}
@@ -100,8 +101,9 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 }
 
 // decodeJSON decodes a body of the expected kind without finding its kind out first, which costs a serializer as much as
-// all the rest. ok is false when there is anything to say against the body: the serializer then says it.
-func (q *request) decodeJSON(body []byte, fieldValidation string) (obj runtime.Object, ok bool, err error) {
+// all the rest. ok is false when there is anything to say against the body: the serializer then says it. mustSay: the
+// body has to say its kind itself, as what comes of a patch has.
+func (q *request) decodeJSON(body []byte, fieldValidation string, mustSay bool) (obj runtime.Object, ok bool, err error) {
 	versioned, err := q.served.Scheme.New(q.kind)
 	if err != nil {
 		return nil, false, err
@@ -113,8 +115,9 @@ func (q *request) decodeJSON(body []byte, fieldValidation string) (obj runtime.O
 		strict, err = kjson.UnmarshalStrict(body, versioned)
 	}
 	sent := versioned.GetObjectKind().GroupVersionKind()
-	if err != nil || len(strict) > 0 || sent.Kind != "" && sent.Kind != q.kind.Kind ||
-		!sent.GroupVersion().Empty() && sent.GroupVersion() != q.kind.GroupVersion() {
+	expected := sent == q.kind || !mustSay && (sent.Kind == "" || sent.Kind == q.kind.Kind) &&
+		(sent.GroupVersion().Empty() || sent.GroupVersion() == q.kind.GroupVersion())
+	if err != nil || len(strict) > 0 || !expected {
 		return nil, false, nil
 	}
 	q.served.Scheme.Default(versioned)

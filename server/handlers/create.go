@@ -63,11 +63,7 @@ func (h *Handlers) own(q *request, obj runtime.Object, opts *metav1.CreateOption
 	if err != nil {
 		return nil, err
 	}
-	empty, err := q.served.Scheme.New(q.kind)
-	if err != nil {
-		return nil, err
-	}
-	return manager.Update(empty, obj, managerName(opts.FieldManager, q.r.UserAgent())), nil
+	return manager.Create(obj, managerName(opts.FieldManager, q.r.UserAgent())), nil
 }
 
 // newHub returns an empty object of the kind that bodies carry.

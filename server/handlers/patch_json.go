@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/tidwall/gjson"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,9 @@ const maxOperations = 10000
 
 // jsonOrMerge applies a JSON Patch (RFC 6902) or a JSON Merge Patch (RFC 7386) to the versioned JSON of an object.
 func (p *patcher) jsonOrMerge(ctx context.Context, old []byte) (runtime.Object, error) {
+	if obj, ok, err := p.mergeFast(old); ok || err != nil {
+		return obj, err
+	}
 	var (
 		patched []byte
 		strict  []error
@@ -69,6 +73,19 @@ func (p *patcher) jsonPatch(old []byte) (patched []byte, strict []error, err err
 	return patched, strict, nil
 }
 
+// mergeFast applies a merge patch to which there is nothing to object. ok is false for any other, which then takes the way
+// that tells what is wrong with it.
+func (p *patcher) mergeFast(old []byte) (obj runtime.Object, ok bool, err error) {
+	if p.typ != types.MergePatchType {
+		return nil, false, nil
+	}
+	strict, err := kjson.UnmarshalStrict(p.body, &map[string]any{})
+	if err != nil || len(strict) > 0 || !isJSONObject(p.body) {
+		return nil, false, nil
+	}
+	return p.q.decodeJSON(mergeJSON(old, gjson.ParseBytes(p.body)), p.validation, true)
+}
+
 func (p *patcher) mergePatch(old []byte) (patched []byte, strict []error, err error) {
 	if p.validation != metav1.FieldValidationIgnore {
 		if strict, err = kjson.UnmarshalStrict(p.body, &map[string]any{}); err != nil {
@@ -86,7 +103,7 @@ func (p *patcher) mergePatch(old []byte) (patched []byte, strict []error, err er
 func (p *patcher) decodePatched(ctx context.Context, patched []byte, strict []error) (runtime.Object, error) {
 	q := p.q
 	if len(strict) == 0 {
-		if obj, ok, err := q.decodeJSON(patched, p.validation); ok || err != nil {
+		if obj, ok, err := q.decodeJSON(patched, p.validation, true); ok || err != nil {
 			return obj, err
 		}
 	}

@@ -1,0 +1,54 @@
+package handlers_test
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+)
+
+// "Retrieving large results sets in chunks".
+func TestChunks(t *testing.T) {
+	a := newAPI(t)
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		a.run(exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"` + name + `","labels":{"vowel":"` + map[bool]string{true: "yes", false: "no"}[strings.Contains("ae", name)] + `"}}}`, code: 201})
+	}
+	list := "GET " + configMaps
+	names := "items.#.metadata.name"
+	a.run(
+		exchange{do: list + "?limit=2", code: 200, keep: says{"next": "metadata.continue", "rv": "metadata.resourceVersion"},
+			says: says{names: `["a","b"]`, "metadata.remainingItemCount": "3"}},
+		exchange{do: "DELETE " + configMaps + "/d", code: 200},
+		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"bb"}}`, code: 201},
+		exchange{shows: "consistent with the first chunk", do: list + "?limit=2&continue={next}", code: 200, keep: says{"last": "metadata.continue"},
+			says: says{names: `["c","d"]`, "metadata.resourceVersion": "{rv}", "metadata.remainingItemCount": "1"}},
+		exchange{do: list + "?limit=2&continue={last}", code: 200,
+			says: says{names: `["e"]`, "metadata.resourceVersion": "{rv}", "metadata.continue": "-", "metadata.remainingItemCount": "-"}},
+		exchange{shows: "without a limit: the rest", do: list + "?continue={next}", code: 200, says: says{names: `["c","d","e"]`}},
+		exchange{shows: "a selector: how many remain is not known", do: list + "?limit=1&labelSelector=vowel%3Dyes", code: 200, keep: says{"next": "metadata.continue"},
+			says: says{names: `["a"]`, "metadata.remainingItemCount": "-"}},
+		exchange{do: list + "?limit=1&labelSelector=vowel%3Dyes&continue={next}", code: 200, says: says{names: `["e"]`, "metadata.continue": "-"}},
+		exchange{shows: "over all namespaces", do: "GET /api/v1/namespaces?limit=4", code: 200, keep: says{"next": "metadata.continue"}},
+		exchange{do: "GET /api/v1/namespaces?limit=4&continue={next}", code: 200, says: says{names: `["test"]`}},
+		exchange{do: "GET /api/v1/configmaps?limit=1", code: 200, keep: says{"next": "metadata.continue"}, says: says{names: `["a"]`}},
+		exchange{do: "GET /api/v1/configmaps?limit=1&continue={next}", code: 200, says: says{names: `["b"]`}},
+		exchange{do: list + "?limit=-1", code: 200, says: says{"items.#": "5"}},
+		exchange{do: list + "?limit=some", code: 400},
+		exchange{do: list + "?continue={next}&resourceVersion={rv}", code: 400, says: says{"message": "specifying resource version is not allowed when using continue"}},
+	)
+}
+
+func TestGarbageContinueTokens(t *testing.T) {
+	a := newAPI(t)
+	for token, message := range map[string]string{
+		"!":    "continue key is not valid: illegal base64 data at input byte 0",
+		"null": "continue key is not valid: server does not recognize this encoded version ",
+		`{"v":"meta.k8s.io/v1","rv":0,"start":"a"}`:        "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+		`{"v":"meta.k8s.io/v1","rv":1}`:                    "continue key is not valid: encoded start key empty (version meta.k8s.io/v1)",
+		`{"v":"meta.k8s.io/v1","rv":1,"start":"../other"}`: "continue key is not valid: ../other",
+	} {
+		if token != "!" {
+			token = base64.RawURLEncoding.EncodeToString([]byte(token))
+		}
+		a.run(exchange{do: "GET " + configMaps + "?limit=1&continue=" + token, code: 400, says: says{"message": "invalid continue token: " + message}})
+	}
+}

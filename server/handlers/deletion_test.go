@@ -1,0 +1,130 @@
+package handlers_test
+
+import "testing"
+
+// "Resource deletion": two phases where finalizers or a grace period ask for them, one where nothing does.
+func TestFinalizers(t *testing.T) {
+	newAPI(t).run(
+		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"plain"}}`, code: 201, keep: says{"uid": "metadata.uid"}},
+		exchange{do: "DELETE " + configMaps + "/plain", code: 200,
+			says: says{"kind": "Status", "status": "Success", "details": `{"name":"plain","kind":"configmaps","uid":"{uid}"}`}},
+		exchange{do: "GET " + configMaps + "/plain", code: 404},
+		exchange{do: "DELETE " + configMaps + "/plain", code: 404, says: says{"message": `configmaps "plain" not found`}},
+
+		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a","finalizers":["x.y/1","x.y/2"]}}`, code: 201},
+		exchange{do: "DELETE " + configMaps + "/a", code: 200, keep: says{"rv": "metadata.resourceVersion", "at": "metadata.deletionTimestamp"},
+			says: says{"kind": "ConfigMap", "metadata.deletionGracePeriodSeconds": "0", "metadata.finalizers": `["x.y/1","x.y/2"]`}},
+		exchange{shows: "again: nothing happens", do: "DELETE " + configMaps + "/a", code: 200,
+			says: says{"metadata.resourceVersion": "{rv}", "metadata.deletionTimestamp": "{at}"}},
+		exchange{shows: "no new finalizers now", do: "PATCH " + configMaps + "/a", header: asMergePatch, code: 422,
+			body: `{"metadata":{"finalizers":["x.y/1","x.y/2","x.y/3"]}}`, says: says{"details.causes.0.field": "metadata.finalizers"}},
+		exchange{shows: "the name is taken", do: "POST " + configMaps, body: `{"metadata":{"name":"a"}}`, code: 409,
+			says: says{"reason": "AlreadyExists", "message": `object is being deleted: configmaps "a" already exists`}},
+		exchange{shows: "in any order", do: "PATCH " + configMaps + "/a", header: asMergePatch, body: `{"metadata":{"finalizers":["x.y/2"]}}`, code: 200,
+			says: says{"metadata.finalizers": `["x.y/2"]`}},
+		exchange{shows: "a dry run removes nothing", do: "PATCH " + configMaps + "/a?dryRun=All", header: asMergePatch, body: `{"metadata":{"finalizers":null}}`, code: 200},
+		exchange{do: "GET " + configMaps + "/a", code: 200},
+		exchange{shows: "the last one", do: "PATCH " + configMaps + "/a", header: asMergePatch, body: `{"metadata":{"finalizers":null}}`, code: 200,
+			says: says{"metadata.finalizers": "-"}},
+		exchange{do: "GET " + configMaps + "/a", code: 404},
+	)
+}
+
+func TestPropagation(t *testing.T) {
+	for options, want := range map[string]says{
+		"propagationPolicy=Foreground": {"kind": "ConfigMap", "metadata.finalizers": `["foregroundDeletion"]`},
+		"propagationPolicy=Orphan":     {"kind": "ConfigMap", "metadata.finalizers": `["orphan"]`},
+		"orphanDependents=true":        {"kind": "ConfigMap", "metadata.finalizers": `["orphan"]`},
+		"orphanDependents=false":       {"kind": "Status"},
+		"propagationPolicy=Background": {"kind": "Status"},
+		"gracePeriodSeconds=30":        {"kind": "Status"},
+		"dryRun":                       {"kind": "Status"},
+	} {
+		t.Run(options, func(t *testing.T) {
+			newAPI(t).run(
+				exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a"}}`, code: 201},
+				exchange{do: "DELETE " + configMaps + "/a?" + options, code: 200, says: want})
+		})
+	}
+}
+
+func TestDeleteOptions(t *testing.T) {
+	newAPI(t).run(
+		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a"}}`, code: 201, keep: says{"uid": "metadata.uid", "rv": "metadata.resourceVersion"}},
+		exchange{do: "DELETE " + configMaps + "/a", body: `{"preconditions":{"uid":"other"}}`, code: 409, says: says{"reason": "Conflict",
+			"message": `Operation cannot be fulfilled on ConfigMap "a": the UID in the precondition (other) does not match the UID in record ({uid}). The object might have been deleted and then recreated`}},
+		exchange{do: "DELETE " + configMaps + "/a", body: `{"preconditions":{"resourceVersion":"1"}}`, code: 409},
+		exchange{do: "DELETE " + configMaps + "/a", body: `{"propagationPolicy":"Sideways"}`, code: 422, says: says{"details.causes.0.field": "propagationPolicy"}},
+		exchange{do: "DELETE " + configMaps + "/a?propagationPolicy=Orphan&orphanDependents=true", code: 422},
+		exchange{do: "DELETE " + configMaps + "/a?gracePeriodSeconds=soon", code: 400},
+		exchange{do: "DELETE " + configMaps + "/a", body: `{`, code: 400},
+		exchange{do: "DELETE " + configMaps + "/a", body: `{"kind":"Pod","apiVersion":"v1"}`, code: 400},
+		exchange{do: "DELETE " + configMaps + "/a", header: says{"Content-Type": "text/plain"}, body: `x`, code: 415},
+		exchange{shows: "only for what cannot be read", do: "DELETE " + configMaps + "/a?ignoreStoreReadErrorWithClusterBreakingPotential=true", code: 409},
+		exchange{do: "DELETE " + configMaps + "/a", body: `{"dryRun":["All"]}`, code: 200, says: says{"status": "Success"}},
+		exchange{shows: "as YAML", do: "DELETE " + configMaps + "/a", header: asYAML, body: "preconditions: {uid: {uid}, resourceVersion: '{rv}'}", code: 200},
+		exchange{do: "GET " + configMaps + "/a", code: 404},
+	)
+}
+
+// Pods that run somewhere are given time, others go at once.
+func TestGracePeriod(t *testing.T) {
+	pods := "/api/v1/namespaces/test/pods"
+	const running = `{"metadata":{"name":"p"},"spec":{"nodeName":"n","containers":[{"name":"c","image":"i"}]}}`
+	newAPI(t).run(
+		exchange{do: "POST " + pods, body: `{"metadata":{"name":"q"},"spec":{"containers":[{"name":"c","image":"i"}]}}`, code: 201},
+		exchange{do: "DELETE " + pods + "/q", code: 200, says: says{"kind": "Pod", "metadata.deletionGracePeriodSeconds": "0"}},
+		exchange{do: "GET " + pods + "/q", code: 404},
+		exchange{do: "POST " + pods, body: running, code: 201},
+		exchange{do: "DELETE " + pods + "/p", code: 200, says: says{"metadata.deletionGracePeriodSeconds": "30", "metadata.generation": "2"}},
+		exchange{shows: "it may become shorter", do: "DELETE " + pods + "/p?gracePeriodSeconds=5", code: 200, says: says{"metadata.deletionGracePeriodSeconds": "5"}},
+		exchange{shows: "but not longer", do: "DELETE " + pods + "/p?gracePeriodSeconds=60", code: 200, says: says{"metadata.deletionGracePeriodSeconds": "5"}},
+		exchange{shows: "the kubelet is done", do: "DELETE " + pods + "/p?gracePeriodSeconds=0", code: 200},
+		exchange{do: "GET " + pods + "/p", code: 404},
+	)
+}
+
+func TestNamespaceDeletion(t *testing.T) {
+	newAPI(t).run(
+		exchange{do: "DELETE /api/v1/namespaces/default", code: 403, says: says{"message": `namespaces "default" is forbidden: this namespace may not be deleted`}},
+		exchange{do: "DELETE /api/v1/namespaces/test", body: `{"preconditions":{"uid":"other"}}`, code: 409, says: says{"details.kind": "namespaces"}},
+		exchange{do: "DELETE /api/v1/namespaces/test?orphanDependents=false", code: 202, keep: says{"rv": "metadata.resourceVersion"},
+			says: says{"status.phase": "Terminating", "metadata.finalizers": `["foregroundDeletion"]`}},
+		exchange{shows: "another policy comes too late", do: "DELETE /api/v1/namespaces/test?propagationPolicy=Orphan", code: 200, says: says{"metadata.resourceVersion": "{rv}"}},
+		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"late"}}`, code: 403, says: says{"reason": "Forbidden", "details.causes.0.reason": "NamespaceTerminating",
+			"message": `configmaps "late" is forbidden: unable to create new content in namespace test because it is being terminated`}},
+		exchange{do: "PATCH /api/v1/namespaces/test", header: asMergePatch, body: `{"metadata":{"finalizers":null}}`, code: 200},
+		exchange{do: "PUT /api/v1/namespaces/test/finalize", body: `{"metadata":{"name":"test"},"spec":{"finalizers":[]}}`, code: 200},
+		exchange{do: "GET /api/v1/namespaces/test", code: 404},
+		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"later"}}`, code: 404, says: says{"message": `namespaces "test" not found`}},
+	)
+}
+
+func TestDeleteCollection(t *testing.T) {
+	newAPI(t).run(
+		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a","labels":{"x":"1"}}}`, code: 201},
+		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"b","labels":{"x":"2"}}}`, code: 201},
+		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"c","labels":{"x":"1"},"finalizers":["x.y/1"]}}`, code: 201},
+		exchange{do: "DELETE " + configMaps + "?dryRun=All", code: 200, says: says{"items.#.metadata.name": `["a","b","c"]`}},
+		exchange{do: "DELETE " + configMaps + "?labelSelector=x%3D1", code: 200, says: says{"kind": "ConfigMapList", "items.#.metadata.name": `["a","c"]`}},
+		exchange{do: "GET " + configMaps, code: 200, says: says{"items.#.metadata.name": `["b","c"]`, "items.0.metadata.deletionTimestamp": "-"}},
+		exchange{do: "DELETE " + configMaps + "?ignoreStoreReadErrorWithClusterBreakingPotential=true", code: 422},
+		exchange{do: "DELETE /api/v1/configmaps", code: 405},
+		exchange{do: "DELETE /api/v1/namespaces", code: 405},
+		exchange{shows: "what warns of a delete warns once", do: "DELETE /apis/batch/v1/namespaces/test/jobs", code: 200, answer: says{"Warning": `299 - "child pods are preserved by default when ` +
+			`jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"`}},
+	)
+}
+
+func TestEviction(t *testing.T) {
+	pods := "/api/v1/namespaces/test/pods"
+	for _, version := range []string{"v1", "v1beta1"} {
+		newAPI(t).run(
+			exchange{do: "POST " + pods, body: `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`, code: 201},
+			exchange{do: "POST " + pods + "/p/eviction", body: `{"kind":"Eviction","apiVersion":"policy/` + version + `","metadata":{"name":"p"}}`, code: 201,
+				says: says{"kind": "Status", "status": "Success"}},
+			exchange{do: "GET " + pods + "/p", code: 404},
+			exchange{do: "POST " + pods + "/p/eviction", body: `{"kind":"Eviction","apiVersion":"policy/v2","metadata":{"name":"p"}}`, code: 400},
+		)
+	}
+}

@@ -1,0 +1,206 @@
+package handlers_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/goleak"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/sqlstore"
+)
+
+// The tests of this package are tables of requests and answers, a file for each section of the API concepts page. Where
+// the page is silent, the answers are those that kube-apiserver v1.37 gives.
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must come. It is only reached by a test that fails.
+const patience = time.Minute
+
+// api is a whole server over a fresh store, without a network.
+type api struct {
+	*testing.T
+	http.Handler
+	store *interruptedStore
+	// kept are values of earlier answers, by the name they are kept under.
+	kept map[string]string
+}
+
+// newAPI starts a server that has the namespaces it always has, and "test".
+func newAPI(t *testing.T) *api {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "rowlock.db"),
+		Synchronous: "off", Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	interrupted := &interruptedStore{Store: store}
+	registry := resources.NewRegistry()
+	registry.SetGroups(builtin.Groups())
+	s, err := server.New(server.Config{Registry: registry, Store: interrupted, Logger: quiet,
+		Authenticator: func(*http.Request) (user.Info, bool, error) {
+			return &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}, true, nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a := &api{T: t, Handler: s.Handler(), store: interrupted, kept: map[string]string{}}
+	a.run(exchange{do: "POST /api/v1/namespaces", body: `{"metadata":{"name":"test"}}`, code: 201})
+	return a
+}
+
+// interruptedStore lets a test do something at the moment between a request's read and its write.
+type interruptedStore struct {
+	resources.Store
+	mu     sync.Mutex
+	before func()
+}
+
+// interrupt sets what is done before the next commit.
+func (s *interruptedStore) interrupt(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = f
+}
+
+func (s *interruptedStore) Commit(ctx context.Context, writes ...resources.Write) ([]*resources.Object, error) {
+	s.mu.Lock()
+	before := s.before
+	s.before = nil
+	s.mu.Unlock()
+	if before != nil {
+		before()
+	}
+	return s.Store.Commit(ctx, writes...)
+}
+
+// listen puts the server on a loopback address, where answers can stream.
+func (a *api) listen() *httptest.Server {
+	s := httptest.NewUnstartedServer(a)
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	a.Cleanup(s.Close)
+	return s
+}
+
+// says are values of a JSON answer by their path (github.com/tidwall/gjson). The value "-" stands for nothing at all.
+type says map[string]string
+
+// exchange is a request and its answer. In the path and the body, {name} stands for a value that was kept.
+type exchange struct {
+	shows  string // what is special about it, where the request does not say it
+	do     string // method and path
+	header says   // of the request
+	body   string
+	code   int
+	says   says
+	answer says // headers of the answer
+	keep   says // a path of the answer for each name to keep it under
+}
+
+// Content types of requests.
+var (
+	asYAML           = says{"Content-Type": "application/yaml"}
+	asJSONPatch      = says{"Content-Type": "application/json-patch+json"}
+	asMergePatch     = says{"Content-Type": "application/merge-patch+json"}
+	asStrategicPatch = says{"Content-Type": "application/strategic-merge-patch+json"}
+	asApply          = says{"Content-Type": "application/apply-patch+yaml"}
+)
+
+// run makes the requests one after another and holds the answers against what they should be.
+func (a *api) run(exchanges ...exchange) {
+	a.Helper()
+	for _, e := range exchanges {
+		w := a.send(e)
+		a.check(e, w.Result())
+	}
+}
+
+func (a *api) send(e exchange) *httptest.ResponseRecorder {
+	method, path, _ := strings.Cut(a.fill(e.do), " ")
+	r := httptest.NewRequest(method, path, strings.NewReader(a.fill(e.body))).WithContext(a.Context())
+	if e.body == "" {
+		r.Body, r.ContentLength = http.NoBody, 0
+	}
+	r.Header.Set("User-Agent", "test/1")
+	for name, value := range e.header {
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, r)
+	return w
+}
+
+var placeholder = regexp.MustCompile(`\{\w+\}`)
+
+// fill puts kept values in the place of their names.
+func (a *api) fill(s string) string {
+	return placeholder.ReplaceAllStringFunc(s, func(name string) string {
+		if v, ok := a.kept[strings.Trim(name, "{}")]; ok {
+			return v
+		}
+		return name
+	})
+}
+
+func (a *api) check(e exchange, r *http.Response) {
+	a.Helper()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		a.Fatal(err)
+	}
+	failed := false
+	wrong := func(what, got, want string) {
+		a.Helper()
+		failed = true
+		a.Errorf("%s %s\n%s is %s\nwant %s", e.do, e.shows, what, got, want)
+	}
+	if r.StatusCode != e.code {
+		wrong("the code", r.Status, http.StatusText(e.code))
+	}
+	for name, want := range e.answer {
+		if got := strings.Join(r.Header.Values(name), " | "); got != a.fill(want) && (want != "-" || got != "") {
+			wrong(name, got, want)
+		}
+	}
+	for path, want := range e.says {
+		got := gjson.GetBytes(body, path)
+		if want == "-" && !got.Exists() {
+			continue
+		}
+		if got.String() != a.fill(want) {
+			wrong(path, got.String(), a.fill(want))
+		}
+	}
+	for name, path := range e.keep {
+		if a.kept[name] = gjson.GetBytes(body, path).String(); a.kept[name] == "" {
+			wrong(path, "missing", "something to keep")
+		}
+	}
+	if failed {
+		a.Fatalf("the answer: %.2000s", body)
+	}
+}
