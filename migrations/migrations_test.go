@@ -46,6 +46,9 @@ func schema(t *testing.T, db *sql.DB) []string {
 		}
 		out = append(out, s)
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	return out
 }
 

@@ -44,14 +44,6 @@ func (q *request) namespace() string {
 	return q.info.Namespace
 }
 
-// admissionNamespace is the namespace that admission is told: a Namespace object counts as within itself.
-func (q *request) admissionNamespace() string {
-	if q.served.ResourceName() == "namespaces" {
-		return q.info.Name
-	}
-	return q.namespace()
-}
-
 func (q *request) gvr() schema.GroupVersionResource { return q.served.GVR() }
 
 // allowed tells whether the path takes the verb.
