@@ -9,10 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rowlock/rowlock/resources"
-	"github.com/rowlock/rowlock/resources/fieldmanager"
 )
 
 // systemNamespaces exist from the start, and again at the next start if somebody found a way to remove one.
@@ -25,37 +23,67 @@ func (s *Server) Bootstrap(ctx context.Context) error {
 		return nil
 	}
 	for _, name := range systemNamespaces {
-		_, err := s.Store.Get(ctx, t.KeyOf("", name), resources.At{Match: resources.MostRecent})
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, resources.ErrNotFound) {
+		err := s.ensure(ctx, t, "", name, func(exists bool, obj runtime.Object) error {
+			if exists {
+				return nil
+			}
+			m, err := meta.Accessor(obj)
+			if err == nil {
+				m.SetLabels(map[string]string{"kubernetes.io/metadata.name": name})
+			}
 			return err
-		}
-		obj := t.New()
-		m, err := meta.Accessor(obj)
+		})
 		if err != nil {
 			return err
-		}
-		m.SetName(name)
-		m.SetLabels(map[string]string{"kubernetes.io/metadata.name": name})
-		if obj, err = s.own(t, obj); err != nil {
-			return err
-		}
-		r := resources.CreateRequest{Type: t, Object: obj}
-		if _, err := r.Apply(resources.WithRequest(ctx, t, "create", "", name), s.Store); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("namespace %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// own writes that the server itself set the fields of a new object.
-func (s *Server) own(t *resources.Type, obj runtime.Object) (runtime.Object, error) {
-	manager, err := fieldmanager.New(fieldmanager.Config{Scheme: t.Scheme, Kind: t.StorageKind(),
-		Hub: schema.GroupVersion{Group: t.Group, Version: runtime.APIVersionInternal}, ResetFields: t.ResetFields})
+// ensure sees to it that an object is there and as it should be: change puts it right, or fills in a new one that has
+// nothing but a name. The server itself is the manager of the fields that change.
+func (s *Server) ensure(ctx context.Context, t *resources.Type, namespace, name string, change func(exists bool, obj runtime.Object) error) error {
+	manager, err := t.ServerManager("")
+	if err != nil {
+		return err
+	}
+	r := resources.UpdateRequest{Type: t, Name: name, Strategy: t.UpdateStrategy, ForceCreate: true}
+	r.Change = func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
+		obj := existing.DeepCopyObject()
+		if live != nil {
+			if err := change(true, obj); err != nil {
+				return nil, err
+			}
+			return manager.Update(existing, obj, resources.ServerManagerName), nil
+		}
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			return nil, err
+		}
+		m.SetNamespace(namespace)
+		m.SetName(name)
+		if err := change(false, obj); err != nil {
+			return nil, err
+		}
+		if obj, err = defaulted(t, obj); err != nil {
+			return nil, err
+		}
+		return manager.Create(obj, resources.ServerManagerName), nil
+	}
+	_, _, err = r.Apply(resources.WithRequest(ctx, t, "update", namespace, name), s.Store)
+	// Another server that starts at the same time does the same.
+	if err != nil && !apierrors.IsAlreadyExists(err) && !errors.Is(err, resources.ErrExists) {
+		return fmt.Errorf("%s %s: %w", t.Resource, name, err)
+	}
+	return nil
+}
+
+// defaulted takes a new object to the version that is stored and back, which sets its defaults.
+func defaulted(t *resources.Type, hub runtime.Object) (runtime.Object, error) {
+	versioned, err := t.ToVersion(hub, t.StorageVersion)
 	if err != nil {
 		return nil, err
 	}
-	return manager.Create(obj, "kube-apiserver"), nil
+	t.Scheme.Default(versioned)
+	return t.ToHub(versioned)
 }

@@ -34,6 +34,8 @@ type serveOptions struct {
 	controllers        []string
 	enabledControllers []string
 
+	services serviceOptions
+
 	log logOptions
 }
 
@@ -41,6 +43,7 @@ func (o *serveOptions) sections() []section {
 	return []section{
 		{"Storage", flagSet(o.addStorageFlags)},
 		{"Serving", flagSet(o.addServingFlags)},
+		{"Services", flagSet(o.services.addFlags)},
 		{"Who may connect", flagSet(o.addAccessFlags)},
 		{"Controllers", flagSet(o.addControllerFlags)},
 		{"Logging", flagSet(o.log.addFlags)},
@@ -111,6 +114,9 @@ func (o *serveOptions) complete() error {
 	if o.enabledControllers, err = controllers.Select(o.controllers); err != nil {
 		return usagef("--controllers: %v", err)
 	}
+	if err := o.services.complete(); err != nil {
+		return err
+	}
 	return o.completeServing()
 }
 
@@ -147,7 +153,7 @@ func checkListen(address string) error {
 
 // names are those of the serving certificate: the usual ones, the host of --listen, and --tls-san.
 func (o *serveOptions) names(hostname string) []string {
-	names := append(pki.DefaultNames(hostname, kubernetesServiceIP), o.tlsSANs...)
+	names := append(pki.DefaultNames(hostname, o.services.first.String()), o.tlsSANs...)
 	host, _, _ := net.SplitHostPort(o.listen)
 	if ip := net.ParseIP(host); pki.ValidName(host) && (ip == nil || !ip.IsUnspecified()) && !slices.Contains(names, host) {
 		names = append(names, host)

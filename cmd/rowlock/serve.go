@@ -25,10 +25,6 @@ import (
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
-// kubernetesServiceIP is the first address of the range of cluster IPs, 10.43.0.0/16, under which clients within a
-// cluster reach the Service "kubernetes".
-const kubernetesServiceIP = "10.43.0.1"
-
 func newServeCommand() *cobra.Command {
 	o := &serveOptions{}
 	cmd := &cobra.Command{
@@ -67,21 +63,9 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err != nil {
 		return err
 	}
-	authenticate, err := authn.New(authn.Options{ClientCAs: certificates.ClientCAs, TokenFile: o.tokenFile})
-	if err != nil {
-		return err
-	}
 	registry := resources.NewRegistry()
-	registry.SetGroups(builtin.Groups())
-	srv, err := server.New(server.Config{
-		Registry:      registry,
-		Store:         store,
-		Checks:        []health.Check{{Name: "store", Run: func(r *http.Request) error { return store.Ready(r.Context()) }}},
-		Authenticator: authenticate,
-		TLS:           certificates.TLSConfig(),
-		Logger:        logger,
-		Metrics:       metrics,
-	})
+	registry.SetGroups(builtin.Parts{Services: o.services.ServiceNetwork}.Groups())
+	srv, err := o.newServer(registry, store, certificates, logger, metrics)
 	if err != nil {
 		return err
 	}
@@ -93,6 +77,10 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return fmt.Errorf("--listen: %w", err)
 	}
 	defer listener.Close() // Serve closes it too; this is for the way out before
+	network := o.network(listener.Addr(), logger)
+	if err := srv.BootstrapServices(ctx, network); err != nil {
+		return fmt.Errorf("create the Service of the API: %w", err)
+	}
 	if err := certificates.WriteKubeconfig(localURL(listener.Addr())); err != nil {
 		return err
 	}
@@ -110,10 +98,31 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return nil
 	})
 	work.Go(func() error {
+		srv.KeepServices(ctx, network)
+		return nil
+	})
+	work.Go(func() error {
 		return controllers.Run(ctx, controllers.Config{Registry: registry, Store: store, Logger: logger, Enabled: o.enabledControllers})
 	})
 	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", shellQuoted(certificates.KubeconfigPath()))
 	return work.Wait()
+}
+
+func (o *serveOptions) newServer(registry *resources.Registry, store *sqlstore.Store, certificates *pki.PKI, logger *slog.Logger,
+	metrics *prometheus.Registry) (*server.Server, error) {
+	authenticate, err := authn.New(authn.Options{ClientCAs: certificates.ClientCAs, TokenFile: o.tokenFile})
+	if err != nil {
+		return nil, err
+	}
+	return server.New(server.Config{
+		Registry:      registry,
+		Store:         store,
+		Checks:        []health.Check{{Name: "store", Run: func(r *http.Request) error { return store.Ready(r.Context()) }}},
+		Authenticator: authenticate,
+		TLS:           certificates.TLSConfig(),
+		Logger:        logger,
+		Metrics:       metrics,
+	})
 }
 
 func (o *serveOptions) openStore(ctx context.Context, logger *slog.Logger, metrics *prometheus.Registry) (*sqlstore.Store, error) {

@@ -155,7 +155,8 @@ func TestNames(t *testing.T) {
 		"192.0.2.7:6443": true, "edge.example.com:6443": true, "0.0.0.0:6443": false, "[::]:6443": false, ":6443": false,
 	} {
 		host, _, _ := net.SplitHostPort(listen)
-		o := &serveOptions{listen: listen, tlsSANs: []string{"api.example.com"}}
+		o := &serveOptions{listen: listen, tlsSANs: []string{"api.example.com"},
+			services: serviceOptions{first: net.IPv4(10, 43, 0, 1)}}
 		names := o.names("box")
 		if got := slices.Contains(names, host); got != want {
 			t.Errorf("--listen %s: names %q", listen, names)

@@ -20,7 +20,6 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/replicationcontroller"
 	"k8s.io/kubernetes/pkg/registry/core/resourcequota"
 	"k8s.io/kubernetes/pkg/registry/core/secret"
-	"k8s.io/kubernetes/pkg/registry/core/service"
 	"k8s.io/kubernetes/pkg/registry/core/serviceaccount"
 
 	"github.com/rowlock/rowlock/resources"
@@ -32,7 +31,7 @@ var coreV1 = v1.SchemeGroupVersion
 // eventTTL is how long kube-apiserver keeps an Event, its --event-ttl.
 const eventTTL = time.Hour
 
-func coreGroup(namespaces, events, budgets *resources.Type) resources.GroupSpec {
+func coreGroup(namespaces, events, budgets, services *resources.Type) resources.GroupSpec {
 	nodes := nodes()
 	pods := pods(nodes, budgets)
 	return single(coreV1, 18000, 1,
@@ -57,9 +56,7 @@ func coreGroup(namespaces, events, budgets *resources.Type) resources.GroupSpec 
 		define[core.ResourceQuota, core.ResourceQuotaList](coreV1, "resourcequotas", resourcequota.Strategy,
 			short("quota"), returnsDeleted, status(resourcequota.StatusStrategy)),
 		define[core.Secret, core.SecretList](coreV1, "secrets", secret.Strategy, selectBy(secret.GetAttrs)),
-		define[core.Service, core.ServiceList](coreV1, "services", service.Strategy,
-			short("svc"), in("all"), selectBy(service.GetAttrs), returnsDeleted, status(service.StatusStrategy),
-			with(serviceProxy())),
+		services,
 		serviceAccounts(),
 	)
 }

@@ -7,6 +7,7 @@
 //	groups.go      all groups, and the parts of a server that some types ask
 //	<group>.go     the types of one API group; small.go those of groups with one type
 //	pods.go        pods, and what is done to them: binding.go, eviction.go with budget.go
+//	service.go     services, and what they take: service_supply.go, service_addresses.go, service_ports.go
 //	scale.go       the scale subresource
 //	deletion.go    types that are deleted by rules of their own
 //	unserved.go    what is in discovery and needs a kubelet, a network or a token signer

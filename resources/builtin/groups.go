@@ -18,6 +18,8 @@ type Parts struct {
 	Audiences []string
 	// Authorizer answers the access reviews. Without one everything is allowed.
 	Authorizer Authorizer
+	// Services says where the addresses and ports of Services come from.
+	Services ServiceNetwork
 }
 
 // Authorizer decides, and lists, what a user may do.
@@ -35,10 +37,10 @@ func (p Parts) Groups() []resources.GroupSpec {
 	if p.Authorizer == nil {
 		p.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	}
-	// These two are in one group and used by another.
-	budgets, namespaces, events := podDisruptionBudgets(), namespaces(), events()
+	// These are in one group and used by another.
+	budgets, namespaces, events, addresses, cidrs := podDisruptionBudgets(), namespaces(), events(), ipAddresses(), serviceCIDRs()
 	return []resources.GroupSpec{
-		coreGroup(namespaces, events, budgets),
+		coreGroup(namespaces, events, budgets, services(p.Services, addresses, cidrs)),
 		admissionregistrationGroup(),
 		apiextensionsGroup(),
 		apiregistrationGroup(),
@@ -52,7 +54,7 @@ func (p Parts) Groups() []resources.GroupSpec {
 		discoveryGroup(),
 		eventsGroup(events),
 		flowcontrolGroup(),
-		networkingGroup(),
+		networkingGroup(addresses, cidrs),
 		nodeGroup(),
 		policyGroup(budgets),
 		rbacGroup(),

@@ -12,15 +12,25 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-func networkingGroup() resources.GroupSpec {
-	v1 := schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}
+var networkingV1 = schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}
+
+func networkingGroup(addresses, cidrs *resources.Type) resources.GroupSpec {
+	v1 := networkingV1
 	return single(v1, 17200, 15,
 		define[networking.IngressClass, networking.IngressClassList](v1, "ingressclasses", ingressclass.Strategy),
 		define[networking.Ingress, networking.IngressList](v1, "ingresses", ingress.Strategy,
 			short("ing"), status(ingress.StatusStrategy)),
-		define[networking.IPAddress, networking.IPAddressList](v1, "ipaddresses", ipaddress.Strategy, short("ip")),
+		addresses,
 		define[networking.NetworkPolicy, networking.NetworkPolicyList](v1, "networkpolicies", networkpolicy.Strategy, short("netpol")),
-		define[networking.ServiceCIDR, networking.ServiceCIDRList](v1, "servicecidrs", servicecidr.Strategy,
-			status(servicecidr.StatusStrategy)),
+		cidrs,
 	)
+}
+
+func ipAddresses() *resources.Type {
+	return define[networking.IPAddress, networking.IPAddressList](networkingV1, "ipaddresses", ipaddress.Strategy, short("ip"))
+}
+
+func serviceCIDRs() *resources.Type {
+	return define[networking.ServiceCIDR, networking.ServiceCIDRList](networkingV1, "servicecidrs", servicecidr.Strategy,
+		status(servicecidr.StatusStrategy))
 }

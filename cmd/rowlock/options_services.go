@@ -1,0 +1,86 @@
+package main
+
+import (
+	"log/slog"
+	"net"
+
+	"github.com/spf13/pflag"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	netutils "k8s.io/utils/net"
+
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/server"
+)
+
+// serviceOptions are the flags about Services, with kube-apiserver's names.
+type serviceOptions struct {
+	builtin.ServiceNetwork
+	// first is the address of the Service "kubernetes".
+	first net.IP
+
+	ranges    []string
+	advertise net.IP
+}
+
+func (o *serviceOptions) addFlags(flags *pflag.FlagSet) {
+	o.ServiceNetwork = builtin.DefaultServiceNetwork()
+	flags.StringSliceVar(&o.ranges, "service-cluster-ip-range", []string{o.Ranges[0].String()},
+		"`range` of the addresses of Services; one of each IP family, separated by a comma, for dual stack. It is written down "+
+			"on first start, as ServiceCIDR kubernetes; further ServiceCIDRs add to it")
+	flags.Var(&o.NodePorts, "service-node-port-range", "`range` of the node ports of Services")
+	flags.IPVar(&o.advertise, "advertise-address", nil,
+		"`address` at which the Service kubernetes has its endpoint (default the host of --listen, or of the default route)")
+}
+
+func (o *serviceOptions) complete() error {
+	parsed, err := netutils.ParseCIDRs(o.ranges)
+	if err != nil || len(parsed) == 0 || len(parsed) > 2 {
+		return usagef("--service-cluster-ip-range takes one range such as 10.43.0.0/16, or two")
+	}
+	if len(parsed) == 2 && netutils.IsIPv6CIDR(parsed[0]) == netutils.IsIPv6CIDR(parsed[1]) {
+		return usagef("--service-cluster-ip-range: two ranges must be one of IPv4 and one of IPv6")
+	}
+	o.Ranges = nil
+	for _, r := range parsed {
+		if ones, bits := r.Mask.Size(); ones < minPrefix(bits) || bits-ones < 2 {
+			return usagef("--service-cluster-ip-range: %s is too large or too small: from /%d to /%d", r, minPrefix(bits), bits-2)
+		}
+		o.Ranges = append(o.Ranges, *r)
+	}
+	if o.first, err = netutils.GetIndexedIP(parsed[0], 1); err != nil {
+		return usagef("--service-cluster-ip-range: %v", err)
+	}
+	if o.NodePorts.Base == 0 {
+		return usagef("--service-node-port-range must be of ports from 1 to 65535")
+	}
+	if ip := o.advertise; ip != nil && (ip.IsLoopback() || ip.IsUnspecified() || ip.IsLinkLocalUnicast() || ip.IsMulticast()) {
+		return usagef("--advertise-address must be an address that other machines can reach")
+	}
+	return nil
+}
+
+// minPrefix is the shortest prefix of a range of Services, of addresses that have so many bits: an IPv6 range cannot be larger upstream.
+func minPrefix(bits int) int {
+	if bits == 32 {
+		return 8
+	}
+	return 64
+}
+
+// network is how a server that listens on an address is reached.
+func (o *serveOptions) network(listening net.Addr, logger *slog.Logger) server.Network {
+	n := server.Network{ServiceRanges: o.services.Ranges, Address: o.services.advertise}
+	tcp, ok := listening.(*net.TCPAddr)
+	if !ok {
+		return n
+	}
+	n.Port = tcp.Port
+	if n.Address == nil {
+		var err error
+		// An endpoint cannot be a loopback address: then it is the one other machines would use, as it is upstream.
+		if n.Address, err = utilnet.ResolveBindAddress(tcp.IP); err != nil {
+			logger.Info("the Service kubernetes gets no endpoint: set --advertise-address", "error", err)
+		}
+	}
+	return n
+}

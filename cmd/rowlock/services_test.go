@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+)
+
+// The objects by which a cluster finds its API are there from the start, and follow the server at the next one.
+func TestKubernetesService(t *testing.T) {
+	dir := t.TempDir()
+	args := []string{"--data-dir", dir, "--service-cluster-ip-range", "10.44.0.0/24"}
+	var uid string
+	for _, more := range [][]string{
+		{"--advertise-address", "192.0.2.7"},
+		{"--advertise-address", "192.0.2.8"},
+		{"--advertise-address", "2001:db8::8", "--service-cluster-ip-range", "fd00:44::/112"}, // dual stack from now on
+		{"--advertise-address", "2001:db8::8", "--service-cluster-ip-range", "fd00:44::/112"},
+	} {
+		p := start(t, append(args, more...)...)
+		client := p.client(t)
+		ctx := t.Context()
+		service, err := client.CoreV1().Services("default").Get(ctx, "kubernetes", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uid != "" && string(service.UID) != uid {
+			t.Error("a start made the Service anew")
+		}
+		if diff := cmp.Diff([]string{"10.44.0.1"}, service.Spec.ClusterIPs); diff != "" || service.Spec.Ports[0].Port != 443 {
+			t.Errorf("%s ports %v", diff, service.Spec.Ports)
+		}
+		address, err := client.NetworkingV1().IPAddresses().Get(ctx, "10.44.0.1", metav1.GetOptions{})
+		if err != nil || address.Spec.ParentRef.Name != "kubernetes" {
+			t.Errorf("%v %v", address, err)
+		}
+		slice, err := client.DiscoveryV1().EndpointSlices("default").Get(ctx, "kubernetes", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		//nolint:staticcheck // Endpoints are deprecated, and still there
+		endpoints, err := client.CoreV1().Endpoints("default").Get(ctx, "kubernetes", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slice.Endpoints[0].Addresses[0] != more[1] || endpoints.Subsets[0].Addresses[0].IP != more[1] {
+			t.Errorf("the endpoint of %s is %v, %v", more[1], slice.Endpoints, endpoints.Subsets)
+		}
+		if *slice.Ports[0].Port != endpoints.Subsets[0].Ports[0].Port || *slice.Ports[0].Protocol != corev1.ProtocolTCP {
+			t.Errorf("ports %v, %v", slice.Ports, endpoints.Subsets)
+		}
+		cidr, err := client.NetworkingV1().ServiceCIDRs().Get(ctx, "kubernetes", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(cidr.Spec.CIDRs) != len(more)/2 || cidr.Status.Conditions[0].Status != metav1.ConditionTrue {
+			t.Errorf("%v", cidr)
+		}
+		for _, gone := range []func(context.Context, string, metav1.DeleteOptions) error{
+			client.CoreV1().Services("default").Delete, client.DiscoveryV1().EndpointSlices("default").Delete,
+			client.CoreV1().Endpoints("default").Delete, //nolint:staticcheck // as above
+			client.NetworkingV1().ServiceCIDRs().Delete,
+		} {
+			if err := gone(ctx, "kubernetes", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		uid = comesBack(t, client, service.ResourceVersion)
+		if code := p.end(); code != 0 {
+			t.Fatalf("ended with %d: %s", code, p.stderr.String())
+		}
+	}
+}
+
+// comesBack waits until the objects are there again after the Service had a resourceVersion, and returns its new uid.
+func comesBack(t *testing.T, client kubernetes.Interface, version string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	named := metav1.ListOptions{FieldSelector: "metadata.name=kubernetes", ResourceVersion: version}
+	var uid string
+	for _, begin := range []func(context.Context, metav1.ListOptions) (watch.Interface, error){
+		client.CoreV1().Services("default").Watch, client.DiscoveryV1().EndpointSlices("default").Watch,
+		client.CoreV1().Endpoints("default").Watch, //nolint:staticcheck // deprecated, and still there
+		client.NetworkingV1().ServiceCIDRs().Watch,
+	} {
+		w, err := begin(ctx, named)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for deleted := false; ; {
+			e, ok := <-w.ResultChan()
+			if !ok {
+				t.Fatal("something did not come back")
+			}
+			if e.Type == watch.Added && deleted {
+				if service, ok := e.Object.(*corev1.Service); ok {
+					uid = string(service.UID)
+				}
+				break
+			}
+			deleted = deleted || e.Type == watch.Deleted
+		}
+		w.Stop()
+	}
+	return uid
+}

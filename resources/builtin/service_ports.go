@@ -1,0 +1,134 @@
+package builtin
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"k8s.io/kubernetes/pkg/registry/core/service/portallocator"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// portsResource is where taken node ports are, a row for each with the port as its name. No API serves it. That a name is
+// there once makes a port one Service's, whatever the protocol, on however many servers.
+const portsResource = "nodeports.rowlock.internal"
+
+// nodePort is such a row.
+type nodePort struct {
+	Kind       string       `json:"kind"`
+	APIVersion string       `json:"apiVersion"`
+	Metadata   nodePortMeta `json:"metadata"`
+	Service    portOwner    `json:"service"`
+}
+
+type nodePortMeta struct {
+	Name            string `json:"name"`
+	ResourceVersion string `json:"resourceVersion"`
+}
+
+type portOwner struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// portRange is upstream's allocator in memory, which decides which port comes next.
+type portRange = portallocator.PortAllocator
+
+// portAllocator is upstream's interface to the ports of the present allocation.
+type portAllocator struct{ supply *serviceSupply }
+
+func portKey(port int) resources.Key {
+	return resources.Key{Resource: portsResource, Name: strconv.Itoa(port)}
+}
+
+// ports returns the range with all marked that are taken.
+func (p *portAllocator) ports() (*portRange, error) {
+	a := p.supply.current
+	if a.drawn != nil {
+		return a.drawn, nil
+	}
+	drawn, err := portallocator.NewInMemory(p.supply.network.NodePorts)
+	if err != nil {
+		return nil, err
+	}
+	a.ports.Ascend("", "", func(o *resources.Object) bool {
+		if port, err := strconv.Atoi(o.Name); err == nil && p.supply.network.NodePorts.Contains(port) {
+			_ = drawn.Allocate(port) // cannot fail: each name is there once
+		}
+		return true
+	})
+	a.drawn = drawn
+	return drawn, nil
+}
+
+// Allocate takes a port.
+func (p *portAllocator) Allocate(port int) error {
+	drawn, err := p.ports()
+	if err != nil {
+		return err
+	}
+	if err := drawn.Allocate(port); err != nil {
+		return err
+	}
+	return p.take(port)
+}
+
+// AllocateNext takes a free port.
+func (p *portAllocator) AllocateNext() (int, error) {
+	drawn, err := p.ports()
+	if err != nil {
+		return 0, err
+	}
+	port, err := drawn.AllocateNext()
+	if err != nil {
+		return 0, err
+	}
+	return port, p.take(port)
+}
+
+func (p *portAllocator) take(port int) error {
+	a := p.supply.current
+	key := portKey(port)
+	data, err := json.Marshal(nodePort{Kind: "NodePort", APIVersion: "rowlock.internal/v1",
+		Metadata: nodePortMeta{Name: key.Name, ResourceVersion: resources.PlaceholderRevision},
+		Service:  portOwner{a.service.Namespace, a.service.Name}})
+	if err != nil {
+		return err
+	}
+	d := resources.Draft{Data: data}
+	d.RevisionStart, d.RevisionEnd, _ = resources.RevisionSpan(data)
+	a.taken = append(a.taken, resources.Write{Op: resources.Create, Key: key, Draft: d})
+	return nil
+}
+
+// Release gives a port back.
+func (p *portAllocator) Release(port int) error {
+	a := p.supply.current
+	a.free(a.ports, portKey(port), func(o *resources.Object) (*resources.Write, error) {
+		var row nodePort
+		if err := json.Unmarshal(o.Data, &row); err != nil {
+			return nil, fmt.Errorf("decode %s: %w", o.Key, err)
+		}
+		if row.Service != (portOwner{a.service.Namespace, a.service.Name}) {
+			return nil, nil
+		}
+		return &resources.Write{Op: resources.Delete, Key: o.Key, From: o.Revision}, nil
+	})
+	return nil
+}
+
+// Has tells whether a port is taken.
+func (p *portAllocator) Has(port int) bool {
+	a := p.supply.current
+	return a.has(a.ports, portKey(port))
+}
+
+// ForEach, Destroy and EnableMetrics are not called by the rules.
+func (p *portAllocator) ForEach(func(int)) {}
+
+// Destroy does nothing.
+func (p *portAllocator) Destroy() {}
+
+// EnableMetrics does nothing.
+func (p *portAllocator) EnableMetrics() {}

@@ -1,0 +1,190 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
+	servicestorage "k8s.io/kubernetes/pkg/registry/core/service/storage"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fieldmanager"
+)
+
+// serviceSupply gives Services their addresses and ports. It keeps nothing: what is taken is what the store says, and
+// what a Service takes or gives back becomes writes that are committed with it. If somebody else takes the same at
+// the same time, one of the two commits fails and is computed again.
+type serviceSupply struct {
+	network          ServiceNetwork
+	addresses, cidrs *resources.Type
+	// own writes the managedFields of new addresses.
+	own func() (*fieldmanager.Manager, error)
+
+	// rules are upstream's. They know their allocators from the start, so that one allocation can be made at a time, with
+	// current in the place of what upstream's allocators would do by network. It takes microseconds: nothing is read or
+	// written meanwhile but snapshots.
+	mu      sync.Mutex
+	rules   func() (*servicestorage.REST, error)
+	current *allocation
+}
+
+func newServiceSupply(n ServiceNetwork, addresses, cidrs *resources.Type) *serviceSupply {
+	s := &serviceSupply{network: n, addresses: addresses, cidrs: cidrs}
+	s.own = sync.OnceValues(func() (*fieldmanager.Manager, error) { return addresses.ServerManager("") })
+	s.rules = sync.OnceValues(s.newRules)
+	return s
+}
+
+// newRules makes upstream's storage of Services, of which nothing is used but the hooks before and after a write: which
+// families and how many addresses a Service gets, which ports, what is kept by an update, and every error of that are
+// decided there. It has no storage behind it.
+func (s *serviceSupply) newRules() (*servicestorage.REST, error) {
+	families := map[core.IPFamily]ipallocator.Interface{}
+	for _, f := range s.network.families() {
+		families[f] = &addressAllocator{family: f, supply: s}
+	}
+	rules, _, _, err := servicestorage.NewREST(noStorage{}, s.network.families()[0], families, &portAllocator{supply: s}, nil, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("rules of Services: %w", err)
+	}
+	return rules, nil
+}
+
+// allocate fills in service, which old becomes, and returns what is to be written besides it. old is nil on a create,
+// service is nil on a deletion.
+func (s *serviceSupply) allocate(ctx context.Context, r resources.Reader, service, old *core.Service) ([]resources.Write, error) {
+	rules, err := s.rules()
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.newAllocation(ctx, r, service, old)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current = a
+	defer func() { s.current = nil }()
+	// No options: a dry run allocates like any other request, and drops the writes. (kube-apiserver does not look
+	// whether an address is free then; the concepts page promises an answer as close as possible to the real one.)
+	switch {
+	case service == nil:
+		rules.AfterDelete(old, &metav1.DeleteOptions{})
+	case old == nil:
+		if _, err := rules.BeginCreate(ctx, service, &metav1.CreateOptions{}); err != nil {
+			return nil, err
+		}
+		dropInternalPolicy(service)
+	default:
+		finish, err := rules.BeginUpdate(ctx, service, old, &metav1.UpdateOptions{})
+		if err != nil {
+			return nil, err
+		}
+		finish(ctx, true) // gives back what is no longer needed
+		dropInternalPolicy(service)
+	}
+	return a.writes()
+}
+
+// dropInternalPolicy: kube-apiserver never shows the policy of an ExternalName, and reports one that there cannot be.
+func dropInternalPolicy(service *core.Service) {
+	p := service.Spec.InternalTrafficPolicy
+	if service.Spec.Type == core.ServiceTypeExternalName && p != nil &&
+		(*p == core.ServiceInternalTrafficPolicyCluster || *p == core.ServiceInternalTrafficPolicyLocal) {
+		service.Spec.InternalTrafficPolicy = nil
+	}
+}
+
+// noStorage is where a storage comes from that is never used.
+type noStorage struct{}
+
+// GetRESTOptions returns options with nothing in them.
+func (noStorage) GetRESTOptions(r schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
+	return generic.RESTOptions{ResourcePrefix: r.String(), StorageConfig: &storagebackend.ConfigForResource{GroupResource: r},
+		Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object,
+			func() runtime.Object, storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+			return nil, func() {}, nil
+		}}, nil
+}
+
+// allocation is what one write of one Service takes and gives back.
+type allocation struct {
+	supply  *serviceSupply
+	ctx     context.Context // here because upstream's allocators are given none
+	reader  resources.Reader
+	service *core.Service
+
+	addresses, cidrs, ports resources.Snapshot
+	taken                   []resources.Write
+	freed                   []resources.Write
+	failed                  error
+	drawn                   *portRange
+}
+
+func (s *serviceSupply) newAllocation(ctx context.Context, r resources.Reader, service, old *core.Service) (*allocation, error) {
+	a := &allocation{supply: s, ctx: ctx, reader: r, service: service}
+	if service == nil {
+		a.service = old
+	}
+	var err error
+	if a.addresses, err = r.Snapshot(ctx, s.addresses.ResourceName(), resources.At{Match: resources.MostRecent}); err != nil {
+		return nil, err
+	}
+	// As recent as the first, without asking the database again.
+	at := resources.At{Match: resources.NotOlderThan, Revision: a.addresses.Revision()}
+	if a.cidrs, err = r.Snapshot(ctx, s.cidrs.ResourceName(), at); err != nil {
+		return nil, err
+	}
+	a.ports, err = r.Snapshot(ctx, portsResource, at)
+	return a, err
+}
+
+// writes are those of the allocation, or what went wrong where upstream's rules pass over an error.
+func (a *allocation) writes() ([]resources.Write, error) {
+	return append(a.taken, a.freed...), a.failed
+}
+
+// has tells whether somebody has what a key stands for, this allocation included.
+func (a *allocation) has(snapshot resources.Snapshot, key resources.Key) bool {
+	for _, w := range a.taken {
+		if w.Key == key {
+			return true
+		}
+	}
+	return snapshot.Get("", key.Name) != nil
+}
+
+// free gives back what the Service has, or has just taken. What is not there, or another's, stays as it is.
+func (a *allocation) free(snapshot resources.Snapshot, key resources.Key, remove func(*resources.Object) (*resources.Write, error)) {
+	for i, w := range a.taken {
+		if w.Key == key {
+			a.taken = append(a.taken[:i], a.taken[i+1:]...)
+			return
+		}
+	}
+	for _, w := range a.freed {
+		if w.Key == key {
+			return
+		}
+	}
+	o := snapshot.Get("", key.Name)
+	if o == nil {
+		return
+	}
+	w, err := remove(o)
+	if w != nil {
+		a.freed = append(a.freed, *w)
+	}
+	a.failed = errors.Join(a.failed, err)
+}

@@ -1,0 +1,22 @@
+package resources
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rowlock/rowlock/resources/fieldmanager"
+)
+
+// ServerManagerName is the field manager of what the server writes of itself, by the name that kube-apiserver has there.
+const ServerManagerName = "kube-apiserver"
+
+// ServerManager returns a field manager for what the server itself writes of this type, in the version that is stored:
+// to the objects, or with a name to that subresource.
+func (t *Type) ServerManager(subresource string) (*fieldmanager.Manager, error) {
+	c := fieldmanager.Config{Scheme: t.Scheme, Kind: t.StorageKind(), Subresource: subresource, ResetFields: t.ResetFields,
+		Hub: schema.GroupVersion{Group: t.Group, Version: runtime.APIVersionInternal}}
+	if sub := t.Subresources[subresource]; sub != nil {
+		c.ResetFields = sub.ResetFields
+	}
+	return fieldmanager.New(c)
+}

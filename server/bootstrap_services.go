@@ -1,0 +1,208 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/discovery"
+	"k8s.io/kubernetes/pkg/apis/networking"
+	netutils "k8s.io/utils/net"
+	"k8s.io/utils/ptr"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+const (
+	// serviceName is the name of the Service by which a cluster reaches its API, and of the default ServiceCIDR.
+	serviceName = "kubernetes"
+	// rangeManager has set the condition of the default ServiceCIDR, under the name of kube-apiserver's controller.
+	rangeManager = "kubernetes-service-cidr-controller"
+	rangeIsReady = "Kubernetes default Service CIDR is ready"
+)
+
+// Network says how the server is reached from within a cluster.
+type Network struct {
+	// ServiceRanges are those of the default ServiceCIDR. The first address of the first is that of the Service.
+	ServiceRanges []net.IPNet
+	// Address is what the endpoint of the Service has. Nil: there is no endpoint.
+	Address net.IP
+	// Port is where the server listens.
+	Port int
+
+	// keep: what is there is not changed.
+	keep bool
+}
+
+// BootstrapServices makes the default ServiceCIDR, and the Service "kubernetes" with its endpoint, which is this server.
+// It comes after Bootstrap, when the port is known. Several servers may do so at once; the last one is the endpoint.
+func (s *Server) BootstrapServices(ctx context.Context, n Network) error {
+	if err := s.ensureRange(ctx, n.ServiceRanges); err != nil {
+		return err
+	}
+	err := s.ensureService(ctx, n)
+	var refused apierrors.APIStatus
+	switch {
+	case errors.As(err, &refused):
+		// Its address is another's, or of none of the ranges there are. The API can be served all the same.
+		s.Logger.Error("the Service kubernetes cannot be made", "error", err)
+	case err != nil:
+		return err
+	}
+	if n.Address == nil {
+		return nil
+	}
+	if err := s.ensureEndpoints(ctx, n); err != nil {
+		return err
+	}
+	return s.ensureEndpointSlice(ctx, n)
+}
+
+// ensureRange makes the default ServiceCIDR, or adds the range of a second family. A range that is there is not changed:
+// Services have their addresses from it.
+func (s *Server) ensureRange(ctx context.Context, ranges []net.IPNet) error {
+	t, ok := s.Registry.Catalog().Type("servicecidrs.networking.k8s.io")
+	if !ok {
+		return nil
+	}
+	var cidrs []string
+	for i := range ranges {
+		cidrs = append(cidrs, ranges[i].String())
+	}
+	err := s.ensure(ctx, t, "", serviceName, func(exists bool, obj runtime.Object) error {
+		spec := &obj.(*networking.ServiceCIDR).Spec
+		if !exists || len(cidrs) == 2 && len(spec.CIDRs) == 1 && spec.CIDRs[0] == cidrs[0] {
+			spec.CIDRs = cidrs
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.markRange(ctx, t, cidrs)
+}
+
+// markRange sets the condition Ready of the default ServiceCIDR, where nobody has and the range is the one configured.
+func (s *Server) markRange(ctx context.Context, t *resources.Type, cidrs []string) error {
+	manager, err := t.ServerManager("status")
+	if err != nil {
+		return err
+	}
+	r := resources.UpdateRequest{Type: t, Name: serviceName, Strategy: t.Subresources["status"].UpdateStrategy}
+	r.Change = func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
+		c := existing.(*networking.ServiceCIDR)
+		ready := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1.ServiceCIDRConditionReady)
+		if ready != nil && ready.Status != metav1.ConditionUnknown || c.DeletionTimestamp != nil || !slices.Equal(c.Spec.CIDRs, cidrs) {
+			if ready == nil || ready.Status != metav1.ConditionTrue {
+				s.Logger.Warn("the default ServiceCIDR is not the one configured, or not ready", "is", c.Spec.CIDRs, "configured", cidrs)
+			}
+			return c.DeepCopy(), nil
+		}
+		patch := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": t.StorageVersion.String(), "kind": t.Kind, "metadata": map[string]any{"name": serviceName},
+			"status": map[string]any{"conditions": []any{map[string]any{
+				"type": networkingv1.ServiceCIDRConditionReady, "status": string(metav1.ConditionTrue), "message": rangeIsReady,
+				"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
+			}}},
+		}}
+		return manager.Apply(existing, patch, rangeManager, true)
+	}
+	_, _, err = r.Apply(resources.WithRequest(ctx, t, "update", "", serviceName), s.Store)
+	return err
+}
+
+func (s *Server) ensureService(ctx context.Context, n Network) error {
+	t, ok := s.Registry.Catalog().Type("services")
+	if !ok {
+		return nil
+	}
+	first, err := netutils.GetIndexedIP(&n.ServiceRanges[0], 1)
+	if err != nil {
+		return err
+	}
+	return s.ensure(ctx, t, metav1.NamespaceDefault, serviceName, func(exists bool, obj runtime.Object) error {
+		if exists {
+			return nil
+		}
+		service := obj.(*core.Service)
+		service.Labels = map[string]string{"provider": "kubernetes", "component": "apiserver"}
+		service.Spec = core.ServiceSpec{
+			ClusterIP:       first.String(),
+			IPFamilyPolicy:  ptr.To(core.IPFamilyPolicySingleStack),
+			SessionAffinity: core.ServiceAffinityNone,
+			Type:            core.ServiceTypeClusterIP,
+			Ports: []core.ServicePort{{Name: "https", Protocol: core.ProtocolTCP, Port: 443,
+				TargetPort: intstr.FromInt32(int32(n.Port))}},
+		}
+		return nil
+	})
+}
+
+func (s *Server) ensureEndpoints(ctx context.Context, n Network) error {
+	t, ok := s.Registry.Catalog().Type("endpoints")
+	if !ok {
+		return nil
+	}
+	return s.ensure(ctx, t, metav1.NamespaceDefault, serviceName, func(exists bool, obj runtime.Object) error {
+		if exists && n.keep {
+			return nil
+		}
+		e := obj.(*core.Endpoints)
+		metav1.SetMetaDataLabel(&e.ObjectMeta, discoveryv1.LabelSkipMirror, "true")
+		e.Subsets = []core.EndpointSubset{{
+			Addresses: []core.EndpointAddress{{IP: n.Address.String()}},
+			Ports:     []core.EndpointPort{{Name: "https", Protocol: core.ProtocolTCP, Port: int32(n.Port)}},
+		}}
+		return nil
+	})
+}
+
+func (s *Server) ensureEndpointSlice(ctx context.Context, n Network) error {
+	t, ok := s.Registry.Catalog().Type("endpointslices.discovery.k8s.io")
+	if !ok {
+		return nil
+	}
+	family := discovery.AddressTypeIPv4
+	if netutils.IsIPv6(n.Address) {
+		family = discovery.AddressTypeIPv6
+	}
+	fill := func(exists bool, obj runtime.Object) error {
+		if exists && n.keep {
+			return nil
+		}
+		e := obj.(*discovery.EndpointSlice)
+		if exists && e.AddressType != family {
+			return errOtherFamily
+		}
+		e.AddressType = family
+		metav1.SetMetaDataLabel(&e.ObjectMeta, discoveryv1.LabelServiceName, serviceName)
+		e.Endpoints = []discovery.Endpoint{{Addresses: []string{n.Address.String()},
+			Conditions: discovery.EndpointConditions{Ready: ptr.To(true)}}}
+		e.Ports = []discovery.EndpointPort{{Name: ptr.To("https"), Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(int32(n.Port))}}
+		return nil
+	}
+	err := s.ensure(ctx, t, metav1.NamespaceDefault, serviceName, fill)
+	if !errors.Is(err, errOtherFamily) {
+		return err
+	}
+	r := resources.DeleteRequest{Type: t, Name: serviceName, Options: &metav1.DeleteOptions{}}
+	if _, err := r.Apply(resources.WithRequest(ctx, t, "delete", metav1.NamespaceDefault, serviceName), s.Store); err != nil {
+		return err
+	}
+	return s.ensure(ctx, t, metav1.NamespaceDefault, serviceName, fill)
+}
+
+// errOtherFamily: the family of an EndpointSlice cannot be changed.
+var errOtherFamily = errors.New("the EndpointSlice is of another address family")
