@@ -89,8 +89,8 @@ func TestStoreErrors(t *testing.T) {
 		says says
 	}{
 		{resources.ErrNotFound, 404, says{"reason": "NotFound"}},
-		{resources.ErrUnavailable, 504, says{"reason": "ServerTimeout", "details.retryAfterSeconds": "2"}},
-		{resources.ErrClosed, 504, says{"reason": "ServerTimeout"}},
+		{resources.ErrUnavailable, 500, says{"reason": "ServerTimeout", "details.retryAfterSeconds": "2"}},
+		{resources.ErrClosed, 500, says{"reason": "ServerTimeout"}},
 		{resources.ErrUnknownOutcome, 504, says{"reason": "Timeout"}},
 		{context.DeadlineExceeded, 504, says{"reason": "Timeout", "message": "Timeout: request did not complete within requested timeout - context deadline exceeded"}},
 		{nil, 500, says{"reason": "InternalError"}},

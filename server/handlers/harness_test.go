@@ -33,7 +33,7 @@ const patience = time.Minute
 
 // api is a whole server over a fresh store, without a network.
 type api struct {
-	*testing.T
+	testing.TB
 	http.Handler
 	store *interruptedStore
 	// kept are values of earlier answers, by the name they are kept under.
@@ -41,7 +41,7 @@ type api struct {
 }
 
 // newAPI starts a server that has the namespaces it always has, and "test".
-func newAPI(t *testing.T) *api {
+func newAPI(t testing.TB) *api {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "rowlock.db"),
@@ -67,7 +67,7 @@ func newAPI(t *testing.T) *api {
 	if err := s.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	a := &api{T: t, Handler: s.Handler(), store: interrupted, kept: map[string]string{}}
+	a := &api{TB: t, Handler: s.Handler(), store: interrupted, kept: map[string]string{}}
 	a.run(exchange{do: "POST /api/v1/namespaces", body: `{"metadata":{"name":"test"}}`, code: 201})
 	return a
 }

@@ -1,0 +1,288 @@
+package codec_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apimachinery/pkg/watch"
+	restwatch "k8s.io/client-go/rest/watch"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/server/codec"
+)
+
+const revision = 4711
+
+// sample is an object of a type, as it is stored, and a version that it is served in.
+type sample struct {
+	served *resources.Served
+	object *resources.Object
+}
+
+// eachSample calls f for one valid object of every stored type, in every version it is served in.
+func eachSample(t *testing.T, f func(*testing.T, sample)) {
+	r := resources.NewRegistry()
+	r.SetGroups(builtin.Groups())
+	files, err := filepath.Glob("../../e2e/testdata/types/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no samples: %v", err)
+	}
+	for _, name := range files {
+		file, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		for documents := utilyaml.NewYAMLReader(bufio.NewReader(file)); ; {
+			document, err := documents.Read()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			eachVersion(t, r.Catalog(), document, f)
+		}
+	}
+}
+
+func eachVersion(t *testing.T, catalog *resources.Catalog, document []byte, f func(*testing.T, sample)) {
+	var kind metav1.TypeMeta
+	if err := yaml.Unmarshal(document, &kind); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range catalog.Groups() {
+		for _, v := range g.Versions {
+			for _, s := range v.Resources {
+				if kind.Kind != s.Type.Kind || s.Group != kind.GroupVersionKind().Group || !s.Stored() {
+					continue
+				}
+				t.Run(s.GroupVersionKind.String(), func(t *testing.T) { f(t, sample{s, stored(t, s, document, kind.GroupVersionKind())}) })
+			}
+		}
+	}
+}
+
+// stored is the object of a document as the store would give it back.
+func stored(t *testing.T, s *resources.Served, document []byte, kind schema.GroupVersionKind) *resources.Object {
+	data, err := yaml.YAMLToJSON(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serializer := json.NewSerializerWithOptions(json.DefaultMetaFactory, s.Scheme, s.Scheme, json.SerializerOptions{})
+	obj, _, err := serializer.Decode(data, &kind, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Scheme.Default(obj)
+	hub, err := s.ToHub(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := meta.Accessor(hub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.SetUID("u-i-d")
+	m.SetCreationTimestamp(metav1.Unix(1700000000, 0))
+	m.SetLabels(map[string]string{"a<b": "c&d"})
+	if s.Namespaced {
+		m.SetNamespace("test")
+	}
+	draft, err := s.NewDraft(hub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resources.NewObject(s.KeyOf(m.GetNamespace(), m.GetName()), draft, revision)
+}
+
+// versioned is the object as upstream would encode it.
+func (s sample) versioned(t *testing.T) runtime.Object {
+	t.Helper()
+	hub, err := s.served.DecodeHub(s.object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj, err := s.served.Scheme.ConvertToVersion(hub, s.served.GroupVersion())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
+
+// list is a list of the object, twice, as upstream would encode it.
+func (s sample) list(t *testing.T, m metav1.ListMeta) runtime.Object {
+	t.Helper()
+	list, err := s.served.Scheme.New(s.served.GroupVersion().WithKind(s.served.GroupVersionKind.Kind + "List"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	item := s.versioned(t)
+	item.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	if err := meta.SetList(list, []runtime.Object{item, item.DeepCopyObject()}); err != nil {
+		t.Fatal(err)
+	}
+	acc, err := meta.ListAccessor(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	acc.SetResourceVersion(m.ResourceVersion)
+	acc.SetContinue(m.Continue)
+	acc.SetRemainingItemCount(m.RemainingItemCount)
+	list.GetObjectKind().SetGroupVersionKind(s.served.GroupVersion().WithKind(s.served.GroupVersionKind.Kind + "List"))
+	return list
+}
+
+// serializers are upstream's, by media type: the oracles.
+func (s sample) serializers() map[string]runtime.Serializer {
+	return map[string]runtime.Serializer{
+		codec.JSON:     json.NewSerializerWithOptions(json.DefaultMetaFactory, s.served.Scheme, s.served.Scheme, json.SerializerOptions{}),
+		codec.YAML:     json.NewSerializerWithOptions(json.DefaultMetaFactory, s.served.Scheme, s.served.Scheme, json.SerializerOptions{Yaml: true}),
+		codec.Protobuf: protobuf.NewSerializer(s.served.Scheme, s.served.Scheme),
+	}
+}
+
+// Every object of every type is encoded as upstream's serializers encode it, byte for byte.
+func TestObjectsAreUpstreams(t *testing.T) {
+	eachSample(t, func(t *testing.T, s sample) {
+		for media, oracle := range s.serializers() {
+			var want bytes.Buffer
+			if err := oracle.Encode(s.versioned(t), &want); err != nil {
+				t.Fatal(err)
+			}
+			got, err := codec.NewRenderer(s.served, codec.Format{Media: media}).Object(s.object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want.Bytes()) {
+				t.Errorf("%s (-want +got):\n%s", media, cmp.Diff(want.String(), string(got)))
+			}
+		}
+	})
+}
+
+func TestListsAreUpstreams(t *testing.T) {
+	eachSample(t, func(t *testing.T, s sample) {
+		for _, m := range []metav1.ListMeta{{ResourceVersion: "5"}, {ResourceVersion: "5", Continue: "next", RemainingItemCount: ptr.To[int64](9)}} {
+			for media, oracle := range s.serializers() {
+				var want, got bytes.Buffer
+				if err := oracle.Encode(s.list(t, m), &want); err != nil {
+					t.Fatal(err)
+				}
+				write, err := codec.NewRenderer(s.served, codec.Format{Media: media}).List([]*resources.Object{s.object, s.object}, m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := write(&got); err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(got.Bytes(), want.Bytes()) {
+					t.Errorf("%s (-want +got):\n%s", media, cmp.Diff(want.String(), got.String()))
+				}
+			}
+		}
+	})
+}
+
+// client-go understands the frames of a watch.
+func TestFramesDecode(t *testing.T) {
+	eachSample(t, func(t *testing.T, s sample) {
+		for _, media := range []string{codec.JSON, codec.Protobuf} {
+			var out bytes.Buffer
+			events := codec.NewEvents(codec.NewRenderer(s.served, codec.Format{Media: media}))
+			status := &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: 410, Message: "gone"}
+			if err := errors.Join(events.Event(&out, watch.Added, s.object), events.Event(&out, watch.Deleted, s.object.At(revision+1)),
+				events.Bookmark(&out, revision+2, true), events.Error(&out, status)); err != nil {
+				t.Fatal(err)
+			}
+			info, _ := runtime.SerializerInfoForMediaType(s.served.Serializer.SupportedMediaTypes(), media)
+			decoder := restwatch.NewDecoder(streaming.NewDecoder(info.StreamSerializer.Framer.NewFrameReader(io.NopCloser(&out)), info.StreamSerializer.Serializer),
+				s.served.Serializer.DecoderToVersion(info.Serializer, s.served.GroupVersion()))
+			for i, want := range []watch.EventType{watch.Added, watch.Deleted, watch.Bookmark} {
+				typ, obj, err := decoder.Decode()
+				if err != nil || typ != want {
+					t.Fatalf("%s: event %d is %s, %v", media, i, typ, err)
+				}
+				m, err := meta.Accessor(obj)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := m.GetResourceVersion(); got != resources.FormatRevision(revision+int64(i)) {
+					t.Errorf("%s: event %d has resourceVersion %s", media, i, got)
+				}
+				if kind := obj.GetObjectKind().GroupVersionKind(); media == codec.JSON && kind != s.served.GroupVersionKind && !kind.Empty() {
+					t.Errorf("event %d is of kind %s", i, kind)
+				}
+				if marked := m.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"; marked != (want == watch.Bookmark) {
+					t.Errorf("event %d: the end of the initial events is marked: %v", i, marked)
+				}
+			}
+			typ, obj, err := decoder.Decode()
+			if err != nil || typ != watch.Error {
+				t.Fatalf("%s: the error is %s, %v", media, typ, err)
+			}
+			if got := obj.(*metav1.Status); got.Code != status.Code || got.Message != status.Message {
+				t.Errorf("%s: the error is %v", media, got)
+			}
+			if _, _, err := decoder.Decode(); !errors.Is(err, io.EOF) {
+				t.Errorf("%s: after the last event: %v", media, err)
+			}
+		}
+	})
+}
+
+// Metadata alone is what upstream makes of it.
+func TestPartialObjects(t *testing.T) {
+	eachSample(t, func(t *testing.T, s sample) {
+		m, err := meta.Accessor(s.versioned(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		partial := meta.AsPartialObjectMetadata(m)
+		partial.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
+		list := &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "5"}, Items: []metav1.PartialObjectMetadata{*partial}}
+		list.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList"))
+		for media, oracle := range s.serializers() {
+			var want, wantList, gotList bytes.Buffer
+			if err := errors.Join(oracle.Encode(partial, &want), oracle.Encode(list, &wantList)); err != nil {
+				t.Fatal(err)
+			}
+			f := codec.Format{Media: media, As: codec.AsPartial, AsVersion: "v1"}
+			got, err := codec.NewRenderer(s.served, f).Object(s.object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.AsList = true
+			write, err := codec.NewRenderer(s.served, f).List([]*resources.Object{s.object}, list.ListMeta)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := write(&gotList); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want.Bytes()) {
+				t.Errorf("%s (-want +got):\n%s", media, cmp.Diff(want.String(), string(got)))
+			}
+			if !bytes.Equal(gotList.Bytes(), wantList.Bytes()) {
+				t.Errorf("%s list (-want +got):\n%s", media, cmp.Diff(wantList.String(), gotList.String()))
+			}
+		}
+	})
+}

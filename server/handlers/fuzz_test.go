@@ -1,0 +1,105 @@
+package handlers_test
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// Whatever is sent, the server answers, and never with a panic. The fuzz targets share one server each.
+
+// answer sends a request and fails when it ends in a panic. A target that is no request at all is passed over.
+func (a *api) answer(t *testing.T, method, target string, header says, body string) *httptest.ResponseRecorder {
+	r, err := http.NewRequest(method, target, strings.NewReader(body))
+	if err != nil || r.URL.Path == "" || r.URL.Path[0] != '/' {
+		return nil
+	}
+	r.RequestURI = target
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, r.WithContext(t.Context()))
+	if strings.Contains(w.Body.String(), "apiserver panic'd") {
+		t.Fatalf("panic on %s %q %q", method, target, body)
+	}
+	return w
+}
+
+func fuzzAPI(f *testing.F) *api {
+	a := newAPI(f)
+	a.run(exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a","labels":{"x":"y"}},"data":{"k":"v"}}`, code: 201},
+		exchange{do: "POST /apis/apps/v1/namespaces/test/deployments", body: deployment, code: 201})
+	return a
+}
+
+func FuzzPaths(f *testing.F) {
+	a := fuzzAPI(f)
+	for _, seed := range []string{configMaps, configMaps + "/a", "/api/v1/namespaces//configmaps/a", "/apis/apps/v1/namespaces/test/deployments/d/scale",
+		"/api/v1/watch/namespaces/test", "/api/v1/namespaces/%2e%2e/pods?limit=1&continue=x", "/api/v1/nodes/x/proxy/a/b", "/apis//v1/x", "/openapi/v3/x",
+		configMaps + "?fieldSelector=metadata.name%3D..&labelSelector=a%20in%20()&resourceVersion=99999999999999999999"} {
+		f.Add("GET", seed)
+		f.Add("DELETE", seed+"?dryRun=All")
+	}
+	f.Fuzz(func(t *testing.T, method, target string) {
+		if method == "" || strings.Contains(target, "watch") || strings.Contains(target, "resourceVersion") {
+			return // these may rightly take long
+		}
+		a.answer(t, method, target, nil, "")
+	})
+}
+
+// A token leads nowhere but into the range of its list.
+func FuzzContinueTokens(f *testing.F) {
+	a := fuzzAPI(f)
+	for _, seed := range []string{`{"v":"meta.k8s.io/v1","rv":-1,"start":"/a\u0000"}`, `{"v":"meta.k8s.io/v1","rv":3,"start":"../kube-system/x"}`, `{}`, `[`, "\x00"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, token []byte) {
+		if strings.Contains(string(token), "rv") && len(token) > 60 {
+			return // a revision in the future is waited for
+		}
+		w := a.answer(t, "GET", configMaps+"?limit=1&continue="+base64.RawURLEncoding.EncodeToString(token), nil, "")
+		if w.Code == 200 && strings.Contains(w.Body.String(), `"namespace":"`) && !strings.Contains(w.Body.String(), `"namespace":"test"`) {
+			t.Errorf("%s lists another namespace: %s", token, w.Body)
+		}
+		a.answer(t, "GET", configMaps+"?limit=1&continue="+url.QueryEscape(string(token)), nil, "")
+	})
+}
+
+func FuzzPatches(f *testing.F) {
+	a := fuzzAPI(f)
+	types := []says{asMergePatch, asStrategicPatch, asJSONPatch, asApply}
+	for i := range types {
+		for _, seed := range []string{`{"data":{"k":null}}`, `[{"op":"copy","from":"","path":"/data"}]`, `{"spec":{"template":{"spec":{"containers":[{"$patch":"delete","name":"c"}]}}}}`,
+			`{"metadata":null}`, `null`, `[null]`, `{"$patch":"replace"}`, `{"spec":{"$setElementOrder/x":[1]}}`, "apiVersion: apps/v1\nkind: Deployment\nspec: {template: {spec: {containers: [{}]}}}"} {
+			f.Add(uint8(i), seed)
+		}
+	}
+	f.Fuzz(func(t *testing.T, typ uint8, patch string) {
+		header := types[int(typ)%len(types)]
+		for _, path := range []string{configMaps + "/a", "/apis/apps/v1/namespaces/test/deployments/d", "/apis/apps/v1/namespaces/test/deployments/d/scale"} {
+			a.answer(t, "PATCH", path+"?dryRun=All&fieldManager=m&force=true", header, patch)
+		}
+	})
+}
+
+func FuzzBodies(f *testing.F) {
+	a := fuzzAPI(f)
+	types := []says{{"Content-Type": "application/json"}, asYAML, {"Content-Type": "application/vnd.kubernetes.protobuf"}}
+	for i := range types {
+		for _, seed := range []string{`{"metadata":{"name":"b"}}`, "metadata: {name: b}", "k8s\x00\n\x0f\n\x02v1\x12\tConfigMap\x12\x00", `null`, `{"kind":"List"}`, "{", "&a [*a]"} {
+			f.Add(uint8(i), seed)
+		}
+	}
+	f.Fuzz(func(t *testing.T, typ uint8, body string) {
+		header := types[int(typ)%len(types)]
+		a.answer(t, "POST", configMaps+"?dryRun=All", header, body)
+		a.answer(t, "PUT", configMaps+"/a?dryRun=All", header, body)
+		a.answer(t, "DELETE", configMaps+"/a?dryRun=All", header, body)
+		a.answer(t, "PUT", "/apis/apps/v1/namespaces/test/deployments/d/scale?dryRun=All", header, body)
+	})
+}

@@ -1,0 +1,270 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/sqlstore"
+)
+
+const patience = time.Minute
+
+// newServer makes a server that knows everybody who says so.
+func newServer(t *testing.T, change func(*server.Config)) *server.Server {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "rowlock.db"), Synchronous: "off", Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	registry := resources.NewRegistry()
+	registry.SetGroups(builtin.Groups())
+	c := server.Config{Registry: registry, Store: store, Logger: quiet, Authenticator: func(r *http.Request) (user.Info, bool, error) {
+		switch r.Header.Get("Authorization") {
+		case "":
+			return nil, false, nil
+		case "known":
+			return &user.DefaultInfo{Name: "known"}, true, nil
+		}
+		return nil, false, errors.New("wrong")
+	}}
+	if change != nil {
+		change(&c)
+	}
+	s, err := server.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func get(h http.Handler, path, authorization string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("GET", path, nil)
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// Strangers may ask how the server is, and nothing else.
+func TestStrangers(t *testing.T) {
+	h := newServer(t, nil).Handler()
+	for path, want := range map[string]int{"/version": 200, "/healthz": 200, "/livez/ping": 401, "/readyz": 200, "/api": 401, "/apis": 401, "/metrics": 401,
+		"/api/v1/namespaces": 401, "/openapi/v2": 401, "/nowhere": 401, "/healthzy": 401, "/version/x": 401, "/debug/pprof/": 401} {
+		if got := get(h, path, "").Code; got != want {
+			t.Errorf("%s to a stranger: %d, want %d", path, got, want)
+		}
+		if got := get(h, path, "forged").Code; got != 401 {
+			t.Errorf("%s with bad credentials: %d", path, got)
+		}
+	}
+	w := get(h, "/api/v1/namespaces", "")
+	if got := w.Body.String(); got != `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`+"\n" {
+		t.Errorf("the answer is %s", got)
+	}
+	if w := get(h, "/api/v1/namespaces/default", "known"); w.Code != 200 || w.Header().Get("Audit-Id") == "" || w.Header().Get("Cache-Control") != "no-cache, private" {
+		t.Errorf("to somebody known: %d, %v", w.Code, w.Header())
+	}
+}
+
+// blockedStore keeps reads waiting.
+type blockedStore struct {
+	resources.Store
+	waiting, release chan struct{}
+}
+
+func (s *blockedStore) Get(ctx context.Context, key resources.Key, at resources.At) (*resources.Object, error) {
+	if key.Name == "slow" {
+		s.waiting <- struct{}{}
+		select {
+		case <-s.release:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return s.Store.Get(ctx, key, at)
+}
+
+func blocked(c *server.Config) *blockedStore {
+	b := &blockedStore{Store: c.Store, waiting: make(chan struct{}, 1), release: make(chan struct{})}
+	c.Store = b
+	return b
+}
+
+// More requests at once than there are places for are answered with 429; reads and writes have places of their own.
+func TestOverload(t *testing.T) {
+	var store *blockedStore
+	h := newServer(t, func(c *server.Config) {
+		c.MaxInFlight = 1
+		store = blocked(c)
+	}).Handler()
+	first := make(chan int)
+	go func() { first <- get(h, "/api/v1/namespaces/slow", "known").Code }()
+	<-store.waiting
+	w := get(h, "/api/v1/namespaces/default", "known")
+	if w.Code != 429 || w.Header().Get("Retry-After") != "1" || gjson.Get(w.Body.String(), "reason").Str != "TooManyRequests" {
+		t.Errorf("the second answer is %d, %v, %s", w.Code, w.Header(), w.Body)
+	}
+	r := httptest.NewRequest("POST", "/api/v1/namespaces", strings.NewReader(`{"metadata":{"name":"n"}}`))
+	r.Header.Set("Authorization", "known")
+	write := httptest.NewRecorder()
+	h.ServeHTTP(write, r)
+	if write.Code != 201 {
+		t.Errorf("a write meanwhile: %d", write.Code)
+	}
+	close(store.release)
+	if code := <-first; code != 404 {
+		t.Errorf("the first answer is %d", code)
+	}
+	if code := get(h, "/api/v1/namespaces/default", "known").Code; code != 200 {
+		t.Errorf("afterwards: %d", code)
+	}
+}
+
+// ?timeout= bounds a request.
+func TestTimeout(t *testing.T) {
+	var store *blockedStore
+	h := newServer(t, func(c *server.Config) { store = blocked(c) }).Handler()
+	defer close(store.release)
+	w := get(h, "/api/v1/namespaces/slow?timeout=1ms", "known")
+	if w.Code != 504 || gjson.Get(w.Body.String(), "reason").Str != "Timeout" {
+		t.Errorf("the answer is %d %s", w.Code, w.Body)
+	}
+}
+
+// A body that does not come is not waited for longer than the request may take.
+func TestBodyThatNeverComes(t *testing.T) {
+	s := httptest.NewServer(newServer(t, func(c *server.Config) { c.RequestTimeout = 50 * time.Millisecond }).Handler())
+	defer s.Close()
+	for _, length := range []string{"Content-Length: 100", "Transfer-Encoding: chunked"} {
+		c, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(c, "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n%s\r\n\r\n", length)
+		response, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || response.StatusCode != 504 || gjson.GetBytes(body, "reason").Str != "Timeout" {
+			t.Errorf("%s: %d %s (%v)", length, response.StatusCode, body, err)
+		}
+	}
+}
+
+// A server that is told to stop ends its watches, finishes what is under way, and says that it is not ready.
+func TestDrain(t *testing.T) {
+	var store *blockedStore
+	s := newServer(t, func(c *server.Config) { store = blocked(c) })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+
+	ask := func(path string) *http.Response {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		t.Cleanup(cancel)
+		r, err := http.NewRequestWithContext(ctx, "GET", "http://"+l.Addr().String()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "known")
+		response, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Error(err)
+			return &http.Response{Body: http.NoBody}
+		}
+		return response
+	}
+	watch := ask("/api/v1/configmaps?watch=1")
+	defer watch.Body.Close()
+	slow := make(chan int, 1)
+	go func() {
+		response := ask("/api/v1/namespaces/slow")
+		response.Body.Close()
+		slow <- response.StatusCode
+	}()
+	<-store.waiting
+	stop()
+	if rest, err := io.ReadAll(watch.Body); err != nil || len(rest) != 0 {
+		t.Errorf("the watch ends with %q, %v", rest, err)
+	}
+	if code := get(s.Handler(), "/readyz", "").Code; code != 500 {
+		t.Errorf("/readyz while draining: %d", code)
+	}
+	if code := get(s.Handler(), "/livez", "").Code; code != 200 {
+		t.Errorf("/livez while draining: %d", code)
+	}
+	close(store.release)
+	if code := <-slow; code != 404 {
+		t.Errorf("the request under way: %d", code)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// The same requests work over HTTP/1.1 and HTTP/2, bodies with and without a length.
+func TestProtocols(t *testing.T) {
+	s := httptest.NewUnstartedServer(newServer(t, nil).Handler())
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	for protocol, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
+		transport := &http.Transport{ForceAttemptHTTP2: http2, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // not what is tested
+		defer transport.CloseIdleConnections()
+		for _, body := range []io.Reader{strings.NewReader(`{"metadata":{"generateName":"n-"}}`), io.MultiReader(strings.NewReader(`{"metadata":`), strings.NewReader(`{"generateName":"n-"}}`))} {
+			r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/api/v1/namespaces", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "known")
+			response, err := transport.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if response.StatusCode != 201 || response.Proto != protocol {
+				t.Errorf("%s: %s by %s", protocol, response.Status, response.Proto)
+			}
+		}
+	}
+}
