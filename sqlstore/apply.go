@@ -5,7 +5,7 @@ import (
 )
 
 // apply makes committed changes visible: first to reads, then to watchers. It is the only way into the cache, whoever
-// made the changes, and is called by one goroutine, with events in the order of revisions and without gaps.
+// made the changes. It is called with applying, and with events in the order of revisions and without gaps.
 //
 // The order of its steps is what keeps reads and watches consistent with each other: every tree and log is complete up
 // to a revision before the store says that it is there, and a watcher is woken only after.
@@ -32,8 +32,9 @@ func (s *Store) collection(resource string) *collection {
 	if c, ok := s.collections.Load(resource); ok {
 		return c.(*collection)
 	}
-	c := &collection{resource: resource, logStart: s.loaded, woken: s.loaded}
-	c.tree.Store(&tree{last: s.loaded})
+	loaded := s.loaded.Load()
+	c := &collection{resource: resource, logStart: loaded, woken: loaded}
+	c.tree.Store(&tree{last: loaded})
 	actual, _ := s.collections.LoadOrStore(resource, c)
 	return actual.(*collection)
 }

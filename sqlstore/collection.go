@@ -47,6 +47,14 @@ func (c *collection) advance(events []*resources.Event) {
 	c.log = append(c.log, events...)
 }
 
+// replace puts a state in place that may have come about in any way: nothing is known of the changes before it.
+func (c *collection) replace(t *tree) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tree.Store(t)
+	c.log, c.logStart = nil, t.last
+}
+
 // evict drops the oldest change of the log, which is at the given revision.
 func (c *collection) evict(revision int64) {
 	c.mu.Lock()
@@ -56,8 +64,8 @@ func (c *collection) evict(revision int64) {
 	c.logStart = revision
 }
 
-// logBudget bounds what the logs of all collections hold, oldest revision out first. It belongs to the goroutine that
-// applies changes.
+// logBudget bounds what the logs of all collections hold, oldest revision out first. It belongs to who
+// holds Store.applying.
 type logBudget struct {
 	limit, used int64
 	queue       []logEntry

@@ -20,7 +20,7 @@ func (s *Store) commitAll() {
 		}
 		if len(requests) > 0 {
 			s.commitBatch(requests)
-			if err := s.db.dialect.trimLog(context.Background(), s.db.writer); err != nil {
+			if err := s.db.trimLog(); err != nil {
 				s.logger.Warn("the database's log could not be cut", "err", err)
 			}
 		}
@@ -32,14 +32,17 @@ func (s *Store) commitAll() {
 
 // commitBatch commits what it can of some requests and answers every one of them.
 func (s *Store) commitBatch(requests []*request) {
-	if err := s.resolve(); err != nil {
+	tx, err := s.begin()
+	if err != nil {
+		s.failure.set(err)
 		for _, r := range requests {
-			r.answer(err)
+			r.answer(fmt.Errorf("begin a commit: %w", err))
 		}
 		return
 	}
+	defer s.applying.Unlock()
 	started := s.clock.Now()
-	p := &plan{state: s.tree, revision: s.revisions.current.Load()}
+	p := &plan{state: s.tree, revision: s.position.revision}
 	planned := make([]*request, 0, len(requests))
 	for _, r := range requests {
 		if r.err = r.ctx.Err(); r.err == nil {
@@ -52,29 +55,69 @@ func (s *Store) commitBatch(requests []*request) {
 		planned = append(planned, r)
 	}
 	if len(planned) == 0 {
+		tx.rollback()
 		return
 	}
-	err := s.write(p, started)
+	err = s.write(tx, p, started)
 	for _, r := range planned {
 		r.answer(err)
 	}
 }
 
-// write makes a plan durable and visible. Errors: resources.ErrUnavailable, resources.ErrUnknownOutcome.
-func (s *Store) write(p *plan, now time.Time) error {
+// beginAttempts is how often a batch is begun when the cache turns out to be behind. Each time it is brought up first.
+const beginAttempts = 4
+
+// begin starts the transaction of a batch, with the cache at the counter: what the batch is checked against is what it
+// will be committed to. It returns with applying locked, unless it fails. Errors: resources.ErrUnavailable.
+func (s *Store) begin() (transaction, error) {
+	if err := s.resolve(); err != nil {
+		return nil, err
+	}
+	for range beginAttempts {
+		s.applying.Lock()
+		seen := s.position
+		s.applying.Unlock()
+		tx, page, err := s.db.begin(seen.revision)
+		if err != nil {
+			return nil, err
+		}
+		s.applying.Lock()
+		if page == nil {
+			return tx, nil
+		}
+		complete := page.complete(seen.revision)
+		if complete {
+			if err = s.take(page, seen); err == nil {
+				return tx, nil
+			}
+		}
+		s.applying.Unlock()
+		tx.rollback() // nobody is to wait for what comes now
+		if complete {
+			err = s.peers.heal()
+		} else {
+			err = s.peers.catchUp(context.Background(), s.peers.db, 0)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("%w: others write faster than this server can follow", resources.ErrUnavailable)
+}
+
+// write makes a plan durable and visible. Errors: resources.ErrUnavailable, resources.ErrUnknownOutcome. Called with
+// applying.
+func (s *Store) write(tx transaction, p *plan, now time.Time) error {
 	b := &batch{at: now.UnixMilli(), revision: p.revision, changes: p.changes}
 	for i := range b.changes {
 		b.size += b.changes[i].size()
 	}
-	err := s.db.commit(b)
+	err := tx.commit(b)
 	s.failure.set(err)
 	if err != nil {
 		s.logger.Error("commit failed", "writes", len(b.changes), "err", err)
-		if errors.Is(err, resources.ErrUnknownOutcome) {
-			s.doubtful = b
-			if rerr := s.resolve(); rerr != nil {
-				s.logger.Error("outcome of the commit is unknown", "err", rerr)
-			}
+		if errors.Is(err, resources.ErrUnknownOutcome) && s.peers == nil {
+			s.doubtful = b // with peers, the next batch begins with what the log has
 		}
 		return fmt.Errorf("commit %d writes: %w", len(b.changes), err)
 	}
@@ -94,13 +137,16 @@ func (s *Store) resolve() error {
 		return err
 	}
 	if revision == s.doubtful.revision {
+		s.applying.Lock()
 		s.accept(s.doubtful)
+		s.applying.Unlock()
 	}
 	s.doubtful = nil
 	return nil
 }
 
-// accept takes a committed batch into the cache and tells the janitor what it means for history and lifetimes.
+// accept takes a committed batch into the cache and tells the janitor what it means for history and lifetimes. Called
+// with applying.
 func (s *Store) accept(b *batch) {
 	s.historyBytes.Add(b.size)
 	events := make([]*resources.Event, len(b.changes))
@@ -108,5 +154,6 @@ func (s *Store) accept(b *batch) {
 		events[i] = b.changes[i].event
 	}
 	s.apply(events)
+	s.position = position{b.revision, b.at}
 	s.janitor.noteCommit(b)
 }

@@ -10,155 +10,95 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// database is the tables, and what the store does with them. Reads go through a pool; writes go through one
-// connection, which belongs to the goroutine of the committer.
+// database is the tables, and what the store does with them. What both databases are asked in the same words goes through
+// reads; the rest is the driver's.
 type database struct {
-	dialect dialect
-	reads   *sql.DB
-	writes  *sql.DB
-	writer  *sql.Conn
-
-	upsertObject, deleteObject, insertChange, updateMeta *sql.Stmt
+	driver
+	reads *sql.DB
+	// isolation makes the statements of a read see one state.
+	isolation sql.IsolationLevel
 }
 
-// dialect is what differs between databases beside the types of columns.
-type dialect struct {
-	// begin starts a transaction that will write.
-	begin string
-	// unwritten reports whether a failed commit certainly left nothing behind.
-	unwritten func(error) bool
-	// trimLog keeps the database's own log bounded; it is called between transactions and is cheap when there is
-	// nothing to do.
-	trimLog func(context.Context, *sql.Conn) error
+// driver is what differs between databases. But for size and catchUp, it belongs to the goroutine of the committer.
+type driver interface {
+	// begin starts the transaction of a batch. Where several servers share the database, nobody else can raise the
+	// counter from here on, and the page has what others wrote after the given revision; else there is no page.
+	begin(after int64) (transaction, *page, error)
+	// prune deletes the changes up to a revision, which hold so many bytes, and returns how many bytes it deleted.
+	prune(floor, bytes int64) (freed int64, err error)
+	// touch commits a change of nothing, to see whether commits work.
+	touch() error
+	// size returns the bytes of the database.
+	size(context.Context) (int64, error)
+	// vacuum returns up to so many free pages to the file system, if they are many. more says whether it is worth
+	// going on.
+	vacuum(pages int) (more bool, err error)
+	// checkpoint moves the write-ahead log into the database and cuts it to nothing.
+	checkpoint() error
+	// trimLog keeps the write-ahead log bounded; it is called between batches and is cheap when there is nothing to do.
+	trimLog() error
+	close() error
 }
 
-func (d *database) prepare(ctx context.Context) error {
-	var err error
-	if d.writer, err = d.writes.Conn(ctx); err != nil {
-		return err
-	}
-	for _, s := range []struct {
-		stmt **sql.Stmt
-		text string
-	}{
-		{&d.upsertObject, upsertObjectSQL}, {&d.deleteObject, deleteObjectSQL},
-		{&d.insertChange, insertChangeSQL}, {&d.updateMeta, updateMetaSQL},
-	} {
-		if *s.stmt, err = d.writer.PrepareContext(ctx, s.text); err != nil {
-			return err
-		}
-	}
-	return nil
+// transaction is one batch on its way into the database. It is ended by one of its methods.
+type transaction interface {
+	// commit writes a batch: every change into the log, the last state of every object, the counter. Errors:
+	// resources.ErrUnavailable when nothing was written, resources.ErrUnknownOutcome.
+	commit(*batch) error
+	rollback()
 }
 
 func (d *database) close() error {
 	var errs []error
-	if d.writer != nil {
-		errs = append(errs, d.writer.Close())
+	if d.reads != nil {
+		errs = append(errs, d.reads.Close())
 	}
-	for _, db := range []*sql.DB{d.reads, d.writes} {
-		if db != nil {
-			errs = append(errs, db.Close())
-		}
+	if d.driver != nil {
+		errs = append(errs, d.driver.close())
 	}
 	return errors.Join(errs...)
 }
 
-// transaction runs f in a transaction of the writer. No context can break it: a batch serves many requests. Errors:
-// resources.ErrUnavailable when nothing was written, resources.ErrUnknownOutcome when only COMMIT failed.
-func (d *database) transaction(f func(context.Context) error) error {
-	ctx := context.Background()
-	if _, err := d.writer.ExecContext(ctx, d.dialect.begin); err != nil {
-		return unavailable(err)
-	}
-	if err := f(ctx); err != nil {
-		return d.rollback(ctx, err)
-	}
-	if _, err := d.writer.ExecContext(ctx, "COMMIT"); err != nil {
-		if d.dialect.unwritten(err) {
-			return d.rollback(ctx, err)
-		}
-		// Best effort: some failures end the transaction by themselves, and ROLLBACK then has nothing to do.
-		_, rerr := d.writer.ExecContext(ctx, "ROLLBACK")
-		return errors.Join(fmt.Errorf("%w: %w", resources.ErrUnknownOutcome, err), rerr)
-	}
-	return nil
-}
+// readTimeout is how long the database may take for a page of rows. One that hangs must not hang its readers.
+const readTimeout = 10 * time.Second
 
-func (d *database) rollback(ctx context.Context, cause error) error {
-	if _, err := d.writer.ExecContext(ctx, "ROLLBACK"); err != nil {
-		cause = errors.Join(cause, err)
+// each calls visit for every row that a statement returns.
+func (d *database) each(ctx context.Context, visit func(scan func(...any) error) error, statement string, args ...any) error {
+	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	err := eachRow(d.reads.QueryContext(bounded, statement, args...))(visit)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Errorf("%w: no answer in %v", resources.ErrUnavailable, readTimeout)
 	}
-	return unavailable(cause)
-}
-
-// commit writes a batch: every change into the log, the last state of every object, the counter.
-func (d *database) commit(b *batch) error {
-	lastOf := make(map[resources.Key]int64, len(b.changes))
-	for i := range b.changes {
-		lastOf[b.changes[i].event.Object.Key] = b.changes[i].event.Revision
-	}
-	return d.transaction(func(ctx context.Context) error {
-		for i := range b.changes {
-			c := &b.changes[i]
-			row, err := newChangeRow(c.event, b.at, c.size())
-			if err != nil {
-				return err
-			}
-			if _, err := d.insertChange.ExecContext(ctx, row.args()...); err != nil {
-				return err
-			}
-			if lastOf[c.event.Object.Key] != c.event.Revision {
-				continue // a later change of the batch has the state that stays
-			}
-			if err := d.putObject(ctx, c, row); err != nil {
-				return err
-			}
-		}
-		return affectOne(d.updateMeta.ExecContext(ctx, b.revision, b.size, b.revision-int64(len(b.changes))))
-	})
-}
-
-func (d *database) putObject(ctx context.Context, c *change, row changeRow) error {
-	if c.event.Op == resources.Delete {
-		_, err := d.deleteObject.ExecContext(ctx, row.resource, row.namespace, row.name)
-		return err
-	}
-	expires := sql.NullInt64{Int64: c.expires, Valid: c.expires > 0}
-	_, err := d.upsertObject.ExecContext(ctx, row.resource, row.namespace, row.name, row.revision, expires, row.fields, row.data)
 	return err
-}
-
-func affectOne(res sql.Result, err error) error {
-	if err != nil {
-		return err
-	}
-	if n, err := res.RowsAffected(); err != nil || n != 1 {
-		return errors.Join(fmt.Errorf("the counter was changed by somebody else: %d rows", n), err)
-	}
-	return nil
 }
 
 // revision reads the counter.
 func (d *database) revision(ctx context.Context) (int64, error) {
 	var revision int64
-	if err := d.reads.QueryRowContext(ctx, "SELECT revision FROM meta").Scan(&revision); err != nil {
-		return 0, unavailable(err)
-	}
-	return revision, nil
+	err := d.each(ctx, func(scan func(...any) error) error {
+		if err := scan(&revision); err != nil {
+			return unavailable(err)
+		}
+		return nil
+	}, "SELECT revision FROM meta")
+	return revision, err
 }
 
 // meta is the row of that table.
-type meta struct{ revision, floor, historyBytes int64 }
+type meta struct {
+	revision, floor, historyBytes int64
+	at                            sql.NullInt64 // of the last change, as far as it is in history
+}
 
 // load yields every object, in the order of paths within each type, and returns the state of the store they belong to.
 func (d *database) load(ctx context.Context, yield func(resources.Key, *resources.Object)) (m meta, err error) {
-	tx, err := d.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	tx, err := d.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: d.isolation})
 	if err != nil {
 		return m, unavailable(err)
 	}
 	defer tx.Rollback() //nolint:errcheck // nothing was written
-	if err := tx.QueryRowContext(ctx, selectMetaSQL).Scan(&m.revision, &m.floor, &m.historyBytes); err != nil {
+	if err := tx.QueryRowContext(ctx, selectMetaSQL).Scan(&m.revision, &m.floor, &m.historyBytes, &m.at); err != nil {
 		return m, unavailable(err)
 	}
 	l := loader{}

@@ -31,31 +31,30 @@ func (d *database) history(ctx context.Context, q historyQuery) (historyAnswer, 
 	answer := historyAnswer{upTo: q.upTo}
 	l := loader{}
 	last, bytes := int64(-1), 0
-	err := eachRow(d.reads.QueryContext(ctx, selectHistorySQL, q.resource, q.after, q.upTo, q.namespace, q.name, q.limit))(
-		func(scan func(...any) error) error {
-			floor, e, err := l.event(q.resource, scan)
-			switch {
-			case err != nil:
-				return err
-			case e == nil && floor > q.after:
-				return &resources.ExpiredError{Requested: q.after, Oldest: floor}
-			case e == nil && last < 0:
-				last = q.after
-				return nil
-			case e == nil || last < 0 || e.Revision <= last:
-				return fmt.Errorf("%w: history came out of order", resources.ErrUnavailable)
-			}
-			last = e.Revision
-			answer.events = append(answer.events, e)
-			if bytes += len(e.Object.Data); e.Prev != nil {
-				bytes += len(e.Prev.Data)
-			}
-			if len(answer.events) == q.limit || bytes > historyBytes {
-				answer.upTo = e.Revision
-				return errStop
-			}
+	err := d.each(ctx, func(scan func(...any) error) error {
+		floor, e, err := l.event(q.resource, scan)
+		switch {
+		case err != nil:
+			return err
+		case e == nil && floor > q.after:
+			return &resources.ExpiredError{Requested: q.after, Oldest: floor}
+		case e == nil && last < 0:
+			last = q.after
 			return nil
-		})
+		case e == nil || last < 0 || e.Revision <= last:
+			return fmt.Errorf("%w: history came out of order", resources.ErrUnavailable)
+		}
+		last = e.Revision
+		answer.events = append(answer.events, e)
+		if bytes += len(e.Object.Data); e.Prev != nil {
+			bytes += len(e.Prev.Data)
+		}
+		if len(answer.events) == q.limit || bytes > historyBytes {
+			answer.upTo = e.Revision
+			return errStop
+		}
+		return nil
+	}, selectHistorySQL, q.resource, q.after, q.upTo, q.namespace, q.name, q.limit)
 	return answer, err
 }
 

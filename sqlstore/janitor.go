@@ -73,6 +73,15 @@ func (j *janitor) noteCommit(b *batch) {
 	}
 }
 
+// noteForeign takes up that other servers have written, who look after it themselves unless they end.
+func (j *janitor) noteForeign(now time.Time) {
+	j.at(prune, now.Add(j.store.options.HistoryAge+2*j.slack()))
+	j.at(expire, now.Add(foreignSlack))
+}
+
+// foreignSlack is how long after a write of another server this one looks which lifetime it has to end.
+const foreignSlack = 10 * time.Second
+
 // slack is how much later than due history is pruned, so that one step takes many changes.
 func (j *janitor) slack() time.Duration { return min(j.store.options.HistoryAge/16, 10*time.Second) }
 

@@ -1,10 +1,35 @@
 package sqlstore
 
 import (
+	"fmt"
+	"os"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
+// cluster is the Postgres that tests share, each with a schema of its own.
+var cluster = sync.OnceValues(pgtest.New)
+
+var clusterUsed bool
+
 // Every goroutine has an owner and stops.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if clusterUsed {
+		if c, err := cluster(); err == nil {
+			if err := c.Stop(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				code = 1
+			}
+		}
+	}
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}

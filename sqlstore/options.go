@@ -14,8 +14,12 @@ import (
 
 // Options say which database a Store lives in and how. Only URL is required.
 type Options struct {
-	// URL names the database: "sqlite://" followed by the path of a file, which is made when it does not exist.
+	// URL names the database: "sqlite://" followed by the path of a file, which is made when it does not exist, or a
+	// "postgres://" URL, whose database has to exist.
 	URL string
+	// Schema is the schema of a Postgres database that the tables are in, which is made when it does not exist; empty
+	// means the first one of the search path. It keeps several control planes in one database.
+	Schema string
 	// HistoryAge is how long a change stays in history, at least; 0 means DefaultHistoryAge. Changes made before the
 	// store was opened count from then, so that clients find their place again after the server was away.
 	HistoryAge time.Duration
@@ -77,7 +81,7 @@ func (o *Options) complete() error {
 func sqlitePath(url string) (string, error) {
 	path, ok := strings.CutPrefix(url, sqliteScheme)
 	if !ok || path == "" {
-		return "", fmt.Errorf("datastore %q is not of the form sqlite:///path/to/file", redact(url))
+		return "", fmt.Errorf("datastore %q is not of the form sqlite:///path/to/file or postgres://user@host/database", redact(url))
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -67,7 +67,8 @@ func (j *janitor) pruneOnce() (r pruneResult, err error) {
 	}
 	// Raised before the changes are gone: nobody may believe in between that they are still there.
 	s.floor.Store(floor)
-	if err := s.db.prune(floor, freed); err != nil {
+	freed, err = s.db.prune(floor, freed)
+	if err != nil {
 		return r, err
 	}
 	s.historyBytes.Add(-freed)

@@ -40,13 +40,9 @@ func (s *Store) present(ctx context.Context, resource string, at resources.At) (
 	if err := ctx.Err(); err != nil {
 		return snapshot{}, err
 	}
-	if at.Match == resources.NotOlderThan || at.Match == resources.Exact {
-		if err := s.revisions.wait(ctx, at.Revision); err != nil {
-			return snapshot{}, err
-		}
+	if err := s.awaitPoint(ctx, at); err != nil {
+		return snapshot{}, err
 	}
-	// MostRecent needs no more than Any: nobody else writes to the file, and apply comes before the answer to a writer.
-	//
 	// The revision is read before the tree: whatever changed up to it is in a tree that is read later.
 	revision := s.revisions.current.Load()
 	t := s.tree(resource)
@@ -59,6 +55,26 @@ func (s *Store) present(ctx context.Context, resource string, at resources.At) (
 		revision = t.last
 	}
 	return snapshot{tree: t, revision: revision}, nil
+}
+
+// awaitPoint returns when the cache is as new as at wants it.
+func (s *Store) awaitPoint(ctx context.Context, at resources.At) error {
+	switch at.Match {
+	case resources.Any:
+		return nil
+	case resources.MostRecent:
+		// Where nobody else writes, this is Any: apply comes before the answer to a writer.
+		if s.peers != nil {
+			return s.peers.refresh(ctx)
+		}
+		return nil
+	}
+	if at.Revision > s.revisions.current.Load() && s.peers != nil {
+		if err := s.peers.refresh(ctx); err != nil {
+			return err
+		}
+	}
+	return s.revisions.wait(ctx, at.Revision)
 }
 
 // tree returns the present state of a resource type, without making room for one that nobody wrote.

@@ -23,36 +23,33 @@ const sqliteReaders = 4
 // busyTimeout is how long a statement waits for a lock. Nobody holds one for long; a person at the file may.
 const busyTimeout = 10 * time.Second
 
-var sqliteDialect = dialect{
-	// IMMEDIATE takes the write lock at once: a transaction that upgrades later could fail half-way.
-	begin: "BEGIN IMMEDIATE",
-	// These are reported before anything of the commit was written to the log. After an I/O error nobody knows.
-	unwritten: func(err error) bool {
-		var e *sqlite.Error
-		if !errors.As(err, &e) {
-			return false
-		}
-		switch e.Code() & 0xff {
-		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL:
-			return true
-		}
+// unwritten reports whether a failed commit certainly left nothing behind. These are reported before anything of the
+// commit was written to the log; after an I/O error nobody knows.
+func unwritten(err error) bool {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
 		return false
-	},
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL:
+		return true
+	}
+	return false
 }
 
 // openSQLite opens the file, which the caller has locked, and brings its schema up to date.
 func openSQLite(ctx context.Context, path, synchronous string) (*database, error) {
-	d := &database{dialect: sqliteDialect}
-	d.dialect.trimLog = (&walTrimmer{path: path + "-wal", max: walMax, patience: walPatience}).trim
+	w := &sqliteDriver{trimmer: &walTrimmer{path: path + "-wal", max: walMax, patience: walPatience}}
+	d := &database{driver: w}
 	err := func() (err error) {
 		if err := makePrivate(path); err != nil {
 			return err
 		}
-		if d.writes, err = sql.Open("sqlite", sqliteName(path, synchronous)); err != nil {
+		if w.writes, err = sql.Open("sqlite", sqliteName(path, synchronous)); err != nil {
 			return err
 		}
-		d.writes.SetMaxOpenConns(1)
-		if err := migrations.SQLite(d.writes); err != nil {
+		w.writes.SetMaxOpenConns(1)
+		if err := migrations.SQLite(w.writes); err != nil {
 			return err
 		}
 		if d.reads, err = sql.Open("sqlite", sqliteName(path, synchronous)+"&_query_only=1"); err != nil {
@@ -60,7 +57,8 @@ func openSQLite(ctx context.Context, path, synchronous string) (*database, error
 		}
 		d.reads.SetMaxOpenConns(sqliteReaders)
 		d.reads.SetMaxIdleConns(sqliteReaders)
-		return d.prepare(ctx)
+		w.reads = d.reads
+		return w.prepare(ctx)
 	}()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), d.close())

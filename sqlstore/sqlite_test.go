@@ -38,11 +38,13 @@ func (h *sqliteHarness) onWriter(t *testing.T, f func() error) {
 	}
 }
 
+func (h *sqliteHarness) driver() *sqliteDriver { return h.store.db.driver.(*sqliteDriver) }
+
 // pragma sets something on the connection that writes.
 func (h *sqliteHarness) pragma(t *testing.T, statement string) {
 	t.Helper()
 	h.onWriter(t, func() error {
-		_, err := h.store.db.writer.ExecContext(context.Background(), statement)
+		_, err := h.driver().writer.ExecContext(context.Background(), statement)
 		return err
 	})
 }
@@ -278,7 +280,7 @@ func TestUnknownOutcome(t *testing.T) {
 		}
 		lost = &batch{at: h.clock.Now().UnixMilli(), revision: p.revision, changes: p.changes}
 		h.store.doubtful = lost
-		return h.store.db.commit(lost)
+		return h.driver().commit(lost)
 	})
 	next := mustCommit(t, h.store, createMap(t, "fourth"))[0]
 	if next.Revision != lost.revision+1 {
@@ -386,7 +388,7 @@ func TestLogStaysBounded(t *testing.T) {
 	const bound = 2 << 20
 	h.pragma(t, "PRAGMA wal_autocheckpoint = 256")
 	h.onWriter(t, func() error {
-		h.store.db.dialect.trimLog = (&walTrimmer{path: h.path + "-wal", max: bound, patience: time.Minute}).trim
+		h.driver().trimmer = &walTrimmer{path: h.path + "-wal", max: bound, patience: time.Minute}
 		return nil
 	})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -25,7 +25,7 @@ type Store struct {
 
 	collections sync.Map // of *collection, by resource
 	revisions   revisions
-	loaded      int64        // the revision that the cache was loaded at
+	loaded      atomic.Int64 // the revision that the cache was loaded at
 	floor       atomic.Int64 // as in the table meta, or ahead of it
 	pasts       pasts
 
@@ -35,9 +35,13 @@ type Store struct {
 	failure      failure
 	historyBytes atomic.Int64
 
-	// These belong to the goroutine of the committer.
+	// applying is held by who brings changes into the cache, and guards how far it has come.
+	applying turn
+	position position
 	budget   logBudget
-	doubtful *batch // its outcome is unknown
+
+	doubtful *batch // its outcome is unknown; of the goroutine of the committer
+	peers    *peers // nil: nobody else writes to the database
 
 	janitor *janitor
 }
@@ -52,25 +56,15 @@ func Open(ctx context.Context, options Options) (_ *Store, err error) {
 	if err := options.complete(); err != nil {
 		return nil, err
 	}
-	path, err := sqlitePath(options.URL)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
-	}
-	s := &Store{options: options, clock: options.Clock, logger: options.Logger, queue: newQueue(),
+	s := &Store{options: options, clock: options.Clock, logger: options.Logger, queue: newQueue(), applying: newTurn(),
 		committed: make(chan struct{}), budget: logBudget{limit: options.LogSize}}
 	s.revisions.clock, s.pasts.clock = s.clock, s.clock
-	if s.lock, err = lockFile(path); err != nil {
-		return nil, err
-	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.release())
 		}
 	}()
-	if s.db, err = openSQLite(ctx, path, options.Synchronous); err != nil {
+	if err := s.connect(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.load(ctx); err != nil {
@@ -82,11 +76,54 @@ func Open(ctx context.Context, options Options) (_ *Store, err error) {
 	s.janitor = newJanitor(s)
 	go s.commitAll()
 	go s.janitor.run()
+	if s.peers != nil {
+		go s.peers.listen.run()
+	}
 	return s, nil
+}
+
+// connect opens the database that the options name.
+func (s *Store) connect(ctx context.Context) (err error) {
+	if isPostgres(s.options.URL) {
+		var d *postgresDriver
+		if s.db, d, err = openPostgres(ctx, &s.options); err == nil {
+			s.peers = newPeers(s, d)
+		}
+		return err
+	}
+	path, err := sqlitePath(s.options.URL)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if s.lock, err = lockFile(path); err != nil {
+		return err
+	}
+	s.db, err = openSQLite(ctx, path, s.options.Synchronous)
+	return err
 }
 
 // load fills the cache.
 func (s *Store) load(ctx context.Context) error {
+	trees, m, err := s.readTrees(ctx)
+	if err != nil {
+		return err
+	}
+	s.loaded.Store(m.revision)
+	s.floor.Store(m.floor)
+	s.historyBytes.Store(m.historyBytes)
+	s.position = position{m.revision, m.at.Int64}
+	s.revisions.current.Store(m.revision)
+	for resource, t := range trees {
+		s.collection(resource).tree.Store(t)
+	}
+	return nil
+}
+
+// readTrees reads the present state of every type.
+func (s *Store) readTrees(ctx context.Context) (map[string]*tree, meta, error) {
 	byResource := map[string]*tree{}
 	m, err := s.db.load(ctx, func(key resources.Key, o *resources.Object) {
 		t, ok := byResource[key.Resource]
@@ -96,19 +133,11 @@ func (s *Store) load(ctx context.Context) error {
 		}
 		t.set(key.Path(), o)
 	})
-	if err != nil {
-		return err
-	}
-	s.loaded = m.revision
-	s.floor.Store(m.floor)
-	s.historyBytes.Store(m.historyBytes)
-	s.revisions.current.Store(m.revision)
-	for resource, t := range byResource {
+	for _, t := range byResource {
 		// What was deleted last is not in the objects, so the type may have changed as late as now.
 		t.last = m.revision
-		s.collection(resource).tree.Store(t)
 	}
-	return nil
+	return byResource, m, err
 }
 
 // Ready says whether the store can serve: nil, or an error that says why not.
@@ -152,6 +181,9 @@ func (s *Store) Close() error {
 	s.janitor.stop()
 	s.queue.close()
 	<-s.committed
+	if s.peers != nil {
+		s.peers.stop()
+	}
 	s.collections.Range(func(_, c any) bool {
 		c.(*collection).wakeAll()
 		return true
@@ -165,7 +197,10 @@ func (s *Store) release() error {
 	if s.db != nil {
 		errs = append(errs, s.db.close())
 	}
-	return errors.Join(append(errs, s.lock.release())...)
+	if s.lock != nil {
+		errs = append(errs, s.lock.release())
+	}
+	return errors.Join(errs...)
 }
 
 // failure remembers how the last commit failed.

@@ -192,6 +192,20 @@ func (c *collection) wake(events []*resources.Event) {
 	}
 }
 
+// wakeAfterReload makes the watchers of a collection look at history, which knows how much of what lies between is there.
+func (c *collection) wakeAfterReload(revision int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.woken = revision
+	for _, set := range c.watchers.byScope {
+		for w := range set {
+			if w.newest = max(w.newest, revision); w.cursor < revision {
+				w.signal()
+			}
+		}
+	}
+}
+
 // scope is what a watcher wants to see of a collection; an empty part means all.
 type scope struct{ namespace, name string }
 

@@ -1,11 +1,12 @@
--- The tables of Rowlock. The text is the same as for SQLite but for the types of columns.
+-- The tables of Rowlock. The text is the same as for SQLite but for the types of columns and meta.origin.
 
 -- One row: what the store as a whole has come to.
 CREATE TABLE meta (
   id            SMALLINT PRIMARY KEY CHECK (id = 1),
   revision      BIGINT NOT NULL, -- of the last write; every object written raises it by one
   floor         BIGINT NOT NULL, -- changes holds every change with a revision greater than this
-  history_bytes BIGINT NOT NULL  -- the sum of changes.size
+  history_bytes BIGINT NOT NULL, -- the sum of changes.size
+  origin        TEXT NOT NULL DEFAULT '' -- where the counter was raised last: cluster/timeline/table; '' before the first start
 );
 INSERT INTO meta (id, revision, floor, history_bytes) VALUES (1, 1, 1, 0);
 

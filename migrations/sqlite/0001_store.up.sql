@@ -1,4 +1,4 @@
--- The tables of Rowlock. The text is the same as for Postgres but for the types of columns.
+-- The tables of Rowlock. The text is the same as for Postgres but for the types of columns and meta.origin.
 
 -- One row: what the store as a whole has come to.
 CREATE TABLE meta (

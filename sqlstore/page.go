@@ -1,0 +1,101 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// page is what the log has after a revision, with the state of the store that it belongs to.
+type page struct {
+	meta
+	origin, actual string        // where the counter was raised last, and where this is
+	askedAt        sql.NullInt64 // when the change at the revision asked for was committed, as far as it is in history
+	rows           []logRow      // in the order of revisions; those up to meta.revision, unless there were too many
+}
+
+// logRow is a change without what the cache knows already: the object before it.
+type logRow struct {
+	op           resources.Op
+	at           int64
+	prevRevision int64
+	object       *resources.Object
+}
+
+// position is how far a store has come: a revision, and when it was committed (0: not known), which tells one change
+// from another that was given the same revision by a database that had lost the first.
+type position struct{ revision, at int64 }
+
+// astray reports whether the database is not a continuation of what a store has seen at a position: it was restored from
+// a backup, or is a replica that was promoted and lost the last commits, or perhaps lost some.
+func (p *page) astray(seen position) bool {
+	return p.origin != p.actual || p.revision < seen.revision ||
+		(seen.at != 0 && p.floor < seen.revision && p.askedAt.Int64 != seen.at)
+}
+
+// complete reports whether the page has all there is after a revision.
+func (p *page) complete(after int64) bool {
+	return p.revision <= after || (len(p.rows) > 0 && p.rows[len(p.rows)-1].object.Revision == p.revision)
+}
+
+// selectPageSQL takes the meta row along in every row, so that all is of one state of the database.
+const selectPageSQL = `SELECT m.revision, m.floor, m.history_bytes, m.origin,
+(SELECT system_identifier FROM pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) || '/' || m.tableoid,
+(SELECT l.at FROM changes l WHERE l.revision = $1),
+c.revision, c.at, c.op, c.resource, c.namespace, c.name, c.prev_revision, c.fields, c.data
+FROM meta m LEFT JOIN LATERAL (
+  SELECT * FROM changes WHERE changes.revision > $1 ORDER BY changes.revision LIMIT $2
+) AS c ON true ORDER BY c.revision`
+
+// scanRow adds a row of selectPageSQL.
+func (p *page) scanRow(l *loader, scan func(...any) error) error {
+	var revision, at, prevRevision sql.NullInt64
+	var op, resource, namespace, name, f sql.NullString
+	var data []byte
+	if err := scan(&p.revision, &p.floor, &p.historyBytes, &p.origin, &p.actual, &p.askedAt, &revision, &at, &op, &resource,
+		&namespace, &name, &prevRevision, &f, &data); err != nil {
+		return unavailable(err)
+	}
+	if !revision.Valid {
+		return nil
+	}
+	o, err := parseOp(op.String)
+	if err != nil {
+		return err
+	}
+	key := resources.Key{Resource: l.intern(resource.String), Namespace: l.intern(namespace.String), Name: name.String}
+	p.rows = append(p.rows, logRow{op: o, at: at.Int64, prevRevision: prevRevision.Int64,
+		object: l.build(key, revision.Int64, data, f)})
+	return nil
+}
+
+// errGap says that the log does not continue what is in the cache.
+var errGap = errors.New("the log does not continue the cache")
+
+// events makes events of the rows after a revision. What was before each is in the trees, or in the rows before it.
+// Errors: errGap.
+func (p *page) events(after int64, state func(resource string) *tree) ([]*resources.Event, error) {
+	var events []*resources.Event
+	pending := map[resources.Key]*resources.Object{}
+	for _, r := range p.rows {
+		o := r.object
+		if o.Revision <= after {
+			continue
+		}
+		prev, ok := pending[o.Key]
+		if !ok {
+			prev, _ = state(o.Resource).objects.Get(o.Path())
+		}
+		if prev == nil && r.prevRevision != 0 || prev != nil && prev.Revision != r.prevRevision ||
+			o.Revision != after+int64(len(events))+1 {
+			return nil, fmt.Errorf("%w: %s at revision %d", errGap, o.Key, o.Revision)
+		}
+		events = append(events, &resources.Event{Op: r.op, Revision: o.Revision, Object: o, Prev: prev})
+		if pending[o.Key] = o; r.op == resources.Delete {
+			pending[o.Key] = nil
+		}
+	}
+	return events, nil
+}

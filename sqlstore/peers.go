@@ -1,0 +1,208 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// peers keeps the cache up with what other servers write into the same database. A store whose database is its own has
+// none.
+type peers struct {
+	store  *Store
+	db     *postgresDriver
+	recent recent
+	listen listener
+	cancel context.CancelFunc // ends what runs for the peers
+}
+
+func newPeers(s *Store, d *postgresDriver) *peers {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &peers{store: s, db: d, cancel: cancel}
+	p.recent.learn = func() (int64, error) { return d.counter(ctx) }
+	p.listen = listener{peers: p, ctx: ctx, done: make(chan struct{})}
+	return p
+}
+
+func (p *peers) stop() {
+	p.cancel()
+	<-p.listen.done
+	p.recent.wait()
+}
+
+// refresh returns when the cache has everything that was committed before it was called. Errors:
+// resources.ErrUnavailable, the context's.
+func (p *peers) refresh(ctx context.Context) error {
+	revision, err := p.recent.ask(ctx)
+	if err != nil {
+		return err
+	}
+	return p.catchUp(ctx, p.db, revision)
+}
+
+// asker is a connection, or many of them, to read the log through.
+type asker interface {
+	page(ctx context.Context, after int64, limit int) (*page, error)
+}
+
+// everything is the limit of a page without one. A transaction must become visible as a whole, so the log is read to
+// its end.
+const everything = 0
+
+// catchUp brings the cache to a revision, and on to what there is when it has to ask. 0 means: ask. Errors:
+// resources.ErrUnavailable, the context's.
+func (p *peers) catchUp(ctx context.Context, from asker, revision int64) error {
+	s := p.store
+	if err := s.applying.lockFor(ctx); err != nil {
+		return err
+	}
+	defer s.applying.Unlock()
+	seen := s.position
+	if revision > 0 && seen.revision >= revision {
+		return nil
+	}
+	page, err := from.page(ctx, seen.revision, everything)
+	if err != nil {
+		return err
+	}
+	err = s.take(page, seen)
+	if errors.Is(err, errAstray) {
+		// What is to be done needs the lock of the counter, which comes before applying: the committer does it.
+		s.queue.putTask(func() {
+			if err := p.heal(); err != nil {
+				s.logger.Error("the cache could not be loaded again", "err", err)
+			}
+		})
+		return fmt.Errorf("%w: %w", resources.ErrUnavailable, err)
+	}
+	return err
+}
+
+// errAstray says that the cache cannot go on from where it is: it has to be loaded again.
+var errAstray = errors.New("the database is not a continuation of what this server has seen")
+
+// take brings a page into the cache, which asked for it at a position. Called with applying.
+func (s *Store) take(p *page, seen position) error {
+	if p.astray(seen) {
+		return errAstray
+	}
+	if p.revision > s.position.revision && p.floor > s.position.revision {
+		return fmt.Errorf("%w: history was pruned up to %d, the cache is at %d", errAstray, p.floor, s.position.revision)
+	}
+	events, err := p.events(s.position.revision, s.tree)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errAstray, err)
+	}
+	s.historyBytes.Store(p.historyBytes)
+	s.raiseFloor(p.floor)
+	if len(events) == 0 {
+		return nil
+	}
+	last := p.rows[len(p.rows)-1]
+	s.apply(events)
+	s.position = position{last.object.Revision, last.at}
+	s.janitor.noteForeign(s.clock.Now())
+	return nil
+}
+
+// raiseFloor takes over what another server has pruned.
+func (s *Store) raiseFloor(to int64) {
+	for {
+		now := s.floor.Load()
+		if now >= to || s.floor.CompareAndSwap(now, to) {
+			return
+		}
+	}
+}
+
+// jump is how far the counter goes ahead when nobody can know how many revisions were given and lost: more than are
+// given in years.
+const jump = 1 << 32
+
+// heal makes the counter go on beyond everything that was ever given out, if the database has lost some of it, and loads
+// the cache again. It runs on the goroutine of the committer.
+func (p *peers) heal() error {
+	s := p.store
+	s.applying.Lock()
+	seen := s.position
+	page, err := p.db.page(context.Background(), seen.revision, everything)
+	if err == nil {
+		err = s.take(page, seen)
+	}
+	s.applying.Unlock()
+	if !errors.Is(err, errAstray) {
+		return err // nil: somebody has healed it
+	}
+	jumped, err := p.db.settle(seen)
+	if err != nil {
+		return err
+	}
+	if jumped {
+		s.logger.Warn("the database lost commits, or may have: it was restored, or a replica took over. " +
+			"The counter of revisions jumped ahead, watches have to start anew")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), reloadTimeout)
+	defer cancel()
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	return s.reload(ctx)
+}
+
+// reloadTimeout is how long the whole database may take to be read.
+const reloadTimeout = 5 * time.Minute
+
+// reload replaces the cache by what is in the database. Watches end with resources.ExpiredError if they were behind,
+// for what lies between is not known. Called with applying.
+func (s *Store) reload(ctx context.Context) error {
+	trees, m, err := s.readTrees(ctx)
+	if err != nil {
+		return err
+	}
+	if m.revision < s.position.revision {
+		return fmt.Errorf("%w: the counter went back to %d", resources.ErrUnavailable, m.revision)
+	}
+	s.raiseFloor(m.floor)
+	s.loaded.Store(m.revision) // for the types that come now
+	for resource := range trees {
+		s.collection(resource)
+	}
+	s.collections.Range(func(resource, c any) bool {
+		t, ok := trees[resource.(string)]
+		if !ok {
+			t = &tree{}
+		}
+		t.last = m.revision
+		c.(*collection).replace(t)
+		return true
+	})
+	s.budget.queue, s.budget.used = nil, 0
+	s.historyBytes.Store(m.historyBytes)
+	s.position = position{m.revision, m.at.Int64}
+	s.revisions.advance(m.revision)
+	s.collections.Range(func(_, c any) bool {
+		c.(*collection).wakeAfterReload(m.revision)
+		return true
+	})
+	s.janitor.noteForeign(s.clock.Now())
+	return nil
+}
+
+// turn is a lock that one can stop waiting for.
+type turn chan struct{}
+
+func newTurn() turn    { return make(turn, 1) }
+func (t turn) Lock()   { t <- struct{}{} }
+func (t turn) Unlock() { <-t }
+
+// lockFor gives up with the context, with its error.
+func (t turn) lockFor(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,206 @@
+// Package pgtest starts Postgres for tests: real processes on throw-away data, which a test may also break.
+package pgtest
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Cluster is a Postgres with data of its own, reached through a socket in its directory.
+type Cluster struct {
+	bin  string // directory of the programs
+	dir  string
+	cred *syscall.Credential // nil: as the test
+	cmd  *exec.Cmd
+	gone chan struct{} // closed when the postmaster has ended
+}
+
+// New makes a cluster and starts it. Stop ends it. The programs are those of the newest Postgres that is found; where
+// there is none, Debian's package is installed if this process may do that.
+func New() (_ *Cluster, err error) {
+	bin, err := programs()
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{bin: bin}
+	if c.dir, err = os.MkdirTemp("/tmp", "rowlock-pg"); err != nil { // short: a socket's path has at most 107 bytes
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(c.dir))
+		}
+	}()
+	if err := c.becomeUser(); err != nil {
+		return nil, err
+	}
+	if err := c.run("initdb", "--pgdata", c.data(), "--username", "postgres", "--auth", "trust", "--encoding", "UTF8",
+		"--locale", "C", "--no-sync"); err != nil {
+		return nil, err
+	}
+	return c, c.Start()
+}
+
+// programs finds the directory of initdb, and installs it if need be.
+func programs() (string, error) {
+	if bin := installed(); bin != "" {
+		return bin, nil
+	}
+	if apt, err := exec.LookPath("apt-get"); err == nil && os.Geteuid() == 0 {
+		cmd := exec.Command(apt, "install", "-y", "postgresql")
+		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("apt-get install postgresql: %w: %s", err, out)
+		}
+	}
+	if bin := installed(); bin != "" {
+		return bin, nil
+	}
+	return "", errors.New("no Postgres 15 or later is installed (looked for initdb in PATH and /usr/lib/postgresql): install the package postgresql")
+}
+
+func installed() string {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is right
+	sort.Slice(found, func(i, j int) bool { return version(found[i]) < version(found[j]) })
+	if n := len(found); n > 0 && version(found[n-1]) >= 15 {
+		return filepath.Dir(found[n-1])
+	}
+	if path, err := exec.LookPath("initdb"); err == nil {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			return filepath.Dir(real)
+		}
+	}
+	return ""
+}
+
+// version of a path /usr/lib/postgresql/15/bin/initdb.
+func version(path string) int {
+	n, _ := strconv.Atoi(strings.Split(path, "/")[4])
+	return n
+}
+
+// becomeUser finds whom to run as: Postgres refuses to run as root.
+func (c *Cluster) becomeUser() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		if u, err = user.Lookup("nobody"); err != nil {
+			return err
+		}
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return err
+	}
+	c.cred = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return os.Chown(c.dir, int(uid), int(gid))
+}
+
+func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
+func (c *Cluster) log() string  { return filepath.Join(c.dir, "log") }
+
+func (c *Cluster) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(c.bin, name), args...)
+	cmd.Dir = c.dir
+	cmd.SysProcAttr = attributes(c.cred)
+	return cmd
+}
+
+func (c *Cluster) run(name string, args ...string) error {
+	if out, err := c.command(name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, out)
+	}
+	return nil
+}
+
+// Start starts the postmaster and returns when it answers.
+func (c *Cluster) Start() error {
+	log, err := os.OpenFile(c.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close() //nolint:errcheck // the process has its own
+	c.cmd = c.command("postgres", "-D", c.data(), "-k", c.dir, "-c", "listen_addresses=", "-c", "max_connections=300")
+	c.cmd.Stdout, c.cmd.Stderr = log, log
+	if err := c.cmd.Start(); err != nil {
+		return err
+	}
+	c.gone = make(chan struct{})
+	go func(cmd *exec.Cmd, gone chan struct{}) {
+		_ = cmd.Wait() // how it ended is in its log
+		close(gone)
+	}(c.cmd, c.gone)
+	return c.awaitReady()
+}
+
+func (c *Cluster) awaitReady() error {
+	for range 600 {
+		if c.run("pg_isready", "--quiet", "--host", c.dir, "--username", "postgres") == nil {
+			return nil
+		}
+		select {
+		case <-c.gone:
+			text, _ := os.ReadFile(c.log())
+			return fmt.Errorf("postgres ended: %s", text)
+		case <-time.After(100 * time.Millisecond): // there is no signal to wait for
+		}
+	}
+	return errors.New("postgres did not become ready")
+}
+
+// URL is the datastore of the cluster.
+func (c *Cluster) URL() string {
+	return "postgres:///postgres?user=postgres&host=" + url.QueryEscape(c.dir)
+}
+
+// Signal sends a signal to the postmaster: SIGINT ends it (fast), SIGQUIT at once and without a checkpoint. Wait waits.
+func (c *Cluster) Signal(s os.Signal) error { return c.cmd.Process.Signal(s) }
+
+// Wait returns when the postmaster has ended.
+func (c *Cluster) Wait() { <-c.gone }
+
+// SignalAll sends a signal to every process of the cluster.
+func (c *Cluster) SignalAll(s syscall.Signal) error {
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", c.cmd.Process.Pid, c.cmd.Process.Pid))
+	if err != nil {
+		return err
+	}
+	errs := []error{syscall.Kill(c.cmd.Process.Pid, s)}
+	for _, pid := range strings.Fields(string(children)) {
+		n, err := strconv.Atoi(pid)
+		if err == nil {
+			err = syscall.Kill(n, s)
+		}
+		if errors.Is(err, syscall.ESRCH) {
+			err = nil // it has ended meanwhile
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Stop ends the cluster and deletes it.
+func (c *Cluster) Stop() error {
+	err := c.Signal(syscall.SIGINT)
+	if errors.Is(err, os.ErrProcessDone) {
+		err = nil
+	}
+	c.Wait()
+	return errors.Join(err, os.RemoveAll(c.dir))
+}

@@ -1,0 +1,175 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/rowlock/rowlock/migrations"
+)
+
+const (
+	// postgresReaders is how many reads run at once. Reads are rare and short: the counter, history beyond the log in
+	// memory. With the writer and the listener, a server has six connections at most.
+	postgresReaders = 4
+	// connectTimeout is how long each host of the URL may take, unless the URL says otherwise.
+	connectTimeout = 5 * time.Second
+	// schemaMax is the longest name that Postgres keeps whole, in bytes.
+	schemaMax = 63
+)
+
+// postgresDriver writes to a database that other servers write to as well.
+type postgresDriver struct {
+	logger  *slog.Logger
+	config  *pgx.ConnConfig // of the listener
+	writes  *pgxpool.Pool   // of one connection
+	pool    *pgxpool.Pool   // of those that read
+	channel string          // of notifications
+	pooled  bool            // a pooler stands between: notifications may not come
+}
+
+func isPostgres(url string) bool {
+	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
+}
+
+// openPostgres connects to a database and brings its schema up to date.
+func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, error) {
+	config, err := postgresConfig(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &postgresDriver{logger: o.Logger}
+	d := &database{driver: p, isolation: sql.LevelRepeatableRead}
+	err = func() error {
+		if err := p.probe(ctx, config, o.Schema); err != nil {
+			return err
+		}
+		p.config = config.ConnConfig
+		for _, pool := range []struct {
+			p   **pgxpool.Pool
+			max int32
+		}{{&p.writes, 1}, {&p.pool, postgresReaders}} {
+			c := config.Copy()
+			c.MaxConns, c.MinConns, c.MinIdleConns = pool.max, 0, 0
+			if *pool.p, err = pgxpool.NewWithConfig(ctx, c); err != nil {
+				return err
+			}
+		}
+		d.reads = stdlib.OpenDBFromPool(p.pool)
+		if err := migrations.Postgres(ctx, d.reads); err != nil {
+			return err
+		}
+		_, err := p.settle(position{})
+		return err
+	}()
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("open the database: %w", err), d.close())
+	}
+	return d, p, nil
+}
+
+// postgresConfig reads the URL. Its errors do not tell the password.
+func postgresConfig(o *Options) (*pgxpool.Config, error) {
+	if len(o.Schema) > schemaMax {
+		return nil, fmt.Errorf("the schema name %q has %d bytes: Postgres would cut it to %d, and two could become one",
+			o.Schema, len(o.Schema), schemaMax)
+	}
+	config, err := pgxpool.ParseConfig(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("datastore: %w", err)
+	}
+	c := config.ConnConfig
+	if c.ConnectTimeout == 0 || c.ConnectTimeout > time.Minute {
+		c.ConnectTimeout = connectTimeout
+	}
+	if c.RuntimeParams["application_name"] == "" {
+		c.RuntimeParams["application_name"] = "rowlock"
+	}
+	if o.Schema != "" {
+		c.RuntimeParams["search_path"] = pgx.Identifier{o.Schema}.Sanitize()
+	}
+	// Whatever the URL says: what a standby answers may be old, and it takes no writes.
+	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	return config, nil
+}
+
+// probe looks at the database through a connection of its own: whether the schema is there, and what stands between.
+func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, schema string) error {
+	c := config.ConnConfig.Copy()
+	c.DefaultQueryExecMode = pgx.QueryExecModeExec
+	conn, err := pgx.ConnectConfig(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.Background()) //nolint:errcheck // it has served
+	if schema != "" {
+		if err := makeSchema(ctx, conn, schema); err != nil {
+			return err
+		}
+	}
+	var pid uint32
+	var current sql.NullString
+	var fsync string
+	const look = "SELECT pg_backend_pid(), current_schema(), current_setting('fsync')"
+	if err := conn.QueryRow(ctx, look).Scan(&pid, &current, &fsync); err != nil {
+		return err
+	}
+	if !current.Valid || (schema != "" && current.String != schema) {
+		return fmt.Errorf("the tables would go to schema %q, not to %q: the search_path does not get through to the database",
+			current.String, schema)
+	}
+	if fsync == "off" {
+		p.logger.Warn("fsync is off in the database: a crash of its machine can lose acknowledged writes or all of them")
+	}
+	if pid != conn.PgConn().PID() {
+		// The connection's own idea of who it talks to is the pooler's.
+		p.pooled = true
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // prepared statements would belong to a connection
+		p.logger.Warn("a pooler stands between this server and the database: what other servers write is looked for every " +
+			pollEvery.String() + " and when it is needed, notifications are not relied upon. Connect to the database directly for less delay")
+	}
+	p.channel = fmt.Sprintf("rowlock_%x", sha256.Sum256([]byte(current.String)))[:40]
+	return nil
+}
+
+// makeSchema asks first, because CREATE SCHEMA IF NOT EXISTS needs the privilege even where there is nothing to do.
+func makeSchema(ctx context.Context, conn *pgx.Conn, schema string) error {
+	var exists bool
+	const find = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)"
+	if err := conn.QueryRow(ctx, find, schema).Scan(&exists); err != nil || exists {
+		return err
+	}
+	_, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+pgx.Identifier{schema}.Sanitize())
+	return err
+}
+
+func (p *postgresDriver) close() error {
+	for _, pool := range []*pgxpool.Pool{p.writes, p.pool} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
+	return nil
+}
+
+func (p *postgresDriver) size(ctx context.Context) (bytes int64, err error) {
+	const sum = `SELECT pg_total_relation_size('objects') + pg_total_relation_size('changes') + pg_total_relation_size('meta')`
+	err = p.pool.QueryRow(ctx, sum).Scan(&bytes)
+	return bytes, err
+}
+
+// Postgres gives space back by itself: autovacuum.
+
+func (p *postgresDriver) vacuum(int) (bool, error) { return false, nil }
+func (p *postgresDriver) checkpoint() error        { return nil }
+func (p *postgresDriver) trimLog() error           { return nil }

@@ -1,0 +1,140 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/storetest"
+)
+
+func TestPostgres(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Harness { return newPostgresHarness(t).harness() })
+}
+
+// The suite, with writes through one server and reads and watches through another.
+func TestPostgresTwoServers(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
+		h := newPostgresHarness(t)
+		h.reader = h.open(t)
+		return h.harness()
+	})
+}
+
+// postgresHarness is a store in a schema of its own, with little of its history in memory.
+type postgresHarness struct {
+	url, schema string
+	clock       *clocktesting.FakeClock
+	store       *Store
+	reader      *Store // nil: reads go through store, too
+}
+
+var schemas atomic.Int64
+
+func newPostgresHarness(t *testing.T) *postgresHarness {
+	t.Helper()
+	clusterUsed = true
+	c, err := cluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &postgresHarness{url: c.URL(), schema: fmt.Sprintf("Test %d", schemas.Add(1)),
+		clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
+	h.store = h.open(t)
+	t.Cleanup(func() { h.close(t) })
+	return h
+}
+
+func (h *postgresHarness) options() Options {
+	return Options{URL: h.url, Schema: h.schema, HistoryAge: storetest.HistoryAge, LogSize: 64 << 10, Clock: h.clock,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+}
+
+func (h *postgresHarness) open(t *testing.T) *Store {
+	t.Helper()
+	s, err := Open(context.Background(), h.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (h *postgresHarness) close(t *testing.T) {
+	t.Helper()
+	for _, s := range []*Store{h.store, h.reader} {
+		if s == nil {
+			continue
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+}
+
+func (h *postgresHarness) harness() storetest.Harness {
+	return storetest.Harness{
+		Store:   h.both(),
+		Advance: h.clock.Step,
+		Prune: func(t *testing.T) {
+			h.clock.Step(2 * storetest.HistoryAge)
+			h.prune(t)
+		},
+		PruneDue: h.prune,
+		Restart: func(t *testing.T) resources.Store {
+			h.close(t)
+			h.store = h.open(t)
+			if h.reader != nil {
+				h.reader = h.open(t)
+			}
+			return h.both()
+		},
+		// What is left when a server ends is what the database has.
+		Crash: func(t *testing.T) resources.Store {
+			left := h.open(t)
+			t.Cleanup(func() { left.Close() })
+			return left
+		},
+		Close: h.close,
+	}
+}
+
+func (h *postgresHarness) prune(t *testing.T) {
+	t.Helper()
+	if _, err := h.store.janitor.prune(); err != nil {
+		t.Errorf("prune: %v", err)
+	}
+	if h.reader != nil {
+		if err := h.reader.peers.catchUp(context.Background(), h.reader.peers.db, 0); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func (h *postgresHarness) both() resources.Store {
+	if h.reader == nil {
+		return h.store
+	}
+	return twoServers{h.reader, h.store}
+}
+
+// twoServers writes through one store and reads through another. The suite looks at a watch or at "any" right after a
+// commit, so the reader is brought up with it; the tests of "most recent" are elsewhere.
+type twoServers struct {
+	*Store
+	writer *Store
+}
+
+func (s twoServers) Commit(ctx context.Context, writes ...resources.Write) ([]*resources.Object, error) {
+	objects, err := s.writer.Commit(ctx, writes...)
+	if err == nil && len(objects) > 0 {
+		err = s.peers.catchUp(ctx, s.peers.db, objects[len(objects)-1].Revision)
+	}
+	return objects, err
+}

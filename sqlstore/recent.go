@@ -1,0 +1,63 @@
+package sqlstore
+
+import (
+	"context"
+	"sync"
+)
+
+// recent learns the counter for reads at "most recent". One question is under way at a time; who asks meanwhile waits
+// for the next, since the answer to the present one may be older than what the caller knows of.
+type recent struct {
+	learn func() (int64, error)
+
+	mu      sync.Mutex
+	running bool
+	next    *answer // what waits for the question after the one that runs
+	work    sync.WaitGroup
+}
+
+type answer struct {
+	done     chan struct{}
+	revision int64
+	err      error
+}
+
+// ask returns the counter as it was at some moment after the call.
+func (r *recent) ask(ctx context.Context) (int64, error) {
+	r.mu.Lock()
+	if r.next == nil {
+		r.next = &answer{done: make(chan struct{})}
+	}
+	a := r.next
+	if !r.running {
+		r.running = true
+		r.work.Go(r.run)
+	}
+	r.mu.Unlock()
+	select {
+	case <-a.done:
+		return a.revision, a.err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// run asks until nobody waits.
+func (r *recent) run() {
+	for {
+		r.mu.Lock()
+		a := r.next
+		r.next = nil
+		if a == nil {
+			r.running = false
+			r.mu.Unlock()
+			return
+		}
+		r.mu.Unlock()
+		a.revision, a.err = r.learn()
+		close(a.done)
+	}
+}
+
+// wait returns when no question is under way.
+func (r *recent) wait() { r.work.Wait() }

@@ -1,0 +1,183 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// sqliteDriver writes to the file, through one connection.
+type sqliteDriver struct {
+	reads   *sql.DB // of the database
+	writes  *sql.DB
+	writer  *sql.Conn
+	trimmer *walTrimmer
+
+	upsertObject, deleteObject, insertChange, updateMeta *sql.Stmt
+}
+
+func (d *sqliteDriver) prepare(ctx context.Context) error {
+	var err error
+	if d.writer, err = d.writes.Conn(ctx); err != nil {
+		return err
+	}
+	for _, s := range []struct {
+		stmt **sql.Stmt
+		text string
+	}{
+		{&d.upsertObject, upsertObjectSQL}, {&d.deleteObject, deleteObjectSQL},
+		{&d.insertChange, insertChangeSQL}, {&d.updateMeta, updateMetaSQL},
+	} {
+		if *s.stmt, err = d.writer.PrepareContext(ctx, s.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *sqliteDriver) close() error {
+	var errs []error
+	if d.writer != nil {
+		errs = append(errs, d.writer.Close())
+	}
+	if d.writes != nil {
+		errs = append(errs, d.writes.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// begin leaves all to commit: nobody else writes to the file.
+func (d *sqliteDriver) begin(int64) (transaction, *page, error) { return d, nil, nil }
+
+func (d *sqliteDriver) rollback() {}
+
+// transaction runs f in a transaction of the writer. No context can break it: a batch serves many requests. Errors:
+// resources.ErrUnavailable when nothing was written, resources.ErrUnknownOutcome when only COMMIT failed.
+func (d *sqliteDriver) transaction(f func(context.Context) error) error {
+	ctx := context.Background()
+	// IMMEDIATE takes the write lock at once: a transaction that upgrades later could fail half-way.
+	if _, err := d.writer.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return unavailable(err)
+	}
+	if err := f(ctx); err != nil {
+		return d.undo(ctx, err)
+	}
+	if _, err := d.writer.ExecContext(ctx, "COMMIT"); err != nil {
+		if unwritten(err) {
+			return d.undo(ctx, err)
+		}
+		// Best effort: some failures end the transaction by themselves, and ROLLBACK then has nothing to do.
+		_, rerr := d.writer.ExecContext(ctx, "ROLLBACK")
+		return errors.Join(fmt.Errorf("%w: %w", resources.ErrUnknownOutcome, err), rerr)
+	}
+	return nil
+}
+
+func (d *sqliteDriver) undo(ctx context.Context, cause error) error {
+	if _, err := d.writer.ExecContext(ctx, "ROLLBACK"); err != nil {
+		cause = errors.Join(cause, err)
+	}
+	return unavailable(cause)
+}
+
+// commit writes a batch: every change into the log, the last state of every object, the counter.
+func (d *sqliteDriver) commit(b *batch) error {
+	lastOf := make(map[resources.Key]int64, len(b.changes))
+	for i := range b.changes {
+		lastOf[b.changes[i].event.Object.Key] = b.changes[i].event.Revision
+	}
+	return d.transaction(func(ctx context.Context) error {
+		for i := range b.changes {
+			c := &b.changes[i]
+			row, err := newChangeRow(c.event, b.at, c.size())
+			if err != nil {
+				return err
+			}
+			if _, err := d.insertChange.ExecContext(ctx, row.args()...); err != nil {
+				return err
+			}
+			if lastOf[c.event.Object.Key] != c.event.Revision {
+				continue // a later change of the batch has the state that stays
+			}
+			if err := d.putObject(ctx, c, row); err != nil {
+				return err
+			}
+		}
+		return affectOne(d.updateMeta.ExecContext(ctx, b.revision, b.size, b.revision-int64(len(b.changes))))
+	})
+}
+
+func (d *sqliteDriver) putObject(ctx context.Context, c *change, row changeRow) error {
+	if c.event.Op == resources.Delete {
+		_, err := d.deleteObject.ExecContext(ctx, row.resource, row.namespace, row.name)
+		return err
+	}
+	expires := sql.NullInt64{Int64: c.expires, Valid: c.expires > 0}
+	_, err := d.upsertObject.ExecContext(ctx, row.resource, row.namespace, row.name, row.revision, expires, row.fields, row.data)
+	return err
+}
+
+func affectOne(res sql.Result, err error) error {
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n != 1 {
+		return errors.Join(fmt.Errorf("the counter was changed by somebody else: %d rows", n), err)
+	}
+	return nil
+}
+
+// prune deletes the changes up to a revision, which hold so many bytes.
+func (d *sqliteDriver) prune(floor, bytes int64) (int64, error) {
+	return bytes, d.transaction(func(ctx context.Context) error {
+		if _, err := d.writer.ExecContext(ctx, deleteChangesSQL, floor); err != nil {
+			return err
+		}
+		_, err := d.writer.ExecContext(ctx, updateFloorSQL, floor, bytes)
+		return err
+	})
+}
+
+// touch commits a change of nothing, to see whether commits work.
+func (d *sqliteDriver) touch() error {
+	return d.transaction(func(ctx context.Context) error {
+		_, err := d.writer.ExecContext(ctx, "UPDATE meta SET floor = floor")
+		return err
+	})
+}
+
+// size returns the bytes of the database.
+func (d *sqliteDriver) size(ctx context.Context) (bytes int64, err error) {
+	err = d.reads.QueryRowContext(ctx, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").Scan(&bytes)
+	return bytes, err
+}
+
+// vacuum returns up to so many free pages to the file system, if they are more than an eighth of the file and more than
+// a step. more says whether it is worth going on.
+func (d *sqliteDriver) vacuum(pages int) (more bool, err error) {
+	ctx := context.Background()
+	var free, all int
+	const count = "SELECT freelist_count, page_count FROM pragma_freelist_count, pragma_page_count"
+	err = d.writer.QueryRowContext(ctx, count).Scan(&free, &all)
+	if err != nil {
+		return false, unavailable(err)
+	}
+	if free <= pages || free <= all/8 {
+		return false, nil
+	}
+	rows, err := d.writer.QueryContext(ctx, "PRAGMA incremental_vacuum("+strconv.Itoa(pages)+")")
+	// The pragma frees a page per row it is stepped through.
+	return true, eachRow(rows, err)(func(func(...any) error) error { return nil })
+}
+
+// checkpoint moves the write-ahead log into the file and cuts it to nothing.
+func (d *sqliteDriver) checkpoint() error {
+	rows, err := d.writer.QueryContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
+	return eachRow(rows, err)(func(func(...any) error) error { return nil })
+}
+
+func (d *sqliteDriver) trimLog() error { return d.trimmer.trim(context.Background(), d.writer) }
