@@ -17,6 +17,8 @@ type database struct {
 	reads *sql.DB
 	// isolation makes the statements of a read see one state.
 	isolation sql.IsolationLevel
+	// deadConnections is how many connections of the pool may turn out to be dead, one after the other.
+	deadConnections int
 }
 
 // driver is what differs between databases. But for size and catchUp, it belongs to the goroutine of the committer.
@@ -66,7 +68,15 @@ const readTimeout = 10 * time.Second
 func (d *database) each(ctx context.Context, visit func(scan func(...any) error) error, statement string, args ...any) error {
 	bounded, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	err := eachRow(d.reads.QueryContext(bounded, statement, args...))(visit)
+	visited := false
+	noted := func(scan func(...any) error) error {
+		visited = true
+		return visit(scan)
+	}
+	err := retryDead(d.deadConnections, func() (bool, error) {
+		err := eachRow(d.reads.QueryContext(bounded, statement, args...))(noted)
+		return !visited, err
+	})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return fmt.Errorf("%w: no answer in %v", resources.ErrUnavailable, readTimeout)
 	}

@@ -49,7 +49,7 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 		return nil, nil, err
 	}
 	p := &postgresDriver{logger: o.Logger}
-	d := &database{driver: p, isolation: sql.LevelRepeatableRead}
+	d := &database{driver: p, isolation: sql.LevelRepeatableRead, deadConnections: postgresReaders}
 	err = func() error {
 		if err := p.probe(ctx, config, o.Schema); err != nil {
 			return err

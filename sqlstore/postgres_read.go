@@ -14,15 +14,33 @@ import (
 func (p *postgresDriver) counter(ctx context.Context) (revision int64, err error) {
 	bounded, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	if err := p.pool.QueryRow(bounded, "SELECT revision FROM meta").Scan(&revision); err != nil {
+	err = retryDead(postgresReaders, func() (bool, error) {
+		return true, p.pool.QueryRow(bounded, "SELECT revision FROM meta").Scan(&revision)
+	})
+	if err != nil {
 		return 0, hung(ctx, err)
 	}
 	return revision, nil
 }
 
+// retryDead calls f until it does not fail for a dead connection, which is how those of a pool are after a restart of
+// the database, or cannot be called again.
+func retryDead(times int, f func() (again bool, err error)) error {
+	for ; ; times-- {
+		again, err := f()
+		if err == nil || !again || times == 0 || !isConnectionError(err) {
+			return err
+		}
+	}
+}
+
 // page reads the log through the pool.
-func (p *postgresDriver) page(ctx context.Context, after int64, limit int) (*page, error) {
-	return readPage(ctx, p.pool, after, limit)
+func (p *postgresDriver) page(ctx context.Context, after int64, limit int) (found *page, err error) {
+	err = retryDead(postgresReaders, func() (bool, error) {
+		found, err = readPage(ctx, p.pool, after, limit)
+		return ctx.Err() == nil, err
+	})
+	return found, err
 }
 
 // querier is a connection or a pool.
@@ -76,5 +94,8 @@ func hung(ctx context.Context, err error) error {
 	if errors.Is(err, resources.ErrUnavailable) {
 		return err
 	}
-	return fmt.Errorf("%w: %v", resources.ErrUnavailable, err) //nolint:errorlint // a deadline in it is not the caller's
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: the database did not answer in time", resources.ErrUnavailable)
+	}
+	return fmt.Errorf("%w: %w", resources.ErrUnavailable, err)
 }

@@ -45,7 +45,12 @@ func newPostgresHarness(t *testing.T) *postgresHarness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &postgresHarness{url: c.URL(), schema: fmt.Sprintf("Test %d", schemas.Add(1)),
+	return newPostgresHarnessAt(t, c.URL())
+}
+
+func newPostgresHarnessAt(t *testing.T, url string) *postgresHarness {
+	t.Helper()
+	h := &postgresHarness{url: url, schema: fmt.Sprintf("Test %d", schemas.Add(1)),
 		clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
 	h.store = h.open(t)
 	t.Cleanup(func() { h.close(t) })
@@ -133,8 +138,16 @@ type twoServers struct {
 
 func (s twoServers) Commit(ctx context.Context, writes ...resources.Write) ([]*resources.Object, error) {
 	objects, err := s.writer.Commit(ctx, writes...)
-	if err == nil && len(objects) > 0 {
-		err = s.peers.catchUp(ctx, s.peers.db, objects[len(objects)-1].Revision)
+	if err != nil || len(objects) == 0 {
+		return objects, err
 	}
-	return objects, err
+	if err := s.peers.catchUp(ctx, s.peers.db, objects[len(objects)-1].Revision); err != nil {
+		return nil, err
+	}
+	for i, o := range objects { // as the reader has it: two servers share no memory
+		if own, err := s.Get(ctx, o.Key, resources.At{Match: resources.Any}); err == nil && own.Revision == o.Revision {
+			objects[i] = own
+		}
+	}
+	return objects, nil
 }

@@ -177,14 +177,20 @@ func (c *Cluster) Wait() { <-c.gone }
 
 // SignalAll sends a signal to every process of the cluster.
 func (c *Cluster) SignalAll(s syscall.Signal) error {
+	_, err := c.signalAll(s)
+	return err
+}
+
+func (c *Cluster) signalAll(s syscall.Signal) (pids []int, err error) {
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", c.cmd.Process.Pid, c.cmd.Process.Pid))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	errs := []error{syscall.Kill(c.cmd.Process.Pid, s)}
 	for _, pid := range strings.Fields(string(children)) {
 		n, err := strconv.Atoi(pid)
 		if err == nil {
+			pids = append(pids, n)
 			err = syscall.Kill(n, s)
 		}
 		if errors.Is(err, syscall.ESRCH) {
@@ -192,7 +198,24 @@ func (c *Cluster) SignalAll(s syscall.Signal) error {
 		}
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	return pids, errors.Join(errs...)
+}
+
+// Kill ends every process as a power failure would, and returns when they have ended.
+func (c *Cluster) Kill() error {
+	pids, err := c.signalAll(syscall.SIGKILL)
+	c.Wait()
+	for _, pid := range pids {
+		for syscall.Kill(pid, 0) == nil && !defunct(pid) {
+			time.Sleep(10 * time.Millisecond) // it is no child of the test, so there is no signal to wait for
+		}
+	}
+	return err
+}
+
+func defunct(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || strings.Contains(string(stat), ") Z ")
 }
 
 // Stop ends the cluster and deletes it.

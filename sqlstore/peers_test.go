@@ -1,0 +1,150 @@
+package sqlstore
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// testContext ends a test that would wait for ever.
+func testContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// openPeer opens another server on the database of a harness.
+func (h *postgresHarness) openPeer(t *testing.T) *Store {
+	t.Helper()
+	s := h.open(t)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+// "Most recent" reads on any server see every write acknowledged by any server.
+func TestMostRecentOverServers(t *testing.T) {
+	ctx := testContext(t)
+	h := newPostgresHarness(t)
+	servers := []*Store{h.store, h.openPeer(t), h.openPeer(t)}
+	for i := range 300 {
+		w := createMap(t, strconv.Itoa(i))
+		made, err := servers[i%3].Commit(ctx, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader := servers[(i+1)%3]
+		if got, err := reader.Get(ctx, w.Key, resources.At{}); err != nil || got.Revision != made[0].Revision {
+			t.Fatalf("%s: %v, %v", w.Key, got, err)
+		}
+		if snap, err := servers[(i+2)%3].Snapshot(ctx, "configmaps", resources.At{Match: resources.NotOlderThan,
+			Revision: made[0].Revision}); err != nil || snap.Count("", "") != i+1 {
+			t.Fatalf("a list: %v", err)
+		}
+	}
+}
+
+// collect reads a watch until it has seen an event of this name.
+func collect(ctx context.Context, t *testing.T, w resources.Watch, last string) (events []*resources.Event) {
+	for {
+		more, _, err := w.Next(ctx, 100)
+		if err != nil {
+			t.Errorf("next: %v", err)
+			return events
+		}
+		for _, e := range more {
+			if events = append(events, e); e.Object.Name == last {
+				return events
+			}
+		}
+		if len(more) == 0 {
+			select {
+			case <-w.Ready():
+			case <-ctx.Done():
+				t.Errorf("the watch got %d events and then none", len(events))
+				return events
+			}
+		}
+	}
+}
+
+// Watches on every server deliver every event, in order, once; the writes of all servers are one sequence without gaps,
+// and no update is lost.
+func TestServersWriteTogether(t *testing.T) {
+	ctx := testContext(t)
+	h := newPostgresHarness(t)
+	servers := []*Store{h.store, h.openPeer(t), h.openPeer(t)}
+	start := mustCommit(t, h.store, countTo(t, 0, nil))[0]
+	watches := make([]resources.Watch, len(servers))
+	for i, s := range servers {
+		w, err := s.Watch(ctx, resources.WatchOptions{Resource: "configmaps", After: start.Revision})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		watches[i] = w
+	}
+	const writers, rounds = 4, 40
+	var wg sync.WaitGroup
+	for _, s := range servers {
+		for range writers {
+			wg.Go(func() {
+				for range rounds {
+					_, err := resources.GuaranteedUpdate(ctx, s, start.Key, func(o *resources.Object) ([]resources.Write, error) {
+						if o == nil {
+							return nil, resources.ErrNotFound // this server has not heard of it: it will be asked for
+						}
+						return []resources.Write{countTo(t, count(t, o)+1, o)}, nil
+					})
+					if err != nil {
+						t.Errorf("update: %v", err)
+						return
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	total := len(servers) * writers * rounds
+	mustCommit(t, servers[1], createMap(t, "end"))
+	for i, w := range watches {
+		events := collect(ctx, t, w, "end")
+		if len(events) != total+1 {
+			t.Errorf("server %d: %d events, want %d", i, len(events), total+1)
+		}
+		for j, e := range events {
+			if e.Revision != start.Revision+int64(j)+1 {
+				t.Fatalf("server %d: event %d has revision %d", i, j, e.Revision)
+			}
+			if e.Op == resources.Update && (count(t, e.Object) != j+1 || e.Prev.Revision != e.Revision-1) {
+				t.Fatalf("server %d: event %d counts to %d, from revision %d", i, j, count(t, e.Object), e.Prev.Revision)
+			}
+		}
+	}
+}
+
+// countTo writes a number as the label of an object; o is the object it is computed from, or nil.
+func countTo(t testing.TB, n int, o *resources.Object) resources.Write {
+	w := createMap(t, "counter")
+	if o != nil {
+		w.Op, w.From = resources.Update, o.Revision
+	}
+	w.Draft.Labels = nil
+	w.Draft.Fields = map[string]string{"count": strconv.Itoa(n)}
+	return w
+}
+
+func count(t testing.TB, o *resources.Object) int {
+	n, err := strconv.Atoi(o.Fields["count"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
