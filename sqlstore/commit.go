@@ -1,8 +1,11 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -17,6 +20,10 @@ func (s *Store) Commit(ctx context.Context, writes ...resources.Write) ([]*resou
 	}
 	r := &request{ctx: ctx, writes: writes, done: make(chan struct{})}
 	for i := range writes {
+		if data := writes[i].Draft.Data; !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
+			// Postgres would refuse the whole batch.
+			return nil, fmt.Errorf("the data of %s is not text in UTF-8", writes[i].Key)
+		}
 		r.size += len(writes[i].Draft.Data)
 	}
 	if !s.queue.put(r) {

@@ -21,7 +21,7 @@ type database struct {
 	deadConnections int
 }
 
-// driver is what differs between databases. But for size and catchUp, it belongs to the goroutine of the committer.
+// driver is what differs between databases. But for size, it belongs to the goroutine of the committer.
 type driver interface {
 	// begin starts the transaction of a batch. Where several servers share the database, nobody else can raise the
 	// counter from here on, and the page has what others wrote after the given revision; else there is no page.

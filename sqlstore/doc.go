@@ -8,6 +8,20 @@
 // COMMIT, apply makes it visible: trees and logs first, then the store's revision, then watchers are woken. Then the
 // requests are answered. So revision order is commit order is event order, and a writer reads its own writes.
 //
+// # Peers
+//
+// In Postgres, many servers write to one database. There a batch begins with locking the row of the counter and reading
+// what others wrote (the page of the log after the cache's position), which is brought into the cache before anything
+// is planned: so a plan is checked against exactly what it will be committed to. Both are one round trip; writing,
+// NOTIFY and COMMIT are the second. A listener wakes on notifications and catches up from the log; every pollEvery it
+// looks without one. A read at "most recent" learns the counter, in a question that all who wait share, and catches up
+// to it. Whether the answer to COMMIT was lost is looked up by the number of the transaction.
+//
+// A position is a revision and the time of its commit. A page that is not a continuation of the position (the counter
+// went back, another change has the revision, or meta.origin is not the cluster, timeline and table that it was read
+// from) means that the database was restored or a replica took over: heal makes the counter jump ahead, puts the floor
+// there, and loads the cache again.
+//
 // # State
 //
 // A collection is one resource type: an immutable tree of its current objects, replaced by every batch that changes it,
@@ -31,13 +45,16 @@
 //
 // # Locks
 //
-// collection.mu guards the log and the watches of a collection, and orders changes of the tree pointer. Inside it
-// nothing is locked. revisions.mu, pasts.mu, queue.mu and janitor.mu are leaves as well. No lock is held over a
-// statement to the database.
+// Store.applying is held by who brings changes into the cache: the committer from planning to apply, the peers while they
+// read the log. It is the one lock that is held over statements; who waits for it under a context can give up. The
+// database's lock of the counter comes before it, except in the committer, which is the only one to want both.
+//
+// Inside it, collection.mu guards the log and the watches of a collection, and orders changes of the tree pointer. Inside
+// that nothing is locked. revisions.mu, recent.mu, pasts.mu, queue.mu and janitor.mu are leaves as well.
 //
 // # Goroutines
 //
-// The committer owns the connection that writes, the log budget and the plan. The janitor prunes, expires and gives
-// space back, by tasks that the committer runs between batches; it has a timer only when something is due. Close ends
-// both.
+// The committer owns the connection that writes, and the plan. The janitor prunes, expires and gives space back, by tasks
+// that the committer runs between batches; it has a timer only when something is due. The listener of the peers owns
+// its connection; recent has a goroutine while somebody asks. Close ends all.
 package sqlstore

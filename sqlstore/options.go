@@ -99,6 +99,9 @@ func sqlitePath(url string) (string, error) {
 // redact leaves nothing of a URL that could be a password.
 func redact(url string) string {
 	scheme, rest, ok := strings.Cut(url, "://")
+	if !ok && strings.Contains(url, "password") {
+		return "…"
+	}
 	if !ok || !strings.Contains(rest, "@") {
 		return url
 	}

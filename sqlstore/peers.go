@@ -36,9 +36,13 @@ func (p *peers) stop() {
 // refresh returns when the cache has everything that was committed before it was called. Errors:
 // resources.ErrUnavailable, the context's.
 func (p *peers) refresh(ctx context.Context) error {
+	seen := p.store.revisions.current.Load()
 	revision, err := p.recent.ask(ctx)
 	if err != nil {
 		return err
+	}
+	if revision < seen {
+		revision = 0 // the counter went back: what is in the cache is not what the database has
 	}
 	return p.catchUp(ctx, p.db, revision)
 }

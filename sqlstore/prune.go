@@ -66,7 +66,7 @@ func (j *janitor) pruneOnce() (r pruneResult, err error) {
 		return r, nil
 	}
 	// Raised before the changes are gone: nobody may believe in between that they are still there.
-	s.floor.Store(floor)
+	s.raiseFloor(floor)
 	freed, err = s.db.prune(floor, freed)
 	if err != nil {
 		return r, err

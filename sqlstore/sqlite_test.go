@@ -491,3 +491,15 @@ func TestLogBudget(t *testing.T) {
 		return nil
 	})
 }
+
+// Data that a database might refuse fails its own request, not those that wait beside it.
+func TestOddDataIsRefused(t *testing.T) {
+	h := newSQLiteHarness(t)
+	for _, odd := range []string{"\x00", "\xff"} {
+		w := createMap(t, "odd")
+		w.Draft.Data = append(w.Draft.Data[:len(w.Draft.Data):len(w.Draft.Data)], odd...)
+		if _, err := h.store.Commit(context.Background(), w); err == nil || errors.Is(err, resources.ErrUnavailable) {
+			t.Errorf("%q: %v", odd, err)
+		}
+	}
+}

@@ -218,6 +218,49 @@ func defunct(pid int) bool {
 	return err != nil || strings.Contains(string(stat), ") Z ")
 }
 
+// Replica makes a cluster that follows this one and serves as a standby. Stop ends it.
+func (c *Cluster) Replica() (_ *Cluster, err error) {
+	r := &Cluster{bin: c.bin, cred: c.cred}
+	if r.dir, err = os.MkdirTemp("/tmp", "rowlock-pg"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(r.dir))
+		}
+	}()
+	if r.cred != nil {
+		if err := os.Chown(r.dir, int(r.cred.Uid), int(r.cred.Gid)); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.run("pg_basebackup", "--host", c.dir, "--username", "postgres", "--pgdata", r.data(), "--write-recovery-conf",
+		"--checkpoint", "fast", "--no-sync"); err != nil {
+		return nil, err
+	}
+	return r, r.Start()
+}
+
+// Promote makes a standby a primary, and returns when it is one.
+func (c *Cluster) Promote() error { return c.run("pg_ctl", "promote", "--wait", "--pgdata", c.data()) }
+
+// Run runs a program of Postgres against the cluster, like pg_dump.
+func (c *Cluster) Run(name string, args ...string) error {
+	return c.run(name, append([]string{"--host", c.dir, "--username", "postgres"}, args...)...)
+}
+
+// Dir is a directory that the programs may write to.
+func (c *Cluster) Dir() string { return c.dir }
+
+// FailoverURL is the datastore of several clusters, of which one is the primary.
+func FailoverURL(clusters ...*Cluster) string {
+	hosts := make([]string, len(clusters))
+	for i, c := range clusters {
+		hosts[i] = c.dir
+	}
+	return "postgres:///postgres?user=postgres&target_session_attrs=read-write&host=" + url.QueryEscape(strings.Join(hosts, ","))
+}
+
 // Stop ends the cluster and deletes it.
 func (c *Cluster) Stop() error {
 	err := c.Signal(syscall.SIGINT)
