@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -12,14 +13,17 @@ import (
 )
 
 // cluster is the Postgres that tests share, each with a schema of its own.
-var cluster = sync.OnceValues(pgtest.New)
+var cluster = sync.OnceValues(func() (*pgtest.Cluster, error) {
+	clusterUsed.Store(true)
+	return pgtest.New()
+})
 
-var clusterUsed bool
+var clusterUsed atomic.Bool
 
 // Every goroutine has an owner and stops.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if clusterUsed {
+	if clusterUsed.Load() {
 		if c, err := cluster(); err == nil {
 			if err := c.Stop(); err != nil {
 				fmt.Fprintln(os.Stderr, err)

@@ -40,7 +40,6 @@ var schemas atomic.Int64
 
 func newPostgresHarness(t *testing.T) *postgresHarness {
 	t.Helper()
-	clusterUsed = true
 	c, err := cluster()
 	if err != nil {
 		t.Fatal(err)

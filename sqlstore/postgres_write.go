@@ -73,7 +73,7 @@ func (p *postgresDriver) begin(after int64) (transaction, *page, error) {
 func isConnectionError(err error) bool {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) {
-		return pgErr.Severity == "FATAL" || pgErr.Severity == "PANIC"
+		return pgErr.SeverityUnlocalized == "FATAL" || pgErr.SeverityUnlocalized == "PANIC"
 	}
 	return !errors.Is(err, context.DeadlineExceeded)
 }
@@ -146,7 +146,7 @@ func (t *postgresTransaction) finish(s *pgx.Batch) error {
 		return nil
 	case err == nil:
 		return fmt.Errorf("%w: the transaction was rolled back", resources.ErrUnavailable)
-	case errors.As(err, &pgErr) && pgErr.Severity == "ERROR", pgconn.SafeToRetry(err):
+	case errors.As(err, &pgErr) && pgErr.SeverityUnlocalized == "ERROR", pgconn.SafeToRetry(err):
 		return hung(context.Background(), err) // the database says that it did not happen, or never heard of it
 	}
 	return t.driver.lookUp(t.xid, t.origin, err)
