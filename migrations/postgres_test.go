@@ -53,6 +53,9 @@ func postgresSchema(t *testing.T, db *sql.DB) (out []string) {
 		}
 		out = append(out, s)
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	return out
 }
 

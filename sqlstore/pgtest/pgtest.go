@@ -57,10 +57,13 @@ func programs() (string, error) {
 		return bin, nil
 	}
 	if apt, err := exec.LookPath("apt-get"); err == nil && os.Geteuid() == 0 {
-		cmd := exec.Command(apt, "install", "-y", "postgresql")
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("apt-get install postgresql: %w: %s", err, out)
+		// A fresh machine has no lists of packages yet.
+		for _, args := range [][]string{{"update", "-qq"}, {"install", "-y", "-qq", "--no-install-recommends", "postgresql"}} {
+			cmd := exec.Command(apt, args...)
+			cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return "", fmt.Errorf("apt-get %s: %w: %s", args[0], err, out)
+			}
 		}
 	}
 	if bin := installed(); bin != "" {
