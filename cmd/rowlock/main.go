@@ -35,7 +35,6 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal drains. From then on signals do what they do by default, so that a second one ends the process.
 	context.AfterFunc(ctx, stop)
-	tuneGC()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
