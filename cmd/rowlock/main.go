@@ -7,7 +7,6 @@
 //	help.go        flags in sections
 //	choice.go      a flag with a few possible values
 //	statedir.go    where data lives when nobody says
-//	gc.go          how the garbage collector is set
 //	logging.go     one log for everything
 //	kubeconfig.go  rowlock kubeconfig
 //	version.go     rowlock version
