@@ -15,7 +15,8 @@
 // is planned: so a plan is checked against exactly what it will be committed to. Both are one round trip; writing,
 // NOTIFY and COMMIT are the second. A listener wakes on notifications and catches up from the log; every pollEvery it
 // looks without one. A read at "most recent" learns the counter, in a question that all who wait share, and catches up
-// to it. Whether the answer to COMMIT was lost is looked up by the number of the transaction.
+// to it. What became of a COMMIT whose answer was lost is
+// looked up by the number of the transaction and by what the log has.
 //
 // A position is a revision and the time of its commit. A page that is not a continuation of the position (the counter
 // went back, another change has the revision, or meta.origin is not the cluster, timeline and table that it was read

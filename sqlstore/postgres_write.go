@@ -126,11 +126,12 @@ func (t *postgresTransaction) commit(b *batch) error {
 	}
 	s.Queue(updateMetaSQL, b.revision, b.size, b.revision-int64(len(b.changes)))
 	s.Queue("SELECT pg_notify($1, $2)", t.driver.channel, strconv.FormatInt(b.revision, 10))
-	return t.finish(s)
+	return t.finish(s, b)
 }
 
-// finish runs the statements and COMMIT in one round trip, and finds out what became of them if their answer is lost.
-func (t *postgresTransaction) finish(s *pgx.Batch) error {
+// finish runs the statements and COMMIT in one round trip, and finds out what became of them if their answer is lost. b
+// is what they write into the log, or nil.
+func (t *postgresTransaction) finish(s *pgx.Batch, b *batch) error {
 	committed := false
 	s.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
 		committed = tag.String() == "COMMIT" // of a transaction that has failed it says ROLLBACK
@@ -149,50 +150,7 @@ func (t *postgresTransaction) finish(s *pgx.Batch) error {
 	case errors.As(err, &pgErr) && pgErr.SeverityUnlocalized == "ERROR", pgconn.SafeToRetry(err):
 		return hung(context.Background(), err) // the database says that it did not happen, or never heard of it
 	}
-	return t.driver.lookUp(t.xid, t.origin, err)
-}
-
-// lookUpTimeout is how long the fate of a transaction is asked for.
-const lookUpTimeout = 20 * time.Second
-
-// lookUp finds out what became of a transaction whose COMMIT was sent and not answered. It takes the lock of the
-// counter, which the transaction holds as long as it is not over; then its state is final. The number of a transaction
-// means something in the database that has given it alone: after a failover to one that lost it, it may be another's.
-func (p *postgresDriver) lookUp(xid, origin string, cause error) error {
-	deadline := time.Now().Add(lookUpTimeout)
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		status, err := p.status(xid, origin)
-		switch {
-		case err == nil && status == "committed":
-			return nil
-		case err == nil && status == "aborted":
-			return hung(context.Background(), cause)
-		case err == nil || time.Now().After(deadline):
-			return fmt.Errorf("%w: %w", resources.ErrUnknownOutcome, errors.Join(cause, err))
-		}
-		time.Sleep(pause)
-	}
-}
-
-func (p *postgresDriver) status(xid, origin string) (string, error) {
-	tx, _, err := p.tryBegin(0, 1)
-	if err != nil {
-		return "", err
-	}
-	defer tx.rollback()
-	if tx.origin != origin {
-		return "another database", nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
-	defer cancel()
-	var status *string
-	if err := tx.conn.QueryRow(ctx, "SELECT pg_xact_status($1::text::xid8)", xid).Scan(&status); err != nil {
-		return "", err
-	}
-	if status == nil {
-		return "forgotten", nil
-	}
-	return *status, nil
+	return t.lookUp(b, err)
 }
 
 // settle makes the counter jump ahead if the database is not a continuation of what was seen at a position, and reports
@@ -214,7 +172,7 @@ func (p *postgresDriver) settle(seen position) (jumped bool, err error) {
 		return false, nil
 	}
 	s.Queue("SELECT pg_notify($1, '')", p.channel)
-	return jumped, tx.finish(s)
+	return jumped, tx.finish(s, nil) // if it is wrong that this happened, the next batch finds the database astray again
 }
 
 // prune deletes changes. Another server may have deleted some of them.

@@ -1,0 +1,95 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// outcome is what became of a transaction.
+type outcome string
+
+// What pg_xact_status says, and what it cannot know. Only these two are final.
+const (
+	outcomeCommitted outcome = "committed"
+	outcomeAborted   outcome = "aborted"
+	outcomeUnknown   outcome = "unknown"
+)
+
+// lookUpTimeout is how long the fate of a transaction is asked for.
+const lookUpTimeout = 20 * time.Second
+
+// lookUp finds out what became of a transaction whose COMMIT was sent and not answered; b is what it wrote into the log.
+func (t *postgresTransaction) lookUp(b *batch, cause error) error {
+	deadline := time.Now().Add(lookUpTimeout)
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		was, err := t.outcome(b)
+		switch {
+		case err == nil && was == outcomeCommitted:
+			return nil
+		case err == nil && was == outcomeAborted:
+			return hung(context.Background(), cause)
+		case err == nil || time.Now().After(deadline):
+			return fmt.Errorf("%w: %w", resources.ErrUnknownOutcome, errors.Join(cause, err))
+		}
+		time.Sleep(pause)
+	}
+}
+
+// outcome asks the database once. It takes the lock of the counter, which the transaction holds as long as it is not
+// over; then its state is final.
+//
+// The number of a transaction is not enough to know it by. It means something in the database that has given it alone:
+// after a failover to one that lost it, it may be another's. And a crash forgets the numbers that had not reached the
+// disk, and gives them again: "committed" may then be said of the next batch, of another server. So the log has to have
+// what was written, too. A transaction that committed never shares its number, so "aborted" is always true.
+func (t *postgresTransaction) outcome(b *batch) (outcome, error) {
+	tx, _, err := t.driver.tryBegin(0, 1)
+	if err != nil {
+		return "", err
+	}
+	defer tx.rollback()
+	if tx.origin != t.origin {
+		return outcomeUnknown, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	var status *string
+	if err := tx.conn.QueryRow(ctx, "SELECT pg_xact_status($1::text::xid8)", t.xid).Scan(&status); err != nil {
+		return "", err
+	}
+	switch {
+	case status == nil: // forgotten
+		return outcomeUnknown, nil
+	case outcome(*status) != outcomeCommitted || b == nil:
+		return outcome(*status), nil
+	}
+	return tx.recorded(ctx, b)
+}
+
+const recordedSQL = `SELECT meta.floor >= $1, EXISTS (SELECT 1 FROM changes
+WHERE revision = $1 AND at = $2 AND op = $3 AND resource = $4 AND namespace = $5 AND name = $6 AND data = $7) FROM meta`
+
+// recorded tells by the last change of a batch whether the log has it.
+func (t *postgresTransaction) recorded(ctx context.Context, b *batch) (outcome, error) {
+	last := &b.changes[len(b.changes)-1]
+	row, err := newChangeRow(last.event, b.at, last.size())
+	if err != nil {
+		return "", err
+	}
+	var pruned, found bool
+	if err := t.conn.QueryRow(ctx, recordedSQL, row.revision, row.at, row.op, row.resource, row.namespace, row.name, row.data).
+		Scan(&pruned, &found); err != nil {
+		return "", err
+	}
+	switch {
+	case found:
+		return outcomeCommitted, nil
+	case pruned:
+		return outcomeUnknown, nil
+	}
+	return outcomeAborted, nil
+}

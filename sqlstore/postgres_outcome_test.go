@@ -1,0 +1,47 @@
+package sqlstore
+
+import (
+	"testing"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// After a crash the database may give the number of a transaction that it lost to another one, which commits: that one
+// wrote the log, the lost one did not.
+func TestOutcomeOfANumberGivenTwice(t *testing.T) {
+	h := newPostgresHarness(t)
+	seen := h.store.position.revision
+	batchOf := func(name string) *batch {
+		p := &plan{state: h.store.tree, revision: seen}
+		if _, err := p.add([]resources.Write{createMap(t, name)}, h.clock.Now()); err != nil {
+			t.Fatal(err)
+		}
+		return &batch{at: h.clock.Now().UnixMilli(), revision: p.revision, changes: p.changes}
+	}
+	lost, kept := batchOf("lost"), batchOf("kept")
+	begun, _, err := h.store.db.begin(seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := begun.(*postgresTransaction).xid
+	if err := begun.commit(kept); err != nil {
+		t.Fatal(err)
+	}
+	tx := &postgresTransaction{driver: h.store.peers.db, xid: number, origin: begun.(*postgresTransaction).origin}
+	for _, c := range []struct {
+		name string
+		b    *batch
+		want outcome
+	}{{"the batch of the log", kept, outcomeCommitted}, {"the batch that is not in the log", lost, outcomeAborted}} {
+		if was, err := tx.outcome(c.b); err != nil || was != c.want {
+			t.Errorf("%s: %q, %v, want %q", c.name, was, err, c.want)
+		}
+	}
+	mustCommit(t, h.store, createMap(t, "next")) // the store takes what is in the log
+	if _, err := h.store.peers.db.prune(lost.revision, 0); err != nil {
+		t.Fatal(err)
+	}
+	if was, err := tx.outcome(lost); err != nil || was != outcomeUnknown {
+		t.Errorf("after the log was pruned: %q, %v, want %q", was, err, outcomeUnknown)
+	}
+}
