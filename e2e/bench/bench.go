@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -24,7 +25,12 @@ type target struct {
 	Kubeconfig string
 	PIDs       processes
 	DataDir    string
+	// Ended is closed when the server has ended by itself; nil when nobody knows.
+	Ended <-chan struct{}
 }
+
+// errEnded is why the work stops when the server has ended.
+var errEnded = errors.New("the server has ended")
 
 // bench is one run against one server.
 type bench struct {
@@ -34,10 +40,15 @@ type bench struct {
 	pod       template
 	configMap template
 	server    *Server
+	now       string // what is being measured
 }
 
-// measure runs the whole benchmark against one server and removes what it wrote.
+// measure runs the whole benchmark against one server and removes what it wrote. That the server ended under the load is
+// a result, not an error: what was measured until then counts.
 func measure(ctx context.Context, t target, o options) (_ *Server, err error) {
+	if len(o.Clients) == 0 {
+		return nil, errors.New("--clients: at least one number is needed")
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", t.Kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
@@ -46,21 +57,40 @@ func measure(ctx context.Context, t target, o options) (_ *Server, err error) {
 	if err := b.prepare(ctx, config); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-t.Ended:
+			cancel(errEnded)
+		case <-ctx.Done():
+		}
+	}()
 	defer func() {
+		if err != nil {
+			_ = pause(ctx, time.Second) // that connections are refused is seen before the end of the process
+		}
+		if errors.Is(context.Cause(ctx), errEnded) {
+			b.server.Ended, err = b.now, nil
+		}
+		for _, c := range b.clients {
+			defer c.close()
+		}
+		if b.server.Ended != "" {
+			return
+		}
 		// Cleaning up must work after an interrupt as well.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
 		defer cancel()
 		if cleanErr := b.clean(ctx); err == nil {
 			err = cleanErr
 		}
-		for _, c := range b.clients {
-			c.close()
-		}
 	}()
 	return b.server, b.run(ctx, t)
 }
 
-// run does the work in its order. Writes come before lists, so that all servers list what has a history.
+// run does the work in its order. Writes come before lists, so that all servers list what has a history; the most
+// clients come last, because some servers end under them.
 func (b *bench) run(ctx context.Context, t target) error {
 	if err := b.idle(ctx); err != nil {
 		return err
@@ -68,7 +98,8 @@ func (b *bench) run(ctx context.Context, t target) error {
 	if err := b.fill(ctx); err != nil {
 		return err
 	}
-	for _, n := range b.Clients {
+	fewer, most := b.Clients[:len(b.Clients)-1], b.Clients[len(b.Clients)-1]
+	for _, n := range fewer {
 		if err := b.writes(ctx, n); err != nil {
 			return err
 		}
@@ -77,6 +108,9 @@ func (b *bench) run(ctx context.Context, t target) error {
 		return err
 	}
 	if err := b.fanOut(ctx); err != nil {
+		return err
+	}
+	if err := b.writes(ctx, most); err != nil {
 		return err
 	}
 	if err := pause(ctx, b.Idle); err != nil { // what the last lists needed is not what the server needs
@@ -159,7 +193,7 @@ func (b *bench) idle(ctx context.Context) error {
 	if len(b.procs) == 0 {
 		return nil
 	}
-	progress("%s: idle", b.server.Name)
+	b.begin("idle")
 	if err := pause(ctx, b.Idle/4); err != nil { // what it does after its start is not idleness
 		return err
 	}
@@ -182,7 +216,7 @@ func (b *bench) idle(ctx context.Context) error {
 
 // fill creates the pods that exist during the run.
 func (b *bench) fill(ctx context.Context) error {
-	progress("%s: fill", b.server.Name)
+	b.begin("fill")
 	l := load{row: "fill", clients: b.clients[:fillClients], most: b.Pods, duration: 10 * time.Minute}
 	result, err := l.run(ctx, b.procs, func(ctx context.Context, c *client, _, _, seq int) (int64, error) {
 		return c.do(ctx, request{method: http.MethodPost, path: podsPath, body: b.pod.fill(podName(seq), seq, 1)})
@@ -198,7 +232,7 @@ func (b *bench) fill(ctx context.Context) error {
 
 // measureRow runs one load and keeps its result.
 func (b *bench) measureRow(ctx context.Context, l load, op operation) (Result, error) {
-	progress("%s: %s, %d clients", b.server.Name, l.row, len(l.clients))
+	b.begin(fmt.Sprintf("%s, %d clients", l.row, len(l.clients)))
 	result, err := l.run(ctx, b.procs, op)
 	if err == nil {
 		b.server.Results = append(b.server.Results, result)
@@ -206,8 +240,11 @@ func (b *bench) measureRow(ctx context.Context, l load, op operation) (Result, e
 	return result, err
 }
 
-// progress tells a person what is being done.
-func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+// begin tells a person what is measured from now on.
+func (b *bench) begin(what string) {
+	b.now = what
+	fmt.Fprintf(os.Stderr, "%s: %s\n", b.server.Name, what)
+}
 
 // pause waits, unless the run is interrupted.
 func pause(ctx context.Context, d time.Duration) error {

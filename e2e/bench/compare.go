@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/rowlock/rowlock/e2e/harness"
 )
@@ -66,12 +67,28 @@ func startAndMeasure(ctx context.Context, s startable, o options) (*Server, erro
 		return nil, err
 	}
 	result, err := measure(ctx, target{
-		Name: server.Name, Kubeconfig: server.Kubeconfig, PIDs: server.PIDs(), DataDir: server.DataDir,
+		Name: server.Name, Kubeconfig: server.Kubeconfig, PIDs: server.PIDs(), DataDir: server.DataDir, Ended: server.Ended(),
 	}, o)
 	if err != nil {
 		server.Kill()
 		return nil, fmt.Errorf("%w\n%s", err, server.Output())
 	}
 	result.StartToReady = server.StartToReady
+	if result.Ended != "" {
+		result.LastWords = lastWords(server.Output())
+		server.Kill() // what is left of it
+		return result, nil
+	}
 	return result, server.Stop()
+}
+
+// lastWords returns the line of a log that says why its process ended.
+func lastWords(log string) string {
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	for _, line := range lines {
+		if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") {
+			return line
+		}
+	}
+	return lines[len(lines)-1]
 }

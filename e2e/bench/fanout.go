@@ -28,7 +28,7 @@ func (b *bench) fanOut(ctx context.Context) error {
 	}
 	clients := b.clients[:b.Watchers+fanOutWriters]
 	writers := load{row: "writes of the fan-out", clients: clients[b.Watchers:], most: b.Events, duration: 100 * b.Duration}
-	progress("%s: fan-out to %d watchers", b.server.Name, b.Watchers)
+	b.begin(fmt.Sprintf("fan-out to %d watchers", b.Watchers))
 	alone, err := writers.run(ctx, b.procs, b.stamp(new(atomic.Int64)))
 	if err != nil {
 		return err

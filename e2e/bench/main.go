@@ -183,6 +183,9 @@ func (o *options) publish(servers []*Server) error {
 func faultless(servers []*Server) error {
 	var errs []error
 	for _, s := range servers {
+		if s.Ended != "" {
+			errs = append(errs, fmt.Errorf("%s ended by itself (%s): %s", s.Name, s.Ended, s.LastWords))
+		}
 		for _, r := range s.Results {
 			if r.Errors > 0 || r.Ops == 0 {
 				errs = append(errs, fmt.Errorf("%s, %s, %d clients: %d of %d failed: %s", s.Name, r.Row, r.Clients,

@@ -27,6 +27,8 @@ type Server struct {
 	Disk    int64
 	Results []Result
 	FanOut  *FanOut
+	// Ended is what was being measured when the server ended by itself, LastWords the line of its log that says why.
+	Ended, LastWords string `json:",omitempty"`
 }
 
 // Result is one operation repeated by a number of clients.
@@ -142,7 +144,10 @@ func loadTable(out *strings.Builder, servers []*Server, row string) {
 	for _, clients := range counts {
 		rows = append(rows, tableRow{fmt.Sprint(clients), func(s *Server) string {
 			r := s.find(row, clients)
-			if r == nil {
+			switch {
+			case r == nil && strings.HasPrefix(s.Ended, fmt.Sprintf("%s, %d ", row, clients)):
+				return "**the server ended**"
+			case r == nil:
 				return "–"
 			}
 			text := fmt.Sprintf("%.0f/s, p50 %s, p99 %s, %s CPU",
@@ -177,10 +182,14 @@ func table(out *strings.Builder, servers []*Server, corner string, rows []tableR
 	}
 }
 
-// errorList prints one error of each row that had some.
+// errorList prints which servers ended and one error of each row that had some.
 func errorList(out *strings.Builder, servers []*Server) {
 	title := "\n### Errors\n\n"
 	for _, s := range servers {
+		if s.Ended != "" {
+			fmt.Fprintf(out, "%s- %s ended by itself (%s): `%s`\n", title, s.Name, s.Ended, s.LastWords)
+			title = ""
+		}
 		for _, r := range s.Results {
 			if r.Errors > 0 {
 				fmt.Fprintf(out, "%s- %s, %s, %d clients: %d of %d, the first: `%s`\n", title, s.Name, r.Row, r.Clients,

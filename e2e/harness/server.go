@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -94,6 +95,19 @@ func (s *Server) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Ended returns a channel that is closed when one of the server's processes has ended, whether it was asked to or not.
+func (s *Server) Ended() <-chan struct{} {
+	ended := make(chan struct{})
+	var once sync.Once
+	for _, p := range s.processes {
+		go func() { // until the process ends, which is when its owner stops the server at the latest
+			<-p.done
+			once.Do(func() { close(ended) })
+		}()
+	}
+	return ended
 }
 
 // Output returns what the API server has written to stdout and stderr, in this run and in earlier ones on the same
