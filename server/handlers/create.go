@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
@@ -17,22 +18,11 @@ import (
 
 // create stores a new object, or carries out the operation that a virtual type or a subresource stands for.
 func (h *Handlers) create(q *request) error {
-	f, err := q.format()
-	if err != nil {
-		return err
-	}
-	body, err := q.readBody()
-	if err != nil {
-		return err
-	}
 	opts := &metav1.CreateOptions{}
-	if err := q.decodeOptions(opts); err != nil {
+	f, body, err := q.begin(opts, "CreateOptions", func() field.ErrorList { return metav1validation.ValidateCreateOptions(opts) })
+	if err != nil {
 		return err
 	}
-	if errs := metav1validation.ValidateCreateOptions(opts); len(errs) > 0 {
-		return invalidOptions("CreateOptions", errs)
-	}
-	opts.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("CreateOptions"))
 	into, err := q.newHub()
 	if err != nil {
 		return err

@@ -8,11 +8,34 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/codec"
 )
+
+// begin reads what every create, update and patch starts with, in the order in which kube-apiserver finds fault with them: the
+// format of the answer, the body, and the options of the query, which validate checks afterwards.
+func (q *request) begin(opts runtime.Object, kind string, validate func() field.ErrorList) (codec.Format, []byte, error) {
+	f, err := q.format()
+	if err != nil {
+		return f, nil, err
+	}
+	body, err := q.readBody()
+	if err != nil {
+		return f, nil, err
+	}
+	if err := q.decodeOptions(opts); err != nil {
+		return f, nil, err
+	}
+	if errs := validate(); len(errs) > 0 {
+		return f, nil, invalidOptions(kind, errs)
+	}
+	opts.GetObjectKind().SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind(kind))
+	return f, body, nil
+}
 
 // listOptions reads and checks the options of list, watch and deletecollection.
 func (q *request) listOptions() (*metainternalversion.ListOptions, error) {

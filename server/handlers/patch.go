@@ -12,6 +12,7 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -28,23 +29,11 @@ func (h *Handlers) patch(q *request) error {
 	if !slices.Contains(patchTypes, contentType) {
 		return status.UnknownPatch()
 	}
-	f, err := q.format()
+	typ, opts := types.PatchType(contentType), &metav1.PatchOptions{}
+	f, body, err := q.begin(opts, "PatchOptions", func() field.ErrorList { return metav1validation.ValidatePatchOptions(opts, typ) })
 	if err != nil {
 		return err
 	}
-	body, err := q.readBody()
-	if err != nil {
-		return err
-	}
-	opts := &metav1.PatchOptions{}
-	if err := q.decodeOptions(opts); err != nil {
-		return err
-	}
-	typ := types.PatchType(contentType)
-	if errs := metav1validation.ValidatePatchOptions(opts, typ); len(errs) > 0 {
-		return invalidOptions("PatchOptions", errs)
-	}
-	opts.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PatchOptions"))
 	if err := wellFormed(body, typ); err != nil {
 		return err
 	}

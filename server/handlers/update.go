@@ -10,6 +10,7 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
@@ -20,22 +21,11 @@ import (
 
 // update replaces an object ("HTTP PUT to replace existing resource").
 func (h *Handlers) update(q *request) error {
-	f, err := q.format()
-	if err != nil {
-		return err
-	}
-	body, err := q.readBody()
-	if err != nil {
-		return err
-	}
 	opts := &metav1.UpdateOptions{}
-	if err := q.decodeOptions(opts); err != nil {
+	f, body, err := q.begin(opts, "UpdateOptions", func() field.ErrorList { return metav1validation.ValidateUpdateOptions(opts) })
+	if err != nil {
 		return err
 	}
-	if errs := metav1validation.ValidateUpdateOptions(opts); len(errs) > 0 {
-		return invalidOptions("UpdateOptions", errs)
-	}
-	opts.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("UpdateOptions"))
 	into, err := q.newHub()
 	if err != nil {
 		return err
