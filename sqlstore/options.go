@@ -20,6 +20,9 @@ type Options struct {
 	// Schema is the schema of a Postgres database that the tables are in, which is made when it does not exist; empty
 	// means the first one of the search path. It keeps several control planes in one database.
 	Schema string
+	// Patience is how long Open waits for a Postgres that cannot be reached or does not take writes yet; 0 means not
+	// at all.
+	Patience time.Duration
 	// HistoryAge is how long a change stays in history, at least; 0 means DefaultHistoryAge. Changes made before the
 	// store was opened count from then, so that clients find their place again after the server was away.
 	HistoryAge time.Duration
@@ -79,11 +82,7 @@ func (o *Options) complete() error {
 // sqlitePath returns the absolute path of the file that a URL names, links resolved as far as they exist: two processes
 // must agree on where the lock is.
 func sqlitePath(url string) (string, error) {
-	path, ok := strings.CutPrefix(url, sqliteScheme)
-	if !ok || path == "" {
-		return "", fmt.Errorf("datastore %q is not of the form sqlite:///path/to/file or postgres://user@host/database", redact(url))
-	}
-	path, err := filepath.Abs(path)
+	path, err := filepath.Abs(strings.TrimPrefix(url, sqliteScheme))
 	if err != nil {
 		return "", fmt.Errorf("datastore: %w", err)
 	}
@@ -94,16 +93,4 @@ func sqlitePath(url string) (string, error) {
 		return filepath.Join(dir, filepath.Base(path)), nil
 	}
 	return path, nil
-}
-
-// redact leaves nothing of a URL that could be a password.
-func redact(url string) string {
-	scheme, rest, ok := strings.Cut(url, "://")
-	if !ok && strings.Contains(url, "password") {
-		return "…"
-	}
-	if !ok || !strings.Contains(rest, "@") {
-		return url
-	}
-	return scheme + "://…" + rest[strings.LastIndexByte(rest, '@'):]
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,8 +23,6 @@ const (
 	postgresReaders = 4
 	// connectTimeout is how long each host of the URL may take, unless the URL says otherwise.
 	connectTimeout = 5 * time.Second
-	// schemaMax is the longest name that Postgres keeps whole, in bytes.
-	schemaMax = 63
 )
 
 // postgresDriver writes to a database that other servers write to as well.
@@ -38,10 +35,6 @@ type postgresDriver struct {
 	pooled  bool            // a pooler stands between: notifications may not come
 }
 
-func isPostgres(url string) bool {
-	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
-}
-
 // openPostgres connects to a database and brings its schema up to date.
 func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, error) {
 	config, err := postgresConfig(o)
@@ -51,7 +44,7 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 	p := &postgresDriver{logger: o.Logger}
 	d := &database{driver: p, isolation: sql.LevelRepeatableRead, deadConnections: postgresReaders}
 	err = func() error {
-		if err := p.probe(ctx, config, o.Schema); err != nil {
+		if err := o.await(ctx, func() error { return p.probe(ctx, config, o.Schema) }); err != nil {
 			return err
 		}
 		p.config = config.ConnConfig
@@ -80,13 +73,9 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 
 // postgresConfig reads the URL. Its errors do not tell the password.
 func postgresConfig(o *Options) (*pgxpool.Config, error) {
-	if len(o.Schema) > schemaMax {
-		return nil, fmt.Errorf("the schema name %q has %d bytes: Postgres would cut it to %d, and two could become one",
-			o.Schema, len(o.Schema), schemaMax)
-	}
-	config, err := pgxpool.ParseConfig(o.URL)
+	config, err := parsePostgres(o.URL)
 	if err != nil {
-		return nil, fmt.Errorf("datastore: %w", err)
+		return nil, err
 	}
 	c := config.ConnConfig
 	if c.ConnectTimeout == 0 || c.ConnectTimeout > time.Minute {
@@ -163,6 +152,8 @@ func (p *postgresDriver) close() error {
 }
 
 func (p *postgresDriver) size(ctx context.Context) (bytes int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	const sum = `SELECT pg_total_relation_size('objects') + pg_total_relation_size('changes') + pg_total_relation_size('meta')`
 	err = p.pool.QueryRow(ctx, sum).Scan(&bytes)
 	return bytes, err

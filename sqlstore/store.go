@@ -84,6 +84,12 @@ func Open(ctx context.Context, options Options) (_ *Store, err error) {
 
 // connect opens the database that the options name.
 func (s *Store) connect(ctx context.Context) (err error) {
+	if err := CheckURL(s.options.URL); err != nil {
+		return err
+	}
+	if err := CheckSchema(s.options.URL, s.options.Schema); err != nil {
+		return err
+	}
 	if isPostgres(s.options.URL) {
 		var d *postgresDriver
 		if s.db, d, err = openPostgres(ctx, &s.options); err == nil {

@@ -4,6 +4,7 @@
 //	env.go         flags from the environment
 //	serve.go       rowlock serve: everything put together
 //	options.go     the flags of serve, and what is refused
+//	options_*.go   those about one thing: the database, Services
 //	help.go        flags in sections
 //	choice.go      a flag with a few possible values
 //	statedir.go    where data lives when nobody says

@@ -45,8 +45,14 @@ func TestRefusals(t *testing.T) {
 		{"ports beyond the last", "serve --service-node-port-range 65000-70000", "--service-node-port-range"},
 		{"no ports", "serve --service-node-port-range 0-0", "--service-node-port-range must be"},
 		{"unreachable address", "serve --advertise-address 127.0.0.1", "--advertise-address must be"},
-		{"unknown database", "serve --datastore mysql://root:geheim@db", "--datastore must be"},
-		{"database without scheme", "serve --datastore /var/lib/x.db", "--datastore must be"},
+		{"unknown database", "serve --datastore mysql://root:geheim@db", "--datastore: the database must be"},
+		{"database without scheme", "serve --datastore /var/lib/x.db", "--datastore: the database must be"},
+		{"malformed password", "serve --datastore postgres://root:ge/heim@db/x", "--datastore: the URL cannot be parsed"},
+		{"malformed parameter", "serve --datastore postgres://root:geheim@db/x?sslmode=y", "--datastore: the URL of the database: "},
+		{"two databases", "serve --datastore postgres://root:geheim@db/x --datastore-file y", "--datastore-file"},
+		{"schema in SQLite", "serve --schema x", "--schema needs a Postgres"},
+		{"schema that Postgres would cut", "serve --datastore postgres://db/x --schema " + strings.Repeat("x", 64), "--schema: "},
+		{"schema that Postgres would change", "serve --datastore postgres://db/x --schema $user", "--schema: "},
 		{"history of no age", "serve --history-age 0s", "--history-age must be positive"},
 		{"malformed age", "serve --history-age soon", "--history-age"},
 		{"history of no size", "serve --history-size 0", "--history-size must be positive"},
@@ -62,7 +68,7 @@ func TestRefusals(t *testing.T) {
 			if code != exitUsage || stdout != "" || !strings.Contains(stderr, tc.want) {
 				t.Errorf("exit code %d, stdout %q, stderr %q; want %q", code, stdout, stderr, tc.want)
 			}
-			if strings.Contains(stderr, "geheim") {
+			if strings.Contains(stderr, "heim") {
 				t.Errorf("a password is shown: %s", stderr)
 			}
 			if _, err := os.Stat(dir); err == nil {
@@ -112,7 +118,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	_, stdout, _ := command(t, "serve", "--help")
-	for _, want := range []string{"--data-dir", "--listen", "--datastore", "--tls-san", "--tls-cert-file",
+	for _, want := range []string{"--data-dir", "--listen", "--datastore", "--datastore-file", "--schema", "--tls-san", "--tls-cert-file",
 		"--tls-private-key-file", "--client-ca-file", "--token-auth-file", "--history-age", "--history-size",
 		"--sqlite-synchronous", "--log-level", "--log-format", "ROWLOCK_DATA_DIR"} {
 		if !strings.Contains(stdout, want) {

@@ -2,28 +2,21 @@ package main
 
 import (
 	"net"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/rowlock/rowlock/server/controllers"
 	"github.com/rowlock/rowlock/server/pki"
-	"github.com/rowlock/rowlock/sqlstore"
 )
 
 // serveOptions are the flags of rowlock serve. Where kube-apiserver has a flag for the same thing, it has the same name.
 type serveOptions struct {
-	dataDir     string
-	listen      string
-	datastore   string
-	historyAge  time.Duration
-	historySize resource.QuantityValue
-	synchronous string
+	dataDir string
+	listen  string
+	storage storageOptions
 
 	tlsSANs      []string
 	certFile     string
@@ -59,15 +52,7 @@ func flagSet(add func(*pflag.FlagSet)) *pflag.FlagSet {
 
 func (o *serveOptions) addStorageFlags(flags *pflag.FlagSet) {
 	addDataDirFlag(flags, &o.dataDir)
-	flags.StringVar(&o.datastore, "datastore", "",
-		"`URL` of the database: sqlite:// and the path of a file (default sqlite://<data-dir>/rowlock.db)")
-	flags.DurationVar(&o.historyAge, "history-age", sqlstore.DefaultHistoryAge,
-		"how long past revisions can be read and watched from; a client that was away longer lists anew")
-	o.historySize.Quantity = *resource.NewQuantity(sqlstore.DefaultHistorySize, resource.BinarySI)
-	flags.Var(&o.historySize, "history-size", "how large the history of revisions may grow before its age is reached")
-	flags.Var(newChoice(&o.synchronous, "full", "normal"), "sqlite-synchronous",
-		"with full, what was acknowledged survives a power cut. With normal, which writes faster, a power cut or a crash of "+
-			"the operating system loses the last writes that were acknowledged before it; a crash of Rowlock alone loses nothing")
+	o.storage.addFlags(flags)
 }
 
 func (o *serveOptions) addServingFlags(flags *pflag.FlagSet) {
@@ -92,24 +77,14 @@ func (o *serveOptions) addControllerFlags(flags *pflag.FlagSet) {
 			strings.Join(controllers.Names(), " and "))
 }
 
-// complete checks what a flag alone cannot, and fills in what depends on other flags. It touches nothing.
+// complete checks what a flag alone cannot, and fills in what depends on other flags. It changes nothing outside.
 func (o *serveOptions) complete() error {
 	var err error
 	if o.dataDir, err = absoluteDataDir(o.dataDir); err != nil {
 		return err
 	}
-	if o.datastore == "" {
-		o.datastore = "sqlite://" + filepath.Join(o.dataDir, "rowlock.db")
-	}
-	// The URL is not repeated in the error: it may hold a password.
-	if scheme, _, ok := strings.Cut(o.datastore, "://"); !ok || scheme != "sqlite" {
-		return usagef("--datastore must be a URL that begins with sqlite://, the only database there is so far")
-	}
-	if o.historyAge <= 0 {
-		return usagef("--history-age must be positive")
-	}
-	if o.historySize.Value() <= 0 {
-		return usagef("--history-size must be positive")
+	if err := o.storage.complete(o.dataDir); err != nil {
+		return err
 	}
 	if o.enabledControllers, err = controllers.Select(o.controllers); err != nil {
 		return usagef("--controllers: %v", err)

@@ -35,6 +35,7 @@ func newServeCommand() *cobra.Command {
 			"administrator's kubeconfig.\n\n" +
 			"Each flag may also be given as an environment variable: ROWLOCK_DATA_DIR stands for --data-dir.",
 		Example: "  rowlock serve\n" +
+			"  rowlock serve --datastore 'postgres://rowlock@db.example.com/rowlock?sslmode=verify-full'\n" +
 			"  rowlock serve --listen 0.0.0.0:6443 --tls-san api.example.com\n" +
 			"  ROWLOCK_LOG_LEVEL=info rowlock serve --data-dir ./data --listen 127.0.0.1:0",
 		Args: noArguments,
@@ -126,10 +127,9 @@ func (o *serveOptions) newServer(registry *resources.Registry, store *sqlstore.S
 }
 
 func (o *serveOptions) openStore(ctx context.Context, logger *slog.Logger, metrics *prometheus.Registry) (*sqlstore.Store, error) {
-	return sqlstore.Open(ctx, sqlstore.Options{
-		URL: o.datastore, HistoryAge: o.historyAge, HistorySize: o.historySize.Value(), Synchronous: o.synchronous,
-		Logger: logger, Registerer: metrics,
-	})
+	options := o.storage.store()
+	options.Logger, options.Registerer = logger, metrics
+	return sqlstore.Open(ctx, options)
 }
 
 func (o *serveOptions) openPKI(logger *slog.Logger) (*pki.PKI, error) {

@@ -120,6 +120,7 @@ func TestServeFailures(t *testing.T) {
 	}{
 		{"address in use", []string{"--data-dir", dir, "--listen", taken.Addr().String()}, "address already in use"},
 		{"data directory is a file", []string{"--data-dir", file}, "not a directory"},
+		{"no file of the database", []string{"--data-dir", dir, "--datastore-file", file + "x"}, file + "x"},
 		{"no token file", []string{"--data-dir", dir, "--token-auth-file", file + "x"}, "token file"},
 		{"no client CA file", []string{"--data-dir", dir, "--client-ca-file", file + "x"}, file + "x"},
 		{"no certificate file", []string{"--data-dir", dir, "--tls-cert-file", file + "x", "--tls-private-key-file", file}, file + "x"},

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/rowlock/rowlock/sqlstore"
+)
+
+// storageOptions are the flags about the database.
+type storageOptions struct {
+	datastore     string
+	datastoreFile string
+	schema        string
+	historyAge    time.Duration
+	historySize   resource.QuantityValue
+	synchronous   string
+}
+
+// databasePatience is how long a start waits for a Postgres that cannot be reached: the machine that comes up together
+// with its database needs it, and a mistake in the address still shows soon.
+const databasePatience = time.Minute
+
+func (o *storageOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.datastore, "datastore", "",
+		"`URL` of the database: sqlite:// and the path of a file (default sqlite://<data-dir>/rowlock.db), or "+
+			"postgres://user@host/database with what else libpq understands. A password is better kept in --datastore-file or in "+
+			"ROWLOCK_DATASTORE: others on the machine see the command line")
+	flags.StringVar(&o.datastoreFile, "datastore-file", "", "`file` that holds the URL of the database; read once")
+	flags.StringVar(&o.schema, "schema", "",
+		"`name` of the Postgres schema that the tables are in, made if need be; each is a control plane of its own "+
+			"(default the first one of the search path)")
+	flags.DurationVar(&o.historyAge, "history-age", sqlstore.DefaultHistoryAge,
+		"how long past revisions can be read and watched from; a client that was away longer lists anew")
+	o.historySize.Quantity = *resource.NewQuantity(sqlstore.DefaultHistorySize, resource.BinarySI)
+	flags.Var(&o.historySize, "history-size", "how large the history of revisions may grow before its age is reached")
+	flags.Var(newChoice(&o.synchronous, "full", "normal"), "sqlite-synchronous",
+		"with full, what was acknowledged survives a power cut. With normal, which writes faster, a power cut or a crash of "+
+			"the operating system loses the last writes that were acknowledged before it; a crash of Rowlock alone loses nothing")
+}
+
+// complete checks the flags and finds the URL of the database, which no error repeats: it may hold a password.
+func (o *storageOptions) complete(dataDir string) error {
+	name := "--datastore"
+	switch {
+	case o.datastore != "" && o.datastoreFile != "":
+		return usagef("--datastore and --datastore-file both name the database: give one or the other")
+	case o.datastoreFile != "":
+		name = "--datastore-file"
+		text, err := os.ReadFile(o.datastoreFile)
+		if err != nil {
+			return fmt.Errorf("--datastore-file: %w", err)
+		}
+		o.datastore = strings.TrimSpace(string(text))
+	case o.datastore == "":
+		o.datastore = "sqlite://" + filepath.Join(dataDir, "rowlock.db")
+	}
+	if err := sqlstore.CheckURL(o.datastore); err != nil {
+		return usagef("%s: %w", name, err)
+	}
+	err := sqlstore.CheckSchema(o.datastore, o.schema)
+	switch {
+	case errors.Is(err, sqlstore.ErrNoSchemas):
+		return usagef("--schema needs a Postgres: %w", err)
+	case err != nil:
+		return usagef("--schema: %w", err)
+	case o.historyAge <= 0:
+		return usagef("--history-age must be positive")
+	case o.historySize.Value() <= 0:
+		return usagef("--history-size must be positive")
+	}
+	return nil
+}
+
+// store says how the database is opened.
+func (o *storageOptions) store() sqlstore.Options {
+	return sqlstore.Options{URL: o.datastore, Schema: o.schema, Patience: databasePatience, HistoryAge: o.historyAge,
+		HistorySize: o.historySize.Value(), Synchronous: o.synchronous}
+}

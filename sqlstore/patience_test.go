@@ -1,0 +1,112 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/rowlock/rowlock/sqlstore/pgtest"
+)
+
+// A server that starts before its database waits for it.
+func TestOpenWaits(t *testing.T) {
+	c, err := pgtest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := c.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	c.Wait()
+	if s, err := Open(context.Background(), Options{URL: c.URL()}); err == nil {
+		s.Close()
+		t.Error("opened without patience")
+	}
+	said, log := io.Pipe()
+	opened := make(chan error)
+	go func() {
+		s, err := Open(context.Background(), Options{URL: c.URL(), Patience: time.Hour, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		if err == nil {
+			err = s.Close()
+		}
+		opened <- err
+	}()
+	line := make([]byte, 1<<10)
+	n, err := said.Read(line)
+	if err != nil || !strings.Contains(string(line[:n]), "cannot be used yet") {
+		t.Errorf("said %q, %v", line[:n], err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, said) }()
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+	log.Close()
+}
+
+// What will not be different later is not waited for.
+func TestOpenDoesNotWaitForWhatStays(t *testing.T) {
+	c, err := cluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range []string{strings.Replace(c.URL(), "/postgres?", "/nosuch?", 1), strings.Replace(c.URL(), "user=postgres", "user=nobody", 1)} {
+		s, err := Open(context.Background(), Options{URL: wrong, Patience: 100 * time.Hour})
+		if err == nil {
+			s.Close()
+			t.Errorf("%s was opened", wrong)
+		}
+	}
+}
+
+// hasty is a clock on which waiting takes no time.
+type hasty struct{ *clocktesting.FakeClock }
+
+func (c hasty) NewTimer(d time.Duration) clock.Timer {
+	timer := c.FakeClock.NewTimer(d)
+	c.Step(d)
+	return timer
+}
+
+// Patience ends with the reason, and with what cannot pass.
+func TestPatienceEnds(t *testing.T) {
+	fake := hasty{clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
+	o := Options{Clock: fake, Patience: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)}
+	for _, tc := range []struct {
+		err   error
+		tries int
+	}{{&pgconn.PgError{Code: "57P03"}, 11}, {&pgconn.PgError{Code: "28P01"}, 1}, {io.EOF, 1}} {
+		tries := 0
+		err := o.await(context.Background(), func() error {
+			tries++
+			return tc.err
+		})
+		if !errors.Is(err, tc.err) || tries != tc.tries {
+			t.Errorf("%v: after %d tries: %v", tc.err, tries, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	err := o.await(ctx, func() error {
+		cancel()
+		return &pgconn.PgError{Code: "57P03"}
+	})
+	if err == nil {
+		t.Error("succeeded")
+	}
+}

@@ -1,0 +1,74 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ErrNoSchemas says that a kind of database has no schemas.
+var ErrNoSchemas = errors.New("a SQLite database has no schemas")
+
+func isPostgres(url string) bool {
+	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
+}
+
+// CheckURL says what is wrong with the URL of a database, without repeating what could be a password.
+func CheckURL(database string) error {
+	if isPostgres(database) {
+		_, err := parsePostgres(database)
+		return err
+	}
+	if path, ok := strings.CutPrefix(database, sqliteScheme); !ok || path == "" {
+		return errors.New("the database must be a URL of the form sqlite:///path/to/file or postgres://user@host/database")
+	}
+	return nil
+}
+
+// parsePostgres reads the URL of a Postgres. Libpq's environment and its files of passwords and services fill in what
+// the URL leaves out.
+func parsePostgres(database string) (*pgxpool.Config, error) {
+	// When the parts of a URL cannot be told apart, neither can the password.
+	if _, err := url.Parse(database); err != nil {
+		return nil, errors.New("the URL cannot be parsed: in user and password, characters such as / : @ # ? % have to be " +
+			"percent-encoded, and of several hosts all need a port or none")
+	}
+	config, err := pgxpool.ParseConfig(database)
+	var parse *pgconn.ParseConfigError
+	switch {
+	case errors.As(err, &parse):
+		// Its text repeats the URL first, and has one line for whatever is wrong.
+		text := parse.Error()
+		return nil, fmt.Errorf("the URL of the database: %s", text[strings.LastIndex(text, "`: ")+len("`: "):])
+	case err != nil:
+		return nil, fmt.Errorf("the URL of the database: %w", err)
+	}
+	return config, nil
+}
+
+// schemaMax is the longest name that Postgres keeps whole, in bytes.
+const schemaMax = 63
+
+// CheckSchema says what is wrong with the name of a schema: what Postgres would change, so that two names could become
+// one, or keeps for itself. The empty name is the search path's. Errors: ErrNoSchemas, and others.
+func CheckSchema(database, name string) error {
+	switch {
+	case name == "":
+		return nil
+	case !isPostgres(database):
+		return ErrNoSchemas
+	case len(name) > schemaMax:
+		return fmt.Errorf("the name %q has %d bytes: Postgres would cut it to %d, and two could become one", name, len(name), schemaMax)
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+		return fmt.Errorf("the name %q has characters that do not reach Postgres as they are", name)
+	case strings.HasPrefix(name, "pg_") || name == "$user" || name == "information_schema":
+		return fmt.Errorf("the name %q means something else to Postgres", name)
+	}
+	return nil
+}
