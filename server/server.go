@@ -16,6 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/discovery"
@@ -37,6 +39,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Metrics is what /metrics shows; the server adds its own to it.
 	Metrics *prometheus.Registry
+	// Features are kube-apiserver's feature gates, under its names (k8s.io/apiserver/pkg/features). Nil: its defaults.
+	Features featuregate.FeatureGate
 	// MaxInFlight and MaxMutatingInFlight bound the requests under way, watches apart; more are answered with 429.
 	// Defaults 3000 and 1000.
 	MaxInFlight, MaxMutatingInFlight int
@@ -89,6 +93,9 @@ func New(c Config) (*Server, error) {
 func setDefaults(c *Config) {
 	if c.Metrics == nil {
 		c.Metrics = prometheus.NewRegistry()
+	}
+	if c.Features == nil {
+		c.Features = utilfeature.DefaultFeatureGate
 	}
 	if c.MaxInFlight == 0 {
 		c.MaxInFlight = 3000

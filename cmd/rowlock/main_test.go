@@ -58,6 +58,8 @@ func TestRefusals(t *testing.T) {
 		{"history of no size", "serve --history-size 0", "--history-size must be positive"},
 		{"malformed size", "serve --history-size large", "--history-size"},
 		{"unknown durability", "serve --sqlite-synchronous off", "must be one of full, normal"},
+		{"unknown feature gate", "serve --feature-gates Colour=true", "--feature-gates: unrecognized feature gate: Colour"},
+		{"feature gate that is neither on nor off", "serve --feature-gates CBORServingAndStorage=maybe", "--feature-gates"},
 		{"unknown log level", "serve --log-level loud", "must be one of warn, error, info, debug"},
 		{"unknown log format", "serve --log-format xml", "must be one of text, json"},
 	} {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/rowlock/rowlock/server/controllers"
 	"github.com/rowlock/rowlock/server/pki"
@@ -29,6 +30,8 @@ type serveOptions struct {
 
 	services serviceOptions
 
+	featureGates map[string]bool
+
 	log logOptions
 }
 
@@ -39,6 +42,7 @@ func (o *serveOptions) sections() []section {
 		{"Services", flagSet(o.services.addFlags)},
 		{"Who may connect", flagSet(o.addAccessFlags)},
 		{"Controllers", flagSet(o.addControllerFlags)},
+		{"Features", flagSet(o.addFeatureFlags)},
 		{"Logging", flagSet(o.log.addFlags)},
 	}
 }
@@ -77,7 +81,13 @@ func (o *serveOptions) addControllerFlags(flags *pflag.FlagSet) {
 			strings.Join(controllers.Names(), " and "))
 }
 
-// complete checks what a flag alone cannot, and fills in what depends on other flags. It changes nothing outside.
+func (o *serveOptions) addFeatureFlags(flags *pflag.FlagSet) {
+	flags.Var(cliflag.NewMapStringBool(&o.featureGates), "feature-gates",
+		"features of kube-apiserver to turn on or off, by the names of its `gates`: CBORServingAndStorage=true")
+}
+
+// complete checks what a flag alone cannot, and fills in what depends on other flags. It changes nothing outside but
+// the feature gates of the process.
 func (o *serveOptions) complete() error {
 	var err error
 	if o.dataDir, err = absoluteDataDir(o.dataDir); err != nil {
@@ -91,6 +101,9 @@ func (o *serveOptions) complete() error {
 	}
 	if err := o.services.complete(); err != nil {
 		return err
+	}
+	if err := setFeatureGates(o.featureGates); err != nil {
+		return usagef("--feature-gates: %v", err)
 	}
 	return o.completeServing()
 }

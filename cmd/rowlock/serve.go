@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
@@ -123,6 +124,7 @@ func (o *serveOptions) newServer(registry *resources.Registry, store *sqlstore.S
 		TLS:           certificates.TLSConfig(),
 		Logger:        logger,
 		Metrics:       metrics,
+		Features:      utilfeature.DefaultFeatureGate,
 	})
 }
 
