@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/server/controllers"
 	"github.com/rowlock/rowlock/server/pki"
 )
@@ -30,7 +31,9 @@ type serveOptions struct {
 
 	services serviceOptions
 
-	featureGates map[string]bool
+	featureGates  map[string]bool
+	runtimeConfig cliflag.ConfigurationMap
+	apis          builtin.RuntimeConfig
 
 	log logOptions
 }
@@ -84,6 +87,10 @@ func (o *serveOptions) addControllerFlags(flags *pflag.FlagSet) {
 func (o *serveOptions) addFeatureFlags(flags *pflag.FlagSet) {
 	flags.Var(cliflag.NewMapStringBool(&o.featureGates), "feature-gates",
 		"features of kube-apiserver to turn on or off, by the names of its `gates`: CBORServingAndStorage=true")
+	o.runtimeConfig = cliflag.ConfigurationMap{}
+	flags.Var(&o.runtimeConfig, "runtime-config",
+		"`APIs` to serve or not to serve: group/version=true, group/version/resource=false, v1=false for the core group; "+
+			"api/all, api/ga, api/beta and api/alpha stand for all versions of a kind")
 }
 
 // complete checks what a flag alone cannot, and fills in what depends on other flags. It changes nothing outside but
@@ -104,6 +111,9 @@ func (o *serveOptions) complete() error {
 	}
 	if err := setFeatureGates(o.featureGates); err != nil {
 		return usagef("--feature-gates: %v", err)
+	}
+	if o.apis, err = builtin.ParseRuntimeConfig(o.runtimeConfig); err != nil {
+		return usagef("--runtime-config: %w", err)
 	}
 	return o.completeServing()
 }

@@ -66,7 +66,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return err
 	}
 	registry := resources.NewRegistry()
-	registry.SetGroups(builtin.Parts{Services: o.services.ServiceNetwork}.Groups())
+	registry.SetGroups(builtin.Parts{Services: o.services.ServiceNetwork, APIs: o.apis}.Groups())
 	srv, err := o.newServer(registry, store, certificates, logger, metrics)
 	if err != nil {
 		return err

@@ -13,8 +13,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -75,10 +79,26 @@ func TestServedVersionsAndTheirOrder(t *testing.T) {
 	}
 }
 
-// TestDiscoveryIsUpstreams compares the registry with the discovery documents that upstream publishes with its source.
+// TestDiscoveryIsUpstreams compares the registry, with every version served, with the discovery documents that upstream
+// publishes with its source.
 func TestDiscoveryIsUpstreams(t *testing.T) {
 	dir := discoveryDir(t)
-	for _, g := range catalog(t).Groups() {
+	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
+		features.GenericWorkload: true, features.TopologyAwareWorkloadScheduling: true, features.CompositePodGroup: true,
+		features.EvictionRequestAPI: true})
+	everything := serving(t, map[string]string{"api/all": "true"})
+	var got []string
+	for _, g := range everything.Groups() {
+		if g.Name != "" { // core has a document of its own
+			for _, v := range g.Versions {
+				got = append(got, v.GroupVersion.String())
+			}
+		}
+	}
+	if diff := cmp.Diff(publishedVersions(t, dir), got); diff != "" {
+		t.Errorf("every version (-upstream +ours):\n%s", diff)
+	}
+	for _, g := range everything.Groups() {
 		for _, v := range g.Versions {
 			t.Run(v.GroupVersion.String(), func(t *testing.T) {
 				want := published(t, dir, v.GroupVersion)
@@ -118,6 +138,26 @@ func describe(s *resources.Served, to map[string]metav1.APIResource) {
 func storageHash(gvk schema.GroupVersionKind) string {
 	sum := sha256.Sum256([]byte(gvk.Group + "/" + gvk.Version + "/" + gvk.Kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])
+}
+
+// publishedVersions are all versions in the order of aggregated discovery.
+func publishedVersions(t *testing.T, dir string) []string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "aggregated_v2.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list apidiscoveryv2.APIGroupDiscoveryList
+	if err := json.Unmarshal(data, &list); err != nil {
+		t.Fatal(err)
+	}
+	var versions []string
+	for _, g := range list.Items {
+		for _, v := range g.Versions {
+			versions = append(versions, schema.GroupVersion{Group: g.Name, Version: v.Version}.String())
+		}
+	}
+	return versions
 }
 
 func published(t *testing.T, dir string, gv schema.GroupVersion) map[string]metav1.APIResource {

@@ -5,6 +5,7 @@
 //	scheme.go      every version of every group, and how they convert
 //	define.go      how a type is declared
 //	groups.go      all groups, and the parts of a server that some types ask
+//	runtimeconfig.go  which versions and resources are served; early.go the alpha and beta versions
 //	<group>.go     the types of one API group; small.go those of groups with one type
 //	pods.go        pods, and what is done to them: binding.go, eviction.go with budget.go
 //	service.go     services, and what they take: service_supply.go, service_addresses.go, service_ports.go

@@ -20,6 +20,8 @@ type Parts struct {
 	Authorizer Authorizer
 	// Services says where the addresses and ports of Services come from.
 	Services ServiceNetwork
+	// APIs says what is served that is not by default, or the other way round.
+	APIs RuntimeConfig
 }
 
 // Authorizer decides, and lists, what a user may do.
@@ -31,9 +33,13 @@ type Authorizer interface {
 // Groups returns all built-in groups for a server in which every user may do everything.
 func Groups() []resources.GroupSpec { return Parts{}.Groups() }
 
-// Groups returns all built-in groups, with the priorities at which kube-apiserver orders them in discovery (those of
-// its own APIService objects).
+// Groups returns the built-in groups that are served, with the priorities at which kube-apiserver orders them in
+// discovery (those of its own APIService objects). It asks kube-apiserver's feature gates.
 func (p Parts) Groups() []resources.GroupSpec {
+	return p.APIs.served(withEarlyVersions(p.stableGroups()))
+}
+
+func (p Parts) stableGroups() []resources.GroupSpec {
 	if p.Authorizer == nil {
 		p.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	}
