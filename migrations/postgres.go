@@ -14,10 +14,10 @@ import (
 // the database wait for it, too, which costs them milliseconds once.
 const lockID = 0x726f776c6f636b
 
-// Postgres brings the schema that is first in the search path up to date. All of it is one transaction, which holds an
+// Postgres brings the tables in a schema up to date, in the first one of the search path without a name. All of it is one transaction, which holds an
 // advisory lock: servers that start together do it once, a step that fails leaves nothing behind, and a pooler between
 // the server and the database does not matter. Errors: *DirtyError, *NewerError, and those of the database.
-func Postgres(ctx context.Context, db *sql.DB) (err error) {
+func Postgres(ctx context.Context, db *sql.DB, schema string) (err error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("migrate the database: %w", err)
@@ -29,6 +29,11 @@ func Postgres(ctx context.Context, db *sql.DB) (err error) {
 	}()
 	if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", int64(lockID)); err != nil {
 		return fmt.Errorf("lock the migrations: %w", err)
+	}
+	if schema != "" {
+		if _, err := tx.ExecContext(ctx, "SELECT set_config('search_path', quote_ident($1), true)", schema); err != nil {
+			return fmt.Errorf("choose the schema: %w", err)
+		}
 	}
 	var exists bool
 	const find = "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'schema_migrations')"

@@ -66,7 +66,7 @@ func TestPostgres(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if err := Postgres(ctx, db); err != nil {
+			if err := Postgres(ctx, db, ""); err != nil {
 				t.Errorf("one of many at once: %v", err)
 			}
 		})
@@ -77,18 +77,18 @@ func TestPostgres(t *testing.T) {
 	if left := postgresSchema(t, db); len(left) != 3 { // the columns of schema_migrations and its index
 		t.Errorf("left after the way down: %v", left)
 	}
-	if err := Postgres(ctx, db); err != nil {
+	if err := Postgres(ctx, db, ""); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, postgresSchema(t, db)); diff != "" {
 		t.Errorf("second way up (-first +second):\n%s", diff)
 	}
 	exec(t, db, "UPDATE schema_migrations SET version = 9999")
-	if err := Postgres(ctx, db); !errors.As(err, new(*NewerError)) {
+	if err := Postgres(ctx, db, ""); !errors.As(err, new(*NewerError)) {
 		t.Errorf("of a newer schema: %v", err)
 	}
 	exec(t, db, "UPDATE schema_migrations SET version = 1, dirty = true")
-	if err := Postgres(ctx, db); !errors.As(err, new(*DirtyError)) {
+	if err := Postgres(ctx, db, ""); !errors.As(err, new(*DirtyError)) {
 		t.Errorf("of a dirty schema: %v", err)
 	}
 }

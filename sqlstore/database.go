@@ -17,6 +17,9 @@ type database struct {
 	reads *sql.DB
 	// isolation makes the statements of a read see one state.
 	isolation sql.IsolationLevel
+	// prelude is a statement that a transaction has to begin with, if any: what a session would remember, behind a pooler.
+	prelude string
+	limits  limits
 	// deadConnections is how many connections of the pool may turn out to be dead, one after the other.
 	deadConnections int
 }
@@ -61,12 +64,9 @@ func (d *database) close() error {
 	return errors.Join(errs...)
 }
 
-// readTimeout is how long the database may take for a page of rows. One that hangs must not hang its readers.
-const readTimeout = 10 * time.Second
-
-// each calls visit for every row that a statement returns.
+// each calls visit for every row that a statement returns. A database that hangs must not hang its readers.
 func (d *database) each(ctx context.Context, visit func(scan func(...any) error) error, statement string, args ...any) error {
-	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	bounded, cancel := context.WithTimeout(ctx, d.limits.read)
 	defer cancel()
 	visited := false
 	noted := func(scan func(...any) error) error {
@@ -74,13 +74,40 @@ func (d *database) each(ctx context.Context, visit func(scan func(...any) error)
 		return visit(scan)
 	}
 	err := retryDead(d.deadConnections, func() (bool, error) {
-		err := eachRow(d.reads.QueryContext(bounded, statement, args...))(noted)
+		err := d.read(bounded, noted, statement, args...)
 		return !visited, err
 	})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return fmt.Errorf("%w: no answer in %v", resources.ErrUnavailable, readTimeout)
+		return fmt.Errorf("%w: no answer in %v", resources.ErrUnavailable, d.limits.read)
 	}
 	return err
+}
+
+func (d *database) read(ctx context.Context, visit func(scan func(...any) error) error, statement string, args ...any) error {
+	if d.prelude == "" {
+		return eachRow(d.reads.QueryContext(ctx, statement, args...))(visit)
+	}
+	tx, err := d.beginRead(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // nothing was written
+	return eachRow(tx.QueryContext(ctx, statement, args...))(visit)
+}
+
+// beginRead starts a transaction that reads.
+func (d *database) beginRead(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error) {
+	tx, err := d.reads.BeginTx(ctx, options)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if d.prelude != "" {
+		if _, err := tx.ExecContext(ctx, d.prelude); err != nil {
+			_ = tx.Rollback() // nothing was written
+			return nil, unavailable(err)
+		}
+	}
+	return tx, nil
 }
 
 // revision reads the counter.
@@ -101,11 +128,27 @@ type meta struct {
 	at                            sql.NullInt64 // of the last change, as far as it is in history
 }
 
-// load yields every object, in the order of paths within each type, and returns the state of the store they belong to.
-func (d *database) load(ctx context.Context, yield func(resources.Key, *resources.Object)) (m meta, err error) {
-	tx, err := d.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: d.isolation})
+// load yields every object, in the order of paths within each type, and returns the state of the store they belong to. It
+// may take as long as rows keep coming.
+func (d *database) load(ctx context.Context, yield func(resources.Key, *resources.Object)) (meta, error) {
+	bounded, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stalled := time.AfterFunc(d.limits.rows, cancel)
+	defer stalled.Stop()
+	m, err := d.loadAll(bounded, func(k resources.Key, o *resources.Object) {
+		stalled.Reset(d.limits.rows)
+		yield(k, o)
+	})
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return m, fmt.Errorf("%w: no row came in %v", resources.ErrUnavailable, d.limits.rows)
+	}
+	return m, err
+}
+
+func (d *database) loadAll(ctx context.Context, yield func(resources.Key, *resources.Object)) (m meta, err error) {
+	tx, err := d.beginRead(ctx, &sql.TxOptions{ReadOnly: true, Isolation: d.isolation})
 	if err != nil {
-		return m, unavailable(err)
+		return m, err
 	}
 	defer tx.Rollback() //nolint:errcheck // nothing was written
 	if err := tx.QueryRowContext(ctx, selectMetaSQL).Scan(&m.revision, &m.floor, &m.historyBytes, &m.at); err != nil {

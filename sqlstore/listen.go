@@ -10,10 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// pollEvery is how often the log is looked at without having heard of anything: a notification may have been lost with
-// a connection that nobody knows to be dead.
-const pollEvery = 30 * time.Second
-
 // listener wakes up when another server has written. What it hears is a hint; what was written is in the log.
 type listener struct {
 	peers *peers
@@ -24,6 +20,10 @@ type listener struct {
 // run listens, over one connection after the other, until the context ends.
 func (l *listener) run() {
 	defer close(l.done)
+	if l.peers.db.pooled {
+		l.poll()
+		return
+	}
 	for pause := time.Duration(0); ; pause = min(max(2*pause, 50*time.Millisecond), 5*time.Second) {
 		if !l.sleep(pause) {
 			return
@@ -36,6 +36,15 @@ func (l *listener) run() {
 			pause = 0
 		}
 		l.peers.store.logger.Warn("the connection that listens for changes broke, trying again", "err", err)
+	}
+}
+
+// poll looks now and then, where notifications do not come.
+func (l *listener) poll() {
+	for l.sleep(l.peers.db.limits.poll) {
+		if err := l.peers.catchUp(l.ctx, l.peers.db, 0); err != nil && l.ctx.Err() == nil {
+			l.peers.store.logger.Warn("the log of changes could not be read, trying again", "err", err)
+		}
 	}
 }
 
@@ -61,7 +70,7 @@ func (l *listener) listen() (heard bool, err error) {
 		defer cancel()
 		_ = conn.Close(ctx)
 	}()
-	a := connection{conn}
+	a := connection{conn, l.peers.db}
 	if err := a.exec(l.ctx, "LISTEN "+pgx.Identifier{l.peers.db.channel}.Sanitize()); err != nil {
 		return false, err
 	}
@@ -82,7 +91,7 @@ func (l *listener) listen() (heard bool, err error) {
 
 // wait returns the revision that was heard of, or 0 when it is time to look.
 func (l *listener) wait(conn *pgx.Conn) (int64, error) {
-	ctx, cancel := context.WithTimeout(l.ctx, pollEvery)
+	ctx, cancel := context.WithTimeout(l.ctx, l.peers.db.limits.poll)
 	defer cancel()
 	n, err := conn.WaitForNotification(ctx)
 	if err != nil {
@@ -99,14 +108,17 @@ func (l *listener) wait(conn *pgx.Conn) (int64, error) {
 }
 
 // connection is one to read the log through, which shows at the same time that the connection lives.
-type connection struct{ conn *pgx.Conn }
+type connection struct {
+	conn *pgx.Conn
+	db   *postgresDriver
+}
 
 func (c connection) page(ctx context.Context, after int64, limit int) (*page, error) {
-	return readPage(ctx, c.conn, after, limit)
+	return c.db.readPage(ctx, c.conn, after, limit)
 }
 
 func (c connection) exec(ctx context.Context, statement string) error {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.db.limits.read)
 	defer cancel()
 	_, err := c.conn.Exec(ctx, statement)
 	return err

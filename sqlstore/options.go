@@ -39,6 +39,9 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Clock tells ages and lifetimes; nil means the real one.
 	Clock clock.Clock
+
+	// limits are shorter in tests; zero means usualLimits.
+	limits limits
 }
 
 // The defaults of Options.
@@ -75,6 +78,9 @@ func (o *Options) complete() error {
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.limits == (limits{}) {
+		o.limits = usualLimits
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -148,15 +147,10 @@ func (p *peers) heal() error {
 		s.logger.Warn("the database lost commits, or may have: it was restored, or a replica took over. " +
 			"The counter of revisions jumped ahead, watches have to start anew")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), reloadTimeout)
-	defer cancel()
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	return s.reload(ctx)
+	return s.reload(context.Background())
 }
-
-// reloadTimeout is how long the whole database may take to be read.
-const reloadTimeout = 5 * time.Minute
 
 // reload replaces the cache by what is in the database. Watches end with resources.ExpiredError if they were behind,
 // for what lies between is not known. Called with applying.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,10 +30,12 @@ const (
 type postgresDriver struct {
 	logger  *slog.Logger
 	config  *pgx.ConnConfig // of the listener
-	writes  *pgxpool.Pool   // of one connection
-	pool    *pgxpool.Pool   // of those that read
-	channel string          // of notifications
-	pooled  bool            // a pooler stands between: notifications may not come
+	limits  limits
+	prelude string        // what every transaction has to begin with, if anything
+	writes  *pgxpool.Pool // of one connection, and another while the first is being given up
+	pool    *pgxpool.Pool // of those that read
+	channel string        // of notifications
+	pooled  bool          // a pooler stands between: notifications may not come
 }
 
 // openPostgres connects to a database and brings its schema up to date.
@@ -41,25 +44,25 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &postgresDriver{logger: o.Logger}
+	p := &postgresDriver{logger: o.Logger, limits: o.limits}
 	d := &database{driver: p, isolation: sql.LevelRepeatableRead, deadConnections: postgresReaders}
 	err = func() error {
 		if err := o.await(ctx, func() error { return p.probe(ctx, config, o.Schema) }); err != nil {
 			return err
 		}
 		p.config = config.ConnConfig
-		for _, pool := range []struct {
-			p   **pgxpool.Pool
-			max int32
-		}{{&p.writes, 1}, {&p.pool, postgresReaders}} {
-			c := config.Copy()
-			c.MaxConns, c.MinConns, c.MinIdleConns = pool.max, 0, 0
-			if *pool.p, err = pgxpool.NewWithConfig(ctx, c); err != nil {
-				return err
-			}
+		d.prelude = p.prelude
+		config.MinConns, config.MinIdleConns, config.PingTimeout = 0, 0, p.limits.ping
+		config.MaxConns = postgresReaders
+		if p.pool, err = pgxpool.NewWithConfig(ctx, config.Copy()); err != nil {
+			return err
+		}
+		config.MaxConns, config.BeforeConnect = 2, cancelNothing
+		if p.writes, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+			return err
 		}
 		d.reads = stdlib.OpenDBFromPool(p.pool)
-		if err := migrations.Postgres(ctx, d.reads); err != nil {
+		if err := migrations.Postgres(ctx, d.reads, o.Schema); err != nil {
 			return err
 		}
 		_, err := p.settle(position{})
@@ -84,11 +87,9 @@ func postgresConfig(o *Options) (*pgxpool.Config, error) {
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "rowlock"
 	}
-	if o.Schema != "" {
-		c.RuntimeParams["search_path"] = pgx.Identifier{o.Schema}.Sanitize()
-	}
 	// Whatever the URL says: what a standby answers may be old, and it takes no writes.
 	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	c.OnNotice = noteWarning
 	return config, nil
 }
 
@@ -106,16 +107,18 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 			return err
 		}
 	}
+	if schema != "" {
+		p.prelude = setSearchPath(schema)
+	}
 	var pid uint32
 	var current sql.NullString
 	var fsync string
 	const look = "SELECT pg_backend_pid(), current_schema(), current_setting('fsync')"
-	if err := conn.QueryRow(ctx, look).Scan(&pid, &current, &fsync); err != nil {
+	if err := p.query(ctx, conn, look).scan(&pid, &current, &fsync); err != nil {
 		return err
 	}
 	if !current.Valid || (schema != "" && current.String != schema) {
-		return fmt.Errorf("the tables would go to schema %q, not to %q: the search_path does not get through to the database",
-			current.String, schema)
+		return fmt.Errorf("the tables would go to schema %q, not to %q: has this user the privilege to use it?", current.String, schema)
 	}
 	if fsync == "off" {
 		p.logger.Warn("fsync is off in the database: a crash of its machine can lose acknowledged writes or all of them")
@@ -125,10 +128,20 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 		p.pooled = true
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // prepared statements would belong to a connection
 		p.logger.Warn("a pooler stands between this server and the database: what other servers write is looked for every " +
-			pollEvery.String() + " and when it is needed, notifications are not relied upon. Connect to the database directly for less delay")
+			p.limits.poll.String() + " and when it is needed, notifications are not relied upon. Connect to the database directly for less delay")
+	}
+	if !p.pooled && schema != "" {
+		// A pooler may refuse it at the start of a connection, and knows no other way to set it for a session. The database does.
+		config.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{schema}.Sanitize()
+		p.prelude = ""
 	}
 	p.channel = fmt.Sprintf("rowlock_%x", sha256.Sum256([]byte(current.String)))[:40]
 	return nil
+}
+
+// setSearchPath is a statement that makes a schema the one where tables are looked for, until the transaction ends.
+func setSearchPath(schema string) string {
+	return "SELECT set_config('search_path', '" + strings.ReplaceAll(pgx.Identifier{schema}.Sanitize(), "'", "''") + "', true)"
 }
 
 // makeSchema asks first, because CREATE SCHEMA IF NOT EXISTS needs the privilege even where there is nothing to do.
@@ -152,10 +165,10 @@ func (p *postgresDriver) close() error {
 }
 
 func (p *postgresDriver) size(ctx context.Context) (bytes int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.limits.read)
 	defer cancel()
 	const sum = `SELECT pg_total_relation_size('objects') + pg_total_relation_size('changes') + pg_total_relation_size('meta')`
-	err = p.pool.QueryRow(ctx, sum).Scan(&bytes)
+	err = p.query(ctx, p.pool, sum).scan(&bytes)
 	return bytes, err
 }
 

@@ -6,7 +6,16 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/rowlock/rowlock/resources"
+)
+
+// Codes of https://www.postgresql.org/docs/current/errcodes-appendix.html.
+const (
+	invalidParameterValue = "22023"
+	lockNotAvailable      = "55P03"
 )
 
 // outcome is what became of a transaction.
@@ -19,12 +28,9 @@ const (
 	outcomeUnknown   outcome = "unknown"
 )
 
-// lookUpTimeout is how long the fate of a transaction is asked for.
-const lookUpTimeout = 20 * time.Second
-
 // lookUp finds out what became of a transaction whose COMMIT was sent and not answered; b is what it wrote into the log.
 func (t *postgresTransaction) lookUp(b *batch, cause error) error {
-	deadline := time.Now().Add(lookUpTimeout)
+	deadline := time.Now().Add(t.driver.limits.lookUp)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		was, err := t.outcome(b)
 		switch {
@@ -51,19 +57,48 @@ func (t *postgresTransaction) outcome(b *batch) (outcome, error) {
 	if err != nil {
 		return "", err
 	}
-	defer tx.rollback()
+	was, err := t.outcomeIn(tx, b)
+	if err == nil && was == outcomeCommitted {
+		return tx.confirm()
+	}
+	tx.rollback()
+	return was, err
+}
+
+// confirm commits a change of nothing in place of one that was committed before, but not confirmed: where a standby has
+// to have what is acknowledged, it has that one when it has this one.
+func (t *postgresTransaction) confirm() (outcome, error) {
+	s := &pgx.Batch{}
+	s.Queue(touchSQL)
+	committed, err := t.send(s)
+	switch {
+	case committed:
+		return outcomeCommitted, nil
+	case err == nil:
+		return "", errors.New("the transaction was rolled back")
+	}
+	return "", err
+}
+
+// outcomeIn asks in a transaction that holds the counter.
+func (t *postgresTransaction) outcomeIn(tx *postgresTransaction, b *batch) (outcome, error) {
 	if tx.origin != t.origin {
 		return outcomeUnknown, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), t.driver.limits.step)
 	defer cancel()
 	var status *string
-	if err := tx.conn.QueryRow(ctx, "SELECT pg_xact_status($1::text::xid8)", t.xid).Scan(&status); err != nil {
-		return "", err
-	}
+	err := tx.conn.QueryRow(ctx, "SELECT pg_xact_status($1::text::xid8)", t.xid).Scan(&status)
+	var pgErr *pgconn.PgError
 	switch {
+	case errors.As(err, &pgErr) && pgErr.Code == invalidParameterValue:
+		return outcomeAborted, nil // the number was not given yet, or not again
+	case err != nil:
+		return "", err
 	case status == nil: // forgotten
 		return outcomeUnknown, nil
+	case *status == "in progress":
+		return outcomeAborted, nil // somebody else's now: the one in question would hold the counter
 	case outcome(*status) != outcomeCommitted || b == nil:
 		return outcome(*status), nil
 	}

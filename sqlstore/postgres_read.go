@@ -6,16 +6,17 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/rowlock/rowlock/resources"
 )
 
 // counter reads the counter.
 func (p *postgresDriver) counter(ctx context.Context) (revision int64, err error) {
-	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	bounded, cancel := context.WithTimeout(ctx, p.limits.read)
 	defer cancel()
 	err = retryDead(postgresReaders, func() (bool, error) {
-		return true, p.pool.QueryRow(bounded, "SELECT revision FROM meta").Scan(&revision)
+		return true, p.query(bounded, p.pool, "SELECT revision FROM meta").scan(&revision)
 	})
 	if err != nil {
 		return 0, hung(ctx, err)
@@ -37,29 +38,53 @@ func retryDead(times int, f func() (again bool, err error)) error {
 // page reads the log through the pool.
 func (p *postgresDriver) page(ctx context.Context, after int64, limit int) (found *page, err error) {
 	err = retryDead(postgresReaders, func() (bool, error) {
-		found, err = readPage(ctx, p.pool, after, limit)
+		found, err = p.readPage(ctx, p.pool, after, limit)
 		return ctx.Err() == nil, err
 	})
 	return found, err
 }
 
-// querier is a connection or a pool.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+// sender is a connection or a pool.
+type sender interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-func readPage(ctx context.Context, q querier, after int64, limit int) (*page, error) {
-	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+func (p *postgresDriver) readPage(ctx context.Context, from sender, after int64, limit int) (found *page, err error) {
+	bounded, cancel := context.WithTimeout(ctx, p.limits.read)
 	defer cancel()
-	rows, err := q.Query(bounded, selectPageSQL, after, limitOrNull(limit))
-	if err != nil {
+	if err = p.query(bounded, from, selectPageSQL, after, limitOrNull(limit)).each(func(rows pgx.Rows) error {
+		found, err = scanPage(rows)
+		return err
+	}); err != nil {
 		return nil, hung(ctx, err)
 	}
-	page, err := scanPage(rows)
-	if err != nil {
-		return nil, hung(ctx, err)
+	return found, nil
+}
+
+// query is a statement that reads, in one transaction with what a session behind a pooler does not remember.
+type query struct {
+	ctx   context.Context
+	from  sender
+	batch *pgx.Batch
+	last  *pgx.QueuedQuery
+}
+
+func (p *postgresDriver) query(ctx context.Context, from sender, text string, args ...any) query {
+	b := &pgx.Batch{}
+	if p.prelude != "" {
+		b.Queue(p.prelude)
 	}
-	return page, nil
+	return query{ctx, from, b, b.Queue(text, args...)}
+}
+
+func (q query) each(read func(pgx.Rows) error) error {
+	q.last.Query(read)
+	return q.from.SendBatch(q.ctx, q.batch).Close()
+}
+
+func (q query) scan(into ...any) error {
+	q.last.QueryRow(func(row pgx.Row) error { return row.Scan(into...) })
+	return q.from.SendBatch(q.ctx, q.batch).Close()
 }
 
 func scanPage(rows pgx.Rows) (*page, error) {
@@ -93,6 +118,10 @@ func hung(ctx context.Context, err error) error {
 	}
 	if errors.Is(err, resources.ErrUnavailable) {
 		return err
+	}
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && pgErr.Code == lockNotAvailable {
+		return fmt.Errorf("%w: another server has the counter, or a commit waits for its synchronous standby: %w", resources.ErrUnavailable, err)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%w: the database did not answer in time", resources.ErrUnavailable)

@@ -34,6 +34,7 @@ type postgresHarness struct {
 	clock       *clocktesting.FakeClock
 	store       *Store
 	reader      *Store // nil: reads go through store, too
+	limits      limits // of those that are opened from now on; zero: as usual
 }
 
 var schemas atomic.Int64
@@ -57,7 +58,7 @@ func newPostgresHarnessAt(t *testing.T, url string) *postgresHarness {
 }
 
 func (h *postgresHarness) options() Options {
-	return Options{URL: h.url, Schema: h.schema, HistoryAge: storetest.HistoryAge, LogSize: 64 << 10, Clock: h.clock,
+	return Options{URL: h.url, Schema: h.schema, HistoryAge: storetest.HistoryAge, LogSize: 64 << 10, Clock: h.clock, limits: h.limits,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 }
 

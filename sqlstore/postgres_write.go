@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -15,12 +14,6 @@ import (
 )
 
 const (
-	// writeTimeout is how long a step of a transaction may take before the connection is given up.
-	writeTimeout = 15 * time.Second
-	// limitsSQL bounds, within a transaction: waiting for the counter, and holding it while the server is gone or
-	// stopped, which would stop all others. An acknowledged write is durable, so synchronous_commit is not off.
-	limitsSQL = `SELECT set_config('lock_timeout', '10s', true), set_config('idle_in_transaction_session_timeout', '5s', true),
-set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'local' ELSE current_setting('synchronous_commit') END, true)`
 	// lockSQL locks the counter. The number of the transaction tells later what became of it.
 	lockSQL = `SELECT pg_current_xact_id()::text FROM meta FOR UPDATE`
 	// READ COMMITTED: the statement after the lock sees what was committed while it waited.
@@ -44,6 +37,13 @@ WHERE o.resource = d.resource AND o.namespace = d.namespace AND o.name = d.name`
 	pruneSQL = `WITH gone AS (DELETE FROM changes WHERE revision <= $1 RETURNING size),
 freed AS (SELECT coalesce(sum(size), 0)::bigint AS bytes FROM gone)
 UPDATE meta SET floor = greatest(floor, $1), history_bytes = greatest(history_bytes - freed.bytes, 0) FROM freed RETURNING freed.bytes`
+
+	touchSQL = `UPDATE meta SET floor = floor`
+
+	// touchLogSQL leaves nothing. The text is random so that it takes the room that it seems to.
+	touchLogSQL = `WITH text AS (SELECT string_agg(md5(random()::text), '') AS random FROM generate_series(1, 1024))
+INSERT INTO changes (revision, at, size, op, resource, namespace, name, data)
+SELECT -1, 0, 0, 'create', '', '', '', random FROM text`
 
 	settleSQL = `UPDATE meta SET revision = greatest(revision, $1) + $2, floor = greatest(revision, $1) + $2, history_bytes = 0, origin = $3`
 )
@@ -78,8 +78,17 @@ func isConnectionError(err error) bool {
 	return !errors.Is(err, context.DeadlineExceeded)
 }
 
+// queueBegin queues what a transaction begins with.
+func (p *postgresDriver) queueBegin(b *pgx.Batch) {
+	b.Queue(beginSQL)
+	if p.prelude != "" {
+		b.Queue(p.prelude)
+	}
+	b.Queue(p.limits.statement())
+}
+
 func (p *postgresDriver) tryBegin(after int64, limit int) (_ *postgresTransaction, _ *page, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), p.limits.step)
 	defer cancel()
 	conn, err := p.writes.Acquire(ctx)
 	if err != nil {
@@ -93,8 +102,7 @@ func (p *postgresDriver) tryBegin(after int64, limit int) (_ *postgresTransactio
 	}()
 	var read *page
 	b := &pgx.Batch{}
-	b.Queue(beginSQL)
-	b.Queue(limitsSQL)
+	p.queueBegin(b)
 	b.Queue(lockSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&tx.xid) })
 	b.Queue(selectPageSQL, after, limitOrNull(limit)).Query(func(rows pgx.Rows) (err error) {
 		read, err = scanPage(rows)
@@ -109,7 +117,7 @@ func (p *postgresDriver) tryBegin(after int64, limit int) (_ *postgresTransactio
 
 // rollback ends the transaction. A connection that cannot do that is closed, to the same effect.
 func (t *postgresTransaction) rollback() {
-	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), t.driver.limits.step)
 	defer cancel()
 	if t.conn.Conn().PgConn().TxStatus() != 'I' && !t.conn.Conn().IsClosed() {
 		_, _ = t.conn.Exec(ctx, "ROLLBACK")
@@ -132,15 +140,7 @@ func (t *postgresTransaction) commit(b *batch) error {
 // finish runs the statements and COMMIT in one round trip, and finds out what became of them if their answer is lost. b
 // is what they write into the log, or nil.
 func (t *postgresTransaction) finish(s *pgx.Batch, b *batch) error {
-	committed := false
-	s.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
-		committed = tag.String() == "COMMIT" // of a transaction that has failed it says ROLLBACK
-		return nil
-	})
-	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
-	defer cancel()
-	err := t.conn.SendBatch(ctx, s).Close()
-	t.rollback() // which has nothing to do after COMMIT but to give the connection back
+	committed, err := t.send(s)
 	var pgErr *pgconn.PgError
 	switch {
 	case committed:
@@ -151,6 +151,25 @@ func (t *postgresTransaction) finish(s *pgx.Batch, b *batch) error {
 		return hung(context.Background(), err) // the database says that it did not happen, or never heard of it
 	}
 	return t.lookUp(b, err)
+}
+
+// send runs statements and COMMIT, and reports whether the database confirmed it.
+func (t *postgresTransaction) send(s *pgx.Batch) (committed bool, err error) {
+	s.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
+		committed = tag.String() == "COMMIT" // of a transaction that has failed it says ROLLBACK
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), t.driver.limits.step)
+	defer cancel()
+	conn := t.conn.Conn().PgConn()
+	takeWarning(conn) // of before
+	err = t.conn.SendBatch(ctx, s).Close()
+	if warning := takeWarning(conn); committed && warning != "" {
+		// Such as that it stopped waiting for a synchronous standby, because somebody canceled the statement.
+		committed, err = false, fmt.Errorf("COMMIT with a warning: %s", warning)
+	}
+	t.rollback() // which has nothing to do after COMMIT but to give the connection back
+	return committed, err
 }
 
 // settle makes the counter jump ahead if the database is not a continuation of what was seen at a position, and reports
@@ -181,21 +200,30 @@ func (p *postgresDriver) prune(floor, _ int64) (freed int64, err error) {
 	return freed, err
 }
 
+// touch also writes a row into the log, and takes it back: a change of nothing finds room where a batch does not.
 func (p *postgresDriver) touch() error {
-	return p.run("UPDATE meta SET floor = floor").scan()
+	if err := p.try(touchLogSQL).scan(); err != nil {
+		return err
+	}
+	return p.run(touchSQL).scan()
 }
 
 // statement is one that is a transaction of its own, whose limits are those of a batch.
 type statement struct {
 	driver *postgresDriver
+	end    string
 	text   string
 	args   []any
 }
 
-func (p *postgresDriver) run(text string, args ...any) statement { return statement{p, text, args} }
+func (p *postgresDriver) run(text string, args ...any) statement {
+	return statement{p, "COMMIT", text, args}
+}
+
+func (p *postgresDriver) try(text string) statement { return statement{p, "ROLLBACK", text, nil} }
 
 func (st statement) scan(into ...any) error {
-	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), st.driver.limits.step)
 	defer cancel()
 	conn, err := st.driver.writes.Acquire(ctx)
 	if err != nil {
@@ -203,13 +231,12 @@ func (st statement) scan(into ...any) error {
 	}
 	defer conn.Release()
 	b := &pgx.Batch{}
-	b.Queue(beginSQL)
-	b.Queue(limitsSQL)
+	st.driver.queueBegin(b)
 	q := b.Queue(st.text, st.args...)
 	if len(into) > 0 {
 		q.QueryRow(func(row pgx.Row) error { return row.Scan(into...) })
 	}
-	b.Queue("COMMIT")
+	b.Queue(st.end)
 	if err := conn.SendBatch(ctx, b).Close(); err != nil {
 		return hung(context.Background(), err)
 	}

@@ -67,6 +67,7 @@ func Open(ctx context.Context, options Options) (_ *Store, err error) {
 	if err := s.connect(ctx); err != nil {
 		return nil, err
 	}
+	s.db.limits = s.options.limits
 	if err := s.load(ctx); err != nil {
 		return nil, err
 	}

@@ -23,16 +23,29 @@ type Cluster struct {
 	cred *syscall.Credential // nil: as the test
 	cmd  *exec.Cmd
 	gone chan struct{} // closed when the postmaster has ended
+
+	settings []string
 }
+
+// Options differ from those that most tests want.
+type Options struct {
+	// Settings of Postgres, such as "max_connections=10".
+	Settings []string
+	// WALSegment is the size of a file of the write-ahead log in MiB; 0 means Postgres' default.
+	WALSegment int
+}
+
+// New makes a cluster and starts it; see Options.New.
+func New() (*Cluster, error) { return Options{}.New() }
 
 // New makes a cluster and starts it. Stop ends it. The programs are those of the newest Postgres that is found; where
 // there is none, Debian's package is installed if this process may do that.
-func New() (_ *Cluster, err error) {
+func (o Options) New() (_ *Cluster, err error) {
 	bin, err := programs()
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{bin: bin}
+	c := &Cluster{bin: bin, settings: o.Settings}
 	if c.dir, err = os.MkdirTemp("/tmp", "rowlock-pg"); err != nil { // short: a socket's path has at most 107 bytes
 		return nil, err
 	}
@@ -44,8 +57,11 @@ func New() (_ *Cluster, err error) {
 	if err := c.becomeUser(); err != nil {
 		return nil, err
 	}
-	if err := c.run("initdb", "--pgdata", c.data(), "--username", "postgres", "--auth", "trust", "--encoding", "UTF8",
-		"--locale", "C", "--no-sync"); err != nil {
+	args := []string{"--pgdata", c.data(), "--username", "postgres", "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync"}
+	if o.WALSegment > 0 {
+		args = append(args, "--wal-segsize", strconv.Itoa(o.WALSegment))
+	}
+	if err := c.run("initdb", args...); err != nil {
 		return nil, err
 	}
 	return c, c.Start()
@@ -56,20 +72,30 @@ func programs() (string, error) {
 	if bin := installed(); bin != "" {
 		return bin, nil
 	}
-	if apt, err := exec.LookPath("apt-get"); err == nil && os.Geteuid() == 0 {
-		// A fresh machine has no lists of packages yet.
-		for _, args := range [][]string{{"update", "-qq"}, {"install", "-y", "-qq", "--no-install-recommends", "postgresql"}} {
-			cmd := exec.Command(apt, args...)
-			cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-			if out, err := cmd.CombinedOutput(); err != nil {
-				return "", fmt.Errorf("apt-get %s: %w: %s", args[0], err, out)
-			}
-		}
+	if err := install("postgresql"); err != nil {
+		return "", err
 	}
 	if bin := installed(); bin != "" {
 		return bin, nil
 	}
 	return "", errors.New("no Postgres 15 or later is installed (looked for initdb in PATH and /usr/lib/postgresql): install the package postgresql")
+}
+
+// install installs a package of Debian's, where that is possible.
+func install(name string) error {
+	apt, err := exec.LookPath("apt-get")
+	if err != nil || os.Geteuid() != 0 {
+		return nil //nolint:nilerr // what is missing is said by who looks for it
+	}
+	// A fresh machine has no lists of packages yet.
+	for _, args := range [][]string{{"update", "-qq"}, {"install", "-y", "-qq", "--no-install-recommends", name}} {
+		cmd := exec.Command(apt, args...)
+		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("apt-get %s: %w: %s", args[0], err, out)
+		}
+	}
+	return nil
 }
 
 func installed() string {
@@ -119,7 +145,12 @@ func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
 func (c *Cluster) log() string  { return filepath.Join(c.dir, "log") }
 
 func (c *Cluster) command(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(c.bin, name), args...)
+	return c.program(filepath.Join(c.bin, name), args...)
+}
+
+// program is one that runs as the cluster does.
+func (c *Cluster) program(path string, args ...string) *exec.Cmd {
+	cmd := exec.Command(path, args...)
 	cmd.Dir = c.dir
 	cmd.SysProcAttr = attributes(c.cred)
 	return cmd
@@ -139,7 +170,11 @@ func (c *Cluster) Start() error {
 		return err
 	}
 	defer log.Close() //nolint:errcheck // the process has its own
-	c.cmd = c.command("postgres", "-D", c.data(), "-k", c.dir, "-c", "listen_addresses=", "-c", "max_connections=300")
+	args := []string{"-D", c.data(), "-k", c.dir}
+	for _, s := range append([]string{"listen_addresses=", "max_connections=300"}, c.settings...) {
+		args = append(args, "-c", s)
+	}
+	c.cmd = c.command("postgres", args...)
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	if err := c.cmd.Start(); err != nil {
 		return err

@@ -1,0 +1,31 @@
+package sqlstore
+
+import (
+	"fmt"
+	"time"
+)
+
+// limits is how long a database may take that others share and that may hang. Whoever waits is a client's request or
+// keeps others waiting, so none is long; but a disk has a worst second, and to give up in it makes matters worse.
+type limits struct {
+	step   time.Duration // of a transaction, before its connection is given up
+	read   time.Duration // for a page of rows
+	rows   time.Duration // from one row to the next while everything is read
+	lookUp time.Duration // for the fate of a transaction whose COMMIT was not answered
+	lock   time.Duration // for the counter, which other servers hold in turn; less than step, so that the database says it
+	idle   time.Duration // for the next step of a server that holds the counter, before the database ends the transaction
+	ping   time.Duration // for a sign of life of a connection that was idle
+	poll   time.Duration // without news, before they are looked for: a notification may have been lost with its connection
+}
+
+var usualLimits = limits{step: 15 * time.Second, read: 10 * time.Second, rows: 30 * time.Second, lookUp: 20 * time.Second,
+	lock: 10 * time.Second, idle: 5 * time.Second, ping: 3 * time.Second, poll: 30 * time.Second}
+
+// statement sets, within a transaction, what the database itself is to watch over: waiting for the counter, and holding
+// it while the server is gone or stopped, which would stop all others. An acknowledged write is durable, so
+// synchronous_commit is not off.
+func (l limits) statement() string {
+	return fmt.Sprintf(`SELECT set_config('lock_timeout', '%dms', true), set_config('idle_in_transaction_session_timeout', '%dms', true),
+set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'local' ELSE current_setting('synchronous_commit') END, true)`,
+		l.lock.Milliseconds(), l.idle.Milliseconds())
+}

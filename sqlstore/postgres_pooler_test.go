@@ -1,0 +1,84 @@
+package sqlstore
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/storetest"
+	"github.com/rowlock/rowlock/sqlstore/pgtest"
+)
+
+// pooler is a PgBouncer before the cluster that tests share.
+func pooler(t *testing.T) *pgtest.Pooler {
+	t.Helper()
+	c, err := cluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.Pooler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// The suite, through a PgBouncer in transaction mode: nothing relies on what a session remembers.
+func TestPostgresThroughPooler(t *testing.T) {
+	p := pooler(t)
+	storetest.Run(t, func(t *testing.T) storetest.Harness { return newPostgresHarnessAt(t, p.URL()).harness() })
+}
+
+// Two servers behind a pooler, in schemas beside those of others: what one writes the other reads at once, and what it
+// hears of no notification it looks for.
+func TestServersBehindPooler(t *testing.T) {
+	ctx := testContext(t)
+	h := newPostgresHarnessAt(t, pooler(t).URL())
+	other := newPostgresHarnessAt(t, h.url)
+	h.limits = usualLimits
+	h.limits.poll = 50e6
+	servers := []*Store{h.openPeer(t), h.openPeer(t)}
+	if !servers[0].peers.db.pooled {
+		t.Error("the pooler was not noticed")
+	}
+	start := servers[0].position.revision
+	var watches []resources.Watch
+	for _, s := range servers {
+		w, err := s.Watch(ctx, resources.WatchOptions{Resource: "configmaps", After: start})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		watches = append(watches, w)
+	}
+	var wg sync.WaitGroup
+	l := startLoad(t, servers...)
+	foreign := startLoad(t, other.store)
+	wg.Go(func() {
+		for range 50 {
+			made := mustCommit(t, servers[0], countTo(t, 1, nil))[0]
+			if got, err := servers[1].Get(ctx, made.Key, resources.At{}); err != nil || got.Revision != made.Revision {
+				t.Errorf("the other server: %v, %v", got, err)
+			}
+			mustCommit(t, servers[1], resources.Write{Op: resources.Delete, Key: made.Key, From: made.Revision})
+		}
+	})
+	wg.Wait()
+	l.more(ctx, t, 50)
+	foreign.stop()
+	l.stop()
+	l.check(ctx, t, watches[1], servers...)
+	if events := collect(ctx, t, watches[0], "end"); int64(len(events)) != l.count.Load()+101 {
+		t.Errorf("%d events of %d writes", len(events), l.count.Load()+101)
+	}
+	if snap, err := other.store.Snapshot(context.Background(), "configmaps", resources.At{}); err != nil ||
+		int64(snap.Count("", "")) != foreign.count.Load() {
+		t.Errorf("the other control plane: %v", err)
+	}
+}
