@@ -39,15 +39,7 @@ func TestFailover(t *testing.T) {
 	ctx := testContext(t)
 	h, primary := newBreakable(t)
 	kept := mustCommit(t, h.store, createMap(t, "kept"))[0]
-	replica, err := primary.Replica()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := replica.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	replica := newReplica(t, primary)
 	standby := h.options()
 	standby.URL = replica.URL()
 	if s, err := Open(ctx, standby); err == nil {
@@ -58,10 +50,7 @@ func TestFailover(t *testing.T) {
 	server := h.openPeer(t)
 	mustCommit(t, server, createMap(t, "kept too"))
 	conn := admin(t, primary.URL())
-	if _, err := conn.Exec(ctx, `DO $$ BEGIN WHILE EXISTS (SELECT 1 FROM pg_stat_replication WHERE replay_lsn < pg_current_wal_lsn())
-		LOOP PERFORM pg_sleep(0.01); PERFORM pg_stat_clear_snapshot(); END LOOP; END $$`); err != nil {
-		t.Fatal(err)
-	}
+	awaitSQL(ctx, t, conn, "EXISTS (SELECT 1 FROM pg_stat_replication WHERE replay_lsn >= pg_current_wal_lsn())")
 	// The replica is away when the last commit is made.
 	if err := replica.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
