@@ -30,7 +30,7 @@ ARGS     ?=
 race_packages := ./sqlstore/... ./server/... ./resources
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager
 
-.PHONY: help run build test unit vet lint test-race e2e bench fuzz clean
+.PHONY: help run build test unit vet lint test-race e2e compare bench fuzz clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ test-race: ## Where goroutines meet, under the race detector: unit tests, the st
 e2e: ## The built binary against kubectl, client-go and controller-runtime, and a quick run of the benchmark
 	go test -timeout 20m -count=1 ./e2e
 	go run ./e2e/bench compare --servers rowlock --quick
+
+compare: ## Send the tables of e2e/testdata/sections to kube-apiserver too: it must pass them, and answer as Rowlock does
+	E2E_PEER=kube-apiserver go test -timeout 20m -count=1 -run TestSections ./e2e
 
 bench: ## Measure Rowlock beside kube-apiserver + etcd and + kine; writes docs/benchmarks.md (ARGS=--quick)
 	go run ./e2e/bench compare --page docs/benchmarks.md --json bin/benchmarks.json $(ARGS)

@@ -11,10 +11,12 @@
 //	clients_test.go      client-go: typed, dynamic and metadata clients, informers
 //	manager_test.go      a controller written with controller-runtime
 //	badrequests_test.go  what is refused, and in which words
+//	sections_*_test.go   every section of the API concepts page, as tables of requests
 //	endpoints_test.go    health, version, metrics, discovery, OpenAPI
 //	lifecycle_test.go    start, restart, drain, refusal of a second process
 //	cascade_test.go      deletion of owners and of namespaces
 //	crash_test.go        SIGKILL under load
 //
-// testdata/types has a valid object of every built-in type.
+// testdata/types has a valid object of every built-in type, testdata/sections the tables of requests by section of the
+// page. `make compare` sends them to kube-apiserver as well, and compares what both answer.
 package e2e

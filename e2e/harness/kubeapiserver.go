@@ -38,7 +38,8 @@ func (b Backend) Binaries() []string {
 // StartKubeAPIServer starts kube-apiserver on the given store, both with fresh data under dir, and waits until it is
 // ready. Nobody runs the controllers that make service accounts, so the admission plugin that asks for them is off;
 // and its limits of requests in flight are raised to let 1,000 clients in, else it would answer most of them with 429.
-func StartKubeAPIServer(ctx context.Context, backend Backend, dir string) (*Server, error) {
+// Further arguments are added to its own.
+func StartKubeAPIServer(ctx context.Context, backend Backend, dir string, args ...string) (*Server, error) {
 	ports := make([]int, 3)
 	for i := range ports {
 		port, err := FreePort()
@@ -66,14 +67,14 @@ func StartKubeAPIServer(ctx context.Context, backend Backend, dir string) (*Serv
 		s.Kill()
 		return nil, err
 	}
-	api, err := start(dir, "kube-apiserver", Binary("kube-apiserver"),
+	api, err := start(dir, "kube-apiserver", Binary("kube-apiserver"), append([]string{
 		"--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", ports[1]),
 		"--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(ports[0]), "--cert-dir", filepath.Join(dir, "certs"),
 		"--token-auth-file", filepath.Join(dir, "tokens.csv"), "--authorization-mode", "RBAC",
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", filepath.Join(dir, "sa.key"),
 		"--service-account-signing-key-file", filepath.Join(dir, "sa.key"), "--service-cluster-ip-range", "10.43.0.0/16",
 		"--endpoint-reconciler-type", "none", "--disable-admission-plugins", "ServiceAccount",
-		"--max-requests-inflight", "3000", "--max-mutating-requests-inflight", "1000")
+		"--max-requests-inflight", "3000", "--max-mutating-requests-inflight", "1000"}, args...)...)
 	if err != nil {
 		s.Kill()
 		return nil, err

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -76,8 +77,28 @@ func (e *Events) Bookmark(w io.Writer, revision int64, initialEnd bool) error {
 	if e.r.Format.As == AsObject && e.r.Format.Media == JSON {
 		return jsonFrame(w, watch.Bookmark, data)
 	}
+	if e.r.Format.As == AsTable {
+		if err := e.printEmpty(o, hub); err != nil {
+			return err
+		}
+	}
 	// A bookmark in a table is a row like any other.
 	return e.bookmarkAs(w, o, versioned)
+}
+
+// printEmpty keeps the cells of a bookmark's object with it. Decoding the object would fill in defaults, which no
+// bookmark has.
+func (e *Events) printEmpty(o *resources.Object, hub runtime.Object) error {
+	_, err := o.Form(resources.CellsForm, func() ([]byte, error) {
+		row, err := e.r.Served.PrintRow(hub)
+		if err != nil {
+			return nil, err
+		}
+		var buf bytes.Buffer
+		err = resources.WriteRow(&buf, row)
+		return buf.Bytes(), err
+	})
+	return err
 }
 
 func (e *Events) bookmarkAs(w io.Writer, o *resources.Object, versioned runtime.Object) error {

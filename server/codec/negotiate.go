@@ -68,8 +68,7 @@ func NegotiateStatus(r *http.Request) Format {
 	}
 	for _, clause := range goautoneg.ParseAccept(header) {
 		for _, media := range offered {
-			typ, sub, _ := strings.Cut(media, "/")
-			if clause.Type != "*" && clause.Type != typ || clause.SubType != "*" && clause.SubType != sub {
+			if !covers(clause, media) {
 				continue
 			}
 			if f, ok := accept(clause.Params, media); ok && f.As == AsObject {
@@ -88,29 +87,45 @@ func Negotiate(r *http.Request, watchable bool) (Format, error) {
 	if header == "" || header == JSON {
 		return Format{Media: JSON, Pretty: WantsPretty(r)}, nil
 	}
-	known := false
+	if !named(header) {
+		if watchable {
+			return Format{}, status.NoRepresentation(offeredWatch)
+		}
+		return Format{}, status.NoRepresentation(offeredList)
+	}
 	for _, clause := range goautoneg.ParseAccept(header) {
 		for _, media := range offered {
-			typ, sub, _ := strings.Cut(media, "/")
-			all := clause.Type == "*" && clause.SubType == "*"
-			exact := clause.Type == typ && clause.SubType == sub
-			if !all && !exact && (clause.Type != typ || clause.SubType != "*") {
+			if !covers(clause, media) {
 				continue
 			}
-			known = known || all || exact
-			if f, ok := accept(clause.Params, media); known && ok {
+			if f, ok := accept(clause.Params, media); ok {
 				f.Pretty = f.Pretty || WantsPretty(r)
 				return f, nil
 			}
 		}
 	}
-	if known {
-		return Format{}, status.NotAcceptable(offeredList)
+	return Format{}, status.NotAcceptable(offeredList)
+}
+
+// named tells whether Accept names a media type that there is, or any: kube-apiserver's router asks for that before the
+// clauses are looked at, and a range like application/* is not enough for it.
+func named(header string) bool {
+	for clause := range strings.SplitSeq(header, ",") {
+		media, _, _ := strings.Cut(clause, ";")
+		if media = strings.TrimSpace(media); media == "*/*" || slices.Contains(offered, media) {
+			return true
+		}
 	}
-	if watchable {
-		return Format{}, status.NoRepresentation(offeredWatch)
+	return false
+}
+
+// covers tells whether a clause of Accept is for a media type.
+func covers(clause goautoneg.Accept, media string) bool {
+	typ, sub, _ := strings.Cut(media, "/")
+	if clause.Type == "*" {
+		return clause.SubType == "*"
 	}
-	return Format{}, status.NoRepresentation(offeredList)
+	return clause.Type == typ && (clause.SubType == sub || clause.SubType == "*")
 }
 
 // accept reads the parameters of a clause; ok is false when they cannot be served in this media type.

@@ -60,7 +60,7 @@ func (r *Renderer) tableHead(m metav1.ListMeta, headers bool) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return fmt.Appendf(nil, `{"kind":"Table","apiVersion":"meta.k8s.io/%s","metadata":%s,"columnDefinitions":%s,"rows":[`,
+	return fmt.Appendf(nil, `{"kind":"Table","apiVersion":"meta.k8s.io/%s","metadata":%s,"columnDefinitions":%s,"rows":`,
 		r.Format.AsVersion, meta, columns), nil
 }
 
@@ -73,11 +73,16 @@ func (r *Renderer) tableOptions() *metav1.TableOptions {
 
 // rows writes the rows and the end of a Table.
 func (r *Renderer) rows(w io.Writer, objects []*resources.Object) error {
+	if len(objects) == 0 {
+		return r.noRows(w)
+	}
 	include, now := r.tableOptions().IncludeObject, time.Now()
 	var buf bytes.Buffer
 	for i, o := range objects {
 		buf.Reset()
-		if i > 0 {
+		if i == 0 {
+			buf.WriteByte('[')
+		} else {
 			buf.WriteByte(',')
 		}
 		if err := r.row(&buf, o, include, now); err != nil {
@@ -92,6 +97,20 @@ func (r *Renderer) rows(w io.Writer, objects []*resources.Object) error {
 }
 
 var tableEnd = []byte("]}")
+
+// noRows ends a Table of nothing. A type without columns of its own has null there.
+func (r *Renderer) noRows(w io.Writer) error {
+	t, err := r.Served.Table.ConvertToTable(context.Background(), r.Served.NewList(), nil)
+	if err != nil {
+		return err
+	}
+	rows, err := json.Marshal(t.Rows)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(rows, '}'))
+	return err
+}
 
 func (r *Renderer) columns() ([]byte, error) {
 	t, err := r.Served.Table.ConvertToTable(context.Background(), r.Served.NewList(), nil)

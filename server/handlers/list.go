@@ -36,7 +36,13 @@ func (h *Handlers) list(q *request) error {
 // collect finds the objects of a list.
 func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([]*resources.Object, metav1.ListMeta, error) {
 	s := q.selection(opts)
+	if opts.Continue != "" {
+		s.name = "" // a token speaks of a range
+	}
 	page := page{limit: opts.Limit}
+	if opts.ResourceVersion == "0" {
+		page.limit = 0 // as kube-apiserver, which has the whole collection at hand at "any" version
+	}
 	at, err := page.at(opts, s.name != "")
 	if err != nil {
 		return nil, metav1.ListMeta{}, err
@@ -74,7 +80,7 @@ type page struct {
 
 // at says at which point the collection is to be read: the table of "Semantics for get and list".
 func (p *page) at(opts *metainternalversion.ListOptions, single bool) (resources.At, error) {
-	if opts.Continue != "" && !single {
+	if opts.Continue != "" {
 		token, err := decodeContinue(opts.Continue)
 		if err != nil {
 			return resources.At{}, apierrors.NewBadRequest("invalid continue token: " + err.Error())

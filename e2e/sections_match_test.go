@@ -1,0 +1,224 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
+)
+
+// values are what placeholders stand for, by their names.
+type values map[string]string
+
+var placeholder = regexp.MustCompile(`\{\w+\}`)
+
+// fill puts values in the place of their names.
+func (v values) fill(text string) string {
+	return placeholder.ReplaceAllStringFunc(expand(text), func(name string) string {
+		if value, ok := v[strings.Trim(name, "{}")]; ok {
+			return value
+		}
+		return name
+	})
+}
+
+// keep takes values from an answer. It returns what is missing.
+func (v values) keep(paths map[string]string, a answer) (problems []string) {
+	for name, path := range paths {
+		found := gjson.GetBytes(a.text, path)
+		if !found.Exists() {
+			problems = append(problems, "there is no "+path)
+		}
+		v[name] = found.String()
+	}
+	return problems
+}
+
+// check returns what is wrong with an answer.
+func (q step) check(a answer, kept values) (problems []string) {
+	if a.code != q.Code {
+		problems = append(problems, fmt.Sprintf("the code is %d, want %d", a.code, q.Code))
+	}
+	for name, want := range q.Answer {
+		problems = append(problems, kept.match("header "+name, want, headerValue(a.header, name))...)
+	}
+	var got any
+	if q.Want != nil || q.Status != nil {
+		if err := json.Unmarshal(currentRevision.ReplaceAll(a.text, []byte("current: REVISION")), &got); err != nil {
+			return append(problems, "not JSON: "+err.Error())
+		}
+	}
+	if q.Want != nil {
+		problems = append(problems, kept.match("", q.Want, got)...)
+	}
+	if q.Status != nil {
+		if diff := cmp.Diff(q.whole(kept), got); diff != "" {
+			problems = append(problems, "the Status differs (-want +got):\n"+diff)
+		}
+	}
+	if q.Text != "" && string(a.text) != kept.fill(q.Text) {
+		problems = append(problems, fmt.Sprintf("the text is %q, want %q", a.text, kept.fill(q.Text)))
+	}
+	return append(problems, q.checkEvents(a, kept)...)
+}
+
+func (q step) checkEvents(a answer, kept values) (problems []string) {
+	if q.Events == nil {
+		return nil
+	}
+	if len(a.events) != len(q.Events) {
+		return []string{fmt.Sprintf("there are %d events, want %d", len(a.events), len(q.Events))}
+	}
+	for i, text := range a.events {
+		var got map[string]any
+		if err := json.Unmarshal([]byte(currentRevision.ReplaceAllString(text, "current: REVISION")), &got); err != nil {
+			return append(problems, err.Error())
+		}
+		for typ, object := range q.Events[i] {
+			problems = append(problems, kept.match(fmt.Sprintf("event %d", i), map[string]any{"type": typ, "object": object}, got)...)
+		}
+	}
+	return problems
+}
+
+// whole is the Status that the step expects, as decoded JSON.
+func (q step) whole(kept values) map[string]any {
+	status := map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure",
+		"code": float64(q.Code), "message": kept.fill(q.Status.Message)}
+	if q.Status.Reason != "" {
+		status["reason"] = q.Status.Reason
+	}
+	if q.Status.Details != nil {
+		status["details"] = kept.fillAll(q.Status.Details)
+	}
+	if q.Status.Metadata != nil {
+		status["metadata"] = kept.fillAll(q.Status.Metadata)
+	}
+	return status
+}
+
+func (v values) fillAll(structure any) any {
+	text, _ := json.Marshal(structure) // it came from JSON
+	var filled any
+	_ = json.Unmarshal([]byte(v.fill(string(text))), &filled)
+	return filled
+}
+
+// headerValue is null, a value, or the list of values.
+func headerValue(header http.Header, name string) any {
+	switch found := header.Values(name); len(found) {
+	case 0:
+		return nil
+	case 1:
+		return found[0]
+	default:
+		list := make([]any, len(found))
+		for i, value := range found {
+			list[i] = value
+		}
+		return list
+	}
+}
+
+// match returns where got is not what is wanted.
+func (v values) match(path string, want, got any) (problems []string) {
+	wrong := func() []string {
+		return []string{fmt.Sprintf("%s is %s, want %s", path, jsonOf(got), v.fill(jsonOf(want)))}
+	}
+	switch want := want.(type) {
+	case map[string]any:
+		object, ok := got.(map[string]any)
+		if !ok {
+			return wrong()
+		}
+		for _, key := range slices.Sorted(maps.Keys(want)) {
+			problems = append(problems, v.match(path+"."+v.fill(key), want[key], object[v.fill(key)])...)
+		}
+		return problems
+	case []any:
+		list, ok := got.([]any)
+		if !ok || len(list) != len(want) {
+			return wrong()
+		}
+		for i := range want {
+			problems = append(problems, v.match(fmt.Sprintf("%s[%d]", path, i), want[i], list[i])...)
+		}
+		return problems
+	case string:
+		text, ok := got.(string)
+		if pattern, is := strings.CutPrefix(want, "~"); is && ok && regexp.MustCompile(v.fill(pattern)).MatchString(text) {
+			return nil
+		}
+		if !ok || text != v.fill(want) {
+			return wrong()
+		}
+		return nil
+	}
+	if !reflect.DeepEqual(want, got) {
+		return wrong()
+	}
+	return nil
+}
+
+func jsonOf(value any) string {
+	text, _ := json.Marshal(value) // it came from JSON
+	return string(text)
+}
+
+// currentRevision is where a message tells the store's revision, for which the tables have a word.
+var currentRevision = regexp.MustCompile(`current: \d+`)
+
+// What differs between two servers that do the same, and what stands for it.
+var passing = []struct {
+	is *regexp.Regexp
+	as string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
+	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
+	{regexp.MustCompile(`("resourceVersion": ?")\d+`), "${1}REVISION"},
+	{regexp.MustCompile(`(too old resource version: \d+ )\(\d+\)`), "${1}(REVISION)"},
+	{currentRevision, "current: REVISION"},
+	{regexp.MustCompile(`("continue": ?")[\w-]+`), "${1}TOKEN"},
+	{regexp.MustCompile(`"\d+[smh](\d+[sm])?"`), `"AGE"`},
+	{regexp.MustCompile(`("name": ?"generated-)\w{5}"`), `${1}SUFFIX"`},
+	{regexp.MustCompile(`("nodePort": ?|"healthCheckNodePort": ?)\d+`), "${1}PORT"},
+	{regexp.MustCompile(`10\.43\.\d+\.\d+`), "ADDRESS"},
+}
+
+// comparable is the answer without what differs from one server to the next.
+func (a answer) comparable(kept values) string {
+	text := string(a.text)
+	for name, value := range kept {
+		// Short values would be found where they are not meant.
+		if len(value) >= 6 && name != "ns" && name != "id" {
+			text = strings.ReplaceAll(text, value, "{"+name+"}")
+		}
+	}
+	for _, p := range passing {
+		text = p.is.ReplaceAllString(text, p.as)
+	}
+	var b strings.Builder
+	fmt.Fprintln(&b, a.code)
+	for _, name := range []string{"Content-Type", "Cache-Control", "Warning", "Retry-After", "Allow", "Location", "Content-Encoding"} {
+		if values := a.header.Values(name); len(values) > 0 {
+			fmt.Fprintf(&b, "%s: %q\n", name, values)
+		}
+	}
+	var indented bytes.Buffer
+	for line := range strings.Lines(text) { // a watch has a line per event
+		indented.Reset()
+		if json.Indent(&indented, []byte(line), "", " ") == nil {
+			line = indented.String()
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}

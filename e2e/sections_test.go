@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rowlock/rowlock/e2e/harness"
+)
+
+// sectionCase is one case of the files in testdata/sections, which are the API concepts page written as requests. Its
+// steps are sent one after another, in a namespace of the case's own.
+type sectionCase struct {
+	Case    string `json:"case"`
+	Section string `json:"section"` // the heading of the page that it shows
+	// Differs says why kube-apiserver is not asked: it does not do what the page says.
+	Differs string `json:"differs"`
+	Steps   []step `json:"steps"`
+}
+
+// step is a request and what its answer must be. In all of it, {ns} is the namespace of the case, {id} a name that no
+// other case has, {name} a value that an earlier step has kept, and "REPEAT x n TIMES" n times x.
+type step struct {
+	Note    string            `json:"note"` // what is special about it
+	Send    string            `json:"send"` // method and path
+	Headers map[string]string `json:"headers"`
+	// Body is JSON by default. A structure is encoded as its Content-Type says, a text is sent as it is.
+	Body any `json:"body"`
+
+	Code   int            `json:"code"`
+	Answer map[string]any `json:"answer"` // headers: a value, a list of values, or null for none
+	// Want is what the answer's fields must be: of objects those that are named (null: there is none), all items of
+	// lists. A text that begins with ~ is a regular expression. YAML and protobuf are compared as the JSON they stand for.
+	Want map[string]any `json:"want"`
+	// Status is a whole Status of failure, but for what is the same in each.
+	Status *wantedStatus `json:"status"`
+	// Events are the types of a watch's events with what Want says of an answer. Of an endless stream as many are read.
+	Events []map[string]any  `json:"events"`
+	Text   string            `json:"text"` // of an answer that is no object
+	Keep   map[string]string `json:"keep"` // a name for a value of the answer (github.com/tidwall/gjson)
+}
+
+// wantedStatus is what one Status of failure has unlike another.
+type wantedStatus struct {
+	Reason   string         `json:"reason"`
+	Message  string         `json:"message"`
+	Details  map[string]any `json:"details"`
+	Metadata map[string]any `json:"metadata"`
+}
+
+// admissionThatRowlockLacks are the plugins that kube-apiserver has by default and Rowlock has not. The controllers that
+// the rest of a cluster runs are on neither side, so that they do not come between two steps.
+const admissionThatRowlockLacks = "LimitRanger,TaintNodesByCondition,PodSecurity,Priority,DefaultTolerationSeconds," +
+	"DefaultStorageClass,StorageObjectInUseProtection,PodGroupProtection,PersistentVolumeClaimResize,RuntimeClass," +
+	"CertificateApproval,CertificateSigning,ClusterTrustBundleAttest,CertificateSubjectRestriction,DefaultIngressClass," +
+	"PodTopologyLabels,NodeDeclaredFeatureValidator,PodResizeValidator,MutatingAdmissionPolicy,MutatingAdmissionWebhook," +
+	"ValidatingAdmissionPolicy,ValidatingAdmissionWebhook,ResourceQuota"
+
+// TestSections sends every case to Rowlock. With E2E_PEER=kube-apiserver (`make compare`) it sends them to kube-apiserver
+// as well, and the two must not differ in what the tables leave out either.
+func TestSections(t *testing.T) {
+	servers := []*sectionServer{newSectionServer(t,
+		startServer(t, harness.RowlockOptions{Args: []string{"--controllers=-namespace-controller,-garbage-collector-controller"}}))}
+	if os.Getenv("E2E_PEER") == "kube-apiserver" {
+		if err := harness.Build(t.Context(), harness.Etcd.Binaries()...); err != nil {
+			t.Fatal(err)
+		}
+		peer, err := harness.StartKubeAPIServer(t.Context(), harness.Etcd, t.TempDir(), "--disable-admission-plugins", admissionThatRowlockLacks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(peer.Kill)
+		servers = append(servers, newSectionServer(t, peer))
+	}
+	files, err := filepath.Glob("testdata/sections/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cases []sectionCase
+		if err := yaml.UnmarshalStrict(text, &cases); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			for _, c := range cases {
+				t.Run(c.Case, func(t *testing.T) {
+					t.Parallel()
+					c.run(t, servers)
+				})
+			}
+		})
+	}
+}
+
+// run sends the case to each server and, if there are two, holds one's answers against the other's.
+func (c sectionCase) run(t *testing.T, servers []*sectionServer) {
+	namespace := unique("s")
+	var first []string
+	for i, s := range servers {
+		if i > 0 && c.Differs != "" {
+			return
+		}
+		answers := c.send(t, s, namespace)
+		if i == 0 {
+			first = answers
+			continue
+		}
+		for n := range min(len(first), len(answers)) {
+			if diff := cmp.Diff(answers[n], first[n]); diff != "" {
+				t.Errorf("%s\n%s\n%s differ from %s (-want +got):\n%s", c.Section, c.Steps[n].Send, servers[0].name, s.name, diff)
+			}
+		}
+	}
+}
+
+// send sends the steps to one server. It returns the answers, without what differs from one server to the next.
+func (c sectionCase) send(t *testing.T, s *sectionServer, namespace string) []string {
+	t.Helper()
+	kept := values{"ns": namespace, "id": namespace}
+	s.createNamespace(t, namespace)
+	answers := make([]string, 0, len(c.Steps))
+	for _, step := range c.Steps {
+		a := s.send(t, step, kept)
+		problems := kept.keep(step.Keep, a)
+		problems = append(problems, step.check(a, kept)...)
+		if len(problems) > 0 {
+			t.Errorf("%s: %q: %s %s\n%s\nthe answer: %d %.3000s", s.name, c.Section, kept.fill(step.Send), step.Note,
+				strings.Join(problems, "\n"), a.code, a.text)
+		}
+		answers = append(answers, a.comparable(kept))
+		if t.Failed() {
+			break // what follows builds on it
+		}
+	}
+	return answers
+}
