@@ -149,6 +149,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		s.http.Close()
 		err = fmt.Errorf("requests were still under way after %s: %w", s.DrainTimeout, err)
 	}
+	s.handlers.Drain(drain)
 	if serr := <-served; !errors.Is(serr, http.ErrServerClosed) {
 		err = errors.Join(err, serr)
 	}

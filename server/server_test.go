@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	"golang.org/x/net/websocket"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/rowlock/rowlock/resources"
@@ -240,6 +241,41 @@ func TestDrain(t *testing.T) {
 		t.Error(err)
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// A client that reads nothing of its WebSocket holds up a shutdown for no longer than it may take.
+func TestDrainCutsWebSockets(t *testing.T) {
+	s := newServer(t, func(c *server.Config) { c.DrainTimeout = 100 * time.Millisecond })
+	for i := range 16 { // more than the buffers of a connection hold
+		body := fmt.Sprintf(`{"metadata":{"name":"c%d"},"data":{"a":"%s"}}`, i, strings.Repeat("x", 1<<20-1))
+		r := httptest.NewRequest("POST", "/api/v1/namespaces/default/configmaps", strings.NewReader(body))
+		r.Header.Set("Authorization", "known")
+		w := httptest.NewRecorder()
+		if s.Handler().ServeHTTP(w, r); w.Code != 201 {
+			t.Fatal(w.Body)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+	c, err := websocket.NewConfig("ws://"+l.Addr().String()+"/api/v1/configmaps?watch=1", "http://example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Header.Set("Authorization", "known")
+	ws, err := websocket.DialConfig(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.Close()
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }
 
 // The same requests work over HTTP/1.1 and HTTP/2, bodies with and without a length.

@@ -206,7 +206,7 @@ func TestFramesDecode(t *testing.T) {
 	eachSample(t, func(t *testing.T, s sample) {
 		for _, media := range []string{codec.JSON, codec.Protobuf} {
 			var out bytes.Buffer
-			events := codec.NewEvents(codec.NewRenderer(s.served, codec.Format{Media: media}))
+			events := codec.NewEvents(codec.NewRenderer(s.served, codec.Format{Media: media}), false)
 			status := &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: 410, Message: "gone"}
 			if err := errors.Join(events.Event(&out, watch.Added, s.object), events.Event(&out, watch.Deleted, s.object.At(revision+1)),
 				events.Bookmark(&out, revision+2, true), events.Error(&out, status)); err != nil {

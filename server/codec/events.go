@@ -20,12 +20,17 @@ import (
 // It is used by one goroutine.
 type Events struct {
 	r *Renderer
+	// apart: the transport keeps frames apart, so that protobuf messages go without their length.
+	apart bool
 	// headers: a Table has told its columns; later ones leave them out.
 	headers bool
 }
 
-// NewEvents returns the frames of one stream.
-func NewEvents(r *Renderer) *Events { return &Events{r: r} }
+// NewEvents returns the frames of one stream. apart is set for a transport of messages, which says itself where one ends.
+func NewEvents(r *Renderer, apart bool) *Events { return &Events{r: r, apart: apart} }
+
+// Media is the media type of the frames.
+func (e *Events) Media() string { return e.r.Format.Media }
 
 // Event writes an object and what became of it.
 func (e *Events) Event(w io.Writer, typ watch.EventType, o *resources.Object) error {
@@ -43,7 +48,7 @@ func (e *Events) Event(w io.Writer, typ watch.EventType, o *resources.Object) er
 		if err != nil {
 			return err
 		}
-		return protobufFrame(w, typ, data)
+		return e.protobufFrame(w, typ, data)
 	case f.As == AsPartial:
 		return jsonFrame(w, typ, e.r.partial(o))
 	}
@@ -105,7 +110,7 @@ func (e *Events) bookmarkAs(w io.Writer, o *resources.Object, versioned runtime.
 	if e.r.Format.As != AsObject {
 		stored := *e.r
 		stored.stored = true
-		frames := Events{r: &stored, headers: e.headers}
+		frames := Events{r: &stored, apart: e.apart, headers: e.headers}
 		err := frames.Event(w, watch.Bookmark, o)
 		e.headers = frames.headers
 		return err
@@ -114,7 +119,7 @@ func (e *Events) bookmarkAs(w io.Writer, o *resources.Object, versioned runtime.
 	if err != nil {
 		return err
 	}
-	return protobufFrame(w, watch.Bookmark, data)
+	return e.protobufFrame(w, watch.Bookmark, data)
 }
 
 // Error writes the Status that ends a stream.
@@ -124,7 +129,7 @@ func (e *Events) Error(w io.Writer, s *metav1.Status) error {
 		if err != nil {
 			return err
 		}
-		return protobufFrame(w, watch.Error, data)
+		return e.protobufFrame(w, watch.Error, data)
 	}
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -156,7 +161,7 @@ func jsonFrame(w io.Writer, typ watch.EventType, object []byte) error {
 }
 
 // protobufFrame writes a WatchEvent: its type and the object's own document, behind the length of both in four bytes.
-func protobufFrame(w io.Writer, typ watch.EventType, object []byte) error {
+func (e *Events) protobufFrame(w io.Writer, typ watch.EventType, object []byte) error {
 	raw := protowire.SizeTag(1) + protowire.SizeBytes(len(object))
 	head := make([]byte, 4, 64)
 	head = protowire.AppendTag(head, 1, protowire.BytesType)
@@ -166,6 +171,9 @@ func protobufFrame(w io.Writer, typ watch.EventType, object []byte) error {
 	head = protowire.AppendTag(head, 1, protowire.BytesType)
 	head = protowire.AppendVarint(head, uint64(len(object)))
 	binary.BigEndian.PutUint32(head, uint32(len(head)-4+len(object)))
+	if e.apart {
+		head = head[4:]
+	}
 	if _, err := w.Write(head); err != nil {
 		return err
 	}

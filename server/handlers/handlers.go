@@ -39,6 +39,7 @@ type Handlers struct {
 	Config
 	managers managers
 	crowds   crowds
+	sockets  sockets
 }
 
 // New returns the handlers.

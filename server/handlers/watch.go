@@ -1,10 +1,8 @@
 package handlers
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -12,6 +10,7 @@ import (
 
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/codec"
@@ -41,12 +40,21 @@ func (h *Handlers) watch(q *request) error {
 	ctx, cancel := context.WithTimeout(q.ctx, h.watchTimeout(opts))
 	defer cancel()
 	q.ctx = ctx
-	w := &watchStream{h: h, q: q, opts: opts, crowd: crowd, selection: q.selection(opts), events: codec.NewEvents(codec.NewRenderer(q.served, f))}
+	w := &watchStream{h: h, q: q, opts: opts, crowd: crowd, selection: q.selection(opts), events: codec.NewEvents(codec.NewRenderer(q.served, f), wsstream.IsWebSocketRequest(q.r))}
 	if err := w.open(early); err != nil {
 		return err
 	}
-	w.begin(f)
-	return w.run()
+	defer w.close()
+	if wsstream.IsWebSocketRequest(q.r) {
+		w.serveSocket(cancel)
+		return nil
+	}
+	q.w.Header().Set("Content-Type", f.ContentType(true))
+	q.w.WriteHeader(200)
+	w.to = &httpFrames{w: q.w}
+	w.flush()
+	w.run()
+	return nil
 }
 
 func (h *Handlers) watchTimeout(opts *metainternalversion.ListOptions) time.Duration {
@@ -64,9 +72,7 @@ type watchStream struct {
 	selection selection
 	events    *codec.Events
 
-	// out gathers frames, so that what is ready goes out in one write; nil while there is nothing to send, because an idle
-	// watch is to cost nothing.
-	out *bufio.Writer
+	to frames
 
 	initial  resources.Snapshot // state to begin with; nil when the watch starts at a revision
 	crowd    *atomic.Int64      // how many watch the type
@@ -132,48 +138,28 @@ func (w *watchStream) wantsInitial() bool {
 	return w.opts.SendInitialEvents == nil || *w.opts.SendInitialEvents
 }
 
-func (w *watchStream) begin(f codec.Format) {
-	w.q.w.Header().Set("Content-Type", f.ContentType(true))
-	w.q.w.WriteHeader(200)
-	w.flush()
-}
-
-// frames returns the buffer that frames are written to.
-func (w *watchStream) frames() io.Writer {
-	if w.out == nil {
-		w.out = frameBuffers.Get().(*bufio.Writer)
-		w.out.Reset(w.q.w)
-	}
-	return w.out
-}
-
-// frameBuffers are shared by all watches: one is held only from the first frame of a batch to its end.
-var frameBuffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 64<<10) }}
-
 // flush sends what was gathered.
 func (w *watchStream) flush() {
-	if w.out != nil {
-		_ = w.out.Flush() // the client is gone: the context ends the stream
-		w.out.Reset(nil)
-		frameBuffers.Put(w.out)
-		w.out = nil
+	if w.to.flush() {
 		w.flushed = time.Now()
 	}
-	if f, ok := w.q.w.(interface{ Flush() }); ok {
-		f.Flush()
+}
+
+func (w *watchStream) close() {
+	if w.cursor != nil {
+		w.cursor.Close()
 	}
 }
 
 // run sends events until the watch's time is over, the client is gone or the server shuts down. Whatever happens, the
-// answer has begun: it never returns an error.
-func (w *watchStream) run() error {
+// answer has begun: there is no error to return.
+func (w *watchStream) run() {
 	if w.failed != nil {
 		w.fail(w.failed)
-		return nil
+		return
 	}
-	defer w.cursor.Close()
 	if w.initial != nil && !w.sendInitial() {
-		return nil
+		return
 	}
 	var bookmarks <-chan time.Time
 	if w.opts.AllowWatchBookmarks {
@@ -185,24 +171,24 @@ func (w *watchStream) run() error {
 	defer stop()
 	for {
 		if !w.drain() {
-			return nil
+			return
 		}
 		select {
 		case <-w.cursor.Ready():
 			w.gather()
 		case <-bookmarks:
 			if !w.drain() || !w.bookmark(false) {
-				return nil
+				return
 			}
 		case <-last:
 			if !w.drain() || !w.bookmark(false) {
-				return nil
+				return
 			}
 		case <-w.q.ctx.Done():
-			return nil
+			return
 		case <-w.h.Draining:
 			w.drain()
-			return nil
+			return
 		}
 	}
 }
@@ -262,7 +248,7 @@ func (w *watchStream) sendInitial() bool {
 	ok := true
 	send := func(o *resources.Object) bool {
 		if w.selection.matches(o) {
-			ok = w.write(w.events.Event(w.frames(), watch.Added, o))
+			ok = w.write(w.events.Event(w.to.writer(), watch.Added, o))
 		}
 		return ok && w.q.ctx.Err() == nil
 	}
@@ -302,7 +288,7 @@ func (w *watchStream) drain() bool {
 			if o == nil {
 				continue
 			}
-			if !w.write(w.events.Event(w.frames(), typ, o)) {
+			if !w.write(w.events.Event(w.to.writer(), typ, o)) {
 				return false
 			}
 			wrote = true
@@ -339,7 +325,7 @@ func (s *selection) transition(e *resources.Event) (watch.EventType, *resources.
 
 // bookmark tells the client how far it has come, and that the server is there, whether it knows or not.
 func (w *watchStream) bookmark(initialEnd bool) bool {
-	ok := w.write(w.events.Bookmark(w.frames(), w.position, initialEnd))
+	ok := w.write(w.events.Bookmark(w.to.writer(), w.position, initialEnd))
 	w.flush()
 	return ok
 }
@@ -347,10 +333,11 @@ func (w *watchStream) bookmark(initialEnd bool) bool {
 // fail ends the stream with an event of type ERROR.
 func (w *watchStream) fail(err error) {
 	s := status.Of(status.ForRequest(err, w.q.resource(), "", "watch"))
-	if w.write(w.events.Error(w.frames(), s)) {
+	if w.write(w.events.Error(w.to.writer(), s)) {
 		w.flush()
 	}
 }
 
-// write reports whether a frame went out. When it did not the client is gone, or gets no more: the stream ends.
-func (w *watchStream) write(err error) bool { return err == nil }
+// write ends a frame, unless making it failed, and reports whether it went out. When it did not the client is gone, or
+// gets no more: the stream ends.
+func (w *watchStream) write(err error) bool { return err == nil && w.to.end() == nil }

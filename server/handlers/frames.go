@@ -1,0 +1,77 @@
+package handlers
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"sync"
+
+	"golang.org/x/net/websocket"
+)
+
+// frames is where the frames of a watch go.
+type frames interface {
+	// writer takes the bytes of a frame.
+	writer() io.Writer
+	// end says that the frame is whole.
+	end() error
+	// flush sends what was gathered, and reports whether there was anything.
+	flush() bool
+}
+
+// httpFrames gathers frames, so that what is ready goes out in one write.
+type httpFrames struct {
+	w http.ResponseWriter
+	// out is nil while there is nothing to send, because an idle watch is to cost nothing.
+	out *bufio.Writer
+}
+
+// frameBuffers are shared by all watches: one is held only from the first frame of a batch to its end.
+var frameBuffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 64<<10) }}
+
+func (f *httpFrames) writer() io.Writer {
+	if f.out == nil {
+		f.out = frameBuffers.Get().(*bufio.Writer)
+		f.out.Reset(f.w)
+	}
+	return f.out
+}
+
+func (f *httpFrames) end() error { return nil }
+
+func (f *httpFrames) flush() bool {
+	gathered := f.out != nil
+	if gathered {
+		_ = f.out.Flush() // the client is gone: the context ends the stream
+		f.out.Reset(nil)
+		frameBuffers.Put(f.out)
+		f.out = nil
+	}
+	if to, ok := f.w.(http.Flusher); ok {
+		to.Flush()
+	}
+	return gathered
+}
+
+// socketFrames sends each frame as one message of a WebSocket.
+type socketFrames struct {
+	ws      *websocket.Conn
+	message bytes.Buffer
+	sent    bool
+}
+
+func (f *socketFrames) writer() io.Writer { return &f.message }
+
+func (f *socketFrames) end() error {
+	_, err := f.ws.Write(f.message.Bytes())
+	f.message.Reset()
+	f.sent = true
+	return err
+}
+
+func (f *socketFrames) flush() bool {
+	sent := f.sent
+	f.sent, f.message = false, bytes.Buffer{} // an idle watch holds no memory
+	return sent
+}
