@@ -59,6 +59,14 @@ type Format struct {
 	Table *metav1.TableOptions
 }
 
+// Path is what the path of a request can answer with, besides objects.
+type Path struct {
+	// Watchable paths can stream.
+	Watchable bool
+	// Tabular paths have tables.
+	Tabular bool
+}
+
 // NegotiateStatus chooses the format of an error: as Negotiate does, but what asks for another form of the object is passed
 // over. A client that accepts nothing here is sent JSON for a person to read.
 func NegotiateStatus(r *http.Request) Format {
@@ -81,14 +89,14 @@ func NegotiateStatus(r *http.Request) Format {
 }
 
 // Negotiate chooses the format of the answer by Accept, the first acceptable clause in the order of preference.
-// Its error is a 406 Status. watchable is whether the path can stream.
-func Negotiate(r *http.Request, watchable bool) (Format, error) {
+// Its error is a 406 Status.
+func Negotiate(r *http.Request, path Path) (Format, error) {
 	header := r.Header.Get("Accept")
 	if header == "" || header == JSON {
 		return Format{Media: JSON, Pretty: WantsPretty(r)}, nil
 	}
 	if !named(header) {
-		if watchable {
+		if path.Watchable {
 			return Format{}, status.NoRepresentation(offeredWatch)
 		}
 		return Format{}, status.NoRepresentation(offeredList)
@@ -98,7 +106,7 @@ func Negotiate(r *http.Request, watchable bool) (Format, error) {
 			if !covers(clause, media) {
 				continue
 			}
-			if f, ok := accept(clause.Params, media); ok {
+			if f, ok := accept(clause.Params, media); ok && (f.As != AsTable || path.Tabular) {
 				f.Pretty = f.Pretty || WantsPretty(r)
 				return f, nil
 			}

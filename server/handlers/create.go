@@ -128,7 +128,7 @@ func (h *Handlers) operate(q *request, f codec.Format, operation resources.Creat
 	return q.answer(http.StatusCreated, f, result)
 }
 
-// answer writes the result of an operation: a Status, or an object in the hub form of the request's kind.
+// answer writes the result of an operation: a Status, or an object of the type in its hub form.
 func (q *request) answer(code int, f codec.Format, result runtime.Object) error {
 	if s, ok := result.(*metav1.Status); ok {
 		if s.Code == 0 {
@@ -137,10 +137,9 @@ func (q *request) answer(code int, f codec.Format, result runtime.Object) error 
 		s.SetGroupVersionKind(metav1.Unversioned.WithKind("Status"))
 		return q.value(code, f, s)
 	}
-	versioned, err := q.served.Scheme.ConvertToVersion(result, q.kind.GroupVersion())
+	o, err := q.unstored(result)
 	if err != nil {
 		return err
 	}
-	versioned.GetObjectKind().SetGroupVersionKind(q.kind)
-	return q.value(code, f, versioned)
+	return q.object(code, f, o)
 }

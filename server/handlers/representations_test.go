@@ -5,11 +5,13 @@ import (
 	"testing"
 )
 
+// offered are the media types in the words of a 406.
+const offered = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+
 // "Alternate representations of resources": which encoding an answer has, and which a request may have.
 func TestMediaTypes(t *testing.T) {
 	a := newAPI(t)
 	a.run(exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a"}}`, code: 201})
-	const offered = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 	for accept, want := range map[string]string{
 		"":                                    "application/json",
 		"*/*":                                 "application/json",

@@ -73,10 +73,19 @@ func (q *request) allowed() bool {
 	return named
 }
 
+// tabular tells whether the path has tables: where there are objects, their status, or a kind made of them. Operations
+// have none, nor have the other subresources.
+func (q *request) tabular() bool {
+	if q.sub == nil {
+		return q.served.Virtual == nil
+	}
+	return q.sub.Name == "status" || q.sub.Projection != nil
+}
+
 // format negotiates the answer.
 func (q *request) format() (codec.Format, error) {
 	listing := q.sub == nil && len(q.info.Parts) == 1
-	f, err := codec.Negotiate(q.r, listing && q.r.Method == http.MethodGet)
+	f, err := codec.Negotiate(q.r, codec.Path{Watchable: listing && q.r.Method == http.MethodGet, Tabular: q.tabular()})
 	if err != nil {
 		return f, err
 	}

@@ -32,6 +32,25 @@ func TestTables(t *testing.T) {
 	)
 }
 
+// Operations have no columns, nor have the subresources that are neither the object nor made of it.
+func TestNoTables(t *testing.T) {
+	const review = `{"spec":{"nonResourceAttributes":{"path":"/","verb":"get"}}}`
+	const reviews = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+	none := says{"reason": "NotAcceptable", "message": "only the following media types are accepted: " + offered}
+	newAPI(t).run(
+		exchange{do: reviews, body: review, header: asTable, code: 406, says: none},
+		exchange{do: "POST /api/v1/namespaces/test/bindings", body: "{}", header: asTable, code: 406, says: none},
+		exchange{do: "POST /api/v1/namespaces/test/pods/p/eviction", body: "{}", header: asTable, code: 406, says: none},
+		exchange{do: "PUT /api/v1/namespaces/test/finalize", body: "{}", header: asTable, code: 406, says: none},
+		exchange{shows: "a fallback", do: reviews, body: review, code: 201, says: says{"kind": "SelfSubjectAccessReview", "spec.nonResourceAttributes.path": "/"},
+			header: says{"Accept": asTable["Accept"] + ",application/json"}},
+		exchange{shows: "its metadata", do: reviews, body: review, header: asPartial, code: 201,
+			says: says{"kind": "PartialObjectMetadata", "metadata.managedFields.0.manager": "test", "spec": "-"}},
+		exchange{shows: "a table of a status", do: "GET /api/v1/namespaces/test/status", header: asTable, code: 200,
+			says: says{"kind": "Table", "rows.0.cells.0": "test"}},
+	)
+}
+
 // Metadata alone, which informers of metadata ask for.
 func TestPartialObjectMetadata(t *testing.T) {
 	newAPI(t).run(
