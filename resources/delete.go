@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
 )
@@ -313,7 +314,7 @@ func DeleteCollection(ctx context.Context, s Store, t *Type, objects []*Object, 
 			return err
 		}
 		r := DeleteRequest{Type: t, Name: obj.Name, Options: o.DeepCopy(), Validate: validate}
-		_, err := r.apply(withNamespace(ctx, obj.Namespace), s, obj.Key)
+		_, err := r.apply(genericapirequest.WithNamespace(ctx, obj.Namespace), s, obj.Key)
 		if err != nil && !apierrors.IsNotFound(err) && !errors.Is(err, ErrNotFound) {
 			return err
 		}

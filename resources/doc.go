@@ -9,5 +9,6 @@
 //	update.go    the read-modify-commit loop over a Store
 //	type.go      a resource type: its versions, strategies, columns, selectors, subresources
 //	registry.go  the set of types that exist now; it changes while the server runs
+//	admission/   kube-apiserver's admission plugins
 //	builtin/     the types that kube-apiserver serves by default, from upstream's packages
 package resources

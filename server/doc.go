@@ -6,6 +6,7 @@
 //	routes.go       the fixed paths, and the one route for the API
 //	errors.go       the one place that writes an error
 //	metrics.go      what is counted
+//	admission.go    the plugins, and the client that they reach the API with
 //	bootstrap.go    the objects that exist from the start
 //	handlers/       the verbs
 //	codec/          media types, and objects to bytes

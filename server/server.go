@@ -8,12 +8,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -41,6 +41,9 @@ type Config struct {
 	Metrics *prometheus.Registry
 	// Features are kube-apiserver's feature gates, under its names (k8s.io/apiserver/pkg/features). Nil: its defaults.
 	Features featuregate.FeatureGate
+	// EnableAdmissionPlugins and DisableAdmissionPlugins name plugins besides those that are on by default, and of those
+	// (kube-apiserver's flags of these names).
+	EnableAdmissionPlugins, DisableAdmissionPlugins []string
 	// MaxInFlight and MaxMutatingInFlight bound the requests under way, watches apart; more are answered with 429.
 	// Defaults 3000 and 1000.
 	MaxInFlight, MaxMutatingInFlight int
@@ -62,7 +65,9 @@ type Server struct {
 	metrics   *metrics
 	limits    *limits
 	trimmer   *trimmer
-	draining  chan struct{}
+	draining  chan struct{} // closed when no new requests are wanted
+	drained   chan struct{} // closed when none are under way; by end
+	end       func()
 }
 
 // streamsPerConnection is how many requests one HTTP/2 connection may have under way: a controller manager holds a watch
@@ -72,16 +77,21 @@ const streamsPerConnection = 1000
 // New returns a server. It fails only when the metrics cannot be registered.
 func New(c Config) (*Server, error) {
 	setDefaults(&c)
-	s := &Server{Config: c, draining: make(chan struct{}), limits: newLimits(c.MaxInFlight, c.MaxMutatingInFlight),
+	s := &Server{Config: c, draining: make(chan struct{}), drained: make(chan struct{}), limits: newLimits(c.MaxInFlight, c.MaxMutatingInFlight),
 		trimmer:   newTrimmer(),
 		info:      &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
 		discovery: discovery.New(c.Registry, discovery.Options{ServerAddress: localAddress}), openapi: openapi.New(c.Registry)}
+	s.end = sync.OnceFunc(func() { close(s.drained) })
 	var err error
 	if s.metrics, err = newMetrics(c.Metrics); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
+	plugins, err := s.newAdmission()
+	if err != nil {
+		return nil, err
+	}
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Logger: c.Logger, Draining: s.draining,
-		Admission:             admission.NewChainHandler(resources.NamespaceLifecycle{Store: c.Store}),
+		Admission:             plugins,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
 	s.echo = s.newEcho()
 	s.http = &http.Server{Handler: s.echo, TLSConfig: c.TLS, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second,
@@ -119,12 +129,16 @@ func localAddress(r *http.Request) string {
 	return ""
 }
 
-// Handler returns the whole of the server as a handler, for tests that bring their own listener.
+// Handler returns the whole of the server as a handler, for tests that bring their own listener. They have to Close it.
 func (s *Server) Handler() http.Handler { return s.echo }
+
+// Close ends what requests have started. Serve does that by itself.
+func (s *Server) Close() { s.end() }
 
 // Serve answers requests until ctx ends. It then drains: nothing new is accepted, watches end cleanly, and requests under
 // way are finished, for at most DrainTimeout. It closes the listener.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	defer s.end()
 	trimming, stopTrimming := context.WithCancel(ctx)
 	defer stopTrimming()
 	go s.trimmer.run(trimming)

@@ -59,6 +59,7 @@ func newServer(t *testing.T, change func(*server.Config)) *server.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(s.Close)
 	if err := s.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -64,6 +64,7 @@ func newAPI(t testing.TB) *api {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(s.Close)
 	if err := s.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package resources
+package admission
 
 import (
 	"context"
@@ -10,14 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tidwall/gjson"
-)
 
-func withNamespace(ctx context.Context, namespace string) context.Context {
-	return genericapirequest.WithNamespace(ctx, namespace)
-}
+	"github.com/rowlock/rowlock/resources"
+)
 
 // immortalNamespaces cannot be deleted: clients of every kind count on them.
 var immortalNamespaces = map[string]bool{
@@ -26,7 +23,7 @@ var immortalNamespaces = map[string]bool{
 
 // NamespaceLifecycle is kube-apiserver's admission plugin of this name, over a Store: nothing is made in a namespace
 // that does not exist or is being deleted, and the namespaces that clients count on stay.
-type NamespaceLifecycle struct{ Store Reader }
+type NamespaceLifecycle struct{ Store resources.Reader }
 
 var _ admission.MutationInterface = NamespaceLifecycle{}
 
@@ -46,13 +43,13 @@ func (p NamespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, _
 		a.GetResource().GroupResource() == (schema.GroupResource{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}) {
 		return nil
 	}
-	key := Key{Resource: "namespaces", Name: a.GetNamespace()}
-	ns, err := p.Store.Get(ctx, key, At{Match: Any})
-	if errors.Is(err, ErrNotFound) {
+	key := resources.Key{Resource: "namespaces", Name: a.GetNamespace()}
+	ns, err := p.Store.Get(ctx, key, resources.At{Match: resources.Any})
+	if errors.Is(err, resources.ErrNotFound) {
 		// Another server may have made it a moment ago.
-		ns, err = p.Store.Get(ctx, key, At{Match: MostRecent})
+		ns, err = p.Store.Get(ctx, key, resources.At{Match: resources.MostRecent})
 	}
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, resources.ErrNotFound) {
 		return apierrors.NewNotFound(corev1.Resource("namespaces"), a.GetNamespace())
 	}
 	if err != nil {

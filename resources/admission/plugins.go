@@ -1,0 +1,185 @@
+// Package admission has kube-apiserver's admission plugins, in its order and under its names: NamespaceLifecycle over the
+// Store (lifecycle.go), the others from upstream, which read what they depend on through listers over the Store
+// (listers.go).
+package admission
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
+	quota "k8s.io/apiserver/pkg/quota/v1"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/kubernetes/pkg/quota/v1/install"
+	"k8s.io/kubernetes/plugin/pkg/admission/alwayspullimages"
+	"k8s.io/kubernetes/plugin/pkg/admission/antiaffinity"
+	"k8s.io/kubernetes/plugin/pkg/admission/certificates/subjectrestriction"
+	"k8s.io/kubernetes/plugin/pkg/admission/defaulttolerationseconds"
+	"k8s.io/kubernetes/plugin/pkg/admission/extendedresourcetoleration"
+	"k8s.io/kubernetes/plugin/pkg/admission/limitranger"
+	"k8s.io/kubernetes/plugin/pkg/admission/network/defaultingressclass"
+	"k8s.io/kubernetes/plugin/pkg/admission/network/denyserviceexternalips"
+	"k8s.io/kubernetes/plugin/pkg/admission/nodetaint"
+	"k8s.io/kubernetes/plugin/pkg/admission/podtopologylabels"
+	"k8s.io/kubernetes/plugin/pkg/admission/priority"
+	"k8s.io/kubernetes/plugin/pkg/admission/runtimeclass"
+	"k8s.io/kubernetes/plugin/pkg/admission/scheduling/podgroupprotection"
+	"k8s.io/kubernetes/plugin/pkg/admission/security/podsecurity"
+	"k8s.io/kubernetes/plugin/pkg/admission/storage/persistentvolume/resize"
+	"k8s.io/kubernetes/plugin/pkg/admission/storage/storageclass/setdefault"
+	"k8s.io/kubernetes/plugin/pkg/admission/storage/storageobjectinuseprotection"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// Config is what the plugins work with.
+type Config struct {
+	Store resources.Reader
+	// Client reaches the API without leaving the process, for the few plugins that ask twice or write (ResourceQuota).
+	Client   kubernetes.Interface
+	Features featuregate.FeatureGate
+	// Enable and Disable name plugins besides those that are on by default, and of those, as kube-apiserver's flags
+	// --enable-admission-plugins and --disable-admission-plugins do.
+	Enable, Disable []string
+	// Stop ends the workers that ResourceQuota starts when it is first needed.
+	Stop <-chan struct{}
+}
+
+// plugin is one of kube-apiserver's plugins.
+type plugin struct {
+	name string
+	on   bool // by default
+	// register makes it known to upstream's chain; nil: Rowlock does not have it.
+	register func(*admission.Plugins)
+}
+
+// ordered are the plugins in the order in which they run (kube-apiserver's AllOrderedPlugins). Those without a register
+// function decide who may do what, which has no answer before there is authorization, call out to webhooks and policies,
+// or need configuration of their own.
+func ordered(c Config) []plugin {
+	lifecycle := func(ps *admission.Plugins) {
+		ps.Register("NamespaceLifecycle", func(io.Reader) (admission.Interface, error) { return NamespaceLifecycle{Store: c.Store}, nil })
+	}
+	return []plugin{
+		{name: "AlwaysAdmit"},
+		{name: "NamespaceAutoProvision"},
+		{"NamespaceLifecycle", true, lifecycle},
+		{name: "NamespaceExists"},
+		{"LimitPodHardAntiAffinityTopology", false, antiaffinity.Register},
+		{"LimitRanger", true, limitranger.Register},
+		{name: "ServiceAccount", on: true},
+		{name: "NodeRestriction"},
+		{"TaintNodesByCondition", true, nodetaint.Register},
+		{"AlwaysPullImages", false, alwayspullimages.Register},
+		{name: "ImagePolicyWebhook"},
+		{"PodSecurity", true, podsecurity.Register},
+		{name: "PodNodeSelector"},
+		{"Priority", true, priority.Register},
+		{"DefaultTolerationSeconds", true, defaulttolerationseconds.Register},
+		{name: "PodTolerationRestriction"},
+		{name: "EventRateLimit"},
+		{"ExtendedResourceToleration", false, extendedresourcetoleration.Register},
+		{"DefaultStorageClass", true, setdefault.Register},
+		{"StorageObjectInUseProtection", true, storageobjectinuseprotection.Register},
+		{"PodGroupProtection", true, podgroupprotection.Register},
+		{name: "OwnerReferencesPermissionEnforcement"},
+		{"PersistentVolumeClaimResize", true, resize.Register},
+		{"RuntimeClass", true, runtimeclass.Register},
+		{name: "CertificateApproval", on: true},
+		{name: "CertificateSigning", on: true},
+		{name: "ClusterTrustBundleAttest", on: true},
+		{"CertificateSubjectRestriction", true, subjectrestriction.Register},
+		{"DefaultIngressClass", true, defaultingressclass.Register},
+		{"DenyServiceExternalIPs", false, denyserviceexternalips.Register},
+		{"PodTopologyLabels", true, podtopologylabels.Register},
+		{name: "NodeDeclaredFeatureValidator", on: true},
+		{name: "PodResizeValidator", on: true},
+		{name: "MutatingAdmissionPolicy", on: true},
+		{name: "MutatingAdmissionWebhook", on: true},
+		{name: "ValidatingAdmissionPolicy", on: true},
+		{name: "ValidatingAdmissionWebhook", on: true},
+		{"ResourceQuota", true, resourcequota.Register},
+		{name: "AlwaysDeny"},
+	}
+}
+
+// Names are all of kube-apiserver's plugins in their order, whether Rowlock has them or not.
+func Names() []string {
+	var names []string
+	for _, p := range ordered(Config{}) {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// Missing are the plugins among names that Rowlock does not have.
+func Missing(names []string) []string {
+	var missing []string
+	for _, p := range ordered(Config{}) {
+		if p.register == nil && slices.Contains(names, p.name) {
+			missing = append(missing, p.name)
+		}
+	}
+	return missing
+}
+
+// New returns the chain of the plugins that are on. Errors: a name that is unknown.
+func New(c Config) (admission.Interface, error) {
+	known := sets.New(Names()...)
+	for _, name := range slices.Concat(c.Enable, c.Disable) {
+		if !known.Has(name) {
+			return nil, fmt.Errorf("admission plugin %q is unknown", name)
+		}
+	}
+	plugins := admission.NewPlugins()
+	var names []string
+	for _, p := range ordered(c) {
+		on := (p.on || slices.Contains(c.Enable, p.name)) && !slices.Contains(c.Disable, p.name)
+		if !on || p.register == nil {
+			continue
+		}
+		p.register(plugins)
+		names = append(names, p.name)
+	}
+	informers := newInformers(c.Store)
+	quotas, err := install.NewQuotaConfigurationForAdmission(informers, measured{})
+	if err != nil {
+		return nil, fmt.Errorf("quota evaluators: %w", err)
+	}
+	return plugins.NewFromPlugins(names, unconfigured{}, admission.PluginInitializers{
+		initializer.New(c.Client, nil, informers, nil, c.Features, compatibility.DefaultBuildEffectiveVersion(), c.Stop, nil),
+		quotaInitializer{quotas},
+	}, nil)
+}
+
+// unconfigured is the configuration of plugins that nobody configured.
+type unconfigured struct{}
+
+func (unconfigured) ConfigFor(string) (io.Reader, error) { return nil, nil }
+
+// measured says which types ResourceQuota knows more of than their number. That of a ResourceClaim's devices needs an index
+// of all pods that follows events; claims count as objects only.
+type measured struct {
+	serverstorage.APIResourceConfigSource
+}
+
+func (measured) ResourceEnabled(r schema.GroupVersionResource) bool {
+	return r.Resource != "resourceclaims"
+}
+
+// quotaInitializer tells ResourceQuota how to measure what a request would use.
+type quotaInitializer struct{ quotas quota.Configuration }
+
+func (i quotaInitializer) Initialize(p admission.Interface) {
+	if wants, ok := p.(initializer.WantsQuotaConfiguration); ok {
+		wants.SetQuotaConfiguration(i.quotas)
+	}
+}
