@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -17,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/kubernetes/pkg/apis/core"
-	"k8s.io/kubernetes/pkg/apis/discovery"
 	"k8s.io/kubernetes/pkg/apis/networking"
 	netutils "k8s.io/utils/net"
 	"k8s.io/utils/ptr"
@@ -41,33 +38,39 @@ type Network struct {
 	Address net.IP
 	// Port is where the server listens.
 	Port int
-
-	// keep: what is there is not changed.
-	keep bool
+	// Members are the servers that share the database, each of which is an endpoint. Nil: none are known, and the one
+	// that has started last is the endpoint.
+	Members Members
 }
 
-// BootstrapServices makes the default ServiceCIDR, and the Service "kubernetes" with its endpoint, which is this server.
-// It comes after Bootstrap, when the port is known. Several servers may do so at once; the last one is the endpoint.
+// BootstrapServices makes the default ServiceCIDR, and the Service "kubernetes" with its endpoints, of which this server
+// becomes one. It comes after Bootstrap, when the port is known. Several servers may do so at once.
 func (s *Server) BootstrapServices(ctx context.Context, n Network) error {
+	if err := s.ensureReachable(ctx, n); err != nil {
+		return err
+	}
+	switch {
+	case n.Address == nil:
+		return nil
+	case n.Members == nil:
+		return s.ensureEndpoints(ctx, func(bool) ([]endpoint, error) { return []endpoint{{n.Address, n.Port}}, nil })
+	}
+	return n.membership(s.Store).reconcile(ctx, s)
+}
+
+// ensureReachable makes what is the same whoever serves: the default ServiceCIDR and the Service.
+func (s *Server) ensureReachable(ctx context.Context, n Network) error {
 	if err := s.ensureRange(ctx, n.ServiceRanges); err != nil {
 		return err
 	}
 	err := s.ensureService(ctx, n)
 	var refused apierrors.APIStatus
-	switch {
-	case errors.As(err, &refused):
+	if errors.As(err, &refused) {
 		// Its address is another's, or of none of the ranges there are. The API can be served all the same.
 		s.Logger.Error("the Service kubernetes cannot be made", "error", err)
-	case err != nil:
-		return err
-	}
-	if n.Address == nil {
 		return nil
 	}
-	if err := s.ensureEndpoints(ctx, n); err != nil {
-		return err
-	}
-	return s.ensureEndpointSlice(ctx, n)
+	return err
 }
 
 // ensureRange makes the default ServiceCIDR, or adds the range of a second family. A range that is there is not changed:
@@ -149,60 +152,3 @@ func (s *Server) ensureService(ctx context.Context, n Network) error {
 		return nil
 	})
 }
-
-func (s *Server) ensureEndpoints(ctx context.Context, n Network) error {
-	t, ok := s.Registry.Catalog().Type("endpoints")
-	if !ok {
-		return nil
-	}
-	return s.ensure(ctx, t, metav1.NamespaceDefault, serviceName, func(exists bool, obj runtime.Object) error {
-		if exists && n.keep {
-			return nil
-		}
-		e := obj.(*core.Endpoints)
-		metav1.SetMetaDataLabel(&e.ObjectMeta, discoveryv1.LabelSkipMirror, "true")
-		e.Subsets = []core.EndpointSubset{{
-			Addresses: []core.EndpointAddress{{IP: n.Address.String()}},
-			Ports:     []core.EndpointPort{{Name: "https", Protocol: core.ProtocolTCP, Port: int32(n.Port)}},
-		}}
-		return nil
-	})
-}
-
-func (s *Server) ensureEndpointSlice(ctx context.Context, n Network) error {
-	t, ok := s.Registry.Catalog().Type("endpointslices.discovery.k8s.io")
-	if !ok {
-		return nil
-	}
-	family := discovery.AddressTypeIPv4
-	if netutils.IsIPv6(n.Address) {
-		family = discovery.AddressTypeIPv6
-	}
-	fill := func(exists bool, obj runtime.Object) error {
-		if exists && n.keep {
-			return nil
-		}
-		e := obj.(*discovery.EndpointSlice)
-		if exists && e.AddressType != family {
-			return errOtherFamily
-		}
-		e.AddressType = family
-		metav1.SetMetaDataLabel(&e.ObjectMeta, discoveryv1.LabelServiceName, serviceName)
-		e.Endpoints = []discovery.Endpoint{{Addresses: []string{n.Address.String()},
-			Conditions: discovery.EndpointConditions{Ready: ptr.To(true)}}}
-		e.Ports = []discovery.EndpointPort{{Name: ptr.To("https"), Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(int32(n.Port))}}
-		return nil
-	}
-	err := s.ensure(ctx, t, metav1.NamespaceDefault, serviceName, fill)
-	if !errors.Is(err, errOtherFamily) {
-		return err
-	}
-	r := resources.DeleteRequest{Type: t, Name: serviceName, Options: &metav1.DeleteOptions{}}
-	if _, err := r.Apply(resources.WithRequest(ctx, t, "delete", metav1.NamespaceDefault, serviceName), s.Store); err != nil {
-		return err
-	}
-	return s.ensure(ctx, t, metav1.NamespaceDefault, serviceName, fill)
-}
-
-// errOtherFamily: the family of an EndpointSlice cannot be changed.
-var errOtherFamily = errors.New("the EndpointSlice is of another address family")

@@ -13,7 +13,7 @@
 // In Postgres, many servers write to one database. There a batch begins with locking the row of the counter and reading
 // what others wrote (the page of the log after the cache's position), which is brought into the cache before anything
 // is planned: so a plan is checked against exactly what it will be committed to. Both are one round trip; writing,
-// NOTIFY and COMMIT are the second. A listener wakes on notifications and catches up from the log; every pollEvery it
+// NOTIFY and COMMIT are the second. A listener wakes on notifications and catches up from the log; every limits.poll it
 // looks without one. A read at "most recent" learns the counter, in a question that all who wait share, and catches up
 // to it. What became of a COMMIT whose answer was lost is
 // looked up by the number of the transaction and by what the log has.
@@ -22,6 +22,9 @@
 // went back, another change has the revision, or meta.origin is not the cluster, timeline and table that it was read
 // from) means that the database was restored or a replica took over: heal makes the counter jump ahead, puts the floor
 // there, and loads the cache again.
+//
+// What a server knows of the others, and the lock that makes the controllers of one of them work, hangs on the connection
+// that listens: see Session. Where it looks for the state of that, it looks for news of the log in the same statement.
 //
 // # State
 //
@@ -51,7 +54,7 @@
 // database's lock of the counter comes before it, except in the committer, which is the only one to want both.
 //
 // Inside it, collection.mu guards the log and the watches of a collection, and orders changes of the tree pointer. Inside
-// that nothing is locked. revisions.mu, recent.mu, pasts.mu, queue.mu and janitor.mu are leaves as well.
+// that nothing is locked. revisions.mu, recent.mu, pasts.mu, queue.mu, janitor.mu and Session.mu are leaves as well.
 //
 // # Goroutines
 //

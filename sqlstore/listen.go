@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -74,28 +73,47 @@ func (l *listener) listen() (heard bool, err error) {
 	if err := a.exec(l.ctx, "LISTEN "+pgx.Identifier{l.peers.db.channel}.Sanitize()); err != nil {
 		return false, err
 	}
+	session := l.peers.session
+	defer session.leave()
+	if err := session.enter(l.ctx, conn); err != nil {
+		return false, err
+	}
 	// What was written before LISTEN took effect was not heard.
 	if err := l.peers.catchUp(l.ctx, a, 0); err != nil {
 		return false, err
 	}
+	session.summon()
 	for {
-		revision, err := l.wait(conn)
-		if err != nil {
-			return true, err
-		}
-		if err := l.peers.catchUp(l.ctx, a, revision); err != nil {
+		if err := l.next(a); err != nil {
 			return true, err
 		}
 	}
+}
+
+// next waits for news or until it is time to look for some, and brings the cache up to date.
+func (l *listener) next(a connection) error {
+	revision, err := l.wait(a.conn)
+	if err != nil {
+		return err
+	}
+	if revision == 0 {
+		return l.peers.session.look(l.ctx, a)
+	}
+	l.peers.session.busy()
+	return l.peers.catchUp(l.ctx, a, revision)
 }
 
 // wait returns the revision that was heard of, or 0 when it is time to look.
 func (l *listener) wait(conn *pgx.Conn) (int64, error) {
 	ctx, cancel := context.WithTimeout(l.ctx, l.peers.db.limits.poll)
 	defer cancel()
+	if l.peers.session.waiting(cancel) {
+		return 0, nil
+	}
+	defer l.peers.session.waiting(nil)
 	n, err := conn.WaitForNotification(ctx)
 	if err != nil {
-		if errors.Is(err, context.DeadlineExceeded) && l.ctx.Err() == nil && !conn.IsClosed() {
+		if ctx.Err() != nil && l.ctx.Err() == nil && !conn.IsClosed() {
 			return 0, nil
 		}
 		return 0, fmt.Errorf("wait for a notification: %w", err)

@@ -40,9 +40,12 @@ func (p *page) complete(after int64) bool {
 	return p.revision <= after || (len(p.rows) > 0 && p.rows[len(p.rows)-1].object.Revision == p.revision)
 }
 
+// actualSQL is where the row m of the table meta is: cluster, timeline and table.
+const actualSQL = `(SELECT system_identifier FROM pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) || '/' || m.tableoid`
+
 // selectPageSQL takes the meta row along in every row, so that all is of one state of the database.
 const selectPageSQL = `SELECT m.revision, m.floor, m.history_bytes, m.origin,
-(SELECT system_identifier FROM pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) || '/' || m.tableoid,
+` + actualSQL + `,
 (SELECT l.at FROM changes l WHERE l.revision = $1),
 c.revision, c.at, c.op, c.resource, c.namespace, c.name, c.prev_revision, c.fields, c.data
 FROM meta m LEFT JOIN LATERAL (

@@ -11,16 +11,20 @@ import (
 // peers keeps the cache up with what other servers write into the same database. A store whose database is its own has
 // none.
 type peers struct {
-	store  *Store
-	db     *postgresDriver
-	recent recent
-	listen listener
-	cancel context.CancelFunc // ends what runs for the peers
+	store   *Store
+	db      *postgresDriver
+	recent  recent
+	listen  listener
+	session *Session           // nil: a pooler stands between
+	cancel  context.CancelFunc // ends what runs for the peers
 }
 
 func newPeers(s *Store, d *postgresDriver) *peers {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &peers{store: s, db: d, cancel: cancel}
+	if !d.pooled {
+		p.session = newSession(s, d.locks)
+	}
 	p.recent.learn = func() (int64, error) { return d.counter(ctx) }
 	p.listen = listener{peers: p, ctx: ctx, done: make(chan struct{})}
 	return p
@@ -36,6 +40,9 @@ func (p *peers) stop() {
 // resources.ErrUnavailable, the context's.
 func (p *peers) refresh(ctx context.Context) error {
 	seen := p.store.revisions.current.Load()
+	if p.session != nil {
+		p.session.busy()
+	}
 	revision, err := p.recent.ask(ctx)
 	if err != nil {
 		return err

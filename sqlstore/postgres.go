@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,6 +36,7 @@ type postgresDriver struct {
 	writes  *pgxpool.Pool // of one connection, and another while the first is being given up
 	pool    *pgxpool.Pool // of those that read
 	channel string        // of notifications
+	locks   int32         // the class of advisory locks
 	pooled  bool          // a pooler stands between: notifications may not come
 }
 
@@ -135,7 +137,9 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 		config.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{schema}.Sanitize()
 		p.prelude = ""
 	}
-	p.channel = fmt.Sprintf("rowlock_%x", sha256.Sum256([]byte(current.String)))[:40]
+	sum := sha256.Sum256([]byte(current.String))
+	p.channel = fmt.Sprintf("rowlock_%x", sum)[:40]
+	p.locks = int32(binary.BigEndian.Uint32(sum[:]) >> 1)
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/rowlock/rowlock/resources"
@@ -80,6 +81,9 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	}
 	defer listener.Close() // Serve closes it too; this is for the way out before
 	network := o.network(listener.Addr(), logger)
+	if session := store.Session(); session != nil {
+		network.Members = session
+	}
 	if err := srv.BootstrapServices(ctx, network); err != nil {
 		return fmt.Errorf("create the Service of the API: %w", err)
 	}
@@ -104,10 +108,26 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return nil
 	})
 	work.Go(func() error {
-		return controllers.Run(ctx, controllers.Config{Registry: registry, Store: store, Logger: logger, Enabled: o.enabledControllers})
+		return controllers.Run(ctx, controllers.Config{Registry: registry, Store: store, Logger: logger,
+			Enabled: o.enabledControllers, Elect: elect(registry, store, logger)})
 	})
 	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", shellQuoted(certificates.KubeconfigPath()))
 	return work.Wait()
+}
+
+// elect says how one of several servers on the database becomes the one whose controllers work; nil: there is only one.
+func elect(registry *resources.Registry, store *sqlstore.Store, logger *slog.Logger) func(context.Context, func(context.Context)) error {
+	if !store.Shared() {
+		return nil
+	}
+	hostname, _ := os.Hostname() // a machine without a name has an identity all the same
+	e := controllers.Election{Registry: registry, Store: store, Logger: logger}
+	if session := store.Session(); session != nil {
+		e.Identity, e.Lock = hostname+"_"+session.Self(), session.Elect
+	} else {
+		e.Identity = hostname + "_" + string(uuid.NewUUID())
+	}
+	return e.Elect
 }
 
 func (o *serveOptions) newServer(registry *resources.Registry, store *sqlstore.Store, certificates *pki.PKI, logger *slog.Logger,

@@ -21,7 +21,7 @@ import (
 )
 
 // Election makes the controllers of one of several servers on the same database work, by a Lease that client-go's leader
-// election keeps. Its method Elect is for Config.Elect.
+// election keeps, or by a lock, which a Lease then records. Its method Elect is for Config.Elect.
 type Election struct {
 	Registry *resources.Registry
 	Store    resources.Store
@@ -31,6 +31,9 @@ type Election struct {
 	// Term is how long a server that is silent counts as working. Default 15 seconds. Renewal is tried at an eighth of it,
 	// and given up after two thirds.
 	Term time.Duration
+	// Lock, when set, decides instead of the Lease: it calls lead while this server has the lock, with a context that ends
+	// when it no longer has, and returns when its own context ends. Renewing a Lease would keep an idle database busy.
+	Lock func(ctx context.Context, lead func(context.Context)) error
 }
 
 // leaseName is the Lease, in the namespace kube-system.
@@ -43,6 +46,17 @@ func (e Election) Elect(ctx context.Context, lead func(context.Context)) error {
 		e.Term = 15 * time.Second
 	}
 	ctx = klog.NewContext(ctx, logr.FromSlogHandler(e.Logger.Handler()))
+	if e.Lock != nil {
+		return e.Lock(ctx, func(ctx context.Context) {
+			e.record(ctx, e.Identity, e.Term)
+			defer func() {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Term/3)
+				defer cancel()
+				e.record(ctx, "", time.Second)
+			}()
+			lead(ctx)
+		})
+	}
 	for ctx.Err() == nil {
 		if err := e.once(ctx, lead); err != nil {
 			return err
@@ -55,8 +69,7 @@ func (e Election) Elect(ctx context.Context, lead func(context.Context)) error {
 func (e Election) once(ctx context.Context, lead func(context.Context)) error {
 	term := term{lead: lead}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: leaseName},
-			Client: leases{Election: e}, LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity}},
+		Lock:          e.lease(),
 		LeaseDuration: e.Term, RenewDeadline: e.Term * 2 / 3, RetryPeriod: e.Term / 8,
 		// Work that is still under way when the Lease is free does no harm: every change is conditional.
 		ReleaseOnCancel: true,
@@ -68,6 +81,36 @@ func (e Election) once(ctx context.Context, lead func(context.Context)) error {
 	}
 	elector.Run(ctx)
 	return nil
+}
+
+func (e Election) lease() *resourcelock.LeaseLock {
+	return &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: leaseName},
+		Client: leases{Election: e}, LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity}}
+}
+
+// record writes into the Lease who leads; nobody, when identity is empty. The lock has decided that already, so that it
+// cannot be written now is no reason not to lead.
+func (e Election) record(ctx context.Context, identity string, duration time.Duration) {
+	lease := e.lease()
+	now := metav1.NewTime(time.Now())
+	next := resourcelock.LeaderElectionRecord{HolderIdentity: identity, LeaseDurationSeconds: int(duration / time.Second),
+		AcquireTime: now, RenewTime: now}
+	before, _, err := lease.Get(ctx)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = lease.Create(ctx, next)
+	case err == nil && identity == "" && before.HolderIdentity != e.Identity:
+		return // somebody else leads
+	case err == nil:
+		next.LeaderTransitions = before.LeaderTransitions
+		if identity != "" && before.HolderIdentity != identity {
+			next.LeaderTransitions++
+		}
+		err = lease.Update(ctx, next)
+	}
+	if err != nil && ctx.Err() == nil {
+		e.Logger.Warn("the Lease does not say whose controllers work", "lease", leaseName, "holder", identity, "error", err)
+	}
 }
 
 // term is one time of leading. The elector begins it in a goroutine that it does not wait for.

@@ -1,0 +1,163 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// Members are the servers that share a database.
+type Members interface {
+	// Self is the name of this server, which no other has.
+	Self() string
+	// Alive returns the names of those that live, as of now.
+	Alive(context.Context) ([]string, error)
+	// Changed returns a channel that is closed when others have come or gone, or this one has come back.
+	Changed() <-chan struct{}
+}
+
+// membersResource is where servers say how they are reached, a row for each. No API serves it.
+const membersResource = "servers.rowlock.internal"
+
+// member is such a row.
+type member struct {
+	Kind       string     `json:"kind"`
+	APIVersion string     `json:"apiVersion"`
+	Metadata   memberMeta `json:"metadata"`
+	endpoint
+}
+
+type memberMeta struct {
+	Name            string `json:"name"`
+	ResourceVersion string `json:"resourceVersion"`
+}
+
+// mourning is how long a server has to be gone before its row is removed: after a restart of the database all servers
+// come back, one a little earlier than the other.
+const mourning = 5 * time.Second
+
+// membership is what a server knows of itself and the others.
+type membership struct {
+	store   resources.Store
+	members Members
+	self    endpoint
+	// missing are those of which there is a row and nothing else, and since when.
+	missing map[string]time.Time
+}
+
+func (n Network) membership(store resources.Store) *membership {
+	return &membership{store: store, members: n.Members, self: endpoint{n.Address, n.Port}}
+}
+
+func (m *membership) key(name string) resources.Key {
+	return resources.Key{Resource: membersResource, Name: name}
+}
+
+// join writes down how this server is reached.
+func (m *membership) join(ctx context.Context) error {
+	name := m.members.Self()
+	if _, err := m.store.Get(ctx, m.key(name), resources.At{Match: resources.MostRecent}); !errors.Is(err, resources.ErrNotFound) {
+		return err // nil: it says the same, for that does not change while the server runs
+	}
+	data, err := json.Marshal(member{Kind: "Server", APIVersion: "rowlock.internal/v1",
+		Metadata: memberMeta{Name: name, ResourceVersion: resources.PlaceholderRevision}, endpoint: m.self})
+	if err != nil {
+		return err
+	}
+	d := resources.Draft{Data: data}
+	d.RevisionStart, d.RevisionEnd, _ = resources.RevisionSpan(data)
+	_, err = m.store.Commit(ctx, resources.Write{Op: resources.Create, Key: m.key(name), Draft: d})
+	return err
+}
+
+// remove removes the row of a server.
+func (m *membership) remove(ctx context.Context, name string) error {
+	o, err := m.store.Get(ctx, m.key(name), resources.At{Match: resources.MostRecent})
+	if err == nil {
+		_, err = m.store.Commit(ctx, resources.Write{Op: resources.Delete, Key: o.Key, From: o.Revision})
+	}
+	if errors.Is(err, resources.ErrNotFound) {
+		return nil // another server was faster
+	}
+	return err
+}
+
+// bury removes the rows of servers that have been gone for long enough, and returns how long to wait until the next is:
+// 0 when none is missing. A row is written by a server that lives, so one whose row is read before asking who lives, and
+// who does not, was gone at some moment in between.
+func (m *membership) bury(ctx context.Context, now time.Time) (again time.Duration, err error) {
+	rows, err := m.store.Snapshot(ctx, membersResource, resources.At{Match: resources.MostRecent})
+	if err != nil {
+		return 0, err
+	}
+	alive, err := m.members.Alive(ctx)
+	if err != nil {
+		return 0, err
+	}
+	missing := map[string]time.Time{}
+	rows.Ascend("", "", func(o *resources.Object) bool {
+		if o.Name == m.members.Self() || slices.Contains(alive, o.Name) {
+			return true
+		}
+		since, ok := m.missing[o.Name]
+		if !ok {
+			since = now
+		}
+		missing[o.Name] = since
+		return true
+	})
+	m.missing = missing
+	for name, since := range missing {
+		left := mourning - now.Sub(since)
+		if left > 0 {
+			if again == 0 || left < again {
+				again = left
+			}
+			continue
+		}
+		if err := m.remove(ctx, name); err != nil {
+			return 0, err
+		}
+		delete(missing, name)
+	}
+	return again, nil
+}
+
+// endpoints are those of all servers that have a row.
+func (m *membership) endpoints(ctx context.Context) (all []endpoint, err error) {
+	rows, err := m.store.Snapshot(ctx, membersResource, resources.At{Match: resources.MostRecent})
+	if err != nil {
+		return nil, err
+	}
+	rows.Ascend("", "", func(o *resources.Object) bool {
+		var row member
+		if err = json.Unmarshal(o.Data, &row); err != nil {
+			err = fmt.Errorf("decode %s: %w", o.Key, err)
+			return false
+		}
+		all = append(all, row.endpoint)
+		return true
+	})
+	return all, err
+}
+
+// reconcile makes this server known, and the endpoints those of the servers that are.
+func (m *membership) reconcile(ctx context.Context, s *Server) error {
+	if err := m.join(ctx); err != nil {
+		return err
+	}
+	return s.ensureEndpoints(ctx, func(bool) ([]endpoint, error) { return m.endpoints(ctx) })
+}
+
+// leave takes this server out of the endpoints, unless it is the only one.
+func (m *membership) leave(ctx context.Context, s *Server) error {
+	if err := m.remove(ctx, m.members.Self()); err != nil {
+		return err
+	}
+	return s.ensureEndpoints(ctx, func(bool) ([]endpoint, error) { return m.endpoints(ctx) })
+}

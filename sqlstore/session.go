@@ -1,0 +1,288 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Session is the place of a server among those that share a database. It is as good as the connection that listens for
+// changes: advisory locks are held through it, one that tells the others that this server lives, and, on one server at
+// a time, the one of the controllers. Postgres frees them when the connection ends, however that happens, so nothing
+// has to be renewed. Who holds what is looked at when the database is talked to anyway, and every limits.poll.
+type Session struct {
+	id    int32 // of this server, from 1
+	class int32 // of the locks, which are of the whole database: it tells control planes apart
+	store *Store
+
+	mu        sync.Mutex
+	wanted    bool // Elect is under way
+	leads     bool
+	alive     []int32
+	lookedAt  time.Time
+	changed   chan struct{} // closed and replaced when leads or alive are not what they were
+	interrupt func()        // ends the wait of the listener; nil when it does not wait
+	summoned  bool          // the listener is to look before it waits again
+}
+
+const (
+	// lookWhileBusy is how long the state of the locks may be unknown while the database is in use.
+	lookWhileBusy = 5 * time.Second
+	// releaseTimeout bounds how long a server that stops waits until it no longer leads. The end of its connection,
+	// which follows, has the same effect.
+	releaseTimeout = 2 * time.Second
+
+	// enterSQL takes the lock of a server. The kernel is to notice a machine that is gone before Session.stale does.
+	enterSQL = `SELECT pg_advisory_lock($1, $2), set_config('tcp_keepalives_idle', '10', false),
+set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '3', false)`
+
+	// lookSQL is all a server asks when it is idle, in one statement: whether the log has something new, is still that of
+	// the database it was read from, who lives, and whether the lock of the controllers can be had. The two keys of a
+	// lock are in classid and objid.
+	lookSQL = `WITH held AS (
+  SELECT l.pid, l.objid::bigint AS id FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted
+  AND l.classid = $1::int::oid AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+), stale AS (
+  SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
+  WHERE a.pid IN (SELECT pid FROM held) AND a.usename = current_user
+  AND a.state_change < clock_timestamp() - make_interval(secs => $3)
+)
+SELECT m.revision, m.floor, m.origin = ` + actualSQL + `, ARRAY(SELECT id::int FROM held WHERE id > 0), (SELECT count(*) FROM stale),
+CASE WHEN $2 THEN pg_try_advisory_lock($1, 0) ELSE false END FROM meta m`
+
+	leaveSQL = `SELECT pg_advisory_unlock($1, 0), pg_notify($2, '')`
+)
+
+func newSession(s *Store, class int32) *Session {
+	return &Session{id: rand.Int32N(1<<31-1) + 1, class: class, store: s, changed: make(chan struct{})}
+}
+
+// Session returns the place of this server among those on its database. It is nil where there are none, and where
+// nobody can say because a pooler stands between.
+func (s *Store) Session() *Session {
+	if s.peers == nil {
+		return nil
+	}
+	return s.peers.session
+}
+
+// Shared reports whether other servers may use the database.
+func (s *Store) Shared() bool { return s.peers != nil }
+
+func (s *Session) limits() limits { return s.store.peers.db.limits }
+
+// stale is how long a server may be silent on its connection before another one ends it, because it hangs or its machine
+// is gone: three times it should have looked.
+func (s *Session) stale() time.Duration { return 3*s.limits().poll + s.limits().read }
+
+// Self is the name of this server, which no other has.
+func (s *Session) Self() string { return strconv.Itoa(int(s.id)) }
+
+// Changed returns a channel that is closed when other servers have come or gone, or this one has come back.
+func (s *Session) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+// Alive returns the names of the servers that live, as of now. Errors: resources.ErrUnavailable, the context's.
+func (s *Session) Alive(ctx context.Context) ([]string, error) {
+	var found look
+	bounded, cancel := context.WithTimeout(ctx, s.limits().read)
+	defer cancel()
+	err := retryDead(postgresReaders, func() (bool, error) {
+		return true, found.ask(bounded, s.store.peers.db.pool, s, false)
+	})
+	if err != nil {
+		return nil, hung(ctx, err)
+	}
+	names := make([]string, len(found.alive))
+	for i, id := range found.alive {
+		names[i] = strconv.Itoa(int(id))
+	}
+	return names, nil
+}
+
+// Elect calls lead while this server is the one whose controllers work, with a context that ends when it no longer is,
+// again and again until ctx ends. Another server may take over when it returns. One call at a time.
+func (s *Session) Elect(ctx context.Context, lead func(context.Context)) error {
+	s.campaign(true)
+	defer s.release()
+	for {
+		leads, changed := s.leading()
+		if leads {
+			s.leadWhile(ctx, lead)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+	}
+}
+
+func (s *Session) leadWhile(ctx context.Context, lead func(context.Context)) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for leads, changed := s.leading(); leads; leads, changed = s.leading() {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel()
+	})
+	lead(ctx)
+	cancel()
+	watching.Wait()
+}
+
+// release gives the lock back, and returns when it is free.
+func (s *Session) release() {
+	s.campaign(false)
+	timeout := time.NewTimer(releaseTimeout)
+	defer timeout.Stop()
+	for {
+		leads, changed := s.leading()
+		if !leads {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout.C:
+			return
+		}
+	}
+}
+
+func (s *Session) leading() (bool, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leads, s.changed
+}
+
+func (s *Session) campaign(wanted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wanted = wanted
+	s.ring()
+}
+
+// busy makes the listener look, if it has not for a while: the database is in use, so one question more does no harm.
+func (s *Session) busy() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.store.clock.Since(s.lookedAt) >= lookWhileBusy {
+		s.ring()
+	}
+}
+
+// summon makes the listener look.
+func (s *Session) summon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ring()
+}
+
+// ring is called with mu.
+func (s *Session) ring() {
+	s.summoned = true
+	if s.interrupt != nil {
+		s.interrupt()
+	}
+}
+
+// waiting tells how to end the wait that is about to begin, and reports whether it should not begin at all.
+func (s *Session) waiting(interrupt func()) (summoned bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.interrupt = interrupt
+	return s.summoned
+}
+
+// enter begins a session on the connection that listens.
+func (s *Session) enter(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, s.limits().read)
+	defer cancel()
+	_, err := conn.Exec(ctx, enterSQL, s.class, s.id)
+	return err
+}
+
+// leave notes that the connection has ended, and with it all that was held.
+func (s *Session) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set(false, nil)
+}
+
+// set is called with mu.
+func (s *Session) set(leads bool, alive []int32) {
+	if leads == s.leads && slices.Equal(alive, s.alive) {
+		return
+	}
+	s.leads, s.alive = leads, alive
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// look looks at the locks, takes or gives back that of the controllers, and brings the cache up to date if need be.
+func (s *Session) look(ctx context.Context, a connection) error {
+	s.mu.Lock()
+	s.summoned, s.lookedAt = false, s.store.clock.Now()
+	wanted, leads := s.wanted, s.leads
+	s.mu.Unlock()
+	bounded, cancel := context.WithTimeout(ctx, s.limits().read)
+	defer cancel()
+	if leads && !wanted {
+		if _, err := a.conn.Exec(bounded, leaveSQL, s.class, s.store.peers.db.channel); err != nil {
+			return err
+		}
+		leads = false
+	}
+	var found look
+	if err := found.ask(bounded, a.conn, s, wanted && !leads); err != nil {
+		return err
+	}
+	if !slices.Contains(found.alive, s.id) {
+		return errors.New("the connection has lost its locks")
+	}
+	s.mu.Lock()
+	s.set(leads || found.taken, found.alive)
+	s.mu.Unlock()
+	if !found.same || found.revision != s.store.revisions.current.Load() || found.floor > s.store.floor.Load() {
+		return s.store.peers.catchUp(ctx, a, 0)
+	}
+	return nil
+}
+
+// look is the answer to lookSQL.
+type look struct {
+	revision int64
+	floor    int64
+	same     bool // the database is the one that the counter was raised in last
+	alive    []int32
+	taken    bool
+}
+
+// rowQuerier is a connection or a pool.
+type rowQuerier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+func (l *look) ask(ctx context.Context, from rowQuerier, s *Session, take bool) error {
+	var stale int
+	err := from.QueryRow(ctx, lookSQL, s.class, take, s.stale().Seconds()).Scan(&l.revision, &l.floor, &l.same, &l.alive, &stale, &l.taken)
+	if err != nil {
+		return err
+	}
+	slices.Sort(l.alive)
+	return nil
+}

@@ -1,0 +1,175 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+)
+
+// term is a server that wants to lead.
+type term struct {
+	began, ended chan struct{}
+	stop         func()
+}
+
+// elect has a server try to lead until stop.
+func elect(t *testing.T, s *Store) *term {
+	t.Helper()
+	e := &term{began: make(chan struct{}, 10), ended: make(chan struct{}, 10)}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- s.Session().Elect(ctx, func(ctx context.Context) {
+			e.began <- struct{}{}
+			<-ctx.Done()
+			e.ended <- struct{}{}
+		})
+	}()
+	e.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	return e
+}
+
+// One of two servers leads: until it stops, and until its connection breaks.
+func TestSessionElects(t *testing.T) {
+	h := newPostgresHarness(t)
+	h.reader = h.open(t)
+	one := elect(t, h.store)
+	<-one.began
+	two := elect(t, h.reader)
+	awaitAlive(t, h.store, 2)
+	awaitAlive(t, h.reader, 2)
+	one.stop()
+	<-one.ended
+	<-two.began // the one that stopped has said so
+	again := elect(t, h.store)
+	lockedBy(t, h.store, h.reader)
+	terminate(t, h, h.reader.Session())
+	<-two.ended
+	h.clock.Step(lookWhileBusy) // whoever uses the database notices
+	h.store.Session().busy()
+	h.reader.Session().busy()
+	stop := []func(){two.stop, again.stop}
+	select {
+	case <-two.began:
+	case <-again.began:
+		slices.Reverse(stop)
+	}
+	stop[1]()
+	stop[0]()
+}
+
+// Servers that end, well or not, are no longer among the living; one that only lost its connection comes back.
+func TestSessionAlive(t *testing.T) {
+	h := newPostgresHarness(t)
+	awaitAlive(t, h.store, 1)
+	second, third := h.open(t), h.open(t)
+	sees(t, second, 3)
+	terminate(t, h, third.Session())
+	sees(t, second, 3)
+	if err := third.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sees(t, second, 2)
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	awaitAlive(t, h.store, 1)
+	alive, err := h.store.Session().Alive(t.Context())
+	if err != nil || !slices.Equal(alive, []string{h.store.Session().Self()}) {
+		t.Errorf("%v %v", alive, err)
+	}
+}
+
+// Control planes in one database do not see each other.
+func TestSessionOfAnotherSchema(t *testing.T) {
+	one, two := newPostgresHarness(t), newPostgresHarness(t)
+	awaitAlive(t, one.store, 1)
+	awaitAlive(t, two.store, 1)
+	a, b := elect(t, one.store), elect(t, two.store)
+	<-a.began
+	<-b.began
+	a.stop()
+	b.stop()
+}
+
+// A server that is silent for long is disconnected by another.
+func TestSessionEndsStale(t *testing.T) {
+	h := newPostgresHarness(t)
+	awaitAlive(t, h.store, 1)
+	h.reader = h.open(t)
+	sees(t, h.reader, 2)
+	changed := h.reader.Session().Changed()
+	if _, err := h.store.peers.db.pool.Exec(t.Context(), lookSQL, h.store.Session().class, false, 0.0); err != nil {
+		t.Fatal(err)
+	}
+	<-changed
+	awaitAlive(t, h.store, 2) // both are back
+}
+
+// sees waits until a server that looks sees so many.
+func sees(t *testing.T, s *Store, n int) {
+	t.Helper()
+	timeout := time.After(30 * time.Second)
+	for {
+		s.Session().mu.Lock()
+		s.Session().ring()
+		got, changed := len(s.Session().alive), s.Session().changed
+		s.Session().mu.Unlock()
+		if got == n {
+			return
+		}
+		select {
+		case <-changed:
+		case <-time.After(20 * time.Millisecond): // another server changes it, unseen
+		case <-timeout:
+			t.Fatalf("sees %d, want %d", got, n)
+		}
+	}
+}
+
+func awaitAlive(t *testing.T, s *Store, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		alive, err := s.Session().Alive(ctx)
+		if err != nil {
+			t.Fatalf("%d of %d: %v", len(alive), n, err)
+		}
+		if len(alive) == n {
+			return
+		}
+		time.Sleep(5 * time.Millisecond) // what is waited for happens in another server
+	}
+}
+
+// lockedBy waits until a server has looked and not got the lock, which another has.
+func lockedBy(t *testing.T, s, other *Store) {
+	t.Helper()
+	s.Session().summon()
+	if err := s.peers.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if leads, _ := s.Session().leading(); leads {
+		t.Error("two lead")
+	}
+	if leads, _ := other.Session().leading(); !leads {
+		t.Error("nobody leads")
+	}
+}
+
+// terminate ends the connection of a session.
+func terminate(t *testing.T, h *postgresHarness, s *Session) {
+	t.Helper()
+	const end = `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = $1::int::oid AND objid = $2::int::oid`
+	tag, err := h.store.peers.db.pool.Exec(t.Context(), end, s.class, s.id)
+	if err != nil || tag.RowsAffected() != 1 {
+		t.Fatalf("%v %v", tag, err)
+	}
+}
