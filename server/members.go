@@ -2,9 +2,7 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -23,19 +21,6 @@ type Members interface {
 
 // membersResource is where servers say how they are reached, a row for each. No API serves it.
 const membersResource = "servers.rowlock.internal"
-
-// member is such a row.
-type member struct {
-	Kind       string     `json:"kind"`
-	APIVersion string     `json:"apiVersion"`
-	Metadata   memberMeta `json:"metadata"`
-	endpoint
-}
-
-type memberMeta struct {
-	Name            string `json:"name"`
-	ResourceVersion string `json:"resourceVersion"`
-}
 
 // mourning is how long a server has to be gone before its row is removed: after a restart of the database all servers
 // come back, one a little earlier than the other.
@@ -64,13 +49,10 @@ func (m *membership) join(ctx context.Context) error {
 	if _, err := m.store.Get(ctx, m.key(name), resources.At{Match: resources.MostRecent}); !errors.Is(err, resources.ErrNotFound) {
 		return err // nil: it says the same, for that does not change while the server runs
 	}
-	data, err := json.Marshal(member{Kind: "Server", APIVersion: "rowlock.internal/v1",
-		Metadata: memberMeta{Name: name, ResourceVersion: resources.PlaceholderRevision}, endpoint: m.self})
+	d, err := resources.InternalDraft("Server", name, m.self)
 	if err != nil {
 		return err
 	}
-	d := resources.Draft{Data: data}
-	d.RevisionStart, d.RevisionEnd, _ = resources.RevisionSpan(data)
 	_, err = m.store.Commit(ctx, resources.Write{Op: resources.Create, Key: m.key(name), Draft: d})
 	return err
 }
@@ -135,12 +117,11 @@ func (m *membership) endpoints(ctx context.Context) (all []endpoint, err error) 
 		return nil, err
 	}
 	rows.Ascend("", "", func(o *resources.Object) bool {
-		var row member
-		if err = json.Unmarshal(o.Data, &row); err != nil {
-			err = fmt.Errorf("decode %s: %w", o.Key, err)
+		var e endpoint
+		if err = resources.DecodeInternal(o, &e); err != nil {
 			return false
 		}
-		all = append(all, row.endpoint)
+		all = append(all, e)
 		return true
 	})
 	return all, err

@@ -62,7 +62,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	certificates, err := o.openPKI(logger)
+	certificates, err := o.openPKI(store, logger)
 	if err != nil {
 		return err
 	}
@@ -154,12 +154,16 @@ func (o *serveOptions) openStore(ctx context.Context, logger *slog.Logger, metri
 	return sqlstore.Open(ctx, options)
 }
 
-func (o *serveOptions) openPKI(logger *slog.Logger) (*pki.PKI, error) {
+func (o *serveOptions) openPKI(store *sqlstore.Store, logger *slog.Logger) (*pki.PKI, error) {
 	hostname, _ := os.Hostname() // a machine without a name is reached by its addresses
-	return pki.Open(pki.Options{
+	options := pki.Options{
 		DataDir: o.dataDir, Names: o.names(hostname), CertFile: o.certFile, KeyFile: o.keyFile,
 		ClientCAFile: o.clientCAFile, Logger: logger,
-	})
+	}
+	if store.Shared() {
+		options.Shared = store
+	}
+	return pki.Open(options)
 }
 
 // localURL is how clients on this machine reach a listener.

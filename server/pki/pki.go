@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/rowlock/rowlock/resources"
 )
 
 // refreshInterval is how often an idle server looks whether a certificate has to be renewed; a busy one looks at every
@@ -30,6 +32,9 @@ type Options struct {
 	CertFile, KeyFile string
 	// ClientCAFile holds further authorities whose client certificates are accepted. Optional.
 	ClientCAFile string
+	// Shared is the database of several servers, which then have one authority, kept there: what one of them issues, all
+	// accept. Optional.
+	Shared resources.Store
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 	// Logger hears of renewals and of their failures. Default: slog.Default().
@@ -84,6 +89,11 @@ func Open(opts Options) (*PKI, error) {
 	}
 	if err := makeDir(filepath.Join(opts.DataDir, "pki")); err != nil {
 		return nil, err
+	}
+	if opts.Shared != nil {
+		if err := p.agree(opts.Shared); err != nil {
+			return nil, fmt.Errorf("certificate authority of the database: %w", err)
+		}
 	}
 	if err := p.Refresh(); err != nil {
 		return nil, err

@@ -1,0 +1,101 @@
+package pki
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/util/cert"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// authorityKey is where servers on one database keep the certificate authority that they share. No API serves it.
+var authorityKey = resources.Key{Resource: "authorities.rowlock.internal", Name: "ca"}
+
+// sharedAuthority is what is kept there, as PEM.
+type sharedAuthority struct {
+	Certificate string `json:"certificate"`
+	Key         string `json:"key"`
+}
+
+// agreeTimeout bounds how long a start waits for the database here.
+const agreeTimeout = 30 * time.Second
+
+// agree makes the authority of this server that of all on the database: the first one that comes brings its own.
+func (p *PKI) agree(store resources.Store) error {
+	ctx, cancel := context.WithTimeout(context.Background(), agreeTimeout)
+	defer cancel()
+	o, err := store.Get(ctx, authorityKey, resources.At{Match: resources.MostRecent})
+	if errors.Is(err, resources.ErrNotFound) {
+		own, failed := p.refreshCA()
+		if failed != nil {
+			return failed
+		}
+		if err = own.publish(ctx, store); !errors.Is(err, resources.ErrExists) {
+			return err
+		}
+		o, err = store.Get(ctx, authorityKey, resources.At{Match: resources.MostRecent})
+	}
+	if err != nil {
+		return err
+	}
+	return p.adopt(o)
+}
+
+// adopt puts what is in the database in the place of what is in the data directory. With the same key that is as good, or
+// newer.
+func (p *PKI) adopt(o *resources.Object) error {
+	agreed, err := parseShared(o)
+	if err != nil {
+		return err
+	}
+	base := filepath.Join(p.opts.DataDir, "pki", "ca")
+	own, err := readKeyPair(base)
+	switch {
+	case err != nil:
+		return err
+	case own != nil && own.key.Equal(agreed.key):
+		return nil
+	case own != nil:
+		p.opts.Logger.Warn("the certificate authority of the database takes the place of the one that was in the data directory")
+	}
+	return agreed.write(base)
+}
+
+// publish writes an authority into the database. Errors: resources.ErrExists when there is one.
+func (k *keyPair) publish(ctx context.Context, store resources.Store) error {
+	key, err := k.keyPEM()
+	if err != nil {
+		return err
+	}
+	d, err := resources.InternalDraft("CertificateAuthority", authorityKey.Name,
+		sharedAuthority{Certificate: string(k.certPEM()), Key: string(key)})
+	if err != nil {
+		return err
+	}
+	_, err = store.Commit(ctx, resources.Write{Op: resources.Create, Key: authorityKey, Draft: d})
+	return err
+}
+
+func parseShared(o *resources.Object) (*keyPair, error) {
+	var a sharedAuthority
+	if err := resources.DecodeInternal(o, &a); err != nil {
+		return nil, err
+	}
+	key, err := parseKey([]byte(a.Key))
+	if err != nil {
+		return nil, fmt.Errorf("the key of %s: %w", o.Key, err)
+	}
+	certs, err := cert.ParseCertsPEM([]byte(a.Certificate))
+	if err != nil {
+		return nil, fmt.Errorf("the certificate of %s: %w", o.Key, err)
+	}
+	k := &keyPair{cert: certs[0], key: key}
+	if !k.fits() {
+		return nil, fmt.Errorf("the key of %s is not that of its certificate", o.Key)
+	}
+	return k, nil
+}
