@@ -28,7 +28,7 @@ ARGS     ?=
 
 # Packages in which many goroutines meet; the rest gains nothing from the race detector and takes ten times as long.
 race_packages := ./sqlstore/... ./server/... ./resources
-race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager
+race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
 .PHONY: help run build test unit vet lint test-race e2e compare bench fuzz clean
 
@@ -55,7 +55,7 @@ test-race: ## Where goroutines meet, under the race detector: unit tests, the st
 	go test -race -timeout 20m $(race_packages)
 	go test -race -timeout 20m -count=1 -run '$(race_tests)' ./e2e
 
-e2e: ## The built binary against kubectl, client-go and controller-runtime, and a quick run of the benchmark
+e2e: ## The built binary on each database against kubectl, client-go and controller-runtime, and a quick run of the benchmark
 	go test -timeout 20m -count=1 ./e2e
 	go run ./e2e/bench compare --servers rowlock --quick
 

@@ -1,5 +1,7 @@
 // Package e2e drives the binary that users run with the clients that users have: kubectl, client-go and
-// controller-runtime. Its tests know nothing of Rowlock's packages.
+// controller-runtime. Its tests know nothing of Rowlock's packages, but of the one that starts Postgres.
+//
+// All tests run twice, on SQLite and on Postgres; E2E_DATABASE=sqlite or =postgres is for one of them.
 //
 // What the tests expect is what kube-apiserver does, and they can be shown to expect it: with E2E_KUBECONFIG set, those
 // that need no server of their own run against that server instead.
@@ -16,6 +18,7 @@
 //	lifecycle_test.go    start, restart, drain, refusal of a second process
 //	cascade_test.go      deletion of owners and of namespaces
 //	crash_test.go        SIGKILL under load
+//	servers_test.go      two servers on one database
 //
 // testdata/types has a valid object of every built-in type, testdata/sections the tables of requests by section of the
 // page. `make compare` sends them to kube-apiserver as well, and compares what both answer.

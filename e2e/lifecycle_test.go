@@ -107,9 +107,10 @@ func sameCredentials(t *testing.T, kubeconfig []byte) string {
 	return string(config.CAData) + string(config.CertData) + string(config.KeyData)
 }
 
-// TestSecondProcess is refused before it can do harm, and the first goes on.
+// TestSecondProcess on a SQLite file is refused before it can do harm, and the first goes on.
 func TestSecondProcess(t *testing.T) {
-	server := startServer(t, harness.RowlockOptions{})
+	dir := t.TempDir()
+	server := startServer(t, harness.RowlockOptions{DataDir: dir, Datastore: "sqlite://" + filepath.Join(dir, "rowlock.db")})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	out, err := harness.RowlockCommand(ctx, harness.RowlockOptions{DataDir: server.DataDir}).CombinedOutput()

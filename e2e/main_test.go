@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/rowlock/rowlock/e2e/harness"
+	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
 // patience is how long a test waits for something that should happen at once.
@@ -34,15 +36,69 @@ var shared struct {
 	cache      string // of kubectl
 }
 
+// database is where the servers of this run keep their objects, unless a test chooses another one.
+var database struct {
+	url string // of Postgres; empty: the default, a SQLite file of each
+}
+
 func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
+// run runs all tests on each database, or those of E2E_DATABASE (sqlite, postgres) alone.
 func run(m *testing.M) (code int) {
-	ctx := context.Background()
-	if err := harness.Build(ctx, "kubectl"); err != nil {
+	if err := harness.Build(context.Background(), "kubectl"); err != nil {
 		return fail(err)
 	}
+	if os.Getenv("E2E_KUBECONFIG") != "" {
+		return runShared(m)
+	}
+	only := os.Getenv("E2E_DATABASE")
+	if only != "postgres" {
+		fmt.Println("=== on SQLite")
+		code = runShared(m)
+	}
+	if only == "sqlite" || code != 0 {
+		return code
+	}
+	fmt.Println("=== on Postgres")
+	var err error
+	if database.url, err = postgresURL(); err != nil {
+		return fail(err)
+	}
+	defer func() {
+		if cluster, err := postgres(); err == nil {
+			if err := cluster.Stop(); err != nil {
+				code = fail(err)
+			}
+		}
+	}()
+	return runShared(m)
+}
+
+// postgres is the cluster of all tests, each in schemas of its own.
+var postgres = sync.OnceValues(pgtest.New)
+
+func postgresURL() (string, error) {
+	cluster, err := postgres()
+	if err != nil {
+		return "", err
+	}
+	return cluster.URL(), nil
+}
+
+// onDatabase fills in the database of this run where a test does not choose one. A server that is started again in the same
+// directory has the same.
+func onDatabase(options harness.RowlockOptions) harness.RowlockOptions {
+	if options.Datastore == "" && database.url != "" {
+		options.Datastore, options.Schema = database.url, fmt.Sprintf("%x", sha256.Sum256([]byte(options.DataDir)))[:32]
+	}
+	return options
+}
+
+// runShared runs all tests beside a server that those share which need none of their own.
+func runShared(m *testing.M) (code int) {
+	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "rowlock-e2e-")
 	if err != nil {
 		return fail(err)
@@ -54,7 +110,7 @@ func run(m *testing.M) (code int) {
 		if err := buildRowlock(); err != nil {
 			return fail(err)
 		}
-		server, err := harness.StartRowlock(ctx, harness.RowlockOptions{DataDir: filepath.Join(dir, "data")})
+		server, err := harness.StartRowlock(ctx, onDatabase(harness.RowlockOptions{DataDir: filepath.Join(dir, "data")}))
 		if err != nil {
 			return fail(err)
 		}
@@ -97,7 +153,7 @@ func startServer(t *testing.T, options harness.RowlockOptions) *harness.Server {
 	if options.DataDir == "" {
 		options.DataDir = t.TempDir()
 	}
-	server, err := harness.StartRowlock(t.Context(), options)
+	server, err := harness.StartRowlock(t.Context(), onDatabase(options))
 	if err != nil {
 		t.Fatal(err)
 	}

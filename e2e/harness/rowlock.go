@@ -14,6 +14,8 @@ type RowlockOptions struct {
 	DataDir string
 	// Datastore is --datastore; empty is the server's default, SQLite in DataDir.
 	Datastore string
+	// Schema is --schema; empty is the server's default.
+	Schema string
 	// Port is where it listens on 127.0.0.1; 0 takes a free one.
 	Port int
 	// Args are further arguments of `rowlock serve`.
@@ -59,6 +61,9 @@ func (o RowlockOptions) args(address string) []string {
 	args := []string{"serve", "--data-dir", o.DataDir, "--listen", address}
 	if o.Datastore != "" {
 		args = append(args, "--datastore", o.Datastore)
+	}
+	if o.Schema != "" {
+		args = append(args, "--schema", o.Schema)
 	}
 	return append(args, o.Args...)
 }
