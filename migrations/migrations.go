@@ -1,5 +1,9 @@
 // Package migrations holds the schema of Rowlock's tables, as numbered steps that are embedded in the binary: the same
 // numbers and names for SQLite and for Postgres.
+//
+// Servers of two versions of the schema that follow each other work side by side on one database. So a step adds: tables,
+// indexes, columns that have a default or may be null. It renames, drops and narrows nothing that the version before it
+// reads or writes.
 package migrations
 
 import (
@@ -27,12 +31,13 @@ func (e *DirtyError) Error() string {
 		"tables by hand and then run UPDATE schema_migrations SET dirty = false", e.Version)
 }
 
-// NewerError says that the database was migrated by a newer Rowlock than this one.
+// NewerError says that the database was migrated by a Rowlock that is newer than this one by more than one version of the
+// schema.
 type NewerError struct{ Version, Known int }
 
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("the database has schema version %d and this rowlock knows versions up to %d: run a newer rowlock, "+
-		"or restore a backup that was made before the upgrade", e.Version, e.Known)
+	return fmt.Sprintf("the database has schema version %d and this rowlock knows versions up to %d, and works with the next one: "+
+		"run a newer rowlock, or restore a backup that was made before the upgrade", e.Version, e.Known)
 }
 
 // SQLite brings the schema of a SQLite database up to date. Errors: *DirtyError, *NewerError, and those of the database.
@@ -41,10 +46,13 @@ func SQLite(db *sql.DB) error {
 	if err != nil {
 		return fmt.Errorf("read the schema version: %w", err)
 	}
-	return up("sqlite", driver)
+	return up(files, "sqlite", driver)
 }
 
-func up(dir string, driver database.Driver) error {
+// up takes the steps that are missing. A schema that is one version ahead is left as it is and worked with: a step only
+// adds what the servers of the version before it can do without, so that they go on, and may be started again, while
+// others are already of the next version. What such a step makes superfluous is removed by the step after it, at the earliest.
+func up(files fs.FS, dir string, driver database.Driver) error {
 	src, err := iofs.New(files, dir)
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
@@ -59,9 +67,9 @@ func up(dir string, driver database.Driver) error {
 		return fmt.Errorf("read the schema version: %w", err)
 	case dirty:
 		return &DirtyError{Version: version}
-	case version > known:
+	case version > known+1:
 		return &NewerError{Version: version, Known: known}
-	case version == known:
+	case version >= known:
 		return nil
 	}
 	m, err := migrate.NewWithInstance("iofs", src, dir, driver)

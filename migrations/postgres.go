@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/golang-migrate/migrate/v4/database"
 )
@@ -14,10 +15,15 @@ import (
 // the database wait for it, too, which costs them milliseconds once.
 const lockID = 0x726f776c6f636b
 
-// Postgres brings the tables in a schema up to date, in the first one of the search path without a name. All of it is one transaction, which holds an
-// advisory lock: servers that start together do it once, a step that fails leaves nothing behind, and a pooler between
-// the server and the database does not matter. Errors: *DirtyError, *NewerError, and those of the database.
-func Postgres(ctx context.Context, db *sql.DB, schema string) (err error) {
+// Postgres brings the tables in a schema up to date, in the first one of the search path without a name. All of it is one
+// transaction, which holds an advisory lock: servers that start together do it once, a step that fails leaves nothing
+// behind, and a pooler between the server and the database does not matter. Errors: *DirtyError, *NewerError, and those
+// of the database.
+func Postgres(ctx context.Context, db *sql.DB, schema string) error {
+	return postgresUp(ctx, db, schema, files)
+}
+
+func postgresUp(ctx context.Context, db *sql.DB, schema string, files fs.FS) (err error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("migrate the database: %w", err)
@@ -45,7 +51,7 @@ func Postgres(ctx context.Context, db *sql.DB, schema string) (err error) {
 			return fmt.Errorf("create the tables: %w", err)
 		}
 	}
-	if err := up("postgres", postgresDriver{ctx: ctx, tx: tx}); err != nil {
+	if err := up(files, "postgres", postgresDriver{ctx: ctx, tx: tx}); err != nil {
 		return err
 	}
 	return tx.Commit()

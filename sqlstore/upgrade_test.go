@@ -1,0 +1,64 @@
+package sqlstore
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// While servers are replaced one by one, those of the version before go on beside those of the next, whose step of the
+// schema adds columns under them; and they can be started again.
+func TestRollingUpgrade(t *testing.T) {
+	h := newPostgresHarness(t)
+	key := resources.Key{Resource: "configmaps", Namespace: "default", Name: "a"}
+	write := func(s *Store, value string) {
+		t.Helper()
+		w := resources.Write{Op: resources.Create, Key: key,
+			Draft: resources.Draft{Data: fmt.Appendf(nil, `{"metadata":{"resourceVersion":"0"},"v":%q}`, value)}}
+		w.Draft.RevisionStart, w.Draft.RevisionEnd, _ = resources.RevisionSpan(w.Draft.Data)
+		if o, err := s.Get(t.Context(), key, resources.At{Match: resources.MostRecent}); err == nil {
+			w.Op, w.From = resources.Update, o.Revision
+		}
+		if _, err := s.Commit(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := h.store.Watch(t.Context(), resources.WatchOptions{Resource: key.Resource, After: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	write(h.store, "before")
+	for _, statement := range []string{ // as a migration of the next version does it
+		"ALTER TABLE meta ADD COLUMN later TEXT", "ALTER TABLE objects ADD COLUMN later BIGINT NOT NULL DEFAULT 7",
+		"ALTER TABLE changes ADD COLUMN later JSONB", "UPDATE schema_migrations SET version = version + 1",
+	} {
+		if err := h.store.peers.db.run(statement).scan(); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	h.reader = h.open(t) // a server of the older version, which starts again
+	write(h.store, "after")
+	write(h.reader, "from the other")
+	if _, err := h.store.Get(t.Context(), key, resources.At{Match: resources.MostRecent}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.store.janitor.prune(); err != nil {
+		t.Error(err)
+	}
+	var seen []*resources.Event
+	for len(seen) < 3 {
+		events, _, err := w.Next(t.Context(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(events) == 0 {
+			<-w.Ready()
+		}
+		seen = append(seen, events...)
+	}
+	if got := string(seen[2].Object.Data); len(seen) != 3 || got != fmt.Sprintf(`{"metadata":{"resourceVersion":"%d"},"v":"from the other"}`, seen[2].Revision) {
+		t.Errorf("%d events, the last of %s", len(seen), got)
+	}
+}
