@@ -75,7 +75,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err := srv.Bootstrap(ctx); err != nil {
 		return fmt.Errorf("create the objects that exist from the start: %w", err)
 	}
-	listener, err := net.Listen("tcp", o.listen)
+	listener, err := net.Listen(listenNetwork(o.listen), o.listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
@@ -164,6 +164,15 @@ func (o *serveOptions) openPKI(store *sqlstore.Store, logger *slog.Logger) (*pki
 		options.Shared = store
 	}
 	return pki.Open(options)
+}
+
+// listenNetwork keeps to IPv4 for an address of IPv4: 0.0.0.0 would be every address of IPv6 as well, and be reported as that.
+func listenNetwork(address string) string {
+	host, _, _ := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); ip.To4() != nil {
+		return "tcp4"
+	}
+	return "tcp"
 }
 
 // localURL is how clients on this machine reach a listener.

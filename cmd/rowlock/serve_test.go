@@ -151,6 +151,23 @@ func TestLocalURL(t *testing.T) {
 	}
 }
 
+// What kubeconfig says of --listen 0.0.0.0 is an address of IPv4, which is all that a container may have published.
+func TestListenNetwork(t *testing.T) {
+	for address, want := range map[string]string{"0.0.0.0:0": "https://127.0.0.1:", "127.0.0.1:0": "https://127.0.0.1:"} {
+		l, err := net.Listen(listenNetwork(address), address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := localURL(l.Addr()); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", address, got)
+		}
+		l.Close()
+	}
+	if got := listenNetwork("[::]:6443") + listenNetwork("localhost:6443") + listenNetwork(":6443"); got != "tcptcptcp" {
+		t.Error(got)
+	}
+}
+
 func TestNames(t *testing.T) {
 	for listen, want := range map[string]bool{
 		"192.0.2.7:6443": true, "edge.example.com:6443": true, "0.0.0.0:6443": false, "[::]:6443": false, ":6443": false,
