@@ -30,12 +30,12 @@ func (s *Server) writeError(err error, c echo.Context) {
 	if st.Code >= http.StatusInternalServerError && st.Reason == "" {
 		s.Logger.Error("request failed", "method", c.Request().Method, "path", c.Request().URL.Path, "error", err)
 	}
-	writeStatus(c, st)
+	s.writeStatus(c, st)
 }
 
 // writeStatus writes a Status in a format that the client accepts, JSON if it accepts none.
-func writeStatus(c echo.Context, st *metav1.Status) {
-	f := codec.NegotiateStatus(c.Request())
+func (s *Server) writeStatus(c echo.Context, st *metav1.Status) {
+	f := s.offer.NegotiateStatus(c.Request())
 	data, err := codec.Value(st, f)
 	if err != nil {
 		http.Error(c.Response(), st.Message, int(st.Code))

@@ -16,10 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/discovery"
 	"github.com/rowlock/rowlock/server/handlers"
 	"github.com/rowlock/rowlock/server/health"
@@ -59,6 +61,7 @@ type Server struct {
 	echo      *echo.Echo
 	http      *http.Server
 	info      *genericapirequest.RequestInfoFactory
+	offer     *codec.Offer
 	handlers  *handlers.Handlers
 	discovery *discovery.Handler
 	openapi   *openapi.Handler
@@ -77,10 +80,11 @@ const streamsPerConnection = 1000
 // New returns a server. It fails only when the metrics cannot be registered.
 func New(c Config) (*Server, error) {
 	setDefaults(&c)
-	s := &Server{Config: c, draining: make(chan struct{}), drained: make(chan struct{}), limits: newLimits(c.MaxInFlight, c.MaxMutatingInFlight),
+	offer := codec.NewOffer(c.Features.Enabled(features.CBORServingAndStorage))
+	s := &Server{Config: c, offer: offer, draining: make(chan struct{}), drained: make(chan struct{}), limits: newLimits(c.MaxInFlight, c.MaxMutatingInFlight),
 		trimmer:   newTrimmer(),
 		info:      &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
-		discovery: discovery.New(c.Registry, discovery.Options{ServerAddress: localAddress}), openapi: openapi.New(c.Registry)}
+		discovery: discovery.New(c.Registry, discovery.Options{ServerAddress: localAddress, CBOR: offer.CBOR()}), openapi: openapi.New(c.Registry, offer.CBOR())}
 	s.end = sync.OnceFunc(func() { close(s.drained) })
 	var err error
 	if s.metrics, err = newMetrics(c.Metrics); err != nil {
@@ -90,7 +94,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Logger: c.Logger, Draining: s.draining,
+	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
 		Admission:             plugins,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
 	s.echo = s.newEcho()

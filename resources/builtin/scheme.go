@@ -3,6 +3,8 @@ package builtin
 import (
 	crdinstall "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	apiserviceinstall "k8s.io/kube-aggregator/pkg/apis/apiregistration/install"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
@@ -39,8 +41,8 @@ import (
 // the package is initialised.
 var Scheme = installed()
 
-// Codecs encodes and decodes the kinds of Scheme.
-var Codecs = legacyscheme.Codecs
+// Codecs encodes and decodes the kinds of Scheme, in every encoding that any server has.
+var Codecs = serializer.NewCodecFactory(Scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
 
 func installed() *runtime.Scheme {
 	crdinstall.Install(legacyscheme.Scheme)

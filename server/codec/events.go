@@ -16,7 +16,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Events writes the frames of one watch stream: JSON documents on a line each, or protobuf messages behind their length.
+// Events writes the frames of one watch stream: JSON documents on a line each, protobuf messages behind
+// their length, or CBOR documents.
 // It is used by one goroutine.
 type Events struct {
 	r *Renderer
@@ -43,12 +44,12 @@ func (e *Events) Event(w io.Writer, typ watch.EventType, o *resources.Object) er
 		}
 		e.headers = true
 		return jsonFrame(w, typ, data)
-	case f.Media == Protobuf:
+	case f.Media == Protobuf, f.Media == CBOR:
 		data, err := e.r.Object(o)
 		if err != nil {
 			return err
 		}
-		return e.protobufFrame(w, typ, data)
+		return e.binaryFrame(w, typ, data)
 	case f.As == AsPartial:
 		return jsonFrame(w, typ, e.r.partial(o))
 	}
@@ -119,17 +120,17 @@ func (e *Events) bookmarkAs(w io.Writer, o *resources.Object, versioned runtime.
 	if err != nil {
 		return err
 	}
-	return e.protobufFrame(w, watch.Bookmark, data)
+	return e.binaryFrame(w, watch.Bookmark, data)
 }
 
 // Error writes the Status that ends a stream.
 func (e *Events) Error(w io.Writer, s *metav1.Status) error {
-	if e.r.Format.Media == Protobuf {
-		data, err := Value(s, Format{Media: Protobuf})
+	if media := e.r.Format.Media; media == Protobuf || media == CBOR {
+		data, err := Value(s, Format{Media: media})
 		if err != nil {
 			return err
 		}
-		return e.protobufFrame(w, watch.Error, data)
+		return e.binaryFrame(w, watch.Error, data)
 	}
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -158,6 +159,13 @@ func jsonFrame(w io.Writer, typ watch.EventType, object []byte) error {
 	}
 	_, err := w.Write(jsonTail)
 	return err
+}
+
+func (e *Events) binaryFrame(w io.Writer, typ watch.EventType, object []byte) error {
+	if e.r.Format.Media == CBOR {
+		return cborFrame(w, string(typ), object)
+	}
+	return e.protobufFrame(w, typ, object)
 }
 
 // protobufFrame writes a WatchEvent: its type and the object's own document, behind the length of both in four bytes.

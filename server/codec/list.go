@@ -27,6 +27,8 @@ func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (write f
 		return nil, partialError(r.Served.NewList())
 	case r.Format.Media == Protobuf:
 		return r.protobufList(objects, m)
+	case r.Format.Media == CBOR:
+		return r.cborList(objects, m)
 	}
 	head, err := json.Marshal(m)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -24,15 +23,33 @@ const (
 	JSON     = runtime.ContentTypeJSON
 	YAML     = runtime.ContentTypeYAML
 	Protobuf = runtime.ContentTypeProtobuf
+	CBOR     = runtime.ContentTypeCBOR
+	// cborSequence is what a watch in CBOR is: one document after another (RFC 8742).
+	cborSequence = runtime.ContentTypeCBORSequence
 )
 
-var (
-	offered      = []string{JSON, YAML, Protobuf}
-	offeredList  = strings.Join(offered, ", ")
-	offeredWatch = offeredList + ", " + JSON + ";stream=watch, " + Protobuf + ";stream=watch"
-	// streamed are the encodings that a watch can have.
-	streamedList = JSON + ";stream=watch, " + Protobuf + ";stream=watch"
-)
+// Offer is which encodings a server has.
+type Offer struct {
+	media []string
+	// whole, any and streams list them in refusals: those of a document, those of a path that can stream, and those of
+	// streams.
+	whole, any, streams string
+}
+
+// NewOffer returns JSON, YAML and protobuf, and CBOR where the feature CBORServingAndStorage is on (KEP-4222).
+func NewOffer(cbor bool) *Offer {
+	media := []string{JSON, YAML, Protobuf}
+	streams := []string{JSON + ";stream=watch", Protobuf + ";stream=watch"}
+	if cbor {
+		media, streams = append(media, CBOR), append(streams, cborSequence)
+	}
+	o := &Offer{media: media, whole: strings.Join(media, ", "), streams: strings.Join(streams, ", ")}
+	o.any = o.whole + ", " + o.streams
+	return o
+}
+
+// CBOR tells whether CBOR is among the encodings.
+func (o *Offer) CBOR() bool { return slices.Contains(o.media, CBOR) }
 
 // As is what an object or a list is shown as.
 type As int
@@ -69,13 +86,13 @@ type Path struct {
 
 // NegotiateStatus chooses the format of an error: as Negotiate does, but what asks for another form of the object is passed
 // over. A client that accepts nothing here is sent JSON for a person to read.
-func NegotiateStatus(r *http.Request) Format {
+func (o *Offer) NegotiateStatus(r *http.Request) Format {
 	header := r.Header.Get("Accept")
 	if header == "" {
 		return Format{Media: JSON, Pretty: WantsPretty(r)}
 	}
 	for _, clause := range goautoneg.ParseAccept(header) {
-		for _, media := range offered {
+		for _, media := range o.media {
 			if !covers(clause, media) {
 				continue
 			}
@@ -90,19 +107,19 @@ func NegotiateStatus(r *http.Request) Format {
 
 // Negotiate chooses the format of the answer by Accept, the first acceptable clause in the order of preference.
 // Its error is a 406 Status.
-func Negotiate(r *http.Request, path Path) (Format, error) {
+func (o *Offer) Negotiate(r *http.Request, path Path) (Format, error) {
 	header := r.Header.Get("Accept")
 	if header == "" || header == JSON {
 		return Format{Media: JSON, Pretty: WantsPretty(r)}, nil
 	}
-	if !named(header) {
+	if !o.named(header, path.Watchable) {
 		if path.Watchable {
-			return Format{}, status.NoRepresentation(offeredWatch)
+			return Format{}, status.NoRepresentation(o.any)
 		}
-		return Format{}, status.NoRepresentation(offeredList)
+		return Format{}, status.NoRepresentation(o.whole)
 	}
 	for _, clause := range goautoneg.ParseAccept(header) {
-		for _, media := range offered {
+		for _, media := range o.media {
 			if !covers(clause, media) {
 				continue
 			}
@@ -112,15 +129,18 @@ func Negotiate(r *http.Request, path Path) (Format, error) {
 			}
 		}
 	}
-	return Format{}, status.NotAcceptable(offeredList)
+	return Format{}, status.NotAcceptable(o.whole)
 }
 
 // named tells whether Accept names a media type that there is, or any: kube-apiserver's router asks for that before the
 // clauses are looked at, and a range like application/* is not enough for it.
-func named(header string) bool {
+//
+// A path that can stream has the sequence of CBOR too, though nothing is served for it: who wants it asks for CBOR.
+func (o *Offer) named(header string, watchable bool) bool {
 	for clause := range strings.SplitSeq(header, ",") {
 		media, _, _ := strings.Cut(clause, ";")
-		if media = strings.TrimSpace(media); media == "*/*" || slices.Contains(offered, media) {
+		if media = strings.TrimSpace(media); media == "*/*" || slices.Contains(o.media, media) ||
+			watchable && o.CBOR() && media == cborSequence {
 			return true
 		}
 	}
@@ -171,7 +191,7 @@ func accept(params map[string]string, media string) (f Format, ok bool) {
 	switch kind {
 	case "Table":
 		f.As = AsTable
-		return f, media != Protobuf
+		return f, media != Protobuf && media != CBOR
 	case "PartialObjectMetadata":
 		f.As = AsPartial
 		return f, true
@@ -184,29 +204,32 @@ func accept(params map[string]string, media string) (f Format, ok bool) {
 
 // ContentType is the media type of the answer; stream adds what a watch adds to it.
 func (f Format) ContentType(stream bool) string {
-	if stream && f.Media != JSON {
-		return f.Media + ";stream=watch"
+	switch {
+	case !stream || f.Media == JSON:
+		return f.Media
+	case f.Media == CBOR:
+		return cborSequence
 	}
-	return f.Media
+	return f.Media + ";stream=watch"
 }
 
 // Streamable tells whether a watch can have this format; its error is a 406 Status.
-func (f Format) Streamable() error {
+func (o *Offer) Streamable(f Format) error {
 	if f.Media == YAML {
-		return status.NotAcceptable(streamedList)
+		return status.NotAcceptable(o.streams)
 	}
 	return nil
 }
 
 // BodyMedia returns the media type of a request body, JSON when it does not say. Its error is a 415 Status.
-func BodyMedia(r *http.Request, t *resources.Type) (string, error) {
+func (o *Offer) BodyMedia(r *http.Request) (string, error) {
 	header := r.Header.Get("Content-Type")
 	if header == "" {
 		return JSON, nil
 	}
 	media, _, err := mime.ParseMediaType(header)
-	if err != nil || !slices.Contains(offered, media) {
-		return "", status.UnsupportedMediaType(offeredList)
+	if err != nil || !slices.Contains(o.media, media) {
+		return "", status.UnsupportedMediaType(o.whole)
 	}
 	return media, nil
 }

@@ -53,7 +53,13 @@ func (r *Renderer) Object(o *resources.Object) ([]byte, error) {
 		if r.Format.Media == Protobuf {
 			return r.partialProtobuf(o)
 		}
-		return r.finish(r.partial(o))
+		if r.Format.Media != CBOR {
+			return r.finish(r.partial(o))
+		}
+	}
+	if r.Format.Media == CBOR {
+		data, err := r.cborObject(o)
+		return marked(data), err
 	}
 	if r.Format.Media == Protobuf {
 		raw, err := r.protobuf(o)
@@ -219,6 +225,9 @@ func Value(obj runtime.Object, f Format) ([]byte, error) {
 			return nil, err
 		}
 		return envelope(gvk, raw), nil
+	}
+	if f.Media == CBOR {
+		return cborValue(obj)
 	}
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(obj); err != nil {

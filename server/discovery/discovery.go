@@ -13,6 +13,7 @@ package discovery
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -27,6 +29,8 @@ import (
 type Options struct {
 	// ServerAddress is the host:port at which the client of a request reaches the server. Nil: none is told.
 	ServerAddress func(*http.Request) string
+	// CBOR is set where it is among the encodings.
+	CBOR bool
 }
 
 // Handler answers the discovery paths. Headers that all responses share, Cache-Control among them, are set by the
@@ -34,12 +38,16 @@ type Options struct {
 type Handler struct {
 	registry *resources.Registry
 	options  Options
+	offered  []runtime.SerializerInfo
 }
 
 // New returns the handler for /api, /apis, /api/VERSION, /apis/GROUP and /apis/GROUP/VERSION, with or without a
 // slash at the end.
 func New(registry *resources.Registry, options Options) *Handler {
-	return &Handler{registry: registry, options: options}
+	offered := slices.DeleteFunc(slices.Clone(codecs.SupportedMediaTypes()), func(i runtime.SerializerInfo) bool {
+		return i.MediaType == codec.CBOR && !options.CBOR
+	})
+	return &Handler{registry: registry, options: options, offered: offered}
 }
 
 // ServeHTTP answers one discovery request. A group or version that is not in the catalog is 404.
@@ -64,7 +72,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serveRoot answers /api and /apis, the two paths that have an aggregated form.
 func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, c *resources.Catalog, root root, rules rules) {
-	n, err := negotiate(r, rules|allowAggregated)
+	n, err := h.negotiate(r, rules|allowAggregated)
 	if err != nil {
 		writeError(w, r, err)
 		return
@@ -86,7 +94,7 @@ func (h *Handler) serveGroup(w http.ResponseWriter, r *http.Request, c *resource
 		http.NotFound(w, r)
 		return
 	}
-	n, err := negotiate(r, 0)
+	n, err := h.negotiate(r, 0)
 	if err != nil {
 		writeError(w, r, err)
 		return
@@ -108,7 +116,7 @@ func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, c *resour
 		if v.GroupVersion != gv {
 			continue
 		}
-		n, err := negotiate(r, strictTypes|onlyGet)
+		n, err := h.negotiate(r, strictTypes|onlyGet)
 		if err != nil {
 			writeError(w, r, err)
 			return

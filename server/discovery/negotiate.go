@@ -32,11 +32,11 @@ type negotiated struct {
 	aggregated bool
 }
 
-func negotiate(r *http.Request, rules rules) (negotiated, error) {
+func (h *Handler) negotiate(r *http.Request, rules rules) (negotiated, error) {
 	if rules&onlyGet != 0 && r.Method != http.MethodGet {
 		return negotiated{}, status.MethodNotAllowed()
 	}
-	offered := codecs.SupportedMediaTypes()
+	offered := h.offered
 	n := negotiated{pretty: codec.WantsPretty(r)}
 	header := r.Header.Get("Accept")
 	if header == "" {
@@ -60,9 +60,9 @@ func negotiate(r *http.Request, rules rules) (negotiated, error) {
 		}
 	}
 	if rules&strictTypes != 0 && !typeOffered {
-		return negotiated{}, status.NoRepresentation(offeredTypes())
+		return negotiated{}, status.NoRepresentation(h.offeredTypes())
 	}
-	return negotiated{}, status.NotAcceptable(offeredTypes())
+	return negotiated{}, status.NotAcceptable(h.offeredTypes())
 }
 
 // accept reports whether the parameters of a clause can be served, and takes them over if so.
@@ -103,9 +103,9 @@ func (n *negotiated) accept(params map[string]string, rules rules) bool {
 	return true
 }
 
-func offeredTypes() string {
+func (h *Handler) offeredTypes() string {
 	var names []string
-	for _, info := range codecs.SupportedMediaTypes() {
+	for _, info := range h.offered {
 		names = append(names, info.MediaType)
 	}
 	return strings.Join(names, ", ")

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/rowlock/rowlock/resources"
@@ -16,12 +17,12 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// codecs offers the encodings of discovery: JSON, YAML and protobuf.
+// codecs knows the encodings of discovery: JSON, YAML, protobuf and CBOR.
 var codecs = func() serializer.CodecFactory {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(apidiscoveryv2.AddToScheme(scheme))
 	metav1.AddToGroupVersion(scheme, metav1.Unversioned)
-	return serializer.NewCodecFactory(scheme)
+	return serializer.NewCodecFactory(scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
 }()
 
 // documentKey is one encoding of one document of a catalog.

@@ -67,7 +67,7 @@ func hubVersion(group string) schema.GroupVersion {
 // decode reads the body of a create or an update into the hub form of the request's kind, of which into is an empty
 // object. Unknown and duplicate fields are errors, warnings or nothing, as fieldValidation says ("Field validation").
 func (q *request) decode(body []byte, into runtime.Object, fieldValidation string) (runtime.Object, error) {
-	media, err := codec.BodyMedia(q.r, q.served.Type)
+	media, err := q.offer.BodyMedia(q.r)
 	if err != nil {
 		return nil, err
 	}

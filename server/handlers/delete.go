@@ -10,12 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/util/dryrun"
 	"k8s.io/utils/ptr"
 
 	"github.com/rowlock/rowlock/resources"
-	"github.com/rowlock/rowlock/server/codec"
 )
 
 // delete deletes one object ("Resource deletion").
@@ -95,12 +96,15 @@ func (q *request) deleteOptions() (*metav1.DeleteOptions, error) {
 	return opts, nil
 }
 
+// deleteOptionsCodecs know every encoding; which of them a body may have is q.offer's to say.
+var deleteOptionsCodecs = serializer.NewCodecFactory(metainternalversionscheme.Scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
+
 func (q *request) decodeDeleteOptions(body []byte, into *metav1.DeleteOptions) error {
-	media, err := codec.BodyMedia(q.r, q.served.Type)
+	media, err := q.offer.BodyMedia(q.r)
 	if err != nil {
 		return err
 	}
-	codecs := metainternalversionscheme.Codecs
+	codecs := deleteOptionsCodecs
 	info, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), media)
 	if !ok {
 		return fmt.Errorf("no serializer for %s", media)

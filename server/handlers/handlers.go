@@ -12,6 +12,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -22,7 +23,9 @@ type Config struct {
 	// Admission sees every write: admission.MutationInterface before the rules of the type, admission.ValidationInterface
 	// after them. May be nil.
 	Admission admission.Interface
-	Logger    *slog.Logger
+	// Offer is which encodings there are. Nil: those that need no feature gate.
+	Offer  *codec.Offer
+	Logger *slog.Logger
 	// MinWatchTimeout is the least time that the server lets a watch live which names none; it adds up to as much again
 	// by chance, so that clients do not come back all at once. Default 30 minutes.
 	MinWatchTimeout time.Duration
@@ -49,6 +52,9 @@ func New(c Config) *Handlers {
 	}
 	if c.BookmarkPeriod == 0 {
 		c.BookmarkPeriod = time.Minute
+	}
+	if c.Offer == nil {
+		c.Offer = codec.NewOffer(false)
 	}
 	return &Handlers{Config: c}
 }
@@ -116,7 +122,7 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 	if leadsNowhere(info, served) {
 		return nil, status.NotFound()
 	}
-	q := &request{w: w, r: r, ctx: r.Context(), info: info, served: served, kind: served.GroupVersionKind}
+	q := &request{w: w, r: r, ctx: r.Context(), info: info, offer: h.Offer, served: served, kind: served.GroupVersionKind}
 	if info.Subresource != "" {
 		if q.sub, ok = served.Subresources[info.Subresource]; !ok {
 			return nil, status.NotFound()

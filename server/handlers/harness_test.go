@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/goleak"
 	"k8s.io/apiserver/pkg/authentication/user"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
@@ -43,6 +44,16 @@ type api struct {
 // newAPI starts a server that has the namespaces it always has, and "test".
 func newAPI(t testing.TB) *api {
 	t.Helper()
+	return newAPIWith(t, nil)
+}
+
+// newAPIWith starts a server with some of the features of kube-apiserver on.
+func newAPIWith(t testing.TB, features map[string]bool) *api {
+	t.Helper()
+	gates := utilfeature.DefaultMutableFeatureGate.DeepCopy()
+	if err := gates.SetFromMap(features); err != nil {
+		t.Fatal(err)
+	}
 	quiet := slog.New(slog.DiscardHandler)
 	store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "rowlock.db"),
 		Synchronous: "off", Logger: quiet})
@@ -57,7 +68,7 @@ func newAPI(t testing.TB) *api {
 	interrupted := &interruptedStore{Store: store}
 	registry := resources.NewRegistry()
 	registry.SetGroups(builtin.Groups())
-	s, err := server.New(server.Config{Registry: registry, Store: interrupted, Logger: quiet,
+	s, err := server.New(server.Config{Registry: registry, Store: interrupted, Logger: quiet, Features: gates,
 		Authenticator: func(*http.Request) (user.Info, bool, error) {
 			return &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}, true, nil
 		}})

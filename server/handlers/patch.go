@@ -20,13 +20,23 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// patchTypes are the kinds of patch.
+// patchTypes are the kinds of patch, whatever features are on.
 var patchTypes = []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType)}
+
+// takesPatch tells whether there is such a kind of patch.
+func (q *request) takesPatch(contentType string) bool {
+	return slices.Contains(patchTypes, contentType) || q.offer.CBOR() && contentType == string(types.ApplyCBORPatchType)
+}
+
+// applies tells whether a patch is an apply configuration.
+func applies(typ types.PatchType) bool {
+	return typ == types.ApplyYAMLPatchType || typ == types.ApplyCBORPatchType
+}
 
 // patch changes an object by a patch ("Updates to existing resources").
 func (h *Handlers) patch(q *request) error {
 	contentType, _, _ := strings.Cut(q.r.Header.Get("Content-Type"), ";")
-	if !slices.Contains(patchTypes, contentType) {
+	if !q.takesPatch(contentType) {
 		return status.UnknownPatch()
 	}
 	typ, opts := types.PatchType(contentType), &metav1.PatchOptions{}
@@ -43,13 +53,16 @@ func (h *Handlers) patch(q *request) error {
 	}
 	p := &patcher{q: q, body: body, typ: typ, opts: opts, manager: manager, validation: validationOf(opts.FieldValidation),
 		by: managerName(opts.FieldManager, q.r.UserAgent())}
-	m := &modification{h: h, q: q, options: updateOptionsOf(opts), apply: p.apply, forceCreate: typ == types.ApplyYAMLPatchType}
+	m := &modification{h: h, q: q, options: updateOptionsOf(opts), apply: p.apply, forceCreate: applies(typ)}
 	return m.run(f)
 }
 
 // wellFormed refuses what is no JSON, or no YAML, before anything is looked up.
 func wellFormed(body []byte, typ types.PatchType) error {
-	if typ == types.ApplyYAMLPatchType {
+	switch typ {
+	case types.ApplyCBORPatchType:
+		return nil // that is seen when it is applied
+	case types.ApplyYAMLPatchType:
 		if _, err := utilyaml.ToJSON(body); err != nil {
 			return apierrors.NewBadRequest("error encoding patch: " + err.Error())
 		}
@@ -81,7 +94,7 @@ type patcher struct {
 // apply makes the patched object of the existing one.
 func (p *patcher) apply(ctx context.Context, existing runtime.Object, json func() ([]byte, error)) (runtime.Object, error) {
 	exists := hasUID(existing)
-	if !exists && p.typ != types.ApplyYAMLPatchType {
+	if !exists && !applies(p.typ) {
 		return nil, apierrors.NewNotFound(p.q.resource(), p.q.info.Name)
 	}
 	obj, err := p.patched(ctx, existing, exists, json)
@@ -102,7 +115,7 @@ func (p *patcher) apply(ctx context.Context, existing runtime.Object, json func(
 }
 
 func (p *patcher) patched(ctx context.Context, existing runtime.Object, exists bool, json func() ([]byte, error)) (runtime.Object, error) {
-	if p.typ == types.ApplyYAMLPatchType {
+	if applies(p.typ) {
 		return p.applyServerSide(ctx, existing, exists)
 	}
 	old, err := json()

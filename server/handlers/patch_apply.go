@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -47,6 +48,12 @@ func (p *patcher) applyServerSide(ctx context.Context, existing runtime.Object, 
 // too, but takes a tenth of the time to read as what it is.
 func (p *patcher) configuration() (patch *unstructured.Unstructured, clean bool, err error) {
 	patch = &unstructured.Unstructured{Object: map[string]any{}}
+	if p.typ == types.ApplyCBORPatchType {
+		if err := cbor.Unmarshal(p.body, &patch.Object); err != nil {
+			return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+		}
+		return patch, true, nil // a key that is there twice makes it no CBOR
+	}
 	if strict, err := kjson.UnmarshalStrict(p.body, &patch.Object); err == nil && len(strict) == 0 && patch.Object != nil {
 		return patch, true, nil
 	}

@@ -24,6 +24,8 @@ type request struct {
 	r    *http.Request
 	ctx  context.Context
 	info *genericapirequest.RequestInfo
+	// offer is which encodings there are.
+	offer *codec.Offer
 
 	served *resources.Served
 	sub    *resources.Subresource // nil for the type itself
@@ -85,7 +87,7 @@ func (q *request) tabular() bool {
 // format negotiates the answer.
 func (q *request) format() (codec.Format, error) {
 	listing := q.sub == nil && len(q.info.Parts) == 1
-	f, err := codec.Negotiate(q.r, codec.Path{Watchable: listing && q.r.Method == http.MethodGet, Tabular: q.tabular()})
+	f, err := q.offer.Negotiate(q.r, codec.Path{Watchable: listing && q.r.Method == http.MethodGet, Tabular: q.tabular()})
 	if err != nil {
 		return f, err
 	}

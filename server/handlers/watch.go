@@ -30,7 +30,7 @@ func (h *Handlers) watch(q *request) error {
 	if err != nil {
 		return err
 	}
-	if err := f.Streamable(); err != nil {
+	if err := q.offer.Streamable(f); err != nil {
 		return err
 	}
 	crowd := h.crowds.join(q.served.ResourceName())

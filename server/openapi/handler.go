@@ -26,22 +26,24 @@ const (
 type Handler struct {
 	registry *resources.Registry
 	now      func() time.Time
+	cbor     bool
 
 	mu       sync.Mutex // guards state
 	state    *state
 	building sync.Mutex // held while a document is built
 }
 
-// New returns a handler that describes what the registry holds at the time of each request. It builds nothing yet.
+// New returns a handler that describes what the registry holds at the time of each request, with CBOR among the encodings
+// or without. It builds nothing yet.
 // Headers that all responses share, Cache-Control among them, are set by the request chain before it.
-func New(registry *resources.Registry) *Handler {
-	return &Handler{registry: registry, now: time.Now}
+func New(registry *resources.Registry, cbor bool) *Handler {
+	return &Handler{registry: registry, now: time.Now, cbor: cbor}
 }
 
 // ServeHTTP answers any method as it does GET, as kube-apiserver does.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := h.current()
-	src := newSource(s.catalog, &h.building, h.now)
+	src := newSource(s.catalog, &h.building, h.now, h.cbor)
 	defer src.release()
 	switch name, below := strings.CutPrefix(r.URL.Path, pathV3+"/"); {
 	case below:

@@ -43,7 +43,7 @@ func smallRegistry() *resources.Registry {
 }
 
 func TestFormsOfV2(t *testing.T) {
-	h := openapi.New(smallRegistry())
+	h := openapi.New(smallRegistry(), false)
 	plain := get(t, h, "/openapi/v2")
 	etag := fmt.Sprintf("%q", fmt.Sprintf("%X", sha512.Sum512(plain.Body.Bytes())))
 	for _, c := range []struct{ accept, contentType string }{
@@ -77,7 +77,7 @@ func TestFormsOfV2(t *testing.T) {
 }
 
 func TestCompression(t *testing.T) {
-	h := openapi.New(smallRegistry())
+	h := openapi.New(smallRegistry(), false)
 	plain := get(t, h, "/openapi/v2").Body.Bytes()
 	for accept, want := range map[string]bool{"gzip": true, "br, GZIP;q=0.5": true, "gzip;q=0": false, "br": false, "": false} {
 		w := get(t, h, "/openapi/v2", "Accept-Encoding", accept)
@@ -115,7 +115,7 @@ func urlOf(t *testing.T, h http.Handler, name string) string {
 }
 
 func TestHashedURLs(t *testing.T) {
-	h := openapi.New(smallRegistry())
+	h := openapi.New(smallRegistry(), false)
 	url := urlOf(t, h, "api/v1")
 	w := get(t, h, url)
 	hash := fmt.Sprintf("%X", sha512.Sum512(w.Body.Bytes()))
@@ -177,7 +177,7 @@ func TestNewGroupLeavesOthersAlone(t *testing.T) {
 
 // Everybody who asks at once gets the same document.
 func TestConcurrentFirstRequests(t *testing.T) {
-	h := openapi.New(smallRegistry())
+	h := openapi.New(smallRegistry(), false)
 	paths := []string{"/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1", "/openapi/v3/version"}
 	bodies := make([]string, 4*len(paths))
 	var wg sync.WaitGroup
@@ -208,7 +208,7 @@ func TestTypesWithoutDefinitionHideNoOther(t *testing.T) {
 	reg.SetGroup(resources.GroupSpec{Name: "example.org", Versions: []resources.VersionSpec{{Version: "v1", Types: []*resources.Type{{
 		GroupResource: schema.GroupResource{Group: "example.org", Resource: "things"}, Kind: "Thing", Scheme: unstructuredScheme{coreScheme},
 	}}}}})
-	h := openapi.New(reg)
+	h := openapi.New(reg, false)
 	paths := section(getJSON(t, h, "/openapi/v2"), "paths")
 	if paths["/api/v1/configmaps"] == nil || paths["/apis/example.org/v1/"] == nil {
 		t.Errorf("paths: %v", keysOf(paths, nil))

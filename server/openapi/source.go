@@ -25,15 +25,16 @@ type source struct {
 	catalog  *resources.Catalog
 	building *sync.Mutex
 	now      func() time.Time
+	cbor     bool // it is among the encodings
 	used     bool
 
 	kinds       func() map[string][]schema.GroupVersionKind
 	definitions func() map[string]common.OpenAPIDefinition
 }
 
-func newSource(c *resources.Catalog, building *sync.Mutex, now func() time.Time) *source {
+func newSource(c *resources.Catalog, building *sync.Mutex, now func() time.Time, cbor bool) *source {
 	return &source{
-		catalog: c, building: building, now: now,
+		catalog: c, building: building, now: now, cbor: cbor,
 		kinds: sync.OnceValue(func() map[string][]schema.GroupVersionKind { return kindsByModel(c) }),
 		definitions: sync.OnceValue(func() map[string]common.OpenAPIDefinition {
 			return definitions(reference("#/components/schemas/"))

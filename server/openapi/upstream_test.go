@@ -21,7 +21,7 @@ import (
 func builtinHandler() *openapi.Handler {
 	reg := resources.NewRegistry()
 	reg.SetGroups(builtin.Groups())
-	return openapi.New(reg)
+	return openapi.New(reg, false)
 }
 
 // upstreamSpec reads one of the documents that upstream publishes: those of a server with every group and every feature

@@ -15,18 +15,18 @@ import (
 func buildV2(s *source) ([]byte, error) {
 	var all []common.RouteContainer
 	for _, r := range fixedRoutes() {
-		all = append(all, r)
+		all = append(all, s.encoded(r))
 	}
 	for _, g := range s.catalog.Groups() {
 		if g.Name != "" {
-			all = append(all, groupRoutes(g))
+			all = append(all, s.encoded(groupRoutes(g)))
 		}
 		for _, v := range g.Versions {
 			r, err := versionRoutes(v)
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, r)
+			all = append(all, s.encoded(r))
 		}
 	}
 	swagger, err := builder.BuildOpenAPISpecFromRoutes(all, s.configV2())

@@ -20,7 +20,7 @@ import (
 
 // buildV3 makes the JSON of one document of OpenAPI 3.
 func buildV3(s *source, r *routes) ([]byte, error) {
-	doc, err := builder3.BuildOpenAPISpecFromRoutes([]common.RouteContainer{r}, s.configV3(r.root))
+	doc, err := builder3.BuildOpenAPISpecFromRoutes([]common.RouteContainer{s.encoded(r)}, s.configV3(r.root))
 	if err != nil {
 		return nil, err
 	}
