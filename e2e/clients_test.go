@@ -28,23 +28,9 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// TestTypedClient uses the typed client in both encodings that it speaks.
-func TestTypedClient(t *testing.T) {
-	for _, contentType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
-		t.Run(contentType, func(t *testing.T) {
-			config := rest.CopyConfig(shared.config)
-			config.ContentType = contentType
-			client, err := kubernetes.NewForConfig(config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			typedClient(t, client)
-		})
-	}
-}
-
-func typedClient(t *testing.T, client kubernetes.Interface) {
-	ctx, namespace := t.Context(), newNamespace(t)
+// typedClient uses the typed client.
+func typedClient(t *testing.T, client kubernetes.Interface, namespace string) {
+	ctx := t.Context()
 	configMaps := client.CoreV1().ConfigMaps(namespace)
 	generated, err := configMaps.Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "made-"}, BinaryData: map[string][]byte{"bytes": {0, 1, 255}},
@@ -154,11 +140,11 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestDynamicAndMetadataClients see the same object as the typed client.
-func TestDynamicAndMetadataClients(t *testing.T) {
-	ctx, namespace := t.Context(), newNamespace(t)
+// untypedClients see the same object as the typed client.
+func untypedClients(t *testing.T, config *rest.Config, namespace string) {
+	ctx := t.Context()
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	dynamicClient, err := dynamic.NewForConfig(shared.config)
+	dynamicClient, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +155,7 @@ func TestDynamicAndMetadataClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	metadataClient, err := metadata.NewForConfig(shared.config)
+	metadataClient, err := metadata.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,12 +215,11 @@ func TestWatchSelector(t *testing.T) {
 	expect(watch.Added, "yes")
 }
 
-// TestSharedInformers keep a cache that ends up as what the server has, through creates, updates and deletes.
-func TestSharedInformers(t *testing.T) {
+// sharedInformers keep a cache that ends up as what the server has, through creates, updates and deletes.
+func sharedInformers(t *testing.T, all kubernetes.Interface, namespace string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	namespace := newNamespace(t)
-	factory := informers.NewSharedInformerFactoryWithOptions(shared.client, 0, informers.WithNamespace(namespace))
+	factory := informers.NewSharedInformerFactoryWithOptions(all, 0, informers.WithNamespace(namespace))
 	configMaps, pods := factory.Core().V1().ConfigMaps(), factory.Core().V1().Pods()
 	deleted := make(chan string, 100)
 	if _, err := configMaps.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -243,7 +228,7 @@ func TestSharedInformers(t *testing.T) {
 		t.Fatal(err)
 	}
 	pods.Informer()
-	client := shared.client.CoreV1().ConfigMaps(namespace)
+	client := all.CoreV1().ConfigMaps(namespace)
 	create := func(name string) {
 		t.Helper()
 		if _, err := client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {

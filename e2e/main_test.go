@@ -197,24 +197,30 @@ func unique(prefix string) string {
 // newNamespace creates a namespace for one test in the shared server.
 func newNamespace(t *testing.T) string {
 	t.Helper()
+	return newNamespaceOf(t, shared.client)
+}
+
+// newNamespaceOf creates a namespace for one test.
+func newNamespaceOf(t *testing.T, client kubernetes.Interface) string {
+	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unique("e2e")}}
-	if _, err := shared.client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { removeNamespace(t, namespace) })
+	t.Cleanup(func() { removeNamespace(t, client, namespace) })
 	return namespace.Name
 }
 
 // removeNamespace deletes a namespace and takes the last step of that itself, which is a controller's, because the
 // reference has none running.
-func removeNamespace(t *testing.T, namespace *corev1.Namespace) {
+func removeNamespace(t *testing.T, client kubernetes.Interface, namespace *corev1.Namespace) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := shared.client.CoreV1().Namespaces().Delete(ctx, namespace.Name, metav1.DeleteOptions{}); err != nil {
+	if err := client.CoreV1().Namespaces().Delete(ctx, namespace.Name, metav1.DeleteOptions{}); err != nil {
 		t.Errorf("delete namespace: %v", err)
 	}
 	namespace.ResourceVersion, namespace.Spec.Finalizers = "", nil
-	_, _ = shared.client.CoreV1().Namespaces().Finalize(ctx, namespace, metav1.UpdateOptions{})
+	_, _ = client.CoreV1().Namespaces().Finalize(ctx, namespace, metav1.UpdateOptions{})
 }
 
 // kubectl runs kubectl in a namespace of the shared server.
