@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fieldmanager"
 )
 
 // systemNamespaces exist from the start, and again at the next start if somebody found a way to remove one.
@@ -37,7 +38,7 @@ func (s *Server) Bootstrap(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return s.bootstrapPriorities(ctx)
 }
 
 // ensure sees to it that an object is there and as it should be: change puts it right, or fills in a new one that has
@@ -47,6 +48,12 @@ func (s *Server) ensure(ctx context.Context, t *resources.Type, namespace, name 
 	if err != nil {
 		return err
 	}
+	return s.ensureBy(ctx, t, manager, resources.ServerManagerName, namespace, name, change)
+}
+
+// ensureBy is ensure with a field manager that is at hand, and another name for it.
+func (s *Server) ensureBy(ctx context.Context, t *resources.Type, manager *fieldmanager.Manager, by, namespace, name string,
+	change func(exists bool, obj runtime.Object) error) error {
 	r := resources.UpdateRequest{Type: t, Name: name, Strategy: t.UpdateStrategy, ForceCreate: true}
 	r.Change = func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
 		obj := existing.DeepCopyObject()
@@ -54,7 +61,7 @@ func (s *Server) ensure(ctx context.Context, t *resources.Type, namespace, name 
 			if err := change(true, obj); err != nil {
 				return nil, err
 			}
-			return manager.Update(existing, obj, resources.ServerManagerName), nil
+			return manager.Update(existing, obj, by), nil
 		}
 		m, err := meta.Accessor(obj)
 		if err != nil {
@@ -68,9 +75,9 @@ func (s *Server) ensure(ctx context.Context, t *resources.Type, namespace, name 
 		if obj, err = defaulted(t, obj); err != nil {
 			return nil, err
 		}
-		return manager.Create(obj, resources.ServerManagerName), nil
+		return manager.Create(obj, by), nil
 	}
-	_, _, err = r.Apply(resources.WithRequest(ctx, t, "update", namespace, name), s.Store)
+	_, _, err := r.Apply(resources.WithRequest(ctx, t, "update", namespace, name), s.Store)
 	// Another server that starts at the same time does the same.
 	if err != nil && !apierrors.IsAlreadyExists(err) && !errors.Is(err, resources.ErrExists) {
 		return fmt.Errorf("%s %s: %w", t.Resource, name, err)

@@ -30,6 +30,7 @@ func (s *Server) chain() []echo.MiddlewareFunc {
 		s.withWarnings,    // Warning headers
 		s.withUser,        // who sent it: 401
 		s.withPermission,  // whether they may: 401 for strangers
+		s.withFlow,        // what it is counted under
 		s.withLimits,      // not too many at once: 429
 	}
 }

@@ -1,0 +1,105 @@
+package server_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server"
+)
+
+const flowSchemas = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
+
+// A fresh server has the configuration of priority and fairness that kube-apiserver has, and the PriorityClasses of the
+// system; a later start changes what has been changed, unless it was taken over, and writes nothing otherwise.
+func TestBootstrapPriorities(t *testing.T) {
+	var store resources.Store
+	s := newServer(t, func(c *server.Config) { store = c.Store })
+	for path, want := range map[string]string{
+		flowSchemas: "catch-all exempt global-default kube-controller-manager kube-scheduler kube-system-service-accounts probes " +
+			"service-accounts system-leader-election system-node-high system-nodes",
+		"/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations": "catch-all exempt global-default leader-election node-high " +
+			"system workload-high workload-low",
+		"/apis/scheduling.k8s.io/v1/priorityclasses": "system-cluster-critical system-node-critical",
+	} {
+		var names []string
+		body := get(s.Handler(), path, "known").Body.String()
+		for _, name := range gjson.Get(body, "items.#.metadata.name").Array() {
+			names = append(names, name.Str)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s has %s\nwant %s", path, got, want)
+		}
+		for _, dangling := range gjson.Get(body, `items.#.status.conditions.#(type=="Dangling").status`).Array() {
+			if dangling.Str != "False" {
+				t.Errorf("%s: dangling is %s", path, dangling)
+			}
+		}
+	}
+	for name, changes := range map[string]string{"probes": `{"spec":{"matchingPrecedence":3}}`,
+		"service-accounts": `{"metadata":{"annotations":{"apf.kubernetes.io/autoupdate-spec":"false"}},"spec":{"matchingPrecedence":3}}`} {
+		r := httptest.NewRequest("PATCH", flowSchemas+"/"+name, strings.NewReader(changes))
+		r.Header.Set("Authorization", "known")
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+		w := httptest.NewRecorder()
+		if s.Handler().ServeHTTP(w, r); w.Code != 200 {
+			t.Fatal(w.Body)
+		}
+	}
+	boot := func() int64 {
+		t.Helper()
+		if err := s.Bootstrap(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		snapshot, err := store.Snapshot(t.Context(), "namespaces", resources.At{Match: resources.MostRecent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return snapshot.Revision()
+	}
+	before := boot()
+	if after := boot(); after != before {
+		t.Errorf("a start with nothing to do has written: %d, then %d", before, after)
+	}
+	for name, want := range map[string]int64{"probes": 2, "service-accounts": 3} {
+		if got := gjson.Get(get(s.Handler(), flowSchemas+"/"+name, "known").Body.String(), "spec.matchingPrecedence").Int(); got != want {
+			t.Errorf("%s has precedence %d, want %d", name, got, want)
+		}
+	}
+}
+
+// Answers say under which FlowSchema a request was counted, where somebody is known to have sent it.
+func TestFlowHeaders(t *testing.T) {
+	groups := []string{user.AllAuthenticated}
+	s := newServer(t, func(c *server.Config) {
+		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {
+			return &user.DefaultInfo{Name: "u", Groups: groups}, r.Header.Get("Authorization") != "", nil
+		}
+	})
+	uid := func(path string) string {
+		return gjson.Get(get(s.Handler(), path, "known").Body.String(), "metadata.uid").Str
+	}
+	levels := "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations/"
+	check := func(path, schema, level string) {
+		t.Helper()
+		h := get(s.Handler(), path, "known").Header()
+		if got, want := h.Get("X-Kubernetes-Pf-Flowschema-Uid"), uid(flowSchemas+"/"+schema); got != want || got == "" {
+			t.Errorf("%s: FlowSchema %q, want %q", path, got, want)
+		}
+		if got, want := h.Get("X-Kubernetes-Pf-Prioritylevel-Uid"), uid(levels+level); got != want || got == "" {
+			t.Errorf("%s: priority level %q, want %q", path, got, want)
+		}
+	}
+	check("/api/v1/namespaces/none", "global-default", "global-default")
+	check("/readyz", "probes", "exempt")
+	groups = []string{user.SystemPrivilegedGroup}
+	check("/api/v1/namespaces", "exempt", "exempt")
+	if h := get(s.Handler(), "/api", "").Header(); h.Get("X-Kubernetes-Pf-Flowschema-Uid") != "" {
+		t.Errorf("a stranger was told: %v", h)
+	}
+}
