@@ -52,7 +52,7 @@ func (q step) check(a answer, kept values) (problems []string) {
 	}
 	var got any
 	if q.Want != nil || q.Status != nil {
-		if err := json.Unmarshal(currentRevision.ReplaceAll(a.text, []byte("current: REVISION")), &got); err != nil {
+		if err := json.Unmarshal(live.ReplaceAll(a.text, []byte("${1}LIVE")), &got); err != nil {
 			return append(problems, "not JSON: "+err.Error())
 		}
 	}
@@ -79,7 +79,7 @@ func (q step) checkEvents(a answer, kept values) (problems []string) {
 	}
 	for i, text := range a.events {
 		var got map[string]any
-		if err := json.Unmarshal([]byte(currentRevision.ReplaceAllString(text, "current: REVISION")), &got); err != nil {
+		if err := json.Unmarshal([]byte(live.ReplaceAllString(text, "${1}LIVE")), &got); err != nil {
 			return append(problems, err.Error())
 		}
 		for typ, object := range q.Events[i] {
@@ -173,8 +173,8 @@ func jsonOf(value any) string {
 	return string(text)
 }
 
-// currentRevision is where a message tells the store's revision, for which the tables have a word.
-var currentRevision = regexp.MustCompile(`current: \d+`)
+// live is where a message tells the store's revision or what is stored: the tables say LIVE.
+var live = regexp.MustCompile(`(current: |in record \()[\w-]+`)
 
 // What differs between two servers that do the same, and what stands for it.
 var passing = []struct {
@@ -185,7 +185,7 @@ var passing = []struct {
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
 	{regexp.MustCompile(`("resourceVersion": ?")\d+`), "${1}REVISION"},
 	{regexp.MustCompile(`(too old resource version: \d+ )\(\d+\)`), "${1}(REVISION)"},
-	{currentRevision, "current: REVISION"},
+	{live, "${1}LIVE"},
 	{regexp.MustCompile(`("continue": ?")[\w-]+`), "${1}TOKEN"},
 	{regexp.MustCompile(`"\d+[smh](\d+[sm])?"`), `"AGE"`},
 	{regexp.MustCompile(`("name": ?"generated-)\w{5}"`), `${1}SUFFIX"`},

@@ -3,6 +3,7 @@ package resources
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -90,17 +91,21 @@ func (t *Type) NewDraft(hub runtime.Object) (Draft, error) {
 		return Draft{}, err
 	}
 	m.SetResourceVersion(PlaceholderRevision)
+	m.SetSelfLink("") // is never stored, whatever a client sends
 	versioned, err := t.ToVersion(hub, t.StorageVersion)
 	if err != nil {
 		return Draft{}, err
 	}
 	t.Scheme.Default(versioned)
-	var buf bytes.Buffer
-	s := json.NewSerializerWithOptions(json.DefaultMetaFactory, t.Scheme, t.Scheme, json.SerializerOptions{})
-	if err := s.Encode(versioned, &buf); err != nil {
+	d := Draft{}
+	if d.Data, err = t.encode(versioned); err != nil {
 		return Draft{}, err
 	}
-	d := Draft{Data: bytes.TrimRight(buf.Bytes(), "\n")}
+	if bytes.Contains(d.Data, emptyList) && forgetEmptyLists(reflect.ValueOf(versioned)) {
+		if d.Data, err = t.encode(versioned); err != nil {
+			return Draft{}, err
+		}
+	}
 	var ok bool
 	if d.RevisionStart, d.RevisionEnd, ok = RevisionSpan(d.Data); !ok {
 		return Draft{}, fmt.Errorf("%s was encoded without a resourceVersion", t.Kind)
@@ -110,6 +115,45 @@ func (t *Type) NewDraft(hub runtime.Object) (Draft, error) {
 	}
 	err = t.describe(&d, hub)
 	return d, err
+}
+
+func (t *Type) encode(versioned runtime.Object) ([]byte, error) {
+	var buf bytes.Buffer
+	s := json.NewSerializerWithOptions(json.DefaultMetaFactory, t.Scheme, t.Scheme, json.SerializerOptions{})
+	err := s.Encode(versioned, &buf)
+	return bytes.TrimRight(buf.Bytes(), "\n"), err
+}
+
+var emptyList = []byte(":[]")
+
+// forgetEmptyLists makes empty lists null, below structs, pointers and lists. kube-apiserver stores built-in types as
+// protobuf, which does not tell the two apart, so that clients see null even where they have sent an empty list (the
+// rules of a ClusterRole, say). Objects without a Go type are no structs and stay as they are. It tells whether there
+// was any.
+func forgetEmptyLists(v reflect.Value) (found bool) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		return forgetEmptyLists(v.Elem())
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			if field.CanSet() {
+				found = forgetEmptyLists(field) || found
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return false // raw data
+		}
+		if v.Len() == 0 {
+			found = !v.IsNil()
+			v.SetZero()
+			return found
+		}
+		for i := range v.Len() {
+			found = forgetEmptyLists(v.Index(i)) || found
+		}
+	}
+	return found
 }
 
 // describe notes what a store keeps of an object besides its bytes.

@@ -47,6 +47,7 @@ func fuzzed(t *testing.T, f *randfill.Filler, typ *resources.Type) runtime.Objec
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.SetSelfLink("") // is not stored
 	if !typ.Namespaced {
 		m.SetNamespace("")
 	}
