@@ -105,9 +105,17 @@ func (s *Server) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 		ctx, cancel := context.WithTimeout(c.Request().Context(), timeout)
 		defer cancel()
 		c.SetRequest(c.Request().WithContext(ctx))
-		return next(c)
+		err := next(c)
+		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !c.Response().Committed {
+			return c.Blob(http.StatusGatewayTimeout, "text/plain; charset=utf-8", timedOut)
+		}
+		return err
 	}
 }
+
+// timedOut is the answer when a request's time is over. kube-apiserver's is a Status without a kind, and calls it text.
+var timedOut = []byte(`{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout",` +
+	`"reason":"Timeout","details":{},"code":504}` + "\n")
 
 func parseTimeout(s string) (time.Duration, error) {
 	if s == "" {

@@ -17,6 +17,9 @@ import (
 // administrators' is exempt, probes are, the rest is the default.
 func (s *Server) withFlow(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
+		if info := requestInfo(c); longRunning(info) && info.Verb != "watch" {
+			return next(c) // counted nowhere
+		}
 		who, _ := genericapirequest.UserFrom(c.Request().Context())
 		schema, level := "global-default", "global-default"
 		switch {

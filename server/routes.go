@@ -11,8 +11,6 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/rowlock/rowlock/server/health"
-	"github.com/rowlock/rowlock/server/status"
-	"github.com/rowlock/rowlock/server/version"
 )
 
 // newEcho returns the router: fixed paths, and one route for the API, whose paths come and go with the registry.
@@ -27,12 +25,17 @@ func (s *Server) newEcho() *echo.Echo {
 		e.Any("/"+name, h)
 		e.Any("/"+name+"/*", h)
 	}
-	e.Any("/version", serveVersion)
-	e.Any("/version/", serveVersion)
+	e.Any("/version", fixed("application/json", versionDocument))
+	e.Any("/version/", fixed("application/json", versionDocument))
+	if s.OpenID != nil {
+		e.Any("/.well-known/openid-configuration", fixed("application/json", kept(s.OpenID.GetConfigJSON)))
+		e.Any("/openid/v1/jwks", fixed("application/jwk-set+json", kept(s.OpenID.GetKeysetJSON)))
+	}
 	e.Any("/metrics", echo.WrapHandler(promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{})))
 	e.Any("/openapi/v2", echo.WrapHandler(s.openapi))
 	e.Any("/openapi/v3", echo.WrapHandler(s.openapi))
 	e.Any("/openapi/v3/*", echo.WrapHandler(s.openapi))
+	e.Any("/debug/pprof", func(c echo.Context) error { return c.Redirect(http.StatusFound, "/debug/pprof/") })
 	e.GET("/debug/pprof/*", echo.WrapHandler(http.HandlerFunc(pprof.Index)))
 	e.GET("/debug/pprof/profile", echo.WrapHandler(http.HandlerFunc(pprof.Profile)))
 	e.GET("/debug/pprof/trace", echo.WrapHandler(http.HandlerFunc(pprof.Trace)))
@@ -71,17 +74,6 @@ func (s *Server) serveAPI(c echo.Context) error {
 		return nil
 	}
 	return s.handlers.Serve(c.Response(), c.Request(), info)
-}
-
-func serveVersion(c echo.Context) error {
-	if c.Request().Method != http.MethodGet {
-		return status.MethodNotAllowed()
-	}
-	data, err := json.MarshalIndent(version.Info(), "", "  ")
-	if err != nil {
-		return err
-	}
-	return c.Blob(http.StatusOK, "application/json", data)
 }
 
 // serveIndex lists the paths there are.

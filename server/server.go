@@ -41,6 +41,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Metrics is what /metrics shows; the server adds its own to it.
 	Metrics *prometheus.Registry
+	// OpenID is served to those who verify tokens. Nil: it is not.
+	OpenID OpenID
 	// Features are kube-apiserver's feature gates, under its names (k8s.io/apiserver/pkg/features). Nil: its defaults.
 	Features featuregate.FeatureGate
 	// EnableAdmissionPlugins and DisableAdmissionPlugins name plugins besides those that are on by default, and of those

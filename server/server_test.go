@@ -157,8 +157,10 @@ func TestTimeout(t *testing.T) {
 	h := newServer(t, func(c *server.Config) { store = blocked(c) }).Handler()
 	defer close(store.release)
 	w := get(h, "/api/v1/namespaces/slow?timeout=1ms", "known")
-	if w.Code != 504 || gjson.Get(w.Body.String(), "reason").Str != "Timeout" {
-		t.Errorf("the answer is %d %s", w.Code, w.Body)
+	const want = `{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout",` +
+		`"reason":"Timeout","details":{},"code":504}` + "\n"
+	if got := w.Body.String(); w.Code != 504 || got != want || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
+		t.Errorf("the answer is %d %v %s", w.Code, w.Header(), got)
 	}
 }
 

@@ -1,0 +1,58 @@
+package server_test
+
+import (
+	"net/http/httptest"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/rowlock/rowlock/server"
+)
+
+type openID struct{}
+
+func (openID) GetConfigJSON() ([]byte, int) { return []byte(`{"issuer":"https://issuer"}`), 60 }
+func (openID) GetKeysetJSON() ([]byte, int) { return []byte(`{"keys":[]}`), 60 }
+
+// The documents at fixed paths are got, in their one media type, and nothing else; those of an issuer there is not are
+// nowhere.
+func TestFixedDocuments(t *testing.T) {
+	without := newServer(t, nil).Handler()
+	with := newServer(t, func(c *server.Config) { c.OpenID = openID{} }).Handler()
+	for _, tc := range []struct {
+		path, mediaType, cache string
+		optional               bool
+	}{
+		{"/version", "application/json", "no-cache, private", false},
+		{"/version/", "application/json", "no-cache, private", false},
+		{"/.well-known/openid-configuration", "application/json", "public, max-age=60", true},
+		{"/openid/v1/jwks", "application/jwk-set+json", "public, max-age=60", true},
+	} {
+		ask := func(method, accept string) *httptest.ResponseRecorder {
+			r := httptest.NewRequest(method, tc.path, nil)
+			r.Header.Set("Authorization", "known")
+			r.Header.Set("Accept", accept)
+			w := httptest.NewRecorder()
+			with.ServeHTTP(w, r)
+			return w
+		}
+		for _, accept := range []string{"", "*/*", "text/html, " + tc.mediaType + ";q=0.5"} {
+			w := ask("GET", accept)
+			if h := w.Header(); w.Code != 200 || h.Get("Content-Type") != tc.mediaType || h.Get("Cache-Control") != tc.cache {
+				t.Errorf("%s for %q: %d, %v", tc.path, accept, w.Code, h)
+			}
+		}
+		w := ask("GET", "application/yaml")
+		if w.Code != 406 || w.Header().Get("Content-Type") != "application/yaml" {
+			t.Errorf("%s in YAML: %d, %s", tc.path, w.Code, w.Body)
+		}
+		for _, method := range []string{"HEAD", "OPTIONS", "POST"} {
+			if w := ask(method, ""); w.Code != 405 || gjson.Get(w.Body.String(), "reason").Str != "MethodNotAllowed" {
+				t.Errorf("%s %s: %d, %s", method, tc.path, w.Code, w.Body)
+			}
+		}
+		if code := get(without, tc.path, "known").Code; tc.optional != (code == 404) {
+			t.Errorf("%s without an issuer: %d", tc.path, code)
+		}
+	}
+}
