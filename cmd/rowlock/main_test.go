@@ -58,6 +58,7 @@ func TestRefusals(t *testing.T) {
 		{"history of no size", "serve --history-size 0", "--history-size must be positive"},
 		{"malformed size", "serve --history-size large", "--history-size"},
 		{"unknown durability", "serve --sqlite-synchronous off", "must be one of full, normal"},
+		{"issuer without keys", "serve --service-account-issuer https://issuer", "--service-account-issuer needs --service-account-key-file"},
 		{"unknown feature gate", "serve --feature-gates Colour=true", "--feature-gates: unrecognized feature gate: Colour"},
 		{"feature gate that is neither on nor off", "serve --feature-gates CBORServingAndStorage=maybe", "--feature-gates"},
 		{"unknown group", "serve --runtime-config colours/v1=true", "--runtime-config: unknown api groups colours/v1"},

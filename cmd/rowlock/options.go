@@ -30,6 +30,7 @@ type serveOptions struct {
 	enabledControllers []string
 
 	services serviceOptions
+	tokens   tokenOptions
 
 	featureGates  map[string]bool
 	runtimeConfig cliflag.ConfigurationMap
@@ -44,6 +45,7 @@ func (o *serveOptions) sections() []section {
 		{"Serving", flagSet(o.addServingFlags)},
 		{"Services", flagSet(o.services.addFlags)},
 		{"Who may connect", flagSet(o.addAccessFlags)},
+		{"Tokens of ServiceAccounts", flagSet(o.tokens.addFlags)},
 		{"Controllers", flagSet(o.addControllerFlags)},
 		{"Features", flagSet(o.addFeatureFlags)},
 		{"Logging", flagSet(o.log.addFlags)},
@@ -107,6 +109,9 @@ func (o *serveOptions) complete() error {
 		return usagef("--controllers: %v", err)
 	}
 	if err := o.services.complete(); err != nil {
+		return err
+	}
+	if err := o.tokens.complete(); err != nil {
 		return err
 	}
 	if err := setFeatureGates(o.featureGates); err != nil {

@@ -84,6 +84,9 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if session := store.Session(); session != nil {
 		network.Members = session
 	}
+	if err := o.tokens.fill(network); err != nil {
+		return err
+	}
 	if err := srv.BootstrapServices(ctx, network); err != nil {
 		return fmt.Errorf("create the Service of the API: %w", err)
 	}
@@ -144,6 +147,7 @@ func (o *serveOptions) newServer(registry *resources.Registry, store *sqlstore.S
 		TLS:           certificates.TLSConfig(),
 		Logger:        logger,
 		Metrics:       metrics,
+		OpenID:        o.tokens.openID(),
 		Features:      utilfeature.DefaultFeatureGate,
 	})
 }
