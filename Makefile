@@ -30,7 +30,7 @@ ARGS     ?=
 race_packages := ./sqlstore/... ./server/... ./resources
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
-.PHONY: help run build test unit vet lint test-race e2e compare bench fuzz clean
+.PHONY: help run build test unit vet lint test-race e2e compare bench fuzz flags clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,10 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s)
 	    echo "$$package $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package; \
 	  done; \
 	done
+
+flags: bin/kube-apiserver ## Write down the flags of kube-apiserver, after a new version of it
+	bin/kube-apiserver --help | sed -nE 's/^ +(-v, )?--([a-z0-9-]+)( [^ ]+)?(  .*)?$$/\2\3/p' | grep -vx help \
+	  | sed -E 's/^([^ ]+)$$/\1 bool/; s/^(version|vmodule) .*/\1 string/' | LC_ALL=C sort > cmd/rowlock/kubeapiserver_flags.txt
 
 clean: ## Remove what was built
 	rm -rf bin

@@ -1,12 +1,26 @@
 package main
 
 import (
+	"fmt"
+	"strings"
+
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
 // setFeatureGates turns features of kube-apiserver on and off for the whole process: upstream's rules for the types read
-// its gates there. The error names a gate that does not exist or cannot be changed; nothing is changed then.
-func setFeatureGates(gates map[string]bool) error {
+// its gates there. A name may begin with the component "kube:", as kube-apiserver has it. The error names a gate that does not exist or cannot be changed; nothing is changed then.
+func setFeatureGates(given map[string]bool) error {
+	gates := map[string]bool{}
+	for name, on := range given {
+		component, gate, ok := strings.Cut(name, ":")
+		switch {
+		case !ok:
+			gate = name
+		case component != "kube":
+			return fmt.Errorf("component not registered: %s", component)
+		}
+		gates[gate] = on
+	}
 	// A set that refuses a gate remembers it all the same, and refuses all others from then on.
 	if err := utilfeature.DefaultMutableFeatureGate.DeepCopy().SetFromMap(gates); err != nil {
 		return err

@@ -5,6 +5,9 @@
 //	serve.go       rowlock serve: everything put together
 //	options.go     the flags of serve, and what is refused
 //	options_*.go   those about one thing: the database, Services
+//	kubeapiserver.go, kubeapiserver_flags.go, admission.go, featuregates.go
+//	               rowlock kube-apiserver: kube-apiserver's command line
+//	envtest.go     rowlock envtest-assets; etcd.go the etcd that goes with it
 //	help.go        flags in sections
 //	choice.go      a flag with a few possible values
 //	statedir.go    where data lives when nobody says
@@ -20,6 +23,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -35,7 +40,17 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal drains. From then on signals do what they do by default, so that a second one ends the process.
 	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(run(ctx, arguments(os.Args), os.Stdout, os.Stderr))
+}
+
+// arguments are those of the command line. A link to the program that is named after one of these commands is that
+// command.
+func arguments(line []string) []string {
+	name := strings.TrimSuffix(filepath.Base(line[0]), ".exe")
+	if name == kubeAPIServerName || name == etcdName {
+		return append([]string{name}, line[1:]...)
+	}
+	return line[1:]
 }
 
 // run is main with its surroundings as arguments. It returns the exit code.
@@ -86,7 +101,8 @@ func newRootCommand() *cobra.Command {
 		PersistentPreRunE:     func(cmd *cobra.Command, _ []string) error { return setFromEnvironment(cmd.Flags(), os.LookupEnv) },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(newServeCommand(), newKubeconfigCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newKubeAPIServerCommand(), newEnvtestAssetsCommand(), newEtcdCommand(), newKubeconfigCommand(),
+		newVersionCommand())
 	return root
 }
 

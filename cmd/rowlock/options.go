@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -35,6 +36,12 @@ type serveOptions struct {
 	featureGates  map[string]bool
 	runtimeConfig cliflag.ConfigurationMap
 	apis          builtin.RuntimeConfig
+
+	// These have flags on kube-apiserver's command line alone.
+	allowPrivileged                  bool
+	admission                        admissionOptions
+	maxInFlight, maxMutatingInFlight int           // 0: the server's own
+	requestTimeout                   time.Duration // 0: the server's own
 
 	log logOptions
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/kubernetes/pkg/capabilities"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
@@ -66,6 +67,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err != nil {
 		return err
 	}
+	capabilities.Setup(o.allowPrivileged, 0)
 	registry := resources.NewRegistry()
 	registry.SetGroups(builtin.Parts{Services: o.services.ServiceNetwork, APIs: o.apis}.Groups())
 	srv, err := o.newServer(registry, store, certificates, logger, metrics)
@@ -149,6 +151,12 @@ func (o *serveOptions) newServer(registry *resources.Registry, store *sqlstore.S
 		Metrics:       metrics,
 		OpenID:        o.tokens.openID(),
 		Features:      utilfeature.DefaultFeatureGate,
+
+		EnableAdmissionPlugins:  o.admission.enable,
+		DisableAdmissionPlugins: o.admission.disable,
+		MaxInFlight:             o.maxInFlight,
+		MaxMutatingInFlight:     o.maxMutatingInFlight,
+		RequestTimeout:          o.requestTimeout,
 	})
 }
 

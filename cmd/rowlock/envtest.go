@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+)
+
+func newEnvtestAssetsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "envtest-assets DIR",
+		Short: "Write what controller-runtime's envtest starts",
+		Long: "Writes into a directory what the tests of controllers look for in KUBEBUILDER_ASSETS: kube-apiserver and etcd, which\n" +
+			"are this program under those names, and kubectl, if there is one on PATH. It prints the line that sets the variable.",
+		Example: "  export KUBEBUILDER_ASSETS=$PWD/bin/envtest\n" +
+			"  rowlock envtest-assets $KUBEBUILDER_ASSETS\n" +
+			"  go test ./...",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("a directory is needed, and nothing else")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			program, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("find this program: %w", err)
+			}
+			kubectl, _ := exec.LookPath("kubectl")
+			if err := writeEnvtestAssets(dir, program, kubectl); err != nil {
+				return err
+			}
+			if kubectl == "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), "There is no kubectl on PATH; envtest needs one only for tests that run it.")
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "export KUBEBUILDER_ASSETS=%s\n", shellQuoted(dir))
+			return err
+		},
+	}
+}
+
+// writeEnvtestAssets fills a directory. kubectl is a path, and empty when there is none.
+func writeEnvtestAssets(dir, program, kubectl string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	server := filepath.Join(dir, kubeAPIServerName)
+	if err := place(program, server); err != nil {
+		return err
+	}
+	if err := place(server, filepath.Join(dir, etcdName)); err != nil {
+		return err
+	}
+	if kubectl == "" {
+		return nil
+	}
+	return place(kubectl, filepath.Join(dir, "kubectl"))
+}
+
+// place puts a program somewhere else under another name, in place of what is there: the same file if the file system
+// allows, so that it takes no room, else a copy of it. It stays when the original goes.
+func place(program, at string) error {
+	program, err := filepath.EvalSymlinks(program)
+	if err != nil {
+		return err
+	}
+	from, err := os.Stat(program)
+	if err != nil {
+		return err
+	}
+	if to, err := os.Stat(at); err == nil && os.SameFile(from, to) {
+		return nil
+	}
+	temporary := at + ".new"
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if os.Link(program, temporary) != nil {
+		data, err := os.ReadFile(program)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(temporary, data, 0o755); err != nil {
+			return err
+		}
+	}
+	return os.Rename(temporary, at)
+}
+
+// isEnvtestAsset tells whether this program is one that writeEnvtestAssets wrote: its etcd is beside it.
+func isEnvtestAsset() bool {
+	program, err := os.Executable()
+	if err != nil {
+		return false
+	}
+	own, err := os.Stat(program)
+	if err != nil {
+		return false
+	}
+	etcd, err := os.Stat(filepath.Join(filepath.Dir(program), etcdName))
+	return err == nil && os.SameFile(own, etcd)
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+)
+
+// etcdName is the name under which the program takes etcd's place beside kube-apiserver's.
+const etcdName = "etcd"
+
+// newEtcdCommand is what envtest starts as etcd. It keeps nothing: rowlock kube-apiserver does not ask it.
+func newEtcdCommand() *cobra.Command {
+	var clientURLs []string
+	cmd := &cobra.Command{
+		Use:    etcdName,
+		Short:  "Answer as envtest asks an etcd",
+		Long:   "Answers that it is healthy, and keeps nothing. It is what 'rowlock envtest-assets' writes as etcd.",
+		Hidden: true,
+		// etcd's other flags are about what is not there.
+		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true},
+		PersistentPreRunE:  func(*cobra.Command, []string) error { return nil }, // no environment variables
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := withParent(cmd.Context())
+			defer stop()
+			return serveHealth(ctx, clientURLs)
+		},
+	}
+	cmd.Flags().StringSliceVar(&clientURLs, "listen-client-urls", []string{"http://localhost:2379"}, "`URLs` to answer at")
+	return cmd
+}
+
+// serveHealth answers at each of the URLs that all is well, until ctx ends.
+func serveHealth(ctx context.Context, urls []string) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"health":"true","reason":""}`)
+	})
+	var listeners []net.Listener
+	for _, u := range urls {
+		parsed, err := url.Parse(u)
+		if err != nil || parsed.Scheme != "http" {
+			return fmt.Errorf("--listen-client-urls: %q is not of the form http://host:port", u)
+		}
+		listener, err := net.Listen("tcp", parsed.Host)
+		if err != nil {
+			return err
+		}
+		defer listener.Close()
+		listeners = append(listeners, listener)
+	}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	var work errgroup.Group
+	for _, l := range listeners {
+		work.Go(func() error { return server.Serve(l) })
+	}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	if err := work.Wait(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// withParent returns a context that ends when the process that started this one has ended. A test that is killed, or that
+// panics, stops nothing; what it started is to end all the same.
+func withParent(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	parent := os.Getppid()
+	go func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for os.Getppid() == parent {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+		cancel()
+	}()
+	return ctx, cancel
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/rowlock/rowlock/resources/admission"
+	kubernetes "github.com/rowlock/rowlock/server/version"
+)
+
+// kubeAPIServerName is the name under which the program takes kube-apiserver's place.
+const kubeAPIServerName = "kube-apiserver"
+
+// kubeAPIServerOptions are kube-apiserver's flags. Those that serve has as well, under the same name, are serve's.
+type kubeAPIServerOptions struct {
+	serve serveOptions
+
+	bindAddress net.IP
+	securePort  int
+	certDir     string
+	etcdServers []string
+
+	verbosity string
+	version   string
+
+	inert, own *pflag.FlagSet
+}
+
+// newKubeAPIServerCommand is kube-apiserver's command line, which ends as kube-apiserver's does: with 1 when it is wrong.
+func newKubeAPIServerCommand() *cobra.Command {
+	o := &kubeAPIServerOptions{}
+	cmd := &cobra.Command{
+		Use:   kubeAPIServerName + " [flags]",
+		Short: "Serve the Kubernetes API where kube-apiserver is expected",
+		Long: "Serves the Kubernetes API and takes kube-apiserver's command line. Flags that have no counterpart are\n" +
+			"accepted, and named in one warning. With --etcd-servers, which are not asked, objects are kept in a temporary\n" +
+			"folder, removed at the end, unless --datastore or --data-dir says where. No controllers run unless --controllers\n" +
+			"says which.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("%q does not take any arguments, got %q", kubeAPIServerName, args)
+			}
+			return nil
+		},
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return setFromEnvironment(o.own, os.LookupEnv) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return err })
+	cmd.SetGlobalNormalizationFunc(cliflag.WordSepNormalizeFunc)
+	addSections(cmd, o.sections())
+	return cmd
+}
+
+// sections are kube-apiserver's flags that act, those that Rowlock has besides, and those that do nothing.
+func (o *kubeAPIServerOptions) sections() []section {
+	acting, none := flagSet(o.addFlags), func(*pflag.FlagSet) {}
+	o.own, o.inert = flagSet(none), flagSet(none)
+	for _, s := range o.serve.sections() {
+		o.own.AddFlagSet(s.flags)
+	}
+	own := flagSet(none)
+	for name, kind := range eachKubeAPIServerFlag() {
+		if acting.Lookup(name) != nil {
+			continue
+		}
+		if flag := o.own.Lookup(name); flag != nil {
+			acting.AddFlag(flag)
+		} else {
+			addInert(o.inert, name, kind)
+		}
+	}
+	o.own.VisitAll(func(f *pflag.Flag) {
+		if acting.Lookup(f.Name) == nil && f.Name != "listen" {
+			own.AddFlag(f)
+		}
+	})
+	o.own = own
+	o.setDefaults(acting, own)
+	return []section{{"Flags of kube-apiserver", acting}, {"Flags of Rowlock", own}, {"Flags of kube-apiserver that do nothing here", o.inert}}
+}
+
+// setDefaults replaces the defaults of serve by those of kube-apiserver, on which whoever starts one counts: it runs no
+// controllers, which are kube-controller-manager's, and it leaves nothing behind but what is in its database.
+func (o *kubeAPIServerOptions) setDefaults(acting, own *pflag.FlagSet) {
+	o.serve.services.ranges, acting.Lookup("service-cluster-ip-range").DefValue = []string{"10.0.0.0/24"}, "10.0.0.0/24"
+	o.serve.controllers, own.Lookup("controllers").DefValue = nil, "[]"
+	o.serve.dataDir, own.Lookup("data-dir").DefValue = "", ""
+}
+
+func (o *kubeAPIServerOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&o.etcdServers, "etcd-servers", nil, "`URLs` of what kube-apiserver would keep objects in; nobody is asked")
+	flags.IPVar(&o.bindAddress, "bind-address", net.IPv4zero, "`address` to serve HTTPS on")
+	flags.IntVar(&o.securePort, "secure-port", 6443, "`port` to serve HTTPS on")
+	flags.StringVar(&o.certDir, "cert-dir", "",
+		"`directory` with the certificate to serve with, apiserver.crt, and its key, apiserver.key; made if it has none")
+	flags.BoolVar(&o.serve.allowPrivileged, "allow-privileged", false, "allow containers to be privileged")
+	flags.StringSliceVar(&o.serve.admission.enable, "enable-admission-plugins", nil, "`names` of admission plugins to turn on")
+	flags.StringSliceVar(&o.serve.admission.disable, "disable-admission-plugins", nil, "`names` of admission plugins to turn off")
+	flags.IntVar(&o.serve.maxInFlight, "max-requests-inflight", 0, "how many reading requests may be under way")
+	flags.IntVar(&o.serve.maxMutatingInFlight, "max-mutating-requests-inflight", 0, "how many writing requests may be under way")
+	flags.DurationVar(&o.serve.requestTimeout, "request-timeout", time.Minute, "how long a request that is not a watch may take")
+	flags.StringVarP(&o.verbosity, "v", "v", "0", "verbosity of the log: from 1 what --log-level=info logs, from 4 what debug does")
+	flags.Var(newChoice(&o.serve.log.format, "text", "json"), "logging-format", "the form of a line of the log")
+	flags.StringVar(&o.version, "version", "", "print the version of Kubernetes and end; raw prints all there is to say")
+	flags.Lookup("version").NoOptDefVal = "true"
+}
+
+func (o *kubeAPIServerOptions) run(cmd *cobra.Command) (err error) {
+	switch o.version {
+	case "":
+	case "raw":
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%#v\n", kubernetes.Info())
+		return err
+	default:
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "Kubernetes %s\n", kubernetes.Kubernetes)
+		return err
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	temporary := o.serve.dataDir == ""
+	if temporary {
+		if o.serve.dataDir, err = os.MkdirTemp("", "rowlock-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(o.serve.dataDir)) }()
+		// Nobody will read it after a power cut.
+		o.serve.storage.synchronous = "normal"
+	}
+	if err := o.complete(); err != nil {
+		return err
+	}
+	logger := o.serve.log.logger(cmd.ErrOrStderr())
+	if names := o.withoutEffect(); len(names) > 0 {
+		logger.Warn("accepted without effect", "flags", strings.Join(names, " "))
+	}
+	ctx := cmd.Context()
+	if isEnvtestAsset() {
+		var stop context.CancelFunc
+		ctx, stop = withParent(ctx)
+		defer stop()
+	}
+	return serve(ctx, &o.serve, logger, io.Discard)
+}
+
+// check refuses what kube-apiserver refuses, all at once and in its words.
+func (o *kubeAPIServerOptions) check() error {
+	var errs []error
+	if len(o.etcdServers) == 0 && o.serve.storage.datastore == "" && o.serve.storage.datastoreFile == "" {
+		errs = append(errs, errors.New("--etcd-servers must be specified"))
+	}
+	if o.securePort < 1 || o.securePort > 65535 {
+		errs = append(errs, fmt.Errorf("--secure-port %d must be between 1 and 65535, inclusive. It cannot be turned off with 0", o.securePort))
+	}
+	if o.serve.maxInFlight < 0 {
+		errs = append(errs, errors.New("--max-requests-inflight can not be negative value"))
+	}
+	if o.serve.maxMutatingInFlight < 0 {
+		errs = append(errs, errors.New("--max-mutating-requests-inflight can not be negative value"))
+	}
+	if o.serve.requestTimeout < 0 {
+		errs = append(errs, errors.New("--request-timeout can not be negative value"))
+	}
+	errs = append(errs, o.serve.admission.check()...)
+	return utilerrors.NewAggregate(errs)
+}
+
+// complete works out what serve has other flags for.
+func (o *kubeAPIServerOptions) complete() error {
+	if o.bindAddress == nil {
+		o.bindAddress = net.IPv4zero
+	}
+	o.serve.listen = net.JoinHostPort(o.bindAddress.String(), strconv.Itoa(o.securePort))
+	// kube-apiserver takes it, and then cannot make the endpoint.
+	if o.serve.services.advertise.IsLoopback() {
+		o.serve.services.advertise = nil
+	}
+	if n, err := strconv.Atoi(o.verbosity); err != nil {
+		return fmt.Errorf("invalid argument %q for \"-v, --v\" flag: %w", o.verbosity, err)
+	} else if n >= 4 {
+		o.serve.log.level = "debug"
+	} else if n >= 1 {
+		o.serve.log.level = "info"
+	}
+	if o.certDir != "" && o.serve.certFile == "" && o.serve.keyFile == "" {
+		if err := o.useCertDir(); err != nil {
+			return err
+		}
+	}
+	err := o.serve.complete()
+	// kube-apiserver ends the same way whatever is wrong.
+	var usage *usageError
+	if errors.As(err, &usage) {
+		return usage.err
+	}
+	return err
+}
+
+// useCertDir serves with the pair that is in --cert-dir. If there is none it makes one that signs itself, as
+// kube-apiserver does: clients may take the certificate for their authority.
+func (o *kubeAPIServerOptions) useCertDir() error {
+	base := filepath.Join(o.certDir, "apiserver")
+	o.serve.certFile, o.serve.keyFile = base+".crt", base+".key"
+	if ok, err := certutil.CanReadCertAndKey(o.serve.certFile, o.serve.keyFile); ok || err != nil {
+		return err
+	}
+	host, ips, names := o.bindAddress.String(), []net.IP{o.bindAddress}, []string{"kubernetes.default.svc", "kubernetes.default", "kubernetes"}
+	if o.bindAddress.IsUnspecified() {
+		host, ips, names = "localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, append(names, "localhost")
+	}
+	cert, key, err := certutil.GenerateSelfSignedCertKey(host, ips, names)
+	if err != nil {
+		return fmt.Errorf("unable to generate self signed cert: %w", err)
+	}
+	return errors.Join(certutil.WriteCert(o.serve.certFile, cert), keyutil.WriteKey(o.serve.keyFile, key))
+}
+
+// withoutEffect names the flags, and the values of flags, that were given and do nothing.
+func (o *kubeAPIServerOptions) withoutEffect() []string {
+	var names []string
+	o.inert.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	for _, plugin := range admission.Missing(o.serve.admission.enable) {
+		names = append(names, "--enable-admission-plugins="+plugin)
+	}
+	return names
+}

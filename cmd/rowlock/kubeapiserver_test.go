@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A link to the program is the command that it is named after.
+func TestArguments(t *testing.T) {
+	for name, want := range map[string][]string{
+		"/usr/bin/rowlock": {"--x"}, "/assets/kube-apiserver": {"kube-apiserver", "--x"}, "etcd": {"etcd", "--x"},
+		"kube-apiserver.exe": {"kube-apiserver", "--x"}, "kube-apiserver-2": {"--x"},
+	} {
+		if diff := cmp.Diff(want, arguments([]string{name, "--x"})); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// Every flag that kube-apiserver v1.37.1 has is taken, and refused with a value that kube-apiserver would refuse.
+func TestKubeAPIServerFlags(t *testing.T) {
+	values := map[string]string{"int": "7", "float": "0.5", "float32": "0.5", "duration": "1s", "ip": "192.0.2.1", "int32Slice": "1,2",
+		"portRange": "30000-30100"}
+	special := map[string]string{"feature-gates": "kube:CBORServingAndStorage=true", "logging-format": "text", "runtime-config": "api/beta=true",
+		"service-cluster-ip-range": "10.0.0.0/16", "v": "1"}
+	line := []string{"kube-apiserver"}
+	for name, kind := range eachKubeAPIServerFlag() {
+		value, ok := special[name]
+		switch {
+		case name == "version":
+			continue
+		case ok:
+		case kind == "bool":
+			value = "true"
+		default:
+			if value, ok = values[kind]; !ok {
+				value = "x"
+			}
+		}
+		line = append(line, fmt.Sprintf("--%s=%s", name, value))
+		if bad, ok := map[string]string{"int": "many", "float": "many", "duration": "long", "ip": "here", "bool": "maybe"}[kind]; ok {
+			code, _, stderr := command(t, "kube-apiserver", fmt.Sprintf("--%s=%s", name, bad))
+			if want := fmt.Sprintf("invalid argument %q for ", bad); code != exitFailure || !strings.Contains(stderr, want) {
+				t.Errorf("--%s=%s: exit code %d, stderr %q, want %q", name, bad, code, stderr, want)
+			}
+		}
+	}
+	if len(line) < 170 {
+		t.Fatalf("only %d flags", len(line))
+	}
+	code, stdout, stderr := command(t, append(line, "--version")...)
+	if code != 0 || stdout != "Kubernetes v1.37.1\n" {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
+// The errors are those that kube-apiserver v1.37.1 ends with, or says them with others.
+func TestKubeAPIServerRefusals(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for line, want := range map[string]string{
+		"--nope":                           "unknown flag: --nope",
+		"-z":                               "unknown shorthand flag: 'z' in -z",
+		"foo":                              `"kube-apiserver" does not take any arguments, got ["foo"]`,
+		"--secure-port":                    "flag needs an argument: --secure-port",
+		"":                                 "--etcd-servers must be specified",
+		"--etcd-servers=x --secure-port=0": "--secure-port 0 must be between 1 and 65535, inclusive. It cannot be turned off with 0",
+		"--etcd-servers=x --max-requests-inflight=-1":                                               "--max-requests-inflight can not be negative value",
+		"--etcd-servers=x --request-timeout=-1s":                                                    "--request-timeout can not be negative value",
+		"--etcd-servers=x --enable-admission-plugins=Foo":                                           `enable-admission-plugins plugin "Foo" is unknown`,
+		"--etcd-servers=x --enable-admission-plugins=Foo --disable-admission-plugins=Bar":           `[enable-admission-plugins plugin "Foo" is unknown, disable-admission-plugins plugin "Bar" is unknown]`,
+		"--etcd-servers=x --enable-admission-plugins=Priority --disable-admission-plugins=Priority": "[Priority] in enable-admission-plugins and disable-admission-plugins overlapped",
+		"--etcd-servers=x --feature-gates=Colour=true":                                              "unrecognized feature gate: Colour",
+		"--etcd-servers=x --feature-gates=wardle:Colour=true":                                       "component not registered: wardle",
+		"--etcd-servers=x --runtime-config=foo/v1=true":                                             "unknown api groups foo/v1",
+		"--etcd-servers=x --datastore=mysql://x":                                                    "--datastore",
+		"--etcd-servers=x --v=loud":                                                                 `invalid argument "loud" for "-v, --v" flag`,
+	} {
+		code, stdout, stderr := command(t, append([]string{"kube-apiserver"}, strings.Fields(line)...)...)
+		if code != exitFailure || stdout != "" || !strings.HasPrefix(stderr, "Error: ") || !strings.Contains(stderr, want) {
+			t.Errorf("%q: exit code %d, stdout %q, stderr %q, want %q", line, code, stdout, stderr, want)
+		}
+	}
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// kubeAPIServer is a running 'rowlock kube-apiserver'.
+type kubeAPIServer struct {
+	url    string
+	client *http.Client
+	stop   context.CancelFunc
+	ended  chan int
+	stderr bytes.Buffer
+}
+
+// startKubeAPIServer starts one on a free port, with a certificate directory whose certificate clients trust, and waits
+// until it is ready.
+func startKubeAPIServer(t *testing.T, certDir string, args ...string) *kubeAPIServer {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	_, port, _ := net.SplitHostPort(address)
+	s := &kubeAPIServer{url: "https://" + address, ended: make(chan int, 1)}
+	var ctx context.Context
+	ctx, s.stop = context.WithCancel(context.Background())
+	t.Cleanup(s.stop)
+	line := slices.Concat([]string{"kube-apiserver", "--bind-address=127.0.0.1", "--secure-port=" + port, "--cert-dir=" + certDir}, args)
+	go func() { s.ended <- run(ctx, line, io.Discard, &s.stderr) }()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for range tick.C {
+		select {
+		case code := <-s.ended:
+			t.Fatalf("ended with %d before it was ready: %s", code, s.stderr.String())
+		default:
+		}
+		if s.client == nil {
+			s.client = trusting(filepath.Join(certDir, "apiserver.crt"))
+			continue
+		}
+		if response, err := s.client.Get(s.url + "/readyz"); err == nil {
+			response.Body.Close()
+			break
+		}
+	}
+	return s
+}
+
+// trusting returns a client that accepts what a certificate signed, itself included, and nil while there is none.
+func trusting(file string) *http.Client {
+	pem, err := os.ReadFile(file)
+	pool := x509.NewCertPool()
+	if err != nil || !pool.AppendCertsFromPEM(pem) {
+		return nil
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+}
+
+// end stops it as a signal does and returns what it logged.
+func (s *kubeAPIServer) end(t *testing.T) string {
+	t.Helper()
+	s.client.CloseIdleConnections()
+	s.stop()
+	if code := <-s.ended; code != 0 {
+		t.Errorf("ended with %d", code)
+	}
+	return s.stderr.String()
+}
+
+func TestKubeAPIServer(t *testing.T) {
+	temporary, certDir, dataDir := t.TempDir(), filepath.Join(t.TempDir(), "certs"), t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	s := startKubeAPIServer(t, certDir, "--etcd-servers=http://127.0.0.1:1", "--authorization_mode=RBAC", "--audit-log-path=-",
+		"--enable-admission-plugins=NodeRestriction,NamespaceLifecycle")
+	logged := s.end(t)
+	if want := `msg="accepted without effect" flags="--audit-log-path --authorization-mode --enable-admission-plugins=NodeRestriction"`; strings.Count(logged, "\n") != 1 || !strings.Contains(logged, want) {
+		t.Errorf("logged %s, want one line with %s", logged, want)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	made, err := os.ReadFile(filepath.Join(certDir, "apiserver.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// With a database of its own it keeps what it has, and needs no etcd; the certificate is used again.
+	s = startKubeAPIServer(t, certDir, "--datastore=sqlite://"+filepath.Join(dataDir, "my.db"))
+	if logged := s.end(t); logged != "" {
+		t.Errorf("logged %s", logged)
+	}
+	if now, err := os.ReadFile(filepath.Join(certDir, "apiserver.crt")); err != nil || !bytes.Equal(made, now) {
+		t.Errorf("the certificate was made again: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dataDir, "my.db")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEnvtestAssets(t *testing.T) {
+	dir, file := filepath.Join(t.TempDir(), "assets"), filepath.Join(t.TempDir(), "program")
+	for _, content := range []string{"old", "new", "new"} {
+		// Written anew, as a compiler does, so that it is another file.
+		if err := os.RemoveAll(file); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeEnvtestAssets(dir, file, file); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"kube-apiserver", "etcd", "kubectl"} {
+			if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != content {
+				t.Errorf("%s: %q, %v", name, got, err)
+			}
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 3 {
+		t.Errorf("%v, %v", entries, err)
+	}
+	if err := writeEnvtestAssets(dir, file, filepath.Join(dir, "kubectl")); err != nil {
+		t.Errorf("a kubectl that is there already: %v", err)
+	}
+	if code, _, stderr := command(t, "envtest-assets"); code != exitUsage || !strings.Contains(stderr, "a directory is needed") {
+		t.Errorf("without a directory: %d, %s", code, stderr)
+	}
+}
+
+func TestEtcd(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + listener.Addr().String()
+	listener.Close()
+	go func() {
+		ended <- run(ctx, []string{"etcd", "--unsafe-no-fsync=true", "--data-dir", "/nowhere", "--listen-client-urls=" + url}, io.Discard, io.Discard)
+	}()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for range tick.C {
+		select {
+		case code := <-ended:
+			t.Fatalf("ended with %d", code)
+		default:
+		}
+		response, err := http.Get(url + "/health")
+		if err != nil {
+			continue
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || response.StatusCode != http.StatusOK || string(body) != `{"health":"true","reason":""}` {
+			t.Errorf("%s %s %v", response.Status, body, err)
+		}
+		break
+	}
+	stop()
+	if code := <-ended; code != 0 {
+		t.Errorf("ended with %d", code)
+	}
+}
