@@ -1,0 +1,75 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rowlock/rowlock/e2e/harness"
+)
+
+// controllerRuntimePackages are those of controller-runtime whose tests start a server, all but these, which wait for
+// Rowlock to serve what they begin with:
+//
+//	builder, client, client/apiutil, controller, manager/internal/integration   custom resources
+//	metrics/filters                                                            tokens of service accounts
+var controllerRuntimePackages = []string{"cache", "cluster", "controller/controllerutil", "envtest", "handler", "internal/controller",
+	"internal/recorder", "internal/testing/controlplane", "manager", "reconcile", "source", "webhook"}
+
+// controllerRuntimeSkips are the specs of those packages that are left out, and why.
+var controllerRuntimeSkips = map[string][]string{
+	"custom resources are not served yet": {
+		"InstallCRDs should install the CRDs into the cluster using (directory|file)",
+		"InstallCRDs should be able to install CRDs using multiple files",
+		"InstallCRDs should filter out already existent CRD",
+		"InstallCRDs should reinstall the CRDs if already present in the cluster",
+		"should update CRDs if already present in the cluster",
+		"UninstallCRDs should uninstall the CRDs from the cluster",
+	},
+	"webhooks are not called yet": {
+		"should reject create request for (multi-)?webhook that rejects all requests",
+	},
+	"they run a script which a module has without the right to be run": {
+		"argument defaulting when insecure serving is set, on a binary that supports it",
+		"argument defaulting when insecureserving is disabled, on binaries with",
+	},
+	"they expect that an informer takes longer to fill than the test takes to look": {
+		"should allow .* informer .*to be cancelled",
+		"should return an error when context is cancelled",
+	},
+}
+
+// TestControllerRuntime runs controller-runtime's own tests, as its published module has them.
+func TestControllerRuntime(t *testing.T) {
+	// Before envtestAssets changes PATH.
+	compiler, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := os.Getenv("PATH")
+	assets := envtestAssets(t)
+	var skips []string
+	for _, specs := range controllerRuntimeSkips {
+		skips = append(skips, specs...)
+	}
+	args := []string{"test", "-count=1"}
+	for _, name := range controllerRuntimePackages {
+		args = append(args, "sigs.k8s.io/controller-runtime/pkg/"+name)
+	}
+	// They are as patient as upstream's machines allow; ours may be busier.
+	args = append(args, "-ginkgo.no-color", "-ginkgo.flake-attempts=3", "-ginkgo.skip="+strings.Join(skips, "|"))
+	cmd := exec.CommandContext(t.Context(), compiler, args...)
+	temporary := t.TempDir()
+	cmd.Dir = filepath.Join(harness.Root(), "e2e", "peers", "controllerruntime")
+	cmd.Env = append(os.Environ(), "KUBEBUILDER_ASSETS="+assets, "TMPDIR="+temporary, "PATH="+path)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	left, err := filepath.Glob(filepath.Join(temporary, "rowlock-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
