@@ -101,7 +101,7 @@ func TestEnvtestFlags(t *testing.T) {
 	e, client, err := environment(assets, map[string]string{
 		"token-auth-file": tokens, "allow-privileged": "false", "disable-admission-plugins": "ServiceAccount,NamespaceLifecycle",
 		"runtime-config": "resource.k8s.io/v1beta1=true,batch/v1=false", "service-cluster-ip-range": "10.77.0.0/24",
-		"feature-gates": "kube:CBORServingAndStorage=true"})
+		"feature-gates": "kube:CBORServingAndStorage=true,ContextualLogging=false"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,8 +4,22 @@ import (
 	"fmt"
 	"strings"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
 )
+
+// The gates of parts of kube-apiserver that are not part of this program, which are known all the same.
+func init() {
+	gates := map[featuregate.Feature]featuregate.FeatureSpec{
+		"ContextualLogging": {Default: true, PreRelease: featuregate.Beta},
+		"ControllerManagerReleaseLeaderElectionLockOnExit": {PreRelease: featuregate.Alpha},
+		"LoggingAlphaOptions":                              {PreRelease: featuregate.Alpha},
+		"LoggingBetaOptions":                               {Default: true, PreRelease: featuregate.Beta},
+		"NativeHistograms":                                 {Default: true, PreRelease: featuregate.Beta},
+	}
+	utilruntime.Must(utilfeature.DefaultMutableFeatureGate.Add(gates))
+}
 
 // setFeatureGates turns features of kube-apiserver on and off for the whole process: upstream's rules for the types read
 // its gates there. A name may begin with the component "kube:", as kube-apiserver has it. The error names a gate that does not exist or cannot be changed; nothing is changed then.
