@@ -129,7 +129,32 @@ func (o *Object) At(revision int64) *Object {
 // Form returns an encoding of the object other than Data, made by build the first time it is asked for and kept as
 // long as the object. Two callers at once may both build; one result is kept. The bytes are shared and not to be changed.
 func (o *Object) Form(id string, build func() ([]byte, error)) ([]byte, error) {
-	return o.forms.get(id, build)
+	return o.forms.get(id, build, func([]byte) bool { return true })
+}
+
+// FormIfRoom is like Form, for those who ask for an encoding of many objects: it is kept only while what is kept in this
+// way, of all objects together, is less than FormsRoom.
+func (o *Object) FormIfRoom(id string, build func() ([]byte, error)) ([]byte, error) {
+	return o.forms.get(id, build, func(data []byte) bool { return keptForms.admit(o, len(data)) })
+}
+
+// Kept returns an encoding if it was kept, else nil.
+func (o *Object) Kept(id string) []byte {
+	if f := o.forms.find(id); f != nil {
+		return f.data
+	}
+	return nil
+}
+
+// Moved returns the same object with its bytes where place copies them and its sets as share returns them, which are
+// equal to those it is given. Of its forms it keeps its cells alone. Who holds the object it was made of goes on with that.
+func (o *Object) Moved(place func([]byte) []byte, share func(map[string]string) map[string]string) *Object {
+	moved := &Object{Key: o.Key, Revision: o.Revision, Data: place(o.Data), Labels: share(o.Labels), Fields: share(o.Fields),
+		revisionStart: o.revisionStart, revisionEnd: o.revisionEnd}
+	if cells := o.forms.find(CellsForm); cells != nil {
+		moved.forms.head.Store(&form{id: CellsForm, data: place(cells.data)})
+	}
+	return moved
 }
 
 // Event is one change, shared by all who watch it.
@@ -147,35 +172,7 @@ type Event struct {
 
 // Form is like Object.Form, for encodings of the whole event.
 func (e *Event) Form(id string, build func() ([]byte, error)) ([]byte, error) {
-	return e.forms.get(id, build)
-}
-
-// formCache is a list of the encodings made so far: a handful at most, so that a walk beats a map, and read without a
-// lock.
-type formCache struct{ head atomic.Pointer[form] }
-
-type form struct {
-	id   string
-	data []byte
-	next *form
-}
-
-func (c *formCache) get(id string, build func() ([]byte, error)) ([]byte, error) {
-	for {
-		head := c.head.Load()
-		for f := head; f != nil; f = f.next {
-			if f.id == id {
-				return f.data, nil
-			}
-		}
-		data, err := build()
-		if err != nil {
-			return nil, err
-		}
-		if c.head.CompareAndSwap(head, &form{id: id, data: data, next: head}) {
-			return data, nil
-		}
-	}
+	return e.forms.get(id, build, func([]byte) bool { return true })
 }
 
 // PrevAt returns the state before the change under the revision of the change: what a watcher is shown when an object no

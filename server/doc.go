@@ -7,6 +7,7 @@
 //	errors.go       the one place that writes an error
 //	metrics.go      what is counted
 //	admission.go    the plugins, and the client that they reach the API with
+//	trim.go         memory that goes back after a burst of requests
 //	bootstrap.go    the objects that exist from the start
 //	handlers/       the verbs
 //	codec/          media types, and objects to bytes

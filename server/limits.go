@@ -27,6 +27,9 @@ func (l *limits) acquire(method string) (release func(), ok bool) {
 	}
 }
 
+// underWay is how many requests have a place.
+func (l *limits) underWay() int { return len(l.reads) + len(l.writes) }
+
 // tooMany is the answer under overload; clients wait for as long as Retry-After says.
 func tooMany() error {
 	return apierrors.NewTooManyRequests("Too many requests, please try again later.", 1)

@@ -48,6 +48,9 @@ type Config struct {
 	// EnableAdmissionPlugins and DisableAdmissionPlugins name plugins besides those that are on by default, and of those
 	// (kube-apiserver's flags of these names).
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
+	// Compact lets the store move what it keeps in memory together, for when the server has come to rest; it calls moved
+	// with the bytes that it has moved, and ends when that returns false. Nil when the store has no such thing.
+	Compact func(moved func(bytes int) bool)
 	// MaxInFlight and MaxMutatingInFlight bound the requests under way, watches apart; more are answered with 429.
 	// Defaults 3000 and 1000.
 	MaxInFlight, MaxMutatingInFlight int
@@ -82,9 +85,10 @@ const streamsPerConnection = 1000
 // New returns a server. It fails only when the metrics cannot be registered.
 func New(c Config) (*Server, error) {
 	setDefaults(&c)
+	limits := newLimits(c.MaxInFlight, c.MaxMutatingInFlight)
 	offer := codec.NewOffer(c.Features.Enabled(features.CBORServingAndStorage))
-	s := &Server{Config: c, offer: offer, draining: make(chan struct{}), drained: make(chan struct{}), limits: newLimits(c.MaxInFlight, c.MaxMutatingInFlight),
-		trimmer:   newTrimmer(),
+	s := &Server{Config: c, offer: offer, draining: make(chan struct{}), drained: make(chan struct{}), limits: limits,
+		trimmer:   newTrimmer(limits.underWay, c.Compact),
 		info:      &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
 		discovery: discovery.New(c.Registry, discovery.Options{ServerAddress: localAddress, CBOR: offer.CBOR()}), openapi: openapi.New(c.Registry, offer.CBOR())}
 	s.end = sync.OnceFunc(func() { close(s.drained) })

@@ -21,6 +21,10 @@ type collection struct {
 	watchers watcherSet
 	// woken is the last change that the watchers were woken for. It is behind tree.last while a batch is being applied.
 	woken int64
+	// written counts the changes since objects were moved together; see Store.Compact.
+	written int
+	// compacted is the path up to which they were; empty when that is not under way.
+	compacted string
 }
 
 // after returns the changes in the log after a revision, and whether the log reaches back that far. Called with mu.
@@ -45,6 +49,7 @@ func (c *collection) advance(events []*resources.Event) {
 	next.last = events[len(events)-1].Revision
 	c.tree.Store(next)
 	c.log = append(c.log, events...)
+	c.written += len(events)
 }
 
 // replace puts a state in place that may have come about in any way: nothing is known of the changes before it.

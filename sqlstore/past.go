@@ -131,6 +131,14 @@ func (p *pasts) expire(now time.Time) time.Time {
 	return time.Time{}
 }
 
+// clear forgets all.
+func (p *pasts) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.byKey = nil
+	p.order.Init()
+}
+
 func (p *pasts) drop(e *list.Element) {
 	p.order.Remove(e)
 	delete(p.byKey, e.Value.(*pastEntry).key)

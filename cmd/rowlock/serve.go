@@ -150,6 +150,7 @@ func (o *serveOptions) newServer(registry *resources.Registry, store *sqlstore.S
 		Logger:        logger,
 		Metrics:       metrics,
 		OpenID:        o.tokens.openID(),
+		Compact:       store.Compact,
 		Features:      utilfeature.DefaultFeatureGate,
 
 		EnableAdmissionPlugins:  o.admission.enable,

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -198,7 +199,24 @@ func TestObjectsAreUpstreams(t *testing.T) {
 	})
 }
 
-func TestListsAreUpstreams(t *testing.T) {
+func TestListsAreUpstreams(t *testing.T) { testLists(t) }
+
+// Lists are the same where nothing can be kept of what they are made of.
+func TestListsAreUpstreamsWithoutRoom(t *testing.T) {
+	piece := make([]byte, resources.FormsRoom/4096)
+	var full []*resources.Object
+	for i := 0; i == 0 || full[i-1].Kept("room") != nil; i++ {
+		full = append(full, resources.LoadObject(resources.Key{Name: "full"}, 1, nil, nil, nil))
+		if _, err := full[i].FormIfRoom("room", func() ([]byte, error) { return piece, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testLists(t)
+	goruntime.KeepAlive(full)
+}
+
+func testLists(t *testing.T) {
+	t.Helper()
 	eachSample(t, func(t *testing.T, s sample) {
 		for _, m := range []metav1.ListMeta{{ResourceVersion: "5"}, {ResourceVersion: "5", Continue: "next", RemainingItemCount: ptr.To[int64](9)}} {
 			for media, oracle := range s.serializers() {

@@ -33,6 +33,9 @@ func NewEvents(r *Renderer, apart bool) *Events { return &Events{r: r, apart: ap
 // Media is the media type of the frames.
 func (e *Events) Media() string { return e.r.Format.Media }
 
+// Bulk is Renderer.Bulk.
+func (e *Events) Bulk(objects int) { e.r.Bulk(objects) }
+
 // Event writes an object and what became of it.
 func (e *Events) Event(w io.Writer, typ watch.EventType, o *resources.Object) error {
 	f := e.r.Format

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,6 +19,7 @@ import (
 //
 // prepare does all that can fail and returns the function that writes, so that an error can still become a Status.
 func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (write func(io.Writer) error, err error) {
+	r.Bulk(len(objects))
 	switch {
 	case r.Format.As == AsTable:
 		return r.tableList(objects, m)
@@ -97,8 +97,7 @@ var (
 
 func (r *Renderer) jsonItem(w io.Writer, o *resources.Object) error {
 	if r.Format.As == AsPartial {
-		_, err := w.Write(r.partial(o))
-		return err
+		return writeAll(w, r.partialHead(), metadataOf(o), "}")
 	}
 	head, rest, err := r.item(o)
 	if err != nil {
@@ -111,44 +110,14 @@ func (r *Renderer) jsonItem(w io.Writer, o *resources.Object) error {
 	return err
 }
 
-// protobufList writes a list message: metadata is field 1 and items are field 2 of every list type.
-func (r *Renderer) protobufList(objects []*resources.Object, m metav1.ListMeta) (func(io.Writer) error, error) {
-	meta, err := m.Marshal()
-	if err != nil {
-		return nil, err
-	}
-	message := r.protobuf
-	if r.Format.As == AsPartial {
-		message = r.partialMessage
-	}
-	items := make([][]byte, len(objects))
-	size := protowire.SizeTag(1) + protowire.SizeBytes(len(meta))
-	for i, o := range objects {
-		if items[i], err = message(o); err != nil {
-			return nil, err
-		}
-		size += protowire.SizeTag(2) + protowire.SizeBytes(len(items[i]))
-	}
-	head := envelopeHead(r.listKind(), size)
-	head = protowire.AppendTag(head, 1, protowire.BytesType)
-	head = protowire.AppendBytes(head, meta)
-	return func(w io.Writer) error {
-		if _, err := w.Write(head); err != nil {
+// writeAll writes strings one after the other.
+func writeAll(w io.Writer, parts ...string) error {
+	for _, part := range parts {
+		if _, err := io.WriteString(w, part); err != nil {
 			return err
 		}
-		var tag [16]byte
-		for _, item := range items {
-			t := protowire.AppendTag(tag[:0], 2, protowire.BytesType)
-			if _, err := w.Write(protowire.AppendVarint(t, uint64(len(item)))); err != nil {
-				return err
-			}
-			if _, err := w.Write(item); err != nil {
-				return err
-			}
-		}
-		_, err := w.Write(envelopeTail)
-		return err
-	}, nil
+	}
+	return nil
 }
 
 func partialError(list runtime.Object) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"unsafe"
 
 	"github.com/tidwall/gjson"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -25,12 +26,16 @@ type Renderer struct {
 	prefix []byte
 	// stored: the stored bytes are those of the version asked for.
 	stored bool
+	// protobufForm is the form of an object that is its protobuf message.
+	protobufForm string
+	bulk         *bulk // nil: one object, or one event
 }
 
 // NewRenderer returns a Renderer.
 func NewRenderer(s *resources.Served, f Format) *Renderer {
 	return &Renderer{Served: s, Format: f, prefix: kindPrefix(s.GroupVersionKind),
-		stored: s.GroupVersion() == s.StorageVersion || s.StorageVersion.Empty()}
+		stored:       s.GroupVersion() == s.StorageVersion || s.StorageVersion.Empty(),
+		protobufForm: "protobuf " + s.GroupVersion().String()}
 }
 
 func kindPrefix(gvk schema.GroupVersionKind) []byte {
@@ -96,7 +101,7 @@ func (r *Renderer) json(o *resources.Object) ([]byte, error) {
 	if r.stored && bytes.HasPrefix(o.Data, r.prefix) {
 		return o.Data, nil
 	}
-	return o.Form("json "+r.Served.GroupVersion().String(), func() ([]byte, error) {
+	return r.form(o, "json "+r.Served.GroupVersion().String(), func() ([]byte, error) {
 		obj, err := r.versioned(o)
 		if err != nil {
 			return nil, err
@@ -122,6 +127,9 @@ func (r *Renderer) item(o *resources.Object) (head, rest []byte, err error) {
 
 var openBrace = []byte("{")
 
+// partialForm is the form of an object that is its metadata as a protobuf message.
+const partialForm = "protobuf partial"
+
 // versioned decodes an object into the version asked for.
 func (r *Renderer) versioned(o *resources.Object) (runtime.Object, error) {
 	if r.stored {
@@ -138,7 +146,10 @@ type marshaler interface{ Marshal() ([]byte, error) }
 
 // protobuf returns the message of an object, without the envelope.
 func (r *Renderer) protobuf(o *resources.Object) ([]byte, error) {
-	return o.Form("protobuf "+r.Served.GroupVersion().String(), func() ([]byte, error) {
+	if data := o.Kept(r.protobufForm); data != nil {
+		return data, nil
+	}
+	return r.form(o, r.protobufForm, func() ([]byte, error) {
 		obj, err := r.versioned(o)
 		if err != nil {
 			return nil, err
@@ -179,10 +190,18 @@ func envelopeHead(gvk schema.GroupVersionKind, size int) []byte {
 
 // partial returns the JSON of an object's metadata as a PartialObjectMetadata.
 func (r *Renderer) partial(o *resources.Object) []byte {
-	head := r.partialHead()
-	m := gjson.GetBytes(o.Data, "metadata").Raw
+	head, m := r.partialHead(), metadataOf(o)
 	out := make([]byte, 0, len(head)+len(m)+1)
 	return append(append(append(out, head...), m...), '}')
+}
+
+// metadataOf returns the JSON of an object's metadata, in the place where it is: to copy it for each object of a list
+// would make as much garbage as the list is long.
+func metadataOf(o *resources.Object) string {
+	if len(o.Data) == 0 {
+		return ""
+	}
+	return gjson.Get(unsafe.String(&o.Data[0], len(o.Data)), "metadata").Raw // nobody writes to the bytes of an object
 }
 
 func (r *Renderer) partialHead() string {
@@ -202,9 +221,9 @@ func (r *Renderer) partialProtobuf(o *resources.Object) ([]byte, error) {
 }
 
 func (r *Renderer) partialMessage(o *resources.Object) ([]byte, error) {
-	return o.Form("protobuf partial", func() ([]byte, error) {
+	return r.form(o, partialForm, func() ([]byte, error) {
 		var p metav1.PartialObjectMetadata
-		if err := json.Unmarshal([]byte(gjson.GetBytes(o.Data, "metadata").Raw), &p.ObjectMeta); err != nil {
+		if err := json.Unmarshal([]byte(metadataOf(o)), &p.ObjectMeta); err != nil {
 			return nil, err
 		}
 		return p.Marshal()

@@ -257,7 +257,9 @@ func (w *watchStream) sendInitial() bool {
 			send(o)
 		}
 	} else {
+		w.events.Bulk(w.initial.Count(w.selection.namespace, ""))
 		w.initial.Ascend(w.selection.namespace, "", send)
+		w.events.Bulk(0)
 	}
 	explicit := w.opts.SendInitialEvents != nil
 	w.initial = nil // the snapshot is not to be kept alive by a long watch

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package server
+
+// dropCode is for Linux alone.
+func dropCode() {}

@@ -1,0 +1,110 @@
+package sqlstore
+
+import (
+	"maps"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// Compact moves the objects in the cache together, those of each type of which a good part was written since. Objects
+// that stay lie scattered among the places that requests have used and left, and each keeps a span of the heap from being
+// given back to the system: after many writes that is more than the objects take.
+//
+// Moved is told how many bytes were moved, after each step; Compact ends when it returns false. Nobody waits for more
+// than a step.
+func (s *Store) Compact(moved func(bytes int) bool) {
+	s.collections.Range(func(_, value any) bool {
+		c := value.(*collection)
+		for c.scattered() {
+			s.pasts.clear() // they would keep the objects where they were
+			if !moved(c.compact()) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+const (
+	// compactStep is how many objects are moved at a time.
+	compactStep = 512
+	// slabSize is how many bytes lie together. One object that stays keeps the rest of its slab.
+	slabSize = 32 << 10
+)
+
+// scattered tells whether a step of compacting the collection is worth it: enough was written, or it has begun.
+func (c *collection) scattered() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.compacted != "" || c.written >= max(compactStep, c.tree.Load().objects.Len()/4)
+}
+
+// compact moves some objects, those that follow the ones moved last, and returns how many bytes these are. Objects that
+// the log has as well stay: they would be there twice.
+func (c *collection) compact() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.tree.Load()
+	next := now.edit()
+	if c.compacted == "" {
+		c.written = 0
+	}
+	first, _ := bounds("", c.compacted)
+	var s slab
+	var sets recentSets
+	n, more := 0, false
+	now.objects.Ascend(first, func(path string, o *resources.Object) bool {
+		if n == compactStep {
+			more = true
+			return false
+		}
+		n++
+		if c.compacted = path; o.Revision <= c.logStart {
+			next.set(path, o.Moved(s.place, sets.share))
+		}
+		return true
+	})
+	if !more {
+		c.compacted = ""
+	}
+	c.tree.Store(next)
+	return s.placed
+}
+
+// slab places side by side what is going to stay.
+type slab struct {
+	free   []byte
+	placed int
+}
+
+func (s *slab) place(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	if len(b) > len(s.free) {
+		s.free = make([]byte, max(slabSize, len(b)))
+	}
+	placed := s.free[:len(b):len(b)]
+	s.free = s.free[len(b):]
+	s.placed += copy(placed, b)
+	return placed
+}
+
+// recentSets are sets of labels or fields that objects had which are near in the order of paths, and are likely to be
+// those of the next ones.
+type recentSets struct {
+	sets [16]map[string]string
+	next int
+}
+
+// share returns an equal set, the same for many objects if it can.
+func (r *recentSets) share(set map[string]string) map[string]string {
+	for _, known := range r.sets {
+		if maps.Equal(known, set) && (known == nil) == (set == nil) {
+			return known
+		}
+	}
+	r.sets[r.next%len(r.sets)] = set
+	r.next++
+	return set
+}

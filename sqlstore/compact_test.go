@@ -1,0 +1,127 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// contents are the objects of a snapshot by path.
+func contents(s resources.Snapshot) map[string]string {
+	all := map[string]string{}
+	s.Ascend("", "", func(o *resources.Object) bool {
+		all[o.Path()] = fmt.Sprint(o.Revision, " ", o.Labels, " ", string(o.Data))
+		return true
+	})
+	return all
+}
+
+func mustSnapshot(t *testing.T, s *Store, at resources.At) resources.Snapshot {
+	t.Helper()
+	snapshot, err := s.Snapshot(context.Background(), "configmaps", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snapshot
+}
+
+func createMaps(t *testing.T, n int) []resources.Write {
+	t.Helper()
+	writes := make([]resources.Write, n)
+	for i := range writes {
+		writes[i] = createMap(t, fmt.Sprintf("map-%05d", i))
+	}
+	return writes
+}
+
+// Moving objects together changes nothing that can be read, now or at an older revision, and is done once.
+func TestCompactKeepsEverything(t *testing.T) {
+	s := newSQLiteHarness(t).store
+	first := mustCommit(t, s, createMaps(t, 2*compactStep+7)...)[0]
+	old := s.revisions.current.Load()
+	mustCommit(t, s, resources.Write{Op: resources.Update, Key: first.Key, From: first.Revision, Draft: draft(t, "default", first.Name)})
+	before, past := contents(mustSnapshot(t, s, resources.At{})), contents(mustSnapshot(t, s, resources.At{Match: resources.Exact, Revision: old}))
+	var moved []int
+	note := func(bytes int) bool {
+		moved = append(moved, bytes)
+		return true
+	}
+	s.Compact(note)
+	if len(moved) != 3 || moved[1] < compactStep*1900 {
+		t.Errorf("moved %d bytes", moved)
+	}
+	if diff := cmp.Diff(before, contents(mustSnapshot(t, s, resources.At{}))); diff != "" {
+		t.Error(diff)
+	}
+	s.pasts = pasts{clock: s.clock} // so that it is made anew
+	if diff := cmp.Diff(past, contents(mustSnapshot(t, s, resources.At{Match: resources.Exact, Revision: old}))); diff != "" {
+		t.Error(diff)
+	}
+	if s.Compact(note); len(moved) != 3 {
+		t.Errorf("moved %d bytes though nothing was written", moved)
+	}
+}
+
+func TestCompactEndsWhenTold(t *testing.T) {
+	s := newSQLiteHarness(t).store
+	mustCommit(t, s, createMaps(t, compactStep+9)...)
+	steps := 0
+	s.Compact(func(int) bool {
+		steps++
+		return false
+	})
+	if steps != 1 {
+		t.Errorf("%d steps", steps)
+	}
+	// It goes on where it ended.
+	var moved []int
+	s.Compact(func(bytes int) bool {
+		moved = append(moved, bytes)
+		return true
+	})
+	if len(moved) != 1 || moved[0] > 10*1900 {
+		t.Errorf("then moved %d bytes", moved)
+	}
+}
+
+// Writers go on while objects are moved, and none of their writes is undone by it.
+func TestCompactBesideWriters(t *testing.T) {
+	const writers, each = 4, 20
+	s := newSQLiteHarness(t).store
+	mustCommit(t, s, createMaps(t, compactStep)...)
+	var writing sync.WaitGroup
+	for n := range writers {
+		writing.Go(func() {
+			for i := range each {
+				if _, err := s.Commit(context.Background(), createMap(t, fmt.Sprintf("new-%d-%d", n, i))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		writing.Wait()
+	}()
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+			c := s.collection("configmaps")
+			c.mu.Lock()
+			c.written = compactStep
+			c.mu.Unlock()
+			s.Compact(func(int) bool { return true })
+		}
+	}
+	if n := mustSnapshot(t, s, resources.At{}).Count("", ""); n != compactStep+writers*each {
+		t.Errorf("%d of %d objects are there", n, compactStep+writers*each)
+	}
+}
