@@ -54,11 +54,9 @@ type wantedStatus struct {
 
 // admissionThatRowlockLacks are the plugins that kube-apiserver has by default and Rowlock has not. The controllers that
 // the rest of a cluster runs are on neither side, so that they do not come between two steps.
-const admissionThatRowlockLacks = "LimitRanger,TaintNodesByCondition,PodSecurity,Priority,DefaultTolerationSeconds," +
-	"DefaultStorageClass,StorageObjectInUseProtection,PodGroupProtection,PersistentVolumeClaimResize,RuntimeClass," +
-	"CertificateApproval,CertificateSigning,ClusterTrustBundleAttest,CertificateSubjectRestriction,DefaultIngressClass," +
-	"PodTopologyLabels,NodeDeclaredFeatureValidator,PodResizeValidator,MutatingAdmissionPolicy,MutatingAdmissionWebhook," +
-	"ValidatingAdmissionPolicy,ValidatingAdmissionWebhook,ResourceQuota"
+const admissionThatRowlockLacks = "CertificateApproval,CertificateSigning,ClusterTrustBundleAttest," +
+	"NodeDeclaredFeatureValidator,PodResizeValidator,MutatingAdmissionPolicy,MutatingAdmissionWebhook," +
+	"ValidatingAdmissionPolicy,ValidatingAdmissionWebhook"
 
 // TestSections sends every case to Rowlock. With E2E_PEER=kube-apiserver (`make compare`) it sends them to kube-apiserver
 // as well, and the two must not differ in what the tables leave out either.

@@ -46,7 +46,11 @@ func kindPrefix(gvk schema.GroupVersionKind) []byte {
 func (r *Renderer) Object(o *resources.Object) ([]byte, error) {
 	switch r.Format.As {
 	case AsTable:
-		t, err := r.table([]*resources.Object{o}, metav1.ListMeta{ResourceVersion: resources.FormatRevision(o.Revision)}, true)
+		m := metav1.ListMeta{}
+		if o.Revision != 0 { // as it is for what a dry run has made
+			m.ResourceVersion = resources.FormatRevision(o.Revision)
+		}
+		t, err := r.table([]*resources.Object{o}, m, true)
 		if err != nil {
 			return nil, err
 		}
