@@ -19,6 +19,19 @@ type Members interface {
 	Changed() <-chan struct{}
 }
 
+// Expiring are servers of which nobody can tell whether they live but by their rows: each has to be renewed before term
+// has passed. A pooler between the servers and the database leaves nothing better.
+func Expiring(self string, term time.Duration) Members { return expiring{self, term} }
+
+type expiring struct {
+	self string
+	term time.Duration
+}
+
+func (e expiring) Self() string                          { return e.self }
+func (expiring) Alive(context.Context) ([]string, error) { return nil, nil }
+func (expiring) Changed() <-chan struct{}                { return nil }
+
 // membersResource is where servers say how they are reached, a row for each. No API serves it.
 const membersResource = "servers.rowlock.internal"
 
@@ -31,29 +44,41 @@ type membership struct {
 	store   resources.Store
 	members Members
 	self    endpoint
+	term    time.Duration // for which a row counts; 0: as long as its server lives
 	// missing are those of which there is a row and nothing else, and since when.
 	missing map[string]time.Time
 }
 
 func (n Network) membership(store resources.Store) *membership {
-	return &membership{store: store, members: n.Members, self: endpoint{n.Address, n.Port}}
+	m := &membership{store: store, members: n.Members, self: endpoint{n.Address, n.Port}}
+	if e, ok := n.Members.(expiring); ok {
+		m.term = e.term
+	}
+	return m
 }
 
 func (m *membership) key(name string) resources.Key {
 	return resources.Key{Resource: membersResource, Name: name}
 }
 
-// join writes down how this server is reached.
+// join writes down how this server is reached, or that it still is.
 func (m *membership) join(ctx context.Context) error {
 	name := m.members.Self()
-	if _, err := m.store.Get(ctx, m.key(name), resources.At{Match: resources.MostRecent}); !errors.Is(err, resources.ErrNotFound) {
-		return err // nil: it says the same, for that does not change while the server runs
-	}
 	d, err := resources.InternalDraft("Server", name, m.self)
 	if err != nil {
 		return err
 	}
-	_, err = m.store.Commit(ctx, resources.Write{Op: resources.Create, Key: m.key(name), Draft: d})
+	w := resources.Write{Op: resources.Create, Key: m.key(name), Draft: d, TTL: m.term}
+	o, err := m.store.Get(ctx, w.Key, resources.At{Match: resources.MostRecent})
+	switch {
+	case err == nil && m.term == 0:
+		return nil // it says the same, for that does not change while the server runs
+	case err == nil:
+		w.Op, w.From = resources.Update, o.Revision
+	case !errors.Is(err, resources.ErrNotFound):
+		return err
+	}
+	_, err = m.store.Commit(ctx, w)
 	return err
 }
 
@@ -71,8 +96,11 @@ func (m *membership) remove(ctx context.Context, name string) error {
 
 // bury removes the rows of servers that have been gone for long enough, and returns how long to wait until the next is:
 // 0 when none is missing. A row is written by a server that lives, so one whose row is read before asking who lives, and
-// who does not, was gone at some moment in between.
+// who does not, was gone at some moment in between. Rows that expire are removed by the store.
 func (m *membership) bury(ctx context.Context, now time.Time) (again time.Duration, err error) {
+	if m.term > 0 {
+		return m.term * 2 / 3, nil
+	}
 	rows, err := m.store.Snapshot(ctx, membersResource, resources.At{Match: resources.MostRecent})
 	if err != nil {
 		return 0, err

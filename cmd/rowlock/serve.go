@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -83,9 +84,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	}
 	defer listener.Close() // Serve closes it too; this is for the way out before
 	network := o.network(listener.Addr(), logger)
-	if session := store.Session(); session != nil {
-		network.Members = session
-	}
+	network.Members = members(store)
 	if err := o.tokens.fill(network); err != nil {
 		return err
 	}
@@ -118,6 +117,20 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	})
 	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", shellQuoted(certificates.KubeconfigPath()))
 	return work.Wait()
+}
+
+// memberTerm is how long a server that cannot be seen to live counts as an endpoint without saying so, as upstream.
+const memberTerm = 15 * time.Second
+
+// members are the servers on the database; nil: there are no others.
+func members(store *sqlstore.Store) server.Members {
+	if session := store.Session(); session != nil {
+		return session
+	}
+	if store.Shared() {
+		return server.Expiring(string(uuid.NewUUID()), memberTerm)
+	}
+	return nil
 }
 
 // elect says how one of several servers on the database becomes the one whose controllers work; nil: there is only one.
