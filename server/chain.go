@@ -195,7 +195,8 @@ func (s *Server) withLimits(next echo.HandlerFunc) echo.HandlerFunc {
 		release, ok := s.limits.acquire(c.Request().Method)
 		if !ok {
 			s.metrics.rejected.Inc()
-			return tooMany()
+			tooMany(c.Response())
+			return nil
 		}
 		defer release()
 		return next(c)

@@ -1,10 +1,6 @@
 package server
 
-import (
-	"net/http"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-)
+import "net/http"
 
 // limits bounds how many requests are under way, reads and writes apart, so that a flood of one leaves the other served.
 type limits struct{ reads, writes chan struct{} }
@@ -30,7 +26,9 @@ func (l *limits) acquire(method string) (release func(), ok bool) {
 // underWay is how many requests have a place.
 func (l *limits) underWay() int { return len(l.reads) + len(l.writes) }
 
-// tooMany is the answer under overload; clients wait for as long as Retry-After says.
-func tooMany() error {
-	return apierrors.NewTooManyRequests("Too many requests, please try again later.", 1)
+// tooMany is the answer under overload, the text that kube-apiserver has there; clients wait for as long as Retry-After
+// says.
+func tooMany(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
 }

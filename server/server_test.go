@@ -132,7 +132,7 @@ func TestOverload(t *testing.T) {
 	go func() { first <- get(h, "/api/v1/namespaces/slow", "known").Code }()
 	<-store.waiting
 	w := get(h, "/api/v1/namespaces/default", "known")
-	if w.Code != 429 || w.Header().Get("Retry-After") != "1" || gjson.Get(w.Body.String(), "reason").Str != "TooManyRequests" {
+	if w.Code != 429 || w.Header().Get("Retry-After") != "1" || w.Body.String() != "Too many requests, please try again later.\n" {
 		t.Errorf("the second answer is %d, %v, %s", w.Code, w.Header(), w.Body)
 	}
 	r := httptest.NewRequest("POST", "/api/v1/namespaces", strings.NewReader(`{"metadata":{"name":"n"}}`))
