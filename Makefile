@@ -55,7 +55,7 @@ test-race: ## Where goroutines meet, under the race detector: unit tests, the st
 	go test -race -timeout 20m $(race_packages)
 	go test -race -timeout 20m -count=1 -run '$(race_tests)' ./e2e
 
-e2e: ## The built binary on each database against kubectl, client-go and controller-runtime, and a quick run of the benchmark
+e2e: ## The built binary on each database against kubectl, client-go, controller-runtime and kube-controller-manager, and a quick run of the benchmark
 	go test -timeout 20m -count=1 ./e2e
 	go run ./e2e/bench compare --servers rowlock --quick
 
@@ -91,7 +91,7 @@ bin/rowlock-race:
 
 # The peers of the benchmark, kubectl and the linter come from modules of their own, so that their dependencies are not
 # Rowlock's.
-bin/kubectl bin/kube-apiserver: e2e/peers/kubernetes/go.mod
+bin/kubectl bin/kube-apiserver bin/kube-controller-manager: e2e/peers/kubernetes/go.mod
 	CGO_ENABLED=0 go build -C e2e/peers/kubernetes $(go_flags) -ldflags '-s -w $(kubernetes_ld)' -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$(@F)
 
 bin/etcd: e2e/peers/etcd/go.mod

@@ -1,5 +1,5 @@
-// Package e2e drives the binary that users run with the clients that users have: kubectl, client-go and
-// controller-runtime. Its tests know nothing of Rowlock's packages, but of the one that starts Postgres.
+// Package e2e drives the binary that users run with the clients that users have: kubectl, client-go,
+// controller-runtime and kube-controller-manager. Its tests know nothing of Rowlock's packages, but of the one that starts Postgres.
 //
 // All tests run twice, on SQLite and on Postgres; E2E_DATABASE=sqlite or =postgres is for one of them.
 //
@@ -17,6 +17,8 @@
 //	endpoints_test.go    health, version, metrics, discovery, OpenAPI
 //	lifecycle_test.go    start, restart, drain, refusal of a second process
 //	cascade_test.go      deletion of owners and of namespaces
+//	controllermanager_test.go
+//	                     the same beside kube-controller-manager
 //	crash_test.go        SIGKILL under load
 //	servers_test.go      two servers on one database
 //

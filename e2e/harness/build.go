@@ -15,8 +15,8 @@ func Root() string {
 	return filepath.Join(filepath.Dir(file), "..", "..")
 }
 
-// Build brings the named binaries (rowlock, kubectl, kube-apiserver, etcd, kine) up to date. How each is built is
-// written in the Makefile, so that a test runs what a user builds.
+// Build brings the named binaries (rowlock, kubectl, kube-apiserver, kube-controller-manager, etcd, kine) up to date. How
+// each is built is written in the Makefile, so that a test runs what a user builds.
 func Build(ctx context.Context, names ...string) error {
 	args := []string{"--no-print-directory", "-C", Root()}
 	for _, name := range names {

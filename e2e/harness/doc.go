@@ -2,10 +2,11 @@
 // and kube-apiserver over etcd or kine, its peers. The end-to-end tests and the benchmark start servers here and
 // nowhere else.
 //
-//	build.go          binaries, by the Makefile's targets
-//	server.go         a running server: its address, credentials, process ids; stop, kill, ready
-//	rowlock.go        starts Rowlock
-//	kubeapiserver.go  starts kube-apiserver over etcd or kine
+//	build.go              binaries, by the Makefile's targets
+//	server.go             a running server: its address, credentials, process ids; stop, kill, ready
+//	rowlock.go            starts Rowlock
+//	kubeapiserver.go      starts kube-apiserver over etcd or kine
+//	controllermanager.go  starts kube-controller-manager on top of Rowlock
 //
 // Servers listen on free ports of 127.0.0.1 and keep everything in the directory they are given.
 package harness

@@ -1,0 +1,37 @@
+package harness
+
+import (
+	"errors"
+	"path/filepath"
+	"syscall"
+)
+
+// ControllerManager is a kube-controller-manager that works on a server.
+type ControllerManager struct{ process *process }
+
+// StartControllerManager starts kube-controller-manager, as upstream builds it, on a Rowlock that StartRowlock started. It
+// is the only one, so it holds no election, and serves nothing itself. What it does shows in the API: there is no
+// waiting for it here.
+func StartControllerManager(s *Server) (*ControllerManager, error) {
+	p, err := start(s.DataDir, "kube-controller-manager", Binary("kube-controller-manager"),
+		"--kubeconfig", s.Kubeconfig, "--root-ca-file", filepath.Join(s.DataDir, "pki", "ca.crt"),
+		"--leader-elect=false", "--secure-port", "0")
+	if err != nil {
+		return nil, err
+	}
+	return &ControllerManager{process: p}, nil
+}
+
+// Stop ends it. The error is that of a process that had ended before it was told to.
+func (m *ControllerManager) Stop() error {
+	select {
+	case <-m.process.done:
+		return errors.Join(errors.New("kube-controller-manager ended by itself"), m.process.err)
+	default:
+		_ = m.process.stop(syscall.SIGTERM) // it ends as a signal ends it
+		return nil
+	}
+}
+
+// Output returns what it has written.
+func (m *ControllerManager) Output() string { return m.process.output() }
