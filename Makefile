@@ -30,10 +30,10 @@ ARGS     ?=
 race_packages := ./sqlstore/... ./server/... ./resources
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
-.PHONY: help run build test unit vet lint test-race e2e compare bench fuzz flags clean
+.PHONY: help run build test unit vet lint test-race e2e compare conformance bench fuzz flags clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-11s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## Build and start `rowlock serve` (DATA_DIR=.rowlock LISTEN=127.0.0.1:6443 ARGS=...)
 	@exec bin/rowlock serve --data-dir $(DATA_DIR) --listen $(LISTEN) $(ARGS)
@@ -61,6 +61,9 @@ e2e: ## The built binary on each database against kubectl, client-go, controller
 
 compare: ## Send the tables of e2e/testdata/sections to kube-apiserver too: it must pass them, and answer as Rowlock does
 	E2E_PEER=kube-apiserver go test -timeout 20m -count=1 -run TestSections ./e2e
+
+conformance: ## Upstream's own end-to-end tests that need no nodes, kube-controller-manager on top (ARGS='-only Watchers')
+	go run ./e2e/conformance $(ARGS)
 
 bench: ## Measure Rowlock beside kube-apiserver + etcd and + kine; writes docs/benchmarks.md (ARGS=--quick)
 	go run ./e2e/bench compare --page docs/benchmarks.md --json bin/benchmarks.json $(ARGS)
@@ -93,6 +96,10 @@ bin/rowlock-race:
 # Rowlock's.
 bin/kubectl bin/kube-apiserver bin/kube-controller-manager: e2e/peers/kubernetes/go.mod
 	CGO_ENABLED=0 go build -C e2e/peers/kubernetes $(go_flags) -ldflags '-s -w $(kubernetes_ld)' -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$(@F)
+
+# Upstream's end-to-end tests, a program of their own.
+bin/e2e.test: e2e/peers/kubernetes/go.mod
+	CGO_ENABLED=0 go test -c -C e2e/peers/kubernetes $(go_flags) -ldflags '-s -w $(kubernetes_ld)' -o $(CURDIR)/$@ k8s.io/kubernetes/test/e2e
 
 bin/etcd: e2e/peers/etcd/go.mod
 	CGO_ENABLED=0 go build -C e2e/peers/etcd $(go_flags) -ldflags '-s -w' -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
