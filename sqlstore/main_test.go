@@ -22,6 +22,13 @@ var clusterUsed atomic.Bool
 
 // Every goroutine has an owner and stops.
 func TestMain(m *testing.M) {
+	if url := os.Getenv(writerVariable); url != "" {
+		if err := writeUntilTold(url); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	code := m.Run()
 	if clusterUsed.Load() {
 		if c, err := cluster(); err == nil {

@@ -55,11 +55,11 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 		p.config = config.ConnConfig
 		d.prelude = p.prelude
 		config.MinConns, config.MinIdleConns, config.PingTimeout = 0, 0, p.limits.ping
-		config.MaxConns = postgresReaders
+		config.MaxConns, config.BeforeConnect = postgresReaders, cancelNothing
 		if p.pool, err = pgxpool.NewWithConfig(ctx, config.Copy()); err != nil {
 			return err
 		}
-		config.MaxConns, config.BeforeConnect = 2, cancelNothing
+		config.MaxConns = 2
 		if p.writes, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 			return err
 		}
@@ -92,6 +92,7 @@ func postgresConfig(o *Options) (*pgxpool.Config, error) {
 	// Whatever the URL says: what a standby answers may be old, and it takes no writes.
 	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	c.OnNotice = noteWarning
+	c.DialFunc = briefly(c.DialFunc)
 	return config, nil
 }
 

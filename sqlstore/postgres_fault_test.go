@@ -52,16 +52,19 @@ type load struct {
 	wg                    sync.WaitGroup
 	stopped               atomic.Bool
 	acknowledged, refused sync.Map // by name
-	count                 atomic.Int64
+	count, failed         atomic.Int64
 }
+
+var loads atomic.Int64
 
 func startLoad(t *testing.T, servers ...*Store) *load {
 	l := &load{}
+	number := loads.Add(1)
 	for i, s := range servers {
 		for worker := range 4 {
 			l.wg.Go(func() {
 				for n := 0; !l.stopped.Load(); n++ {
-					name := fmt.Sprintf("load-%d-%d-%d", i, worker, n)
+					name := fmt.Sprintf("load-%d-%d-%d-%d", number, i, worker, n)
 					_, err := s.Commit(context.Background(), createMap(t, name))
 					switch {
 					case err == nil:
@@ -69,7 +72,10 @@ func startLoad(t *testing.T, servers ...*Store) *load {
 						l.count.Add(1)
 					case errors.Is(err, resources.ErrUnavailable):
 						l.refused.Store(name, true)
-					case !errors.Is(err, resources.ErrUnknownOutcome):
+						l.failed.Add(1)
+					case errors.Is(err, resources.ErrUnknownOutcome):
+						l.failed.Add(1)
+					default:
 						t.Errorf("commit: %v", err)
 					}
 				}
@@ -82,7 +88,18 @@ func startLoad(t *testing.T, servers ...*Store) *load {
 // more waits until so many more writes were acknowledged.
 func (l *load) more(ctx context.Context, t *testing.T, n int64) {
 	t.Helper()
-	for want := l.count.Load() + n; l.count.Load() < want; {
+	await(ctx, t, &l.count, n)
+}
+
+// fail waits until so many more writes were not.
+func (l *load) fail(ctx context.Context, t *testing.T, n int64) {
+	t.Helper()
+	await(ctx, t, &l.failed, n)
+}
+
+func await(ctx context.Context, t *testing.T, count *atomic.Int64, more int64) {
+	t.Helper()
+	for want := count.Load() + more; count.Load() < want; {
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-ctx.Done():
@@ -96,8 +113,8 @@ func (l *load) stop() {
 	l.wg.Wait()
 }
 
-// check looks through every server, and at a watch that was open all the time.
-func (l *load) check(ctx context.Context, t *testing.T, watch resources.Watch, servers ...*Store) {
+// look looks through every server.
+func (l *load) look(ctx context.Context, t *testing.T, servers ...*Store) {
 	t.Helper()
 	for i, s := range servers {
 		snap, err := s.Snapshot(ctx, "configmaps", resources.At{})
@@ -120,7 +137,13 @@ func (l *load) check(ctx context.Context, t *testing.T, watch resources.Watch, s
 			t.Errorf("server %d: %v", i, err)
 		}
 	}
-	mustCommit(t, servers[0], createMap(t, "end"))
+}
+
+// check looks through every server, and at a watch that was open all the time.
+func (l *load) check(ctx context.Context, t *testing.T, watch resources.Watch, servers ...*Store) {
+	t.Helper()
+	l.look(ctx, t, servers...)
+	commitSoon(ctx, t, servers[0], createMap(t, "end"))
 	last := int64(0)
 	for _, e := range collect(ctx, t, watch, "end") {
 		if last != 0 && e.Revision != last+1 {

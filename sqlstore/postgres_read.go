@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -119,8 +118,7 @@ func hung(ctx context.Context, err error) error {
 	if errors.Is(err, resources.ErrUnavailable) {
 		return err
 	}
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && pgErr.Code == lockNotAvailable {
+	if isLockTimeout(err) {
 		return fmt.Errorf("%w: another server has the counter, or a commit waits for its synchronous standby: %w", resources.ErrUnavailable, err)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

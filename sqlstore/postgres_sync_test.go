@@ -71,6 +71,7 @@ func newReplica(t *testing.T, primary *pgtest.Cluster) *pgtest.Cluster {
 // and nobody sees it, because a failover could take it back; not even if somebody makes the database stop waiting. When
 // the standby is there again, so are the writes.
 func TestStandbyGone(t *testing.T) {
+	t.Parallel()
 	ctx := testContext(t)
 	h, primary := newBreakable(t)
 	replica := newReplica(t, primary)

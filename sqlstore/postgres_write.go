@@ -109,6 +109,9 @@ func (p *postgresDriver) tryBegin(after int64, limit int) (_ *postgresTransactio
 		return err
 	})
 	if err := conn.SendBatch(ctx, b).Close(); err != nil {
+		if isLockTimeout(err) {
+			p.evict()
+		}
 		return nil, nil, err
 	}
 	tx.origin = read.actual

@@ -219,24 +219,32 @@ func (c *Cluster) SignalAll(s syscall.Signal) error {
 	return err
 }
 
+// signalAll returns the processes below the postmaster.
 func (c *Cluster) signalAll(s syscall.Signal) (pids []int, err error) {
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", c.cmd.Process.Pid, c.cmd.Process.Pid))
+	pids, err = c.children()
+	errs := []error{err, syscall.Kill(c.cmd.Process.Pid, s)}
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, s); !errors.Is(err, syscall.ESRCH) { // it has ended meanwhile
+			errs = append(errs, err)
+		}
+	}
+	return pids, errors.Join(errs...)
+}
+
+// children returns the processes below the postmaster.
+func (c *Cluster) children() (pids []int, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", c.cmd.Process.Pid, c.cmd.Process.Pid))
 	if err != nil {
 		return nil, err
 	}
-	errs := []error{syscall.Kill(c.cmd.Process.Pid, s)}
-	for _, pid := range strings.Fields(string(children)) {
-		n, err := strconv.Atoi(pid)
-		if err == nil {
-			pids = append(pids, n)
-			err = syscall.Kill(n, s)
+	for _, field := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			return nil, err
 		}
-		if errors.Is(err, syscall.ESRCH) {
-			err = nil // it has ended meanwhile
-		}
-		errs = append(errs, err)
+		pids = append(pids, pid)
 	}
-	return pids, errors.Join(errs...)
+	return pids, nil
 }
 
 // Kill ends every process as a power failure would, and returns when they have ended.
@@ -244,16 +252,19 @@ func (c *Cluster) Kill() error {
 	pids, err := c.signalAll(syscall.SIGKILL)
 	c.Wait()
 	for _, pid := range pids {
-		for syscall.Kill(pid, 0) == nil && !defunct(pid) {
+		for alive(pid) {
 			time.Sleep(10 * time.Millisecond) // it is no child of the test, so there is no signal to wait for
 		}
 	}
 	return err
 }
 
-func defunct(pid int) bool {
+func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || strings.Contains(string(stat), ") Z ")
+	return err == nil && !strings.Contains(string(stat), ") Z ") // not waited for yet, but gone
 }
 
 // Replica makes a cluster that follows this one and serves as a standby. Stop ends it.
@@ -282,10 +293,19 @@ func (c *Cluster) Replica() (_ *Cluster, err error) {
 // Promote makes a standby a primary, and returns when it is one.
 func (c *Cluster) Promote() error { return c.run("pg_ctl", "promote", "--wait", "--pgdata", c.data()) }
 
+// Log is what the cluster has logged since it was made.
+func (c *Cluster) Log() (string, error) {
+	text, err := os.ReadFile(c.log())
+	return string(text), err
+}
+
 // Run runs a program of Postgres against the cluster, like pg_dump.
 func (c *Cluster) Run(name string, args ...string) error {
 	return c.run(name, append([]string{"--host", c.dir, "--username", "postgres"}, args...)...)
 }
+
+// PID is the process of the postmaster, whose children are all others.
+func (c *Cluster) PID() int { return c.cmd.Process.Pid }
 
 // Dir is a directory that the programs may write to.
 func (c *Cluster) Dir() string { return c.dir }

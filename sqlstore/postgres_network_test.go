@@ -1,0 +1,107 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// shortLimits is how long servers are patient in tests where the database will not answer. What succeeds under it may fail on a
+// slow machine and has to be tried again.
+var shortLimits = limits{step: 1500 * time.Millisecond, read: time.Second, rows: time.Second, lookUp: 1500 * time.Millisecond,
+	lock: time.Second, idle: time.Second, ping: 300 * time.Millisecond, poll: time.Second}
+
+// cutOff is a server behind a network that can lose everything, and one with a way of its own to the same database.
+func cutOff(t *testing.T) (network *proxy, far, near *Store) {
+	t.Helper()
+	h, c := newBreakable(t)
+	network = newProxy(t, c.Dir())
+	near = h.store
+	h.url, h.limits = network.url(), shortLimits
+	return network, h.openPeer(t), near
+}
+
+// Connections that are lost without a word, for the writer, the readers and the one that listens: a server that is cut
+// off refuses what it cannot know, and goes on by itself when the network does. The others go on meanwhile.
+func TestHalfOpenConnections(t *testing.T) {
+	t.Parallel()
+	ctx := testContext(t)
+	network, far, near := cutOff(t)
+	first := mustCommit(t, near, createMap(t, "first"))[0]
+	watch, err := far.Watch(ctx, resources.WatchOptions{Resource: "configmaps", After: first.Revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Close()
+	nearLoad, farLoad := startLoad(t, near), startLoad(t, far)
+	for range 2 {
+		nearLoad.more(ctx, t, 20)
+		farLoad.more(ctx, t, 20)
+		network.lose()
+		nearLoad.more(ctx, t, 20) // whatever the other one holds, it is not for long
+		if _, err := far.Get(ctx, first.Key, resources.At{Match: resources.Any}); err != nil {
+			t.Errorf("get at any: %v", err)
+		}
+		if _, err := far.Get(ctx, first.Key, resources.At{}); !errors.Is(err, resources.ErrUnavailable) {
+			t.Errorf("get at most recent: %v, want ErrUnavailable", err)
+		}
+		if err := far.Ready(ctx); !errors.Is(err, resources.ErrUnavailable) {
+			t.Errorf("ready: %v, want ErrUnavailable", err)
+		}
+		network.recover()
+	}
+	nearLoad.more(ctx, t, 20)
+	farLoad.more(ctx, t, 20)
+	nearLoad.stop()
+	farLoad.stop()
+	settled(ctx, t, far)
+	farLoad.check(ctx, t, watch, near, far)
+	nearLoad.look(ctx, t, near, far)
+}
+
+// A watch goes on after its server's connections were lost while nothing happened, though no notification tells.
+func TestHalfOpenListener(t *testing.T) {
+	t.Parallel()
+	ctx := testContext(t)
+	network, far, near := cutOff(t)
+	watch, err := far.Watch(ctx, resources.WatchOptions{Resource: "configmaps", After: near.position.revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Close()
+	network.lose()
+	network.recover()
+	mustCommit(t, near, createMap(t, "end"))
+	collect(ctx, t, watch, "end")
+}
+
+// A server that is lost in the middle of a statement holds the counter, and the database waits for the rest of the
+// statement: idle it is not. The others end it.
+func TestLostInTheMiddleOfAStatement(t *testing.T) {
+	t.Parallel()
+	ctx := testContext(t)
+	network, far, near := cutOff(t)
+	hasten(t, near)
+	commitSoon(ctx, t, far, createMap(t, "first"))
+	blob := createBlob(t, "half")
+	network.loseAfter(int64(len(blob.Draft.Data)))
+	answered := make(chan error)
+	go func() {
+		_, err := far.Commit(ctx, blob)
+		answered <- err
+	}()
+	err := <-answered
+	if err == nil {
+		t.Error("a batch that was cut off was acknowledged")
+	}
+	network.lose()
+	commitSoon(ctx, t, near, createMap(t, "second"))
+	network.recover()
+	commitSoon(ctx, t, far, createMap(t, "third"))
+	if snap := settled(context.Background(), t, far); snap.Count("", "") != 3 || snap.Get("default", "half") != nil {
+		t.Errorf("%d objects", snap.Count("", ""))
+	}
+}

@@ -1,0 +1,210 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/storetest"
+)
+
+func fileSize(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// History is bounded, and the file gives space back.
+func TestSpaceIsGivenBack(t *testing.T) {
+	h := newSQLiteHarness(t)
+	const objects = 4000
+	var wg sync.WaitGroup
+	for worker := range 16 {
+		wg.Go(func() {
+			for i := worker; i < objects; i += 16 {
+				name := strconv.Itoa(i)
+				o, err := h.store.Commit(context.Background(), createMap(t, name))
+				if err == nil {
+					_, err = h.store.Commit(context.Background(), resources.Write{Op: resources.Delete, Key: o[0].Key, From: o[0].Revision})
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	h.onWriter(t, h.store.db.checkpoint)
+	before := fileSize(t, h.path)
+	if before < objects*4000 {
+		t.Fatalf("the file has only %d bytes", before)
+	}
+	h.clock.Step(2 * storetest.HistoryAge)
+	h.prune(t)
+	if after := fileSize(t, h.path); after > before/8 {
+		t.Errorf("the file had %d bytes and has %d", before, after)
+	}
+	if n := h.store.historyBytes.Load(); n != 0 {
+		t.Errorf("history has %d bytes and nothing in it", n)
+	}
+	if wal := fileSize(t, h.path+"-wal"); wal > 1<<20 {
+		t.Errorf("the write-ahead log has %d bytes", wal)
+	}
+}
+
+// History is bounded by size, before its age.
+func TestHistorySize(t *testing.T) {
+	h := newSQLiteHarness(t)
+	h.close(t)
+	o := h.options()
+	o.HistorySize = 100 << 10
+	var err error
+	if h.store, err = Open(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 500 {
+		mustCommit(t, h.store, createMap(t, strconv.Itoa(i)))
+	}
+	h.prune(t)
+	if n := h.store.historyBytes.Load(); n > o.HistorySize || n < o.HistorySize/2 {
+		t.Errorf("history has %d bytes, its bound is %d", n, o.HistorySize)
+	}
+	var want int64
+	const sum = "SELECT sum(length(data) + coalesce(length(prev_data), 0)) FROM changes"
+	if err := h.store.db.reads.QueryRow(sum).Scan(&want); err != nil {
+		t.Fatal(err)
+	}
+	if n := h.store.historyBytes.Load(); n != want {
+		t.Errorf("history is counted as %d bytes and has %d", n, want)
+	}
+}
+
+// The write-ahead log stays bounded while watchers read history.
+func TestLogStaysBounded(t *testing.T) {
+	h := newSQLiteHarness(t)
+	const bound = 2 << 20
+	h.pragma(t, "PRAGMA wal_autocheckpoint = 256")
+	h.onWriter(t, func() error {
+		h.driver().trimmer = &walTrimmer{path: h.path + "-wal", max: bound, patience: time.Minute}
+		return nil
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	start := h.store.revisions.current.Load()
+	var readers, writers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for ctx.Err() == nil { // reads all of history, again and again
+				w, err := h.store.Watch(ctx, resources.WatchOptions{Resource: "configmaps", After: start})
+				if err != nil {
+					return
+				}
+				for {
+					if events, _, err := w.Next(ctx, 1000); err != nil || len(events) == 0 {
+						break
+					}
+				}
+				w.Close()
+			}
+		})
+	}
+	const objects = 2000
+	for worker := range 64 {
+		writers.Go(func() {
+			for i := worker; i < objects; i += 64 {
+				if _, err := h.store.Commit(context.Background(), createMap(t, strconv.Itoa(i))); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	cancel()
+	readers.Wait()
+	if wal := fileSize(t, h.path+"-wal"); wal > 2*bound+batchBytes*2 {
+		t.Errorf("the write-ahead log has %d bytes", wal)
+	}
+}
+
+// Nothing runs when idle: when history is empty and no object will expire, there is no timer.
+func TestIdleStoreHasNoTimer(t *testing.T) {
+	h := newSQLiteHarness(t)
+	made := mustCommit(t, h.store, createMap(t, "a"), createMap(t, "b"))
+	past := resources.At{Match: resources.Exact, Revision: made[0].Revision}
+	if _, err := h.store.Snapshot(context.Background(), "configmaps", past); err != nil {
+		t.Fatal(err)
+	}
+	done := func() bool {
+		return h.store.floor.Load() == made[1].Revision && h.store.pasts.len() == 0 &&
+			h.store.janitor.idle() && !h.clock.HasWaiters()
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for !done() {
+		if time.Now().After(deadline) {
+			t.Fatalf("history begins at %d, %d past states are kept", h.store.floor.Load(), h.store.pasts.len())
+		}
+		h.clock.Step(time.Second)
+	}
+}
+
+func (p *pasts) len() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.byKey)
+}
+
+// idle reports whether nothing is due, ever.
+func (j *janitor) idle() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.due == [duties]time.Time{}
+}
+
+// What the store keeps of history in memory is bounded, over all types.
+func TestLogBudget(t *testing.T) {
+	h := newSQLiteHarness(t)
+	for i := range 300 {
+		w := createMap(t, strconv.Itoa(i))
+		w.Key.Resource = []string{"configmaps", "secrets", "pods"}[i%3]
+		mustCommit(t, h.store, w)
+	}
+	h.onWriter(t, func() error { // the budget is the committer's
+		if b := &h.store.budget; b.used > b.limit || b.used < b.limit/2 {
+			t.Errorf("%d bytes are in memory, the bound is %d", b.used, b.limit)
+		}
+		kept := 0
+		for _, resource := range []string{"configmaps", "secrets", "pods"} {
+			c := h.store.collection(resource)
+			kept += len(c.log)
+			for i, e := range c.log {
+				if e.Revision <= c.logStart || (i > 0 && e.Revision <= c.log[i-1].Revision) {
+					t.Errorf("%s: event %d is out of place", resource, e.Revision)
+				}
+			}
+		}
+		if kept != len(h.store.budget.queue) {
+			t.Errorf("the logs hold %d events, the budget counts %d", kept, len(h.store.budget.queue))
+		}
+		return nil
+	})
+}
+
+// Data that a database might refuse fails its own request, not those that wait beside it.
+func TestOddDataIsRefused(t *testing.T) {
+	h := newSQLiteHarness(t)
+	for _, odd := range []string{"\x00", "\xff"} {
+		w := createMap(t, "odd")
+		w.Draft.Data = append(w.Draft.Data[:len(w.Draft.Data):len(w.Draft.Data)], odd...)
+		if _, err := h.store.Commit(context.Background(), w); err == nil || errors.Is(err, resources.ErrUnavailable) {
+			t.Errorf("%q: %v", odd, err)
+		}
+	}
+}
