@@ -30,10 +30,10 @@ ARGS     ?=
 race_packages := ./sqlstore/... ./server/... ./resources
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
-.PHONY: help run build test unit vet lint test-race e2e compare conformance bench fuzz flags clean
+.PHONY: help run build test unit vet lint test-race e2e compare conformance bench bench-postgres fuzz flags clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-11s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## Build and start `rowlock serve` (DATA_DIR=.rowlock LISTEN=127.0.0.1:6443 ARGS=...)
 	@exec bin/rowlock serve --data-dir $(DATA_DIR) --listen $(LISTEN) $(ARGS)
@@ -67,6 +67,11 @@ conformance: ## Upstream's own end-to-end tests that need no nodes, kube-control
 
 bench: ## Measure Rowlock beside kube-apiserver + etcd and + kine; writes docs/benchmarks.md (ARGS=--quick)
 	go run ./e2e/bench compare --page docs/benchmarks.md --json bin/benchmarks.json $(ARGS)
+
+bench-postgres: ## The same with Postgres under Rowlock and under kine; writes docs/benchmarks-postgres.md (ARGS=--quick)
+	go run ./e2e/bench compare --servers rowlock-postgres,kine-postgres --page docs/benchmarks-postgres.md \
+	  --json bin/benchmarks-postgres.json $(ARGS)
+	go test -run '^$$' -bench EventOnAnotherServer -benchtime 5000x ./sqlstore
 
 fuzz: ## Run every fuzz target for FUZZTIME (20s)
 	@for package in $$(go list ./...); do \

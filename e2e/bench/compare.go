@@ -2,32 +2,43 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/rowlock/rowlock/e2e/harness"
+	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
 // startable is a server that compare knows how to start.
 type startable struct {
 	binaries []string
-	start    func(ctx context.Context, dir string) (*harness.Server, error)
+	postgres bool // it needs one
+	// start gets the URL of the Postgres, if there is one.
+	start func(ctx context.Context, dir, database string) (*harness.Server, error)
 }
 
 // startables returns the servers by the names that --servers takes.
 func startables() map[string]startable {
-	peer := func(backend harness.Backend) startable {
-		return startable{backend.Binaries(), func(ctx context.Context, dir string) (*harness.Server, error) {
-			return harness.StartKubeAPIServer(ctx, backend, dir)
+	rowlock := func(ctx context.Context, dir, database string) (*harness.Server, error) {
+		return harness.StartRowlock(ctx, harness.RowlockOptions{DataDir: dir, Datastore: database})
+	}
+	peer := func(backend func(database string) harness.Backend) startable {
+		return startable{backend("").Binaries(), false, func(ctx context.Context, dir, database string) (*harness.Server, error) {
+			return harness.StartKubeAPIServer(ctx, backend(database), dir)
 		}}
 	}
+	kinePostgres := peer(harness.KinePostgres)
+	kinePostgres.postgres = true
 	return map[string]startable{
-		"rowlock": {[]string{"rowlock"}, func(ctx context.Context, dir string) (*harness.Server, error) {
-			return harness.StartRowlock(ctx, harness.RowlockOptions{DataDir: dir})
-		}},
-		"etcd": peer(harness.Etcd),
-		"kine": peer(harness.KineSQLite),
+		"rowlock":          {binaries: []string{"rowlock"}, start: rowlock},
+		"rowlock-postgres": {[]string{"rowlock"}, true, rowlock},
+		"etcd":             peer(func(string) harness.Backend { return harness.Etcd }),
+		"kine":             peer(func(string) harness.Backend { return harness.KineSQLite }),
+		"kine-postgres":    kinePostgres,
 	}
 }
 
@@ -38,7 +49,7 @@ func compare(ctx context.Context, names []string, o options) ([]*Server, error) 
 	for _, name := range names {
 		server, ok := known[name]
 		if !ok {
-			return nil, fmt.Errorf("unknown server %q: rowlock, etcd and kine can be compared", name)
+			return nil, fmt.Errorf("unknown server %q: %s can be compared", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}
 		if err := harness.Build(ctx, server.binaries...); err != nil {
 			return nil, err
@@ -56,19 +67,33 @@ func compare(ctx context.Context, names []string, o options) ([]*Server, error) 
 }
 
 // startAndMeasure measures one server and removes its files.
-func startAndMeasure(ctx context.Context, s startable, o options) (*Server, error) {
+func startAndMeasure(ctx context.Context, s startable, o options) (_ *Server, err error) {
 	dir, err := os.MkdirTemp("", "rowlock-bench-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	server, err := s.start(ctx, dir)
+	var postgres *pgtest.Cluster
+	var database string
+	if s.postgres {
+		if postgres, err = pgtest.New(); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, postgres.Stop()) }()
+		database = postgres.URL()
+	}
+	server, err := s.start(ctx, dir, database)
 	if err != nil {
 		return nil, err
 	}
-	result, err := measure(ctx, target{
-		Name: server.Name, Kubeconfig: server.Kubeconfig, PIDs: server.PIDs(), DataDir: server.DataDir, Ended: server.Ended(),
-	}, o)
+	t := target{Name: server.Name, Kubeconfig: server.Kubeconfig, PIDs: server.PIDs(), DataDir: server.DataDir, Ended: server.Ended()}
+	if postgres != nil {
+		t.PIDs, t.DataDir = append(t.PIDs, postgres.PID()), postgres.Dir()
+		if !strings.Contains(t.Name, "/") {
+			t.Name += "/Postgres"
+		}
+	}
+	result, err := measure(ctx, t, o)
 	if err != nil {
 		server.Kill()
 		return nil, fmt.Errorf("%w\n%s", err, server.Output())

@@ -127,7 +127,7 @@ func compareCommand(o *options) *cobra.Command {
 		},
 	}
 	c.Flags().StringSliceVar(&servers, "servers", []string{"rowlock", "etcd", "kine"},
-		"rowlock, or the store that kube-apiserver is to use")
+		"rowlock or rowlock-postgres, or the store that kube-apiserver is to use: etcd, kine (SQLite), kine-postgres")
 	return c
 }
 

@@ -17,10 +17,11 @@ import (
 // that Go supports, whatever the kernel counts in.
 const tick = 10 * time.Millisecond
 
-// processes are the processes of one server; none, when the server runs elsewhere.
+// processes are the processes of one server, each with all below it; none, when the server runs elsewhere.
 type processes []int
 
-// cpu returns the user and system time that the processes have used since they were started.
+// cpu returns the user and system time that the processes have used since they were started, and those that they have
+// started, whether these still run or have ended.
 func (p processes) cpu() (time.Duration, error) {
 	var total time.Duration
 	for _, pid := range p {
@@ -28,39 +29,82 @@ func (p processes) cpu() (time.Duration, error) {
 		if err != nil {
 			return 0, fmt.Errorf("CPU time: %w", err)
 		}
-		// The second field is the program's name in parentheses and may hold anything, so count from its end:
-		// utime and stime are fields 14 and 15.
+		// The second field is the program's name in parentheses and may hold anything, so count from its end: utime and
+		// stime are fields 14 and 15, those of children that have ended 16 and 17.
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-		for _, field := range fields[11:13] {
+		for _, field := range fields[11:15] {
 			ticks, err := strconv.ParseInt(field, 10, 64)
 			if err != nil {
 				return 0, fmt.Errorf("/proc/%d/stat: %w", pid, err)
 			}
 			total += time.Duration(ticks) * tick
 		}
+		below, err := childrenOf(pid).cpu()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) { // one has ended meanwhile
+			return 0, err
+		}
+		total += below
 	}
 	return total, nil
 }
 
-// resident returns the resident memory of the processes in bytes.
+// childrenOf returns the processes that a process has started.
+func childrenOf(pid int) (children processes) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is right
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			continue // of a thread that has ended
+		}
+		for _, field := range strings.Fields(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				children = append(children, child)
+			}
+		}
+	}
+	return children
+}
+
+// resident returns the resident memory of the processes in bytes. What a process shares with those that it has started is
+// counted once.
 func (p processes) resident() (int64, error) {
 	var total int64
 	for _, pid := range p {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if err != nil {
-			return 0, fmt.Errorf("resident memory: %w", err)
+		children := childrenOf(pid)
+		if len(children) == 0 {
+			kilobytes, err := memory(pid, "status", "VmRSS:")
+			if err != nil {
+				return 0, err
+			}
+			total += kilobytes << 10
+			continue
 		}
-		_, rest, found := strings.Cut(string(status), "VmRSS:")
-		if !found {
-			return 0, fmt.Errorf("/proc/%d/status has no VmRSS", pid)
+		for _, member := range append(children, pid) {
+			kilobytes, err := memory(member, "smaps_rollup", "Pss:")
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) { // one has ended meanwhile
+				return 0, err
+			}
+			total += kilobytes << 10
 		}
-		kilobytes, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("/proc/%d/status: %w", pid, err)
-		}
-		total += kilobytes << 10
 	}
 	return total, nil
+}
+
+// memory reads a number of kilobytes from a file of /proc.
+func memory(pid int, file, name string) (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+	if err != nil {
+		return 0, fmt.Errorf("resident memory: %w", err)
+	}
+	_, rest, found := strings.Cut(string(text), name)
+	if !found {
+		return 0, fmt.Errorf("/proc/%d/%s has no %s", pid, file, name)
+	}
+	kilobytes, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("/proc/%d/%s: %w", pid, file, err)
+	}
+	return kilobytes, nil
 }
 
 // diskUsage returns the bytes that the files under a directory take.

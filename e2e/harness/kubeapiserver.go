@@ -16,24 +16,27 @@ import (
 )
 
 // Backend is a store that kube-apiserver can run on.
-type Backend string
+type Backend struct {
+	name, binary string
+	database     string // the URL of a Postgres for kine
+}
 
 // The backends that need nothing but their own binary.
-const (
-	Etcd       Backend = "etcd"
-	KineSQLite Backend = "kine/SQLite"
+var (
+	Etcd       = Backend{name: "etcd", binary: "etcd"}
+	KineSQLite = Backend{name: "kine/SQLite", binary: "kine"}
 )
+
+// KinePostgres is kine on a Postgres that runs already.
+func KinePostgres(url string) Backend {
+	return Backend{name: "kine/Postgres", binary: "kine", database: url}
+}
 
 // peerToken authenticates the administrator of a peer; it listens on loopback and lives as long as a test.
 const peerToken = "admintoken"
 
 // Binaries are the names that Build needs to make for this peer.
-func (b Backend) Binaries() []string {
-	if b == KineSQLite {
-		return []string{"kube-apiserver", "kine"}
-	}
-	return []string{"kube-apiserver", "etcd"}
-}
+func (b Backend) Binaries() []string { return []string{"kube-apiserver", b.binary} }
 
 // StartKubeAPIServer starts kube-apiserver on the given store, both with fresh data under dir, and waits until it is
 // ready. Nobody runs the controllers that make service accounts, so the admission plugin that asks for them is off;
@@ -49,7 +52,7 @@ func StartKubeAPIServer(ctx context.Context, backend Backend, dir string, args .
 		ports[i] = port
 	}
 	s := &Server{
-		Name:       "kube-apiserver + " + string(backend),
+		Name:       "kube-apiserver + " + backend.name,
 		URL:        fmt.Sprintf("https://127.0.0.1:%d", ports[0]),
 		Kubeconfig: filepath.Join(dir, "kubeconfig"),
 		DataDir:    filepath.Join(dir, "store"),
@@ -91,18 +94,17 @@ func StartKubeAPIServer(ctx context.Context, backend Backend, dir string, args .
 // startBackend starts the store.
 func startBackend(backend Backend, dir, data string, port, peerPort int) (*process, error) {
 	client := fmt.Sprintf("http://127.0.0.1:%d", port)
-	switch backend {
-	case Etcd:
+	if backend == Etcd {
 		return start(dir, "etcd", Binary("etcd"), "--data-dir", data, "--log-level", "error",
 			"--listen-client-urls", client, "--advertise-client-urls", client,
 			"--listen-peer-urls", fmt.Sprintf("http://127.0.0.1:%d", peerPort))
-	case KineSQLite:
-		return start(dir, "kine", Binary("kine"), "--metrics-bind-address", "0",
-			"--listen-address", fmt.Sprintf("127.0.0.1:%d", port), "--endpoint",
-			"sqlite://"+filepath.Join(data, "state.db")+"?_journal=WAL&cache=shared&_busy_timeout=30000&_txlock=immediate")
-	default:
-		return nil, fmt.Errorf("unknown backend %q", backend)
 	}
+	database := backend.database
+	if database == "" {
+		database = "sqlite://" + filepath.Join(data, "state.db") + "?_journal=WAL&cache=shared&_busy_timeout=30000&_txlock=immediate"
+	}
+	return start(dir, "kine", Binary("kine"), "--metrics-bind-address", "0",
+		"--listen-address", fmt.Sprintf("127.0.0.1:%d", port), "--endpoint", database)
 }
 
 // writePeerFiles writes what kube-apiserver needs beside its store: a key, a token, and the kubeconfig that uses it.
