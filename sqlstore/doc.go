@@ -26,6 +26,9 @@
 // What a server knows of the others, and the lock that makes the controllers of one of them work, hangs on the connection
 // that listens: see Session. Where it looks for the state of that, it looks for news of the log in the same statement.
 //
+// A replica that was promoted counts as one that lost commits, also after a planned switchover: that it has all that any
+// server has acknowledged or shown cannot be read from it, and the server that could tell may be gone.
+//
 // # State
 //
 // A collection is one resource type: an immutable tree of its current objects, replaced by every batch that changes it,

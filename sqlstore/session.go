@@ -38,6 +38,12 @@ const (
 	// which follows, has the same effect.
 	releaseTimeout = 2 * time.Second
 
+	// succeedSQL ends the connection that this server had before, which to the database may still live: when the network
+	// has lost it, nobody told the database, and it would keep the lock until the kernel or another server finds out.
+	succeedSQL = `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted
+AND classid = $1::int::oid AND objid = $2::int::oid AND pid <> pg_backend_pid()
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+
 	// enterSQL takes the lock of a server. The kernel is to notice a machine that is gone before Session.stale does.
 	enterSQL = `SELECT pg_advisory_lock($1, $2), set_config('tcp_keepalives_idle', '10', false),
 set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '3', false)`
@@ -212,6 +218,9 @@ func (s *Session) waiting(interrupt func()) (summoned bool) {
 func (s *Session) enter(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limits().read)
 	defer cancel()
+	if _, err := conn.Exec(ctx, succeedSQL, s.class, s.id); err != nil {
+		return err
+	}
 	_, err := conn.Exec(ctx, enterSQL, s.class, s.id)
 	return err
 }

@@ -80,7 +80,7 @@ func measure(ctx context.Context, t target, o options) (_ *Server, err error) {
 			return
 		}
 		// Cleaning up must work after an interrupt as well.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Minute)
 		defer cancel()
 		if cleanErr := b.clean(ctx); err == nil {
 			err = cleanErr
@@ -181,7 +181,11 @@ func (b *bench) clean(ctx context.Context) error {
 // empty removes the objects.
 func (b *bench) empty(ctx context.Context) error {
 	for _, path := range []string{podsPath, configMapsPath} {
-		if _, err := b.clients[0].do(ctx, request{method: http.MethodDelete, path: path}); err != nil {
+		_, err := b.clients[0].do(ctx, request{method: http.MethodDelete, path: path})
+		for isStatus(err, http.StatusGatewayTimeout) { // they are many
+			_, err = b.clients[0].do(ctx, request{method: http.MethodDelete, path: path})
+		}
+		if err != nil {
 			return fmt.Errorf("delete collection: %w", err)
 		}
 	}
