@@ -53,6 +53,7 @@ type request struct {
 	path        string
 	accept      string // empty: JSON
 	contentType string // empty: JSON
+	encoding    string // Accept-Encoding; what comes is not decompressed
 	body        []byte
 	keep        bool // keep the response in client.body, else read and discard it
 }
@@ -86,6 +87,9 @@ func (c *client) open(ctx context.Context, r request) (*http.Response, error) {
 	q.Header.Set("Accept", "application/json")
 	if r.accept != "" {
 		q.Header.Set("Accept", r.accept)
+	}
+	if r.encoding != "" {
+		q.Header.Set("Accept-Encoding", r.encoding)
 	}
 	if r.body != nil {
 		q.Header.Set("Content-Type", "application/json")

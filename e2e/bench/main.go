@@ -9,6 +9,7 @@
 //	writes.go    create, get, get + put, patch, apply, delete
 //	lists.go     list in its forms
 //	fanout.go    one event to many watchers
+//	large.go     lists of very many objects
 //	load.go      n clients repeat an operation for a while
 //	client.go    one client: one connection
 //	objects.go   what is written
@@ -79,7 +80,7 @@ func command() *cobra.Command {
 	flags.BoolVar(&o.Quick, "quick", false, "seconds instead of minutes; shows that it works, not how fast")
 	flags.StringVar(&o.page, "page", "", "also write the report into this Markdown file, between the lines\n"+pageBegin+" and "+pageEnd)
 	flags.StringVar(&o.json, "json", "", "also write the results to this file, as JSON")
-	root.AddCommand(measureCommand(&o), compareCommand(&o), reportCommand(&o))
+	root.AddCommand(measureCommand(&o), compareCommand(&o), largeCommand(&o), reportCommand(&o))
 	return root
 }
 
