@@ -46,7 +46,7 @@ func TestRoomIsGivenBack(t *testing.T) {
 		t.Fatal("the room has another size")
 	}
 	runtime.KeepAlive(o)
-	for o = nil; r.used.Load() > 0; {
+	for r.used.Load() > 0 { // o is not alive any more
 		runtime.GC() // a cleanup runs some time after the collection that finds the object
 		runtime.Gosched()
 	}

@@ -14,10 +14,11 @@ import (
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	quota "k8s.io/apiserver/pkg/quota/v1"
-	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/featuregate"
+	"k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
 	"k8s.io/kubernetes/pkg/quota/v1/install"
 	"k8s.io/kubernetes/plugin/pkg/admission/alwayspullimages"
 	"k8s.io/kubernetes/plugin/pkg/admission/antiaffinity"
@@ -150,13 +151,13 @@ func New(c Config) (admission.Interface, error) {
 		names = append(names, p.name)
 	}
 	informers := newInformers(c.Store)
-	quotas, err := install.NewQuotaConfigurationForAdmission(informers, measured{})
+	evaluators, err := core.NewEvaluators(nil, informers, measured)
 	if err != nil {
 		return nil, fmt.Errorf("quota evaluators: %w", err)
 	}
 	return plugins.NewFromPlugins(names, unconfigured{}, admission.PluginInitializers{
 		initializer.New(c.Client, nil, informers, nil, c.Features, compatibility.DefaultBuildEffectiveVersion(), c.Stop, nil),
-		quotaInitializer{quotas},
+		quotaInitializer{generic.NewConfiguration(evaluators, install.DefaultIgnoredResources())},
 	}, nil)
 }
 
@@ -167,13 +168,7 @@ func (unconfigured) ConfigFor(string) (io.Reader, error) { return nil, nil }
 
 // measured says which types ResourceQuota knows more of than their number. That of a ResourceClaim's devices needs an index
 // of all pods that follows events; claims count as objects only.
-type measured struct {
-	serverstorage.APIResourceConfigSource
-}
-
-func (measured) ResourceEnabled(r schema.GroupVersionResource) bool {
-	return r.Resource != "resourceclaims"
-}
+func measured(r schema.GroupVersionResource) bool { return r.Resource != "resourceclaims" }
 
 // quotaInitializer tells ResourceQuota how to measure what a request would use.
 type quotaInitializer struct{ quotas quota.Configuration }
