@@ -33,12 +33,17 @@ func exec(t *testing.T, db *sql.DB, statement string) {
 // schema returns what the tables of a SQLite database look like.
 func schema(t *testing.T, db *sql.DB) []string {
 	t.Helper()
-	rows, err := db.Query("SELECT name || ' ' || coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name")
+	return texts(t, db, "SELECT name || ' ' || coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name")
+}
+
+// texts returns the rows of a query for one column of text.
+func texts(t *testing.T, db *sql.DB, query string) (out []string) {
+	t.Helper()
+	rows, err := db.Query(query)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer rows.Close()
-	var out []string
 	for rows.Next() {
 		var s string
 		if err := rows.Scan(&s); err != nil {

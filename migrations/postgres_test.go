@@ -36,27 +36,12 @@ func openPostgres(t *testing.T) *sql.DB {
 }
 
 // postgresSchema returns what the tables of a Postgres database look like.
-func postgresSchema(t *testing.T, db *sql.DB) (out []string) {
+func postgresSchema(t *testing.T, db *sql.DB) []string {
 	t.Helper()
-	rows, err := db.Query(`SELECT table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable || ' ' ||
+	return texts(t, db, `SELECT table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable || ' ' ||
 		coalesce(column_default, '') || ' ' || coalesce(collation_name, '') FROM information_schema.columns
 		WHERE table_schema = current_schema()
 		UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var s string
-		if err := rows.Scan(&s); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, s)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
 
 // The steps of Postgres: up, down, up; by many at once; refused when the schema is newer or dirty.
