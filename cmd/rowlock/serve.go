@@ -83,13 +83,9 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return fmt.Errorf("--listen: %w", err)
 	}
 	defer listener.Close() // Serve closes it too; this is for the way out before
-	network := o.network(listener.Addr(), logger)
-	network.Members = members(store)
-	if err := o.tokens.fill(network); err != nil {
+	network, err := o.bootstrapServices(ctx, srv, store, listener.Addr(), logger)
+	if err != nil {
 		return err
-	}
-	if err := srv.BootstrapServices(ctx, network); err != nil {
-		return fmt.Errorf("create the Service of the API: %w", err)
 	}
 	if err := certificates.WriteKubeconfig(localURL(listener.Addr())); err != nil {
 		return err
@@ -117,6 +113,19 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	})
 	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", shellQuoted(certificates.KubeconfigPath()))
 	return work.Wait()
+}
+
+// bootstrapServices makes the Service of the API, which has the server's address.
+func (o *serveOptions) bootstrapServices(ctx context.Context, srv *server.Server, store *sqlstore.Store, addr net.Addr, logger *slog.Logger) (server.Network, error) {
+	network := o.network(addr, logger)
+	network.Members = members(store)
+	if err := o.tokens.fill(network); err != nil {
+		return network, err
+	}
+	if err := srv.BootstrapServices(ctx, network); err != nil {
+		return network, fmt.Errorf("create the Service of the API: %w", err)
+	}
+	return network, nil
 }
 
 // memberTerm is how long a server that cannot be seen to live counts as an endpoint without saying so, as upstream.
