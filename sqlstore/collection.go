@@ -65,7 +65,9 @@ func (c *collection) evict(revision int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.log[0] = nil // the array behind the slice outlives this
-	c.log = c.log[1:]
+	if c.log = c.log[1:]; len(c.log) == 0 {
+		c.log = nil
+	}
 	c.logStart = revision
 }
 
@@ -97,6 +99,14 @@ func (b *logBudget) trim() {
 		b.used -= e.size
 		e.collection.evict(e.revision)
 	}
+}
+
+// forget evicts everything.
+func (b *logBudget) forget() {
+	all := *b
+	all.limit = 0
+	all.trim()
+	b.queue, b.used = nil, 0
 }
 
 // eventSize is about what keeping an event costs in bytes, the encodings made of it for watchers included.

@@ -35,31 +35,38 @@ func (s *Store) commitBatch(requests []*request) {
 	tx, err := s.begin()
 	if err != nil {
 		s.failure.set(err)
-		for _, r := range requests {
-			r.answer(fmt.Errorf("begin a commit: %w", err))
-		}
+		s.queue.noteCommit(len(requests))
+		answerAll(requests, fmt.Errorf("begin a commit: %w", err))
 		return
 	}
 	defer s.applying.Unlock()
 	started := s.clock.Now()
 	p := &plan{state: s.tree, revision: s.position.revision}
-	planned := make([]*request, 0, len(requests))
+	planned, refused := make([]*request, 0, len(requests)), []*request(nil)
 	for _, r := range requests {
 		if r.err = r.ctx.Err(); r.err == nil {
 			r.objects, r.err = p.add(r.writes, started)
 		}
 		if r.err != nil {
-			r.answer(nil)
-			continue
+			refused = append(refused, r)
+		} else {
+			planned = append(planned, r)
 		}
-		planned = append(planned, r)
 	}
 	if len(planned) == 0 {
 		tx.rollback()
-		return
+		s.queue.noteCommit(len(requests))
 	}
-	err = s.write(tx, p, started)
-	for _, r := range planned {
+	answerAll(refused, nil)
+	if len(planned) > 0 {
+		err = s.write(tx, p, started)
+		s.queue.noteCommit(len(requests))
+		answerAll(planned, err)
+	}
+}
+
+func answerAll(requests []*request, err error) {
+	for _, r := range requests {
 		r.answer(err)
 	}
 }

@@ -10,12 +10,20 @@ import (
 // that stay lie scattered among the places that requests have used and left, and each keeps a span of the heap from being
 // given back to the system: after many writes that is more than the objects take.
 //
+// The logs in memory would hold them where they are, and are as scattered themselves. They are forgotten: who is behind
+// reads on from the database.
+//
 // Moved is told how many bytes were moved, after each step; Compact ends when it returns false. Nobody waits for more
 // than a step.
 func (s *Store) Compact(moved func(bytes int) bool) {
+	forgotten := false
 	s.collections.Range(func(_, value any) bool {
 		c := value.(*collection)
 		for c.scattered() {
+			if !forgotten {
+				s.forgetLogs()
+				forgotten = true
+			}
 			s.pasts.clear() // they would keep the objects where they were
 			if !moved(c.compact()) {
 				return false
@@ -23,6 +31,12 @@ func (s *Store) Compact(moved func(bytes int) bool) {
 		}
 		return true
 	})
+}
+
+func (s *Store) forgetLogs() {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	s.budget.forget()
 }
 
 const (
@@ -40,7 +54,7 @@ func (c *collection) scattered() bool {
 }
 
 // compact moves some objects, those that follow the ones moved last, and returns how many bytes these are. Objects that
-// the log has as well stay: they would be there twice.
+// the log has as well, since they were written meanwhile, stay: they would be there twice.
 func (c *collection) compact() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

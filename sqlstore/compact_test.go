@@ -125,3 +125,46 @@ func TestCompactBesideWriters(t *testing.T) {
 		t.Errorf("%d of %d objects are there", n, compactStep+writers*each)
 	}
 }
+
+// A watch that has not read what the logs had in memory when they were forgotten reads it from the database.
+func TestCompactForgetsNoEvent(t *testing.T) {
+	h := newSQLiteHarness(t)
+	h.close(t)
+	options := h.options()
+	options.LogSize = DefaultLogSize
+	s, err := Open(context.Background(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.store = s
+	start := s.revisions.current.Load()
+	cursor, err := s.Watch(context.Background(), resources.WatchOptions{Resource: "configmaps", After: start})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cursor.Close()
+	mustCommit(t, s, createMaps(t, compactStep+9)...)
+	c := s.collection("configmaps")
+	if c.mu.Lock(); len(c.log) != compactStep+9 {
+		t.Fatalf("the log has %d changes in memory", len(c.log))
+	}
+	c.mu.Unlock()
+	s.Compact(func(int) bool { return true })
+	if c.mu.Lock(); len(c.log) != 0 {
+		t.Errorf("the log still has %d changes in memory", len(c.log))
+	}
+	c.mu.Unlock()
+	created := mustCommit(t, s, createMap(t, "after"))[0]
+	for want := start + 1; want <= created.Revision; {
+		events, _, err := cursor.Next(context.Background(), 100)
+		if err != nil || len(events) == 0 {
+			t.Fatalf("%d events, %v", len(events), err)
+		}
+		for _, e := range events {
+			if e.Revision != want {
+				t.Fatalf("got %d, want %d", e.Revision, want)
+			}
+			want++
+		}
+	}
+}

@@ -3,7 +3,7 @@
 // # The way of a write
 //
 // Commit puts a request into the queue and waits. The committer (one goroutine) takes everything that waits, up to a
-// bound, and plans it: each request is checked against the state before the batch and what the batch has done so far;
+// bound, after it has waited a moment for other writers if there were any (queue), and plans it: each request is checked against the state before the batch and what the batch has done so far;
 // one that fails is answered and leaves nothing behind. What is planned goes to the database in one transaction. After
 // COMMIT, apply makes it visible: trees and logs first, then the store's revision, then watchers are woken. Then the
 // requests are answered. So revision order is commit order is event order, and a writer reads its own writes.

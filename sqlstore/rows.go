@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"unsafe"
 
 	"github.com/tidwall/gjson"
 	"k8s.io/apimachinery/pkg/fields"
@@ -42,7 +43,7 @@ func parseOp(name string) (resources.Op, error) {
 
 func newChangeRow(e *resources.Event, at, size int64) (r changeRow, err error) {
 	r = changeRow{revision: e.Revision, at: at, size: size, op: ops[e.Op], resource: e.Object.Resource,
-		namespace: e.Object.Namespace, name: e.Object.Name, data: string(e.Object.Data)}
+		namespace: e.Object.Namespace, name: e.Object.Name, data: text(e.Object.Data)}
 	if r.fields, err = encodeFields(e.Object.Fields); err != nil {
 		return r, err
 	}
@@ -50,11 +51,14 @@ func newChangeRow(e *resources.Event, at, size int64) (r changeRow, err error) {
 		r.prevRevision = sql.NullInt64{Int64: e.Prev.Revision, Valid: true}
 	}
 	if e.Op == resources.Update {
-		r.prevData = sql.NullString{String: string(e.Prev.Data), Valid: true}
+		r.prevData = sql.NullString{String: text(e.Prev.Data), Valid: true}
 		r.prevFields, err = encodeFields(e.Prev.Fields)
 	}
 	return r, err
 }
+
+// text is data as a string, without a copy: the bytes of an object are never changed.
+func text(data []byte) string { return unsafe.String(unsafe.SliceData(data), len(data)) }
 
 func encodeFields(f fields.Set) (sql.NullString, error) {
 	if len(f) == 0 {

@@ -67,11 +67,11 @@ func openSQLite(ctx context.Context, path, synchronous string) (*database, error
 }
 
 const (
-	// walCheckpoint is the size of the write-ahead log at which SQLite moves it into the database by itself: 4096 pages
+	// walCheckpoint is the size of the write-ahead log at which SQLite moves it into the database by itself: 2048 pages
 	// of 4 KiB. A longer log writes pages that change often (indexes, meta) less often to the database.
-	walCheckpoint = 16 << 20
+	walCheckpoint = 8 << 20
 	// walMax is the size at which more is done about it.
-	walMax = 2 * walCheckpoint
+	walMax = 4 * walCheckpoint
 	// walPatience is how long that may wait for readers to finish.
 	walPatience = 250 * time.Millisecond
 )
@@ -126,8 +126,7 @@ func sqliteName(path, synchronous string) string {
 		fmt.Sprintf("_busy_timeout=%d", busyTimeout.Milliseconds()),
 		"_journal_mode=wal",
 		"_synchronous=" + synchronous,
-		// 4096 pages of 4 KiB: a longer log between checkpoints writes pages that change often (indexes, meta) less
-		// often to the file; and the log is cut back to that after it had to grow.
+		// See walCheckpoint. The log is cut back to twice that after it had to grow.
 		"_pragma=wal_autocheckpoint(2048)",
 		"_pragma=journal_size_limit(16777216)",
 		"_pragma=cache_size(-4096)",

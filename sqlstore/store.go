@@ -56,7 +56,7 @@ func Open(ctx context.Context, options Options) (_ *Store, err error) {
 	if err := options.complete(); err != nil {
 		return nil, err
 	}
-	s := &Store{options: options, clock: options.Clock, logger: options.Logger, queue: newQueue(), applying: newTurn(),
+	s := &Store{options: options, clock: options.Clock, logger: options.Logger, queue: newQueue(options.limits), applying: newTurn(),
 		committed: make(chan struct{}), budget: logBudget{limit: options.LogSize}}
 	s.revisions.clock, s.pasts.clock = s.clock, s.clock
 	defer func() {
