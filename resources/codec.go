@@ -4,15 +4,22 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/rowlock/rowlock/resources/typedjson"
 )
 
-// DecodeHub returns a stored object in the hub form. The result is the caller's own.
+// DecodeHub returns a stored object in the hub form. The result is the caller's own, but that its strings may be parts of
+// the stored bytes: who keeps one for long clones it.
 func (t *Type) DecodeHub(o *Object) (runtime.Object, error) {
 	gvk := t.StorageKind()
 	versioned, err := t.DecodeStored(o)
@@ -52,8 +59,13 @@ func (t *Type) decodeKnown(data []byte, gvk schema.GroupVersionKind) (runtime.Ob
 	if err != nil {
 		return nil, err
 	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, obj); err != nil {
-		return nil, fmt.Errorf("decode a stored %s: %w", gvk, err)
+	if !typedjson.Decode(data, obj) {
+		if obj, err = t.Scheme.New(gvk); err != nil {
+			return nil, err
+		}
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(data, obj); err != nil {
+			return nil, fmt.Errorf("decode a stored %s: %w", gvk, err)
+		}
 	}
 	t.Scheme.Default(obj)
 	return obj, nil
@@ -117,12 +129,22 @@ func (t *Type) NewDraft(hub runtime.Object) (Draft, error) {
 	return d, err
 }
 
+// encode returns the JSON of an object, with no room behind it: it may be kept for long.
 func (t *Type) encode(versioned runtime.Object) ([]byte, error) {
+	room := encodeRoom.Get().(*[]byte)
+	defer encodeRoom.Put(room)
+	if data, ok := typedjson.Append((*room)[:0], versioned); ok {
+		*room = data
+		return bytes.Clone(data), nil
+	}
 	var buf bytes.Buffer
 	s := json.NewSerializerWithOptions(json.DefaultMetaFactory, t.Scheme, t.Scheme, json.SerializerOptions{})
 	err := s.Encode(versioned, &buf)
 	return bytes.TrimRight(buf.Bytes(), "\n"), err
 }
+
+// encodeRoom has the room in which objects are encoded before their size is known.
+var encodeRoom = sync.Pool{New: func() any { return new([]byte) }}
 
 var emptyList = []byte(":[]")
 
@@ -162,13 +184,19 @@ func (t *Type) describe(d *Draft, hub runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	d.Labels = l
+	// These stay as long as the object does. The strings are clones, or they would keep the whole request with them.
+	if len(l) > 0 {
+		d.Labels = make(labels.Set, len(l))
+	}
+	for name, value := range l {
+		d.Labels[strings.Clone(name)] = strings.Clone(value)
+	}
 	for name, value := range f {
 		if name != "metadata.name" && name != "metadata.namespace" {
 			if d.Fields == nil {
-				d.Fields = map[string]string{}
+				d.Fields = fields.Set{}
 			}
-			d.Fields[name] = value
+			d.Fields[name] = strings.Clone(value)
 		}
 	}
 	// While the object is at hand: to decode it again for the first who wants a Table would cost ten times as much.

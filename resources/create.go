@@ -138,7 +138,7 @@ func PrepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object, v
 			return nil, err
 		}
 	}
-	key, err := t.RequestKey(ctx, m.GetName())
+	key, err := t.RequestKey(ctx, strings.Clone(m.GetName())) // it outlives the request, of which it is a part
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/rowlock/rowlock/resources/typedjson"
 	"github.com/rowlock/rowlock/server/codec"
 )
 
@@ -109,12 +110,20 @@ func (q *request) decodeJSON(body []byte, fieldValidation string, mustSay bool) 
 		return nil, false, err
 	}
 	var strict []error
-	if fieldValidation == metav1.FieldValidationIgnore {
-		err = kjson.UnmarshalCaseSensitivePreserveInts(body, versioned)
-	} else {
-		strict, err = kjson.UnmarshalStrict(body, versioned)
+	if !typedjson.Decode(body, versioned) {
+		if versioned, err = q.served.Scheme.New(q.kind); err != nil {
+			return nil, false, err
+		}
+		if fieldValidation == metav1.FieldValidationIgnore {
+			err = kjson.UnmarshalCaseSensitivePreserveInts(body, versioned)
+		} else {
+			strict, err = kjson.UnmarshalStrict(body, versioned)
+		}
 	}
 	sent := versioned.GetObjectKind().GroupVersionKind()
+	if typ, is := versioned.GetObjectKind().(*metav1.TypeMeta); is && typ.APIVersion != "" && sent.Version == "" {
+		return nil, false, nil // it is none: the serializer says so
+	}
 	expected := sent == q.kind || !mustSay && (sent.Kind == "" || sent.Kind == q.kind.Kind) &&
 		(sent.GroupVersion().Empty() || sent.GroupVersion() == q.kind.GroupVersion())
 	if err != nil || len(strict) > 0 || !expected {

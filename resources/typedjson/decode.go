@@ -1,0 +1,239 @@
+package typedjson
+
+import (
+	"encoding/base64"
+	"reflect"
+	"strconv"
+	"time"
+	"unsafe"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Decode reads the JSON of an object into obj, a pointer to an empty struct, as UnmarshalStrict of sigs.k8s.io/json does.
+// When ok is false it is not covered or something is wrong with it: a field that is unknown or given twice, a value of
+// another kind, a text that is not JSON. What obj then holds is worth nothing.
+//
+// Strings of the object are parts of data, which must not be changed any more. Who keeps one for longer than the object
+// clones it, or keeps all of data with it.
+func Decode(data []byte, obj any) (ok bool) {
+	v := reflect.ValueOf(obj)
+	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
+		return false
+	}
+	r := readerOf(v.Type().Elem())
+	if r == nil {
+		return false
+	}
+	d := newDecoder(data)
+	return d.peek() == '{' && r(&d, v.UnsafePointer()) && d.end()
+}
+
+// reader reads a value to where p points: the zero value of its type.
+type reader func(d *decoder, p unsafe.Pointer) bool
+
+// readStruct reads along the fields of a struct.
+func (s *structPlan) readStruct(d *decoder, p unsafe.Pointer) bool {
+	if !d.take('{') {
+		return d.null()
+	}
+	if !d.deeper() {
+		return false
+	}
+	defer d.up()
+	if d.take('}') {
+		return true
+	}
+	var seen [maxFields / 64]uint64
+	for next := 0; ; next++ {
+		key, ok := d.string()
+		if !ok || !d.take(':') {
+			return false
+		}
+		if next = s.find(key, next); next < 0 {
+			return false
+		}
+		word, bit := &seen[next/64], uint64(1)<<(next%64)
+		if *word&bit != 0 {
+			return false
+		}
+		*word |= bit
+		f := &s.fields[next]
+		if !f.read(d, unsafe.Add(p, f.offset)) {
+			return false
+		}
+		if !d.take(',') {
+			return d.take('}')
+		}
+	}
+}
+
+// find returns the field of a name, -1 if there is none. Texts have them in the order of the struct, with gaps, nearly
+// always: from is where it is expected.
+func (s *structPlan) find(name string, from int) int {
+	for i := from; i < len(s.fields) && i < from+4; i++ {
+		if s.fields[i].name == name {
+			return i
+		}
+	}
+	if i, ok := s.byName[name]; ok {
+		return i
+	}
+	return -1
+}
+
+func readString(d *decoder, p unsafe.Pointer) bool {
+	if d.peek() != '"' {
+		return d.null()
+	}
+	s, ok := d.string()
+	*(*string)(p) = s
+	return ok
+}
+
+func readBool(d *decoder, p unsafe.Pointer) bool {
+	switch d.peek() {
+	case 't':
+		*(*bool)(p) = true
+		return d.word("true")
+	case 'f':
+		return d.word("false")
+	}
+	return d.null()
+}
+
+// readInt reads an integer of so many bits.
+func readInt(bits int, set func(p unsafe.Pointer, n int64)) reader {
+	return func(d *decoder, p unsafe.Pointer) bool {
+		if d.peek() == 'n' {
+			return d.null()
+		}
+		text, integer, ok := d.number()
+		if !ok || !integer {
+			return false
+		}
+		n, err := strconv.ParseInt(text, 10, bits)
+		if err != nil {
+			return false
+		}
+		set(p, n)
+		return true
+	}
+}
+
+func readFloat64(d *decoder, p unsafe.Pointer) bool {
+	if d.peek() == 'n' {
+		return d.null()
+	}
+	text, _, ok := d.number()
+	if !ok {
+		return false
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	*(*float64)(p) = n
+	return err == nil
+}
+
+// readBytes reads []byte, which is base64 in JSON.
+func readBytes(d *decoder, p unsafe.Pointer) bool {
+	if d.peek() != '"' {
+		return d.null()
+	}
+	s, ok := d.string()
+	if !ok {
+		return false
+	}
+	data, err := base64.StdEncoding.DecodeString(s)
+	*(*[]byte)(p) = data
+	return err == nil
+}
+
+// readTime reads what metav1.Time reads.
+func readTime(d *decoder, p unsafe.Pointer) bool {
+	if d.peek() != '"' {
+		return d.null()
+	}
+	s, ok := d.string()
+	if !ok {
+		return false
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	*(*metav1.Time)(p) = metav1.Time{Time: t.Local()}
+	return err == nil
+}
+
+// readStrings reads labels and the like, without the cost of reflection.
+func readStrings(d *decoder, p unsafe.Pointer) bool {
+	if d.peek() != '{' {
+		return d.null()
+	}
+	m := map[string]string{}
+	*(*map[string]string)(p) = m
+	return d.members(func(key string) bool {
+		var value string
+		if !readString(d, unsafe.Pointer(&value)) {
+			return false
+		}
+		before := len(m)
+		m[key] = value
+		return len(m) > before
+	})
+}
+
+func readPointer(t reflect.Type, read reader) reader {
+	return func(d *decoder, p unsafe.Pointer) bool {
+		if d.peek() == 'n' {
+			return d.null()
+		}
+		to := reflect.New(t).UnsafePointer()
+		*(*unsafe.Pointer)(p) = to
+		return read(d, to)
+	}
+}
+
+func readList(t reflect.Type, read reader) reader {
+	size := t.Elem().Size()
+	return func(d *decoder, p unsafe.Pointer) bool {
+		if d.peek() != '[' {
+			return d.null()
+		}
+		list := reflect.NewAt(t, p).Elem()
+		list.Set(reflect.MakeSlice(t, 0, 0))
+		n := 0
+		return d.elements(func() bool {
+			list.Grow(1)
+			n++
+			list.SetLen(n)
+			return read(d, unsafe.Add(list.UnsafePointer(), uintptr(n-1)*size))
+		})
+	}
+}
+
+func readMap(t reflect.Type, read reader) reader {
+	return func(d *decoder, p unsafe.Pointer) bool {
+		if d.peek() != '{' {
+			return d.null()
+		}
+		m := reflect.MakeMap(t)
+		reflect.NewAt(t, p).Elem().Set(m)
+		key := reflect.New(t.Key()).Elem()
+		return d.members(func(name string) bool {
+			value := reflect.New(t.Elem())
+			if !read(d, value.UnsafePointer()) {
+				return false
+			}
+			before := m.Len()
+			key.SetString(name)
+			m.SetMapIndex(key, value.Elem())
+			return m.Len() > before
+		})
+	}
+}
+
+// readItself reads a type that decodes itself.
+func readItself(t reflect.Type) reader {
+	return func(d *decoder, p unsafe.Pointer) bool {
+		data, ok := d.raw()
+		return ok && reflect.NewAt(t, p).Interface().(unmarshaler).UnmarshalJSON(data) == nil
+	}
+}

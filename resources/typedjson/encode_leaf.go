@@ -1,0 +1,91 @@
+package typedjson
+
+import (
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"time"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// leaves are types that write themselves and are met in nearly every object. What they write is known here.
+var leaves = map[reflect.Type]writer{
+	reflect.TypeFor[metav1.Time]():        appendTime,
+	reflect.TypeFor[metav1.MicroTime]():   appendMicroTime,
+	reflect.TypeFor[resource.Quantity]():  appendQuantity,
+	reflect.TypeFor[intstr.IntOrString](): appendIntOrString,
+}
+
+func appendTime(_ *encoder, dst []byte, p unsafe.Pointer) []byte {
+	return appendTimeAs(dst, (*metav1.Time)(p).Time, time.RFC3339)
+}
+
+func appendMicroTime(_ *encoder, dst []byte, p unsafe.Pointer) []byte {
+	return appendTimeAs(dst, (*metav1.MicroTime)(p).Time, metav1.RFC3339Micro)
+}
+
+func appendTimeAs(dst []byte, t time.Time, layout string) []byte {
+	if t.IsZero() {
+		return append(dst, "null"...)
+	}
+	dst = append(dst, '"')
+	dst = t.UTC().AppendFormat(dst, layout)
+	return append(dst, '"')
+}
+
+// quantityText is the field in which a Quantity remembers its text. MarshalJSON writes that when there is one, and it
+// need not be what a Quantity would say now: the text survives a change of Format.
+var quantityText, quantityTextKnown = reflect.TypeFor[resource.Quantity]().FieldByName("s")
+
+func appendQuantity(e *encoder, dst []byte, p unsafe.Pointer) []byte {
+	if !quantityTextKnown || quantityText.Type.Kind() != reflect.String {
+		return e.appendMarshaler(dst, (*resource.Quantity)(p))
+	}
+	dst = append(dst, '"')
+	if text := *(*string)(unsafe.Add(p, quantityText.Offset)); text != "" {
+		dst = append(dst, text...)
+	} else {
+		// Not String, which would remember the text in an object that others may be reading.
+		number, suffix := (*resource.Quantity)(p).CanonicalizeBytes(e.number[:0])
+		dst = append(append(dst, number...), suffix...)
+	}
+	return append(dst, '"')
+}
+
+func appendIntOrString(e *encoder, dst []byte, p unsafe.Pointer) []byte {
+	switch v := (*intstr.IntOrString)(p); v.Type {
+	case intstr.Int:
+		return strconv.AppendInt(dst, int64(v.IntVal), 10)
+	case intstr.String:
+		return appendString(dst, v.StrVal)
+	}
+	e.failed = true
+	return dst
+}
+
+// appendMarshaler writes a value of any other type that writes itself.
+func (e *encoder) appendMarshaler(dst []byte, m json.Marshaler) []byte {
+	text, err := m.MarshalJSON()
+	if err != nil || len(text) == 0 {
+		e.failed = true
+		return dst
+	}
+	return e.appendRaw(dst, text)
+}
+
+// appendRaw writes JSON of others: without white space, and escaped for HTML. Most of it is so already.
+func (e *encoder) appendRaw(dst, raw []byte) []byte {
+	if skipPlain(raw, 0, maxNesting) == len(raw) {
+		return append(dst, raw...)
+	}
+	text, err := json.Marshal(json.RawMessage(raw))
+	if err != nil {
+		e.failed = true
+		return dst
+	}
+	return append(dst, text...)
+}

@@ -1,0 +1,90 @@
+package typedjson
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"unsafe"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// usualKeys is how many keys of a map are sorted without memory of their own.
+const usualKeys = 16
+
+// appendStringMap writes labels, annotations and the like.
+func appendStringMap(_ *encoder, dst []byte, p unsafe.Pointer) []byte {
+	m := *(*map[string]string)(p)
+	if m == nil {
+		return append(dst, "null"...)
+	}
+	var room [usualKeys]string
+	keys := room[:0]
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	dst = append(dst, '{')
+	for i, key := range keys {
+		dst = appendKey(dst, i, key)
+		dst = appendString(dst, m[key])
+	}
+	return append(dst, '}')
+}
+
+func appendResourceList(e *encoder, dst []byte, p unsafe.Pointer) []byte {
+	m := *(*map[corev1.ResourceName]resource.Quantity)(p)
+	if m == nil {
+		return append(dst, "null"...)
+	}
+	var room [usualKeys]corev1.ResourceName
+	keys := room[:0]
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	dst = append(dst, '{')
+	for i, key := range keys {
+		dst = appendKey(dst, i, string(key))
+		e.quantity = m[key]
+		dst = appendQuantity(e, dst, unsafe.Pointer(&e.quantity))
+	}
+	return append(dst, '}')
+}
+
+// appendMap writes any other map from strings, by reflection. Values of maps have no address; they are copied to where
+// they have one.
+func (e *encoder) appendMap(dst []byte, p unsafe.Pointer, t reflect.Type, w writer) []byte {
+	m := reflect.NewAt(t, p).Elem()
+	if m.IsNil() {
+		return append(dst, "null"...)
+	}
+	type entry struct {
+		key   string
+		value reflect.Value
+	}
+	values := reflect.MakeSlice(reflect.SliceOf(t.Elem()), m.Len(), m.Len())
+	entries := make([]entry, m.Len())
+	for i, iter := 0, m.MapRange(); iter.Next(); i++ {
+		value := values.Index(i)
+		value.SetIterValue(iter)
+		entries[i] = entry{iter.Key().String(), value.Addr()}
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.key, b.key) })
+	dst = append(dst, '{')
+	for i, entry := range entries {
+		dst = appendKey(dst, i, entry.key)
+		dst = w(e, dst, entry.value.UnsafePointer())
+	}
+	return append(dst, '}')
+}
+
+// appendKey writes the i-th key of a map.
+func appendKey(dst []byte, i int, key string) []byte {
+	if i > 0 {
+		dst = append(dst, ',')
+	}
+	dst = appendString(dst, key)
+	return append(dst, ':')
+}

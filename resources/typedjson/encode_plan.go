@@ -1,0 +1,171 @@
+package typedjson
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"sync"
+	"unsafe"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// writer appends the JSON of the value at p, which is of the type that the writer was made for.
+type writer func(e *encoder, dst []byte, p unsafe.Pointer) []byte
+
+// encodingPlan is how values of a type are written, or the error that says what of the type is not covered.
+type encodingPlan struct {
+	write writer
+	err   error
+}
+
+var encodings sync.Map // reflect.Type → *encodingPlan
+
+// encodingOf returns the plan of a type, which is made when it is first asked for.
+func encodingOf(t reflect.Type) *encodingPlan {
+	if known, ok := encodings.Load(t); ok {
+		return known.(*encodingPlan)
+	}
+	made := encodingPlanner{}
+	plan := &encodingPlan{}
+	plan.write, plan.err = made.of(t)
+	if plan.err == nil {
+		for t, write := range made { // complete, now that all is
+			encodings.LoadOrStore(t, &encodingPlan{write: *write})
+		}
+	}
+	known, _ := encodings.LoadOrStore(t, plan)
+	return known.(*encodingPlan)
+}
+
+// encodingPlanner has the writers of the types that one plan has met. One that is nil is in the making.
+type encodingPlanner map[reflect.Type]*writer
+
+func (made encodingPlanner) of(t reflect.Type) (writer, error) {
+	if known, ok := encodings.Load(t); ok && known.(*encodingPlan).err == nil {
+		return known.(*encodingPlan).write, nil
+	}
+	if w := made[t]; w != nil && *w != nil {
+		return *w, nil
+	} else if w != nil {
+		return func(e *encoder, dst []byte, p unsafe.Pointer) []byte { return e.appendAgain(dst, p, *w) }, nil
+	}
+	w := new(writer)
+	made[t] = w
+	var err error
+	*w, err = made.plan(t)
+	return *w, err
+}
+
+var (
+	jsonMarshalerType = reflect.TypeFor[json.Marshaler]()
+	textMarshalerType = reflect.TypeFor[encoding.TextMarshaler]()
+)
+
+func (made encodingPlanner) plan(t reflect.Type) (writer, error) {
+	if leaf := leaves[t]; leaf != nil {
+		return leaf, nil
+	}
+	switch {
+	case t.Kind() == reflect.Pointer: // has no methods but those of what it points to
+	case t.Kind() != reflect.Interface && t.Implements(jsonMarshalerType):
+		return func(e *encoder, dst []byte, p unsafe.Pointer) []byte {
+			return e.appendMarshaler(dst, reflect.NewAt(t, p).Interface().(json.Marshaler))
+		}, nil
+	case reflect.PointerTo(t).Implements(jsonMarshalerType):
+		// encoding/json asks only those that have an address, which values of maps have not.
+		return nil, fmt.Errorf("%s writes itself by a pointer", t)
+	case reflect.PointerTo(t).Implements(textMarshalerType):
+		return nil, fmt.Errorf("%s writes itself as text", t)
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return made.structure(t)
+	case reflect.Pointer:
+		return made.pointer(t)
+	case reflect.Slice:
+		return made.list(t)
+	case reflect.Map:
+		return made.mapping(t)
+	}
+	if w := scalars[t.Kind()]; w != nil && t != reflect.TypeFor[json.Number]() {
+		return w, nil
+	}
+	return nil, fmt.Errorf("%s is not covered", t)
+}
+
+var scalars = map[reflect.Kind]writer{
+	reflect.String:  appendStringAt,
+	reflect.Bool:    appendBool,
+	reflect.Int:     appendInt[int],
+	reflect.Int8:    appendInt[int8],
+	reflect.Int16:   appendInt[int16],
+	reflect.Int32:   appendInt[int32],
+	reflect.Int64:   appendInt[int64],
+	reflect.Uint:    appendUint[uint],
+	reflect.Uint8:   appendUint[uint8],
+	reflect.Uint16:  appendUint[uint16],
+	reflect.Uint32:  appendUint[uint32],
+	reflect.Uint64:  appendUint[uint64],
+	reflect.Float32: appendFloat32,
+	reflect.Float64: appendFloat64,
+}
+
+func (made encodingPlanner) structure(t reflect.Type) (writer, error) {
+	planned, err := fieldsOf(t)
+	if err != nil {
+		return nil, err
+	}
+	fields := make([]structField, len(planned))
+	for i, f := range planned {
+		w, err := made.of(f.typ)
+		if err != nil {
+			return nil, fmt.Errorf("%s.%s: %w", t, f.name, err)
+		}
+		fields[i] = structField{key: `,"` + f.name + `":`, offset: f.offset, omit: omission(f), write: w}
+	}
+	return func(e *encoder, dst []byte, p unsafe.Pointer) []byte { return e.appendStruct(dst, p, fields) }, nil
+}
+
+func (made encodingPlanner) pointer(t reflect.Type) (writer, error) {
+	w, err := made.of(t.Elem())
+	return func(e *encoder, dst []byte, p unsafe.Pointer) []byte {
+		target := *(*unsafe.Pointer)(p)
+		if target == nil {
+			return append(dst, "null"...)
+		}
+		return w(e, dst, target)
+	}, err
+}
+
+func (made encodingPlanner) list(t reflect.Type) (writer, error) {
+	w, err := made.of(t.Elem()) // not covered, either, is a slice of bytes that write themselves
+	if err != nil || t.Elem().Kind() == reflect.Uint8 {
+		return appendBytes, err
+	}
+	size := t.Elem().Size()
+	return func(e *encoder, dst []byte, p unsafe.Pointer) []byte { return e.appendList(dst, p, size, w) }, nil
+}
+
+func (made encodingPlanner) mapping(t reflect.Type) (writer, error) {
+	switch {
+	case isStringMap(t):
+		return appendStringMap, nil
+	case isResourceList(t):
+		return appendResourceList, nil
+	case t.Key().Kind() != reflect.String:
+		return nil, fmt.Errorf("keys of %s are not covered", t)
+	}
+	w, err := made.of(t.Elem())
+	return func(e *encoder, dst []byte, p unsafe.Pointer) []byte { return e.appendMap(dst, p, t, w) }, err
+}
+
+func isStringMap(t reflect.Type) bool {
+	return t.Key() == reflect.TypeFor[string]() && t.Elem() == reflect.TypeFor[string]()
+}
+
+func isResourceList(t reflect.Type) bool {
+	return t.Key() == reflect.TypeFor[corev1.ResourceName]() && t.Elem() == reflect.TypeFor[resource.Quantity]()
+}

@@ -1,0 +1,135 @@
+package typedjson
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"sync"
+	"unsafe"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+type unmarshaler = json.Unmarshaler
+
+// maxFields is how many fields a struct may have.
+const maxFields = 128
+
+// structPlan is how a struct is read.
+type structPlan struct {
+	fields []readField
+	byName map[string]int
+}
+
+type readField struct {
+	name   string
+	offset uintptr
+	read   reader
+}
+
+var readers sync.Map // reflect.Type → reader, nil where the type is not covered
+
+// readerOf returns the reader of a struct, nil where it is not covered.
+func readerOf(t reflect.Type) reader {
+	if known, ok := readers.Load(t); ok {
+		return known.(reader)
+	}
+	r, err := (planner{}).structure(t)
+	if err != nil || reflect.PointerTo(t).Implements(unmarshalerType) {
+		r = nil
+	}
+	readers.Store(t, r)
+	return r
+}
+
+// planner has the structs of one plan that exist already; types may contain themselves.
+type planner map[reflect.Type]*structPlan
+
+func (p planner) structure(t reflect.Type) (reader, error) {
+	if s := p[t]; s != nil {
+		return s.readStruct, nil
+	}
+	fields, err := fieldsOf(t)
+	if err != nil {
+		return nil, err
+	}
+	if len(fields) > maxFields {
+		return nil, fmt.Errorf("%s has %d fields", t, len(fields))
+	}
+	s := &structPlan{fields: make([]readField, len(fields)), byName: make(map[string]int, len(fields))}
+	p[t] = s
+	for i, f := range fields {
+		read, err := p.value(f.typ)
+		if err != nil {
+			return nil, fmt.Errorf("%s.%s: %w", t, f.name, err)
+		}
+		s.fields[i] = readField{f.name, f.offset, read}
+		s.byName[f.name] = i
+	}
+	return s.readStruct, nil
+}
+
+var (
+	unmarshalerType     = reflect.TypeFor[json.Unmarshaler]()
+	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+// value returns how a value of a type is read.
+func (p planner) value(t reflect.Type) (reader, error) {
+	if t == reflect.TypeFor[metav1.Time]() {
+		return readTime, nil
+	}
+	if t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(unmarshalerType) {
+		return readItself(t), nil
+	}
+	if t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(textUnmarshalerType) {
+		return nil, fmt.Errorf("%s decodes its text itself", t)
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return readString, nil
+	case reflect.Bool:
+		return readBool, nil
+	case reflect.Int32:
+		return readInt(32, func(p unsafe.Pointer, n int64) { *(*int32)(p) = int32(n) }), nil
+	case reflect.Int64:
+		return readInt(64, func(p unsafe.Pointer, n int64) { *(*int64)(p) = n }), nil
+	case reflect.Int:
+		return readInt(0, func(p unsafe.Pointer, n int64) { *(*int)(p) = int(n) }), nil
+	case reflect.Float64:
+		return readFloat64, nil
+	case reflect.Pointer:
+		read, err := p.value(t.Elem())
+		return readPointer(t.Elem(), read), err
+	case reflect.Slice:
+		return p.list(t)
+	case reflect.Map:
+		return p.mapping(t)
+	case reflect.Struct:
+		return p.structure(t)
+	}
+	return nil, fmt.Errorf("%s is not covered", t)
+}
+
+func (p planner) list(t reflect.Type) (reader, error) {
+	if t.Elem().Kind() == reflect.Uint8 {
+		if t.Elem() != reflect.TypeFor[byte]() {
+			return nil, fmt.Errorf("%s is not covered", t)
+		}
+		return readBytes, nil
+	}
+	read, err := p.value(t.Elem())
+	return readList(t, read), err
+}
+
+func (p planner) mapping(t reflect.Type) (reader, error) {
+	if t == reflect.TypeFor[map[string]string]() {
+		return readStrings, nil
+	}
+	if t.Key().Kind() != reflect.String || reflect.PointerTo(t.Key()).Implements(textUnmarshalerType) {
+		return nil, fmt.Errorf("keys of %s are not covered", t)
+	}
+	read, err := p.value(t.Elem())
+	return readMap(t, read), err
+}
