@@ -11,4 +11,5 @@
 //	registry.go  the set of types that exist now; it changes while the server runs
 //	admission/   kube-apiserver's admission plugins
 //	builtin/     the types that kube-apiserver serves by default, from upstream's packages
+//	equality/    upstream's semantic equality, made quick
 package resources

@@ -34,6 +34,8 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
 	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 	_ "k8s.io/kubernetes/pkg/apis/storagemigration/install"
+
+	"github.com/rowlock/rowlock/resources/equality"
 )
 
 // Scheme knows every version of every built-in kind, served or not, the kinds of apiextensions.k8s.io and
@@ -47,5 +49,6 @@ var Codecs = serializer.NewCodecFactory(Scheme, serializer.WithSerializer(cbor.N
 func installed() *runtime.Scheme {
 	crdinstall.Install(legacyscheme.Scheme)
 	apiserviceinstall.Install(legacyscheme.Scheme)
+	equality.Register() // here, since whoever compares the kinds knows them from here, and nothing runs yet
 	return legacyscheme.Scheme
 }

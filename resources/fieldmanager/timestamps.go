@@ -3,12 +3,12 @@ package fieldmanager
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/rowlock/rowlock/resources/equality"
 )
 
 // KeepTimestamps gives the managedFields of obj the times of those of live where nothing else differs between the two,
@@ -58,13 +58,7 @@ func sameEntry(a, b metav1.ManagedFieldsEntry) bool {
 }
 
 // ignoringTimes is semantic equality but for the times of managedFields.
-var ignoringTimes = func() conversion.Equalities {
-	eq := equality.Semantic.Copy()
-	if err := eq.AddFunc(sameEntry); err != nil {
-		panic(err)
-	}
-	return eq
-}()
+var ignoringTimes = equality.With(sameEntry)
 
 func equalButTimes(a, b runtime.Object) bool {
 	x, ok := a.(*unstructured.Unstructured)
