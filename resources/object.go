@@ -27,6 +27,24 @@ func (k Key) Path() string {
 	return k.Namespace + "/" + k.Name
 }
 
+// InEtcd is the key that kube-apiserver would keep the object under in etcd: clients see it in errors.
+func (k Key) InEtcd() string {
+	prefix, ok := etcdPrefixes[k.Resource]
+	if !ok {
+		prefix, _, _ = strings.Cut(k.Resource, ".")
+	}
+	return "/registry/" + prefix + "/" + k.Path()
+}
+
+// etcdPrefixes are those that are not the name of the resource (SpecialDefaultResourcePrefixes of kube-apiserver).
+var etcdPrefixes = map[string]string{
+	"endpoints":                   "services/endpoints",
+	"ingresses.networking.k8s.io": "ingress",
+	"nodes":                       "minions",
+	"replicationcontrollers":      "controllers",
+	"services":                    "services/specs",
+}
+
 func (k Key) String() string { return k.Resource + "/" + k.Path() }
 
 // SplitPath is the inverse of Key.Path.

@@ -13,8 +13,13 @@ const ServerManagerName = "kube-apiserver"
 // ServerManager returns a field manager for what the server itself writes of this type, in the version that is stored:
 // to the objects, or with a name to that subresource.
 func (t *Type) ServerManager(subresource string) (*fieldmanager.Manager, error) {
-	c := fieldmanager.Config{Scheme: t.Scheme, Kind: t.StorageKind(), Subresource: subresource, ResetFields: t.ResetFields,
-		Hub: schema.GroupVersion{Group: t.Group, Version: runtime.APIVersionInternal}}
+	return t.ServerManagerOf(t.StorageKind(), subresource)
+}
+
+// ServerManagerOf is ServerManager for writes in another version of the kind.
+func (t *Type) ServerManagerOf(kind schema.GroupVersionKind, subresource string) (*fieldmanager.Manager, error) {
+	c := fieldmanager.Config{Scheme: t.Scheme, Kind: kind, Subresource: subresource, ResetFields: t.ResetFields,
+		Hub: schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal}}
 	if sub := t.Subresources[subresource]; sub != nil {
 		c.ResetFields = sub.ResetFields
 	}

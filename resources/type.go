@@ -43,6 +43,13 @@ type Type struct {
 	Serializer runtime.NegotiatedSerializer
 	// StorageVersion is what objects are stored in.
 	StorageVersion schema.GroupVersion
+	// UpstreamStorageVersion is the one that kube-apiserver stores them in, where that is another (for the sake of its own
+	// older releases). Discovery has a hash of it, which says nothing to clients but that it is the same as before: they
+	// then leave what is stored alone, also where one server takes the place of the other.
+	UpstreamStorageVersion schema.GroupVersion
+	// FieldAnnotation is an annotation of the versions for which the hub form has a field instead: metadata shown without
+	// the object, which kube-apiserver takes from the hub, lacks it. Empty: there is none.
+	FieldAnnotation string
 
 	// New and NewList make an empty object and an empty list in the hub form.
 	New     func() runtime.Object
@@ -62,6 +69,11 @@ type Type struct {
 	// TableTimeDependent is set where cells change with the clock other than one made of metadata.creationTimestamp alone,
 	// and those that say "… ago", which are recognised.
 	TableTimeDependent bool
+	// TableOrder compares two objects for the order of the rows of a list, where it is not the order of lists. May be nil.
+	TableOrder func(a, b *Object) int
+	// Uncached: kube-apiserver has no cache of the type, but reads it from etcd, which shows: a list at any version is in
+	// chunks if that is asked for, and a version that is none is the client's mistake when one object is read, too.
+	Uncached bool
 	// TTL returns how long an object lives (zero: until it is deleted). May be nil.
 	TTL func(obj runtime.Object) time.Duration
 	// ReturnDeletedObject: a delete answers with the object, not with a Status.
@@ -121,9 +133,16 @@ type Subresource struct {
 	// KeepMeta: the uid and the resourceVersion of what is created at this path are preconditions on the parent, and
 	// reach Create as the client sent them. Otherwise the system fields of its metadata are wiped.
 	KeepMeta bool
+	// Connect makes what passes the requests at this path on to somebody else, a kubelet or a pod. Its errors are statuses
+	// and those of Reader. May be nil.
+	Connect func(s Reader) rest.Connecter
+	// Stream makes what reads a text from there (log): its Get returns a rest.ResourceStreamer. May be nil.
+	Stream func(s Reader) rest.GetterWithOptions
 	// Unserved, when set, is the error that every call of the path gets: it is in discovery, and what stands behind it
-	// (a kubelet, a token signer) is not there. Without an error the answer is empty.
+	// (a token signer) is not there.
 	Unserved func(ctx context.Context, s Store, namespace, name string) error
+	// NoTable: the path has no Table, although it has the object.
+	NoTable bool
 }
 
 // Projection maps an object to another kind and back, as scale does. All objects are in the hub form of their kind.
@@ -162,6 +181,14 @@ func (t *Type) KeyOf(namespace, name string) Key {
 
 // StorageKind is the kind of stored objects.
 func (t *Type) StorageKind() schema.GroupVersionKind { return t.StorageVersion.WithKind(t.Kind) }
+
+// HashedKind is the kind of stored objects as discovery tells it, in a hash.
+func (t *Type) HashedKind() schema.GroupVersionKind {
+	if !t.UpstreamStorageVersion.Empty() {
+		return t.UpstreamStorageVersion.WithKind(t.Kind)
+	}
+	return t.StorageKind()
+}
 
 // Verbs are the verbs of the main resource, in the order of discovery.
 func (t *Type) Verbs() []string {

@@ -102,7 +102,7 @@ func (r *UpdateRequest) prepare(ctx context.Context, s Reader, live *Object) ([]
 		return nil, err
 	}
 	if r.UID != "" && old.GetUID() != r.UID {
-		return nil, apierrors.NewConflict(t.RequestResource(ctx), r.Name, uidPreconditionError(live.Key, r.UID, old.GetUID()))
+		return nil, apierrors.NewConflict(t.RequestResource(ctx), r.Name, r.uidPreconditionError(live.Key, old.GetUID()))
 	}
 	obj, err := r.Change(ctx, existing, live)
 	if err != nil {
@@ -191,7 +191,7 @@ func (r *UpdateRequest) prepareCreate(ctx context.Context, s Reader) ([]Write, e
 		if err != nil {
 			return nil, err
 		}
-		return nil, apierrors.NewConflict(r.Type.RequestResource(ctx), r.Name, uidPreconditionError(key, r.UID, ""))
+		return nil, apierrors.NewConflict(r.Type.RequestResource(ctx), r.Name, r.uidPreconditionError(key, ""))
 	}
 	rest.WipeObjectMetaSystemFields(m)
 	return PrepareCreate(ctx, s, r.Type, obj, r.ValidateCreate)
@@ -233,11 +233,15 @@ func parseRevision(s string) (int64, error) {
 	return int64(v), nil
 }
 
-// uidPreconditionError is in the words that kube-apiserver has for it; they name the key that it would have in etcd.
-func uidPreconditionError(key Key, want, have types.UID) error {
-	resource, _, _ := strings.Cut(key.Resource, ".")
-	return fmt.Errorf("StorageError: invalid object, Code: 4, Key: /registry/%s/%s, ResourceVersion: 0, AdditionalErrorMsg: "+
-		"Precondition failed: UID in precondition: %v, UID in object meta: %v", resource, key.Path(), want, have)
+// uidPreconditionError is in the words that kube-apiserver has for it; they name the key that it would have in etcd, of
+// which a dry run does not know all.
+func (r *UpdateRequest) uidPreconditionError(key Key, have types.UID) error {
+	in := key.InEtcd()
+	if r.DryRun {
+		in = strings.TrimPrefix(in, "/registry")
+	}
+	return fmt.Errorf("StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: "+
+		"Precondition failed: UID in precondition: %v, UID in object meta: %v", in, r.UID, have)
 }
 
 // RequestResource is the resource as errors name it: that of the request, else the type's own.

@@ -15,6 +15,7 @@ func apiextensionsGroup() resources.GroupSpec {
 	return single(v1, 16700, 15,
 		define[apiextensions.CustomResourceDefinition, apiextensions.CustomResourceDefinitionList](v1, "customresourcedefinitions",
 			crd.NewStrategy(Scheme), short("crd", "crds"), in("api-extensions"), selectBy(crd.GetAttrs),
-			table(func(schema.GroupResource) rest.TableConvertor { return tableconvertor.New() }), status(crd.NewStatusStrategy(Scheme))),
+			table(func(schema.GroupResource) rest.TableConvertor { return tableconvertor.New() }), status(crd.NewStatusStrategy(Scheme)),
+			storedUpstreamIn("v1beta1")),
 	)
 }

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,9 +19,9 @@ func appsGroup() resources.GroupSpec {
 	return single(v1, 17800, 15,
 		define[apps.ControllerRevision, apps.ControllerRevisionList](v1, "controllerrevisions", revisions),
 		define[apps.DaemonSet, apps.DaemonSetList](v1, "daemonsets", daemonset.Strategy,
-			short("ds"), in("all"), status(daemonset.StatusStrategy)),
+			short("ds"), in("all"), status(daemonset.StatusStrategy), fieldAnnotation(appsv1.DeprecatedTemplateGeneration)),
 		define[apps.Deployment, apps.DeploymentList](v1, "deployments", deployment.Strategy,
-			short("deploy"), in("all"), status(deployment.StatusStrategy),
+			short("deploy"), in("all"), status(deployment.StatusStrategy), fieldAnnotation(appsv1.DeprecatedRollbackTo),
 			scalable(func(d *apps.Deployment) scaled {
 				return scaled{&d.Spec.Replicas, d.Status.Replicas, labelSelector(d.Spec.Selector)}
 			}, "v1beta1", "v1beta2", "v1")),
@@ -36,6 +37,8 @@ func appsGroup() resources.GroupSpec {
 			}, "v1beta1", "v1beta2", "v1")),
 	)
 }
+
+func fieldAnnotation(name string) option { return func(t *resources.Type) { t.FieldAnnotation = name } }
 
 func labelSelector(s *metav1.LabelSelector) func() (labels.Selector, error) {
 	return func() (labels.Selector, error) { return metav1.LabelSelectorAsSelector(s) }

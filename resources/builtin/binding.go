@@ -107,13 +107,13 @@ func assign(pod *core.Pod, b *core.Binding) error {
 // checkPreconditions reports which of a uid and a resourceVersion, where set, is not the object's, in the words
 // kube-apiserver has for it; they name the key it would have in etcd.
 func checkPreconditions(key resources.Key, m metav1.Object, uid, resourceVersion string) error {
-	const format = "StorageError: invalid object, Code: 4, Key: /registry/%s/%s, ResourceVersion: 0, " +
+	const format = "StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, " +
 		"AdditionalErrorMsg: Precondition failed: %s in precondition: %s, %s in object meta: %s"
 	if uid != "" && uid != string(m.GetUID()) {
-		return fmt.Errorf(format, key.Resource, key.Path(), "UID", uid, "UID", m.GetUID())
+		return fmt.Errorf(format, key.InEtcd(), "UID", uid, "UID", m.GetUID())
 	}
 	if resourceVersion != "" && resourceVersion != m.GetResourceVersion() {
-		return fmt.Errorf(format, key.Resource, key.Path(), "ResourceVersion", resourceVersion, "ResourceVersion", m.GetResourceVersion())
+		return fmt.Errorf(format, key.InEtcd(), "ResourceVersion", resourceVersion, "ResourceVersion", m.GetResourceVersion())
 	}
 	return nil
 }

@@ -101,6 +101,13 @@ func in(category string) option {
 	return func(t *resources.Type) { t.Categories = []string{category} }
 }
 
+// storedUpstreamIn names the version that kube-apiserver stores objects in, where that is another.
+func storedUpstreamIn(version string) option {
+	return func(t *resources.Type) {
+		t.UpstreamStorageVersion = schema.GroupVersion{Group: t.Group, Version: version}
+	}
+}
+
 // selectBy replaces the selectable fields.
 func selectBy(attrs func(runtime.Object) (labels.Set, fields.Set, error)) option {
 	return func(t *resources.Type) { t.Attrs = attrs }
@@ -114,12 +121,25 @@ func table(c func(schema.GroupResource) rest.TableConvertor) option {
 // clockColumns marks a type with columns that show the time since something other than its creation.
 func clockColumns(t *resources.Type) { t.TableTimeDependent = true }
 
+// tableOrder says in which order the rows of a list are, where it is not the order of lists.
+func tableOrder(compare func(a, b *resources.Object) int) option {
+	return func(t *resources.Type) { t.TableOrder = compare }
+}
+
 // returnsDeleted marks a type whose deletes answer with the object.
 func returnsDeleted(t *resources.Type) { t.ReturnDeletedObject = true }
 
 // status adds the subresource of that name.
 func status(s rest.UpdateResetFieldsStrategy) option {
 	return part("status", s, "get", "patch", "update")
+}
+
+// statusWithoutTable is status for the types of which upstream's storage of the status makes no Table.
+func statusWithoutTable(s rest.UpdateResetFieldsStrategy) option {
+	return func(t *resources.Type) {
+		status(s)(t)
+		t.Subresources["status"].NoTable = true
+	}
 }
 
 // part adds a subresource through which some fields of the object are read and written.

@@ -34,10 +34,10 @@ type aggregated struct {
 
 type aggregatedKey struct{ root root }
 
-func serveAggregated(w http.ResponseWriter, r *http.Request, c *resources.Catalog, root root, n negotiated) {
+func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, c *resources.Catalog, root root, n negotiated) {
 	v, err := c.Memo(aggregatedKey{root}, func() (any, error) { return newAggregated(c, root) })
 	if err != nil {
-		writeError(w, r, err)
+		h.writeError(w, r, err)
 		return
 	}
 	a := v.(*aggregated)
@@ -50,7 +50,7 @@ func serveAggregated(w http.ResponseWriter, r *http.Request, c *resources.Catalo
 	}
 	body, err := kept(c, n, "aggregated "+string(root), func() runtime.Object { return a.doc })
 	if err != nil {
-		writeError(w, r, err)
+		h.writeError(w, r, err)
 		return
 	}
 	k := aggregatedKind

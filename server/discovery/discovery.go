@@ -39,6 +39,7 @@ type Handler struct {
 	registry *resources.Registry
 	options  Options
 	offered  []runtime.SerializerInfo
+	offer    *codec.Offer // for errors
 }
 
 // New returns the handler for /api, /apis, /api/VERSION, /apis/GROUP and /apis/GROUP/VERSION, with or without a
@@ -47,7 +48,7 @@ func New(registry *resources.Registry, options Options) *Handler {
 	offered := slices.DeleteFunc(slices.Clone(codecs.SupportedMediaTypes()), func(i runtime.SerializerInfo) bool {
 		return i.MediaType == codec.CBOR && !options.CBOR
 	})
-	return &Handler{registry: registry, options: options, offered: offered}
+	return &Handler{registry: registry, options: options, offered: offered, offer: codec.NewOffer(options.CBOR)}
 }
 
 // ServeHTTP answers one discovery request. A group or version that is not in the catalog is 404.
@@ -74,12 +75,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, c *resources.Catalog, root root, rules rules) {
 	n, err := h.negotiate(r, rules|allowAggregated)
 	if err != nil {
-		writeError(w, r, err)
+		h.writeError(w, r, err)
 		return
 	}
 	switch {
 	case n.aggregated:
-		serveAggregated(w, r, c, root, n)
+		h.serveAggregated(w, r, c, root, n)
 	case root == coreRoot:
 		// The address differs from client to client, so this document alone is not kept.
 		writeObject(w, r, n, h.apiVersions(r, c))
@@ -96,7 +97,7 @@ func (h *Handler) serveGroup(w http.ResponseWriter, r *http.Request, c *resource
 	}
 	n, err := h.negotiate(r, 0)
 	if err != nil {
-		writeError(w, r, err)
+		h.writeError(w, r, err)
 		return
 	}
 	serveKept(w, r, c, n, "group "+name, func() runtime.Object {
@@ -118,11 +119,11 @@ func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, c *resour
 		}
 		n, err := h.negotiate(r, strictTypes|onlyGet)
 		if err != nil {
-			writeError(w, r, err)
+			h.writeError(w, r, err)
 			return
 		}
 		serveKept(w, r, c, n, "version "+gv.String(), func() runtime.Object { return apiResourceList(v) })
 		return
 	}
-	writeError(w, r, status.NotFound())
+	h.writeError(w, r, status.NotFound())
 }

@@ -84,7 +84,7 @@ func apiResource(s *resources.Served) metav1.APIResource {
 		Categories:   s.Categories,
 	}
 	if s.Stored() {
-		r.StorageVersionHash = storageVersionHash(s.StorageKind())
+		r.StorageVersionHash = storageVersionHash(s.HashedKind())
 	}
 	return r
 }

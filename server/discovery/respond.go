@@ -44,7 +44,7 @@ func serveKept(w http.ResponseWriter, r *http.Request, c *resources.Catalog, n n
 	build func() runtime.Object) {
 	body, err := kept(c, n, name, build)
 	if err != nil {
-		writeError(w, r, err)
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	writeBody(w, http.StatusOK, n.info.MediaType, body)
@@ -65,7 +65,7 @@ func encode(n negotiated, obj runtime.Object) ([]byte, error) {
 func writeObject(w http.ResponseWriter, r *http.Request, n negotiated, obj runtime.Object) {
 	body, err := encode(n, obj)
 	if err != nil {
-		writeError(w, r, err)
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	writeBody(w, http.StatusOK, n.info.MediaType, body)
@@ -78,14 +78,14 @@ func writeBody(w http.ResponseWriter, code int, contentType string, body []byte)
 	_, _ = w.Write(body) // the client has gone; there is nobody left to tell
 }
 
-// writeError answers with a Status, as JSON whatever the request accepts.
-func writeError(w http.ResponseWriter, r *http.Request, err error) {
+// writeError answers with a Status, in an encoding that the request accepts if there is one.
+func (h *Handler) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	s := status.Of(err)
-	n := negotiated{info: codecs.SupportedMediaTypes()[0], pretty: codec.WantsPretty(r)}
-	body, err := encode(n, s)
+	f := h.offer.NegotiateStatus(r)
+	body, err := codec.Value(s, f)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	writeBody(w, int(s.Code), n.info.MediaType, body)
+	writeBody(w, int(s.Code), f.Media, body)
 }

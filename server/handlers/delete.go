@@ -63,9 +63,9 @@ func (h *Handlers) deleteUnreadable(q *request) error {
 	if _, err := h.Store.Get(q.ctx, key, resources.At{Match: resources.MostRecent}); err != nil {
 		return err
 	}
-	return apierrors.NewConflict(q.resource(), q.info.Name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: /registry/%s/%s, "+
+	return apierrors.NewConflict(q.resource(), q.info.Name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: %s, "+
 		"ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage",
-		q.info.Resource, key.Path()))
+		key.InEtcd()))
 }
 
 func (h *Handlers) deleteValidation(q *request, opts *metav1.DeleteOptions) resources.Validation {

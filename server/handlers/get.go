@@ -63,6 +63,9 @@ func (q *request) getAt() (resources.At, error) {
 		return resources.At{Match: resources.Any}, nil
 	}
 	rv, err := parseRevision(opts.ResourceVersion)
+	if err != nil && q.served.Uncached {
+		return resources.At{}, apierrors.NewBadRequest("invalid resource version: " + err.Error())
+	}
 	return resources.At{Match: resources.NotOlderThan, Revision: rv}, err
 }
 

@@ -40,7 +40,7 @@ func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([
 		s.name = "" // a token speaks of a range
 	}
 	page := page{limit: opts.Limit}
-	if opts.ResourceVersion == "0" {
+	if opts.ResourceVersion == "0" && !q.served.Uncached {
 		page.limit = 0 // as kube-apiserver, which has the whole collection at hand at "any" version
 	}
 	at, err := page.at(opts, s.name != "")
