@@ -8,8 +8,9 @@ import (
 
 // bulk is what a Renderer knows of the many objects that it renders for one request.
 type bulk struct {
-	paced   bool
-	decoded int // bytes, since garbage was collected
+	paced   bool   // of so many no message is kept, and garbage is collected in between
+	decoded int    // bytes, since garbage was collected
+	message []byte // that was made last, of those that are not kept
 }
 
 // Where so many objects are rendered, the garbage of those that have to be decoded is collected each time so many bytes
@@ -20,7 +21,9 @@ const (
 	pacedBytes   = 4 << 20
 )
 
-// Bulk says how many objects are rendered from now on. Of many, what is made for each is kept only where there is room.
+// Bulk says how many objects are rendered from now on. Of many, what is made for each is kept only where there is room;
+// the messages of more than there would be room for are not, because they would take the room from those that are used
+// again.
 func (r *Renderer) Bulk(objects int) {
 	r.bulk = nil
 	if objects > 1 {

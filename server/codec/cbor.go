@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tidwall/gjson"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,7 +42,11 @@ func (r *Renderer) cborPartial(o *resources.Object) ([]byte, error) {
 		var p struct {
 			Metadata metav1.ObjectMeta `json:"metadata"`
 		}
-		if err := json.Unmarshal([]byte(gjson.GetBytes(o.Data, "metadata").Raw), &p.Metadata); err != nil {
+		m, err := r.metadata(o)
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal([]byte(m), &p.Metadata); err != nil {
 			return nil, err
 		}
 		return direct.Marshal(p)

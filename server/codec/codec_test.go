@@ -3,6 +3,7 @@ package codec_test
 import (
 	"bufio"
 	"bytes"
+	stdjson "encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -239,6 +240,34 @@ func testLists(t *testing.T) {
 	})
 }
 
+// What a person asks for is what a program gets, indented.
+func TestIndentedLists(t *testing.T) {
+	eachSample(t, func(t *testing.T, s sample) {
+		for _, f := range []codec.Format{{Media: codec.JSON}, {Media: codec.JSON, As: codec.AsTable, AsVersion: "v1"},
+			{Media: codec.JSON, As: codec.AsPartial, AsList: true, AsVersion: "v1"}} {
+			for _, objects := range [][]*resources.Object{nil, {s.object, s.object}} {
+				var want, compact, got bytes.Buffer
+				for out, pretty := range map[*bytes.Buffer]bool{&compact: false, &got: true} {
+					f.Pretty = pretty
+					write, err := codec.NewRenderer(s.served, f).List(objects, metav1.ListMeta{ResourceVersion: "5"})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := write(out); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := stdjson.Indent(&want, bytes.TrimSpace(compact.Bytes()), "", "  "); err != nil {
+					t.Fatal(err)
+				}
+				if d := cmp.Diff(want.String(), got.String()); d != "" {
+					t.Errorf("(-want +got):\n%s", d)
+				}
+			}
+		}
+	})
+}
+
 // client-go understands the frames of a watch.
 func TestFramesDecode(t *testing.T) {
 	eachSample(t, func(t *testing.T, s sample) {
@@ -286,10 +315,14 @@ func TestFramesDecode(t *testing.T) {
 	})
 }
 
-// Metadata alone is what upstream makes of it.
+// Metadata alone is what upstream makes of it: that of the hub form.
 func TestPartialObjects(t *testing.T) {
 	eachSample(t, func(t *testing.T, s sample) {
-		m, err := meta.Accessor(s.versioned(t))
+		hub, err := s.served.DecodeHub(s.object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := meta.Accessor(hub)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,14 +47,24 @@ func (e *Events) Event(w io.Writer, typ watch.EventType, o *resources.Object) er
 		}
 		e.headers = true
 		return jsonFrame(w, typ, data)
-	case f.Media == Protobuf, f.Media == CBOR:
+	case f.Media == Protobuf:
+		message, err := e.r.message(o)
+		if err != nil {
+			return err
+		}
+		return e.protobufFrame(w, typ, envelopeHead(e.r.messages.kind, len(message)), message, envelopeTail)
+	case f.Media == CBOR:
 		data, err := e.r.Object(o)
 		if err != nil {
 			return err
 		}
-		return e.binaryFrame(w, typ, data)
+		return cborFrame(w, string(typ), data)
 	case f.As == AsPartial:
-		return jsonFrame(w, typ, e.r.partial(o))
+		data, err := e.r.partial(o)
+		if err != nil {
+			return err
+		}
+		return jsonFrame(w, typ, data)
 	}
 	data, err := e.r.json(o)
 	if err != nil {
@@ -171,23 +181,31 @@ func (e *Events) binaryFrame(w io.Writer, typ watch.EventType, object []byte) er
 	return e.protobufFrame(w, typ, object)
 }
 
-// protobufFrame writes a WatchEvent: its type and the object's own document, behind the length of both in four bytes.
-func (e *Events) protobufFrame(w io.Writer, typ watch.EventType, object []byte) error {
-	raw := protowire.SizeTag(1) + protowire.SizeBytes(len(object))
+// protobufFrame writes a WatchEvent: its type and the object's own document, here in parts, behind the length of both in
+// four bytes.
+func (e *Events) protobufFrame(w io.Writer, typ watch.EventType, document ...[]byte) error {
+	size := 0
+	for _, part := range document {
+		size += len(part)
+	}
 	head := make([]byte, 4, 64)
 	head = protowire.AppendTag(head, 1, protowire.BytesType)
 	head = protowire.AppendString(head, string(typ))
 	head = protowire.AppendTag(head, 2, protowire.BytesType)
-	head = protowire.AppendVarint(head, uint64(raw))
+	head = protowire.AppendVarint(head, uint64(protowire.SizeTag(1)+protowire.SizeBytes(size)))
 	head = protowire.AppendTag(head, 1, protowire.BytesType)
-	head = protowire.AppendVarint(head, uint64(len(object)))
-	binary.BigEndian.PutUint32(head, uint32(len(head)-4+len(object)))
+	head = protowire.AppendVarint(head, uint64(size))
+	binary.BigEndian.PutUint32(head, uint32(len(head)-4+size))
 	if e.apart {
 		head = head[4:]
 	}
 	if _, err := w.Write(head); err != nil {
 		return err
 	}
-	_, err := w.Write(object)
-	return err
+	for _, part := range document {
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
 }

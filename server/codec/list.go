@@ -22,7 +22,7 @@ func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (write f
 	r.Bulk(len(objects))
 	switch {
 	case r.Format.As == AsTable:
-		return r.tableList(objects, m)
+		return r.tableList(r.inTableOrder(objects), m)
 	case r.Format.As == AsPartial && !r.Format.AsList:
 		return nil, partialError(r.Served.NewList())
 	case r.Format.Media == Protobuf:
@@ -40,15 +40,23 @@ func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (write f
 		// kube-apiserver leaves the empty list of this kind null, other than that of every other kind.
 		return r.whole(append(bytes.TrimSuffix(open, []byte("[")), "null}"...), nil)
 	}
-	stream := func(w io.Writer) error { return r.jsonItems(w, open, objects) }
-	if r.Format.Media == JSON && !r.Format.Pretty {
-		return stream, nil
+	return r.streamed(func(w io.Writer) error { return r.jsonItems(w, open, objects) })
+}
+
+// streamed makes what writes a document as JSON on a line what writes it in the format asked for: as it is produced, other
+// than in YAML, which needs the whole.
+func (r *Renderer) streamed(write func(io.Writer) error) (func(io.Writer) error, error) {
+	switch {
+	case r.Format.Media != JSON:
+		var buf bytes.Buffer
+		if err := write(&buf); err != nil {
+			return nil, err
+		}
+		return r.whole(bytes.TrimRight(buf.Bytes(), "\n"), nil)
+	case r.Format.Pretty:
+		return func(w io.Writer) error { return write(&indenter{w: w}) }, nil
 	}
-	var buf bytes.Buffer
-	if err := stream(&buf); err != nil {
-		return nil, err
-	}
-	return r.whole(bytes.TrimRight(buf.Bytes(), "\n"), nil)
+	return write, nil
 }
 
 func (r *Renderer) listKind() schema.GroupVersionKind {
@@ -97,7 +105,11 @@ var (
 
 func (r *Renderer) jsonItem(w io.Writer, o *resources.Object) error {
 	if r.Format.As == AsPartial {
-		return writeAll(w, r.partialHead(), metadataOf(o), "}")
+		m, err := r.metadata(o)
+		if err != nil {
+			return err
+		}
+		return writeAll(w, r.partialHead(), m, "}")
 	}
 	head, rest, err := r.item(o)
 	if err != nil {

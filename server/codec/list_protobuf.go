@@ -11,7 +11,8 @@ import (
 )
 
 // protobufList writes a list message: metadata is field 1 and items are field 2 of every list type. The length of the
-// whole stands at its beginning, so the items are gone through twice; the second time finds what the first has kept.
+// whole stands at its beginning, so the items are gone through twice. The second time finds what the first has kept
+// where the list is not so long that nothing is kept.
 func (r *Renderer) protobufList(objects []*resources.Object, m metav1.ListMeta) (func(io.Writer) error, error) {
 	meta, err := m.Marshal()
 	if err != nil {
@@ -19,13 +20,13 @@ func (r *Renderer) protobufList(objects []*resources.Object, m metav1.ListMeta) 
 	}
 	sizes := make([]int, len(objects))
 	size := protowire.SizeTag(1) + protowire.SizeBytes(len(meta))
-	form := r.messageForm()
-	sizeForm := "size of " + form
 	for i, o := range objects {
-		if sizes[i], err = r.messageSize(o, form, sizeForm); err != nil {
+		item, err := r.message(o)
+		if err != nil {
 			return nil, err
 		}
-		size += protowire.SizeTag(2) + protowire.SizeBytes(sizes[i])
+		sizes[i] = len(item)
+		size += protowire.SizeTag(2) + protowire.SizeBytes(len(item))
 	}
 	head := envelopeHead(r.listKind(), size)
 	head = protowire.AppendTag(head, 1, protowire.BytesType)
@@ -59,36 +60,4 @@ func (r *Renderer) protobufItem(w io.Writer, o *resources.Object, size int) erro
 	}
 	_, err = w.Write(item)
 	return err
-}
-
-// message returns an item of a list, and messageForm the form under which it is kept.
-func (r *Renderer) message(o *resources.Object) ([]byte, error) {
-	if r.Format.As == AsPartial {
-		return r.partialMessage(o)
-	}
-	return r.protobuf(o)
-}
-
-func (r *Renderer) messageForm() string {
-	if r.Format.As == AsPartial {
-		return partialForm
-	}
-	return r.protobufForm
-}
-
-// messageSize returns the size of an item. Where there is no room to keep the item, its size is kept.
-func (r *Renderer) messageSize(o *resources.Object, form, sizeForm string) (int, error) {
-	if item := o.Kept(form); item != nil {
-		return len(item), nil
-	}
-	if size := o.Kept(sizeForm); size != nil {
-		n, _ := protowire.ConsumeVarint(size)
-		return int(n), nil
-	}
-	item, err := r.message(o)
-	if err != nil || o.Kept(form) != nil {
-		return len(item), err
-	}
-	_, err = o.Form(sizeForm, func() ([]byte, error) { return protowire.AppendVarint(nil, uint64(len(item))), nil })
-	return len(item), err
 }

@@ -26,6 +26,7 @@ const (
 	CBOR     = runtime.ContentTypeCBOR
 	// cborSequence is what a watch in CBOR is: one document after another (RFC 8742).
 	cborSequence = runtime.ContentTypeCBORSequence
+	text         = "text/plain"
 )
 
 // Offer is which encodings a server has.
@@ -34,6 +35,10 @@ type Offer struct {
 	// whole, any and streams list them in refusals: those of a document, those of a path that can stream, and those of
 	// streams.
 	whole, any, streams string
+
+	// PlainBodies and PlainWatchLists: what is large, or a watch that begins with a list, is not compressed, as with the
+	// features APIResponseCompression and WatchListCompression off.
+	PlainBodies, PlainWatchLists bool
 }
 
 // NewOffer returns JSON, YAML and protobuf, and CBOR where the feature CBORServingAndStorage is on (KEP-4222).
@@ -74,6 +79,9 @@ type Format struct {
 	AsVersion string
 	// Table are the options for AsTable.
 	Table *metav1.TableOptions
+	// Refusal is why those cannot be met, a Status. It is the answer when there would be a Table, and not before: as with
+	// kube-apiserver, which looks at them last, what was asked for has happened by then.
+	Refusal error
 }
 
 // Path is what the path of a request can answer with, besides objects.
@@ -82,6 +90,9 @@ type Path struct {
 	Watchable bool
 	// Tabular paths have tables.
 	Tabular bool
+	// Text paths answer with a text, which is nevertheless not to be asked for: kube-apiserver names it among what there
+	// is, and refuses it.
+	Text bool
 }
 
 // NegotiateStatus chooses the format of an error: as Negotiate does, but what asks for another form of the object is passed
@@ -112,9 +123,12 @@ func (o *Offer) Negotiate(r *http.Request, path Path) (Format, error) {
 	if header == "" || header == JSON {
 		return Format{Media: JSON, Pretty: WantsPretty(r)}, nil
 	}
-	if !o.named(header, path.Watchable) {
-		if path.Watchable {
+	if !o.named(header, path) {
+		switch {
+		case path.Watchable:
 			return Format{}, status.NoRepresentation(o.any)
+		case path.Text:
+			return Format{}, status.NoRepresentation(text + ", " + o.whole)
 		}
 		return Format{}, status.NoRepresentation(o.whole)
 	}
@@ -136,11 +150,11 @@ func (o *Offer) Negotiate(r *http.Request, path Path) (Format, error) {
 // clauses are looked at, and a range like application/* is not enough for it.
 //
 // A path that can stream has the sequence of CBOR too, though nothing is served for it: who wants it asks for CBOR.
-func (o *Offer) named(header string, watchable bool) bool {
+func (o *Offer) named(header string, path Path) bool {
 	for clause := range strings.SplitSeq(header, ",") {
 		media, _, _ := strings.Cut(clause, ";")
 		if media = strings.TrimSpace(media); media == "*/*" || slices.Contains(o.media, media) ||
-			watchable && o.CBOR() && media == cborSequence {
+			path.Watchable && o.CBOR() && media == cborSequence || path.Text && media == text {
 			return true
 		}
 	}

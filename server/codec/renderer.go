@@ -7,7 +7,6 @@ import (
 	"unsafe"
 
 	"github.com/tidwall/gjson"
-	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,16 +25,19 @@ type Renderer struct {
 	prefix []byte
 	// stored: the stored bytes are those of the version asked for.
 	stored bool
-	// protobufForm is the form of an object that is its protobuf message.
-	protobufForm string
-	bulk         *bulk // nil: one object, or one event
+	// messages makes protobuf; it is set for that format alone.
+	messages messages
+	bulk     *bulk // nil: one object, or one event
 }
 
 // NewRenderer returns a Renderer.
 func NewRenderer(s *resources.Served, f Format) *Renderer {
-	return &Renderer{Served: s, Format: f, prefix: kindPrefix(s.GroupVersionKind),
-		stored:       s.GroupVersion() == s.StorageVersion || s.StorageVersion.Empty(),
-		protobufForm: "protobuf " + s.GroupVersion().String()}
+	r := &Renderer{Served: s, Format: f, prefix: kindPrefix(s.GroupVersionKind),
+		stored: s.GroupVersion() == s.StorageVersion || s.StorageVersion.Empty()}
+	if f.Media == Protobuf {
+		r.messages = r.newMessages()
+	}
+	return r
 }
 
 func kindPrefix(gvk schema.GroupVersionKind) []byte {
@@ -59,11 +61,12 @@ func (r *Renderer) Object(o *resources.Object) ([]byte, error) {
 		if r.Format.AsList {
 			return nil, partialListError(r.Served.New())
 		}
-		if r.Format.Media == Protobuf {
-			return r.partialProtobuf(o)
-		}
-		if r.Format.Media != CBOR {
-			return r.finish(r.partial(o))
+		if r.Format.Media != CBOR && r.Format.Media != Protobuf {
+			data, err := r.partial(o)
+			if err != nil {
+				return nil, err
+			}
+			return r.finish(data)
 		}
 	}
 	if r.Format.Media == CBOR {
@@ -71,11 +74,11 @@ func (r *Renderer) Object(o *resources.Object) ([]byte, error) {
 		return marked(data), err
 	}
 	if r.Format.Media == Protobuf {
-		raw, err := r.protobuf(o)
+		raw, err := r.message(o)
 		if err != nil {
 			return nil, err
 		}
-		return envelope(r.Served.GroupVersionKind, raw), nil
+		return envelope(r.messages.kind, raw), nil
 	}
 	data, err := r.json(o)
 	if err != nil {
@@ -100,9 +103,15 @@ func finish(data []byte, f Format) ([]byte, error) {
 	return append(append(out, data...), '\n'), nil
 }
 
+// asStored tells whether an object is stored in the version asked for. One that was written by an older release may not be in
+// the version that is stored today.
+func (r *Renderer) asStored(o *resources.Object) bool {
+	return r.stored && bytes.HasPrefix(o.Data, r.prefix)
+}
+
 // json returns the compact JSON of the version asked for, apiVersion and kind included.
 func (r *Renderer) json(o *resources.Object) ([]byte, error) {
-	if r.stored && bytes.HasPrefix(o.Data, r.prefix) {
+	if r.asStored(o) {
 		return o.Data, nil
 	}
 	return r.form(o, "json "+r.Served.GroupVersion().String(), func() ([]byte, error) {
@@ -131,12 +140,9 @@ func (r *Renderer) item(o *resources.Object) (head, rest []byte, err error) {
 
 var openBrace = []byte("{")
 
-// partialForm is the form of an object that is its metadata as a protobuf message.
-const partialForm = "protobuf partial"
-
 // versioned decodes an object into the version asked for.
 func (r *Renderer) versioned(o *resources.Object) (runtime.Object, error) {
-	if r.stored {
+	if r.asStored(o) {
 		return r.Served.DecodeStored(o)
 	}
 	hub, err := r.Served.DecodeHub(o)
@@ -146,57 +152,32 @@ func (r *Renderer) versioned(o *resources.Object) (runtime.Object, error) {
 	return r.Served.ToVersion(hub, r.Served.GroupVersion())
 }
 
-type marshaler interface{ Marshal() ([]byte, error) }
-
-// protobuf returns the message of an object, without the envelope.
-func (r *Renderer) protobuf(o *resources.Object) ([]byte, error) {
-	if data := o.Kept(r.protobufForm); data != nil {
-		return data, nil
+// partial returns the JSON of an object's metadata as a PartialObjectMetadata.
+func (r *Renderer) partial(o *resources.Object) ([]byte, error) {
+	m, err := r.metadata(o)
+	if err != nil {
+		return nil, err
 	}
-	return r.form(o, r.protobufForm, func() ([]byte, error) {
-		obj, err := r.versioned(o)
-		if err != nil {
+	head := r.partialHead()
+	out := make([]byte, 0, len(head)+len(m)+1)
+	return append(append(append(out, head...), m...), '}'), nil
+}
+
+// metadata returns the JSON of an object's metadata as the hub form has it.
+func (r *Renderer) metadata(o *resources.Object) (string, error) {
+	m, name := metadataOf(o), r.Served.FieldAnnotation
+	if name == "" || gjson.Get(m, "annotations."+gjson.Escape(name)).Str == "" {
+		return m, nil
+	}
+	data, err := r.form(o, "hub metadata", func() ([]byte, error) {
+		var hub metav1.ObjectMeta
+		if err := json.Unmarshal([]byte(m), &hub); err != nil {
 			return nil, err
 		}
-		m, ok := obj.(marshaler)
-		if !ok {
-			return nil, fmt.Errorf("%T cannot be encoded as protobuf", obj)
-		}
-		return m.Marshal()
+		delete(hub.Annotations, name)
+		return json.Marshal(&hub)
 	})
-}
-
-var protobufMagic = []byte("k8s\x00")
-
-// envelope wraps a message as "Kubernetes Protobuf encoding" of the API concepts page has it.
-func envelope(gvk schema.GroupVersionKind, raw []byte) []byte {
-	return append(envelopeHead(gvk, len(raw)), append(raw[:len(raw):len(raw)], envelopeTail...)...)
-}
-
-// envelopeTail are contentEncoding and contentType, both empty, as kube-apiserver writes them.
-var envelopeTail = []byte{0x1a, 0x00, 0x22, 0x00}
-
-// envelopeHead is what stands before a message of a given size.
-func envelopeHead(gvk schema.GroupVersionKind, size int) []byte {
-	apiVersion := gvk.GroupVersion().String()
-	var typeMeta []byte
-	typeMeta = protowire.AppendTag(typeMeta, 1, protowire.BytesType)
-	typeMeta = protowire.AppendString(typeMeta, apiVersion)
-	typeMeta = protowire.AppendTag(typeMeta, 2, protowire.BytesType)
-	typeMeta = protowire.AppendString(typeMeta, gvk.Kind)
-
-	out := append(make([]byte, 0, len(typeMeta)+size+24), protobufMagic...)
-	out = protowire.AppendTag(out, 1, protowire.BytesType)
-	out = protowire.AppendBytes(out, typeMeta)
-	out = protowire.AppendTag(out, 2, protowire.BytesType)
-	return protowire.AppendVarint(out, uint64(size))
-}
-
-// partial returns the JSON of an object's metadata as a PartialObjectMetadata.
-func (r *Renderer) partial(o *resources.Object) []byte {
-	head, m := r.partialHead(), metadataOf(o)
-	out := make([]byte, 0, len(head)+len(m)+1)
-	return append(append(append(out, head...), m...), '}')
+	return string(data), err
 }
 
 // metadataOf returns the JSON of an object's metadata, in the place where it is: to copy it for each object of a list
@@ -214,24 +195,6 @@ func (r *Renderer) partialHead() string {
 
 func (r *Renderer) partialKind(list string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: metav1.GroupName, Version: r.Format.AsVersion, Kind: "PartialObjectMetadata" + list}
-}
-
-func (r *Renderer) partialProtobuf(o *resources.Object) ([]byte, error) {
-	raw, err := r.partialMessage(o)
-	if err != nil {
-		return nil, err
-	}
-	return envelope(r.partialKind(""), raw), nil
-}
-
-func (r *Renderer) partialMessage(o *resources.Object) ([]byte, error) {
-	return r.form(o, partialForm, func() ([]byte, error) {
-		var p metav1.PartialObjectMetadata
-		if err := json.Unmarshal([]byte(metadataOf(o)), &p.ObjectMeta); err != nil {
-			return nil, err
-		}
-		return p.Marshal()
-	})
 }
 
 // Value encodes any object that is not stored (a Status, a Scale, the answer to a review) in the format's media type.

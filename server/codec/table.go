@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -28,14 +29,11 @@ func (r *Renderer) table(objects []*resources.Object, m metav1.ListMeta, headers
 
 // tableList writes a Table as it is produced.
 func (r *Renderer) tableList(objects []*resources.Object, m metav1.ListMeta) (func(io.Writer) error, error) {
-	if r.Format.Pretty || r.Format.Media != JSON {
-		return r.whole(r.table(objects, m, true))
-	}
 	head, err := r.tableHead(m, true)
 	if err != nil {
 		return nil, err
 	}
-	return func(w io.Writer) error {
+	return r.streamed(func(w io.Writer) error {
 		if _, err := w.Write(head); err != nil {
 			return err
 		}
@@ -44,12 +42,23 @@ func (r *Renderer) tableList(objects []*resources.Object, m metav1.ListMeta) (fu
 		}
 		_, err := w.Write(newline)
 		return err
-	}, nil
+	})
+}
+
+// inTableOrder returns the objects of a list in the order of rows. It leaves the list alone, which is not its own.
+func (r *Renderer) inTableOrder(objects []*resources.Object) []*resources.Object {
+	if r.Served.TableOrder == nil {
+		return objects
+	}
+	return slices.SortedStableFunc(slices.Values(objects), r.Served.TableOrder)
 }
 
 var newline = []byte("\n")
 
 func (r *Renderer) tableHead(m metav1.ListMeta, headers bool) ([]byte, error) {
+	if r.Format.Refusal != nil {
+		return nil, r.Format.Refusal
+	}
 	meta, err := json.Marshal(m)
 	if err != nil {
 		return nil, err
@@ -136,8 +145,12 @@ func (r *Renderer) row(buf *bytes.Buffer, o *resources.Object, include metav1.In
 		}
 		buf.Write(data)
 	case metav1.IncludeMetadata, "":
+		m, err := r.metadata(o)
+		if err != nil {
+			return err
+		}
 		buf.WriteString(r.partialHead())
-		buf.WriteString(metadataOf(o))
+		buf.WriteString(m)
 		buf.WriteByte('}')
 	default:
 		return apierrors.NewBadRequest(fmt.Sprintf("unrecognized includeObject value: %q", include))

@@ -1,0 +1,72 @@
+package codec
+
+import "io"
+
+// indenter indents compact JSON as json.Indent does with two spaces, while it is being written: a long list need not be
+// in memory as a whole. White space between values is left out.
+type indenter struct {
+	w     io.Writer
+	out   []byte // reused by each write
+	depth int
+	// opened: an object or list has begun, and its first value, before which a line ends, has not.
+	opened bool
+	// quoted: within a string; escaped: its next byte has a backslash before it.
+	quoted, escaped bool
+}
+
+// Write implements io.Writer.
+func (n *indenter) Write(p []byte) (int, error) {
+	n.out = n.out[:0]
+	for _, c := range p {
+		if n.quoted {
+			n.out = append(n.out, c)
+			n.quoted = c != '"' || n.escaped
+			n.escaped = c == '\\' && !n.escaped
+			continue
+		}
+		n.between(c)
+	}
+	if _, err := n.w.Write(n.out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// between takes a byte that is not within a string.
+func (n *indenter) between(c byte) {
+	switch c {
+	case ' ', '\t', '\r', '\n':
+		return
+	case '}', ']':
+		n.depth--
+		if !n.opened {
+			n.line()
+		}
+		n.opened = false
+		n.out = append(n.out, c)
+		return
+	}
+	if n.opened {
+		n.opened = false
+		n.line()
+	}
+	n.out = append(n.out, c)
+	switch c {
+	case '"':
+		n.quoted = true
+	case '{', '[':
+		n.depth++
+		n.opened = true
+	case ',':
+		n.line()
+	case ':':
+		n.out = append(n.out, ' ')
+	}
+}
+
+func (n *indenter) line() {
+	n.out = append(n.out, '\n')
+	for range n.depth {
+		n.out = append(n.out, "  "...)
+	}
+}
