@@ -19,10 +19,7 @@ func (s *Server) writeError(err error, c echo.Context) {
 		return
 	}
 	var route *echo.HTTPError
-	if errors.As(err, &route) && route.Code == http.StatusMethodNotAllowed {
-		c.Response().Header().Del("Allow")
-		err = status.MethodNotAllowed()
-	} else if errors.Is(err, handlers.ErrNoSuchGroup) || route != nil {
+	if errors.Is(err, handlers.ErrNoSuchGroup) || errors.As(err, &route) {
 		http.NotFound(c.Response(), c.Request())
 		return
 	}
@@ -46,7 +43,5 @@ func (s *Server) writeStatus(c echo.Context, st *metav1.Status) {
 		h.Set("Retry-After", strconv.Itoa(int(st.Details.RetryAfterSeconds)))
 	}
 	h.Set("Content-Type", f.Media)
-	h.Set("Content-Length", strconv.Itoa(len(data)))
-	c.Response().WriteHeader(int(st.Code))
-	_, _ = c.Response().Write(data) // the client is gone: nobody is left to tell
+	handlers.WriteBody(c.Response(), c.Request(), s.offer, int(st.Code), data)
 }

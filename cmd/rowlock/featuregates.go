@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
 )
@@ -19,10 +20,14 @@ func init() {
 		"NativeHistograms":                                 {Default: true, PreRelease: featuregate.Beta},
 	}
 	utilruntime.Must(utilfeature.DefaultMutableFeatureGate.Add(gates))
+	// Watches are not compressed unless somebody asks for it, though kube-apiserver v1.37 compresses those that begin with
+	// a list: it costs each of their clients more than it saves where servers are near.
+	utilruntime.Must(utilfeature.DefaultMutableFeatureGate.OverrideDefault(features.WatchListCompression, false))
 }
 
 // setFeatureGates turns features of kube-apiserver on and off for the whole process: upstream's rules for the types read
-// its gates there. A name may begin with the component "kube:", as kube-apiserver has it. The error names a gate that does not exist or cannot be changed; nothing is changed then.
+// its gates there. A name may begin with the component "kube:", as kube-apiserver has it.
+// The error names a gate that does not exist or cannot be changed; nothing is changed then.
 func setFeatureGates(given map[string]bool) error {
 	gates := map[string]bool{}
 	for name, on := range given {

@@ -3,14 +3,18 @@ package handlers
 import (
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/rowlock/rowlock/server/codec"
 )
 
 // "Response compression" of the API concepts page: what is larger than compressFrom bytes is compressed for clients that
-// take gzip, at the level that kube-apiserver uses, the fastest. Watches never are.
+// take gzip, at the level that kube-apiserver uses, the fastest. So is a watch that begins with a list (KEP-3157), whatever
+// its size; other watches are not.
 const compressFrom = 128 << 10
 
 var gzips = sync.Pool{New: func() any {
@@ -23,43 +27,72 @@ var gzips = sync.Pool{New: func() any {
 
 // acceptsGzip tells whether the client named gzip, as kube-apiserver reads it: no weights.
 func acceptsGzip(r *http.Request) bool {
-	for _, header := range r.Header.Values("Accept-Encoding") {
-		for encoding := range strings.SplitSeq(header, ",") {
-			if strings.TrimSpace(encoding) == "gzip" {
-				return true
-			}
+	for encoding := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
+		if strings.TrimSpace(encoding) == "gzip" {
+			return true
 		}
 	}
 	return false
 }
 
+// sayGzip sets the headers of an answer that is compressed.
+func sayGzip(h http.Header) {
+	h.Set("Content-Encoding", "gzip")
+	h.Add("Vary", "Accept-Encoding")
+	h.Del("Content-Length")
+}
+
+// newGzip takes a compressor from those that are not in use; putGzip puts it back.
+func newGzip(to io.Writer) *gzip.Writer {
+	w := gzips.Get().(*gzip.Writer)
+	w.Reset(to)
+	return w
+}
+
+func putGzip(w *gzip.Writer) {
+	w.Reset(nil)
+	gzips.Put(w)
+}
+
+// WriteBody sends an answer whose headers are set and whose body is whole, compressed if it is large and the client takes
+// that.
+func WriteBody(w http.ResponseWriter, r *http.Request, offer *codec.Offer, code int, data []byte) {
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	b := newBody(w, r, offer, code)
+	_, _ = b.Write(data) // the client is gone: nobody is left to tell
+	_ = b.Close()
+}
+
 // body is the body of an answer. Its first write decides whether it is compressed and sends the headers.
 type body struct {
-	q    *request
+	w    http.ResponseWriter
+	r    *http.Request
 	code int
-	to   io.Writer
-	gzip *gzip.Writer
+	// plain: it is not compressed however large it is.
+	plain bool
+	to    io.Writer
+	gzip  *gzip.Writer
+}
+
+func newBody(w http.ResponseWriter, r *http.Request, offer *codec.Offer, code int) *body {
+	return &body{w: w, r: r, code: code, plain: offer.PlainBodies}
 }
 
 func (b *body) Write(p []byte) (int, error) {
 	if b.to == nil {
-		b.begin(len(p) > compressFrom && acceptsGzip(b.q.r))
+		b.begin(len(p) > compressFrom && !b.plain && acceptsGzip(b.r))
 	}
 	return b.to.Write(p)
 }
 
 func (b *body) begin(compress bool) {
-	b.to = b.q.w
+	b.to = b.w
 	if compress {
-		h := b.q.w.Header()
-		h.Set("Content-Encoding", "gzip")
-		h.Add("Vary", "Accept-Encoding")
-		h.Del("Content-Length")
-		b.gzip = gzips.Get().(*gzip.Writer)
-		b.gzip.Reset(b.q.w)
+		sayGzip(b.w.Header())
+		b.gzip = newGzip(b.w)
 		b.to = b.gzip
 	}
-	b.q.w.WriteHeader(b.code)
+	b.w.WriteHeader(b.code)
 }
 
 // Close ends the body.
@@ -71,7 +104,6 @@ func (b *body) Close() error {
 		return nil
 	}
 	err := b.gzip.Close()
-	b.gzip.Reset(nil)
-	gzips.Put(b.gzip)
+	putGzip(b.gzip)
 	return err
 }

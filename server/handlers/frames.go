@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/klauspost/compress/gzip"
 	"golang.org/x/net/websocket"
 )
 
@@ -23,6 +24,10 @@ type frames interface {
 // httpFrames gathers frames, so that what is ready goes out in one write.
 type httpFrames struct {
 	w http.ResponseWriter
+	// compress: what goes out in one write is a gzip member of its own, so that a client has all of it at once, and a watch
+	// that is idle holds no compressor.
+	compress bool
+	gzip     *gzip.Writer
 	// out is nil while there is nothing to send, because an idle watch is to cost nothing.
 	out *bufio.Writer
 }
@@ -34,6 +39,10 @@ func (f *httpFrames) writer() io.Writer {
 	if f.out == nil {
 		f.out = frameBuffers.Get().(*bufio.Writer)
 		f.out.Reset(f.w)
+		if f.compress {
+			f.gzip = newGzip(f.w)
+			f.out.Reset(f.gzip)
+		}
 	}
 	return f.out
 }
@@ -44,6 +53,12 @@ func (f *httpFrames) flush() bool {
 	gathered := f.out != nil
 	if gathered {
 		_ = f.out.Flush() // the client is gone: the context ends the stream
+		if f.gzip != nil {
+			_ = f.gzip.Flush() // or a reader would wait for the next member before it lets go of this one
+			_ = f.gzip.Close()
+			putGzip(f.gzip)
+			f.gzip = nil
+		}
 		f.out.Reset(nil)
 		frameBuffers.Put(f.out)
 		f.out = nil

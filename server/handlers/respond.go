@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"io"
 	"net/http"
-	"strconv"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,6 +27,9 @@ func (q *request) object(code int, f codec.Format, o *resources.Object) error {
 
 // value writes an object that is not a stored one; versioned has its kind set.
 func (q *request) value(code int, f codec.Format, versioned runtime.Object) error {
+	if f.Refusal != nil {
+		return f.Refusal
+	}
 	data, err := codec.Value(versioned, f)
 	if err != nil {
 		return err
@@ -36,12 +38,8 @@ func (q *request) value(code int, f codec.Format, versioned runtime.Object) erro
 }
 
 func (q *request) bytes(code int, f codec.Format, data []byte) error {
-	header := q.w.Header()
-	header.Set("Content-Type", f.ContentType(false))
-	header.Set("Content-Length", strconv.Itoa(len(data)))
-	b := &body{q: q, code: code}
-	_, _ = b.Write(data) // the client is gone: nobody is left to tell
-	_ = b.Close()
+	q.w.Header().Set("Content-Type", f.ContentType(false))
+	WriteBody(q.w, q.r, q.offer, code, data)
 	return nil
 }
 
@@ -54,7 +52,7 @@ var chunks = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, chunkSi
 // stream writes a list as it is produced.
 func (q *request) stream(f codec.Format, write func(io.Writer) error) error {
 	q.w.Header().Set("Content-Type", f.ContentType(false))
-	b := &body{q: q, code: http.StatusOK}
+	b := newBody(q.w, q.r, q.offer, http.StatusOK)
 	buf := chunks.Get().(*bufio.Writer)
 	buf.Reset(b)
 	defer func() {

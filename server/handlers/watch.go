@@ -45,13 +45,20 @@ func (h *Handlers) watch(q *request) error {
 		return err
 	}
 	defer w.close()
+	if f.Refusal != nil {
+		return f.Refusal
+	}
 	if wsstream.IsWebSocketRequest(q.r) {
 		w.serveSocket(cancel)
 		return nil
 	}
+	frames := &httpFrames{w: q.w, compress: w.beginsWithList() && !q.offer.PlainWatchLists && acceptsGzip(q.r)}
 	q.w.Header().Set("Content-Type", f.ContentType(true))
+	if frames.compress {
+		sayGzip(q.w.Header())
+	}
 	q.w.WriteHeader(200)
-	w.to = &httpFrames{w: q.w}
+	w.to = frames
 	w.flush()
 	w.run()
 	return nil
@@ -136,6 +143,11 @@ func (w *watchStream) start() (at resources.At, after int64, fromState bool, err
 
 func (w *watchStream) wantsInitial() bool {
 	return w.opts.SendInitialEvents == nil || *w.opts.SendInitialEvents
+}
+
+// beginsWithList tells whether the watch takes the place of a list ("Streaming lists").
+func (w *watchStream) beginsWithList() bool {
+	return w.opts.SendInitialEvents != nil && *w.opts.SendInitialEvents && w.opts.AllowWatchBookmarks
 }
 
 // flush sends what was gathered.
@@ -243,14 +255,16 @@ func (w *watchStream) lastBookmark() (<-chan time.Time, func() bool) {
 	return t.C, t.Stop
 }
 
-// sendInitial sends the state as ADDED events, and the bookmark that ends it where one was asked for (KEP-3157).
+// sendInitial sends the state as ADDED events, and the bookmark that ends it where one was asked for (KEP-3157): only after
+// all of it, because a client forgets what it was not sent until then.
 func (w *watchStream) sendInitial() bool {
 	ok := true
 	send := func(o *resources.Object) bool {
 		if w.selection.matches(o) {
 			ok = w.write(w.events.Event(w.to.writer(), watch.Added, o))
 		}
-		return ok && w.q.ctx.Err() == nil
+		ok = ok && w.q.ctx.Err() == nil // its time may be over before its end
+		return ok
 	}
 	if w.selection.name != "" {
 		if o := w.initial.Get(w.selection.namespace, w.selection.name); o != nil {
