@@ -30,6 +30,52 @@ func TestAdmission(t *testing.T) {
 	)
 }
 
+// A quota bounds the devices that ResourceClaims ask for, by the name of their class and by the extended resource that
+// the class stands for at the moment.
+func TestResourceQuotaOfDevices(t *testing.T) {
+	a := newAPI(t)
+	quota := func(name, resource, hard string) exchange {
+		return exchange{do: "PATCH /api/v1/namespaces/test/resourcequotas/" + name + "/status", header: asMergePatch, code: 200,
+			body: `{"status":{"hard":{"` + resource + `":"` + hard + `"},"used":{"` + resource + `":"0"}}}`}
+	}
+	claim := func(name, request string, code int, message string) exchange {
+		e := exchange{do: "POST /apis/resource.k8s.io/v1/namespaces/test/resourceclaims", code: code,
+			body: `{"metadata":{"name":"` + name + `"},"spec":{"devices":{"requests":[{"name":"r",` + request + `}]}}}`}
+		if message != "" {
+			e.says = says{"message": `resourceclaims.resource.k8s.io "` + name + `" is forbidden: exceeded quota: ` + message}
+		}
+		return e
+	}
+	two := `"exactly":{"deviceClassName":"gpu","count":2}`
+	class := func(name, resource string) exchange {
+		return exchange{do: "POST /apis/resource.k8s.io/v1/deviceclasses", code: 201,
+			body: `{"metadata":{"name":"` + name + `"},"spec":{"extendedResourceName":"` + resource + `"}}`}
+	}
+	a.run(
+		exchange{do: "POST /api/v1/namespaces/test/resourcequotas", body: `{"metadata":{"name":"a"},"spec":{"hard":{"gpu.deviceclass.resource.k8s.io/devices":"3"}}}`, code: 201},
+		quota("a", "gpu.deviceclass.resource.k8s.io/devices", "3"),
+		claim("a", two, 201, ""),
+		exchange{do: "GET /api/v1/namespaces/test/resourcequotas/a", code: 200, says: says{`status.used.gpu\.deviceclass\.resource\.k8s\.io/devices`: "2"}},
+		claim("b", two, 403, `a, requested: gpu.deviceclass.resource.k8s.io/devices=2, used: gpu.deviceclass.resource.k8s.io/devices=2, limited: gpu.deviceclass.resource.k8s.io/devices=3`),
+		claim("b", `"firstAvailable":[{"name":"x","deviceClassName":"gpu","allocationMode":"All"}]`, 403,
+			`a, requested: gpu.deviceclass.resource.k8s.io/devices=32, used: gpu.deviceclass.resource.k8s.io/devices=2, limited: gpu.deviceclass.resource.k8s.io/devices=3`),
+		exchange{do: "DELETE /api/v1/namespaces/test/resourcequotas/a", code: 200},
+
+		exchange{do: "POST /api/v1/namespaces/test/resourcequotas", body: `{"metadata":{"name":"e"},"spec":{"hard":{"requests.example.com/gpu":"1"}}}`, code: 201},
+		quota("e", "requests.example.com/gpu", "1"),
+		claim("c", two, 201, ""), // the class does not stand for it yet
+		class("gpu", "example.com/gpu"),
+		claim("d", two, 403, `e, requested: requests.example.com/gpu=2, used: requests.example.com/gpu=0, limited: requests.example.com/gpu=1`),
+		exchange{do: "PATCH /apis/resource.k8s.io/v1/deviceclasses/gpu", header: asMergePatch, body: `{"spec":{"extendedResourceName":"example.com/other"}}`, code: 200},
+		claim("d", two, 201, ""),
+		exchange{do: "DELETE /apis/resource.k8s.io/v1/deviceclasses/gpu", code: 200},
+		class("gpu", "example.com/gpu"),
+		claim("f", two, 403, `e, requested: requests.example.com/gpu=2, used: requests.example.com/gpu=0, limited: requests.example.com/gpu=1`),
+		exchange{do: "DELETE /apis/resource.k8s.io/v1/deviceclasses/gpu", code: 200},
+		claim("f", two, 201, ""),
+	)
+}
+
 // A quota that has been measured (status.hard) bounds what is made; what is used is counted in the request that uses it.
 func TestResourceQuota(t *testing.T) {
 	a := newAPI(t)

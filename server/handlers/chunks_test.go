@@ -29,7 +29,7 @@ func TestChunks(t *testing.T) {
 		exchange{do: list + "?limit=1&labelSelector=vowel%3Dyes&continue={next}", code: 200, says: says{names: `["e"]`, "metadata.continue": "-"}},
 		exchange{shows: "over all namespaces", do: "GET /api/v1/namespaces?limit=4", code: 200, keep: says{"next": "metadata.continue"}},
 		exchange{do: "GET /api/v1/namespaces?limit=4&continue={next}", code: 200, says: says{names: `["test"]`}},
-		exchange{do: "GET /api/v1/configmaps?limit=1", code: 200, keep: says{"next": "metadata.continue"}, says: says{names: `["a"]`}},
+		exchange{do: "GET /api/v1/configmaps?limit=2", code: 200, keep: says{"next": "metadata.continue"}, says: says{names: `["kube-apiserver-legacy-service-account-token-tracking","a"]`}},
 		exchange{do: "GET /api/v1/configmaps?limit=1&continue={next}", code: 200, says: says{names: `["b"]`}},
 		exchange{do: list + "?limit=-1", code: 200, says: says{"items.#": "5"}},
 		exchange{do: list + "?limit=some", code: 400},

@@ -30,6 +30,10 @@ func decodeContinue(s string) (*continueToken, error) {
 	}
 	var t continueToken
 	if err := json.Unmarshal(data, &t); err != nil {
+		if typ, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && typ.Field == "" {
+			// kube-apiserver names its own type.
+			return nil, fmt.Errorf("%w: json: cannot unmarshal %s into Go value of type storage.continueToken", errToken, typ.Value)
+		}
 		return nil, fmt.Errorf("%w: %w", errToken, err)
 	}
 	switch {
@@ -66,9 +70,13 @@ func (t continueToken) String() string {
 }
 
 // after is the path after which the page begins. A start is the path of the last object with a zero byte appended, the
-// least path greater than it.
+// least path greater than it. One that somebody has made by himself may be the path of an object, which is then the first
+// of the page: it is made into a path just before, greater than all others that come before, since no name has such bytes.
 func (t *continueToken) after(namespace string) string {
-	start := strings.TrimSuffix(t.Start, "\x00")
+	start, exclusive := strings.CutSuffix(t.Start, "\x00")
+	if n := len(start); n > 0 && !exclusive && start[n-1] > 0 {
+		start = start[:n-1] + string([]byte{start[n-1] - 1, 0xff})
+	}
 	if namespace == "" {
 		return start
 	}

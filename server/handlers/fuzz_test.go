@@ -2,11 +2,18 @@ package handlers_test
 
 import (
 	"encoding/base64"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fieldselector "k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Whatever is sent, the server answers, and never with a panic. The fuzz targets share one server each.
@@ -59,7 +66,10 @@ func FuzzContinueTokens(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, token []byte) {
-		if strings.Contains(string(token), "rv") && len(token) > 60 {
+		var parts struct {
+			Revision int64 `json:"rv"`
+		}
+		if _ = json.Unmarshal(token, &parts); parts.Revision > 3 {
 			return // a revision in the future is waited for
 		}
 		w := a.answer(t, "GET", configMaps+"?limit=1&continue="+base64.RawURLEncoding.EncodeToString(token), nil, "")
@@ -70,12 +80,69 @@ func FuzzContinueTokens(f *testing.F) {
 	})
 }
 
+// A selector is refused if upstream's parser refuses it, and selects what upstream's selector matches.
+func FuzzSelectors(f *testing.F) {
+	a := fuzzAPI(f)
+	a.run(exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"b","labels":{"x":"z","empty":"","n":"7"}}}`, code: 201},
+		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"c"}}`, code: 201})
+	objects := map[string]labels.Set{"a": {"x": "y"}, "b": {"x": "z", "empty": "", "n": "7"}, "c": nil}
+	for _, seed := range []string{"", "x", "!x", "x=y", "x==y", "x!=y", "x in (y,z)", "x notin (y)", "n>6", "n<8,x", "empty=", "x in ()", "a/b/c=d", ",", "x=y=z",
+		"metadata.name=a", "metadata.name!=a", "metadata.namespace=test,metadata.name=b", `metadata.name=\=`, "spec.nodeName=x", "metadata.name"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		selector, err := labels.Parse(text)
+		a.selects(t, "labelSelector", text, err, objects, func(_ string, l labels.Set) bool { return selector.Matches(l) })
+
+		byField, err := fieldselector.ParseSelector(text)
+		if err == nil {
+			for _, r := range byField.Requirements() {
+				if r.Field != "metadata.name" && r.Field != "metadata.namespace" {
+					err = fmt.Errorf("%q is not selectable", r.Field)
+				}
+			}
+		}
+		a.selects(t, "fieldSelector", text, err, objects, func(name string, _ labels.Set) bool {
+			return byField.Matches(fieldselector.Set{"metadata.name": name, "metadata.namespace": "test"})
+		})
+	})
+}
+
+// selects lists with a selector and expects 400 if it was refused, else the objects that match.
+func (a *api) selects(t *testing.T, parameter, text string, refused error, objects map[string]labels.Set, matches func(string, labels.Set) bool) {
+	t.Helper()
+	w := a.answer(t, "GET", configMaps+"?"+parameter+"="+url.QueryEscape(text), nil, "")
+	if refused != nil {
+		if w.Code != http.StatusBadRequest {
+			t.Errorf("%s %q: %d, but it is refused: %v", parameter, text, w.Code, refused)
+		}
+		return
+	}
+	var list metav1.PartialObjectMetadataList
+	if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != http.StatusOK {
+		t.Fatalf("%s %q: %d %s", parameter, text, w.Code, w.Body)
+	}
+	var got, want []string
+	for _, item := range list.Items {
+		got = append(got, item.Name)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if matches(name, objects[name]) {
+			want = append(want, name)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s %q selects %q, want %q", parameter, text, got, want)
+	}
+}
+
 func FuzzPatches(f *testing.F) {
 	a := fuzzAPI(f)
 	types := []says{asMergePatch, asStrategicPatch, asJSONPatch, asApply}
 	for i := range types {
 		for _, seed := range []string{`{"data":{"k":null}}`, `[{"op":"copy","from":"","path":"/data"}]`, `{"spec":{"template":{"spec":{"containers":[{"$patch":"delete","name":"c"}]}}}}`,
-			`{"metadata":null}`, `null`, `[null]`, `{"$patch":"replace"}`, `{"spec":{"$setElementOrder/x":[1]}}`, "apiVersion: apps/v1\nkind: Deployment\nspec: {template: {spec: {containers: [{}]}}}"} {
+			`{"metadata":null}`, `null`, `[null]`, `{"$patch":"replace"}`, `{"spec":{"$setElementOrder/x":[1]}}`, `{"$retainKeys":[{"name":"main"}]}`,
+			"apiVersion: apps/v1\nkind: Deployment\nspec: {template: {spec: {containers: [{}]}}}"} {
 			f.Add(uint8(i), seed)
 		}
 	}

@@ -36,7 +36,8 @@ const patience = time.Minute
 type api struct {
 	testing.TB
 	http.Handler
-	store *interruptedStore
+	registry *resources.Registry
+	store    *interruptedStore
 	// kept are values of earlier answers, by the name they are kept under.
 	kept map[string]string
 }
@@ -79,7 +80,7 @@ func newAPIWith(t testing.TB, features map[string]bool) *api {
 	if err := s.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	a := &api{TB: t, Handler: s.Handler(), store: interrupted, kept: map[string]string{}}
+	a := &api{TB: t, Handler: s.Handler(), registry: registry, store: interrupted, kept: map[string]string{}}
 	a.run(exchange{do: "POST /api/v1/namespaces", body: `{"metadata":{"name":"test"}}`, code: 201})
 	return a
 }

@@ -1,6 +1,8 @@
 package handlers
 
 import (
+	"net/http"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -22,6 +24,11 @@ func (q *request) begin(opts runtime.Object, kind string, validate func() field.
 	f, err := q.format()
 	if err != nil {
 		return f, nil, err
+	}
+	if q.r.Method == http.MethodPost { // what is wrong with the format of another body is found out after the options
+		if _, err := q.offer.BodyMedia(q.r); err != nil {
+			return f, nil, err
+		}
 	}
 	body, err := q.readBody()
 	if err != nil {

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -19,6 +22,12 @@ import (
 
 // maxOperations is how many operations a JSON Patch may have, as kube-apiserver limits it.
 const maxOperations = 10000
+
+// maxCopied is how many bytes the copy operations of a JSON Patch may make, in sum. The library keeps it in a variable for
+// all who use it.
+const maxCopied = 3 << 20
+
+var limitCopies = sync.OnceFunc(func() { atomic.StoreInt64(&jsonpatch.AccumulatedCopySizeLimit, maxCopied) })
 
 // jsonOrMerge applies a JSON Patch (RFC 6902) or a JSON Merge Patch (RFC 7386) to the versioned JSON of an object.
 func (p *patcher) jsonOrMerge(ctx context.Context, old []byte) (runtime.Object, error) {
@@ -76,7 +85,7 @@ func (p *patcher) jsonPatch(old []byte) (patched []byte, strict []error, err err
 // mergeFast applies a merge patch to which there is nothing to object. ok is false for any other, which then takes the way
 // that tells what is wrong with it.
 func (p *patcher) mergeFast(old []byte) (obj runtime.Object, ok bool, err error) {
-	if p.typ != types.MergePatchType {
+	if p.typ != types.MergePatchType || !utf8.Valid(p.body) {
 		return nil, false, nil
 	}
 	strict, err := kjson.UnmarshalStrict(p.body, &map[string]any{})

@@ -3,10 +3,12 @@ package handlers
 import (
 	"encoding/json"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // FuzzMergeJSON holds our merge against the library's.
@@ -22,6 +24,9 @@ func FuzzMergeJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, doc, patch string) {
 		if !isJSONObject([]byte(doc)) || !isJSONObject([]byte(patch)) || twice(doc) || twice(patch) {
 			return // not two objects with each key once
+		}
+		if !utf8.ValidString(doc) || !utf8.ValidString(patch) {
+			return // the library makes one character of all that are none, and keys that differ the same
 		}
 		want, err := jsonpatch.MergePatch([]byte(doc), []byte(patch))
 		if err != nil {
@@ -61,4 +66,12 @@ func twice(doc string) bool {
 	}
 	walk(gjson.Parse(doc))
 	return found
+}
+
+// A patch that is not UTF-8 takes the way of the library: its keys may be others than they look.
+func TestMergeFastTakesUTF8Alone(t *testing.T) {
+	p := &patcher{typ: types.MergePatchType, body: []byte("{\"metadata\":{\"annotations\":{\"\xff\":null}}}")}
+	if _, ok, err := p.mergeFast([]byte(`{"metadata":{"annotations":{"\ufffd":"a"}}}`)); ok || err != nil {
+		t.Errorf("it is taken: %t, %v", ok, err)
+	}
 }

@@ -36,7 +36,7 @@ func (p *patcher) strategic(ctx context.Context, old []byte) (runtime.Object, er
 		return nil, err
 	}
 	shown := fmt.Sprintf("%+v", patch)
-	merged, err := strategicpatch.StrategicMergeMapPatch(original, patch, versioned)
+	merged, err := mergeStrategic(original, patch, versioned)
 	if err != nil {
 		return nil, strategicError(err)
 	}
@@ -52,6 +52,17 @@ func (p *patcher) strategic(ctx context.Context, old []byte) (runtime.Object, er
 	}
 	p.q.served.Scheme.Default(versioned)
 	return p.q.served.Scheme.ConvertToVersion(versioned, hubVersion(p.q.kind.Group))
+}
+
+// mergeStrategic is upstream's merge, which panics over some malformed directives: objects in $retainKeys are one. There
+// kube-apiserver cuts the connection.
+func mergeStrategic(original, patch map[string]any, schema runtime.Object) (merged map[string]any, err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			err = apierrors.NewBadRequest(fmt.Sprintf("invalid strategic merge patch: %v", why))
+		}
+	}()
+	return strategicpatch.StrategicMergeMapPatch(original, patch, schema)
 }
 
 // strategicError gives the errors of the merge their code.

@@ -51,6 +51,8 @@ func TestPatch(t *testing.T) {
 			says: says{"reason": "Invalid", "message": "the server rejected our request due to an error in our request"}},
 		exchange{do: "PATCH " + configMaps + "/a", header: asStrategicPatch, body: `{"data":{"$patch":"replace","p":"q"}}`, code: 200,
 			says: says{"data": `{"p":"q"}`}},
+		exchange{shows: "a directive over which upstream's merge panics", do: "PATCH " + configMaps + "/a", header: asStrategicPatch,
+			body: `{"$retainKeys":[{"name":"main"}]}`, code: 400, says: says{"reason": "BadRequest"}},
 		exchange{shows: "with a condition", do: "PATCH " + configMaps + "/a", header: asMergePatch, body: `{"metadata":{"resourceVersion":"{rv}"}}`, code: 409,
 			says: says{"reason": "Conflict"}},
 		exchange{do: "PATCH " + configMaps + "/a", header: says{"Content-Type": "application/json"}, body: `{}`, code: 415,
