@@ -35,6 +35,7 @@ func TestRefusals(t *testing.T) {
 		{"listen with too many colons", "serve --listen ::1:6443", "--listen"},
 		{"certificate without key", "serve --tls-cert-file a", "--tls-cert-file needs --tls-private-key-file"},
 		{"key without certificate", "serve --tls-private-key-file a", "--tls-private-key-file needs --tls-cert-file"},
+		{"kubelets: certificate without key", "serve --kubelet-client-certificate a", "need each other"},
 		{"names for a given certificate", "serve --tls-cert-file a --tls-private-key-file b --tls-san c", "--tls-san"},
 		{"malformed name", "serve --tls-san https://example.com", `--tls-san "https://example.com"`},
 		{"range without a length", "serve --service-cluster-ip-range 10.43.0.0", "--service-cluster-ip-range takes"},

@@ -123,6 +123,7 @@ func TestServeFailures(t *testing.T) {
 		{"no file of the database", []string{"--data-dir", dir, "--datastore-file", file + "x"}, file + "x"},
 		{"no token file", []string{"--data-dir", dir, "--token-auth-file", file + "x"}, "token file"},
 		{"no client CA file", []string{"--data-dir", dir, "--client-ca-file", file + "x"}, file + "x"},
+		{"no authority of kubelets", []string{"--data-dir", dir, "--kubelet-certificate-authority", file + "x"}, file + "x"},
 		{"no certificate file", []string{"--data-dir", dir, "--tls-cert-file", file + "x", "--tls-private-key-file", file}, file + "x"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

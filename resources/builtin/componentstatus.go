@@ -2,18 +2,22 @@ package builtin
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/probe"
+	"k8s.io/kubernetes/pkg/registry/core/componentstatus"
 
 	"github.com/rowlock/rowlock/resources"
 )
 
-// componentStatuses tell of the store alone, under the name that clients know for it: whether a scheduler or a
-// controller manager runs somewhere is not this server's to know (kube-apiserver tries two fixed ports of its host).
+// componentStatuses tell of the store, under the name that clients know for it, and of a scheduler and a controller
+// manager on the same host: these are asked at the ports that they have by default, as kube-apiserver does.
 func componentStatuses() *resources.Type {
 	t := newType[core.ComponentStatus](coreV1, "componentstatuses", false)
 	t.NewList = func() runtime.Object { return &core.ComponentStatusList{} }
@@ -21,20 +25,48 @@ func componentStatuses() *resources.Type {
 	t.Attrs = metaAttrs(true) // kube-apiserver selects by namespace too, always an empty one
 	t.Table = tables
 	t.StorageVersion = schema.GroupVersion{}
+	scheduler, manager := neighbour(10259), neighbour(10257)
 	t.Computed = func(ctx context.Context, s resources.Reader) ([]runtime.Object, error) {
-		return []runtime.Object{&core.ComponentStatus{
-			ObjectMeta: metav1.ObjectMeta{Name: "etcd-0"},
-			Conditions: []core.ComponentCondition{storeHealth(ctx, s)},
-		}}, nil
+		found := make([]runtime.Object, 3)
+		var checks sync.WaitGroup
+		for i, c := range []struct {
+			name string
+			componentstatus.Server
+		}{{"scheduler", scheduler}, {"controller-manager", manager}, {"etcd-0", storeServer{ctx, s}}} {
+			checks.Go(func() { found[i] = componentStatus(c.name, c.Server) })
+		}
+		checks.Wait()
+		return found, nil
 	}
 	return t
 }
 
-func storeHealth(ctx context.Context, s resources.Reader) core.ComponentCondition {
-	// No object has an empty name; to say so for certain the store has to ask its database.
-	_, err := s.Get(ctx, resources.Key{Resource: "namespaces"}, resources.At{Match: resources.MostRecent})
-	if err != nil && !errors.Is(err, resources.ErrNotFound) {
-		return core.ComponentCondition{Type: core.ComponentHealthy, Status: core.ConditionFalse, Error: err.Error()}
+// neighbour is a component on this host. Who answers is not verified, and nothing is told to it.
+func neighbour(port int) *componentstatus.HttpServer {
+	return &componentstatus.HttpServer{EnableHTTPS: true, TLSConfig: &tls.Config{InsecureSkipVerify: true},
+		Addr: "127.0.0.1", Port: port, Path: "/healthz"}
+}
+
+func componentStatus(name string, s componentstatus.Server) *core.ComponentStatus {
+	result, message, err := s.DoServerCheck()
+	c := core.ComponentCondition{Type: core.ComponentHealthy, Status: componentstatus.ToConditionStatus(result), Message: message}
+	if err != nil {
+		c.Error = err.Error()
 	}
-	return core.ComponentCondition{Type: core.ComponentHealthy, Status: core.ConditionTrue, Message: "ok"}
+	return &core.ComponentStatus{ObjectMeta: metav1.ObjectMeta{Name: name}, Conditions: []core.ComponentCondition{c}}
+}
+
+// storeServer is the store as a component.
+type storeServer struct {
+	ctx context.Context
+	s   resources.Reader
+}
+
+func (s storeServer) DoServerCheck() (probe.Result, string, error) {
+	// No object has an empty name; to say so for certain the store has to ask its database.
+	_, err := s.s.Get(s.ctx, resources.Key{Resource: "namespaces"}, resources.At{Match: resources.MostRecent})
+	if err != nil && !errors.Is(err, resources.ErrNotFound) {
+		return probe.Failure, "", err
+	}
+	return probe.Success, "ok", nil
 }

@@ -31,18 +31,22 @@ var coreV1 = v1.SchemeGroupVersion
 // eventTTL is how long kube-apiserver keeps an Event, its --event-ttl.
 const eventTTL = time.Hour
 
-func coreGroup(namespaces, events, budgets, services *resources.Type) resources.GroupSpec {
-	nodes := nodes()
-	pods := pods(nodes, budgets)
+// shared are the types that the rules of others look at.
+type shared struct{ namespaces, events, budgets, services, endpointSlices *resources.Type }
+
+func coreGroup(p Parts, s shared) resources.GroupSpec {
+	nodes := nodes(p.Kubelets)
+	pods := pods(nodes, s.budgets, p)
+	with(serviceProxy(s.services, pods, s.endpointSlices, p.Services.family()))(s.services)
 	return single(coreV1, 18000, 1,
 		virtual[core.Binding](coreV1, "bindings", true, bindNamed(pods)),
 		componentStatuses(),
 		define[core.ConfigMap, core.ConfigMapList](coreV1, "configmaps", configmap.Strategy, short("cm"), selectBy(configmap.GetAttrs)),
 		define[core.Endpoints, core.EndpointsList](coreV1, "endpoints", endpoint.Strategy, short("ep")),
-		events,
+		s.events,
 		define[core.LimitRange, core.LimitRangeList](coreV1, "limitranges", limitrange.Strategy,
 			short("limits"), table(rest.NewDefaultTableConvertor)),
-		namespaces,
+		s.namespaces,
 		nodes,
 		define[core.PersistentVolume, core.PersistentVolumeList](coreV1, "persistentvolumes", persistentvolume.Strategy,
 			short("pv"), selectBy(persistentvolume.GetAttrs), returnsDeleted, status(persistentvolume.StatusStrategy)),
@@ -56,7 +60,7 @@ func coreGroup(namespaces, events, budgets, services *resources.Type) resources.
 		define[core.ResourceQuota, core.ResourceQuotaList](coreV1, "resourcequotas", resourcequota.Strategy,
 			short("quota"), returnsDeleted, status(resourcequota.StatusStrategy)),
 		define[core.Secret, core.SecretList](coreV1, "secrets", secret.Strategy, selectBy(secret.GetAttrs)),
-		services,
+		s.services,
 		serviceAccounts(),
 	)
 }
@@ -65,7 +69,10 @@ func coreGroup(namespaces, events, budgets, services *resources.Type) resources.
 func events() *resources.Type {
 	return define[core.Event, core.EventList](coreV1, "events", event.Strategy,
 		short("ev"), selectBy(event.GetAttrs), clockColumns,
-		func(t *resources.Type) { t.TTL = func(runtime.Object) time.Duration { return eventTTL } })
+		func(t *resources.Type) {
+			t.Uncached = true
+			t.TTL = func(runtime.Object) time.Duration { return eventTTL }
+		})
 }
 
 func namespaces() *resources.Type {
@@ -75,10 +82,10 @@ func namespaces() *resources.Type {
 		part("finalize", namespace.FinalizeStrategy, "update"))
 }
 
-func nodes() *resources.Type {
+func nodes(kubelets *Kubelets) *resources.Type {
 	t := define[core.Node, core.NodeList](coreV1, "nodes", node.Strategy,
 		short("no"), selectBy(node.GetAttrs), status(node.StatusStrategy))
-	with(nodeProxy(t))(t)
+	with(nodeProxy(t, kubelets))(t)
 	return t
 }
 

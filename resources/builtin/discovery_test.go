@@ -51,12 +51,6 @@ var servedByDefault = []string{
 	"storagemigration.k8s.io/v1",
 }
 
-// storedNewer are the types that we store in the version that is served, so that reading them converts nothing.
-// kube-apiserver stores them in an older one, for the sake of its own older releases.
-var storedNewer = []string{
-	"clustertrustbundles", "customresourcedefinitions", "devicetaintrules", "podcertificaterequests", "storageversionmigrations",
-}
-
 func catalog(t *testing.T) *resources.Catalog {
 	t.Helper()
 	r := resources.NewRegistry()
@@ -119,8 +113,8 @@ func TestDiscoveryIsUpstreams(t *testing.T) {
 func describe(s *resources.Served, to map[string]metav1.APIResource) {
 	main := metav1.APIResource{Name: s.Resource, SingularName: s.SingularName, Namespaced: s.Namespaced, Kind: s.Type.Kind,
 		Verbs: s.Verbs(), ShortNames: s.ShortNames, Categories: s.Categories}
-	if s.Stored() && !slices.Contains(storedNewer, s.Resource) {
-		main.StorageVersionHash = storageHash(s.StorageKind())
+	if s.Stored() {
+		main.StorageVersionHash = storageHash(s.HashedKind())
 	}
 	to[main.Name] = main
 	for _, sub := range s.Subresources {
@@ -176,9 +170,6 @@ func published(t *testing.T, dir string, gv schema.GroupVersion) map[string]meta
 	}
 	out := map[string]metav1.APIResource{}
 	for _, r := range list.APIResources {
-		if slices.Contains(storedNewer, r.Name) {
-			r.StorageVersionHash = ""
-		}
 		out[r.Name] = r
 	}
 	return out

@@ -11,5 +11,6 @@
 //	service.go     services, and what they take: service_supply.go, service_addresses.go, service_ports.go
 //	scale.go       the scale subresource
 //	deletion.go    types that are deleted by rules of their own
-//	unserved.go    what is in discovery and needs a kubelet, a network or a token signer
+//	connect*.go    what leads to a kubelet or a pod: logs, exec, proxies
+//	unserved.go    what is in discovery and needs a token signer
 package builtin

@@ -20,6 +20,8 @@ type Parts struct {
 	Authorizer Authorizer
 	// Services says where the addresses and ports of Services come from.
 	Services ServiceNetwork
+	// Kubelets says how the kubelets of nodes are connected to. Without, it is done without a certificate.
+	Kubelets *Kubelets
 	// APIs says what is served that is not by default, or the other way round.
 	APIs RuntimeConfig
 }
@@ -43,10 +45,14 @@ func (p Parts) stableGroups() []resources.GroupSpec {
 	if p.Authorizer == nil {
 		p.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	}
+	if p.Kubelets == nil {
+		p.Kubelets = defaultKubelets()
+	}
 	// These are in one group and used by another.
 	budgets, namespaces, events, addresses, cidrs := podDisruptionBudgets(), namespaces(), events(), ipAddresses(), serviceCIDRs()
+	endpointSlices := endpointSlices()
 	return []resources.GroupSpec{
-		coreGroup(namespaces, events, budgets, services(p.Services, addresses, cidrs)),
+		coreGroup(p, shared{namespaces, events, budgets, services(p.Services, addresses, cidrs), endpointSlices}),
 		admissionregistrationGroup(),
 		apiextensionsGroup(),
 		apiregistrationGroup(),
@@ -57,7 +63,7 @@ func (p Parts) stableGroups() []resources.GroupSpec {
 		batchGroup(),
 		certificatesGroup(p),
 		coordinationGroup(),
-		discoveryGroup(),
+		discoveryGroup(endpointSlices),
 		eventsGroup(events),
 		flowcontrolGroup(),
 		networkingGroup(addresses, cidrs),

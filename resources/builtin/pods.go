@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-func pods(nodes, budgets *resources.Type) *resources.Type {
+func pods(nodes, budgets *resources.Type, p Parts) *resources.Type {
 	t := define[core.Pod, core.PodList](coreV1, "pods", pod.Strategy,
 		short("po"), in("all"), selectBy(pod.GetAttrs), returnsDeleted,
 		status(pod.StatusStrategy),
@@ -28,7 +28,7 @@ func pods(nodes, budgets *resources.Type) *resources.Type {
 		Name: "eviction", Kind: policyv1.SchemeGroupVersion.WithKind("Eviction"), Verbs: []string{"create"},
 		OlderVersions: []schema.GroupVersion{policyv1beta1.SchemeGroupVersion}, Create: evict(t, budgets),
 	})(t)
-	for _, sub := range podConnections(t, nodes) {
+	for _, sub := range podConnections(t, nodes, p) {
 		with(sub)(t)
 	}
 	return t

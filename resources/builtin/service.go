@@ -49,6 +49,9 @@ func (n ServiceNetwork) families() []core.IPFamily {
 	return all
 }
 
+// family is that of Services which ask for none.
+func (n ServiceNetwork) family() core.IPFamily { return n.withDefaults().families()[0] }
+
 func familyOf(ipv6 bool) core.IPFamily {
 	if ipv6 {
 		return core.IPv6Protocol
@@ -60,8 +63,7 @@ func familyOf(ipv6 bool) core.IPFamily {
 // objects, and node ports, which are rows that only this package knows.
 func services(n ServiceNetwork, addresses, cidrs *resources.Type) *resources.Type {
 	t := define[core.Service, core.ServiceList](coreV1, "services", service.Strategy,
-		short("svc"), in("all"), selectBy(service.GetAttrs), returnsDeleted, status(service.StatusStrategy),
-		with(serviceProxy()))
+		short("svc"), in("all"), selectBy(service.GetAttrs), returnsDeleted, status(service.StatusStrategy))
 	supply := newServiceSupply(n.withDefaults(), addresses, cidrs)
 	t.Allocate = func(ctx context.Context, s resources.Reader, obj, old runtime.Object) ([]resources.Write, error) {
 		after, _ := obj.(*core.Service)

@@ -23,10 +23,14 @@ func coordinationGroup() resources.GroupSpec {
 	return single(v1, 16500, 15, define[coordination.Lease, coordination.LeaseList](v1, "leases", lease.Strategy))
 }
 
-func discoveryGroup() resources.GroupSpec {
-	v1 := schema.GroupVersion{Group: "discovery.k8s.io", Version: "v1"}
-	return single(v1, 16200, 15,
-		define[discovery.EndpointSlice, discovery.EndpointSliceList](v1, "endpointslices", endpointslice.Strategy))
+func discoveryGroup(endpointSlices *resources.Type) resources.GroupSpec {
+	return single(discoveryV1, 16200, 15, endpointSlices)
+}
+
+var discoveryV1 = schema.GroupVersion{Group: "discovery.k8s.io", Version: "v1"}
+
+func endpointSlices() *resources.Type {
+	return define[discovery.EndpointSlice, discovery.EndpointSliceList](discoveryV1, "endpointslices", endpointslice.Strategy)
 }
 
 func nodeGroup() resources.GroupSpec {
@@ -45,5 +49,5 @@ func storagemigrationGroup() resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "storagemigration.k8s.io", Version: "v1"}
 	return single(v1, 15800, 15,
 		define[storagemigration.StorageVersionMigration, storagemigration.StorageVersionMigrationList](v1, "storageversionmigrations",
-			svm.Strategy, status(svm.StatusStrategy)))
+			svm.Strategy, status(svm.StatusStrategy), storedUpstreamIn("v1beta1")))
 }

@@ -80,10 +80,10 @@ func TestComponentStatus(t *testing.T) {
 	s := c.served("", "componentstatuses")
 	health := func(r resources.Reader) core.ConditionStatus {
 		list, err := s.Computed(t.Context(), r)
-		if err != nil || len(list) != 1 {
+		if err != nil || len(list) != 3 {
 			t.Fatalf("components are %v, %v", list, err)
 		}
-		return list[0].(*core.ComponentStatus).Conditions[0].Status
+		return list[2].(*core.ComponentStatus).Conditions[0].Status // scheduler and controller-manager come before
 	}
 	if got := health(c.store); got != core.ConditionTrue {
 		t.Errorf("with an open store the condition is %s", got)
@@ -93,36 +93,10 @@ func TestComponentStatus(t *testing.T) {
 	}
 }
 
-// TestUnserved expects the errors that kube-apiserver has for a pod without a host.
+// TestUnserved: the signer of tokens is not there.
 func TestUnserved(t *testing.T) {
 	c := newCluster(t, builtin.Parts{})
-	c.create("", "nodes", `{"metadata":{"name":"n1"}}`)
-	c.create("", "pods", `{"metadata":{"name":"free"},"spec":{"containers":[{"name":"a","image":"x"}]}}`)
-	c.create("", "pods", `{"metadata":{"name":"lost"},"spec":{"nodeName":"nonode","containers":[{"name":"a","image":"x"}]}}`)
-	c.create("", "pods", `{"metadata":{"name":"bound"},"spec":{"nodeName":"n1","containers":[{"name":"a","image":"x"}]}}`)
-
-	const noNodes = "this server does not connect to nodes"
-	for _, test := range []struct {
-		resource, name, sub string
-		want                refusal
-	}{
-		{"pods", "none", "log", refusal{404, `pods "none" not found`}},
-		{"pods", "none", "proxy", refusal{404, `pods "none" not found`}},
-		{"pods", "free", "exec", refusal{400, "pod free does not have a host assigned"}},
-		{"pods", "free", "portforward", refusal{400, "pod free does not have a host assigned"}},
-		{"pods", "free", "proxy", refusal{400, "address not allowed"}},
-		{"pods", "lost", "attach", refusal{404, `pods "nonode" not found`}},
-		{"pods", "bound", "log", refusal{501, noNodes}},
-		{"nodes", "none", "proxy", refusal{404, `nodes "none" not found`}},
-		{"nodes", "n1", "proxy", refusal{501, noNodes}},
-		{"services", "none", "proxy", refusal{503, `no endpoints available for service "none"`}},
-		{"serviceaccounts", "none", "token", refusal{404, `serviceaccounts "none" not found`}},
-	} {
-		s := c.served("", test.resource)
-		namespace := ""
-		if s.Namespaced {
-			namespace = space
-		}
-		c.expect(s.Subresources[test.sub].Unserved(c.request(s, test.sub, test.name), c.store, namespace, test.name), test.want)
-	}
+	token := c.served("", "serviceaccounts").Subresources["token"]
+	c.expect(token.Unserved(c.request(c.served("", "serviceaccounts"), "token", "none"), c.store, space, "none"),
+		refusal{404, `serviceaccounts "none" not found`})
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,7 +33,7 @@ type Config struct {
 	MinWatchTimeout time.Duration
 	// BookmarkPeriod is the time between bookmarks. Default one minute.
 	BookmarkPeriod time.Duration
-	// Draining is closed when the server shuts down: watches then end cleanly.
+	// Draining is closed when the server shuts down: watches then end cleanly, and what comes from kubelets and pods ends.
 	Draining <-chan struct{}
 	// ManagedFieldsFallback counts writes whose managedFields upstream's manager had to compute. May be nil.
 	ManagedFieldsFallback func(reason string)
@@ -56,6 +58,7 @@ func New(c Config) *Handlers {
 	if c.Offer == nil {
 		c.Offer = codec.NewOffer(false)
 	}
+	limitCopies()
 	return &Handlers{Config: c}
 }
 
@@ -91,11 +94,13 @@ func (h *Handlers) Serve(w http.ResponseWriter, r *http.Request, info *genericap
 	}
 	q.ctx = genericapirequest.WithNamespace(r.Context(), q.namespace())
 	if q.sub != nil && q.sub.Unserved != nil {
-		if err := q.sub.Unserved(q.ctx, h.Store, info.Namespace, info.Name); err != nil {
-			return h.storeError(err, q)
-		}
-		w.WriteHeader(http.StatusNoContent)
-		return nil
+		return h.storeError(q.sub.Unserved(q.ctx, h.Store, info.Namespace, info.Name), q)
+	}
+	if q.sub != nil && q.sub.Connect != nil {
+		return h.storeError(h.connect(q), q)
+	}
+	if q.sub != nil && q.sub.Stream != nil {
+		return h.storeError(h.streamText(q), q)
 	}
 	q.warnDeprecated()
 	if served := q.served; served.Computed != nil {
@@ -111,7 +116,7 @@ func (h *Handlers) storeError(err error, q *request) error {
 // route finds the type and subresource that a path means, and whether it takes the method.
 func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericapirequest.RequestInfo) (*request, error) {
 	catalog := h.Registry.Catalog()
-	if _, ok := catalog.Group(info.APIGroup); !ok {
+	if _, ok := catalog.Group(info.APIGroup); !ok || info.APIGroup == "" && info.APIPrefix == "apis" {
 		return nil, ErrNoSuchGroup
 	}
 	gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
@@ -147,10 +152,15 @@ func leadsNowhere(info *genericapirequest.RequestInfo, served *resources.Served)
 	}
 	switch {
 	case inNamespace && !served.Namespaced, served.Namespaced && !inNamespace && (named || served.Virtual != nil),
-		served.Virtual != nil && named, info.Verb == "proxy":
+		served.Virtual != nil && named, info.Verb == "proxy", unwatched(info, served):
 		return true
 	}
 	return len(info.Parts) > 3 && (info.Subresource == "" || !takesPath(served, info.Subresource))
+}
+
+// unwatched tells whether a path of the old form /watch/… is of a type that has no watches.
+func unwatched(info *genericapirequest.RequestInfo, served *resources.Served) bool {
+	return info.Verb == "watch" && !slices.Contains(served.Verbs(), "watch") && strings.Contains(info.Path, "/"+info.APIVersion+"/watch/")
 }
 
 // takesPath tells whether a subresource takes a path below it, as proxies do.

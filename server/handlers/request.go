@@ -50,6 +50,9 @@ func (q *request) gvr() schema.GroupVersionResource { return q.served.GVR() }
 
 // allowed tells whether the path takes the verb.
 func (q *request) allowed() bool {
+	if q.sub != nil && q.sub.Connect != nil {
+		return slices.Contains(q.sub.Connect(nil).ConnectMethods(), q.r.Method)
+	}
 	if q.r.Method == http.MethodHead || q.r.Method == http.MethodOptions {
 		return false
 	}
@@ -81,7 +84,7 @@ func (q *request) tabular() bool {
 	if q.sub == nil {
 		return q.served.Virtual == nil
 	}
-	return q.sub.Name == "status" || q.sub.Projection != nil
+	return q.sub.Name == "status" && !q.sub.NoTable || q.sub.Projection != nil
 }
 
 // format negotiates the answer.
@@ -92,9 +95,7 @@ func (q *request) format() (codec.Format, error) {
 		return f, err
 	}
 	if f.As == codec.AsTable {
-		if f.Table, err = tableOptions(q.r); err != nil {
-			return f, err
-		}
+		f.Table, f.Refusal = tableOptions(q.r)
 	}
 	return f, nil
 }

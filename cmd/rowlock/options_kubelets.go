@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"k8s.io/kubernetes/pkg/kubelet/client"
+
+	"github.com/rowlock/rowlock/resources/builtin"
+)
+
+// kubeletOptions say how the kubelets of nodes are connected to, for logs, exec, attach, port-forward and proxies.
+type kubeletOptions struct {
+	certFile, keyFile, caFile string
+	addresses                 []string
+}
+
+func (o *kubeletOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.certFile, "kubelet-client-certificate", "", "`file` with the client certificate that is shown to kubelets")
+	flags.StringVar(&o.keyFile, "kubelet-client-key", "", "`file` with the key of --kubelet-client-certificate")
+	flags.StringVar(&o.caFile, "kubelet-certificate-authority", "",
+		"`file` with the authorities of the certificates of kubelets (default: any certificate is accepted)")
+	flags.StringSliceVar(&o.addresses, "kubelet-preferred-address-types", builtin.DefaultKubeletAddresses,
+		"which `addresses` of a node are tried for its kubelet, the first kind that it has")
+}
+
+// complete checks the flags.
+func (o *kubeletOptions) complete() error {
+	if (o.certFile == "") != (o.keyFile == "") {
+		return usagef("--kubelet-client-certificate and --kubelet-client-key need each other")
+	}
+	return nil
+}
+
+// kubelets reads the files.
+func (o *kubeletOptions) kubelets() (*builtin.Kubelets, error) {
+	k, err := builtin.NewKubelets(client.KubeletTLSConfig{CertFile: o.certFile, KeyFile: o.keyFile, CAFile: o.caFile}, o.addresses)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to kubelets: %w", err)
+	}
+	return k, nil
+}

@@ -1,0 +1,168 @@
+package builtin
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/proxy"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/kubelet/client"
+	"k8s.io/kubernetes/pkg/registry/core/node"
+	nodeutil "k8s.io/kubernetes/pkg/util/node"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// The subresources that lead to somebody else: a kubelet, a pod, what stands behind a Service. Where they lead and who is
+// refused is upstream's to say; here they are given the objects to look at.
+
+var (
+	connectVerbs = []string{"create", "get"}
+	proxyVerbs   = []string{"create", "delete", "get", "patch", "update"}
+	proxyMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead, http.MethodOptions}
+)
+
+// kubeletPort is where a kubelet listens whose node does not say.
+const kubeletPort = 10250
+
+// Kubelets says how kubelets are connected to.
+type Kubelets struct {
+	transport, insecure http.RoundTripper
+	addresses           []v1.NodeAddressType
+}
+
+// DefaultKubeletAddresses are the kinds of addresses of a node in the order in which kube-apiserver tries them.
+var DefaultKubeletAddresses = []string{string(v1.NodeHostName), string(v1.NodeInternalDNS), string(v1.NodeInternalIP),
+	string(v1.NodeExternalDNS), string(v1.NodeExternalIP)}
+
+// NewKubelets reads the certificates, if there are any, and fails when it cannot.
+func NewKubelets(files client.KubeletTLSConfig, addresses []string) (*Kubelets, error) {
+	config := client.KubeletClientConfig{Port: kubeletPort, TLSClientConfig: files}
+	k := &Kubelets{}
+	for _, a := range addresses {
+		k.addresses = append(k.addresses, v1.NodeAddressType(a))
+	}
+	var err, insecureErr error
+	k.transport, err = client.MakeTransport(&config)
+	k.insecure, insecureErr = client.MakeInsecureTransport(&config)
+	return k, errors.Join(err, insecureErr)
+}
+
+// defaultKubelets are connected to without a certificate, by a server that was told nothing about them.
+var defaultKubelets = sync.OnceValue(func() *Kubelets {
+	k, err := NewKubelets(client.KubeletTLSConfig{}, DefaultKubeletAddresses)
+	if err != nil {
+		panic(err) // no file is read
+	}
+	return k
+})
+
+// kubeletsOf finds the kubelets of nodes. It is upstream's client.ConnectionInfoGetter.
+type kubeletsOf struct {
+	*Kubelets
+	nodes *resources.Type
+	s     resources.Reader
+}
+
+func (k kubeletsOf) GetConnectionInfo(ctx context.Context, name types.NodeName) (*client.ConnectionInfo, error) {
+	o, err := k.s.Get(ctx, k.nodes.KeyOf("", string(name)), resources.At{Match: resources.MostRecent})
+	if errors.Is(err, resources.ErrNotFound) {
+		return nil, apierrors.NewNotFound(requested(ctx, k.nodes.GroupResource), string(name))
+	}
+	if err != nil {
+		return nil, err
+	}
+	versioned, err := k.nodes.DecodeStored(o)
+	if err != nil {
+		return nil, err
+	}
+	n := versioned.(*v1.Node)
+	host, err := nodeutil.GetPreferredNodeAddress(n, k.addresses)
+	if err != nil {
+		return nil, err
+	}
+	port := int(n.Status.DaemonEndpoints.KubeletEndpoint.Port)
+	if port <= 0 {
+		port = kubeletPort
+	}
+	return &client.ConnectionInfo{Scheme: "https", Hostname: host, Port: strconv.Itoa(port), Transport: k.transport,
+		InsecureSkipTLSVerifyTransport: k.insecure, NodeFeatures: n.Status.DeclaredFeatures}, nil
+}
+
+// requested is the resource that the request is about: kube-apiserver calls a pod's node that is not there a pod.
+func requested(ctx context.Context, otherwise schema.GroupResource) schema.GroupResource {
+	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok {
+		return schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+	}
+	return otherwise
+}
+
+// getter gets the objects of a type in the namespace of the request.
+type getter struct {
+	t *resources.Type
+	s resources.Reader
+}
+
+func (g getter) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	namespace := ""
+	if g.t.Namespaced {
+		namespace = genericapirequest.NamespaceValue(ctx)
+	}
+	return find[runtime.Object](ctx, g.s, g.t, g.t.KeyOf(namespace, name))
+}
+
+// proxyTransport connects to what is no kubelet: pods serve whatever certificates they like.
+var proxyTransport = sync.OnceValue(func() http.RoundTripper {
+	return utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}})
+})
+
+// locator finds where the object of a name is reached.
+type locator func(ctx context.Context, id string) (*url.URL, http.RoundTripper, error)
+
+// proxied passes requests on to what an object stands for. It is upstream's rest.Connecter.
+type proxied[T any, PT object[T]] struct {
+	locate locator
+	path   func(options PT) string
+}
+
+func (p proxied[T, PT]) New() runtime.Object      { return PT(new(T)) }
+func (p proxied[T, PT]) Destroy()                 {}
+func (p proxied[T, PT]) ConnectMethods() []string { return proxyMethods }
+func (p proxied[T, PT]) NewConnectOptions() (runtime.Object, bool, string) {
+	return p.New(), true, "path"
+}
+
+func (p proxied[T, PT]) Connect(ctx context.Context, id string, options runtime.Object, r rest.Responder) (http.Handler, error) {
+	location, transport, err := p.locate(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	location.Path = utilnet.JoinPreservingTrailingSlash(location.Path, p.path(options.(PT)))
+	return proxy.NewUpgradeAwareHandler(location, transport, true, false, proxy.NewErrorResponder(r)), nil
+}
+
+func nodeProxy(nodes *resources.Type, kubelets *Kubelets) *resources.Subresource {
+	return &resources.Subresource{
+		Name: "proxy", Kind: coreV1.WithKind("NodeProxyOptions"), Verbs: proxyVerbs,
+		Connect: func(s resources.Reader) rest.Connecter {
+			locate := func(ctx context.Context, id string) (*url.URL, http.RoundTripper, error) {
+				return node.ResourceLocation(getter{nodes, s}, kubeletsOf{kubelets, nodes, s}, proxyTransport(), ctx, id)
+			}
+			return proxied[core.NodeProxyOptions, *core.NodeProxyOptions]{locate, func(o *core.NodeProxyOptions) string { return o.Path }}
+		},
+	}
+}

@@ -1,0 +1,111 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	utilproxy "k8s.io/apiserver/pkg/util/proxy"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// serviceProxy leads to a pod behind a Service.
+func serviceProxy(services, pods, endpointSlices *resources.Type, family core.IPFamily) *resources.Subresource {
+	return &resources.Subresource{
+		Name: "proxy", Kind: coreV1.WithKind("ServiceProxyOptions"), Verbs: proxyVerbs,
+		Connect: func(s resources.Reader) rest.Connecter {
+			b := behindService{getter{services, s}, getter{pods, s}, endpointSlices, v1.IPFamily(family)}
+			return proxied[core.ServiceProxyOptions, *core.ServiceProxyOptions]{b.locate, func(o *core.ServiceProxyOptions) string { return o.Path }}
+		},
+	}
+}
+
+// behindService finds the endpoints of Services.
+type behindService struct {
+	services, pods getter
+	endpointSlices *resources.Type
+	family         v1.IPFamily // the one of the first range of addresses, which is preferred
+}
+
+func (b behindService) locate(ctx context.Context, id string) (*url.URL, http.RoundTripper, error) {
+	scheme, name, port, valid := utilnet.SplitSchemeNamePort(id)
+	if !valid {
+		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("invalid service request %q", id))
+	}
+	if number, err := strconv.ParseInt(port, 10, 64); err == nil {
+		if port, err = b.portName(ctx, name, number); err != nil {
+			return nil, nil, err
+		}
+	}
+	endpoints, err := b.endpoints(ctx, name)
+	if err != nil {
+		return nil, nil, apierrors.NewInternalError(err)
+	}
+	// Without any, the error is the same as without one that is ready.
+	host, err := utilproxy.RandomEndpoint(name, endpoints, port, b.family, func(e *discoveryv1.Endpoint) bool { return b.isPod(ctx, e) })
+	if err != nil {
+		return nil, nil, err
+	}
+	return &url.URL{Scheme: scheme, Host: host}, proxyTransport(), nil
+}
+
+// portName is what a port is called that was asked for by its number.
+func (b behindService) portName(ctx context.Context, name string, number int64) (string, error) {
+	obj, err := b.services.Get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	ports := obj.(*core.Service).Spec.Ports
+	i := slices.IndexFunc(ports, func(p core.ServicePort) bool { return int64(p.Port) == number })
+	if i < 0 {
+		return "", apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", number, name))
+	}
+	return ports[i].Name, nil
+}
+
+// endpoints are the EndpointSlices of a Service.
+func (b behindService) endpoints(ctx context.Context, service string) ([]*discoveryv1.EndpointSlice, error) {
+	snapshot, err := b.services.s.Snapshot(ctx, b.endpointSlices.ResourceName(), resources.At{Match: resources.Any})
+	if err != nil {
+		return nil, err
+	}
+	var found []*discoveryv1.EndpointSlice
+	var failed error
+	snapshot.Ascend(genericapirequest.NamespaceValue(ctx), "", func(o *resources.Object) bool {
+		if o.Labels[discoveryv1.LabelServiceName] != service {
+			return true
+		}
+		versioned, err := b.endpointSlices.DecodeStored(o)
+		if err == nil {
+			found = append(found, versioned.(*discoveryv1.EndpointSlice))
+		}
+		failed = errors.Join(failed, err)
+		return true
+	})
+	return found, failed
+}
+
+// isPod tells whether an endpoint is a pod of the namespace: nobody is to reach, through the server, what he made up.
+func (b behindService) isPod(ctx context.Context, e *discoveryv1.Endpoint) bool {
+	if e.TargetRef == nil || e.TargetRef.Namespace != genericapirequest.NamespaceValue(ctx) || len(e.Addresses) == 0 {
+		return false
+	}
+	obj, err := b.pods.Get(ctx, e.TargetRef.Name, &metav1.GetOptions{})
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(obj.(*core.Pod).Status.PodIPs, func(ip core.PodIP) bool { return ip.IP == e.Addresses[0] })
+}

@@ -1,0 +1,201 @@
+package handlers
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/flushwriter"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
+
+	"github.com/rowlock/rowlock/server/codec"
+)
+
+// connect passes a request on to what the path leads to: a kubelet, a pod ("exec", "proxy").
+func (h *Handlers) connect(q *request) error {
+	if q.r.URL.Query().Has("dryRun") {
+		return apierrors.NewBadRequest("dryRun is not supported")
+	}
+	connecter := q.sub.Connect(h.Store)
+	opts, takesPath, pathKey := connecter.NewConnectOptions()
+	if err := q.connectOptions(opts, takesPath, pathKey); err != nil {
+		return err
+	}
+	a := q.attributes(opts, nil, q.info.Name, admission.Connect, nil, false)
+	if err := h.admit(q, a); err != nil {
+		return err
+	}
+	if err := h.validate(q, a); err != nil {
+		return err
+	}
+	ctx, cancel := h.untilDraining(q.ctx)
+	defer cancel()
+	responder := &responder{q: q}
+	handler, err := connecter.Connect(ctx, q.info.Name, opts, responder)
+	if err != nil {
+		return q.drained(ctx, err)
+	}
+	handler.ServeHTTP(interimWriter{q.w}, q.r.WithContext(ctx))
+	return q.drained(ctx, responder.err)
+}
+
+// untilDraining returns a context that ends when the server shuts down, which would otherwise wait for whoever is at the
+// other end. The caller has to cancel it.
+func (h *Handlers) untilDraining(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(parent)
+	go func() {
+		select {
+		case <-h.Draining:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// cut tells whether what ran under ctx, from untilDraining, was ended by a shutdown and not by the client.
+func (q *request) cut(ctx context.Context) bool { return ctx.Err() != nil && q.ctx.Err() == nil }
+
+// drained says what became of a request that ran under ctx, from untilDraining, when it failed before its answer began.
+func (q *request) drained(ctx context.Context, err error) error {
+	if err != nil && q.cut(ctx) {
+		return apierrors.NewServiceUnavailable("the server is shutting down")
+	}
+	return err
+}
+
+// interimWriter lets interim answers (1xx, RFC 9110, section 15.2) through. The writer around which it is may take the
+// first header for the only one, and would drop that of the answer itself.
+type interimWriter struct{ http.ResponseWriter }
+
+func (w interimWriter) WriteHeader(code int) {
+	to := w.ResponseWriter
+	if code < http.StatusOK && code != http.StatusSwitchingProtocols {
+		for {
+			inner, ok := to.(interface{ Unwrap() http.ResponseWriter })
+			if !ok {
+				break
+			}
+			to = inner.Unwrap()
+		}
+	}
+	to.WriteHeader(code)
+}
+
+func (w interimWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Flush is for those who know nothing of http.ResponseController. So is Hijack.
+func (w interimWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() } // what cannot has no buffer
+
+func (w interimWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(w.ResponseWriter).Hijack()
+}
+
+// connectOptions reads the options of a connection from the query and, where it takes one, from the path.
+func (q *request) connectOptions(into runtime.Object, takesPath bool, pathKey string) error {
+	query := q.r.URL.Query()
+	if takesPath {
+		query[pathKey] = []string{q.pathBelow()}
+	}
+	return q.decodeQuery(query, into)
+}
+
+// pathBelow is what follows the subresource in the path.
+func (q *request) pathBelow() string {
+	p := strings.Join(q.info.Parts[3:], "/")
+	if p != "" && !strings.HasPrefix(p, "/") {
+		p = "/" + p
+	}
+	if strings.HasSuffix(q.info.Path, "/") && !strings.HasSuffix(p, "/") {
+		p += "/"
+	}
+	return p
+}
+
+// decodeQuery reads options of the type's own group from a query.
+func (q *request) decodeQuery(query url.Values, into runtime.Object) error {
+	scheme, ok := q.served.Scheme.(*runtime.Scheme)
+	if !ok {
+		return fmt.Errorf("%s has no options", q.served.GroupResource)
+	}
+	if err := runtime.NewParameterCodec(scheme).DecodeParameters(query, q.served.GroupVersion(), into); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return nil
+}
+
+// responder takes what goes wrong with a connection, unless an answer has begun. It is upstream's rest.Responder.
+type responder struct {
+	q   *request
+	err error
+}
+
+func (r *responder) Error(err error) { r.err = err }
+
+func (r *responder) Object(code int, obj runtime.Object) {
+	r.err = r.q.value(code, codec.Format{Media: codec.JSON, Pretty: codec.WantsPretty(r.q.r)}, obj)
+}
+
+// streamText answers with a text that is read from somebody else ("log"), as it comes.
+func (h *Handlers) streamText(q *request) error {
+	if _, err := q.offer.Negotiate(q.r, codec.Path{Text: true}); err != nil {
+		return err
+	}
+	from := q.sub.Stream(h.Store)
+	opts, _, _ := from.NewGetOptions()
+	if err := q.decodeQuery(q.r.URL.Query(), opts); err != nil {
+		return err
+	}
+	found, err := from.Get(q.ctx, q.info.Name, opts)
+	if err != nil {
+		return err
+	}
+	streamer, ok := found.(rest.ResourceStreamer)
+	if !ok {
+		return errors.New("there is nothing to stream")
+	}
+	ctx, cancel := h.untilDraining(q.ctx)
+	defer cancel()
+	text, follow, contentType, err := streamer.InputStream(ctx, q.served.GroupVersion().String(), q.r.Header.Get("Accept"))
+	if err != nil {
+		return q.drained(ctx, err)
+	}
+	if text == nil {
+		q.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	defer text.Close()
+	if wsstream.IsWebSocketRequest(q.r) {
+		(&textSocket{q: q, h: h, ctx: ctx, cancel: cancel, text: text}).serve()
+		return nil
+	}
+	if err := q.copyText(text, contentType, follow); err != nil && q.cut(ctx) && !follow {
+		panic(http.ErrAbortHandler) // what is not all of the text must not look like it
+	}
+	return nil
+}
+
+// copyText writes a text. Nobody is left to tell when it breaks off: the answer has begun.
+func (q *request) copyText(text io.Reader, contentType string, flush bool) error {
+	q.w.Header().Set("Content-Type", contentType)
+	q.w.WriteHeader(http.StatusOK)
+	if f, ok := q.w.(http.Flusher); ok {
+		f.Flush()
+	}
+	var to io.Writer = q.w
+	if flush {
+		to = flushwriter.Wrap(q.w)
+	}
+	_, err := io.Copy(to, text)
+	return err
+}
