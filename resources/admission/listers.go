@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/informers/networking"
 	"k8s.io/client-go/informers/node"
+	"k8s.io/client-go/informers/resource"
+	resourcev1 "k8s.io/client-go/informers/resource/v1"
 	"k8s.io/client-go/informers/scheduling"
 	"k8s.io/client-go/informers/storage"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -30,18 +32,32 @@ import (
 type storeInformers struct {
 	informers.SharedInformerFactory // nil
 
-	store resources.Reader
+	store     resources.Reader
+	mu        sync.Mutex
+	informers map[string]*storeInformer // by resource
+	// followers are complete when the plugins are made.
+	followers []*follower
 }
 
-func newInformers(store resources.Reader) informers.SharedInformerFactory {
-	return &storeInformers{store: store}
+func newInformers(store resources.Reader) *storeInformers {
+	return &storeInformers{store: store, informers: map[string]*storeInformer{}}
 }
 
 func (f *storeInformers) Core() core.Interface             { return core.New(f, "", nil) }
 func (f *storeInformers) Networking() networking.Interface { return networking.New(f, "", nil) }
 func (f *storeInformers) Node() node.Interface             { return node.New(f, "", nil) }
+func (f *storeInformers) Resource() resource.Interface     { return resourceInformers{f: f} }
 func (f *storeInformers) Scheduling() scheduling.Interface { return scheduling.New(f, "", nil) }
 func (f *storeInformers) Storage() storage.Interface       { return storage.New(f, "", nil) }
+
+// resourceInformers has one version of the group: the informers of all would link a client for each.
+type resourceInformers struct {
+	resource.Interface // nil
+
+	f *storeInformers
+}
+
+func (r resourceInformers) V1() resourcev1.Interface { return resourcev1.New(r.f, "", nil) }
 
 // InformerFor returns the informer of a type.
 func (f *storeInformers) InformerFor(obj runtime.Object, _ internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
@@ -50,19 +66,26 @@ func (f *storeInformers) InformerFor(obj runtime.Object, _ internalinterfaces.Ne
 		panic(err) // a type of client-go that its own scheme does not know
 	}
 	plural, _ := meta.UnsafeGuessKindToResource(kinds[0]) // the types in question have regular plurals
-	return storeInformer{indexer: &storeIndexer{store: f.store, resource: plural.GroupResource().String(),
-		typ: reflect.TypeOf(obj).Elem(), apiVersion: kinds[0].GroupVersion().String()}}
+	name := plural.GroupResource().String()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.informers[name] == nil {
+		f.informers[name] = &storeInformer{factory: f, indexer: &storeIndexer{store: f.store, resource: name,
+			typ: reflect.TypeOf(obj).Elem(), apiVersion: kinds[0].GroupVersion().String()}}
+	}
+	return f.informers[name]
 }
 
-// storeInformer is an informer of which only the lister is used.
+// storeInformer is an informer of which the lister is used; see followers.go for what else there is.
 type storeInformer struct {
 	cache.SharedIndexInformer // nil
 
+	factory *storeInformers
 	indexer *storeIndexer
 }
 
-func (i storeInformer) GetIndexer() cache.Indexer { return i.indexer }
-func (i storeInformer) HasSynced() bool           { return true }
+func (i *storeInformer) GetIndexer() cache.Indexer { return i.indexer }
+func (i *storeInformer) HasSynced() bool           { return true }
 
 // storeIndexer is what listers read from. Objects are decoded when they are asked for and remembered by revision: the same
 // few classes are asked for with every pod.
@@ -73,6 +96,7 @@ type storeIndexer struct {
 	resource   string
 	typ        reflect.Type
 	apiVersion string
+	indexers   cache.Indexers
 
 	mu      sync.Mutex
 	decoded map[resources.Key]decodedObject

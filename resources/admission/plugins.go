@@ -8,18 +8,13 @@ import (
 	"io"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
-	quota "k8s.io/apiserver/pkg/quota/v1"
-	"k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/featuregate"
-	"k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
-	"k8s.io/kubernetes/pkg/quota/v1/install"
 	"k8s.io/kubernetes/plugin/pkg/admission/alwayspullimages"
 	"k8s.io/kubernetes/plugin/pkg/admission/antiaffinity"
 	"k8s.io/kubernetes/plugin/pkg/admission/certificates/subjectrestriction"
@@ -28,7 +23,9 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/limitranger"
 	"k8s.io/kubernetes/plugin/pkg/admission/network/defaultingressclass"
 	"k8s.io/kubernetes/plugin/pkg/admission/network/denyserviceexternalips"
+	"k8s.io/kubernetes/plugin/pkg/admission/nodedeclaredfeatures"
 	"k8s.io/kubernetes/plugin/pkg/admission/nodetaint"
+	"k8s.io/kubernetes/plugin/pkg/admission/podresize"
 	"k8s.io/kubernetes/plugin/pkg/admission/podtopologylabels"
 	"k8s.io/kubernetes/plugin/pkg/admission/priority"
 	"k8s.io/kubernetes/plugin/pkg/admission/runtimeclass"
@@ -101,8 +98,8 @@ func ordered(c Config) []plugin {
 		{"DefaultIngressClass", true, defaultingressclass.Register},
 		{"DenyServiceExternalIPs", false, denyserviceexternalips.Register},
 		{"PodTopologyLabels", true, podtopologylabels.Register},
-		{name: "NodeDeclaredFeatureValidator", on: true},
-		{name: "PodResizeValidator", on: true},
+		{"NodeDeclaredFeatureValidator", true, nodedeclaredfeatures.Register},
+		{"PodResizeValidator", true, podresize.Register},
 		{name: "MutatingAdmissionPolicy", on: true},
 		{name: "MutatingAdmissionWebhook", on: true},
 		{name: "ValidatingAdmissionPolicy", on: true},
@@ -151,13 +148,13 @@ func New(c Config) (admission.Interface, error) {
 		names = append(names, p.name)
 	}
 	informers := newInformers(c.Store)
-	evaluators, err := core.NewEvaluators(nil, informers, measured)
+	quotas, err := newQuotas(informers)
 	if err != nil {
-		return nil, fmt.Errorf("quota evaluators: %w", err)
+		return nil, err
 	}
 	return plugins.NewFromPlugins(names, unconfigured{}, admission.PluginInitializers{
 		initializer.New(c.Client, nil, informers, nil, c.Features, compatibility.DefaultBuildEffectiveVersion(), c.Stop, nil),
-		quotaInitializer{generic.NewConfiguration(evaluators, install.DefaultIgnoredResources())},
+		quotaInitializer{quotas},
 	}, nil)
 }
 
@@ -165,16 +162,3 @@ func New(c Config) (admission.Interface, error) {
 type unconfigured struct{}
 
 func (unconfigured) ConfigFor(string) (io.Reader, error) { return nil, nil }
-
-// measured says which types ResourceQuota knows more of than their number. That of a ResourceClaim's devices needs an index
-// of all pods that follows events; claims count as objects only.
-func measured(r schema.GroupVersionResource) bool { return r.Resource != "resourceclaims" }
-
-// quotaInitializer tells ResourceQuota how to measure what a request would use.
-type quotaInitializer struct{ quotas quota.Configuration }
-
-func (i quotaInitializer) Initialize(p admission.Interface) {
-	if wants, ok := p.(initializer.WantsQuotaConfiguration); ok {
-		wants.SetQuotaConfiguration(i.quotas)
-	}
-}

@@ -1,0 +1,64 @@
+package admission
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
+	quota "k8s.io/apiserver/pkg/quota/v1"
+	"k8s.io/apiserver/pkg/quota/v1/generic"
+	"k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
+	"k8s.io/kubernetes/pkg/quota/v1/install"
+)
+
+// newQuotas says how to measure what a request would use.
+func newQuotas(informers *storeInformers) (quota.Configuration, error) {
+	evaluators, err := core.NewEvaluators(nil, informers, nil)
+	if err != nil {
+		return nil, fmt.Errorf("quota evaluators: %w", err)
+	}
+	for i, e := range evaluators {
+		if e.GroupResource() == resourcev1.Resource("resourceclaims") {
+			evaluators[i] = claims{e, informers.catchUp}
+		}
+	}
+	return generic.NewConfiguration(evaluators, install.DefaultIgnoredResources()), nil
+}
+
+// claims measures ResourceClaims. The names under which quotas may bound their devices depend on the DeviceClasses there
+// are, of which upstream's evaluator is told by events: they are told before they are needed.
+type claims struct {
+	quota.Evaluator
+
+	catchUp func()
+}
+
+// Matches tells whether a quota bounds an object.
+func (c claims) Matches(q *corev1.ResourceQuota, item runtime.Object) (bool, error) {
+	c.catchUp()
+	return c.Evaluator.Matches(q, item)
+}
+
+// MatchingResources returns those of the names that are measured.
+func (c claims) MatchingResources(names []corev1.ResourceName) []corev1.ResourceName {
+	c.catchUp()
+	return c.Evaluator.MatchingResources(names)
+}
+
+// Usage is what an object uses.
+func (c claims) Usage(item runtime.Object) (corev1.ResourceList, error) {
+	c.catchUp()
+	return c.Evaluator.Usage(item)
+}
+
+// quotaInitializer tells ResourceQuota how to measure what a request would use.
+type quotaInitializer struct{ quotas quota.Configuration }
+
+func (i quotaInitializer) Initialize(p admission.Interface) {
+	if wants, ok := p.(initializer.WantsQuotaConfiguration); ok {
+		wants.SetQuotaConfiguration(i.quotas)
+	}
+}
