@@ -202,6 +202,22 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
+// TestAllowPrivileged starts a server of each kind, because what is allowed is a matter of the process.
+func TestAllowPrivileged(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                   "spec.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy",
+		"--allow-privileged": "<nil>",
+	} {
+		client := clientFor(t, startServer(t, harness.RowlockOptions{Args: strings.Fields(args)}))
+		privileged := corev1.Container{Name: "driver", Image: "example.com/driver", SecurityContext: &corev1.SecurityContext{Privileged: new(true)}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "driver"}, Spec: corev1.PodSpec{Containers: []corev1.Container{privileged}}}
+		_, err := client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
+		if got := fmt.Sprint(err); !strings.HasSuffix(got, want) {
+			t.Errorf("with %q: %s, want %s", args, got, want)
+		}
+	}
+}
+
 // openWatch opens a watch without client-go's decoder, to see how its stream ends.
 func openWatch(t *testing.T, config *rest.Config, path string) io.Reader {
 	t.Helper()

@@ -32,13 +32,15 @@ type serveOptions struct {
 
 	services serviceOptions
 	tokens   tokenOptions
+	kubelets kubeletOptions
 
 	featureGates  map[string]bool
 	runtimeConfig cliflag.ConfigurationMap
 	apis          builtin.RuntimeConfig
 
+	allowPrivileged bool
+
 	// These have flags on kube-apiserver's command line alone.
-	allowPrivileged                  bool
 	admission                        admissionOptions
 	maxInFlight, maxMutatingInFlight int           // 0: the server's own
 	requestTimeout                   time.Duration // 0: the server's own
@@ -53,6 +55,7 @@ func (o *serveOptions) sections() []section {
 		{"Services", flagSet(o.services.addFlags)},
 		{"Who may connect", flagSet(o.addAccessFlags)},
 		{"Tokens of ServiceAccounts", flagSet(o.tokens.addFlags)},
+		{"Nodes", flagSet(o.kubelets.addFlags)},
 		{"Controllers", flagSet(o.addControllerFlags)},
 		{"Features", flagSet(o.addFeatureFlags)},
 		{"Logging", flagSet(o.log.addFlags)},
@@ -100,6 +103,8 @@ func (o *serveOptions) addFeatureFlags(flags *pflag.FlagSet) {
 	flags.Var(&o.runtimeConfig, "runtime-config",
 		"`APIs` to serve or not to serve: group/version=true, group/version/resource=false, v1=false for the core group; "+
 			"api/all, api/ga, api/beta and api/alpha stand for all versions of a kind")
+	flags.BoolVar(&o.allowPrivileged, "allow-privileged", false,
+		"take Pods with privileged containers, which drivers of networks and volumes need")
 }
 
 // complete checks what a flag alone cannot, and fills in what depends on other flags. It changes nothing outside but
@@ -119,6 +124,9 @@ func (o *serveOptions) complete() error {
 		return err
 	}
 	if err := o.tokens.complete(); err != nil {
+		return err
+	}
+	if err := o.kubelets.complete(); err != nil {
 		return err
 	}
 	if err := setFeatureGates(o.featureGates); err != nil {
