@@ -18,7 +18,7 @@ import (
 
 // newAdmission returns the chain of admission plugins.
 func (s *Server) newAdmission() (apiadmission.Interface, error) {
-	config := &rest.Config{Host: "http://loopback", Transport: loopback{s}, QPS: -1, UserAgent: "rowlock-admission"}
+	config := &rest.Config{Host: "http://loopback", Transport: loopback{s}, QPS: -1, UserAgent: "kube-apiserver"}
 	client, err := newPluginClient(config)
 	if err != nil {
 		return nil, err

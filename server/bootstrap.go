@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,31 +17,77 @@ import (
 	"github.com/rowlock/rowlock/resources/fieldmanager"
 )
 
-// systemNamespaces exist from the start, and again at the next start if somebody found a way to remove one.
+// systemNamespaces exist from the start, and again when somebody found a way to remove one.
 var systemNamespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease"}
 
 // Bootstrap makes the objects that clients count on; it comes before Serve. Several servers may do so at once.
+//
+// They are written all at once, so that the store puts them into few transactions. What is as it should be is not
+// touched, so that a later start costs nothing.
 func (s *Server) Bootstrap(ctx context.Context) error {
+	group, gctx := errgroup.WithContext(ctx)
+	for _, f := range []func(context.Context, *errgroup.Group) error{s.bootstrapNamespaces, s.bootstrapAPIServices, s.bootstrapConfigMaps,
+		s.bootstrapFlows, s.bootstrapClasses} {
+		if err := f(gctx, group); err != nil {
+			return errors.Join(err, group.Wait())
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if _, _, err := s.useFlows(ctx); err != nil {
+		return err
+	}
+	s.finish("start-system-namespaces-controller", "start-legacy-token-tracking-controller", "scheduling/bootstrap-system-priority-classes",
+		"priority-and-fairness-config-consumer", "priority-and-fairness-config-producer", "start-service-ip-repair-controllers",
+		"apiservice-status-local-available-controller", "kube-apiserver-autoregistration")
+	if s.ClientAuthorities != nil {
+		s.finish("start-cluster-authentication-info-controller")
+	}
+	return nil
+}
+
+// chores are what a server keeps right while it runs; nil where that is of a type that is not served.
+func (s *Server) chores() []*chore {
+	return []*chore{s.keepNamespaces(), s.keepAPIServices(), s.keepTracking(), s.keepTrust(), s.keepFlows(), s.keepAddresses()}
+}
+
+func (s *Server) bootstrapNamespaces(ctx context.Context, group *errgroup.Group) error {
 	t, ok := s.Registry.Catalog().Type("namespaces")
 	if !ok {
 		return nil
 	}
 	for _, name := range systemNamespaces {
-		err := s.ensure(ctx, t, "", name, func(exists bool, obj runtime.Object) error {
-			if exists {
-				return nil
-			}
-			m, err := meta.Accessor(obj)
-			if err == nil {
-				m.SetLabels(map[string]string{"kubernetes.io/metadata.name": name})
-			}
-			return err
+		group.Go(func() error {
+			return s.ensure(ctx, t, "", name, func(exists bool, obj runtime.Object) error {
+				if exists {
+					return nil
+				}
+				m, err := meta.Accessor(obj)
+				if err == nil {
+					m.SetLabels(map[string]string{"kubernetes.io/metadata.name": name})
+				}
+				return err
+			})
 		})
-		if err != nil {
-			return err
-		}
 	}
-	return s.bootstrapPriorities(ctx)
+	return nil
+}
+
+// keepNamespaces brings back a namespace of the system that was deleted.
+func (s *Server) keepNamespaces() *chore {
+	c := &chore{name: "the system's namespaces"}
+	for _, name := range systemNamespaces {
+		c.follow = append(c.follow, resources.WatchOptions{Resource: "namespaces", Name: name})
+	}
+	c.do = func(ctx context.Context, events []*resources.Event) (time.Duration, error) {
+		if events != nil && !slices.ContainsFunc(events, isDeletion) {
+			return 0, nil
+		}
+		group, ctx := errgroup.WithContext(ctx)
+		return 0, errors.Join(s.bootstrapNamespaces(ctx, group), group.Wait())
+	}
+	return c
 }
 
 // ensure sees to it that an object is there and as it should be: change puts it right, or fills in a new one that has

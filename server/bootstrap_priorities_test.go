@@ -1,13 +1,11 @@
 package server_test
 
 import (
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
-	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server"
@@ -70,36 +68,5 @@ func TestBootstrapPriorities(t *testing.T) {
 		if got := gjson.Get(get(s.Handler(), flowSchemas+"/"+name, "known").Body.String(), "spec.matchingPrecedence").Int(); got != want {
 			t.Errorf("%s has precedence %d, want %d", name, got, want)
 		}
-	}
-}
-
-// Answers say under which FlowSchema a request was counted, where somebody is known to have sent it.
-func TestFlowHeaders(t *testing.T) {
-	groups := []string{user.AllAuthenticated}
-	s := newServer(t, func(c *server.Config) {
-		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {
-			return &user.DefaultInfo{Name: "u", Groups: groups}, r.Header.Get("Authorization") != "", nil
-		}
-	})
-	uid := func(path string) string {
-		return gjson.Get(get(s.Handler(), path, "known").Body.String(), "metadata.uid").Str
-	}
-	levels := "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations/"
-	check := func(path, schema, level string) {
-		t.Helper()
-		h := get(s.Handler(), path, "known").Header()
-		if got, want := h.Get("X-Kubernetes-Pf-Flowschema-Uid"), uid(flowSchemas+"/"+schema); got != want || got == "" {
-			t.Errorf("%s: FlowSchema %q, want %q", path, got, want)
-		}
-		if got, want := h.Get("X-Kubernetes-Pf-Prioritylevel-Uid"), uid(levels+level); got != want || got == "" {
-			t.Errorf("%s: priority level %q, want %q", path, got, want)
-		}
-	}
-	check("/api/v1/namespaces/none", "global-default", "global-default")
-	check("/readyz", "probes", "exempt")
-	groups = []string{user.SystemPrivilegedGroup}
-	check("/api/v1/namespaces", "exempt", "exempt")
-	if h := get(s.Handler(), "/api", "").Header(); h.Get("X-Kubernetes-Pf-Flowschema-Uid") != "" {
-		t.Errorf("a stranger was told: %v", h)
 	}
 }

@@ -2,13 +2,11 @@ package server
 
 import (
 	"context"
-	"errors"
 	"net"
 	"slices"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,6 +47,7 @@ func (s *Server) BootstrapServices(ctx context.Context, n Network) error {
 	if err := s.ensureReachable(ctx, n); err != nil {
 		return err
 	}
+	s.finish("start-kubernetes-service-cidr-controller", "bootstrap-controller")
 	switch {
 	case n.Address == nil:
 		return nil
@@ -63,14 +62,8 @@ func (s *Server) ensureReachable(ctx context.Context, n Network) error {
 	if err := s.ensureRange(ctx, n.ServiceRanges); err != nil {
 		return err
 	}
-	err := s.ensureService(ctx, n)
-	var refused apierrors.APIStatus
-	if errors.As(err, &refused) {
-		// Its address is another's, or of none of the ranges there are. The API can be served all the same.
-		s.Logger.Error("the Service kubernetes cannot be made", "error", err)
-		return nil
-	}
-	return err
+	// Its address may be another's, or of none of the ranges there are.
+	return s.unlessRefused(s.ensureService(ctx, n))
 }
 
 // ensureRange makes the default ServiceCIDR, or adds the range of a second family. A range that is there is not changed:

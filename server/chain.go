@@ -12,8 +12,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/rowlock/rowlock/server/status"
@@ -22,16 +24,18 @@ import (
 // chain is what every request passes through, from the outside in.
 func (s *Server) chain() []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{
-		s.withAuditID,     // a name for the request
-		s.withRequestInfo, // what it is about
-		s.withMetrics,     // counts it, whatever becomes of it
-		s.withRecovery,    // a panic is a 500 for this request alone
-		s.withDeadline,    // everything but a watch ends in time
-		s.withWarnings,    // Warning headers
-		s.withUser,        // who sent it: 401
-		s.withPermission,  // whether they may: 401 for strangers
-		s.withFlow,        // what it is counted under
-		s.withLimits,      // not too many at once: 429
+		s.withAuditID,       // a name for the request
+		s.withRequestInfo,   // what it is about
+		s.withMetrics,       // counts it, whatever becomes of it
+		s.withRecovery,      // a panic is a 500 for this request alone
+		s.withDeadline,      // everything but a watch ends in time
+		s.withWarnings,      // Warning headers
+		s.withUser,          // who sent it: 401
+		s.withImpersonation, // as whom it is to be answered
+		s.withPermission,    // whether they may: 401 for strangers
+		s.withFlow,          // what it is counted under
+		s.withLimits,        // not too many at once: 429
+		s.withAnyMethod,     // one that the router does not know
 	}
 }
 
@@ -56,12 +60,19 @@ func (s *Server) withRequestInfo(next echo.HandlerFunc) echo.HandlerFunc {
 		r := c.Request()
 		info, err := s.info.NewRequestInfo(r)
 		if err != nil {
-			return apierrors.NewInternalError(fmt.Errorf("failed to create RequestInfo: %w", err))
+			// kube-apiserver's words, which are no Status, from before it thinks of caches.
+			c.Response().Header().Del("Cache-Control")
+			http.Error(c.Response(), fmt.Sprintf("Internal Server Error: %q: failed to create RequestInfo: %v",
+				uriEscaper.Replace(r.RequestURI), err), http.StatusInternalServerError)
+			return nil
 		}
 		c.SetRequest(r.WithContext(genericapirequest.WithRequestInfo(r.Context(), info)))
 		return next(c)
 	}
 }
+
+// uriEscaper keeps what a browser could take for a page out of an answer.
+var uriEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 func requestInfo(c echo.Context) *genericapirequest.RequestInfo {
 	info, _ := genericapirequest.RequestInfoFrom(c.Request().Context())
@@ -144,6 +155,8 @@ func (s *Server) withWarnings(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// withUser finds out who asks. From there on the request tells it to nobody else: what proves or claims an identity must not
+// reach the kubelets, pods and Services that requests are passed on to.
 func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -151,6 +164,9 @@ func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c) // the server itself
 		}
 		who, ok, err := s.Authenticator(r)
+		if err != nil || !ok {
+			s.letGo(c)
+		}
 		if err != nil {
 			s.Logger.Debug("authentication failed", "path", r.URL.Path, "error", err)
 			return status.Unauthorized()
@@ -158,8 +174,26 @@ func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 		if !ok {
 			who = anonymous
 		}
+		r.Header.Del("Authorization")
+		headerrequest.ClearAuthenticationHeaders(r.Header, remoteUser, remoteUID, remoteGroup, remoteExtra)
 		c.SetRequest(r.WithContext(genericapirequest.WithUser(r.Context(), who)))
 		return next(c)
+	}
+}
+
+// The headers by which a front proxy says who asks, under their usual names. Rowlock believes none of them.
+var (
+	remoteUser  = headerrequest.StaticStringSlice{"X-Remote-User"}
+	remoteUID   = headerrequest.StaticStringSlice{"X-Remote-Uid"}
+	remoteGroup = headerrequest.StaticStringSlice{"X-Remote-Group"}
+	remoteExtra = headerrequest.StaticStringSlice{"X-Remote-Extra-"}
+)
+
+// letGo ends the HTTP/2 connection of somebody unknown after this request, as kube-apiserver does: many streams of a stranger
+// would cost too much (CVE-2023-44487).
+func (s *Server) letGo(c echo.Context) {
+	if c.Request().ProtoMajor == 2 && s.Features.Enabled(features.UnauthenticatedHTTP2DOSMitigation) {
+		c.Response().Header().Set("Connection", "close")
 	}
 }
 
@@ -170,11 +204,16 @@ var anonymous user.Info = &user.DefaultInfo{Name: user.Anonymous, Groups: []stri
 func (s *Server) withPermission(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		who, _ := genericapirequest.UserFrom(c.Request().Context())
-		if who == anonymous && !public(c.Request().URL.Path) {
+		if stranger(who) && !public(c.Request().URL.Path) {
 			return status.Unauthorized()
 		}
 		return next(c)
 	}
+}
+
+// stranger says whether nobody knows who it is, or somebody wishes to be treated so.
+func stranger(who user.Info) bool {
+	return who.GetName() == user.Anonymous
 }
 
 // public paths tell how the server is, and nothing else: not which of its parts is ill.
@@ -186,10 +225,28 @@ func public(path string) bool {
 	return false
 }
 
+// withAnyMethod takes methods that the router does not know where it takes all others: every path says itself what it
+// refuses.
+func (s *Server) withAnyMethod(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		err := next(c)
+		if !errors.Is(err, echo.ErrMethodNotAllowed) {
+			return err
+		}
+		c.Response().Header().Del("Allow")
+		s.echo.Router().Find(http.MethodPost, echo.GetPath(c.Request()), c)
+		return c.Handler()(c)
+	}
+}
+
 func (s *Server) withLimits(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		info := requestInfo(c)
 		if longRunning(info) {
+			return next(c)
+		}
+		if c.Get(exemptKey) == true {
+			defer s.limits.acquireExempt()()
 			return next(c)
 		}
 		release, ok := s.limits.acquire(c.Request().Method)

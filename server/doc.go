@@ -4,6 +4,8 @@
 //	server.go       what a server is made of; serving and draining
 //	chain.go        what every request passes through, in order
 //	routes.go       the fixed paths, and the one route for the API
+//	index.go        the list of paths
+//	checks.go       what the health checks are
 //	errors.go       the one place that writes an error
 //	metrics.go      what is counted
 //	admission.go    the plugins, and the client that they reach the API with

@@ -85,7 +85,7 @@ func (s *Server) ensureEndpoints(ctx context.Context, source endpointSource) err
 			return err
 		}
 	}
-	t, ok := s.Registry.Catalog().Type("endpointslices.discovery.k8s.io")
+	t, ok := s.Registry.Catalog().Type(slicesResource)
 	if !ok {
 		return nil
 	}

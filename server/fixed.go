@@ -19,6 +19,9 @@ type OpenID interface {
 	GetKeysetJSON() (json []byte, maxAge int)
 }
 
+// openIDPaths are where the two are served.
+var openIDPaths = []string{"/.well-known/openid-configuration", "/openid/v1/jwks"}
+
 // fixed answers a path that has one document in one media type. Other methods than GET are refused, HEAD among them, and
 // so is an Accept that does not name the type.
 func fixed(mediaType string, document func(http.Header) ([]byte, error)) echo.HandlerFunc {

@@ -1,51 +1,93 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	"github.com/labstack/echo/v4"
-	"github.com/tidwall/gjson"
-	"k8s.io/apiserver/pkg/authentication/user"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
-
-	"github.com/rowlock/rowlock/resources"
 )
 
-// withFlow says which FlowSchema and priority level a request was counted under, as kube-apiserver does (KEP-1040). There
-// is one queue for all here; the names are those under which kube-apiserver's own configuration has the request: the
-// administrators' is exempt, probes are, the rest is the default.
+// withFlow says under which FlowSchema and priority level a request comes, as kube-apiserver does (KEP-1040). There is one
+// queue for all here: that a level is exempt from it is all that follows, besides the names.
 func (s *Server) withFlow(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if info := requestInfo(c); longRunning(info) && info.Verb != "watch" {
+		info := requestInfo(c)
+		flows := s.flows.Load()
+		if flows == nil || longRunning(info) && info.Verb != "watch" {
 			return next(c) // counted nowhere
 		}
 		who, _ := genericapirequest.UserFrom(c.Request().Context())
-		schema, level := "global-default", "global-default"
-		switch {
-		case slices.Contains(who.GetGroups(), user.SystemPrivilegedGroup):
-			schema, level = "exempt", "exempt"
-		case isProbe(c.Request().URL.Path):
-			schema, level = "probes", "exempt"
-		}
-		h := c.Response().Header()
-		if uid := s.uidOf(c.Request().Context(), "flowschemas.flowcontrol.apiserver.k8s.io", schema); uid != "" {
-			h["X-Kubernetes-Pf-Flowschema-Uid"] = []string{uid}
-		}
-		if uid := s.uidOf(c.Request().Context(), "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", level); uid != "" {
-			h["X-Kubernetes-Pf-Prioritylevel-Uid"] = []string{uid}
+		for i := range *flows {
+			if f := &(*flows)[i]; f.matches(who, info) {
+				h := c.Response().Header()
+				h["X-Kubernetes-Pf-Flowschema-Uid"], h["X-Kubernetes-Pf-Prioritylevel-Uid"] = f.schema, f.level
+				if f.exempt {
+					c.Set(exemptKey, true)
+				}
+				break
+			}
 		}
 		return next(c)
 	}
 }
 
-func isProbe(path string) bool { return path == "/healthz" || path == "/livez" || path == "/readyz" }
+// exemptKey is where withFlow notes that a request is not to be bounded by withLimits.
+const exemptKey = "exempt"
 
-// uidOf returns the UID of an object in no namespace as the cache has it, empty when there is none.
-func (s *Server) uidOf(ctx context.Context, resource, name string) string {
-	o, err := s.Store.Get(ctx, resources.Key{Resource: resource, Name: name}, resources.At{Match: resources.Any})
-	if err != nil {
-		return ""
+// flow is a FlowSchema that is in force. Its headers are shared by all answers, and must not be changed.
+type flow struct {
+	rules         []flowcontrolv1.PolicyRulesWithSubjects
+	schema, level []string // values of headers: the UIDs of the FlowSchema and of its priority level
+	exempt        bool     // the level has no limits
+}
+
+// useFlows puts the FlowSchemas into force that there are, and returns these and the priority levels. Where the types are
+// not served it does nothing.
+func (s *Server) useFlows(ctx context.Context) (schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration, err error) {
+	catalog := s.Registry.Catalog()
+	levelType, ok1 := catalog.Type(levelsResource)
+	schemaType, ok2 := catalog.Type(flowsResource)
+	if !ok1 || !ok2 {
+		return nil, nil, nil
 	}
-	return gjson.GetBytes(o.Data, "metadata.uid").Str
+	if levels, err = listAs[*flowcontrolv1.PriorityLevelConfiguration](ctx, s.Store, levelType); err != nil {
+		return nil, nil, err
+	}
+	if schemas, err = listAs[*flowcontrolv1.FlowSchema](ctx, s.Store, schemaType); err != nil {
+		return nil, nil, err
+	}
+	flows := newFlows(schemas, levels)
+	s.flows.Store(&flows)
+	return schemas, levels, nil
+}
+
+// newFlows returns the flows in the order in which they are tried: by precedence, then by name. A FlowSchema whose priority
+// level does not exist is not in force; the mandatory ones are, even while they are not stored.
+func newFlows(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration) (flows []flow) {
+	uids, exempt := make(map[string]types.UID), make(map[string]bool)
+	for _, l := range slices.Concat(bootstrap.MandatoryPriorityLevelConfigurations, levels) {
+		uids[l.Name], exempt[l.Name] = l.UID, l.Spec.Type == flowcontrolv1.PriorityLevelEnablementExempt
+	}
+	schemas = slices.DeleteFunc(slices.Clone(schemas), func(f *flowcontrolv1.FlowSchema) bool {
+		_, ok := uids[f.Spec.PriorityLevelConfiguration.Name]
+		return !ok
+	})
+	for _, mandatory := range bootstrap.MandatoryFlowSchemas {
+		if !slices.ContainsFunc(schemas, func(f *flowcontrolv1.FlowSchema) bool { return f.Name == mandatory.Name }) {
+			schemas = append(schemas, mandatory)
+		}
+	}
+	slices.SortFunc(schemas, func(a, b *flowcontrolv1.FlowSchema) int {
+		return cmp.Or(cmp.Compare(a.Spec.MatchingPrecedence, b.Spec.MatchingPrecedence), cmp.Compare(a.Name, b.Name))
+	})
+	for _, f := range schemas {
+		level := f.Spec.PriorityLevelConfiguration.Name
+		flows = append(flows, flow{rules: f.Spec.Rules, schema: []string{string(f.UID)}, level: []string{string(uids[level])}, exempt: exempt[level]})
+	}
+	return flows
 }

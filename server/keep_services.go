@@ -3,6 +3,9 @@ package server
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,22 +13,24 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// keepPause is how long KeepServices waits before it begins anew after an error of the store.
+// keepPause is how long keepServices waits before it begins anew after an error of the store.
 const keepPause = time.Second
 
-// keptNamespaces are those of the objects that KeepServices looks after, by type. All are called serviceName.
-var keptNamespaces = map[string]string{
-	"servicecidrs.networking.k8s.io": "", "services": metav1.NamespaceDefault, "endpoints": metav1.NamespaceDefault,
-	"endpointslices.discovery.k8s.io": metav1.NamespaceDefault,
+// keptObjects are those that keepServices looks after. Of EndpointSlices there may be several.
+var keptObjects = []resources.WatchOptions{
+	{Resource: rangesResource, Name: serviceName}, {Resource: servicesResource, Namespace: metav1.NamespaceDefault, Name: serviceName},
+	{Resource: "endpoints", Namespace: metav1.NamespaceDefault, Name: serviceName}, {Resource: slicesResource, Namespace: metav1.NamespaceDefault},
 }
+
+const slicesResource = "endpointslices.discovery.k8s.io"
 
 // leaveTimeout bounds how long a server that stops tries to take itself out of the endpoints.
 const leaveTimeout = 5 * time.Second
 
-// KeepServices brings back what BootstrapServices made when somebody deletes it, and keeps the endpoints those of the
-// servers that live, until ctx ends or the store is closed. This server then is an endpoint no longer, if there are
-// others. What users make of the Service stays: several servers do not undo each other's work.
-func (s *Server) KeepServices(ctx context.Context, n Network) {
+// keepServices brings back what BootstrapServices made when somebody deletes it, and keeps the endpoints those of the
+// servers that live, whatever somebody makes of them, until ctx ends or the store is closed. This server then is an
+// endpoint no longer, if there are others. What users make of the Service stays.
+func (s *Server) keepServices(ctx context.Context, n Network) {
 	k := keeper{server: s, network: n}
 	if n.Members != nil && n.Address != nil {
 		k.membership = n.membership(s.Store)
@@ -66,45 +71,27 @@ func (k *keeper) keep(ctx context.Context) error {
 	if err := k.watch(ctx); err != nil {
 		return err
 	}
-	missing := true // what was deleted before the watches began
+	wrong := true // what was deleted before the watches began
 	for {
-		changed, again, err := k.look(ctx, missing)
+		changed, again, err := k.look(ctx, wrong)
 		if err != nil {
 			return err
 		}
-		for look := false; !look; look = look || missing {
-			if look, err = k.wait(ctx, changed, again); err != nil {
+		for look := false; !look; {
+			events, err := await(ctx, k.watches, k.woken, changed, again)
+			if err != nil {
 				return err
 			}
-			if missing, err = anyDeleted(ctx, k.watches); err != nil {
-				return err
-			}
+			wrong = slices.ContainsFunc(events, mayBeWrong)
+			look = wrong || events == nil
 		}
 	}
 }
 
-func (k *keeper) watch(ctx context.Context) error {
+func (k *keeper) watch(ctx context.Context) (err error) {
 	k.woken = make(chan struct{}, 1)
-	wake := func() {
-		select {
-		case k.woken <- struct{}{}:
-		default:
-		}
-	}
-	store := k.server.Store
-	for resource, namespace := range keptNamespaces {
-		now, err := store.Snapshot(ctx, resource, resources.At{Match: resources.MostRecent})
-		if err != nil {
-			return err
-		}
-		w, err := store.Watch(ctx, resources.WatchOptions{Resource: resource, Namespace: namespace, Name: serviceName,
-			After: now.Revision(), Wake: wake})
-		if err != nil {
-			return err
-		}
-		k.watches = append(k.watches, w)
-	}
-	return nil
+	k.watches, err = openWatches(ctx, k.server.Store, keptObjects, k.woken)
+	return err
 }
 
 func (k *keeper) unwatch() {
@@ -114,10 +101,10 @@ func (k *keeper) unwatch() {
 	k.watches = nil
 }
 
-// look puts right what is missing, or all that depends on who lives. It returns what tells that somebody came or went,
+// look puts right what may be wrong, or all that depends on who lives. It returns what tells that somebody came or went,
 // and when to look again without that; 0 for never.
-func (k *keeper) look(ctx context.Context, missing bool) (changed <-chan struct{}, again time.Duration, err error) {
-	if missing {
+func (k *keeper) look(ctx context.Context, wrong bool) (changed <-chan struct{}, again time.Duration, err error) {
+	if wrong {
 		if err := k.server.ensureReachable(ctx, k.network); err != nil {
 			return nil, 0, err
 		}
@@ -129,52 +116,22 @@ func (k *keeper) look(ctx context.Context, missing bool) (changed <-chan struct{
 		}
 		return changed, again, k.membership.reconcile(ctx, k.server)
 	}
-	if !missing || k.network.Address == nil {
+	if !wrong || k.network.Address == nil {
 		return nil, 0, nil
 	}
-	return nil, 0, k.server.ensureEndpoints(ctx, func(exists bool) ([]endpoint, error) {
-		if exists {
-			return nil, nil
-		}
+	return nil, 0, k.server.ensureEndpoints(ctx, func(bool) ([]endpoint, error) {
 		return []endpoint{{k.network.Address, k.network.Port}}, nil
 	})
 }
 
-// wait returns when something happened to the objects, or, with true, when the servers have to be looked at.
-func (k *keeper) wait(ctx context.Context, changed <-chan struct{}, again time.Duration) (bool, error) {
-	var due <-chan time.Time
-	if again > 0 {
-		timer := time.NewTimer(again)
-		defer timer.Stop()
-		due = timer.C
+// mayBeWrong: a deletion, or any change but of the Service, which users may make what they like, as in kube-apiserver. An
+// EndpointSlice beside the first is only concerned when it was there before: users may call one of theirs so.
+func mayBeWrong(e *resources.Event) bool {
+	if number, further := strings.CutPrefix(e.Object.Name, serviceName+"-"); further {
+		_, err := strconv.Atoi(number)
+		return err == nil && e.Op != resources.Create
 	}
-	select {
-	case <-ctx.Done():
-		return false, ctx.Err()
-	case <-k.woken:
-		return false, nil
-	case <-changed:
-	case <-due:
-	}
-	return true, nil
+	return e.Object.Name == serviceName && (isDeletion(e) || e.Object.Resource != servicesResource)
 }
 
-// anyDeleted takes all events from the watches and tells whether one is a deletion.
-func anyDeleted(ctx context.Context, watches []resources.Watch) (bool, error) {
-	deleted := false
-	for _, w := range watches {
-		for {
-			events, _, err := w.Next(ctx, 100)
-			if err != nil {
-				return false, err
-			}
-			if len(events) == 0 {
-				break
-			}
-			for _, e := range events {
-				deleted = deleted || e.Op == resources.Delete
-			}
-		}
-	}
-	return deleted, nil
-}
+func isDeletion(e *resources.Event) bool { return e.Op == resources.Delete }

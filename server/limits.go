@@ -1,12 +1,24 @@
 package server
 
-import "net/http"
+import (
+	"net/http"
+	"sync/atomic"
+)
 
 // limits bounds how many requests are under way, reads and writes apart, so that a flood of one leaves the other served.
-type limits struct{ reads, writes chan struct{} }
+type limits struct {
+	reads, writes chan struct{}
+	exempt        atomic.Int64 // those that are not bounded
+}
 
 func newLimits(reads, writes int) *limits {
 	return &limits{reads: make(chan struct{}, reads), writes: make(chan struct{}, writes)}
+}
+
+// acquireExempt counts a request that needs no place.
+func (l *limits) acquireExempt() (release func()) {
+	l.exempt.Add(1)
+	return func() { l.exempt.Add(-1) }
 }
 
 // acquire takes a place, or tells that there is none.
@@ -23,8 +35,8 @@ func (l *limits) acquire(method string) (release func(), ok bool) {
 	}
 }
 
-// underWay is how many requests have a place.
-func (l *limits) underWay() int { return len(l.reads) + len(l.writes) }
+// underWay is how many requests have a place or need none.
+func (l *limits) underWay() int { return len(l.reads) + len(l.writes) + int(l.exempt.Load()) }
 
 // tooMany is the answer under overload, the text that kube-apiserver has there; clients wait for as long as Retry-After
 // says.

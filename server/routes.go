@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/http/pprof"
 
@@ -9,8 +8,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/component-base/metrics/prometheus/slis"
 
 	"github.com/rowlock/rowlock/server/health"
+	"github.com/rowlock/rowlock/server/status"
 )
 
 // newEcho returns the router: fixed paths, and one route for the API, whose paths come and go with the registry.
@@ -20,50 +21,36 @@ func (s *Server) newEcho() *echo.Echo {
 	e.HTTPErrorHandler = s.writeError
 	e.Use(s.chain()...)
 
-	for _, name := range []string{"healthz", "livez", "readyz"} {
-		h := echo.WrapHandler(health.New(name, s.Logger, append([]health.Check{health.Ping}, s.healthChecks(name)...)...))
+	for _, name := range healthPaths {
+		h := echo.WrapHandler(health.New(name, s.Logger, func() []health.Check { return s.healthChecks(name) }))
 		e.Any("/"+name, h)
 		e.Any("/"+name+"/*", h)
 	}
 	e.Any("/version", fixed("application/json", versionDocument))
 	e.Any("/version/", fixed("application/json", versionDocument))
+	e.Any("/version/*", func(echo.Context) error { return status.NotFound() })
 	if s.OpenID != nil {
-		e.Any("/.well-known/openid-configuration", fixed("application/json", kept(s.OpenID.GetConfigJSON)))
-		e.Any("/openid/v1/jwks", fixed("application/jwk-set+json", kept(s.OpenID.GetKeysetJSON)))
+		e.Any(openIDPaths[0], fixed("application/json", kept(s.OpenID.GetConfigJSON)))
+		e.Any(openIDPaths[1], fixed("application/jwk-set+json", kept(s.OpenID.GetKeysetJSON)))
 	}
 	e.Any("/metrics", echo.WrapHandler(promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{})))
+	indicators := http.NewServeMux()
+	slis.SLIMetricsWithReset{}.Install(indicators)
+	e.Any("/metrics/slis", echo.WrapHandler(indicators))
 	e.Any("/openapi/v2", echo.WrapHandler(s.openapi))
 	e.Any("/openapi/v3", echo.WrapHandler(s.openapi))
 	e.Any("/openapi/v3/*", echo.WrapHandler(s.openapi))
-	e.Any("/debug/pprof", func(c echo.Context) error { return c.Redirect(http.StatusFound, "/debug/pprof/") })
-	e.GET("/debug/pprof/*", echo.WrapHandler(http.HandlerFunc(pprof.Index)))
-	e.GET("/debug/pprof/profile", echo.WrapHandler(http.HandlerFunc(pprof.Profile)))
-	e.GET("/debug/pprof/trace", echo.WrapHandler(http.HandlerFunc(pprof.Trace)))
+	e.Any("/debug/pprof", echo.WrapHandler(http.RedirectHandler("/debug/pprof/", http.StatusFound)))
+	e.Any("/debug/pprof/*", echo.WrapHandler(http.HandlerFunc(pprof.Index)))
+	e.Any("/debug/pprof/profile", echo.WrapHandler(http.HandlerFunc(pprof.Profile)))
+	e.Any("/debug/pprof/symbol", echo.WrapHandler(http.HandlerFunc(pprof.Symbol)))
+	e.Any("/debug/pprof/trace", echo.WrapHandler(http.HandlerFunc(pprof.Trace)))
 	e.Any("/", s.serveIndex)
+	e.Any("/index.html", s.serveIndex)
 	for _, path := range []string{"/api", "/apis", "/api/*", "/apis/*"} {
 		e.Any(path, s.serveAPI)
 	}
 	return e
-}
-
-// healthChecks are the checks of one health path besides ping: a server that is alive may yet not be ready, while its
-// store is away or it is shutting down.
-func (s *Server) healthChecks(path string) []health.Check {
-	if path == "livez" {
-		return nil
-	}
-	checks := s.Checks
-	if path == "readyz" {
-		checks = append(checks[:len(checks):len(checks)], health.Check{Name: "shutdown", Run: func(*http.Request) error {
-			select {
-			case <-s.draining:
-				return http.ErrServerClosed
-			default:
-				return nil
-			}
-		}})
-	}
-	return checks
 }
 
 // serveAPI answers everything below /api and /apis: resources, and the discovery of them.
@@ -74,27 +61,6 @@ func (s *Server) serveAPI(c echo.Context) error {
 		return nil
 	}
 	return s.handlers.Serve(c.Response(), c.Request(), info)
-}
-
-// serveIndex lists the paths there are.
-func (s *Server) serveIndex(c echo.Context) error {
-	paths := []string{"/api", "/apis"}
-	for _, g := range s.Registry.Catalog().Groups() {
-		root := "/api"
-		if g.Name != "" {
-			root = "/apis/" + g.Name
-			paths = append(paths, root)
-		}
-		for _, v := range g.Versions {
-			paths = append(paths, root+"/"+v.Version)
-		}
-	}
-	paths = append(paths, "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
-	data, err := json.MarshalIndent(map[string][]string{"paths": paths}, "", "  ")
-	if err != nil {
-		return err
-	}
-	return c.Blob(http.StatusOK, "application/json", data)
 }
 
 func resourceOf(c echo.Context) schema.GroupResource {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -32,10 +33,12 @@ import (
 type Config struct {
 	Registry *resources.Registry
 	Store    resources.Store
-	// Checks are asked by /healthz, /livez and /readyz, besides ping.
+	// Checks are asked by /healthz and /readyz, besides ping.
 	Checks []health.Check
 	// Authenticator says who sent a request; see authn.New.
 	Authenticator func(*http.Request) (user.Info, bool, error)
+	// ClientAuthorities are published to servers that extend the API. Nil: none are.
+	ClientAuthorities ClientAuthorities
 	// TLS is how connections are secured. Nil serves plain HTTP, which only tests want.
 	TLS    *tls.Config
 	Logger *slog.Logger
@@ -51,7 +54,8 @@ type Config struct {
 	// Compact lets the store move what it keeps in memory together, for when the server has come to rest; it calls moved
 	// with the bytes that it has moved, and ends when that returns false. Nil when the store has no such thing.
 	Compact func(moved func(bytes int) bool)
-	// MaxInFlight and MaxMutatingInFlight bound the requests under way, watches apart; more are answered with 429.
+	// MaxInFlight and MaxMutatingInFlight bound the requests under way, watches and those of administrators apart; more are
+	// answered with 429.
 	// Defaults 3000 and 1000.
 	MaxInFlight, MaxMutatingInFlight int
 	// RequestTimeout bounds every request that is not a watch. Default 60 seconds.
@@ -72,7 +76,9 @@ type Server struct {
 	openapi   *openapi.Handler
 	metrics   *metrics
 	limits    *limits
+	flows     atomic.Pointer[[]flow] // in the order in which they are tried
 	trimmer   *trimmer
+	finished  []string      // what was done before Serve; not written to from then on
 	draining  chan struct{} // closed when no new requests are wanted
 	drained   chan struct{} // closed when none are under way; by end
 	end       func()
@@ -87,6 +93,8 @@ func New(c Config) (*Server, error) {
 	setDefaults(&c)
 	limits := newLimits(c.MaxInFlight, c.MaxMutatingInFlight)
 	offer := codec.NewOffer(c.Features.Enabled(features.CBORServingAndStorage))
+	offer.PlainBodies = !c.Features.Enabled(features.APIResponseCompression)
+	offer.PlainWatchLists = !c.Features.Enabled(features.WatchListCompression)
 	s := &Server{Config: c, offer: offer, draining: make(chan struct{}), drained: make(chan struct{}), limits: limits,
 		trimmer:   newTrimmer(limits.underWay, c.Compact),
 		info:      &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
@@ -103,6 +111,7 @@ func New(c Config) (*Server, error) {
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
 		Admission:             plugins,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
+	s.finish("storage-readiness", "start-apiserver-admission-initializer")
 	s.echo = s.newEcho()
 	s.http = &http.Server{Handler: s.echo, TLSConfig: c.TLS, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second,
 		MaxHeaderBytes: 1 << 20, ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
@@ -145,8 +154,8 @@ func (s *Server) Handler() http.Handler { return s.echo }
 // Close ends what requests have started. Serve does that by itself.
 func (s *Server) Close() { s.end() }
 
-// Serve answers requests until ctx ends. It then drains: nothing new is accepted, watches end cleanly, and requests under
-// way are finished, for at most DrainTimeout. It closes the listener.
+// Serve answers requests until ctx ends. It then drains: nothing new is accepted, watches end cleanly, what is connected to
+// a kubelet or a pod ends, and the other requests under way are finished, for at most DrainTimeout. It closes the listener.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer s.end()
 	trimming, stopTrimming := context.WithCancel(ctx)

@@ -49,6 +49,8 @@ func newServer(t *testing.T, change func(*server.Config)) *server.Server {
 			return nil, false, nil
 		case "known":
 			return &user.DefaultInfo{Name: "known"}, true, nil
+		case "master":
+			return &user.DefaultInfo{Name: "master", Groups: []string{user.SystemPrivilegedGroup}}, true, nil
 		}
 		return nil, false, errors.New("wrong")
 	}}
@@ -135,6 +137,12 @@ func TestOverload(t *testing.T) {
 	if w.Code != 429 || w.Header().Get("Retry-After") != "1" || w.Body.String() != "Too many requests, please try again later.\n" {
 		t.Errorf("the second answer is %d, %v, %s", w.Code, w.Header(), w.Body)
 	}
+	if code := get(h, "/api/v1/namespaces/default", "master").Code; code != 200 {
+		t.Errorf("an administrator, who is exempt, gets %d", code)
+	}
+	if code := get(h, "/readyz", "").Code; code != 200 {
+		t.Errorf("a probe gets %d", code)
+	}
 	r := httptest.NewRequest("POST", "/api/v1/namespaces", strings.NewReader(`{"metadata":{"name":"n"}}`))
 	r.Header.Set("Authorization", "known")
 	write := httptest.NewRecorder()
@@ -217,7 +225,7 @@ func TestDrain(t *testing.T) {
 		}
 		return response
 	}
-	watch := ask("/api/v1/configmaps?watch=1")
+	watch := ask("/api/v1/namespaces/default/configmaps?watch=1")
 	defer watch.Body.Close()
 	slow := make(chan int, 1)
 	go func() {
@@ -265,7 +273,7 @@ func TestDrainCutsWebSockets(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx, l) }()
-	c, err := websocket.NewConfig("ws://"+l.Addr().String()+"/api/v1/configmaps?watch=1", "http://example.com")
+	c, err := websocket.NewConfig("ws://"+l.Addr().String()+"/api/v1/namespaces/default/configmaps?watch=1", "http://example.com")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,8 +69,10 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return err
 	}
 	capabilities.Setup(o.allowPrivileged, 0)
-	registry := resources.NewRegistry()
-	registry.SetGroups(builtin.Parts{Services: o.services.ServiceNetwork, APIs: o.apis}.Groups())
+	registry, err := o.newRegistry(store)
+	if err != nil {
+		return err
+	}
 	srv, err := o.newServer(registry, store, certificates, logger, metrics)
 	if err != nil {
 		return err
@@ -104,7 +106,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return nil
 	})
 	work.Go(func() error {
-		srv.KeepServices(ctx, network)
+		srv.Keep(ctx, network)
 		return nil
 	})
 	work.Go(func() error {
@@ -113,6 +115,17 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	})
 	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", shellQuoted(certificates.KubeconfigPath()))
 	return work.Wait()
+}
+
+// newRegistry returns the types that are served.
+func (o *serveOptions) newRegistry(store *sqlstore.Store) (*resources.Registry, error) {
+	kubelets, err := o.kubelets.kubelets()
+	if err != nil {
+		return nil, err
+	}
+	registry := resources.NewRegistry()
+	registry.SetGroups(builtin.Parts{Reader: store, Services: o.services.ServiceNetwork, APIs: o.apis, Kubelets: kubelets}.Groups())
+	return registry, nil
 }
 
 // bootstrapServices makes the Service of the API, which has the server's address.
@@ -166,14 +179,16 @@ func (o *serveOptions) newServer(registry *resources.Registry, store *sqlstore.S
 	return server.New(server.Config{
 		Registry:      registry,
 		Store:         store,
-		Checks:        []health.Check{{Name: "store", Run: func(r *http.Request) error { return store.Ready(r.Context()) }}},
+		Checks:        []health.Check{{Name: "etcd", Run: func(r *http.Request) error { return store.Ready(r.Context()) }}}, // see docs/operations.md
 		Authenticator: authenticate,
 		TLS:           certificates.TLSConfig(),
-		Logger:        logger,
-		Metrics:       metrics,
-		OpenID:        o.tokens.openID(),
-		Compact:       store.Compact,
-		Features:      utilfeature.DefaultFeatureGate,
+
+		ClientAuthorities: certificates,
+		Logger:            logger,
+		Metrics:           metrics,
+		OpenID:            o.tokens.openID(),
+		Compact:           store.Compact,
+		Features:          utilfeature.DefaultFeatureGate,
 
 		EnableAdmissionPlugins:  o.admission.enable,
 		DisableAdmissionPlugins: o.admission.disable,

@@ -7,7 +7,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 )
@@ -110,4 +113,61 @@ func comesBack(t *testing.T, client kubernetes.Interface, version string) string
 		w.Stop()
 	}
 	return uid
+}
+
+// The endpoints are those of the server, and the ServiceCIDR is ready, also after somebody has changed them.
+func TestServiceObjectsAreKept(t *testing.T) {
+	p := start(t, "--data-dir", t.TempDir(), "--advertise-address", "192.0.2.7")
+	client := p.client(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	slices := client.DiscoveryV1().EndpointSlices("default")
+	slice, err := slices.Get(ctx, "kubernetes", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slice.Endpoints[0].Addresses[0] = "203.0.113.1"
+	if slice, err = slices.Update(ctx, slice, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	//nolint:staticcheck // Endpoints are deprecated, and still there
+	endpoints, err := client.CoreV1().Endpoints("default").Patch(ctx, "kubernetes", types.MergePatchType, []byte(`{"subsets":null}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cidr, err := client.NetworkingV1().ServiceCIDRs().Patch(ctx, "kubernetes", types.MergePatchType,
+		[]byte(`{"status":{"conditions":null}}`), metav1.PatchOptions{}, "status")
+	if err != nil || len(cidr.Status.Conditions) > 0 {
+		t.Fatal(err, cidr)
+	}
+	for version, begin := range map[string]func(context.Context, metav1.ListOptions) (watch.Interface, error){
+		cidr.ResourceVersion:      client.NetworkingV1().ServiceCIDRs().Watch,
+		slice.ResourceVersion:     slices.Watch,
+		endpoints.ResourceVersion: client.CoreV1().Endpoints("default").Watch, //nolint:staticcheck // as above
+	} {
+		w, err := begin(ctx, metav1.ListOptions{FieldSelector: "metadata.name=kubernetes", ResourceVersion: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var is string
+		for is != "192.0.2.7" {
+			e, ok := <-w.ResultChan()
+			if !ok {
+				t.Fatalf("it stays %q", is)
+			}
+			switch obj := e.Object.(type) {
+			case *discoveryv1.EndpointSlice:
+				is = obj.Endpoints[0].Addresses[0]
+			case *corev1.Endpoints: //nolint:staticcheck // as above
+				if is = ""; len(obj.Subsets) > 0 {
+					is = obj.Subsets[0].Addresses[0].IP
+				}
+			case *networkingv1.ServiceCIDR:
+				if is = ""; len(obj.Status.Conditions) > 0 && obj.Status.Conditions[0].Status == metav1.ConditionTrue {
+					is = "192.0.2.7" // as it has to be
+				}
+			}
+		}
+		w.Stop()
+	}
 }

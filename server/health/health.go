@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"k8s.io/component-base/metrics/prometheus/slis"
 )
 
 // Check is one thing that has to be well.
@@ -16,24 +18,26 @@ type Check struct {
 	Name string
 	// Run returns what is wrong. It is told the request whose context limits it.
 	Run func(*http.Request) error
+	// Apart checks do not count for the whole: they are asked by their own path alone.
+	Apart bool
 }
 
 // Ping is a check that passes whenever it can be asked.
 var Ping = Check{Name: "ping", Run: func(*http.Request) error { return nil }}
 
+// Finished is the check of something that was done before there was anybody to ask.
+func Finished(name string) Check { return Check{Name: name, Run: Ping.Run} }
+
 // Handler answers one health path and the paths of its checks below it.
 type Handler struct {
 	name   string
-	checks []Check
+	checks func() []Check
 	logger *slog.Logger
 }
 
-// New returns a handler for /name and /name/<check>, such as readyz. Without checks it is Ping. What fails is logged,
-// because the answer to a stranger withholds why.
-func New(name string, logger *slog.Logger, checks ...Check) *Handler {
-	if len(checks) == 0 {
-		checks = []Check{Ping}
-	}
+// New returns a handler for /name and /name/<check>, such as readyz. What fails is logged, because the answer to a
+// stranger withholds why.
+func New(name string, logger *slog.Logger, checks func() []Check) *Handler {
 	return &Handler{name: name, checks: checks, logger: logger}
 }
 
@@ -44,12 +48,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.serveAll(w, r)
 		return
 	}
-	i := slices.IndexFunc(h.checks, func(c Check) bool { return c.Name == rest })
+	checks := h.checks()
+	i := slices.IndexFunc(checks, func(c Check) bool { return c.Name == rest })
 	if i < 0 {
 		http.NotFound(w, r)
 		return
 	}
-	if err := h.checks[i].Run(r); err != nil {
+	if err := checks[i].Run(r); err != nil {
 		http.Error(w, fmt.Sprintf("internal server error: %v", err), http.StatusInternalServerError)
 		return
 	}
@@ -72,21 +77,36 @@ func (h *Handler) serveAll(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "ok")
 }
 
+// count tells the metrics of health checks, at /metrics/slis, how one has ended.
+func (h *Handler) count(r *http.Request, check string, err error) {
+	result := slis.Success
+	if err != nil {
+		result = slis.Error
+	}
+	_ = slis.ObserveHealthcheck(r.Context(), check, h.name, result) // it has no errors
+}
+
 // report runs the checks that are not excluded, and describes each in a line.
 func (h *Handler) report(r *http.Request, exclude []string) (lines string, failed bool) {
 	var b strings.Builder
 	var unknown []string
+	checks := h.checks()
 	for _, name := range exclude {
-		if !slices.ContainsFunc(h.checks, func(c Check) bool { return c.Name == name }) {
+		if !slices.ContainsFunc(checks, func(c Check) bool { return c.Name == name }) {
 			unknown = append(unknown, fmt.Sprintf("%q", name))
 		}
 	}
-	for _, c := range h.checks {
+	for _, c := range checks {
+		if c.Apart {
+			continue
+		}
 		if slices.Contains(exclude, c.Name) {
 			fmt.Fprintf(&b, "[+]%s excluded: ok\n", c.Name)
 			continue
 		}
-		if err := c.Run(r); err != nil {
+		err := c.Run(r)
+		h.count(r, c.Name, err)
+		if err != nil {
 			failed = true
 			fmt.Fprintf(&b, "[-]%s failed: reason withheld\n", c.Name)
 			h.logger.WarnContext(r.Context(), "health check failed", "path", "/"+h.name, "check", c.Name, "error", err)

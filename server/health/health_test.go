@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,9 +15,9 @@ import (
 
 // The expected answers are kube-apiserver's to the same requests.
 func TestAnswers(t *testing.T) {
-	ok := func(name string) Check { return Check{name, func(*http.Request) error { return nil }} }
+	ok := func(name string) Check { return Check{Name: name, Run: func(*http.Request) error { return nil }} }
 	bad := func(name string) Check {
-		return Check{name, func(*http.Request) error { return errors.New("disk on fire") }}
+		return Check{Name: name, Run: func(*http.Request) error { return errors.New("disk on fire") }}
 	}
 	const text = "text/plain; charset=utf-8"
 	type answer struct {
@@ -26,6 +27,8 @@ func TestAnswers(t *testing.T) {
 		Body        string
 	}
 	well := []Check{Ping, ok("store")}
+	apart := []Check{Ping, bad("store")}
+	apart[1].Apart = true
 	ill := []Check{Ping, bad("store"), bad("shutdown")}
 	for _, tc := range []struct {
 		name, target string
@@ -49,10 +52,12 @@ func TestAnswers(t *testing.T) {
 		{"unknown check", "/readyz/nosuch", well, answer{404, text, "nosniff", "404 page not found\n"}},
 		{"below a check", "/readyz/ping/", well, answer{404, text, "nosniff", "404 page not found\n"}},
 		{"trailing slash", "/readyz/", well, answer{404, text, "nosniff", "404 page not found\n"}},
-		{"no checks", "/readyz?verbose", nil, answer{200, text, "nosniff", "[+]ping ok\nreadyz check passed\n"}},
+		{"apart", "/readyz?verbose&exclude=store", apart, answer{200, text, "nosniff",
+			"[+]ping ok\nreadyz check passed\n"}},
+		{"apart, by itself", "/readyz/store", apart, answer{500, text, "nosniff", "internal server error: disk on fire\n"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			server := httptest.NewServer(New("readyz", slog.New(slog.DiscardHandler), tc.checks...))
+			server := httptest.NewServer(New("readyz", slog.New(slog.DiscardHandler), func() []Check { return slices.Clone(tc.checks) }))
 			defer server.Close()
 			response, err := http.Get(server.URL + tc.target)
 			if err != nil {
@@ -75,7 +80,9 @@ func TestAnswers(t *testing.T) {
 func TestReasonIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	h := New("livez", slog.New(slog.NewTextHandler(&log, nil)),
-		Check{"store", func(*http.Request) error { return errors.New("disk on fire") }})
+		func() []Check {
+			return []Check{{Name: "store", Run: func(*http.Request) error { return errors.New("disk on fire") }}}
+		})
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/livez", nil))
 	if !strings.Contains(log.String(), "disk on fire") {
 		t.Errorf("log says %q", log.String())

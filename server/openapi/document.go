@@ -98,9 +98,8 @@ func (f *form) serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", f.modified, bytes.NewReader(data))
 }
 
-// serveCompressed is serve for clients that may take it as it is kept.
+// serveCompressed is serve for clients that may take it as it is kept; Vary says that it depends on them.
 func (f *form) serveCompressed(w http.ResponseWriter, r *http.Request) {
-	w.Header().Add("Vary", "Accept-Encoding")
 	if r.Header.Get("Range") != "" || !acceptsGzip(r) {
 		f.serve(w, r)
 		return

@@ -68,10 +68,9 @@ func (h *Handler) current() *state {
 }
 
 func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, s *state, src *source) {
-	w.Header().Add("Vary", "Accept")
+	w.Header()["Vary"] = []string{"Accept-Encoding", "Accept"}
 	e, ok := accepted(r, "v2")
 	if !ok {
-		w.Header().Add("Vary", "Accept-Encoding")
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}

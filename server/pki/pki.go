@@ -52,9 +52,10 @@ type PKI struct {
 	serving  atomic.Pointer[tls.Certificate]
 	nextLook atomic.Int64 // Unix seconds; no renewal is due before
 
-	userCert  *reloading[*tls.Certificate]    // nil without CertFile
-	clientCAs *reloading[[]*x509.Certificate] // nil without ClientCAFile
-	pool      atomic.Pointer[clientPool]
+	userCert   *reloading[*tls.Certificate]    // nil without CertFile
+	clientCAs  *reloading[[]*x509.Certificate] // nil without ClientCAFile
+	pool       atomic.Pointer[clientPool]
+	forClients atomic.Pointer[tls.Config] // what configForClient returned last
 }
 
 // clientPool remembers what a pool was made of, so that it is made again only when that changes.
@@ -62,6 +63,8 @@ type clientPool struct {
 	ca    *keyPair
 	extra *loaded[[]*x509.Certificate]
 	pool  *x509.CertPool
+	// replaced is closed when there is another.
+	replaced chan struct{}
 }
 
 // Open reads the certificates of a data directory, and creates or renews what is missing, due, or not as asked for.
@@ -144,15 +147,34 @@ func (p *PKI) Run(ctx context.Context) {
 }
 
 // TLSConfig returns what a listener needs: the serving certificate, chosen anew for each handshake, and the wish for a
-// client certificate. Whom a client certificate stands for is decided where requests are authenticated, so that a bad
-// one is answered with 401 and not with a broken connection.
+// client certificate of one of ClientCAs. Whom a client certificate stands for is decided where requests are
+// authenticated, so that a bad one is answered with 401 and not with a broken connection.
 func (p *PKI) TLSConfig() *tls.Config {
+	c := p.tlsConfig(nil)
+	c.GetConfigForClient = p.configForClient
+	return c
+}
+
+// configForClient names the authorities to the client, which chooses among its certificates by them. They may change
+// while the server runs.
+func (p *PKI) configForClient(*tls.ClientHelloInfo) (*tls.Config, error) {
+	pool := p.ClientCAs()
+	if known := p.forClients.Load(); known != nil && known.ClientCAs == pool {
+		return known, nil
+	}
+	made := p.tlsConfig(pool)
+	p.forClients.Store(made)
+	return made, nil
+}
+
+func (p *PKI) tlsConfig(clientCAs *x509.CertPool) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		// Small records at the start of a connection spare a browser some latency; here they cost a system call each.
 		DynamicRecordSizingDisabled: true,
 		NextProtos:                  []string{"h2", "http/1.1"},
 		ClientAuth:                  tls.RequestClientCert,
+		ClientCAs:                   clientCAs,
 		GetCertificate:              p.getCertificate,
 	}
 }
@@ -171,24 +193,45 @@ func (p *PKI) getCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 
 // ClientCAs returns the authorities whose client certificates are accepted. It is the same pool until they change, so
 // that what was verified against it may be remembered under it.
-func (p *PKI) ClientCAs() *x509.CertPool {
-	var extra *loaded[[]*x509.Certificate]
-	if p.clientCAs != nil {
-		extra = p.clientCAs.get()
-	}
-	ca := p.ca.Load()
-	if known := p.pool.Load(); known != nil && known.ca == ca && known.extra == extra {
-		return known.pool
-	}
-	made := &clientPool{ca: ca, extra: extra, pool: x509.NewCertPool()}
-	made.pool.AddCert(ca.cert)
-	if extra != nil {
-		for _, c := range extra.value {
+func (p *PKI) ClientCAs() *x509.CertPool { return p.clientPool().pool }
+
+// Certificates returns the authorities of ClientCAs.
+func (p *PKI) Certificates() []*x509.Certificate { return p.clientPool().certificates() }
+
+// Changed returns a channel that is closed when ClientCAs has returned another pool. A file of authorities is looked at
+// when a client shows a certificate.
+func (p *PKI) Changed() <-chan struct{} { return p.clientPool().replaced }
+
+func (p *PKI) clientPool() *clientPool {
+	for {
+		var extra *loaded[[]*x509.Certificate]
+		if p.clientCAs != nil {
+			extra = p.clientCAs.get()
+		}
+		ca, known := p.ca.Load(), p.pool.Load()
+		if known != nil && known.ca == ca && known.extra == extra {
+			return known
+		}
+		made := &clientPool{ca: ca, extra: extra, pool: x509.NewCertPool(), replaced: make(chan struct{})}
+		for _, c := range made.certificates() {
 			made.pool.AddCert(c)
 		}
+		if !p.pool.CompareAndSwap(known, made) {
+			continue // another handshake was faster
+		}
+		if known != nil {
+			close(known.replaced)
+		}
+		return made
 	}
-	p.pool.Store(made)
-	return made.pool
+}
+
+func (c *clientPool) certificates() []*x509.Certificate {
+	all := []*x509.Certificate{c.ca.cert}
+	if c.extra != nil {
+		all = append(all, c.extra.value...)
+	}
+	return all
 }
 
 // refreshDue is Refresh where nobody waits for its error: what is there stays in use, and it is tried again soon. Of

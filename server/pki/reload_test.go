@@ -117,7 +117,7 @@ func TestClientCAFileReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := mustOpen(t, o)
-	before := p.ClientCAs()
+	before, changed := p.ClientCAs(), p.Changed()
 	want := roots(p)
 	want.AddCert(first.ca.cert)
 	if !before.Equal(want) {
@@ -128,9 +128,22 @@ func TestClientCAFileReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.advance(2 * reloadInterval)
+	select {
+	case <-changed:
+		t.Error("a change was told that nobody has looked for")
+	default:
+	}
 	want = roots(p)
 	want.AddCert(second.ca.cert)
 	if after := p.ClientCAs(); after == before || !after.Equal(want) {
 		t.Error("the pool did not follow the file")
+	}
+	select {
+	case <-changed:
+	default:
+		t.Error("the change was not told")
+	}
+	if all := p.Certificates(); len(all) != 2 || !all[0].Equal(p.ca.Load().cert) || !all[1].Equal(second.ca.cert) {
+		t.Errorf("%d certificates, or not those of the pool", len(all))
 	}
 }

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/rowlock/rowlock/server/health"
+)
+
+// healthChecks are the checks of one health path. Their names are those of kube-apiserver, for whoever asks for one or
+// excludes one, and no name is here that has no counterpart.
+//
+// A server that is alive may yet not be ready, while its store is away or it is shutting down: to start it again would not
+// help, so that /livez does not ask the store. Its check answers there for itself.
+func (s *Server) healthChecks(path string) []health.Check {
+	checks := []health.Check{health.Ping}
+	for _, c := range s.Checks {
+		c.Apart = path == "livez"
+		checks = append(checks, c)
+	}
+	if path == "readyz" {
+		// What informers bring to kube-apiserver's memory, the store has read before it is opened.
+		checks = append(checks, health.Finished("informer-sync"))
+	}
+	for _, name := range s.finished {
+		checks = append(checks, health.Finished("poststarthook/"+name))
+	}
+	if path == "readyz" {
+		checks = append(checks, health.Check{Name: "shutdown", Run: s.notDraining})
+	}
+	return checks
+}
+
+func (s *Server) notDraining(*http.Request) error {
+	select {
+	case <-s.draining:
+		return http.ErrServerClosed
+	default:
+		return nil
+	}
+}
+
+// finish notes that a part of the start is over, by the name that kube-apiserver has for the same ("post-start hook").
+func (s *Server) finish(names ...string) { s.finished = append(s.finished, names...) }

@@ -1,0 +1,53 @@
+package server
+
+import (
+	"log/slog"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/sqlstore"
+)
+
+// BenchmarkFlow is what the headers of priority and fairness cost a request.
+func BenchmarkFlow(b *testing.B) {
+	store, err := sqlstore.Open(b.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(b.TempDir(), "x.db"), Synchronous: "off"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	registry := resources.NewRegistry()
+	registry.SetGroups(builtin.Groups())
+	s, err := New(Config{Registry: registry, Store: store, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Bootstrap(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	h := s.withFlow(func(echo.Context) error { return nil })
+	r := httptest.NewRequest("GET", "/api/v1/namespaces/default", nil)
+	info, err := s.info.NewRequestInfo(r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r = r.WithContext(genericapirequest.WithUser(genericapirequest.WithRequestInfo(r.Context(), info), &user.DefaultInfo{Groups: []string{user.AllAuthenticated}}))
+	w := httptest.NewRecorder()
+	c := s.echo.NewContext(r, w)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := h(c); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if w.Header().Get("X-Kubernetes-Pf-Flowschema-Uid") == "" {
+		b.Error("no header")
+	}
+}

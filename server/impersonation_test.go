@@ -1,0 +1,101 @@
+package server_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+)
+
+// whoAmI asks under whose name a request with these headers is answered.
+func whoAmI(t *testing.T, h http.Handler, headers http.Header) (int, authenticationv1.UserInfo, string) {
+	t.Helper()
+	r := httptest.NewRequest("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", strings.NewReader(`{}`))
+	r.Header = headers
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	var answer struct {
+		Message string
+		Status  json.RawMessage
+	}
+	var review authenticationv1.SelfSubjectReviewStatus
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+		t.Fatalf("%s: %v", w.Body, err)
+	}
+	if w.Code == http.StatusCreated {
+		if err := json.Unmarshal(answer.Status, &review); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w.Code, review.UserInfo, answer.Message
+}
+
+// The answers were kube-apiserver's.
+func TestImpersonation(t *testing.T) {
+	type extra = map[string]authenticationv1.ExtraValue
+	h := newServer(t, nil).Handler()
+	for name, c := range map[string]struct {
+		headers http.Header
+		want    authenticationv1.UserInfo
+	}{
+		"nobody": {http.Header{}, authenticationv1.UserInfo{Username: "known"}},
+		"a user": {http.Header{"Impersonate-User": {"jane"}},
+			authenticationv1.UserInfo{Username: "jane", Groups: []string{"system:authenticated"}}},
+		"everything": {http.Header{"Impersonate-User": {"jane"}, "Impersonate-Uid": {"7"}, "Impersonate-Group": {"g", ",,h"},
+			"Impersonate-Extra-Example.com%2fk": {"a b", "c,d"}, "Impersonate-Extra-Other": {"e"}},
+			authenticationv1.UserInfo{Username: "jane", UID: "7", Groups: []string{"g", ",,h", "system:authenticated"},
+				Extra: extra{"example.com/k": {"a b", "c,d"}, "other": {"e"}}}},
+		"a group that says it": {http.Header{"Impersonate-User": {"jane"}, "Impersonate-Group": {"system:authenticated", "g"}},
+			authenticationv1.UserInfo{Username: "jane", Groups: []string{"system:authenticated", "g"}}},
+		"unauthenticated": {http.Header{"Impersonate-User": {"jane"}, "Impersonate-Group": {"system:unauthenticated"}},
+			authenticationv1.UserInfo{Username: "jane", Groups: []string{"system:unauthenticated"}}},
+		"a service account": {http.Header{"Impersonate-User": {"system:serviceaccount:n:sa"}},
+			authenticationv1.UserInfo{Username: "system:serviceaccount:n:sa",
+				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:n", "system:authenticated"}}},
+		"a service account in another group": {http.Header{"Impersonate-User": {"system:serviceaccount:n:sa"}, "Impersonate-Group": {"g"}},
+			authenticationv1.UserInfo{Username: "system:serviceaccount:n:sa", Groups: []string{"g", "system:authenticated"}}},
+		"a node": {http.Header{"Impersonate-User": {"system:node:n1"}},
+			authenticationv1.UserInfo{Username: "system:node:n1", Groups: []string{"system:nodes", "system:authenticated"}}},
+		"a node in another group": {http.Header{"Impersonate-User": {"system:node:n1"}, "Impersonate-Group": {"g"}},
+			authenticationv1.UserInfo{Username: "system:node:n1", Groups: []string{"g", "system:authenticated"}}},
+		"no node": {http.Header{"Impersonate-User": {"system:node:N_1"}},
+			authenticationv1.UserInfo{Username: "system:node:N_1", Groups: []string{"system:authenticated"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.headers.Set("Authorization", "known")
+			code, got, message := whoAmI(t, h, c.headers)
+			if diff := cmp.Diff(c.want, got); code != http.StatusCreated || diff != "" {
+				t.Errorf("%d %s (-want +got):\n%s", code, message, diff)
+			}
+		})
+	}
+}
+
+func TestImpersonationRefused(t *testing.T) {
+	h := newServer(t, nil).Handler()
+	for name, c := range map[string]struct {
+		headers http.Header
+		code    int
+		message string
+	}{
+		"by a stranger": {http.Header{"Impersonate-User": {"jane"}}, 401, "Unauthorized"},
+		"of a stranger": {http.Header{"Authorization": {"known"}, "Impersonate-User": {"system:anonymous"}}, 401, "Unauthorized"},
+		"groups alone": {http.Header{"Authorization": {"known"}, "Impersonate-Group": {"g"}}, 400,
+			`requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"g"}, Extra:map[string][]string(nil)} without impersonating a user name`},
+		"a uid alone": {http.Header{"Authorization": {"known"}, "Impersonate-Uid": {"7"}}, 400,
+			`requested &user.DefaultInfo{Name:"", UID:"7", Groups:[]string(nil), Extra:map[string][]string(nil)} without impersonating a user name`},
+		"extra alone": {http.Header{"Authorization": {"known"}, "Impersonate-Extra-K": {"v"}}, 400,
+			`requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string(nil), Extra:map[string][]string{"k":[]string{"v"}}} without impersonating a user name`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if code, _, message := whoAmI(t, h, c.headers); code != c.code || message != c.message {
+				t.Errorf("%d %s", code, message)
+			}
+		})
+	}
+}

@@ -1,0 +1,37 @@
+package server_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+)
+
+// What the index lists is there, and what people and probes written for kube-apiserver ask for is listed.
+func TestIndex(t *testing.T) {
+	h := newServer(t, nil).Handler()
+	var index struct{ Paths []string }
+	if err := json.Unmarshal(get(h, "/", "known").Body.Bytes(), &index); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.IsSorted(index.Paths) {
+		t.Errorf("not in order: %v", index.Paths)
+	}
+	for _, path := range index.Paths {
+		want := 200
+		if path == "/openapi/v3/" {
+			want = 404 // what is below it is served; kube-apiserver lists it and answers the same
+		}
+		if w := get(h, path, "known"); w.Code != want {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	for _, path := range []string{"/api/v1", "/apis/", "/apis/apps/v1", "/healthz/ping", "/livez/ping", "/openapi/v3/", "/readyz/informer-sync",
+		"/readyz/shutdown", "/readyz/poststarthook/scheduling/bootstrap-system-priority-classes"} {
+		if !slices.Contains(index.Paths, path) {
+			t.Errorf("%s is not listed", path)
+		}
+	}
+	if w := get(h, "/index.html", "known"); w.Code != 200 {
+		t.Errorf("/index.html: %d", w.Code)
+	}
+}
