@@ -55,7 +55,7 @@ test-race: ## Where goroutines meet, under the race detector: unit tests, the st
 	go test -race -timeout 20m $(race_packages)
 	go test -race -timeout 20m -count=1 -run '$(race_tests)' ./e2e
 
-e2e: ## The built binary on each database against kubectl, client-go, controller-runtime and kube-controller-manager, and a quick run of the benchmark
+e2e: ## The built binary on each database against kubectl, helm, client-go, controller-runtime and kube-controller-manager, and a quick run of the benchmark
 	go test -timeout 20m -count=1 ./e2e
 	go run ./e2e/bench compare --servers rowlock --quick
 
@@ -109,17 +109,20 @@ bin/rowlock:
 bin/rowlock-race:
 	go build -race $(go_flags) -ldflags '-X main.version=$(VERSION) $(kubernetes_ld)' -o $@ ./cmd/rowlock
 
-# The peers of the benchmark, kubectl and the linter come from modules of their own, so that their dependencies are not
+# The peers of the benchmark, kubectl, helm and the linter come from modules of their own, so that their dependencies are not
 # Rowlock's.
 bin/kubectl bin/kube-apiserver bin/kube-controller-manager: e2e/peers/kubernetes/go.mod
 	CGO_ENABLED=0 go build -C e2e/peers/kubernetes $(go_flags) -ldflags '-s -w $(kubernetes_ld)' -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$(@F)
 
 # Upstream's end-to-end tests, a program of their own.
 bin/e2e.test: e2e/peers/kubernetes/go.mod
-	CGO_ENABLED=0 go test -c -C e2e/peers/kubernetes $(go_flags) -ldflags '-s -w $(kubernetes_ld)' -o $(CURDIR)/$@ k8s.io/kubernetes/test/e2e
+	CGO_ENABLED=0 go test -C e2e/peers/kubernetes -c $(go_flags) -ldflags '-s -w $(kubernetes_ld)' -o $(CURDIR)/$@ k8s.io/kubernetes/test/e2e
 
 bin/etcd: e2e/peers/etcd/go.mod
 	CGO_ENABLED=0 go build -C e2e/peers/etcd $(go_flags) -ldflags '-s -w' -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
+
+bin/helm: e2e/peers/helm/go.mod
+	CGO_ENABLED=0 go build -C e2e/peers/helm $(go_flags) -ldflags '-s -w' -o $(CURDIR)/$@ helm.sh/helm/v4/cmd/helm
 
 # kine has SQLite only with cgo.
 bin/kine: e2e/peers/kine/go.mod

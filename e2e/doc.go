@@ -1,4 +1,4 @@
-// Package e2e drives the binary that users run with the clients that users have: kubectl, client-go,
+// Package e2e drives the binary that users run with the clients that users have: kubectl, helm, client-go,
 // controller-runtime and kube-controller-manager. Its tests know nothing of Rowlock's packages, but of the one that starts Postgres.
 //
 // All tests run twice, on SQLite and on Postgres; E2E_DATABASE=sqlite or =postgres is for one of them.
@@ -9,6 +9,7 @@
 //	main_test.go         one server for all tests that only need some server
 //	compare_test.go      when two objects are the same
 //	kubectl_test.go      a day with kubectl
+//	helm_test.go         releases, with helm
 //	types_test.go        every built-in type: the verbs, selectors, tables, explain, apply
 //	clients_test.go      client-go: typed, dynamic and metadata clients, informers
 //	manager_test.go      a controller written with controller-runtime
