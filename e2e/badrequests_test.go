@@ -121,7 +121,7 @@ func (c badRequest) status() map[string]any {
 	return status
 }
 
-var repeated = regexp.MustCompile(`REPEAT (\w) (\d+) TIMES`)
+var repeated = regexp.MustCompile(`REPEAT (.+?) (\d+) TIMES`)
 
 // expand writes out what is too long for the file.
 func expand(text string) string {

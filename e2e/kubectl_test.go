@@ -282,3 +282,29 @@ func writeFile(t *testing.T, name, text string) string {
 	}
 	return path
 }
+
+// TestKubectlCertificate approves one signing request and denies another.
+func TestKubectlCertificate(t *testing.T) {
+	text, err := os.ReadFile("testdata/types/certificates.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, _, _ := strings.Cut(string(text), "---")
+	for _, c := range []struct{ verb, condition, reason, other string }{
+		{"approve", "Approved", "KubectlApprove", "deny"}, {"deny", "Denied", "KubectlDeny", "approve"},
+	} {
+		name := unique(c.verb)
+		k := kubectl{stdin: strings.Replace(manifest, "{name: e2e}", "{name: "+name+"}", 1)}
+		k.run(t, "create", "-f", "-")
+		defer k.run(t, "delete", "csr", name)
+		wants(t, k.run(t, "get", "csr", name), "example.com/e2e", "Pending")
+		wants(t, k.run(t, "certificate", c.verb, name), "certificatesigningrequest.certificates.k8s.io/"+name)
+		wants(t, k.run(t, "get", "csr", name), c.condition)
+		wants(t, k.run(t, "get", "csr", name, "-o", "jsonpath={.status.conditions[*].reason}"), c.reason)
+		if _, stderr, err := k.try(t, "certificate", c.other, name); err == nil {
+			t.Errorf("%s and then %s", c.verb, c.other)
+		} else {
+			wants(t, stderr, "is already "+c.condition)
+		}
+	}
+}

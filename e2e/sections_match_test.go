@@ -196,11 +196,11 @@ var passing = []struct {
 	{regexp.MustCompile(`(resourceVersion[\\": ]+)\d+`), "${1}REVISION"},
 	{regexp.MustCompile(`(too old resource version: \d+ )\(\d+\)`), "${1}(REVISION)"},
 	{live, "${1}LIVE"},
-	{regexp.MustCompile(`("continue": ?")[\w-]+`), "${1}TOKEN"},
+	{regexp.MustCompile(`("continue": ?")[^"]+`), "${1}TOKEN"}, // whether it is one of before or not
 	{regexp.MustCompile(`"\d+[smh](\d+[sm])?"`), `"AGE"`},
 	{regexp.MustCompile(`("name": ?"generated-)\w{5}"`), `${1}SUFFIX"`},
 	{regexp.MustCompile(`("nodePort": ?|"healthCheckNodePort": ?)\d+`), "${1}PORT"},
-	{regexp.MustCompile(`10\.43\.\d+\.\d+`), "ADDRESS"},
+	{regexp.MustCompile(`10\.43\.\d+\.\d+|fd00:10:43::[0-9a-f]+`), "ADDRESS"},
 }
 
 // comparable is the answer without what differs from one server to the next.
@@ -217,7 +217,7 @@ func (a answer) comparable(kept values) string {
 	}
 	var b strings.Builder
 	fmt.Fprintln(&b, a.code)
-	for _, name := range []string{"Content-Type", "Cache-Control", "Warning", "Retry-After", "Allow", "Location", "Content-Encoding"} {
+	for _, name := range []string{"Content-Type", "Cache-Control", "Warning", "Retry-After", "Allow", "Location", "Content-Encoding", "Vary"} {
 		if values := a.header.Values(name); len(values) > 0 {
 			fmt.Fprintf(&b, "%s: %q\n", name, values)
 		}

@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +14,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -36,6 +40,9 @@ func newSectionServer(t *testing.T, server *harness.Server) *sectionServer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The same user on both servers.
+	config = rest.AnonymousClientConfig(config)
+	config.BearerToken = harness.PeerToken
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +64,19 @@ type answer struct {
 	header http.Header
 	text   []byte   // as JSON if it is YAML or protobuf
 	events []string // of a watch
+}
+
+// sendUntil sends a step, again and again if it is one to wait for.
+func (s *sectionServer) sendUntil(t *testing.T, q step, kept values) answer {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		a := s.send(t, q, kept)
+		if !q.Await || a.code == q.Code || time.Now().After(deadline) {
+			return a
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 func (s *sectionServer) send(t *testing.T, q step, kept values) answer {
@@ -85,9 +105,18 @@ func (s *sectionServer) send(t *testing.T, q step, kept values) answer {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
+	if response.Header.Get("Content-Encoding") == "gzip" { // the case asked for it
+		if response.Body, err = gzip.NewReader(response.Body); err != nil {
+			t.Fatal(err)
+		}
+	}
 	a := answer{code: response.StatusCode, header: response.Header}
 	if q.Events != nil && a.code == http.StatusOK {
-		a.events, err = readEvents(response.Body, len(q.Events))
+		read := readEvents
+		if strings.HasPrefix(response.Header.Get("Content-Type"), runtime.ContentTypeProtobuf) {
+			read = readFrames
+		}
+		a.events, err = read(response.Body, len(q.Events))
 		a.text = []byte(strings.Join(a.events, "\n"))
 	} else {
 		a.text, err = decodeBody(response)
@@ -135,6 +164,34 @@ func readEvents(stream io.Reader, n int) ([]string, error) {
 	return events, nil
 }
 
+// readFrames is readEvents of a watch in protobuf, in which each event has its length before it.
+func readFrames(stream io.Reader, n int) ([]string, error) {
+	events := []string{}
+	for n == 0 || len(events) < n {
+		var size uint32
+		switch err := binary.Read(stream, binary.BigEndian, &size); {
+		case errors.Is(err, io.EOF):
+			return events, nil
+		case err != nil:
+			return nil, err
+		}
+		frame := make([]byte, size)
+		if _, err := io.ReadFull(stream, frame); err != nil {
+			return nil, fmt.Errorf("event %d: %w", len(events), err)
+		}
+		var event metav1.WatchEvent
+		if err := event.Unmarshal(frame); err != nil {
+			return nil, fmt.Errorf("event %d: %w", len(events), err)
+		}
+		object, err := protobufToJSON(event.Object.Raw)
+		if err != nil {
+			return nil, fmt.Errorf("event %d: %w", len(events), err)
+		}
+		events = append(events, fmt.Sprintf(`{"type":%q,"object":%s}`, event.Type, object))
+	}
+	return events, nil
+}
+
 func decodeBody(response *http.Response) ([]byte, error) {
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
@@ -156,7 +213,7 @@ func decodeBody(response *http.Response) ([]byte, error) {
 // sectionScheme has the types of the API, and those of meta.k8s.io.
 var sectionScheme = func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, metav1.AddMetaToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, metav1.AddMetaToScheme, metav1beta1.AddMetaToScheme} {
 		if err := add(scheme); err != nil {
 			panic(err)
 		}

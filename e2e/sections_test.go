@@ -39,9 +39,11 @@ type step struct {
 	// Status is a whole Status of failure, but for what is the same in each.
 	Status *wantedStatus `json:"status"`
 	// Events are the types of a watch's events with what Want says of an answer. Of an endless stream as many are read.
-	Events []map[string]any  `json:"events"`
-	Text   string            `json:"text"` // of an answer that is no object
-	Keep   map[string]string `json:"keep"` // a name for a value of the answer (github.com/tidwall/gjson)
+	Events []map[string]any `json:"events"`
+	// Await: the step is sent again until the code is the one expected, for what a server does in its own time.
+	Await bool              `json:"await"`
+	Text  string            `json:"text"` // of an answer that is no object
+	Keep  map[string]string `json:"keep"` // a name for a value of the answer (github.com/tidwall/gjson)
 }
 
 // wantedStatus is what one Status of failure has unlike another.
@@ -55,25 +57,52 @@ type wantedStatus struct {
 // admissionThatRowlockLacks are the plugins that kube-apiserver has by default and Rowlock has not. The controllers that
 // the rest of a cluster runs are on neither side, so that they do not come between two steps.
 const admissionThatRowlockLacks = "CertificateApproval,CertificateSigning,ClusterTrustBundleAttest," +
-	"NodeDeclaredFeatureValidator,PodResizeValidator,MutatingAdmissionPolicy,MutatingAdmissionWebhook," +
-	"ValidatingAdmissionPolicy,ValidatingAdmissionWebhook"
+	"MutatingAdmissionPolicy,MutatingAdmissionWebhook,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook"
+
+// sectionFlags are those of the servers of tables that need servers of their own.
+var sectionFlags = map[string]struct{ rowlock, kubeAPIServer []string }{
+	"compression": {
+		rowlock:       []string{"--feature-gates", "WatchListCompression=true"},
+		kubeAPIServer: []string{"--feature-gates", "WatchListCompression=true"},
+	},
+	"dual-stack": {
+		rowlock:       []string{"--service-cluster-ip-range", "10.43.0.0/16,fd00:10:43::/112"},
+		kubeAPIServer: []string{"--service-cluster-ip-range", "10.43.0.0/16,fd00:10:43::/112"},
+	},
+	"expired": {rowlock: []string{"--history-age", "1s"}, kubeAPIServer: []string{"--etcd-compaction-interval", "1s"}},
+}
+
+// startSectionServers starts the servers that cases are sent to: Rowlock and, if asked for, kube-apiserver.
+func startSectionServers(t *testing.T, table string) []*sectionServer {
+	t.Helper()
+	flags := sectionFlags[table]
+	tokens := filepath.Join(t.TempDir(), "tokens.csv")
+	if err := os.WriteFile(tokens, []byte(harness.PeerToken+`,admin,admin,"system:masters"`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"--token-auth-file", tokens, "--controllers=-namespace-controller,-garbage-collector-controller"}, flags.rowlock...)
+	servers := []*sectionServer{newSectionServer(t, startServer(t, harness.RowlockOptions{Args: args}))}
+	if os.Getenv("E2E_PEER") != "kube-apiserver" {
+		return servers
+	}
+	if err := harness.Build(t.Context(), harness.Etcd.Binaries()...); err != nil {
+		t.Fatal(err)
+	}
+	peer, err := harness.StartKubeAPIServer(t.Context(), harness.Etcd, t.TempDir(),
+		append([]string{"--disable-admission-plugins", admissionThatRowlockLacks,
+			"--feature-gates", "WatchListCompression=false"}, // as Rowlock has it by default
+			flags.kubeAPIServer...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(peer.Kill)
+	return append(servers, newSectionServer(t, peer))
+}
 
 // TestSections sends every case to Rowlock. With E2E_PEER=kube-apiserver (`make compare`) it sends them to kube-apiserver
 // as well, and the two must not differ in what the tables leave out either.
 func TestSections(t *testing.T) {
-	servers := []*sectionServer{newSectionServer(t,
-		startServer(t, harness.RowlockOptions{Args: []string{"--controllers=-namespace-controller,-garbage-collector-controller"}}))}
-	if os.Getenv("E2E_PEER") == "kube-apiserver" {
-		if err := harness.Build(t.Context(), harness.Etcd.Binaries()...); err != nil {
-			t.Fatal(err)
-		}
-		peer, err := harness.StartKubeAPIServer(t.Context(), harness.Etcd, t.TempDir(), "--disable-admission-plugins", admissionThatRowlockLacks)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(peer.Kill)
-		servers = append(servers, newSectionServer(t, peer))
-	}
+	shared := startSectionServers(t, "")
 	files, err := filepath.Glob("testdata/sections/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no cases: %v", err)
@@ -87,7 +116,12 @@ func TestSections(t *testing.T) {
 		if err := yaml.UnmarshalStrict(text, &cases); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+		table := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(table, func(t *testing.T) {
+			servers := shared
+			if _, own := sectionFlags[table]; own {
+				servers = startSectionServers(t, table)
+			}
 			for _, c := range cases {
 				t.Run(c.Case, func(t *testing.T) {
 					t.Parallel()
@@ -126,7 +160,7 @@ func (c sectionCase) send(t *testing.T, s *sectionServer, namespace string) []st
 	s.createNamespace(t, namespace)
 	answers := make([]string, 0, len(c.Steps))
 	for _, step := range c.Steps {
-		a := s.send(t, step, kept)
+		a := s.sendUntil(t, step, kept)
 		problems := kept.keep(step.Keep, a)
 		problems = append(problems, step.check(a, kept)...)
 		if len(problems) > 0 {

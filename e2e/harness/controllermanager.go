@@ -10,11 +10,13 @@ import (
 type ControllerManager struct{ process *process }
 
 // StartControllerManager starts kube-controller-manager, as upstream builds it, on a Rowlock that StartRowlock started. It
-// is the only one, so it holds no election, and serves nothing itself. What it does shows in the API: there is no
-// waiting for it here.
+// is the only one, so it holds no election, and serves nothing itself; it signs by Rowlock's authority. What it does
+// shows in the API: there is no waiting for it here.
 func StartControllerManager(s *Server) (*ControllerManager, error) {
+	authority := filepath.Join(s.DataDir, "pki", "ca")
 	p, err := start(s.DataDir, "kube-controller-manager", Binary("kube-controller-manager"),
-		"--kubeconfig", s.Kubeconfig, "--root-ca-file", filepath.Join(s.DataDir, "pki", "ca.crt"),
+		"--kubeconfig", s.Kubeconfig, "--root-ca-file", authority+".crt",
+		"--cluster-signing-cert-file", authority+".crt", "--cluster-signing-key-file", authority+".key",
 		"--leader-elect=false", "--secure-port", "0")
 	if err != nil {
 		return nil, err

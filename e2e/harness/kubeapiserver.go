@@ -32,8 +32,8 @@ func KinePostgres(url string) Backend {
 	return Backend{name: "kine/Postgres", binary: "kine", database: url}
 }
 
-// peerToken authenticates the administrator of a peer; it listens on loopback and lives as long as a test.
-const peerToken = "admintoken"
+// PeerToken authenticates the administrator of a peer; it listens on loopback and lives as long as a test.
+const PeerToken = "admintoken"
 
 // Binaries are the names that Build needs to make for this peer.
 func (b Backend) Binaries() []string { return []string{"kube-apiserver", b.binary} }
@@ -120,13 +120,13 @@ func (s *Server) writePeerFiles(dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, "sa.key"), pem.EncodeToMemory(block), 0o600); err != nil {
 		return err
 	}
-	tokens := peerToken + `,admin,admin,"system:masters"` + "\n"
+	tokens := PeerToken + `,admin,admin,"system:masters"` + "\n"
 	if err := os.WriteFile(filepath.Join(dir, "tokens.csv"), []byte(tokens), 0o600); err != nil {
 		return err
 	}
 	config := clientcmdapi.NewConfig()
 	config.Clusters["peer"] = &clientcmdapi.Cluster{Server: s.URL, InsecureSkipTLSVerify: true}
-	config.AuthInfos["admin"] = &clientcmdapi.AuthInfo{Token: peerToken}
+	config.AuthInfos["admin"] = &clientcmdapi.AuthInfo{Token: PeerToken}
 	config.Contexts["peer"] = &clientcmdapi.Context{Cluster: "peer", AuthInfo: "admin"}
 	config.CurrentContext = "peer"
 	return clientcmd.WriteToFile(*config, s.Kubeconfig)
