@@ -1,5 +1,6 @@
-// Command conformance runs upstream's own end-to-end tests against Rowlock with kube-controller-manager on top: those of
-// them that need no nodes and nothing that Rowlock does not serve. Each is named in specs.txt, and has to run and pass.
+// Command conformance runs upstream's own end-to-end tests against Rowlock, on SQLite or on Postgres, with
+// kube-controller-manager on top: those of them that need no nodes and nothing that Rowlock does not serve. Each is named
+// in specs.txt, and has to run and pass.
 package main
 
 import (
@@ -20,6 +21,7 @@ import (
 	"strings"
 
 	"github.com/rowlock/rowlock/e2e/harness"
+	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
 //go:embed specs.txt
@@ -27,16 +29,17 @@ var specs []byte
 
 func main() {
 	only := flag.String("only", "", "run those whose name matches this regular expression")
+	onPostgres := flag.Bool("postgres", false, "let Rowlock store in a Postgres, which is started for it")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *only); err != nil {
+	if err := run(ctx, *only, *onPostgres); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, only string) error {
+func run(ctx context.Context, only string, onPostgres bool) (err error) {
 	names, err := selected(only)
 	if err != nil {
 		return err
@@ -49,7 +52,16 @@ func run(ctx context.Context, only string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	server, err := harness.StartRowlock(ctx, harness.RowlockOptions{DataDir: dir})
+	options := harness.RowlockOptions{DataDir: dir}
+	if onPostgres {
+		var cluster *pgtest.Cluster
+		if cluster, err = pgtest.New(); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, cluster.Stop()) }()
+		options.Datastore = cluster.URL()
+	}
+	server, err := harness.StartRowlock(ctx, options)
 	if err != nil {
 		return err
 	}
