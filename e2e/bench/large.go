@@ -161,6 +161,7 @@ func (b *bench) largeLists(ctx context.Context, out io.Writer) error {
 		{"JSON", request{}, 0},
 		{"JSON, gzip", request{encoding: "gzip"}, 0},
 		{"JSON, read slowly", request{}, time.Millisecond},
+		{"JSON, indented", request{accept: "application/json;pretty=1"}, 0},
 		{"Table", request{accept: tableType}, 0},
 		{"Table, gzip", request{accept: tableType, encoding: "gzip"}, 0},
 		{"metadata", request{accept: "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}, 0},
