@@ -13,6 +13,7 @@
 //	bootstrap.go    the objects that exist from the start
 //	handlers/       the verbs
 //	codec/          media types, and objects to bytes
+//	cork/           connections on which an answer leaves in one write
 //	status/         errors to Status
 //	authn/ health/ discovery/ openapi/ version/ pki/
 package server

@@ -23,6 +23,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/codec"
+	"github.com/rowlock/rowlock/server/cork"
 	"github.com/rowlock/rowlock/server/discovery"
 	"github.com/rowlock/rowlock/server/handlers"
 	"github.com/rowlock/rowlock/server/health"
@@ -113,7 +114,7 @@ func New(c Config) (*Server, error) {
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
 	s.finish("storage-readiness", "start-apiserver-admission-initializer")
 	s.echo = s.newEcho()
-	s.http = &http.Server{Handler: s.echo, TLSConfig: c.TLS, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second,
+	s.http = &http.Server{Handler: s.echo, ConnContext: cork.Context, TLSConfig: c.TLS, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second,
 		MaxHeaderBytes: 1 << 20, ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: streamsPerConnection}}
 	return s, nil
@@ -162,6 +163,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer stopTrimming()
 	go s.trimmer.run(trimming)
 	served := make(chan error, 1)
+	l = cork.Listener(l)
 	go func() {
 		if s.TLS == nil {
 			served <- s.http.Serve(l)

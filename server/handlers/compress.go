@@ -10,6 +10,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/rowlock/rowlock/server/codec"
+	"github.com/rowlock/rowlock/server/cork"
 )
 
 // "Response compression" of the API concepts page: what is larger than compressFrom bytes is compressed for clients that
@@ -58,10 +59,18 @@ func putGzip(w *gzip.Writer) {
 // that.
 func WriteBody(w http.ResponseWriter, r *http.Request, offer *codec.Offer, code int, data []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	if conn := cork.Of(r); conn != nil && len(data) > splitFrom {
+		conn.Cork()
+		defer conn.Uncork()
+		defer http.NewResponseController(w).Flush() //nolint:errcheck // as below
+	}
 	b := newBody(w, r, offer, code)
 	_, _ = b.Write(data) // the client is gone: nobody is left to tell
 	_ = b.Close()
 }
+
+// splitFrom is how many bytes of body net/http may send in two writes: it has a buffer of 4 KiB for these and the header.
+const splitFrom = 3 << 10
 
 // body is the body of an answer. Its first write decides whether it is compressed and sends the headers.
 type body struct {

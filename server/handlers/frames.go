@@ -9,6 +9,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"golang.org/x/net/websocket"
+
+	"github.com/rowlock/rowlock/server/cork"
 )
 
 // frames is where the frames of a watch go.
@@ -23,7 +25,8 @@ type frames interface {
 
 // httpFrames gathers frames, so that what is ready goes out in one write.
 type httpFrames struct {
-	w http.ResponseWriter
+	w    http.ResponseWriter
+	conn *cork.Conn // is corked from the first frame of a batch to its end
 	// compress: what goes out in one write is a gzip member of its own, so that a client has all of it at once, and a watch
 	// that is idle holds no compressor.
 	compress bool
@@ -37,6 +40,7 @@ var frameBuffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 6
 
 func (f *httpFrames) writer() io.Writer {
 	if f.out == nil {
+		f.conn.Cork()
 		f.out = frameBuffers.Get().(*bufio.Writer)
 		f.out.Reset(f.w)
 		if f.compress {
@@ -66,6 +70,7 @@ func (f *httpFrames) flush() bool {
 	if to, ok := f.w.(http.Flusher); ok {
 		to.Flush()
 	}
+	f.conn.Uncork()
 	return gathered
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/codec"
+	"github.com/rowlock/rowlock/server/cork"
 )
 
 // object writes a stored object.
@@ -52,6 +53,9 @@ var chunks = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, chunkSi
 // stream writes a list as it is produced.
 func (q *request) stream(f codec.Format, write func(io.Writer) error) error {
 	q.w.Header().Set("Content-Type", f.ContentType(false))
+	corked := cork.Of(q.r)
+	corked.Cork()
+	defer corked.Uncork()
 	b := newBody(q.w, q.r, q.offer, http.StatusOK)
 	buf := chunks.Get().(*bufio.Writer)
 	buf.Reset(b)

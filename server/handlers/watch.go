@@ -14,6 +14,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/codec"
+	"github.com/rowlock/rowlock/server/cork"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -52,13 +53,14 @@ func (h *Handlers) watch(q *request) error {
 		w.serveSocket(cancel)
 		return nil
 	}
-	frames := &httpFrames{w: q.w, compress: w.beginsWithList() && !q.offer.PlainWatchLists && acceptsGzip(q.r)}
+	frames := &httpFrames{w: q.w, conn: cork.Of(q.r), compress: w.beginsWithList() && !q.offer.PlainWatchLists && acceptsGzip(q.r)}
 	q.w.Header().Set("Content-Type", f.ContentType(true))
 	if frames.compress {
 		sayGzip(q.w.Header())
 	}
 	q.w.WriteHeader(200)
 	w.to = frames
+	defer frames.conn.Uncork() // what came after the last batch, if anything: the end of the answer has to leave
 	w.flush()
 	w.run()
 	return nil
@@ -210,7 +212,7 @@ func (w *watchStream) run() {
 // after a quiet time, never wait.
 const (
 	crowdSize = 32
-	crowdPace = 10 * time.Millisecond
+	crowdPace = 15 * time.Millisecond
 )
 
 // crowds counts the watches of each type.

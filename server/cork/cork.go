@@ -1,0 +1,134 @@
+// Package cork lets the parts of an answer leave in one write of the connection below TLS.
+//
+// crypto/tls writes each record, of 16 KiB at most, by a system call of its own, and net/http adds the header of an answer
+// and the ends of chunks as small ones: a list is a thousand writes, an event five. Each of them passes the TCP stack and
+// wakes the reader, which costs more than to encrypt it.
+//
+// It is for HTTP/1.1, where a connection has one answer at a time. On an HTTP/2 connection what one stream holds back would
+// be missing to the others, its own window updates among it, so there is nothing to hold back there.
+package cork
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+)
+
+const (
+	// most is how much is held back, in bytes: what the kernel passes on as one piece at best.
+	most = 64 << 10
+	// room is for most and the record that exceeds it.
+	room = most + 20<<10
+)
+
+var rooms = sync.Pool{New: func() any { return new([room]byte) }}
+
+// Conn is a connection on which writes can be held back. Without Cork it is the connection it wraps.
+type Conn struct {
+	net.Conn
+
+	mu     sync.Mutex
+	corked bool
+	held   []byte // of room; nil while nothing is held back
+	err    error  // of a write of what was held back: its writer has heard of success
+}
+
+// Listener returns l with connections that can be corked.
+func Listener(l net.Listener) net.Listener { return listener{l} }
+
+type listener struct{ net.Listener }
+
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &Conn{Conn: c}, nil
+}
+
+type contextKey struct{}
+
+// Context is the ConnContext of an http.Server whose listener is Listener's.
+func Context(ctx context.Context, c net.Conn) context.Context {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	if c, ok := c.(*Conn); ok {
+		ctx = context.WithValue(ctx, contextKey{}, c)
+	}
+	return ctx
+}
+
+// Of returns the connection of a request, or nil if it cannot be corked. The methods Cork and Uncork of nil do nothing.
+func Of(r *http.Request) *Conn {
+	if r.ProtoMajor != 1 {
+		return nil
+	}
+	c, _ := r.Context().Value(contextKey{}).(*Conn)
+	return c
+}
+
+// Cork holds back what is written from now on, as far as there is room, until Uncork. What net/http holds back itself has
+// to be flushed before Uncork, or it takes a write of its own. Whoever corks must uncork before the handler returns:
+// otherwise the end of the answer never leaves.
+func (c *Conn) Cork() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.corked = true
+}
+
+// Uncork sends what was held back. Its error, as that of other writes, is the error of every later write.
+func (c *Conn) Uncork() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.corked = false
+	_ = c.send() // the next write returns it
+}
+
+// Write writes p, or holds it back.
+func (c *Conn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return 0, c.err
+	}
+	if len(c.held)+len(p) > room {
+		if err := c.send(); err != nil {
+			return 0, err
+		}
+	}
+	if !c.corked || len(p) > room {
+		return c.Conn.Write(p)
+	}
+	if c.held == nil {
+		c.held = rooms.Get().(*[room]byte)[:0]
+	}
+	if c.held = append(c.held, p...); len(c.held) >= most {
+		if err := c.send(); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// send writes what was held back. The caller holds mu.
+func (c *Conn) send() error {
+	if c.held == nil {
+		return c.err
+	}
+	_, err := c.Conn.Write(c.held)
+	if err != nil && c.err == nil {
+		c.err = err
+	}
+	rooms.Put((*[room]byte)(c.held[:room]))
+	c.held = nil
+	return c.err
+}
