@@ -52,6 +52,8 @@ type Writer interface {
 	// current object, or tell the client; see GuaranteedUpdate. ErrUnavailable: nothing was written, the client may
 	// repeat. ErrUnknownOutcome: it may or may not have been written, the client has to look. The context's error:
 	// as ErrUnknownOutcome.
+	//
+	// What the first three tell of is visible to every read at MostRecent that starts after Commit returned.
 	Commit(ctx context.Context, writes ...Write) ([]*Object, error)
 }
 

@@ -47,6 +47,15 @@ type request struct {
 	err     error
 }
 
+// refuse answers a request that was not planned, after the batch that it was in has been written with err.
+func (r *request) refuse(err error) {
+	if err != nil && r.ctx.Err() == nil {
+		r.err = fmt.Errorf("%w: what was in the way may not have been written: %s", resources.ErrUnavailable, r.err.Error())
+	}
+	close(r.done)
+}
+
+// answer answers a request that was planned, or could not be.
 func (r *request) answer(err error) {
 	if r.err == nil && err != nil {
 		r.objects, r.err = nil, err

@@ -53,15 +53,17 @@ func (s *Store) commitBatch(requests []*request) {
 			planned = append(planned, r)
 		}
 	}
-	if len(planned) == 0 {
-		tx.rollback()
-		s.queue.noteCommit(len(requests))
-	}
-	answerAll(refused, nil)
 	if len(planned) > 0 {
 		err = s.write(tx, p, started)
-		s.queue.noteCommit(len(requests))
-		answerAll(planned, err)
+	} else {
+		tx.rollback()
+	}
+	s.queue.noteCommit(len(requests))
+	answerAll(planned, err)
+	// What stood in the way of a request may have been planned by one before it: it is not to be told of what cannot be
+	// read yet, nor of what will never be.
+	for _, r := range refused {
+		r.refuse(err)
 	}
 }
 

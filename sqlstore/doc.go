@@ -3,10 +3,11 @@
 // # The way of a write
 //
 // Commit puts a request into the queue and waits. The committer (one goroutine) takes everything that waits, up to a
-// bound, after it has waited a moment for other writers if there were any (queue), and plans it: each request is checked against the state before the batch and what the batch has done so far;
-// one that fails is answered and leaves nothing behind. What is planned goes to the database in one transaction. After
-// COMMIT, apply makes it visible: trees and logs first, then the store's revision, then watchers are woken. Then the
-// requests are answered. So revision order is commit order is event order, and a writer reads its own writes.
+// bound, after it has waited a moment for other writers if there were any (queue), and plans it: each request is checked
+// against the state before the batch and what the batch has done so far; one that fails leaves nothing behind. What is
+// planned goes to the database in one transaction. After COMMIT, apply makes it visible: trees and logs first, then the
+// store's revision, then watchers are woken. Then the requests are answered, those that failed too. So revision order is
+// commit order is event order, a writer reads its own writes, and who was refused reads what for.
 //
 // # Peers
 //

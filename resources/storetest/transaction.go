@@ -16,9 +16,57 @@ var transactionTests = map[string]func(*suite){
 	"NeighboursUnaffected": testNeighboursUnaffected,
 	"RevisionOrder":        testRevisionOrder,
 	"Contention":           testContention,
+	"RefusalsAreVisible":   testRefusalsAreVisible,
 	"CancelledInTheMiddle": testCancelledInTheMiddle,
 	"LargeCommit":          testLargeCommit,
 	"TransactionInEvents":  testTransactionInEvents,
+}
+
+// What a refusal tells of is visible to every read at MostRecent that starts after Commit returned, also when it was written
+// at the same time.
+func testRefusalsAreVisible(s *suite) {
+	const writers = 8
+	compete := func(w resources.Write, refused func(err error, now *resources.Object)) *resources.Object {
+		var all sync.WaitGroup
+		var winner *resources.Object
+		for range writers {
+			all.Go(func() {
+				done, err := s.store.Commit(s.ctx, w)
+				if err == nil {
+					winner = done[0]
+					return
+				}
+				now, gerr := s.store.Get(s.ctx, w.Key, current)
+				if gerr != nil && !errors.Is(gerr, resources.ErrNotFound) {
+					s.Errorf("get: %v", gerr)
+				}
+				refused(err, now)
+			})
+		}
+		all.Wait()
+		if winner == nil {
+			s.Fatal("nobody could write")
+		}
+		return winner
+	}
+	for range 50 {
+		made := compete(create(pod("ns", "a"), "new"), func(err error, now *resources.Object) {
+			if !errors.Is(err, resources.ErrExists) || now == nil {
+				s.Errorf("create: %v, and there is %v", err, now)
+			}
+		})
+		changed := compete(update(made, "changed"), func(err error, now *resources.Object) {
+			var conflict *resources.ConflictError
+			if !errors.As(err, &conflict) || now == nil || now.Revision != conflict.Current.Revision {
+				s.Errorf("update: %v, and there is %v", err, now)
+			}
+		})
+		compete(remove(changed), func(err error, now *resources.Object) {
+			if !errors.Is(err, resources.ErrNotFound) || now != nil {
+				s.Errorf("delete: %v, and there is %v", err, now)
+			}
+		})
+	}
 }
 
 // cancelled returns a context that is over.
