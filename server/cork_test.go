@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -16,13 +15,7 @@ import (
 // happens: the next request goes out only then.
 func TestAnswersEnd(t *testing.T) {
 	s := newServer(t, nil)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx, l) }()
+	address, stop, done := serve(t, s)
 	defer func() {
 		stop()
 		if err := <-done; err != nil {
@@ -30,7 +23,7 @@ func TestAnswersEnd(t *testing.T) {
 		}
 	}()
 	dial := func() (net.Conn, *bufio.Reader) {
-		c, err := net.Dial("tcp", l.Addr().String())
+		c, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}

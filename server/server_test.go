@@ -68,6 +68,19 @@ func newServer(t *testing.T, change func(*server.Config)) *server.Server {
 	return s
 }
 
+// serve lets a server serve on loopback, without TLS, until stop; done then has what Serve returned.
+func serve(t *testing.T, s *server.Server) (address string, stop context.CancelFunc, done <-chan error) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, l) }()
+	return l.Addr().String(), stop, served
+}
+
 func get(h http.Handler, path, authorization string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("GET", path, nil)
 	if authorization != "" {
@@ -202,18 +215,12 @@ func TestBodyThatNeverComes(t *testing.T) {
 func TestDrain(t *testing.T) {
 	var store *blockedStore
 	s := newServer(t, func(c *server.Config) { store = blocked(c) })
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx, l) }()
+	address, stop, done := serve(t, s)
 
 	ask := func(path string) *http.Response {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		t.Cleanup(cancel)
-		r, err := http.NewRequestWithContext(ctx, "GET", "http://"+l.Addr().String()+path, nil)
+		r, err := http.NewRequestWithContext(ctx, "GET", "http://"+address+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,14 +273,8 @@ func TestDrainCutsWebSockets(t *testing.T) {
 			t.Fatal(w.Body)
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx, l) }()
-	c, err := websocket.NewConfig("ws://"+l.Addr().String()+"/api/v1/namespaces/default/configmaps?watch=1", "http://example.com")
+	address, stop, done := serve(t, s)
+	c, err := websocket.NewConfig("ws://"+address+"/api/v1/namespaces/default/configmaps?watch=1", "http://example.com")
 	if err != nil {
 		t.Fatal(err)
 	}

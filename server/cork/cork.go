@@ -29,10 +29,12 @@ var rooms = sync.Pool{New: func() any { return new([room]byte) }}
 type Conn struct {
 	net.Conn
 
-	mu     sync.Mutex
-	corked bool
-	held   []byte // of room; nil while nothing is held back
-	err    error  // of a write of what was held back: its writer has heard of success
+	mu      sync.Mutex
+	corked  bool
+	sending bool // Uncork writes what was held back; what others write meanwhile is held back until that is done
+	sent    sync.Cond
+	held    []byte // of room; nil while nothing is held back
+	err     error  // of a write of what was held back: its writer has heard of success
 }
 
 // Listener returns l with connections that can be corked.
@@ -45,7 +47,13 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{Conn: c}, nil
+	return newConn(c), nil
+}
+
+func newConn(c net.Conn) *Conn {
+	corkable := &Conn{Conn: c}
+	corkable.sent.L = &corkable.mu
+	return corkable
 }
 
 type contextKey struct{}
@@ -83,6 +91,9 @@ func (c *Conn) Cork() {
 }
 
 // Uncork sends what was held back. Its error, as that of other writes, is the error of every later write.
+//
+// A client that reads nothing may keep it waiting, and nobody else is to wait with it: crypto/tls sends an alert before it
+// closes a connection, unless it is writing itself, and when the server ends there may be many such connections to close.
 func (c *Conn) Uncork() {
 	if c == nil {
 		return
@@ -90,13 +101,30 @@ func (c *Conn) Uncork() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.corked = false
-	_ = c.send() // the next write returns it
+	if c.sending {
+		return
+	}
+	c.sending = true
+	for c.held != nil && c.err == nil {
+		held := c.held
+		c.held = nil
+		c.mu.Unlock()
+		_, err := c.Conn.Write(held)
+		putRoom(held)
+		c.mu.Lock()
+		c.err = err
+	}
+	c.sending = false
+	c.sent.Broadcast()
 }
 
 // Write writes p, or holds it back.
 func (c *Conn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for c.sending && len(c.held)+len(p) > room {
+		c.sent.Wait()
+	}
 	if c.err != nil {
 		return 0, c.err
 	}
@@ -105,13 +133,13 @@ func (c *Conn) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if !c.corked || len(p) > room {
+	if !c.corked && !c.sending || len(p) > room {
 		return c.Conn.Write(p)
 	}
 	if c.held == nil {
 		c.held = rooms.Get().(*[room]byte)[:0]
 	}
-	if c.held = append(c.held, p...); len(c.held) >= most {
+	if c.held = append(c.held, p...); len(c.held) >= most && !c.sending {
 		if err := c.send(); err != nil {
 			return 0, err
 		}
@@ -119,16 +147,15 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// send writes what was held back. The caller holds mu.
+// send writes what was held back. The caller holds mu, and Uncork is not sending.
 func (c *Conn) send() error {
 	if c.held == nil {
-		return c.err
+		return nil
 	}
-	_, err := c.Conn.Write(c.held)
-	if err != nil && c.err == nil {
-		c.err = err
-	}
-	rooms.Put((*[room]byte)(c.held[:room]))
+	_, c.err = c.Conn.Write(c.held)
+	putRoom(c.held)
 	c.held = nil
 	return c.err
 }
+
+func putRoom(held []byte) { rooms.Put((*[room]byte)(held[:room])) }

@@ -85,7 +85,7 @@ func TestAnswersInOneWrite(t *testing.T) {
 // No more is held back than there is room for, and all of it leaves in order.
 func TestRoom(t *testing.T) {
 	var sink sinkConn
-	c := &Conn{Conn: &sink}
+	c := newConn(&sink)
 	random := rand.New(rand.NewPCG(1, 2))
 	var want []byte
 	for range 1000 {
@@ -135,7 +135,7 @@ func (c *sinkConn) Write(p []byte) (int, error) {
 // A write that fails after its writer went on is the failure of the next.
 func TestLateError(t *testing.T) {
 	broken := errors.New("broken")
-	c := &Conn{Conn: &sinkConn{err: broken}}
+	c := newConn(&sinkConn{err: broken})
 	c.Cork()
 	if _, err := c.Write([]byte("a")); err != nil {
 		t.Error(err)
@@ -146,10 +146,47 @@ func TestLateError(t *testing.T) {
 	}
 }
 
+// stuckConn is a connection whose client reads nothing until it is told to.
+type stuckConn struct {
+	sinkConn
+	writing, read chan struct{}
+}
+
+func (c *stuckConn) Write(p []byte) (int, error) {
+	c.writing <- struct{}{}
+	<-c.read
+	return c.sinkConn.Write(p)
+}
+
+// While what was held back waits for a client, TLS can say that it closes the connection.
+func TestNobodyWaitsForUncork(t *testing.T) {
+	stuck := &stuckConn{writing: make(chan struct{}, 2), read: make(chan struct{})}
+	c := newConn(stuck)
+	c.Cork()
+	if _, err := c.Write([]byte("answer")); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		c.Uncork()
+		close(done)
+	}()
+	<-stuck.writing
+	if _, err := c.Write([]byte(", alert")); err != nil {
+		t.Error(err)
+	}
+	c.Uncork() // of somebody else
+	close(stuck.read)
+	<-done
+	if got := string(stuck.got); got != "answer, alert" {
+		t.Errorf("%q has left", got)
+	}
+}
+
 // TLS writes alerts and answers to key updates while somebody else has corked the connection.
 func TestConcurrentWrites(t *testing.T) {
 	var sink sinkConn
-	c := &Conn{Conn: &sink}
+	c := newConn(&sink)
 	var writers sync.WaitGroup
 	for i := range 4 {
 		writers.Go(func() {
