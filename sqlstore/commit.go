@@ -49,7 +49,7 @@ type request struct {
 
 // refuse answers a request that was not planned, after the batch that it was in has been written with err.
 func (r *request) refuse(err error) {
-	if err != nil && r.ctx.Err() == nil {
+	if err != nil {
 		r.err = fmt.Errorf("%w: what was in the way may not have been written: %s", resources.ErrUnavailable, r.err.Error())
 	}
 	close(r.done)
