@@ -15,11 +15,17 @@ kubernetes_ld  := -X $(component_base).gitVersion=$(KUBERNETES) \
 	-X $(component_base).gitMajor=$(word 1,$(subst ., ,$(KUBERNETES:v%=%))) \
 	-X $(component_base).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES:v%=%)))
 
-# Without the machine's paths; static wherever CGO_ENABLED=0 stands before it.
-go_flags := -trimpath
+# Build tags, in one place for build, test and lint.
+#   grpcnotrace                  as upstream's releases: without it golang.org/x/net/trace brings html/template, which keeps
+#                                the linker from leaving out methods that nobody calls (20 MB)
+#   nopgxregisterdefaulttypes    the store names no Go type for which pgx would have to guess Postgres' (1.4 MB)
+TAGS := grpcnotrace,nopgxregisterdefaulttypes
 
-# The version is given by -ldflags: Go need not ask git, which may not trust the directory.
-export GOFLAGS := $(filter-out -buildvcs=%,$(GOFLAGS)) -buildvcs=false
+# The same flags for build, test and lint, and no cgo but where it is asked for: with others Go compiles everything a second
+# time. Binaries are static and without the machine's paths. The version is given by -ldflags: Go need not ask git, which may
+# not trust the directory.
+export GOFLAGS := $(strip $(filter-out -buildvcs=% -trimpath -tags=%,$(GOFLAGS)) -buildvcs=false -trimpath -tags=$(TAGS))
+export CGO_ENABLED := 0
 
 DATA_DIR ?= .rowlock
 LISTEN   ?= 127.0.0.1:6443
@@ -30,7 +36,7 @@ ARGS     ?=
 race_packages := ./sqlstore/... ./server/... ./resources
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
-.PHONY: help run build test unit vet lint test-race e2e compare conformance bench bench-postgres fuzz flags clean
+.PHONY: help run build test unit vet lint test-race e2e compare conformance bench bench-postgres fuzz flags env clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,8 +58,8 @@ unit: ## Unit tests of the packages that test-race leaves out
 	go test $$(go list ./... | grep -v -x -F -e $(module)/e2e -f <(go list $(race_packages)))
 
 test-race: ## Where goroutines meet, under the race detector: unit tests, the store's conformance suite, the crash test
-	go test -race -timeout 20m $(race_packages)
-	go test -race -timeout 20m -count=1 -run '$(race_tests)' ./e2e
+	CGO_ENABLED=1 go test -race -timeout 20m $(race_packages)
+	CGO_ENABLED=1 go test -race -timeout 20m -count=1 -run '$(race_tests)' ./e2e
 
 e2e: ## The built binary on each database against kubectl, helm, client-go, controller-runtime and kube-controller-manager, and a quick run of the benchmark
 	go test -timeout 20m -count=1 ./e2e
@@ -96,37 +102,40 @@ flags: bin/kube-apiserver ## Write down the flags of kube-apiserver, after a new
 	bin/kube-apiserver --help | sed -nE 's/^ +(-v, )?--([a-z0-9-]+)( [^ ]+)?(  .*)?$$/\2\3/p' | grep -vx help \
 	  | sed -E 's/^([^ ]+)$$/\1 bool/; s/^(version|vmodule) .*/\1 string/' | LC_ALL=C sort > cmd/rowlock/kubeapiserver_flags.txt
 
+env: ## Print the environment for go commands by hand: eval "$$(make -s env)"
+	@echo 'export GOFLAGS="$(GOFLAGS)" CGO_ENABLED=$(CGO_ENABLED)'
+
 clean: ## Remove what was built
 	rm -rf bin
 
 # Go's build cache knows better than make what has changed.
 .PHONY: bin/rowlock
 bin/rowlock:
-	CGO_ENABLED=0 go build $(go_flags) -ldflags '-s -w -X main.version=$(VERSION) $(kubernetes_ld)' -o $@ ./cmd/rowlock
+	go build -ldflags '-s -w -X main.version=$(VERSION) $(kubernetes_ld)' -o $@ ./cmd/rowlock
 
 # For the end-to-end tests under the race detector, which has to be in the server as well.
 .PHONY: bin/rowlock-race
 bin/rowlock-race:
-	go build -race $(go_flags) -ldflags '-X main.version=$(VERSION) $(kubernetes_ld)' -o $@ ./cmd/rowlock
+	CGO_ENABLED=1 go build -race -ldflags '-X main.version=$(VERSION) $(kubernetes_ld)' -o $@ ./cmd/rowlock
 
 # The peers of the benchmark, kubectl, helm and the linter come from modules of their own, so that their dependencies are not
 # Rowlock's.
 bin/kubectl bin/kube-apiserver bin/kube-controller-manager: e2e/peers/kubernetes/go.mod
-	CGO_ENABLED=0 go build -C e2e/peers/kubernetes $(go_flags) -ldflags '-s -w $(kubernetes_ld)' -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$(@F)
+	go build -C e2e/peers/kubernetes -ldflags '-s -w $(kubernetes_ld)' -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$(@F)
 
 # Upstream's end-to-end tests, a program of their own.
 bin/e2e.test: e2e/peers/kubernetes/go.mod
-	CGO_ENABLED=0 go test -C e2e/peers/kubernetes -c $(go_flags) -ldflags '-s -w $(kubernetes_ld)' -o $(CURDIR)/$@ k8s.io/kubernetes/test/e2e
+	go test -C e2e/peers/kubernetes -c -ldflags '-s -w $(kubernetes_ld)' -o $(CURDIR)/$@ k8s.io/kubernetes/test/e2e
 
 bin/etcd: e2e/peers/etcd/go.mod
-	CGO_ENABLED=0 go build -C e2e/peers/etcd $(go_flags) -ldflags '-s -w' -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
+	go build -C e2e/peers/etcd -ldflags '-s -w' -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
 
 bin/helm: e2e/peers/helm/go.mod
-	CGO_ENABLED=0 go build -C e2e/peers/helm $(go_flags) -ldflags '-s -w' -o $(CURDIR)/$@ helm.sh/helm/v4/cmd/helm
+	go build -C e2e/peers/helm -ldflags '-s -w' -o $(CURDIR)/$@ helm.sh/helm/v4/cmd/helm
 
 # kine has SQLite only with cgo.
 bin/kine: e2e/peers/kine/go.mod
-	CGO_ENABLED=1 go build -C e2e/peers/kine -trimpath -buildvcs=false -ldflags '-s -w' -o $(CURDIR)/$@ github.com/k3s-io/kine
+	CGO_ENABLED=1 go build -C e2e/peers/kine -ldflags '-s -w' -o $(CURDIR)/$@ github.com/k3s-io/kine
 
 bin/golangci-lint: tools/go.mod
-	CGO_ENABLED=0 go build -C tools $(go_flags) -ldflags '-s -w' -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	go build -C tools -ldflags '-s -w' -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -6,14 +6,24 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"sync"
 )
 
-// Root is the root directory of the repository.
-func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
-}
+// Root is the root directory of the repository: the one above the working directory that has the Makefile.
+var Root = sync.OnceValue(func() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		panic(err)
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "Makefile")); err == nil {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			panic("no Makefile above " + dir + ": run this within the repository")
+		}
+	}
+})
 
 // Build brings the named binaries (rowlock, kubectl, kube-apiserver, kube-controller-manager, etcd, kine) up to date. How
 // each is built is written in the Makefile, so that a test runs what a user builds.
