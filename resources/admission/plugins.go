@@ -1,6 +1,6 @@
 // Package admission has kube-apiserver's admission plugins, in its order and under its names: NamespaceLifecycle over the
-// Store (lifecycle.go), the others from upstream, which read what they depend on through listers over the Store
-// (listers.go).
+// Store (lifecycle.go), DefaultStorageClass (storageclass.go), StorageObjectInUseProtection (protection.go), and the others
+// from upstream, which read what they depend on through listers over the Store (listers.go).
 package admission
 
 import (
@@ -32,8 +32,6 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/scheduling/podgroupprotection"
 	"k8s.io/kubernetes/plugin/pkg/admission/security/podsecurity"
 	"k8s.io/kubernetes/plugin/pkg/admission/storage/persistentvolume/resize"
-	"k8s.io/kubernetes/plugin/pkg/admission/storage/storageclass/setdefault"
-	"k8s.io/kubernetes/plugin/pkg/admission/storage/storageobjectinuseprotection"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -59,17 +57,21 @@ type plugin struct {
 	register func(*admission.Plugins)
 }
 
+// own is a plugin of this package, which is on by default.
+func own(name string, make func() admission.Interface) plugin {
+	return plugin{name, true, func(ps *admission.Plugins) {
+		ps.Register(name, func(io.Reader) (admission.Interface, error) { return make(), nil })
+	}}
+}
+
 // ordered are the plugins in the order in which they run (kube-apiserver's AllOrderedPlugins). Those without a register
 // function decide who may do what, which has no answer before there is authorization, call out to webhooks and policies,
 // or need configuration of their own.
 func ordered(c Config) []plugin {
-	lifecycle := func(ps *admission.Plugins) {
-		ps.Register("NamespaceLifecycle", func(io.Reader) (admission.Interface, error) { return NamespaceLifecycle{Store: c.Store}, nil })
-	}
 	return []plugin{
 		{name: "AlwaysAdmit"},
 		{name: "NamespaceAutoProvision"},
-		{"NamespaceLifecycle", true, lifecycle},
+		own("NamespaceLifecycle", func() admission.Interface { return NamespaceLifecycle{Store: c.Store} }),
 		{name: "NamespaceExists"},
 		{"LimitPodHardAntiAffinityTopology", false, antiaffinity.Register},
 		{"LimitRanger", true, limitranger.Register},
@@ -85,8 +87,8 @@ func ordered(c Config) []plugin {
 		{name: "PodTolerationRestriction"},
 		{name: "EventRateLimit"},
 		{"ExtendedResourceToleration", false, extendedresourcetoleration.Register},
-		{"DefaultStorageClass", true, setdefault.Register},
-		{"StorageObjectInUseProtection", true, storageobjectinuseprotection.Register},
+		own("DefaultStorageClass", func() admission.Interface { return &DefaultStorageClass{} }),
+		own("StorageObjectInUseProtection", func() admission.Interface { return StorageObjectInUseProtection{} }),
 		{"PodGroupProtection", true, podgroupprotection.Register},
 		{name: "OwnerReferencesPermissionEnforcement"},
 		{"PersistentVolumeClaimResize", true, resize.Register},

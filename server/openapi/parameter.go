@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kube-openapi/pkg/common"
 )
 
@@ -40,10 +42,7 @@ var prettyParameter common.Parameter = &parameter{
 // queryParameters are the fields of an options object that can stand in a query: those at its top level that have a
 // name in JSON and are neither structs (a time is one) nor interfaces.
 func queryParameters(options any, except ...string) []common.Parameter {
-	docs := map[string]string{}
-	if d, ok := options.(interface{ SwaggerDoc() map[string]string }); ok {
-		docs = d.SwaggerDoc()
-	}
+	docs := descriptions(options)
 	var params []common.Parameter
 	typ := reflect.TypeOf(options).Elem()
 	for i := range typ.NumField() {
@@ -58,6 +57,38 @@ func queryParameters(options any, except ...string) []common.Parameter {
 		})
 	}
 	return params
+}
+
+// descriptions are those of the fields of an options object. It names the types: an assertion to an interface that has
+// their method would keep the linker from leaving out that of every other type.
+func descriptions(options any) map[string]string {
+	switch o := options.(type) {
+	case *metav1.CreateOptions:
+		return o.SwaggerDoc()
+	case *metav1.UpdateOptions:
+		return o.SwaggerDoc()
+	case *metav1.PatchOptions:
+		return o.SwaggerDoc()
+	case *metav1.DeleteOptions:
+		return o.SwaggerDoc()
+	case *metav1.ListOptions:
+		return o.SwaggerDoc()
+	case *corev1.PodAttachOptions:
+		return o.SwaggerDoc()
+	case *corev1.PodExecOptions:
+		return o.SwaggerDoc()
+	case *corev1.PodLogOptions:
+		return o.SwaggerDoc()
+	case *corev1.PodPortForwardOptions:
+		return o.SwaggerDoc()
+	case *corev1.PodProxyOptions:
+		return o.SwaggerDoc()
+	case *corev1.ServiceProxyOptions:
+		return o.SwaggerDoc()
+	case *corev1.NodeProxyOptions:
+		return o.SwaggerDoc()
+	}
+	return nil
 }
 
 // queryType is the JSON type of a field in a query, where a list is its elements one by one.
