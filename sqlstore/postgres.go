@@ -93,6 +93,7 @@ func postgresConfig(o *Options) (*pgxpool.Config, error) {
 	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	c.OnNotice = noteWarning
 	c.DialFunc = briefly(c.DialFunc)
+	config.AfterConnect = registerTypes
 	return config, nil
 }
 
