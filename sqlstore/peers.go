@@ -64,10 +64,25 @@ const everything = 0
 
 // catchUp brings the cache to a revision, and on to what there is when it has to ask. 0 means: ask. Errors:
 // resources.ErrUnavailable, the context's.
+//
+// The committer has applying until its own COMMIT was answered. What the cache has already, or gets from the committer
+// before that, is not waited for: the cache never goes back, so who finds it at the revision needs no lock.
 func (p *peers) catchUp(ctx context.Context, from asker, revision int64) error {
 	s := p.store
-	if err := s.applying.lockFor(ctx); err != nil {
+	if revision > 0 && s.revisions.current.Load() >= revision {
+		return nil
+	}
+	var reached <-chan struct{}
+	if revision > 0 {
+		ready, forget := s.revisions.reached(revision)
+		defer forget()
+		reached = ready
+	}
+	switch locked, err := s.applying.lockUnless(ctx, reached); {
+	case err != nil:
 		return err
+	case !locked:
+		return nil
 	}
 	defer s.applying.Unlock()
 	seen := s.position
@@ -202,12 +217,14 @@ func newTurn() turn    { return make(turn, 1) }
 func (t turn) Lock()   { t <- struct{}{} }
 func (t turn) Unlock() { <-t }
 
-// lockFor gives up with the context, with its error.
-func (t turn) lockFor(ctx context.Context) error {
+// lockUnless gives up when needless is closed, and with the context, with its error.
+func (t turn) lockUnless(ctx context.Context, needless <-chan struct{}) (locked bool, err error) {
 	select {
 	case t <- struct{}{}:
-		return nil
+		return true, nil
+	case <-needless:
+		return false, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 }

@@ -2,8 +2,12 @@ package sqlstore
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,4 +151,95 @@ func count(t testing.TB, o *resources.Object) int {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// A read at "most recent" does not wait for who brings changes into the cache, which the committer does until its own
+// COMMIT was answered, when the cache has what the read needs: from before, or by then.
+func TestMostRecentDoesNotWaitForACommit(t *testing.T) {
+	ctx := testContext(t)
+	h := newPostgresHarness(t)
+	first := mustCommit(t, h.store, createMap(t, "first"))[0]
+	h.store.peers.stop() // it hears of nothing by itself; what is asked in its name goes on below
+	h.store.peers.recent.learn = func() (int64, error) { return h.store.peers.db.counter(ctx) }
+	get := func(key resources.Key) error {
+		_, err := h.store.Get(ctx, key, resources.At{})
+		return err
+	}
+	h.store.applying.Lock()
+	defer h.store.applying.Unlock()
+	if err := get(first.Key); err != nil {
+		t.Errorf("what the cache has: %v", err)
+	}
+	second := mustCommit(t, h.openPeer(t), createMap(t, "second"))[0]
+	got := make(chan error, 1)
+	go func() { got <- get(second.Key) }()
+	for waits := false; !waits && ctx.Err() == nil; runtime.Gosched() {
+		h.store.revisions.mu.Lock()
+		waits = len(h.store.revisions.waiters) > 0
+		h.store.revisions.mu.Unlock()
+	}
+	seen := h.store.position
+	page, err := h.store.peers.db.page(ctx, seen.revision, everything)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.store.take(page, seen); err != nil { // as the committer does under the lock of the counter
+		t.Fatal(err)
+	}
+	if err := <-got; err != nil {
+		t.Errorf("what came into the cache meanwhile: %v", err)
+	}
+}
+
+// BenchmarkMostRecent has clients read at "most recent" on a server, alone and while it writes.
+func BenchmarkMostRecent(b *testing.B) {
+	for _, writers := range []int{0, 8} {
+		b.Run("writers="+strconv.Itoa(writers), func(b *testing.B) {
+			s := openPostgresBench(b)
+			first, err := s.Commit(context.Background(), createMap(b, "first"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			var stopped atomic.Bool
+			var wg sync.WaitGroup
+			for w := range writers {
+				wg.Go(func() {
+					for n := 0; !stopped.Load(); n++ {
+						if _, err := s.Commit(context.Background(), createMap(b, strconv.Itoa(w)+"-"+strconv.Itoa(n))); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			b.ResetTimer()
+			measured(b, 32, func(int64) error {
+				_, err := s.Get(context.Background(), first[0].Key, resources.At{})
+				return err
+			})
+			b.StopTimer()
+			stopped.Store(true)
+			wg.Wait()
+		})
+	}
+}
+
+// openPostgresBench opens a server in a schema of its own.
+func openPostgresBench(b *testing.B) *Store {
+	b.Helper()
+	c, err := cluster()
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := Open(context.Background(), Options{URL: c.URL(), Schema: fmt.Sprintf("Bench %d", schemas.Add(1)),
+		Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return s
 }

@@ -36,27 +36,34 @@ func (r *revisions) advance(to int64) {
 	}
 }
 
+// reached returns a channel that is closed when the store is at a revision or beyond. forget ends the waiting.
+func (r *revisions) reached(revision int64) (ready chan struct{}, forget func()) {
+	ready = make(chan struct{})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// Looked at under the lock: advance raises the revision before it looks who waits for it.
+	if r.current.Load() >= revision {
+		close(ready)
+		return ready, func() {}
+	}
+	if r.waiters == nil {
+		r.waiters = map[chan struct{}]int64{}
+	}
+	r.waiters[ready] = revision
+	return ready, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.waiters, ready)
+	}
+}
+
 // wait returns when the store is at a revision or beyond. Errors: *resources.FutureRevisionError, the context's.
 func (r *revisions) wait(ctx context.Context, revision int64) error {
 	if r.current.Load() >= revision {
 		return nil
 	}
-	ready := make(chan struct{})
-	r.mu.Lock()
-	if r.waiters == nil {
-		r.waiters = map[chan struct{}]int64{}
-	}
-	r.waiters[ready] = revision
-	r.mu.Unlock()
-	defer func() {
-		r.mu.Lock()
-		delete(r.waiters, ready)
-		r.mu.Unlock()
-	}()
-	// Looked at again because advance may have come between the first look and the registration.
-	if r.current.Load() >= revision {
-		return nil
-	}
+	ready, forget := r.reached(revision)
+	defer forget()
 	timer := r.clock.NewTimer(futureWait)
 	defer timer.Stop()
 	select {
