@@ -29,8 +29,9 @@ type driver interface {
 	// begin starts the transaction of a batch. Where several servers share the database, nobody else can raise the
 	// counter from here on, and the page has what others wrote after the given revision; else there is no page.
 	begin(after int64) (transaction, *page, error)
-	// prune deletes the changes up to a revision, which hold so many bytes, and returns how many bytes it deleted.
-	prune(floor, bytes int64) (freed int64, err error)
+	// prune deletes the changes up to a revision and returns how many bytes history has left, by what was deleted and not
+	// by what was to be. After an error nothing was deleted, or after resources.ErrUnknownOutcome perhaps all of it.
+	prune(floor int64) (left int64, err error)
 	// touch commits a change of nothing, to see whether commits work.
 	touch() error
 	// size returns the bytes of the database.

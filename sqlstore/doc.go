@@ -45,8 +45,9 @@
 //   - Everything up to revisions.current is in the trees and the logs. Trees and logs may hold a batch beyond it for
 //     the moment that apply takes; reads wait for it to be over, cursors stop short of it.
 //   - A collection's log holds every change with logStart < revision <= tree.last.
-//   - The floor in memory is never below the one in the database. A read of history takes the floor from the same
-//     statement, so that it cannot miss what was pruned meanwhile.
+//   - The floor in memory is never above the one in the database: it is raised when a prune is committed, so that one that
+//     failed leaves no trace. It refuses early what is too late for certain; a read of history takes the floor from the
+//     statement that reads, so that it cannot miss what was pruned meanwhile.
 //   - A tree that was stored in collection.tree is never changed.
 //   - collection.watchers has every watch that is not closed. An event that a watch wants and that is after both its
 //     cursor and its newest is not visible yet, or about to be brought to it by wake.

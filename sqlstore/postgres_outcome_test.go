@@ -38,7 +38,7 @@ func TestOutcomeOfANumberGivenTwice(t *testing.T) {
 		}
 	}
 	mustCommit(t, h.store, createMap(t, "next")) // the store takes what is in the log
-	if _, err := h.store.peers.db.prune(lost.revision, 0); err != nil {
+	if _, err := h.store.peers.db.prune(lost.revision); err != nil {
 		t.Fatal(err)
 	}
 	if was, err := tx.outcome(lost); err != nil || was != outcomeUnknown {

@@ -34,9 +34,11 @@ SET revision = excluded.revision, expires = excluded.expires, fields = excluded.
 	unnestDeletesSQL = `DELETE FROM objects AS o USING unnest($1::text[], $2::text[], $3::text[]) AS d (resource, namespace, name)
 WHERE o.resource = d.resource AND o.namespace = d.namespace AND o.name = d.name`
 
+	// pruneSQL counts from anew when nothing is left, as updateFloorSQL does.
 	pruneSQL = `WITH gone AS (DELETE FROM changes WHERE revision <= $1 RETURNING size),
 freed AS (SELECT coalesce(sum(size), 0)::bigint AS bytes FROM gone)
-UPDATE meta SET floor = greatest(floor, $1), history_bytes = greatest(history_bytes - freed.bytes, 0) FROM freed RETURNING freed.bytes`
+UPDATE meta SET floor = greatest(floor, $1),
+history_bytes = CASE WHEN revision <= $1 THEN 0 ELSE greatest(history_bytes - freed.bytes, 0) END FROM freed RETURNING history_bytes`
 
 	touchSQL = `UPDATE meta SET floor = floor`
 
@@ -198,9 +200,9 @@ func (p *postgresDriver) settle(seen position) (jumped bool, err error) {
 }
 
 // prune deletes changes. Another server may have deleted some of them.
-func (p *postgresDriver) prune(floor, _ int64) (freed int64, err error) {
-	err = p.run(pruneSQL, floor).scan(&freed)
-	return freed, err
+func (p *postgresDriver) prune(floor int64) (left int64, err error) {
+	err = p.run(pruneSQL, floor).scan(&left)
+	return left, err
 }
 
 // touch also writes a row into the log, and takes it back: a change of nothing finds room where a batch does not.

@@ -65,13 +65,13 @@ func (j *janitor) pruneOnce() (r pruneResult, err error) {
 	if floor == 0 {
 		return r, nil
 	}
-	// Raised before the changes are gone: nobody may believe in between that they are still there.
-	s.raiseFloor(floor)
-	freed, err = s.db.prune(floor, freed)
+	left, err := s.db.prune(floor)
 	if err != nil {
 		return r, err
 	}
-	s.historyBytes.Add(-freed)
+	// Raised when the changes are gone for certain. Who reads history in between is told by the statement that reads it.
+	s.raiseFloor(floor)
+	s.historyBytes.Store(left)
 	return r, nil
 }
 

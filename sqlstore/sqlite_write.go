@@ -131,15 +131,29 @@ func affectOne(res sql.Result, err error) error {
 	return nil
 }
 
-// prune deletes the changes up to a revision, which hold so many bytes.
-func (d *sqliteDriver) prune(floor, bytes int64) (int64, error) {
-	return bytes, d.transaction(func(ctx context.Context) error {
-		if _, err := d.writer.ExecContext(ctx, deleteChangesSQL, floor); err != nil {
-			return err
-		}
-		_, err := d.writer.ExecContext(ctx, updateFloorSQL, floor, bytes)
+// prune deletes the changes up to a revision and returns how many bytes history has left.
+func (d *sqliteDriver) prune(floor int64) (left int64, err error) {
+	err = d.transaction(func(ctx context.Context) error {
+		left, err = d.deleteChanges(ctx, floor)
 		return err
 	})
+	return left, err
+}
+
+// deleteChanges is prune within a transaction.
+func (d *sqliteDriver) deleteChanges(ctx context.Context, floor int64) (left int64, err error) {
+	var freed int64
+	err = eachRow(d.writer.QueryContext(ctx, deleteChangesSQL, floor))(func(scan func(...any) error) error {
+		var size int64
+		err := scan(&size)
+		freed += size
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	err = d.writer.QueryRowContext(ctx, updateFloorSQL, floor, freed).Scan(&left)
+	return left, err
 }
 
 // touch commits a change of nothing, to see whether commits work.

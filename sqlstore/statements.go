@@ -37,9 +37,11 @@ SELECT * FROM (
 
 	selectOldestSQL = `SELECT revision, at, size FROM changes WHERE revision > $1 ORDER BY revision LIMIT $2`
 
-	deleteChangesSQL = `DELETE FROM changes WHERE revision <= $1`
+	deleteChangesSQL = `DELETE FROM changes WHERE revision <= $1 RETURNING size`
 
-	updateFloorSQL = `UPDATE meta SET floor = $1, history_bytes = history_bytes - $2`
+	// updateFloorSQL counts from anew when nothing is left, so that a count that went wrong does not stay wrong.
+	updateFloorSQL = `UPDATE meta SET floor = CASE WHEN floor < $1 THEN $1 ELSE floor END,
+history_bytes = CASE WHEN revision <= $1 OR history_bytes < $2 THEN 0 ELSE history_bytes - $2 END RETURNING history_bytes`
 
 	selectDueSQL = `SELECT resource, namespace, name, revision FROM objects
 WHERE expires <= $1 ORDER BY expires LIMIT $2`

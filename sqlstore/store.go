@@ -26,7 +26,7 @@ type Store struct {
 	collections sync.Map // of *collection, by resource
 	revisions   revisions
 	loaded      atomic.Int64 // the revision that the cache was loaded at
-	floor       atomic.Int64 // as in the table meta, or ahead of it
+	floor       atomic.Int64 // as in the table meta, or behind it for a moment
 	pasts       pasts
 
 	queue        *queue

@@ -153,7 +153,7 @@ func (h *upstreamHarness) compact(ctx context.Context, t *testing.T, resourceVer
 	h.compacted.Store(int64(rv))
 	if _, err := h.sql.janitor.task(func() error {
 		h.sql.floor.Store(int64(rv))
-		_, err := h.sql.db.prune(int64(rv), 0)
+		_, err := h.sql.db.prune(int64(rv))
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -11,6 +12,7 @@ var historyTests = map[string]func(*suite){
 	"PrunedExact":           testPrunedExact,
 	"PrunedWatch":           testPrunedWatch,
 	"PrunedUnderACursor":    testPrunedUnderACursor,
+	"PrunedWhileRead":       testPrunedWhileRead,
 	"PruningKeepsObjects":   testPruningKeepsObjects,
 	"PruningLeavesCaughtUp": testPruningLeavesCaughtUp,
 	"QuietTypeOutlives":     testQuietTypeOutlives,
@@ -71,6 +73,42 @@ func testPrunedUnderACursor(s *suite) {
 			return
 		}
 	}
+}
+
+// *ExpiredError: history was pruned beyond the cursor. Whoever reads while it is pruned sees no gap.
+func testPrunedWhileRead(s *suite) {
+	const events, readers = 1000, 16
+	start := s.snapshot("pods", current).Revision()
+	s.produce(events)
+	var wg sync.WaitGroup
+	reading := make(chan struct{}, readers)
+	for range readers {
+		w := s.watch(resources.WatchOptions{Resource: "pods", After: start})
+		wg.Go(func() {
+			for last := start; last < start+events; {
+				got, _, err := w.Next(s.ctx, 7)
+				if last == start {
+					reading <- struct{}{}
+				}
+				if err != nil {
+					s.wantExpired("next", err)
+					return
+				}
+				for _, e := range got {
+					if e.Revision != last+1 {
+						s.Errorf("event %d came after %d", e.Revision, last)
+						return
+					}
+					last = e.Revision
+				}
+			}
+		})
+	}
+	for range readers {
+		<-reading
+	}
+	s.h.Prune(s.T)
+	wg.Wait()
 }
 
 // History is what is pruned, not objects.
