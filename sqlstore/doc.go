@@ -16,7 +16,8 @@
 // is planned: so a plan is checked against exactly what it will be committed to. Both are one round trip; writing,
 // NOTIFY and COMMIT are the second. A listener wakes on notifications and catches up from the log; every limits.poll it
 // looks without one. A read at "most recent" learns the counter, in a question that all who wait share, and catches up
-// to it. What became of a COMMIT whose answer was lost is
+// to it, unless the cache is there already or comes there by the committer. The log is read in pages of whole
+// transactions (their rows have the same xmin), each of which stays in the cache when the next one fails. What became of a COMMIT whose answer was lost is
 // looked up by the number of the transaction and by what the log has.
 //
 // A position is a revision and the time of its commit. A page that is not a continuation of the position (the counter

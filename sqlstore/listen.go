@@ -131,8 +131,8 @@ type connection struct {
 	db   *postgresDriver
 }
 
-func (c connection) page(ctx context.Context, after int64, limit int) (*page, error) {
-	return c.db.readPage(ctx, c.conn, after, limit)
+func (c connection) page(ctx context.Context, after int64, rows, bytes int) (*page, error) {
+	return c.db.readPage(ctx, c.conn, after, rows, bytes)
 }
 
 func (c connection) exec(ctx context.Context, statement string) error {

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -22,6 +23,48 @@ type logRow struct {
 	at           int64
 	prevRevision int64
 	object       *resources.Object
+	transaction  string // the number of the one that wrote it, which its neighbours of other transactions do not have
+}
+
+// The bounds of a page: what can be read in limits.read over a slow network too, and held in memory beside the cache.
+const (
+	pageRows  = 2048
+	pageBytes = 4 << 20
+)
+
+// asker is a connection, or many of them, to read the log through.
+type asker interface {
+	// page returns the first changes after a revision: so many, or as many as have so many bytes, the last of which may
+	// go beyond.
+	page(ctx context.Context, after int64, rows, bytes int) (*page, error)
+}
+
+// pageAfter reads on in the log: whole transactions, one at least, since a transaction must become visible as a whole.
+func pageAfter(ctx context.Context, from asker, after int64) (*page, error) {
+	seen := 0
+	for rows, bytes := pageRows, pageBytes; ; rows, bytes = 2*rows, 2*bytes {
+		p, err := from.page(ctx, after, rows, bytes)
+		if err != nil || p.cut(after) || len(p.rows) == seen { // seen: that is all there is of it
+			return p, err
+		}
+		seen = len(p.rows)
+	}
+}
+
+// cut takes off the last transaction of a page after which the log goes on, for its end may not be there. It reports
+// false, and does nothing, when there is no other.
+func (p *page) cut(after int64) bool {
+	if len(p.rows) == 0 || p.complete(after) {
+		return true
+	}
+	n := len(p.rows)
+	for last := p.rows[n-1].transaction; n > 0 && p.rows[n-1].transaction == last; {
+		n--
+	}
+	if n > 0 {
+		p.rows = p.rows[:n]
+	}
+	return n > 0
 }
 
 // position is how far a store has come: a revision, and when it was committed (0: not known), which tells one change
@@ -47,18 +90,21 @@ const actualSQL = `(SELECT system_identifier FROM pg_control_system()) || '/' ||
 const selectPageSQL = `SELECT m.revision, m.floor, m.history_bytes, m.origin,
 ` + actualSQL + `,
 (SELECT l.at FROM changes l WHERE l.revision = $1),
-c.revision, c.at, c.op, c.resource, c.namespace, c.name, c.prev_revision, c.fields, c.data
+c.revision, c.at, c.op, c.resource, c.namespace, c.name, c.prev_revision, c.fields, c.data, c.transaction
 FROM meta m LEFT JOIN LATERAL (
-  SELECT * FROM changes WHERE changes.revision > $1 ORDER BY changes.revision LIMIT $2
+  SELECT * FROM (
+    SELECT changes.*, changes.xmin::text AS transaction, sum(size) OVER (ORDER BY revision ROWS UNBOUNDED PRECEDING) - size AS before
+    FROM changes WHERE changes.revision > $1 ORDER BY changes.revision LIMIT $2
+  ) AS first WHERE first.before < $3
 ) AS c ON true ORDER BY c.revision`
 
 // scanRow adds a row of selectPageSQL.
 func (p *page) scanRow(l *loader, scan func(...any) error) error {
 	var revision, at, prevRevision sql.NullInt64
-	var op, resource, namespace, name, f sql.NullString
+	var op, resource, namespace, name, f, transaction sql.NullString
 	var data []byte
 	if err := scan(&p.revision, &p.floor, &p.historyBytes, &p.origin, &p.actual, &p.askedAt, &revision, &at, &op, &resource,
-		&namespace, &name, &prevRevision, &f, &data); err != nil {
+		&namespace, &name, &prevRevision, &f, &data, &transaction); err != nil {
 		return unavailable(err)
 	}
 	if !revision.Valid {
@@ -70,7 +116,7 @@ func (p *page) scanRow(l *loader, scan func(...any) error) error {
 	}
 	key := resources.Key{Resource: l.intern(resource.String), Namespace: l.intern(namespace.String), Name: name.String}
 	p.rows = append(p.rows, logRow{op: o, at: at.Int64, prevRevision: prevRevision.Int64,
-		object: l.build(key, revision.Int64, data, f)})
+		object: l.build(key, revision.Int64, data, f), transaction: l.intern(transaction.String)})
 	return nil
 }
 

@@ -53,47 +53,47 @@ func (p *peers) refresh(ctx context.Context) error {
 	return p.catchUp(ctx, p.db, revision)
 }
 
-// asker is a connection, or many of them, to read the log through.
-type asker interface {
-	page(ctx context.Context, after int64, limit int) (*page, error)
+// catchUp brings the cache to a revision, and on to what there is when it has to ask. 0 means: ask. It reads page after
+// page, each of which stays: a server that is far behind comes further with every attempt. Errors:
+// resources.ErrUnavailable, the context's.
+func (p *peers) catchUp(ctx context.Context, from asker, revision int64) error {
+	for {
+		found, err := p.step(ctx, from, revision)
+		if err != nil || found == nil || found.complete(p.store.revisions.current.Load()) {
+			return err
+		}
+		revision = found.revision // what comes later is not waited for
+	}
 }
 
-// everything is the limit of a page without one. A transaction must become visible as a whole, so the log is read to
-// its end.
-const everything = 0
-
-// catchUp brings the cache to a revision, and on to what there is when it has to ask. 0 means: ask. Errors:
-// resources.ErrUnavailable, the context's.
+// step brings the cache on by a page, which it returns, or nil if the cache is at the revision.
 //
 // The committer has applying until its own COMMIT was answered. What the cache has already, or gets from the committer
 // before that, is not waited for: the cache never goes back, so who finds it at the revision needs no lock.
-func (p *peers) catchUp(ctx context.Context, from asker, revision int64) error {
+func (p *peers) step(ctx context.Context, from asker, revision int64) (*page, error) {
 	s := p.store
-	if revision > 0 && s.revisions.current.Load() >= revision {
-		return nil
-	}
 	var reached <-chan struct{}
 	if revision > 0 {
+		if s.revisions.current.Load() >= revision {
+			return nil, nil
+		}
 		ready, forget := s.revisions.reached(revision)
 		defer forget()
 		reached = ready
 	}
-	switch locked, err := s.applying.lockUnless(ctx, reached); {
-	case err != nil:
-		return err
-	case !locked:
-		return nil
+	if locked, err := s.applying.lockUnless(ctx, reached); err != nil || !locked {
+		return nil, err
 	}
 	defer s.applying.Unlock()
 	seen := s.position
 	if revision > 0 && seen.revision >= revision {
-		return nil
+		return nil, nil
 	}
-	page, err := from.page(ctx, seen.revision, everything)
+	found, err := pageAfter(ctx, from, seen.revision)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	err = s.take(page, seen)
+	err = s.take(found, seen)
 	if errors.Is(err, errAstray) {
 		// What is to be done needs the lock of the counter, which comes before applying: the committer does it.
 		s.queue.putTask(func() {
@@ -101,9 +101,9 @@ func (p *peers) catchUp(ctx context.Context, from asker, revision int64) error {
 				s.logger.Error("the cache could not be loaded again", "err", err)
 			}
 		})
-		return fmt.Errorf("%w: %w", resources.ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w", resources.ErrUnavailable, err)
 	}
-	return err
+	return found, err
 }
 
 // errAstray says that the cache cannot go on from where it is: it has to be loaded again.
@@ -120,6 +120,9 @@ func (s *Store) take(p *page, seen position) error {
 	events, err := p.events(s.position.revision, s.tree)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errAstray, err)
+	}
+	if len(events) == 0 && p.revision > s.position.revision {
+		return fmt.Errorf("%w: the log has nothing between %d and %d", errAstray, s.position.revision, p.revision)
 	}
 	s.historyBytes.Store(p.historyBytes)
 	s.raiseFloor(p.floor)
@@ -153,7 +156,7 @@ func (p *peers) heal() error {
 	s := p.store
 	s.applying.Lock()
 	seen := s.position
-	page, err := p.db.page(context.Background(), seen.revision, everything)
+	page, err := pageAfter(context.Background(), p.db, seen.revision)
 	if err == nil {
 		err = s.take(page, seen)
 	}

@@ -179,7 +179,7 @@ func TestMostRecentDoesNotWaitForACommit(t *testing.T) {
 		h.store.revisions.mu.Unlock()
 	}
 	seen := h.store.position
-	page, err := h.store.peers.db.page(ctx, seen.revision, everything)
+	page, err := pageAfter(ctx, h.store.peers.db, seen.revision)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,4 +242,77 @@ func openPostgresBench(b *testing.B) *Store {
 		}
 	})
 	return s
+}
+
+// slowDatabase can send so many rows in the time that a page may take.
+type slowDatabase struct {
+	asker
+	rows int
+}
+
+func (d slowDatabase) page(ctx context.Context, after int64, rows, bytes int) (*page, error) {
+	p, err := d.asker.page(ctx, after, rows, bytes)
+	if err == nil && len(p.rows) > d.rows {
+		return nil, context.DeadlineExceeded
+	}
+	return p, err
+}
+
+// A server that is far behind, or whose database is slow, catches up page by page. What was written as a whole becomes
+// visible as a whole, also where a page ends within it, and what no page holds.
+func TestCatchUpInPages(t *testing.T) {
+	ctx := testContext(t)
+	h := newPostgresHarness(t)
+	behind := h.openPeer(t)
+	behind.peers.stop() // it hears of nothing
+	start := behind.position.revision
+	w, err := behind.Watch(ctx, resources.WatchOptions{Resource: "configmaps", After: start})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	const together = 300 // so that a page ends within them
+	total := 0
+	commit := func(n int) {
+		t.Helper()
+		writes := make([]resources.Write, n)
+		for i := range writes {
+			writes[i] = countTo(t, total, nil)
+			writes[i].Key.Name = strconv.Itoa(total)
+			total++
+		}
+		mustCommit(t, h.store, writes...)
+	}
+	for total < 2*pageRows {
+		commit(together)
+	}
+	var seen []int64
+	db := slowDatabase{behind.peers.db, pageRows}
+	for target := start + int64(total); behind.position.revision < target; {
+		before := behind.position.revision
+		if _, err := behind.peers.step(ctx, db, target); err != nil {
+			t.Fatal(err)
+		}
+		if come := behind.position.revision - before; come <= 0 || come%together != 0 {
+			t.Fatalf("a page brought %d changes of %d that are written together", come, together)
+		}
+		seen = append(seen, behind.position.revision)
+	}
+	if len(seen) < 2 {
+		t.Errorf("all came at once")
+	}
+	commit(2*pageRows + 1) // more than a page
+	if err := behind.peers.catchUp(ctx, db, 0); err == nil {
+		t.Error("a transaction was read in part")
+	}
+	db.rows = 2 * total
+	commit(1)
+	if err := behind.peers.catchUp(ctx, db, 0); err != nil || behind.position.revision != start+int64(total) {
+		t.Errorf("at %d, want %d: %v", behind.position.revision, start+int64(total), err)
+	}
+	for i, e := range collect(ctx, t, w, strconv.Itoa(total-1)) {
+		if e.Revision != start+int64(i)+1 {
+			t.Fatalf("event %d has revision %d", i, e.Revision)
+		}
+	}
 }

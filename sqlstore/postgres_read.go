@@ -35,9 +35,9 @@ func retryDead(times int, f func() (again bool, err error)) error {
 }
 
 // page reads the log through the pool.
-func (p *postgresDriver) page(ctx context.Context, after int64, limit int) (found *page, err error) {
+func (p *postgresDriver) page(ctx context.Context, after int64, rows, bytes int) (found *page, err error) {
 	err = retryDead(postgresReaders, func() (bool, error) {
-		found, err = p.readPage(ctx, p.pool, after, limit)
+		found, err = p.readPage(ctx, p.pool, after, rows, bytes)
 		return ctx.Err() == nil, err
 	})
 	return found, err
@@ -48,10 +48,10 @@ type sender interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-func (p *postgresDriver) readPage(ctx context.Context, from sender, after int64, limit int) (found *page, err error) {
+func (p *postgresDriver) readPage(ctx context.Context, from sender, after int64, rows, bytes int) (found *page, err error) {
 	bounded, cancel := context.WithTimeout(ctx, p.limits.read)
 	defer cancel()
-	if err = p.query(bounded, from, selectPageSQL, after, limitOrNull(limit)).each(func(rows pgx.Rows) error {
+	if err = p.query(bounded, from, selectPageSQL, after, rows, bytes).each(func(rows pgx.Rows) error {
 		found, err = scanPage(rows)
 		return err
 	}); err != nil {
@@ -99,14 +99,6 @@ func scanPage(rows pgx.Rows) (*page, error) {
 		return nil, unavailable(err)
 	}
 	return p, nil
-}
-
-func limitOrNull(limit int) *int64 {
-	if limit == everything {
-		return nil
-	}
-	n := int64(limit)
-	return &n
 }
 
 // hung gives an error of a statement with a timeout its place in the contract: the caller's context is not to blame when

@@ -18,8 +18,6 @@ const (
 	lockSQL = `SELECT pg_current_xact_id()::text FROM meta FOR UPDATE`
 	// READ COMMITTED: the statement after the lock sees what was committed while it waited.
 	beginSQL = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
-	// pageUnderLock is how far a batch may be behind to be brought up while it holds the lock.
-	pageUnderLock = 2048
 
 	unnestChangesSQL = `INSERT INTO changes (revision, at, size, op, resource, namespace, name, prev_revision,
 fields, prev_fields, data, prev_data)
@@ -61,9 +59,9 @@ type postgresTransaction struct {
 // begin locks the counter and reads what was written after a revision, in one round trip. A connection that turns out
 // to be dead, as all are after a restart of the database, is replaced once.
 func (p *postgresDriver) begin(after int64) (transaction, *page, error) {
-	tx, page, err := p.tryBegin(after, pageUnderLock)
+	tx, page, err := p.tryBegin(after, pageRows)
 	if err != nil && isConnectionError(err) {
-		tx, page, err = p.tryBegin(after, pageUnderLock)
+		tx, page, err = p.tryBegin(after, pageRows)
 	}
 	if err != nil {
 		return nil, nil, hung(context.Background(), err)
@@ -106,7 +104,7 @@ func (p *postgresDriver) tryBegin(after int64, limit int) (_ *postgresTransactio
 	b := &pgx.Batch{}
 	p.queueBegin(b)
 	b.Queue(lockSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&tx.xid) })
-	b.Queue(selectPageSQL, after, limitOrNull(limit)).Query(func(rows pgx.Rows) (err error) {
+	b.Queue(selectPageSQL, after, limit, pageBytes).Query(func(rows pgx.Rows) (err error) {
 		read, err = scanPage(rows)
 		return err
 	})
