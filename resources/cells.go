@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -92,21 +91,19 @@ func Age(created, now time.Time) string {
 	return duration.HumanDuration(now.Sub(created))
 }
 
-// ageColumns are the indexes of the columns that show the time since creation, by type; -1 where there is none.
-var ageColumns sync.Map
-
+// ageColumn is the index of the column that shows the time since creation; -1 where there is none.
 func (t *Type) ageColumn() int {
-	if i, ok := ageColumns.Load(t); ok {
-		return i.(int)
-	}
-	age := -1
-	if table, err := t.Table.ConvertToTable(context.Background(), t.NewList(), nil); err == nil {
+	t.age.once.Do(func() {
+		t.age.column = -1
+		table, err := t.Table.ConvertToTable(context.Background(), t.NewList(), nil)
+		if err != nil {
+			return
+		}
 		for i, column := range table.ColumnDefinitions {
 			if column.Name == "Age" {
-				age = i
+				t.age.column = i
 			}
 		}
-	}
-	ageColumns.Store(t, age)
-	return age
+	})
+	return t.age.column
 }

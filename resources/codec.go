@@ -51,8 +51,7 @@ func (t *Type) DecodeStored(o *Object) (runtime.Object, error) {
 // decodeKnown decodes what begins with the kind that is expected, as everything does that was stored by this version. To
 // find that out by parsing, as a serializer does, would cost as much again. It returns nil when the kind is another.
 func (t *Type) decodeKnown(data []byte, gvk schema.GroupVersionKind) (runtime.Object, error) {
-	rest, ok := bytes.CutPrefix(data, []byte(`{"kind":"`+gvk.Kind+`","apiVersion":"`))
-	if !ok || !bytes.HasPrefix(rest, []byte(gvk.GroupVersion().String()+`"`)) {
+	if t.Untyped || !bytes.HasPrefix(data, t.Head(gvk.GroupVersion())) {
 		return nil, nil
 	}
 	obj, err := t.Scheme.New(gvk)
@@ -74,10 +73,14 @@ func (t *Type) decodeKnown(data []byte, gvk schema.GroupVersionKind) (runtime.Ob
 // ToHub converts an object of a served version to the hub form, that of the version's own group (an Event has one Go
 // type for two groups). The two may share memory: neither outlives the other.
 func (t *Type) ToHub(versioned runtime.Object) (runtime.Object, error) {
-	if c, ok := t.Scheme.(unsafeConvertor); ok {
-		return c.UnsafeConvertToVersion(versioned, runtime.InternalGroupVersioner)
+	var to runtime.GroupVersioner = runtime.InternalGroupVersioner
+	if !t.Hub.Empty() {
+		to = t.Hub
 	}
-	return t.Scheme.ConvertToVersion(versioned, runtime.InternalGroupVersioner)
+	if c, ok := t.Scheme.(unsafeConvertor); ok {
+		return c.UnsafeConvertToVersion(versioned, to)
+	}
+	return t.Scheme.ConvertToVersion(versioned, to)
 }
 
 // ToVersion converts an object of the hub form to a version, apiVersion and kind set. The two may share memory.
@@ -109,17 +112,17 @@ func (t *Type) NewDraft(hub runtime.Object) (Draft, error) {
 		return Draft{}, err
 	}
 	t.Scheme.Default(versioned)
-	d := Draft{}
-	if d.Data, err = t.encode(versioned); err != nil {
+	data, err := t.encode(versioned)
+	if err != nil {
 		return Draft{}, err
 	}
-	if bytes.Contains(d.Data, emptyList) && forgetEmptyLists(reflect.ValueOf(versioned)) {
-		if d.Data, err = t.encode(versioned); err != nil {
+	if bytes.Contains(data, emptyList) && forgetEmptyLists(reflect.ValueOf(versioned)) {
+		if data, err = t.encode(versioned); err != nil {
 			return Draft{}, err
 		}
 	}
-	var ok bool
-	if d.RevisionStart, d.RevisionEnd, ok = RevisionSpan(d.Data); !ok {
+	d, ok := DraftOf(data)
+	if !ok {
 		return Draft{}, fmt.Errorf("%s was encoded without a resourceVersion", t.Kind)
 	}
 	if hub, err = t.ToHub(versioned); err != nil {
@@ -202,26 +205,4 @@ func (t *Type) describe(d *Draft, hub runtime.Object) error {
 	// While the object is at hand: to decode it again for the first who wants a Table would cost ten times as much.
 	d.Cells, err = t.Cells(hub)
 	return err
-}
-
-// withoutRevision is the draft of an object that was never stored: it has no resourceVersion.
-func (d Draft) withoutRevision() Draft {
-	start := d.RevisionStart - len(revisionField)
-	end := d.RevisionEnd + 1
-	if end < len(d.Data) && d.Data[end] == ',' {
-		end++
-	} else if start > 0 && d.Data[start-1] == ',' {
-		start--
-	}
-	data := make([]byte, 0, len(d.Data))
-	data = append(data, d.Data[:start]...)
-	d.Data = append(data, d.Data[end:]...)
-	d.RevisionStart, d.RevisionEnd = 0, 0
-	return d
-}
-
-// sameState tells whether the draft is what is stored already, resourceVersion aside.
-func (d Draft) sameState(o *Object) bool {
-	return bytes.Equal(d.Data[:d.RevisionStart], o.Data[:o.revisionStart]) &&
-		bytes.Equal(d.Data[d.RevisionEnd:], o.Data[o.revisionEnd:])
 }

@@ -29,8 +29,7 @@ func InternalDraft(kind, name string, spec any) (Draft, error) {
 	if err != nil {
 		return Draft{}, err
 	}
-	d := Draft{Data: data}
-	d.RevisionStart, d.RevisionEnd, _ = RevisionSpan(data)
+	d, _ := DraftOf(data)
 	return d, nil
 }
 

@@ -1,7 +1,6 @@
 package resources
 
 import (
-	"bytes"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -57,8 +56,8 @@ func SplitPath(path string) (namespace, name string) {
 
 // Draft is the new state of an object on its way to the store, which gives it its revision.
 type Draft struct {
-	// Data is the object in its storage version as JSON: apiVersion and kind first, with a metadata.resourceVersion
-	// whose value is to be replaced. See NewDraft.
+	// Data is the object in its storage version as JSON, laid out as layout.go says, with a metadata.resourceVersion
+	// whose value is to be replaced. See Type.NewDraft.
 	Data []byte
 	// RevisionStart and RevisionEnd delimit the digits of metadata.resourceVersion within Data.
 	RevisionStart, RevisionEnd int
@@ -72,24 +71,6 @@ type Draft struct {
 
 // PlaceholderRevision is the resourceVersion that an encoder puts where the store is to write the real one.
 const PlaceholderRevision = "0"
-
-var revisionField = []byte(`"resourceVersion":"`)
-
-// RevisionSpan finds the digits of metadata.resourceVersion in encoded JSON. The first occurrence is the right one:
-// only kind, apiVersion and earlier fields of metadata stand before it, and a quote within a string is escaped.
-// ok is false when there is none.
-func RevisionSpan(data []byte) (start, end int, ok bool) {
-	i := bytes.Index(data, revisionField)
-	if i < 0 {
-		return 0, 0, false
-	}
-	start = i + len(revisionField)
-	n := bytes.IndexByte(data[start:], '"')
-	if n < 0 {
-		return 0, 0, false
-	}
-	return start, start + n, true
-}
 
 // WithRevision returns data with the digits between start and end replaced, and the new end.
 func WithRevision(data []byte, start, end int, revision int64) ([]byte, int) {

@@ -22,9 +22,8 @@ func draftOf(t testing.TB, m metav1.ObjectMeta) Draft {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := Draft{Data: data}
-	var ok bool
-	if d.RevisionStart, d.RevisionEnd, ok = RevisionSpan(data); !ok {
+	d, ok := DraftOf(data)
+	if !ok {
 		t.Fatalf("no resourceVersion in %s", data)
 	}
 	return d
@@ -49,6 +48,27 @@ func TestRevisionIsThatOfMetadata(t *testing.T) {
 			}
 			o = o.At(o.Revision/2 + 100)
 		}
+	}
+}
+
+// Without a Go type the keys of metadata are in order, so that what clients name comes first.
+func TestRevisionOfUntyped(t *testing.T) {
+	for _, before := range []string{"", `"annotations":{"resourceVersion":"3","a":"\"resourceVersion\":\"4\""},"labels":{"resourceVersion":"5"},` +
+		`"managedFields":[{"fieldsV1":{"f:metadata":{"resourceVersion":"6"}}}],`} {
+		d, ok := DraftOf([]byte(`{"apiVersion":"a/v1","kind":"Thing","metadata":{` + before + `"resourceVersion":"0"},"resourceVersion":"7"}`))
+		if !ok {
+			t.Fatalf("no resourceVersion after %s", before)
+		}
+		o := NewObject(Key{}, d, 4711)
+		if got := gjson.GetBytes(o.Data, "metadata.resourceVersion").Str; got != "4711" || !json.Valid(o.Data) {
+			t.Errorf("it became %s", o.Data)
+		}
+		if got := gjson.GetBytes(d.withoutRevision().Data, "metadata.resourceVersion"); got.Exists() || !json.Valid(d.withoutRevision().Data) {
+			t.Errorf("without a revision it is %s", d.withoutRevision().Data)
+		}
+	}
+	if _, ok := DraftOf([]byte(`{"kind":"Thing","spec":{"resourceVersion":"1"},"metadata":{"annotations":{"resourceVersion":"2"}}}`)); ok {
+		t.Error("an object without a resourceVersion has one")
 	}
 }
 

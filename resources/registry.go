@@ -1,58 +1,23 @@
 package resources
 
 import (
-	"sort"
+	"cmp"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/version"
 )
 
 // Registry is the set of resource types that exist now. Types come and go while the server runs, so whoever needs a
 // consistent view takes a Catalog once per request and keeps nothing longer than that; what is derived from a Catalog
-// (discovery, OpenAPI) is cached under its identity.
+// (discovery, OpenAPI) is cached with it, and what is derived from one served type with that (Served.Memo).
+//
+// A change costs what the groups cost that it touches: all others are shared by the catalogs before and after it.
 type Registry struct {
 	mu      sync.Mutex // serialises changes
 	current atomic.Pointer[Catalog]
-}
-
-// Catalog is one immutable state of a Registry.
-type Catalog struct {
-	groups []*Group
-	served map[schema.GroupVersionResource]*Served
-	types  map[string]*Type
-
-	memo     sync.Map
-	replaced chan struct{}
-}
-
-// Group is an API group with its served versions, the preferred one first.
-type Group struct {
-	Name string
-	// Priority orders groups in discovery, highest first; groups of equal priority stand in the order of their names.
-	Priority int
-	Versions []*Version
-}
-
-// Version is one served version of a group with what it serves, in the order of resource names.
-type Version struct {
-	schema.GroupVersion
-	// Priority orders the versions of a group, highest first; equal ones stand in the order of Kubernetes versions
-	// (v1 before v1beta1).
-	Priority  int
-	Resources []*Served
-}
-
-// Served is a type as one version of a group shows it.
-type Served struct {
-	*Type
-	schema.GroupVersionKind
-}
-
-// GVR is the resource in the version it is served in.
-func (s *Served) GVR() schema.GroupVersionResource {
-	return s.GroupVersion().WithResource(s.Resource)
 }
 
 // GroupSpec says at which priorities a group and its versions are served, and what.
@@ -66,13 +31,15 @@ type GroupSpec struct {
 type VersionSpec struct {
 	Version  string
 	Priority int
-	Types    []*Type
+	// Types are served in the version. A type whose rules are the same in every version stands in all of them; one that has
+	// rules per version, as a custom resource, has a Type for each, all with the same GroupResource and StorageVersion.
+	Types []*Type
 }
 
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry {
 	r := &Registry{}
-	r.current.Store(buildCatalog(nil))
+	r.current.Store(&Catalog{byName: map[string]*Group{}, replaced: make(chan struct{})})
 	return r
 }
 
@@ -84,79 +51,133 @@ func (r *Registry) SetGroup(spec GroupSpec) { r.SetGroups([]GroupSpec{spec}) }
 
 // SetGroups adds or replaces several groups in one step.
 func (r *Registry) SetGroups(specs []GroupSpec) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	byName := map[string]*Group{}
-	for _, g := range r.Catalog().groups {
-		byName[g.Name] = g
-	}
-	for _, spec := range specs {
-		byName[spec.Name] = newGroup(spec)
-	}
-	r.store(byName)
+	r.Edit(func(e *Edit) {
+		for _, spec := range specs {
+			e.SetGroup(spec)
+		}
+	})
 }
 
 // RemoveGroup takes a group away.
 func (r *Registry) RemoveGroup(name string) {
+	r.Edit(func(e *Edit) { e.RemoveGroup(name) })
+}
+
+// Edit makes several changes in one step: nobody sees one without the others.
+func (r *Registry) Edit(change func(*Edit)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	byName := map[string]*Group{}
-	for _, g := range r.Catalog().groups {
-		if g.Name != name {
-			byName[g.Name] = g
+	before := r.Catalog()
+	e := &Edit{before: before, changed: map[string]*GroupSpec{}}
+	change(e)
+	after := &Catalog{byName: maps.Clone(before.byName), groups: slices.Clone(before.groups), replaced: make(chan struct{})}
+	var ended []*Served
+	for name, spec := range e.changed {
+		old := before.byName[name]
+		after.remove(old)
+		var now *Group
+		if spec != nil {
+			now = newGroup(*spec, old)
+			after.insert(now)
 		}
+		ended = append(ended, old.without(now)...)
 	}
-	r.store(byName)
+	close(r.current.Swap(after).replaced)
+	for _, s := range ended {
+		s.life.end()
+	}
 }
 
-func (r *Registry) store(byName map[string]*Group) {
-	groups := make([]*Group, 0, len(byName))
-	for _, g := range byName {
-		groups = append(groups, g)
-	}
-	sort.Slice(groups, func(i, j int) bool {
-		if groups[i].Priority != groups[j].Priority {
-			return groups[i].Priority > groups[j].Priority
-		}
-		return groups[i].Name < groups[j].Name
-	})
-	close(r.current.Swap(buildCatalog(groups)).replaced)
+// Edit is a change of a Registry being made.
+type Edit struct {
+	before  *Catalog
+	changed map[string]*GroupSpec // nil: removed
 }
 
-func newGroup(spec GroupSpec) *Group {
-	g := &Group{Name: spec.Name, Priority: spec.Priority}
-	for _, vs := range spec.Versions {
-		v := &Version{GroupVersion: schema.GroupVersion{Group: spec.Name, Version: vs.Version}, Priority: vs.Priority}
-		for _, t := range vs.Types {
-			v.Resources = append(v.Resources, &Served{Type: t, GroupVersionKind: v.GroupVersion.WithKind(t.Kind)})
-		}
-		sort.Slice(v.Resources, func(i, j int) bool { return v.Resources[i].Resource < v.Resources[j].Resource })
-		g.Versions = append(g.Versions, v)
+// SetGroup adds a group or replaces it whole.
+func (e *Edit) SetGroup(spec GroupSpec) { e.changed[spec.Name] = &spec }
+
+// RemoveGroup takes a group away.
+func (e *Edit) RemoveGroup(name string) { e.changed[name] = nil }
+
+// SetType adds a type to a version, or replaces the one of its name. A group or version that is missing is added with the
+// given priorities, which others keep.
+func (e *Edit) SetType(gv schema.GroupVersion, groupPriority, versionPriority int, t *Type) {
+	spec := e.group(gv.Group)
+	if spec == nil {
+		spec = &GroupSpec{Name: gv.Group, Priority: groupPriority}
 	}
-	sort.SliceStable(g.Versions, func(i, j int) bool {
-		a, b := g.Versions[i], g.Versions[j]
-		if a.Priority != b.Priority {
-			return a.Priority > b.Priority
-		}
-		return version.CompareKubeAwareVersionStrings(a.Version, b.Version) > 0
-	})
-	return g
+	i := slices.IndexFunc(spec.Versions, func(v VersionSpec) bool { return v.Version == gv.Version })
+	if i < 0 {
+		i = len(spec.Versions)
+		spec.Versions = append(spec.Versions, VersionSpec{Version: gv.Version, Priority: versionPriority})
+	}
+	v := &spec.Versions[i]
+	v.Types = append(withoutType(v.Types, t.Resource), t)
+	e.changed[gv.Group] = spec
 }
 
-func buildCatalog(groups []*Group) *Catalog {
-	c := &Catalog{groups: groups, served: map[schema.GroupVersionResource]*Served{}, types: map[string]*Type{},
-		replaced: make(chan struct{})}
-	for _, g := range groups {
-		for _, v := range g.Versions {
-			for _, s := range v.Resources {
-				c.served[s.GVR()] = s
-				if s.Stored() {
-					c.types[s.ResourceName()] = s.Type
-				}
-			}
+// RemoveType takes a type out of a version. A version without types goes, and a group without versions.
+func (e *Edit) RemoveType(gvr schema.GroupVersionResource) {
+	spec := e.group(gvr.Group)
+	if spec == nil {
+		return
+	}
+	for i := range spec.Versions {
+		if v := &spec.Versions[i]; v.Version == gvr.Version {
+			v.Types = withoutType(v.Types, gvr.Resource)
 		}
 	}
-	return c
+	spec.Versions = slices.DeleteFunc(spec.Versions, func(v VersionSpec) bool { return v.Version == gvr.Version && len(v.Types) == 0 })
+	if len(spec.Versions) == 0 {
+		spec = nil
+	}
+	e.changed[gvr.Group] = spec
+}
+
+// group is the group as the edit has made it so far, for changes; nil when there is none.
+func (e *Edit) group(name string) *GroupSpec {
+	if spec, ok := e.changed[name]; ok {
+		return spec
+	}
+	if g, ok := e.before.Group(name); ok {
+		return g.spec()
+	}
+	return nil
+}
+
+func withoutType(types []*Type, resource string) []*Type {
+	return slices.DeleteFunc(types, func(t *Type) bool { return t.Resource == resource })
+}
+
+// Catalog is one immutable state of a Registry.
+type Catalog struct {
+	groups   []*Group
+	byName   map[string]*Group
+	memo     memo
+	replaced chan struct{}
+}
+
+// insert and remove change a catalog that is being made.
+func (c *Catalog) insert(g *Group) {
+	i, _ := slices.BinarySearchFunc(c.groups, g, inDiscovery)
+	c.groups = slices.Insert(c.groups, i, g)
+	c.byName[g.Name] = g
+}
+
+func (c *Catalog) remove(g *Group) {
+	if g == nil {
+		return
+	}
+	if i, found := slices.BinarySearchFunc(c.groups, g, inDiscovery); found {
+		c.groups = slices.Delete(c.groups, i, i+1)
+	}
+	delete(c.byName, g.Name)
+}
+
+// inDiscovery is the order of groups in discovery.
+func inDiscovery(a, b *Group) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Name, b.Name))
 }
 
 // Replaced is closed when the registry has moved on to another catalog.
@@ -165,47 +186,47 @@ func (c *Catalog) Replaced() <-chan struct{} { return c.replaced }
 // Groups returns the groups in the order of discovery.
 func (c *Catalog) Groups() []*Group { return c.groups }
 
+// Group finds a group by name.
+func (c *Catalog) Group(name string) (*Group, bool) {
+	g, ok := c.byName[name]
+	return g, ok
+}
+
 // Lookup finds what a version of a group serves under a resource name.
 func (c *Catalog) Lookup(gvr schema.GroupVersionResource) (*Served, bool) {
-	s, ok := c.served[gvr]
+	g, ok := c.byName[gvr.Group]
+	if !ok {
+		return nil, false
+	}
+	s, ok := g.served[inVersion{gvr.Version, gvr.Resource}]
 	return s, ok
 }
 
-// Type finds a stored type by its identity in the store.
+// Type finds a stored type by its identity in the store. Of one that has rules per version it is that of the version which
+// is stored.
 func (c *Catalog) Type(resource string) (*Type, bool) {
-	t, ok := c.types[resource]
+	gr := schema.ParseGroupResource(resource)
+	g, ok := c.byName[gr.Group]
+	if !ok {
+		return nil, false
+	}
+	t, ok := g.stored[gr.Resource]
 	return t, ok
 }
 
 // Types calls yield for every stored type.
 func (c *Catalog) Types(yield func(*Type) bool) {
-	for _, t := range c.types {
-		if !yield(t) {
-			return
-		}
-	}
-}
-
-// Group finds a group by name.
-func (c *Catalog) Group(name string) (*Group, bool) {
 	for _, g := range c.groups {
-		if g.Name == name {
-			return g, true
+		for _, t := range g.stored {
+			if !yield(t) {
+				return
+			}
 		}
 	}
-	return nil, false
 }
 
 // Memo returns what build made of this catalog under a key, building it once. It is how derived documents live exactly
 // as long as the state they describe.
 func (c *Catalog) Memo(key any, build func() (any, error)) (any, error) {
-	type result struct {
-		once sync.Once
-		v    any
-		err  error
-	}
-	r, _ := c.memo.LoadOrStore(key, &result{})
-	res := r.(*result)
-	res.once.Do(func() { res.v, res.err = build() })
-	return res.v, res.err
+	return c.memo.get(key, build)
 }

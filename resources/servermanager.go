@@ -1,7 +1,6 @@
 package resources
 
 import (
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rowlock/rowlock/resources/fieldmanager"
@@ -19,7 +18,7 @@ func (t *Type) ServerManager(subresource string) (*fieldmanager.Manager, error) 
 // ServerManagerOf is ServerManager for writes in another version of the kind.
 func (t *Type) ServerManagerOf(kind schema.GroupVersionKind, subresource string) (*fieldmanager.Manager, error) {
 	c := fieldmanager.Config{Scheme: t.Scheme, Kind: kind, Subresource: subresource, ResetFields: t.ResetFields,
-		Hub: schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal}}
+		Hub: t.HubOf(kind.Group), Types: t.FieldTypes}
 	if sub := t.Subresources[subresource]; sub != nil {
 		c.ResetFields = sub.ResetFields
 	}

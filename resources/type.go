@@ -2,6 +2,7 @@ package resources
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,18 +27,27 @@ type Scheme interface {
 // Type is one resource type and its rules. It is immutable once registered.
 //
 // Objects of a type have three forms: a served version (what clients send and get), the hub (upstream's internal
-// version, which strategies work on), and the stored bytes (JSON in StorageVersion).
+// version, which strategies work on; see Hub), and the stored bytes (JSON in StorageVersion).
 type Type struct {
 	// GroupResource is the identity of the type in the store. Its string form is Key.Resource.
 	schema.GroupResource
-	// Kind of the objects, the same in every version; lists are Kind+"List".
+	// Kind of the objects, the same in every version.
 	Kind string
+	// ListKind is the kind of lists where it is not Kind+"List".
+	ListKind string
 	// SingularName, ShortNames and Categories are what kubectl resolves ("pod", "po", "all").
 	SingularName string
 	ShortNames   []string
 	Categories   []string
 	Namespaced   bool
 
+	// Form, where it is set, stands for how objects look to clients in the version that the type is served in: a type that
+	// replaces another one of the same Form shows every object by the same bytes, so that watches need not end. Empty: only the
+	// same Type does.
+	Form string
+
+	// Untyped: objects have no Go type, as those of custom resources. Their bytes are laid out otherwise; see layout.go.
+	Untyped bool
 	// Scheme and Serializer handle the versions of the type.
 	Scheme     Scheme
 	Serializer runtime.NegotiatedSerializer
@@ -50,6 +60,12 @@ type Type struct {
 	// FieldAnnotation is an annotation of the versions for which the hub form has a field instead: metadata shown without
 	// the object, which kube-apiserver takes from the hub, lacks it. Empty: there is none.
 	FieldAnnotation string
+
+	// Hub is the version of the hub form, where that is not upstream's internal one: rules of custom resources work on the
+	// version of the request.
+	Hub schema.GroupVersion
+	// FieldTypes is the schema of the version for the ownership of fields; nil for built-in types.
+	FieldTypes managedfields.TypeConverter
 
 	// New and NewList make an empty object and an empty list in the hub form.
 	New     func() runtime.Object
@@ -81,6 +97,10 @@ type Type struct {
 	// ShouldDeleteDuringUpdate says whether an update is to remove the object, besides the rule for finalizers. May be nil.
 	ShouldDeleteDuringUpdate func(ctx context.Context, obj, existing runtime.Object) bool
 
+	// DeprecationWarning is what clients are warned of in every request for the version that the type is served in, where it
+	// is not the Go type that says so.
+	DeprecationWarning string
+
 	// BeforeDelete is what there is to say of a delete whatever the object is like: a refusal, or a warning by way of
 	// the context (k8s.io/apiserver/pkg/warning). name is empty for a collection, of which it is told once. May be nil.
 	BeforeDelete func(ctx context.Context, name string, o *metav1.DeleteOptions) error
@@ -105,6 +125,11 @@ type Type struct {
 	Computed func(ctx context.Context, s Reader) ([]runtime.Object, error)
 	// ServedVerbs, when set, are the verbs of the main resource, in the order of discovery.
 	ServedVerbs []string
+
+	age struct {
+		once   sync.Once
+		column int
+	}
 }
 
 // CreateFunc answers a create that is an operation rather than an object: a review, a binding, an eviction. obj is in
@@ -177,6 +202,22 @@ func (t *Type) Stored() bool { return t.Virtual == nil && t.Computed == nil }
 // KeyOf returns the key of an object of this type.
 func (t *Type) KeyOf(namespace, name string) Key {
 	return Key{Resource: t.ResourceName(), Namespace: namespace, Name: name}
+}
+
+// KindOfLists is the kind of lists of the type.
+func (t *Type) KindOfLists() string {
+	if t.ListKind != "" {
+		return t.ListKind
+	}
+	return t.Kind + "List"
+}
+
+// HubOf returns the version of the form that rules work on, for a kind of a group: the type's own or, of subresources, another.
+func (t *Type) HubOf(group string) schema.GroupVersion {
+	if !t.Hub.Empty() && group == t.Group {
+		return t.Hub
+	}
+	return schema.GroupVersion{Group: group, Version: runtime.APIVersionInternal}
 }
 
 // StorageKind is the kind of stored objects.

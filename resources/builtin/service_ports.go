@@ -96,8 +96,7 @@ func (p *portAllocator) take(port int) error {
 	if err != nil {
 		return err
 	}
-	d := resources.Draft{Data: data}
-	d.RevisionStart, d.RevisionEnd, _ = resources.RevisionSpan(data)
+	d, _ := resources.DraftOf(data)
 	a.taken = append(a.taken, resources.Write{Op: resources.Create, Key: key, Draft: d})
 	return nil
 }

@@ -215,8 +215,7 @@ func testDeletedStaysDeleted(s *suite) {
 
 // Labels and fields need not the type's code to be there after a restart.
 func testFieldsSurviveARestart(s *suite) {
-	plain := resources.Draft{Data: []byte(`{"metadata":{"resourceVersion":"0","name":"plain","namespace":"ns"}}`)}
-	plain.RevisionStart, plain.RevisionEnd, _ = resources.RevisionSpan(plain.Data)
+	plain, _ := resources.DraftOf([]byte(`{"metadata":{"resourceVersion":"0","name":"plain","namespace":"ns"}}`))
 	s.commitOne(resources.Write{Op: resources.Create, Key: pod("ns", "plain"), Draft: plain})
 	rich := s.commitOne(create(pod("ns", "rich"), `a "quoted" = word`))
 	s.store = s.h.Restart(s.T)

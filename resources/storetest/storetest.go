@@ -86,9 +86,9 @@ func node(name string) resources.Key { return resources.Key{Resource: "nodes", N
 func draftOf(key resources.Key, state string) resources.Draft {
 	data := []byte(fmt.Sprintf(`{"kind":"Thing","apiVersion":"v1","metadata":{"name":%q,"namespace":%q,`+
 		`"resourceVersion":"0","labels":{"state":%q}},"state":%q}`, key.Name, key.Namespace, state, state))
-	start, end, _ := resources.RevisionSpan(data)
-	return resources.Draft{Data: data, RevisionStart: start, RevisionEnd: end, Labels: labels.Set{"state": state},
-		Fields: fields.Set{"status.state": state}}
+	d, _ := resources.DraftOf(data)
+	d.Labels, d.Fields = labels.Set{"state": state}, fields.Set{"status.state": state}
+	return d
 }
 
 func create(key resources.Key, state string) resources.Write {

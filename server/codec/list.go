@@ -63,7 +63,7 @@ func (r *Renderer) listKind() schema.GroupVersionKind {
 	if r.Format.As == AsPartial {
 		return r.partialKind("List")
 	}
-	return r.Served.GroupVersion().WithKind(r.Served.GroupVersionKind.Kind + "List")
+	return r.Served.GroupVersion().WithKind(r.Served.KindOfLists())
 }
 
 // whole is the writer of a document that is made at once.

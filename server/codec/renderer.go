@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"unsafe"
 
 	"github.com/tidwall/gjson"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,8 +20,8 @@ type Renderer struct {
 	Served *resources.Served
 	Format Format
 
-	// prefix is how the JSON of every object begins; the items of a list do without.
-	prefix []byte
+	// head is how the JSON of every object begins; see resources.Type.Head.
+	head []byte
 	// stored: the stored bytes are those of the version asked for.
 	stored bool
 	// messages makes protobuf; it is set for that format alone.
@@ -32,16 +31,12 @@ type Renderer struct {
 
 // NewRenderer returns a Renderer.
 func NewRenderer(s *resources.Served, f Format) *Renderer {
-	r := &Renderer{Served: s, Format: f, prefix: kindPrefix(s.GroupVersionKind),
+	r := &Renderer{Served: s, Format: f, head: s.Head(s.GroupVersion()),
 		stored: s.GroupVersion() == s.StorageVersion || s.StorageVersion.Empty()}
 	if f.Media == Protobuf {
 		r.messages = r.newMessages()
 	}
 	return r
-}
-
-func kindPrefix(gvk schema.GroupVersionKind) []byte {
-	return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,`, gvk.Kind, gvk.GroupVersion().String())
 }
 
 // Object returns the whole document of an object. The bytes are shared.
@@ -106,7 +101,7 @@ func finish(data []byte, f Format) ([]byte, error) {
 // asStored tells whether an object is stored in the version asked for. One that was written by an older release may not be in
 // the version that is stored today.
 func (r *Renderer) asStored(o *resources.Object) bool {
-	return r.stored && bytes.HasPrefix(o.Data, r.prefix)
+	return r.stored && bytes.HasPrefix(o.Data, r.head)
 }
 
 // json returns the compact JSON of the version asked for, apiVersion and kind included.
@@ -126,19 +121,15 @@ func (r *Renderer) json(o *resources.Object) ([]byte, error) {
 	})
 }
 
-// item returns the JSON of an object within a list: without kind and apiVersion, as a typed list has it.
-func (r *Renderer) item(o *resources.Object) (head, rest []byte, err error) {
+// item returns the JSON of an object within a list, in two parts.
+func (r *Renderer) item(o *resources.Object) (open, rest []byte, err error) {
 	data, err := r.json(o)
-	if err != nil {
-		return nil, nil, err
+	if err != nil || !bytes.HasPrefix(data, r.head) {
+		return nil, data, err
 	}
-	if bytes.HasPrefix(data, r.prefix) {
-		return openBrace, data[len(r.prefix):], nil
-	}
-	return nil, data, nil
+	open, rest = r.Served.Item(data, r.head)
+	return open, rest, nil
 }
-
-var openBrace = []byte("{")
 
 // versioned decodes an object into the version asked for.
 func (r *Renderer) versioned(o *resources.Object) (runtime.Object, error) {
@@ -165,7 +156,7 @@ func (r *Renderer) partial(o *resources.Object) ([]byte, error) {
 
 // metadata returns the JSON of an object's metadata as the hub form has it.
 func (r *Renderer) metadata(o *resources.Object) (string, error) {
-	m, name := metadataOf(o), r.Served.FieldAnnotation
+	m, name := resources.MetadataOf(o.Data), r.Served.FieldAnnotation
 	if name == "" || gjson.Get(m, "annotations."+gjson.Escape(name)).Str == "" {
 		return m, nil
 	}
@@ -178,15 +169,6 @@ func (r *Renderer) metadata(o *resources.Object) (string, error) {
 		return json.Marshal(&hub)
 	})
 	return string(data), err
-}
-
-// metadataOf returns the JSON of an object's metadata, in the place where it is: to copy it for each object of a list
-// would make as much garbage as the list is long.
-func metadataOf(o *resources.Object) string {
-	if len(o.Data) == 0 {
-		return ""
-	}
-	return gjson.Get(unsafe.String(&o.Data[0], len(o.Data)), "metadata").Raw // nobody writes to the bytes of an object
 }
 
 func (r *Renderer) partialHead() string {

@@ -60,11 +60,6 @@ func readLimited(r *http.Request) ([]byte, error) {
 	return data, nil
 }
 
-// hubVersion is that of the form which strategies work on.
-func hubVersion(group string) schema.GroupVersion {
-	return schema.GroupVersion{Group: group, Version: runtime.APIVersionInternal}
-}
-
 // decode reads the body of a create or an update into the hub form of the request's kind, of which into is an empty
 // object. Unknown and duplicate fields are errors, warnings or nothing, as fieldValidation says ("Field validation").
 func (q *request) decode(body []byte, into runtime.Object, fieldValidation string) (runtime.Object, error) {
@@ -72,7 +67,7 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 	if err != nil {
 		return nil, err
 	}
-	if media == codec.JSON {
+	if media == codec.JSON && !q.served.Untyped {
 		if obj, ok, err := q.decodeJSON(body, fieldValidation, false); ok || err != nil {
 			return obj, err
 		}
@@ -86,7 +81,7 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 		decoder = info.StrictSerializer
 	}
 	defaultKind := q.kind
-	obj, kind, err := q.served.Serializer.DecoderToVersion(decoder, hubVersion(q.kind.Group)).Decode(body, &defaultKind, into)
+	obj, kind, err := q.served.Serializer.DecoderToVersion(decoder, q.served.HubOf(q.kind.Group)).Decode(body, &defaultKind, into)
 	if err != nil {
 		strict, isStrict := runtime.AsStrictDecodingError(err)
 		if !isStrict || obj == nil || fieldValidation == metav1.FieldValidationStrict {

@@ -64,7 +64,7 @@ func (q *request) newHub() (runtime.Object, error) {
 	case q.sub.Projection != nil:
 		return q.sub.Projection.New(), nil
 	}
-	return q.served.Scheme.New(hubVersion(q.kind.Group).WithKind(q.kind.Kind))
+	return q.served.Scheme.New(q.served.HubOf(q.kind.Group).WithKind(q.kind.Kind))
 }
 
 // operation is the function that answers instead of the store, if any.

@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"fmt"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,21 +26,21 @@ type (
 // The Kubernetes version that is spoken: what is deprecated later than this is not yet.
 const speaksMajor, speaksMinor = 1, 37
 
-// deprecations keeps the warning of each served type; empty for nearly all.
-var deprecations sync.Map
+type deprecationKey struct{}
 
 // warnDeprecated warns when the version asked for is deprecated.
 func (q *request) warnDeprecated() {
-	text, ok := deprecations.Load(q.served)
-	if !ok {
-		text, _ = deprecations.LoadOrStore(q.served, deprecation(q.served))
-	}
-	if text != "" {
+	text, err := q.served.Memo(deprecationKey{}, func() (any, error) { return deprecation(q.served), nil })
+	if err == nil && text != "" {
 		warning.AddWarning(q.ctx, "", text.(string))
 	}
 }
 
+// deprecation is the warning of a served type; empty for nearly all.
 func deprecation(s *resources.Served) string {
+	if s.DeprecationWarning != "" {
+		return s.DeprecationWarning
+	}
 	obj, err := s.Scheme.New(s.GroupVersionKind)
 	if err != nil {
 		return ""

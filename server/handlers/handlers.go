@@ -42,9 +42,7 @@ type Config struct {
 // Handlers answers requests for resources.
 type Handlers struct {
 	Config
-	managers managers
-	crowds   crowds
-	sockets  sockets
+	sockets sockets
 }
 
 // New returns the handlers.

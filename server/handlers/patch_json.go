@@ -128,7 +128,7 @@ func (p *patcher) decodePatched(ctx context.Context, patched []byte, strict []er
 	if p.validation != metav1.FieldValidationIgnore {
 		decoder = info.StrictSerializer
 	}
-	err = runtime.DecodeInto(q.served.Serializer.DecoderToVersion(decoder, hubVersion(q.kind.Group)), patched, into)
+	err = runtime.DecodeInto(q.served.Serializer.DecoderToVersion(decoder, q.served.HubOf(q.kind.Group)), patched, into)
 	if found, isStrict := runtime.AsStrictDecodingError(err); isStrict {
 		strict, err = append(strict, found.Errors()...), nil
 	}

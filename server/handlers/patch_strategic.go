@@ -51,7 +51,7 @@ func (p *patcher) strategic(ctx context.Context, old []byte) (runtime.Object, er
 		return nil, err
 	}
 	p.q.served.Scheme.Default(versioned)
-	return p.q.served.Scheme.ConvertToVersion(versioned, hubVersion(p.q.kind.Group))
+	return p.q.served.Scheme.ConvertToVersion(versioned, p.q.served.HubOf(p.q.kind.Group))
 }
 
 // mergeStrategic is upstream's merge, which panics over some malformed directives: objects in $retainKeys are one. There

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,7 +33,8 @@ func (h *Handlers) watch(q *request) error {
 	if err := q.offer.Streamable(f); err != nil {
 		return err
 	}
-	crowd := h.crowds.join(q.served.ResourceName())
+	crowd := q.crowd()
+	crowd.Add(1)
 	defer crowd.Add(-1)
 	// What the state is waited for does not count: a client that is early hears why, whatever time it gave.
 	early := q.ctx
@@ -203,7 +203,21 @@ func (w *watchStream) run() {
 		case <-w.h.Draining:
 			w.drain()
 			return
+		case <-w.q.served.Ended():
+			w.end()
+			return
 		}
+	}
+}
+
+// end sends what there is before the version is no longer served as it was. Where it is served otherwise, the client has to
+// list again: what it knows of objects that do not change would stay as it was.
+func (w *watchStream) end() {
+	if !w.drain() {
+		return
+	}
+	if _, ok := w.h.Registry.Catalog().Lookup(w.q.gvr()); ok {
+		w.fail(&resources.ExpiredError{Requested: w.position, Oldest: w.position + 1})
 	}
 }
 
@@ -215,17 +229,12 @@ const (
 	crowdPace = 15 * time.Millisecond
 )
 
-// crowds counts the watches of each type.
-type crowds struct{ byResource sync.Map }
+type crowdKey struct{}
 
-func (c *crowds) join(resource string) *atomic.Int64 {
-	n, ok := c.byResource.Load(resource)
-	if !ok {
-		n, _ = c.byResource.LoadOrStore(resource, &atomic.Int64{})
-	}
-	count := n.(*atomic.Int64)
-	count.Add(1)
-	return count
+// crowd counts the watches of the version.
+func (q *request) crowd() *atomic.Int64 {
+	n, _ := q.served.Memo(crowdKey{}, func() (any, error) { return &atomic.Int64{}, nil })
+	return n.(*atomic.Int64)
 }
 
 // gather waits until the watch may send again.

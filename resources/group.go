@@ -1,0 +1,99 @@
+package resources
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// Group is an API group with its served versions, the preferred one first.
+type Group struct {
+	Name string
+	// Priority orders groups in discovery, highest first; groups of equal priority stand in the order of their names.
+	Priority int
+	Versions []*Version
+
+	served map[inVersion]*Served
+	stored map[string]*Type // by resource name
+}
+
+// inVersion is a resource in a version of a group.
+type inVersion struct{ version, resource string }
+
+// Version is one served version of a group with what it serves, in the order of resource names.
+type Version struct {
+	schema.GroupVersion
+	// Priority orders the versions of a group, highest first; equal ones stand in the order of Kubernetes versions
+	// (v1 before v1beta1).
+	Priority  int
+	Resources []*Served
+}
+
+// newGroup makes a group. What it serves as the group before it (old, may be nil) is the same Served.
+func newGroup(spec GroupSpec, old *Group) *Group {
+	g := &Group{Name: spec.Name, Priority: spec.Priority, served: map[inVersion]*Served{}, stored: map[string]*Type{}}
+	for _, vs := range spec.Versions {
+		g.Versions = append(g.Versions, &Version{GroupVersion: schema.GroupVersion{Group: spec.Name, Version: vs.Version}, Priority: vs.Priority})
+	}
+	slices.SortStableFunc(g.Versions, func(a, b *Version) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), version.CompareKubeAwareVersionStrings(b.Version, a.Version))
+	})
+	versions := servedIn(g.Versions, spec)
+	for _, vs := range spec.Versions {
+		v := g.Versions[slices.IndexFunc(g.Versions, func(v *Version) bool { return v.Version == vs.Version })]
+		for _, t := range vs.Types {
+			s := newServed(t, v.GroupVersion, versions[t.Resource], old)
+			v.Resources = append(v.Resources, s)
+			g.served[inVersion{v.Version, t.Resource}] = s
+			if _, known := g.stored[t.Resource]; t.Stored() && (!known || t.StorageVersion == v.GroupVersion) {
+				g.stored[t.Resource] = t
+			}
+		}
+		slices.SortFunc(v.Resources, func(a, b *Served) int { return cmp.Compare(a.Resource, b.Resource) })
+	}
+	return g
+}
+
+// servedIn returns the versions in which each resource is served, in their order.
+func servedIn(order []*Version, spec GroupSpec) map[string][]schema.GroupVersion {
+	types := map[string][]*Type{}
+	for _, vs := range spec.Versions {
+		types[vs.Version] = vs.Types
+	}
+	all := map[string][]schema.GroupVersion{}
+	for _, v := range order {
+		for _, t := range types[v.Version] {
+			all[t.Resource] = append(all[t.Resource], v.GroupVersion)
+		}
+	}
+	return all
+}
+
+// spec is what makes the group anew. Its slices are the caller's own.
+func (g *Group) spec() *GroupSpec {
+	spec := &GroupSpec{Name: g.Name, Priority: g.Priority}
+	for _, v := range g.Versions {
+		vs := VersionSpec{Version: v.Version, Priority: v.Priority}
+		for _, s := range v.Resources {
+			vs.Types = append(vs.Types, s.Type)
+		}
+		spec.Versions = append(spec.Versions, vs)
+	}
+	return spec
+}
+
+// without returns what the group served and the one after it (nil: there is none) serves no more, or by other bytes.
+func (g *Group) without(after *Group) []*Served {
+	if g == nil {
+		return nil
+	}
+	var ended []*Served
+	for in, s := range g.served {
+		if after == nil || after.served[in] == nil || after.served[in].life != s.life {
+			ended = append(ended, s)
+		}
+	}
+	return ended
+}

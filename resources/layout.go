@@ -1,0 +1,84 @@
+package resources
+
+import (
+	"bytes"
+	"fmt"
+	"unsafe"
+
+	"github.com/tidwall/gjson"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// This file alone knows how the bytes of stored objects are laid out. They are one JSON document without white space,
+// with every key once, and are encoded in one of two ways:
+//
+//   - of a Go type: {"kind":…,"apiVersion":…,"metadata":{…},…}, keys in the order of the fields. Lists of such objects are
+//     typed lists, whose items have neither kind nor apiVersion.
+//   - without one: {"apiVersion":…,"kind":…,"metadata":{…},…}, keys in bytewise order. Lists of these keep both in every item.
+//
+// kube-apiserver's JSON of built-in types and of custom resources differs in the same ways.
+
+// Head is how the bytes of an object of the type begin, in the version gv: the names of its kind and version, up to
+// what follows them.
+func (t *Type) Head(gv schema.GroupVersion) []byte {
+	if t.Untyped {
+		return fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,`, gv.String(), t.Kind)
+	}
+	return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,`, t.Kind, gv.String())
+}
+
+// Item returns the bytes of an object as they stand in a list, in two parts. data begins with head.
+func (t *Type) Item(data, head []byte) (open, rest []byte) {
+	if t.Untyped {
+		return nil, data
+	}
+	return openBrace, data[len(head):]
+}
+
+var openBrace = []byte("{")
+
+// MetadataOf returns the JSON of an object's metadata; empty when it has none. It is a part of data, which must not change
+// as long as it is used: to copy it for each object of a list would make as much garbage as the list is long.
+func MetadataOf(data []byte) string { return gjson.Get(text(data), "metadata").Raw }
+
+// RevisionSpan finds the digits of metadata.resourceVersion. ok is false when there is none. Clients decide what the
+// values and the other keys are, of annotations for one, so the key is looked for at its place.
+func RevisionSpan(data []byte) (start, end int, ok bool) {
+	v := gjson.Get(text(data), "metadata.resourceVersion")
+	if v.Type != gjson.String || v.Index <= 0 || len(v.Raw) < 2 {
+		return 0, 0, false
+	}
+	return v.Index + 1, v.Index + len(v.Raw) - 1, true
+}
+
+// text is data as a string, in the same place.
+func text(data []byte) string { return unsafe.String(unsafe.SliceData(data), len(data)) }
+
+// DraftOf makes a draft of bytes whose metadata has PlaceholderRevision for a resourceVersion. ok is false when it has none.
+func DraftOf(data []byte) (d Draft, ok bool) {
+	d.Data = data
+	d.RevisionStart, d.RevisionEnd, ok = RevisionSpan(data)
+	return d, ok
+}
+
+var revisionKey = []byte(`"resourceVersion":"`)
+
+// withoutRevision is the draft of an object that was never stored: it has no resourceVersion.
+func (d Draft) withoutRevision() Draft {
+	start := d.RevisionStart - len(revisionKey)
+	end := d.RevisionEnd + 1
+	if end < len(d.Data) && d.Data[end] == ',' {
+		end++
+	} else if start > 0 && d.Data[start-1] == ',' {
+		start--
+	}
+	d.Data = bytes.Join([][]byte{d.Data[:start], d.Data[end:]}, nil)
+	d.RevisionStart, d.RevisionEnd = 0, 0
+	return d
+}
+
+// sameState tells whether the draft is what is stored already, resourceVersion aside.
+func (d Draft) sameState(o *Object) bool {
+	return bytes.Equal(d.Data[:d.RevisionStart], o.Data[:o.revisionStart]) &&
+		bytes.Equal(d.Data[d.RevisionEnd:], o.Data[o.revisionEnd:])
+}

@@ -1,0 +1,81 @@
+package resources
+
+import (
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Served is a type as one version of a group shows it.
+type Served struct {
+	*Type
+	schema.GroupVersionKind
+	// Versions are those of the group that serve the resource, the preferred one first.
+	Versions []schema.GroupVersion
+
+	life *life
+	memo memo
+}
+
+// newServed returns the Served of a type in a version: that of the group before (may be nil) when nothing has changed.
+func newServed(t *Type, gv schema.GroupVersion, versions []schema.GroupVersion, before *Group) *Served {
+	s := &Served{Type: t, GroupVersionKind: gv.WithKind(t.Kind), Versions: versions, life: &life{ended: make(chan struct{})}}
+	if before == nil {
+		return s
+	}
+	old := before.served[inVersion{gv.Version, t.Resource}]
+	switch {
+	case old == nil:
+		return s
+	case old.Type == t && slices.Equal(old.Versions, versions):
+		return old
+	case old.Type == t || t.Form != "" && t.Form == old.Form:
+		s.life = old.life
+	}
+	return s
+}
+
+// GVR is the resource in the version it is served in.
+func (s *Served) GVR() schema.GroupVersionResource {
+	return s.GroupVersion().WithResource(s.Resource)
+}
+
+// Ended is closed when the version is no longer served, or its objects have other bytes than before (Type.Form): watches
+// end then, so that their clients list again. A replacement by the same form does not close it.
+func (s *Served) Ended() <-chan struct{} {
+	if s.life == nil {
+		return nil
+	}
+	return s.life.ended
+}
+
+// Memo returns what build made of this type in this version under a key, building it once: a field manager, say. It is
+// forgotten with the last catalog that has the Served.
+func (s *Served) Memo(key any, build func() (any, error)) (any, error) { return s.memo.get(key, build) }
+
+// life is how long the bytes that a version shows stay the same. It passes from one Served to the next.
+type life struct {
+	once  sync.Once
+	ended chan struct{}
+}
+
+func (l *life) end() { l.once.Do(func() { close(l.ended) }) }
+
+// memo keeps what is derived from something immutable, as long as that lives.
+type memo struct{ entries sync.Map }
+
+func (m *memo) get(key any, build func() (any, error)) (any, error) {
+	type entry struct {
+		once sync.Once
+		v    any
+		err  error
+	}
+	e, ok := m.entries.Load(key)
+	if !ok {
+		e, _ = m.entries.LoadOrStore(key, &entry{})
+	}
+	made := e.(*entry)
+	made.once.Do(func() { made.v, made.err = build() })
+	return made.v, made.err
+}
