@@ -142,6 +142,9 @@ func PrepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object, v
 	if err != nil {
 		return nil, err
 	}
+	if errs := key.Storable(); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(t.StorageKind().GroupKind(), key.Name, errs)
+	}
 	draft, err := t.NewDraft(obj)
 	if err != nil {
 		return nil, err

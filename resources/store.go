@@ -49,11 +49,13 @@ type Writer interface {
 	//
 	// Errors: ErrExists (a Create's key exists), ErrNotFound (an Update's or Delete's key does not),
 	// *ConflictError (the object is at another revision than the write was computed from): compute again from the
-	// current object, or tell the client; see GuaranteedUpdate. ErrUnavailable: nothing was written, the client may
-	// repeat. ErrUnknownOutcome: it may or may not have been written, the client has to look. The context's error:
+	// current object, or tell the client; see GuaranteedUpdate. ErrRefused: the store cannot hold what is in the writes;
+	// nothing was written, repeating is in vain. ErrUnavailable: nothing was written, the client may repeat.
+	// ErrUnknownOutcome: it may or may not have been written, the client has to look. The context's error:
 	// as ErrUnknownOutcome.
 	//
-	// What the first three tell of is visible to every read at MostRecent that starts after Commit returned.
+	// A Commit that is refused harms no other. What the first three errors tell of is visible to every read at
+	// MostRecent that starts after Commit returned.
 	Commit(ctx context.Context, writes ...Write) ([]*Object, error)
 }
 
@@ -164,6 +166,9 @@ var (
 	ErrNotFound = errors.New("object not found")
 	// ErrExists: an object with this key exists already.
 	ErrExists = errors.New("object already exists")
+	// ErrRefused: the store cannot hold what is in the write: a key that is not Storable, data that is not text, or what a
+	// rule of the database forbids. Nothing was written; repeating is in vain.
+	ErrRefused = errors.New("the store cannot hold this")
 	// ErrUnavailable: the database cannot be used at the moment. Nothing was written; repeating is safe.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrUnknownOutcome: a commit was sent and its answer lost. It may or may not have taken effect.

@@ -19,9 +19,8 @@ func (s *Store) Commit(ctx context.Context, writes ...resources.Write) ([]*resou
 	}
 	r := &request{ctx: ctx, writes: writes, done: make(chan struct{})}
 	for i := range writes {
-		if data := writes[i].Draft.Data; !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
-			// Postgres would refuse the whole batch.
-			return nil, fmt.Errorf("the data of %s is not text in UTF-8", writes[i].Key)
+		if err := check(&writes[i]); err != nil {
+			return nil, err
 		}
 		r.size += len(writes[i].Draft.Data)
 	}
@@ -34,6 +33,21 @@ func (s *Store) Commit(ctx context.Context, writes ...resources.Write) ([]*resou
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// check refuses what a database would, which would cost all that are in the batch a transaction. A key that exists was
+// taken once, by a release that did not look: its object can still be changed and deleted.
+func check(w *resources.Write) error {
+	if data := w.Draft.Data; !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
+		return fmt.Errorf("%w: the data of %s is not text in UTF-8", resources.ErrRefused, w.Key)
+	}
+	if w.Op != resources.Create {
+		return nil
+	}
+	if errs := w.Key.Storable(); len(errs) > 0 {
+		return fmt.Errorf("%w: %w", resources.ErrRefused, errs.ToAggregate())
+	}
+	return nil
 }
 
 // request is one Commit on its way through the committer. The committer owns it until done is closed.

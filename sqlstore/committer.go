@@ -30,14 +30,27 @@ func (s *Store) commitAll() {
 	}
 }
 
-// commitBatch commits what it can of some requests and answers every one of them.
+// commitBatch commits what it can of some requests and answers every one of them. When the database refuses what is in
+// one of them, it does not say which: each is then committed alone, so that the others do not fail with it.
 func (s *Store) commitBatch(requests []*request) {
+	if s.commitTogether(requests) {
+		return
+	}
+	s.logger.Warn("the database refuses something in a batch, its requests are committed one by one", "requests", len(requests))
+	for _, r := range requests {
+		s.commitTogether([]*request{r})
+	}
+}
+
+// commitTogether commits what it can of some requests in one transaction and answers every one of them, unless that was
+// refused and more than one of them may be the reason: then nothing was written, and nobody is answered.
+func (s *Store) commitTogether(requests []*request) (answered bool) {
 	tx, err := s.begin()
 	if err != nil {
 		s.failure.set(err)
 		s.queue.noteCommit(len(requests))
 		answerAll(requests, fmt.Errorf("begin a commit: %w", err))
-		return
+		return true
 	}
 	defer s.applying.Unlock()
 	started := s.clock.Now()
@@ -58,6 +71,9 @@ func (s *Store) commitBatch(requests []*request) {
 	} else {
 		tx.rollback()
 	}
+	if errors.Is(err, resources.ErrRefused) && len(requests) > 1 {
+		return false
+	}
 	s.queue.noteCommit(len(requests))
 	answerAll(planned, err)
 	// What stood in the way of a request may have been planned by one before it: it is not to be told of what cannot be
@@ -65,6 +81,7 @@ func (s *Store) commitBatch(requests []*request) {
 	for _, r := range refused {
 		r.refuse(err)
 	}
+	return true
 }
 
 func answerAll(requests []*request, err error) {
@@ -114,14 +131,17 @@ func (s *Store) begin() (transaction, error) {
 	return nil, fmt.Errorf("%w: others write faster than this server can follow", resources.ErrUnavailable)
 }
 
-// write makes a plan durable and visible. Errors: resources.ErrUnavailable, resources.ErrUnknownOutcome. Called with
-// applying.
+// write makes a plan durable and visible. Errors: resources.ErrRefused, resources.ErrUnavailable,
+// resources.ErrUnknownOutcome. Called with applying.
 func (s *Store) write(tx transaction, p *plan, now time.Time) error {
 	b := &batch{at: now.UnixMilli(), revision: p.revision, changes: p.changes}
 	for i := range b.changes {
 		b.size += b.changes[i].size()
 	}
 	err := tx.commit(b)
+	if errors.Is(err, resources.ErrRefused) {
+		return fmt.Errorf("commit %d writes: %w", len(b.changes), err) // the database works
+	}
 	s.failure.set(err)
 	if err != nil {
 		s.logger.Error("commit failed", "writes", len(b.changes), "err", err)

@@ -86,3 +86,86 @@ func TestRefusedByWhatWasNotWritten(t *testing.T) {
 		<-gone
 	}
 }
+
+// inOneBatch commits each write as a request of its own, all of them in one batch, and returns their errors.
+func inOneBatch(t *testing.T, s *Store, writes ...resources.Write) []error {
+	t.Helper()
+	gathers, all := make(chan struct{}), make(chan struct{})
+	s.queue.putTask(func() {
+		close(gathers)
+		<-all
+	})
+	<-gathers
+	requests := make([]*request, len(writes))
+	for i, w := range writes {
+		requests[i] = &request{ctx: t.Context(), done: make(chan struct{}), writes: []resources.Write{w}}
+		if !s.queue.put(requests[i]) {
+			t.Fatalf("request %d was not taken", i)
+		}
+	}
+	close(all)
+	errs := make([]error, len(writes))
+	for i, r := range requests {
+		<-r.done
+		errs[i] = r.err
+	}
+	return errs
+}
+
+// When the database refuses what is in one request, that one fails, as one that is not to be repeated, and the others of
+// the batch do not.
+func TestOnlyTheGuiltyFails(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) *Store{
+		"SQLite": func(t *testing.T) *Store {
+			h := newSQLiteHarness(t)
+			h.pragma(t, `CREATE TRIGGER rule BEFORE INSERT ON objects WHEN NEW.name = 'forbidden'
+				BEGIN SELECT RAISE(ABORT, 'a rule of the house'); END`)
+			return h.store
+		},
+		"Postgres": func(t *testing.T) *Store {
+			h := newPostgresHarness(t)
+			if err := h.store.peers.db.run("ALTER TABLE objects ADD CHECK (name <> 'forbidden')").scan(); err != nil {
+				t.Fatal(err)
+			}
+			return h.store
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			first := mustCommit(t, s, createMap(t, "first"))[0]
+			errs := inOneBatch(t, s, createMap(t, "a"), createMap(t, "forbidden"), createMap(t, "forbidden"), createMap(t, "b"), createMap(t, "b"))
+			for i, want := range []error{nil, resources.ErrRefused, resources.ErrRefused, nil, resources.ErrExists} {
+				if err := errs[i]; !errors.Is(err, want) || errors.Is(err, resources.ErrUnavailable) {
+					t.Errorf("request %d: %v, want %v", i, err, want)
+				}
+			}
+			if next := mustCommit(t, s, createMap(t, "c"))[0]; next.Revision != first.Revision+3 {
+				t.Errorf("revision %d, want %d: each write that succeeded has one", next.Revision, first.Revision+3)
+			}
+			if err := s.failure.get(); err != nil {
+				t.Errorf("a database that works counts as failed: %v", err)
+			}
+		})
+	}
+}
+
+// A counter that is not where a batch begins is found out before the batch does harm.
+func TestForeignCounter(t *testing.T) {
+	h := newPostgresHarness(t)
+	s := h.store
+	made := mustCommit(t, s, createMap(t, "a"))[0]
+	tx, _, err := s.db.begin(made.Revision)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &plan{state: s.tree, revision: made.Revision + 1}
+	if _, err := p.add([]resources.Write{createMap(t, "b")}, h.clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.commit(&batch{at: 1, revision: p.revision, changes: p.changes}); !errors.Is(err, resources.ErrUnavailable) {
+		t.Errorf("got %v, want ErrUnavailable", err)
+	}
+	if next := mustCommit(t, s, createMap(t, "b"))[0]; next.Revision != made.Revision+1 {
+		t.Errorf("revision %d after %d", next.Revision, made.Revision)
+	}
+}

@@ -49,7 +49,8 @@ type driver interface {
 // transaction is one batch on its way into the database. It is ended by one of its methods.
 type transaction interface {
 	// commit writes a batch: every change into the log, the last state of every object, the counter. Errors:
-	// resources.ErrUnavailable when nothing was written, resources.ErrUnknownOutcome.
+	// resources.ErrRefused when nothing was written and would not be the next time either, for what is in the batch;
+	// resources.ErrUnavailable when nothing was written; resources.ErrUnknownOutcome.
 	commit(*batch) error
 	rollback()
 }

@@ -9,6 +9,9 @@
 // store's revision, then watchers are woken. Then the requests are answered, those that failed too. So revision order is
 // commit order is event order, a writer reads its own writes, and who was refused reads what for.
 //
+// What a database would refuse is not let into the queue. When it refuses something in a batch all the same, each request is
+// committed alone, so that nobody fails for what another has sent.
+//
 // # Peers
 //
 // In Postgres, many servers write to one database. There a batch begins with locking the row of the counter and reading

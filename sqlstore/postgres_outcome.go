@@ -16,6 +16,7 @@ import (
 const (
 	invalidParameterValue = "22023"
 	lockNotAvailable      = "55P03"
+	uniqueViolation       = "23505"
 )
 
 // outcome is what became of a transaction.

@@ -45,6 +45,12 @@ history_bytes = CASE WHEN revision <= $1 THEN 0 ELSE greatest(history_bytes - fr
 INSERT INTO changes (revision, at, size, op, resource, namespace, name, data)
 SELECT -1, 0, 0, 'create', '', '', '', random FROM text`
 
+	// raiseSQL fails where the counter is not what the batch begins at, which cannot be while its lock is held: a batch
+	// is one round trip, so nobody could look at the number of rows before COMMIT. The parameter that does not exist is
+	// in the error that the database gives.
+	raiseSQL = `UPDATE meta SET history_bytes = history_bytes + $2, revision = CASE WHEN revision = $3 THEN $1::bigint
+ELSE current_setting('rowlock.the_counter_was_changed_by_somebody_else')::bigint END`
+
 	settleSQL = `UPDATE meta SET revision = greatest(revision, $1) + $2, floor = greatest(revision, $1) + $2, history_bytes = 0, origin = $3`
 )
 
@@ -135,7 +141,7 @@ func (t *postgresTransaction) commit(b *batch) error {
 		t.rollback()
 		return unavailable(err)
 	}
-	s.Queue(updateMetaSQL, b.revision, b.size, b.revision-int64(len(b.changes)))
+	s.Queue(raiseSQL, b.revision, b.size, b.revision-int64(len(b.changes)))
 	s.Queue("SELECT pg_notify($1, $2)", t.driver.channel, strconv.FormatInt(b.revision, 10))
 	return t.finish(s, b)
 }
@@ -150,10 +156,27 @@ func (t *postgresTransaction) finish(s *pgx.Batch, b *batch) error {
 		return nil
 	case err == nil:
 		return fmt.Errorf("%w: the transaction was rolled back", resources.ErrUnavailable)
+	case isRefusal(err):
+		return fmt.Errorf("%w: %w", resources.ErrRefused, err)
 	case errors.As(err, &pgErr) && pgErr.SeverityUnlocalized == "ERROR", pgconn.SafeToRetry(err):
 		return hung(context.Background(), err) // the database says that it did not happen, or never heard of it
 	}
 	return t.lookUp(b, err)
+}
+
+// isRefusal reports whether a statement failed for what it was to write. Classes of
+// https://www.postgresql.org/docs/current/errcodes-appendix.html: data exceptions, violated constraints, limits of the
+// program (a row of an index that is too long). A revision that is there already is not the fault of what is written.
+func isRefusal(err error) bool {
+	var pgErr *pgconn.PgError
+	if !errors.As(err, &pgErr) || pgErr.SeverityUnlocalized != "ERROR" || pgErr.Code == uniqueViolation {
+		return false
+	}
+	switch pgErr.Code[:2] {
+	case "22", "23", "54":
+		return true
+	}
+	return false
 }
 
 // send runs statements and COMMIT, and reports whether the database confirmed it.

@@ -37,6 +37,23 @@ func unwritten(err error) bool {
 	return false
 }
 
+// refused reports whether a statement failed for what it was to write. A revision that is there already is not the fault
+// of what is written.
+func refused(err error) bool {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_CONSTRAINT:
+		return e.Code() != sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY && e.Code() != sqlite3.SQLITE_CONSTRAINT_UNIQUE &&
+			e.Code() != sqlite3.SQLITE_CONSTRAINT_ROWID
+	case sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH:
+		return true
+	}
+	return false
+}
+
 // openSQLite opens the file, which the caller has locked, and brings its schema up to date.
 func openSQLite(ctx context.Context, path, synchronous string) (*database, error) {
 	w := &sqliteDriver{trimmer: &walTrimmer{path: path + "-wal", max: walMax, patience: walPatience}}

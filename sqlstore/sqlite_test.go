@@ -304,3 +304,22 @@ func TestForeignWriter(t *testing.T) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
 }
+
+// An object whose key an earlier release took, and that could not be made now, can be changed and deleted.
+func TestKeyOfEarlierRelease(t *testing.T) {
+	h := newSQLiteHarness(t)
+	long := strings.Repeat("x", 2*resources.MaxKeyBytes)
+	mustCommit(t, h.store, createMap(t, "a"))
+	h.onWriter(t, func() error {
+		_, err := h.driver().writer.ExecContext(t.Context(), "UPDATE objects SET name = $1", long)
+		return err
+	})
+	h.close(t)
+	h.open(t)
+	o, err := h.store.Get(t.Context(), configMap("default", long), resources.At{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := mustCommit(t, h.store, resources.Write{Op: resources.Update, Key: o.Key, From: o.Revision, Draft: draft(t, "default", long)})[0]
+	mustCommit(t, h.store, resources.Write{Op: resources.Delete, Key: o.Key, From: changed.Revision})
+}

@@ -56,7 +56,8 @@ func (d *sqliteDriver) begin(int64) (transaction, *page, error) { return d, nil,
 func (d *sqliteDriver) rollback() {}
 
 // transaction runs f in a transaction of the writer. No context can break it: a batch serves many requests. Errors:
-// resources.ErrUnavailable when nothing was written, resources.ErrUnknownOutcome when only COMMIT failed.
+// resources.ErrRefused when a statement failed for what it was to write, resources.ErrUnavailable when nothing was written
+// for another reason, resources.ErrUnknownOutcome when only COMMIT failed.
 func (d *sqliteDriver) transaction(f func(context.Context) error) error {
 	ctx := context.Background()
 	// IMMEDIATE takes the write lock at once: a transaction that upgrades later could fail half-way.
@@ -64,11 +65,15 @@ func (d *sqliteDriver) transaction(f func(context.Context) error) error {
 		return unavailable(err)
 	}
 	if err := f(ctx); err != nil {
-		return d.undo(ctx, err)
+		err = d.undo(ctx, err)
+		if refused(err) {
+			return fmt.Errorf("%w: %w", resources.ErrRefused, err)
+		}
+		return unavailable(err)
 	}
 	if _, err := d.writer.ExecContext(ctx, "COMMIT"); err != nil {
 		if unwritten(err) {
-			return d.undo(ctx, err)
+			return unavailable(d.undo(ctx, err))
 		}
 		// Best effort: some failures end the transaction by themselves, and ROLLBACK then has nothing to do.
 		_, rerr := d.writer.ExecContext(ctx, "ROLLBACK")
@@ -81,7 +86,7 @@ func (d *sqliteDriver) undo(ctx context.Context, cause error) error {
 	if _, err := d.writer.ExecContext(ctx, "ROLLBACK"); err != nil {
 		cause = errors.Join(cause, err)
 	}
-	return unavailable(cause)
+	return cause
 }
 
 // commit writes a batch: every change into the log, the last state of every object, the counter.

@@ -2,6 +2,10 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -20,6 +24,8 @@ var writeTests = map[string]func(*suite){
 	"WriteOfUnknownOp":    testWriteOfUnknownOp,
 	"GuaranteedUpdate":    testGuaranteedUpdate,
 	"CancelledBeforehand": testCancelledBeforehand,
+	"RefusedAmongOthers":  testRefusedAmongOthers,
+	"LongestKey":          testLongestKey,
 }
 
 // What a Commit wrote is visible to every read at MostRecent that starts after the Commit returned.
@@ -179,4 +185,62 @@ func testCancelledBeforehand(s *suite) {
 		s.Errorf("get with a cancelled context: %v", err)
 	}
 	s.want("pods", []string{}, s.contents(s.snapshot("pods", current)))
+}
+
+// A Commit that is refused, for a key that is not Storable or data that is not text, harms no other.
+func testRefusedAmongOthers(s *suite) {
+	const writers, each = 4, 25
+	bad := []resources.Write{create(node("a\x00b"), "x"), create(pod("n\x00s", "a"), "x"), create(node("\xff"), "x"), create(pod("ns\xc3", "a"), "x"),
+		create(node(incompressible(resources.MaxKeyBytes)), "x"), create(node("nul"), "x"), create(node("latin"), "x")}
+	bad[len(bad)-2].Draft.Data = []byte("{\"metadata\":{\"resourceVersion\":\"0\"},\"state\":\"\x00\"}")
+	bad[len(bad)-1].Draft.Data = []byte("{\"metadata\":{\"resourceVersion\":\"0\"},\"state\":\"\xe9\"}")
+	var all sync.WaitGroup
+	for i := range writers {
+		all.Go(func() {
+			for n := range each {
+				if _, err := s.store.Commit(s.ctx, create(pod("ns", fmt.Sprintf("%d-%d", i, n)), "new")); err != nil {
+					s.Errorf("beside what is refused: %v", err)
+				}
+			}
+		})
+	}
+	for i := range bad {
+		all.Go(func() {
+			for range each {
+				_, err := s.store.Commit(s.ctx, bad[i])
+				s.wantError(fmt.Sprintf("%q", bad[i].Key), resources.ErrRefused, err)
+			}
+		})
+	}
+	all.Wait()
+	s.want("pods", writers*each, s.snapshot("pods", current).Count("", ""))
+	s.want("nodes", 0, s.snapshot("nodes", current).Count("", ""))
+}
+
+// A key of MaxKeyBytes can be stored, whatever it is made of, and its object read and watched.
+func testLongestKey(s *suite) {
+	keys := []resources.Key{node(""), pod(incompressible(63), ""), pod(incompressible(1000), "")}
+	for _, key := range keys {
+		key.Name = incompressible(resources.MaxKeyBytes - len(key.Resource) - len(key.Namespace))
+		made := s.commitOne(create(key, "old"))
+		changed := s.commitOne(update(made, "new"))
+		s.want("events", []string{s.describeEvent(&resources.Event{Op: resources.Update, Revision: changed.Revision, Object: changed, Prev: made})},
+			s.events(s.watch(resources.WatchOptions{Resource: key.Resource, After: made.Revision}), 1))
+		s.commitOne(remove(changed))
+		key.Name += "x"
+		_, err := s.store.Commit(s.ctx, create(key, "longer"))
+		s.wantError("one byte more", resources.ErrRefused, err)
+	}
+	s.commitOne(create(node(strings.Repeat("a", 253)), "usual"))
+}
+
+// incompressible is a name of so many bytes that no database makes shorter.
+func incompressible(bytes int) string {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-:"
+	random := rand.New(rand.NewPCG(uint64(bytes), 1))
+	name := make([]byte, bytes)
+	for i := range name {
+		name[i] = letters[random.IntN(len(letters))]
+	}
+	return string(name)
 }

@@ -65,6 +65,25 @@ func TestBadBodies(t *testing.T) {
 	)
 }
 
+// Names that kube-apiserver would take and no database can hold are invalid: a 500 would be repeated.
+func TestNamesThatCannotBeStored(t *testing.T) {
+	roles := "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+	long := strings.Repeat("x", 4<<10)
+	invalid := func(message string) says {
+		return says{"reason": "Invalid", "details.kind": "ClusterRole", "details.causes.0.field": "metadata.name", "details.causes.0.message": message}
+	}
+	tooLong, nul := invalid("Too long: may not be more than 2522 bytes"), invalid(`Invalid value: "a\x00b": may not contain the character U+0000`)
+	newAPI(t).run(
+		exchange{do: "POST " + roles, body: `{"metadata":{"name":"` + long + `"}}`, code: 422, says: tooLong},
+		exchange{do: "POST " + roles + "?dryRun=All", body: `{"metadata":{"name":"` + long + `"}}`, code: 422, says: tooLong},
+		exchange{do: "POST " + roles, body: `{"metadata":{"name":"a\u0000b"}}`, code: 422, says: nul},
+		exchange{do: "PUT " + roles + "/a%00b", body: `{"metadata":{"name":"a\u0000b"}}`, code: 422, says: nul},
+		exchange{do: "POST " + roles, body: `{"metadata":{"name":"` + long[:2522] + `"}}`, code: 201},
+		exchange{do: "DELETE " + roles + "/" + long[:2522], code: 200},
+		exchange{do: "GET " + roles + "/" + long, code: 404},
+	)
+}
+
 // brokenStore fails in one way.
 type brokenStore struct {
 	resources.Store
@@ -91,6 +110,7 @@ func TestStoreErrors(t *testing.T) {
 		{resources.ErrNotFound, 404, says{"reason": "NotFound"}},
 		{resources.ErrUnavailable, 500, says{"reason": "ServerTimeout", "details.retryAfterSeconds": "2"}},
 		{resources.ErrClosed, 500, says{"reason": "ServerTimeout"}},
+		{resources.ErrRefused, 422, says{"reason": "Invalid", "message": `configmaps "a" is invalid: the store cannot hold this`}},
 		{resources.ErrUnknownOutcome, 504, says{"reason": "Timeout"}},
 		{context.DeadlineExceeded, 504, says{"reason": "Timeout", "message": "Timeout: request did not complete within requested timeout - context deadline exceeded"}},
 		{nil, 500, says{"reason": "InternalError"}},

@@ -77,6 +77,8 @@ func ForRequest(err error, resource schema.GroupResource, name, verb string) err
 		return apierrors.NewNotFound(resource, name)
 	case errors.Is(err, resources.ErrExists):
 		return apierrors.NewAlreadyExists(resource, name)
+	case errors.Is(err, resources.ErrRefused):
+		return refused(err, resource, name)
 	case errors.Is(err, resources.ErrUnavailable), errors.Is(err, resources.ErrClosed):
 		return apierrors.NewServerTimeout(resource, verb, 2)
 	case errors.Is(err, resources.ErrUnknownOutcome):
@@ -85,6 +87,13 @@ func ForRequest(err error, resource schema.GroupResource, name, verb string) err
 		return apierrors.NewTimeoutError("request did not complete within requested timeout - "+err.Error(), 0)
 	}
 	return err
+}
+
+// refused is the answer to a write of what the store cannot hold. No client repeats a 422.
+func refused(err error, resource schema.GroupResource, name string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity,
+		Reason: metav1.StatusReasonInvalid, Message: fmt.Sprintf("%s %q is invalid: %s", resource, name, err),
+		Details: &metav1.StatusDetails{Group: resource.Group, Kind: resource.Resource, Name: name}}}
 }
 
 // TooLarge is the answer to a read at a revision that has not come into being ("Unavailable resource versions" of the
