@@ -138,12 +138,14 @@ func (s *Store) write(tx transaction, p *plan, now time.Time) error {
 	for i := range b.changes {
 		b.size += b.changes[i].size()
 	}
+	b.cut = s.cut(b.size)
 	err := tx.commit(b)
 	if errors.Is(err, resources.ErrRefused) {
 		return fmt.Errorf("commit %d writes: %w", len(b.changes), err) // the database works
 	}
 	s.failure.set(err)
 	if err != nil {
+		s.uncut = s.uncut || b.cut != nil
 		s.logger.Error("commit failed", "writes", len(b.changes), "err", err)
 		if errors.Is(err, resources.ErrUnknownOutcome) && s.peers == nil {
 			s.doubtful = b // with peers, the next batch begins with what the log has
@@ -177,7 +179,12 @@ func (s *Store) resolve() error {
 // accept takes a committed batch into the cache and tells the janitor what it means for history and lifetimes. Called
 // with applying.
 func (s *Store) accept(b *batch) {
-	s.historyBytes.Add(b.size)
+	if b.cut != nil && b.cut.floor > 0 {
+		s.raiseFloor(b.cut.floor)
+		s.historyBytes.Store(b.cut.left + b.size)
+	} else {
+		s.historyBytes.Add(b.size)
+	}
 	events := make([]*resources.Event, len(b.changes))
 	for i := range b.changes {
 		events[i] = b.changes[i].event

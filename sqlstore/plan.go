@@ -37,6 +37,7 @@ type batch struct {
 	revision int64 // of the last change
 	size     int64 // what it adds to history
 	changes  []change
+	cut      *cut // what it takes out of history; nil: nothing
 }
 
 // add plans all writes of one request, or none. Errors: those of resources.Writer that name a precondition.

@@ -38,6 +38,16 @@ freed AS (SELECT coalesce(sum(size), 0)::bigint AS bytes FROM gone)
 UPDATE meta SET floor = greatest(floor, $1),
 history_bytes = CASE WHEN revision <= $1 THEN 0 ELSE greatest(history_bytes - freed.bytes, 0) END FROM freed RETURNING history_bytes`
 
+	// cutSQL prunes the oldest changes after a floor until so many bytes are gone, or so many changes.
+	cutSQL = `WITH oldest AS (SELECT revision, sum(size) OVER (ORDER BY revision) - size AS before
+  FROM (SELECT revision, size FROM changes WHERE revision > $1 ORDER BY revision LIMIT $3) AS c),
+cut AS (SELECT coalesce(max(revision), 0) AS floor FROM oldest WHERE before < $2),
+gone AS (DELETE FROM changes WHERE revision <= (SELECT floor FROM cut) RETURNING size),
+freed AS (SELECT coalesce(sum(size), 0)::bigint AS bytes FROM gone)
+UPDATE meta SET floor = greatest(meta.floor, cut.floor),
+history_bytes = CASE WHEN revision <= cut.floor THEN 0 ELSE greatest(history_bytes - freed.bytes, 0) END
+FROM freed, cut RETURNING cut.floor, history_bytes`
+
 	touchSQL = `UPDATE meta SET floor = floor`
 
 	// touchLogSQL leaves nothing. The text is random so that it takes the room that it seems to.
@@ -137,6 +147,9 @@ func (t *postgresTransaction) rollback() {
 // commit writes the batch in one round trip.
 func (t *postgresTransaction) commit(b *batch) error {
 	s := &pgx.Batch{}
+	if c := b.cut; c != nil {
+		s.Queue(cutSQL, c.after, c.bytes, c.rows).QueryRow(func(row pgx.Row) error { return row.Scan(&c.floor, &c.left) })
+	}
 	if err := queueRows(s, b); err != nil {
 		t.rollback()
 		return unavailable(err)
@@ -220,9 +233,16 @@ func (p *postgresDriver) settle(seen position) (jumped bool, err error) {
 	return jumped, tx.finish(s, nil) // if it is wrong that this happened, the next batch finds the database astray again
 }
 
-// prune deletes changes. Another server may have deleted some of them.
+// prune deletes changes. Another server may have deleted some of them. It takes the lock of the counter before it locks
+// rows, as a batch does that prunes: each would wait for the other.
 func (p *postgresDriver) prune(floor int64) (left int64, err error) {
-	err = p.run(pruneSQL, floor).scan(&left)
+	tx, _, err := p.tryBegin(floor, 1)
+	if err != nil {
+		return 0, hung(context.Background(), err)
+	}
+	s := &pgx.Batch{}
+	s.Queue(pruneSQL, floor).QueryRow(func(row pgx.Row) error { return row.Scan(&left) })
+	err = tx.finish(s, nil)
 	return left, err
 }
 

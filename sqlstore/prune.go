@@ -6,8 +6,13 @@ import (
 )
 
 const (
-	// pruneStep is how many changes one transaction takes out of history: a few milliseconds of a writer's time.
-	pruneStep = 256
+	// pruneStep is how many changes one transaction takes out of history: a few milliseconds of a writer's time. A step
+	// comes after every batch while there is something to prune, so it is no less than what a batch adds.
+	pruneStep = batchWrites
+	// cutSlice is how many bytes a batch that has to prune takes out beyond those, so that the next ones need not.
+	cutSlice = 1 << 20
+	// cutRows is how many changes it takes out at most, beside one for every cutRow bytes that it adds.
+	cutRows, cutRow = 1024, 64
 	// vacuumStep is how many pages one transaction gives back to the file system.
 	vacuumStep = 256
 )
@@ -72,7 +77,29 @@ func (j *janitor) pruneOnce() (r pruneResult, err error) {
 	// Raised when the changes are gone for certain. Who reads history in between is told by the statement that reads it.
 	s.raiseFloor(floor)
 	s.historyBytes.Store(left)
+	s.uncut = false
 	return r, nil
+}
+
+// cut is what a batch takes out of history in its own transaction, so that history keeps its bound however fast it grows: it
+// costs no commit of its own.
+type cut struct {
+	after int64 // the floor
+	bytes int64 // to take out, the last change that it takes for it included
+	rows  int64 // to take out at most
+
+	floor, left int64 // what came of it: the floor, and the bytes of history before those of the batch; 0: nothing
+}
+
+// cut returns what a batch is to take out of history that adds so many bytes. It is not much more than it adds: what else
+// there is too much is the janitor's. After a failure it is all the janitor's, until that has succeeded: what cannot be
+// pruned is not to fail writes for good. It runs on the goroutine of the committer.
+func (s *Store) cut(adds int64) *cut {
+	excess := s.historyBytes.Load() + adds - s.options.HistorySize
+	if excess <= 0 || s.uncut {
+		return nil
+	}
+	return &cut{after: s.floor.Load(), bytes: min(excess, 2*adds) + min(cutSlice, s.options.HistorySize/64), rows: cutRows + adds/cutRow}
 }
 
 // dueAt returns when a change is old enough to be pruned. One from before the store was opened, or from the future of a

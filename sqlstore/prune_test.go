@@ -3,7 +3,9 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/rowlock/rowlock/resources"
@@ -79,6 +81,110 @@ func TestHistoryIsCountedAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.store.wantHistory(t, size)
+}
+
+// History keeps its bound while many write as fast as they can, not some time after.
+func TestHistoryKeepsItsBound(t *testing.T) {
+	const bound = 1 << 20 // more than one batch has
+	t.Run("SQLite", func(t *testing.T) {
+		h := newSQLiteHarness(t)
+		h.close(t)
+		o := h.options()
+		o.HistorySize = bound
+		h.store = mustOpen(t, o)
+		testHistoryKeepsItsBound(t, h.store, bound)
+		if size, err := h.store.db.size(context.Background()); err != nil || size > 6*bound {
+			t.Errorf("the database has %d bytes, %v", size, err)
+		}
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		h := newPostgresHarness(t)
+		o := h.options()
+		o.HistorySize = bound
+		s := mustOpen(t, o)
+		defer s.Close()
+		testHistoryKeepsItsBound(t, s, bound)
+	})
+}
+
+func mustOpen(t *testing.T, o Options) *Store {
+	t.Helper()
+	s, err := Open(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func testHistoryKeepsItsBound(t *testing.T, s *Store, bound int64) {
+	const writers, rounds, each = 8, 20, 16
+	var wg sync.WaitGroup
+	for n := range writers {
+		wg.Go(func() {
+			for i := range rounds {
+				writes := make([]resources.Write, each)
+				for j := range writes {
+					writes[j] = createMap(t, fmt.Sprintf("%d-%d-%d", n, i%3, j))
+					if i >= 3 { // was made three rounds ago
+						writes[j].Op = resources.Update
+						o, err := s.Get(context.Background(), writes[j].Key, resources.At{})
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						writes[j].From = o.Revision
+					}
+				}
+				if _, err := s.Commit(context.Background(), writes...); err != nil {
+					t.Error(err)
+					return
+				}
+				if n := s.historyBytes.Load(); n > bound {
+					t.Errorf("history has %d bytes, its bound is %d", n, bound)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if _, err := s.janitor.prune(); err != nil {
+		t.Fatal(err)
+	}
+	var kept, size, oldest int64
+	const look = "SELECT count(*), sum(size), min(revision) FROM changes"
+	if err := s.db.reads.QueryRow(look).Scan(&kept, &size, &oldest); err != nil {
+		t.Fatal(err)
+	}
+	s.wantHistory(t, size)
+	if want := s.revisions.current.Load() - s.floor.Load(); kept != want || oldest != s.floor.Load()+1 || size < bound*3/4 {
+		t.Errorf("history has %d changes from %d on, %d bytes; it begins after %d", kept, oldest, size, s.floor.Load())
+	}
+}
+
+// A batch that fails because it cannot prune is the only one: the next ones leave that to the janitor.
+func TestBatchesGoOnWithoutPruning(t *testing.T) {
+	h := newSQLiteHarness(t)
+	h.close(t)
+	o := h.options()
+	o.HistorySize = 20 << 10
+	h.store = mustOpen(t, o)
+	h.store.exec(t, `CREATE TRIGGER refuse BEFORE DELETE ON changes BEGIN SELECT RAISE(ABORT, 'not now'); END`)
+	failed := 0
+	for i := range 50 {
+		if _, err := h.store.Commit(context.Background(), createMap(t, strconv.Itoa(i))); err != nil {
+			failed++
+		}
+	}
+	if failed != 1 {
+		t.Errorf("%d commits failed, want one", failed)
+	}
+	h.store.exec(t, "DROP TRIGGER refuse")
+	h.prune(t)
+	for i := range 50 {
+		mustCommit(t, h.store, createMap(t, "then-"+strconv.Itoa(i)))
+		if n := h.store.historyBytes.Load(); n > o.HistorySize {
+			t.Errorf("history has %d bytes, its bound is %d", n, o.HistorySize)
+		}
+	}
 }
 
 // exec runs a statement on the database, between batches.

@@ -96,6 +96,9 @@ func (d *sqliteDriver) commit(b *batch) error {
 		lastOf[b.changes[i].event.Object.Key] = b.changes[i].event.Revision
 	}
 	return d.transaction(func(ctx context.Context) error {
+		if err := d.makeCut(ctx, b.cut); err != nil {
+			return err
+		}
 		for i := range b.changes {
 			c := &b.changes[i]
 			row, err := newChangeRow(c.event, b.at, c.size())
@@ -143,6 +146,31 @@ func (d *sqliteDriver) prune(floor int64) (left int64, err error) {
 		return err
 	})
 	return left, err
+}
+
+// makeCut deletes what a batch is to take out of history, within its transaction.
+func (d *sqliteDriver) makeCut(ctx context.Context, c *cut) error {
+	if c == nil {
+		return nil
+	}
+	rows, err := d.writer.QueryContext(ctx, selectOldestSQL, c.after, c.rows)
+	var floor, found int64
+	err = eachRow(rows, err)(func(scan func(...any) error) error {
+		var at, size int64
+		if err := scan(&floor, &at, &size); err != nil {
+			return err
+		}
+		if found += size; found >= c.bytes {
+			return errStop
+		}
+		return nil
+	})
+	if err != nil || floor == 0 {
+		return err
+	}
+	c.left, err = d.deleteChanges(ctx, floor)
+	c.floor = floor
+	return err
 }
 
 // deleteChanges is prune within a transaction.
