@@ -21,7 +21,7 @@ import (
 
 const (
 	// postgresReaders is how many reads run at once. Reads are rare and short: the counter, history beyond the log in
-	// memory. With the writer and the listener, a server has six connections at most.
+	// memory. With the writer and the listener, a server has six connections at most, and three when nothing happens.
 	postgresReaders = 4
 	// connectTimeout is how long each host of the URL may take, unless the URL says otherwise.
 	connectTimeout = 5 * time.Second
@@ -35,6 +35,7 @@ type postgresDriver struct {
 	prelude string        // what every transaction has to begin with, if anything
 	writes  *pgxpool.Pool // of one connection, and another while the first is being given up
 	pool    *pgxpool.Pool // of those that read
+	pools   []*spares     // both
 	channel string        // of notifications
 	locks   int32         // the class of advisory locks
 	pooled  bool          // a pooler stands between: notifications may not come
@@ -54,13 +55,11 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 		}
 		p.config = config.ConnConfig
 		d.prelude = p.prelude
-		config.MinConns, config.MinIdleConns, config.PingTimeout = 0, 0, p.limits.ping
-		config.MaxConns, config.BeforeConnect = postgresReaders, cancelNothing
-		if p.pool, err = pgxpool.NewWithConfig(ctx, config.Copy()); err != nil {
+		config.BeforeConnect = cancelNothing
+		if p.pool, err = p.openPool(ctx, config.Copy(), postgresReaders); err != nil {
 			return err
 		}
-		config.MaxConns = 2
-		if p.writes, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		if p.writes, err = p.openPool(ctx, config, 2); err != nil {
 			return err
 		}
 		d.reads = stdlib.OpenDBFromPool(p.pool)
@@ -74,6 +73,17 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 		return nil, nil, errors.Join(fmt.Errorf("open the database: %w", err), d.close())
 	}
 	return d, p, nil
+}
+
+// openPool opens a pool of so many connections, which close ends.
+func (p *postgresDriver) openPool(ctx context.Context, config *pgxpool.Config, most int32) (*pgxpool.Pool, error) {
+	config.MaxConns = most
+	s, err := openPool(ctx, config, p.limits)
+	if err != nil {
+		return nil, err
+	}
+	p.pools = append(p.pools, s)
+	return s.pool, nil
 }
 
 // postgresConfig reads the URL. Its errors do not tell the password.
@@ -162,10 +172,8 @@ func makeSchema(ctx context.Context, conn *pgx.Conn, schema string) error {
 }
 
 func (p *postgresDriver) close() error {
-	for _, pool := range []*pgxpool.Pool{p.writes, p.pool} {
-		if pool != nil {
-			pool.Close()
-		}
+	for _, pool := range p.pools {
+		pool.close()
 	}
 	return nil
 }

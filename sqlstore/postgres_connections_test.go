@@ -5,8 +5,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
@@ -90,4 +92,50 @@ func TestConnectionsExhausted(t *testing.T) {
 		t.Errorf("ready: %v", err)
 	}
 	collect(ctx, t, watch, "end")
+}
+
+// A server whose clients are gone keeps three connections, and soon the one that listens.
+func TestConnectionsAtRest(t *testing.T) {
+	ctx := testContext(t)
+	h := newPostgresHarness(t)
+	until := func(s *Store, what string, enough func(reads, writes *pgxpool.Stat) bool) {
+		t.Helper()
+		for !enough(s.peers.db.pool.Stat(), s.peers.db.writes.Stat()) {
+			if ctx.Err() != nil {
+				t.Fatalf("%s: %d connections read, %d write", what, s.peers.db.pool.Stat().TotalConns(), s.peers.db.writes.Stat().TotalConns())
+			}
+			time.Sleep(5 * time.Millisecond) // a pool has no signal to wait for
+		}
+	}
+	busy := func(s *Store) {
+		t.Helper()
+		if err := s.probe(ctx); err != nil { // which commits nothing
+			t.Error(err)
+		}
+		var held []*pgxpool.Conn
+		for range postgresReaders {
+			conn, err := s.peers.db.pool.Acquire(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, conn)
+		}
+		for _, conn := range held {
+			conn.Release()
+		}
+	}
+	h.limits = usualLimits
+	h.limits.spare, h.limits.rest = 50*time.Millisecond, time.Hour
+	s := h.openPeer(t)
+	busy(s)
+	until(s, "when it rests", func(reads, writes *pgxpool.Stat) bool { return reads.TotalConns() == 1 && writes.TotalConns() == 1 })
+
+	h.limits.spare, h.limits.rest = time.Hour, 100*time.Millisecond
+	s = h.openPeer(t)
+	busy(s)
+	until(s, "when it has rested", func(reads, writes *pgxpool.Stat) bool { return reads.TotalConns()+writes.TotalConns() == 0 })
+	if usualLimits.rest != time.Minute {
+		t.Errorf("it rests for %v", usualLimits.rest)
+	}
+	busy(s) // they come back
 }

@@ -1,0 +1,72 @@
+package sqlstore
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// spares closes the connections of a pool but one when none was asked for in a while: where many control planes share a
+// cluster, its connections are what runs out first. The last one goes by the pool's own MaxConnIdleTime.
+type spares struct {
+	after time.Duration
+
+	pool  *pgxpool.Pool
+	timer *time.Timer
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// openPool opens a pool whose connections are closed when they are not used.
+func openPool(ctx context.Context, config *pgxpool.Config, l limits) (*spares, error) {
+	s := &spares{after: l.spare}
+	config.MinConns, config.MinIdleConns, config.PingTimeout = 0, 0, l.ping
+	config.MaxConnIdleTime, config.HealthCheckPeriod = l.rest, l.rest/4
+	config.PrepareConn = s.used
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	s.pool = pool
+	s.timer = time.AfterFunc(s.after, s.trim)
+	return s, nil
+}
+
+// used is called when a connection is taken from the pool.
+func (s *spares) used(context.Context, *pgx.Conn) (bool, error) {
+	if s.pool.Stat().TotalConns() > 1 {
+		s.timer.Reset(s.after)
+	}
+	return true, nil
+}
+
+// trim closes the connections that nobody uses, but one.
+func (s *spares) trim() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.pool.Stat().TotalConns() <= 1 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	for i, c := range s.pool.AcquireAllIdle(ctx) {
+		if i == 0 {
+			c.Release()
+			continue
+		}
+		_ = c.Hijack().Close(ctx) // nothing runs on it
+	}
+}
+
+// close ends the pool.
+func (s *spares) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer.Stop()
+	s.pool.Close()
+	s.closed = true
+}
