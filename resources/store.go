@@ -137,7 +137,8 @@ type WatchOptions struct {
 	After int64
 	// Wake, when set, is called whenever Ready would receive a value, which it then never does: one goroutine can follow
 	// many watches. It is called with locks held, so it must not block and must not call the store. It may be called
-	// before Watch returns.
+	// before Watch returns. For what a Commit wrote it is called, on every watch that wants it, before the Commit returns
+	// and before anything later is visible; Ready may receive its value after that.
 	Wake func()
 }
 

@@ -1,6 +1,8 @@
 package sqlstore
 
 import (
+	"runtime"
+
 	"github.com/rowlock/rowlock/resources"
 )
 
@@ -8,7 +10,8 @@ import (
 // made the changes. It is called with applying, and with events in the order of revisions and without gaps.
 //
 // The order of its steps is what keeps reads and watches consistent with each other: every tree and log is complete up
-// to a revision before the store says that it is there, and a watcher is woken only after.
+// to a revision before the store says that it is there, and a watcher is woken only after. Of the watchers none is
+// touched here but those with a Wake: that would keep the writers, who are not answered yet, waiting for all of them.
 func (s *Store) apply(events []*resources.Event) {
 	byCollection := map[*collection][]*resources.Event{}
 	for _, e := range events {
@@ -21,7 +24,9 @@ func (s *Store) apply(events []*resources.Event) {
 	}
 	s.revisions.advance(events[len(events)-1].Revision)
 	for c, changed := range byCollection {
-		c.wake(changed)
+		if c.announce(changed) && !s.closing.Load() {
+			s.waking.Go(func() { c.wake(runtime.Gosched) })
+		}
 	}
 	s.budget.trim()
 	s.metrics.applied(events)
@@ -33,7 +38,7 @@ func (s *Store) collection(resource string) *collection {
 		return c.(*collection)
 	}
 	loaded := s.loaded.Load()
-	c := &collection{resource: resource, logStart: loaded, woken: loaded}
+	c := &collection{resource: resource, logStart: loaded, announced: loaded}
 	c.tree.Store(&tree{last: loaded})
 	actual, _ := s.collections.LoadOrStore(resource, c)
 	return actual.(*collection)

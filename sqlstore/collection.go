@@ -18,9 +18,12 @@ type collection struct {
 	// log holds, in order, every change of the type with a revision greater than logStart, up to tree.last.
 	log      []*resources.Event
 	logStart int64
-	watchers watcherSet
-	// woken is the last change that the watchers were woken for. It is behind tree.last while a batch is being applied.
-	woken int64
+	// followers are the watches with a Wake, which are told of a change before its writer is answered; watchers are the
+	// others, which a goroutine tells after that.
+	followers, watchers watcherSet
+	// announced is the last change that was announced. It is behind tree.last while a batch is being applied.
+	announced int64
+	wakeRound
 	// written counts the changes since objects were moved together; see Store.Compact.
 	written int
 	// compacted is the path up to which they were; empty when that is not under way.

@@ -6,8 +6,9 @@
 // bound, after it has waited a moment for other writers if there were any (queue), and plans it: each request is checked
 // against the state before the batch and what the batch has done so far; one that fails leaves nothing behind. What is
 // planned goes to the database in one transaction. After COMMIT, apply makes it visible: trees and logs first, then the
-// store's revision, then watchers are woken. Then the requests are answered, those that failed too. So revision order is
-// commit order is event order, a writer reads its own writes, and who was refused reads what for.
+// store's revision, then it is announced to watches. Then the requests are answered, those that failed too. So revision
+// order is commit order is event order, a writer reads its own writes, and who was refused reads what for. Watchers are
+// woken by a goroutine beside that, a slice at a time, so that no writer waits for ten thousand of them.
 //
 // What a database would refuse is not let into the queue. When it refuses something in a batch all the same, each request is
 // committed alone, so that nobody fails for what another has sent.
@@ -53,8 +54,8 @@
 //     failed leaves no trace. It refuses early what is too late for certain; a read of history takes the floor from the
 //     statement that reads, so that it cannot miss what was pruned meanwhile.
 //   - A tree that was stored in collection.tree is never changed.
-//   - collection.watchers has every watch that is not closed. An event that a watch wants and that is after both its
-//     cursor and its newest is not visible yet, or about to be brought to it by wake.
+//   - collection.followers and watchers have every watch that is not closed. An event that a watch wants and that is
+//     after both its cursor and its newest was not announced yet, or is in wakeRound, where Next looks first.
 //
 // # Locks
 //
@@ -69,5 +70,5 @@
 //
 // The committer owns the connection that writes, and the plan. The janitor prunes, expires and gives space back, by tasks
 // that the committer runs between batches; it has a timer only when something is due. The listener of the peers owns
-// its connection; recent has a goroutine while somebody asks. Close ends all.
+// its connection; recent has a goroutine while somebody asks, a collection while watchers are to be woken. Close ends all.
 package sqlstore

@@ -35,6 +35,8 @@ type Store struct {
 	failure      failure
 	historyBytes atomic.Int64
 
+	waking sync.WaitGroup // the goroutines that wake watchers
+
 	// applying is held by who brings changes into the cache, and guards how far it has come.
 	applying turn
 	position position
@@ -192,6 +194,9 @@ func (s *Store) Close() error {
 	if s.peers != nil {
 		s.peers.stop()
 	}
+	s.applying.Lock() // who comes into apply after this starts no goroutine
+	s.applying.Unlock()
+	s.waking.Wait()
 	s.collections.Range(func(_, c any) bool {
 		c.(*collection).wakeAll()
 		return true

@@ -19,7 +19,7 @@ func (s *Store) Watch(ctx context.Context, opts resources.WatchOptions) (resourc
 	}
 	w := &watch{store: s, collection: c, namespace: opts.Namespace, name: opts.Name,
 		ready: make(chan struct{}, 1), wake: opts.Wake, cursor: opts.After}
-	// What is not visible yet will be brought to wake.
+	// What is not visible yet will be announced.
 	if w.newest = min(c.tree.Load().last, s.revisions.current.Load()); opts.After < w.newest {
 		// A type that did not change since opts.After has nothing to deliver, however much of history is gone.
 		if floor := s.floor.Load(); opts.After < floor {
@@ -27,7 +27,7 @@ func (s *Store) Watch(ctx context.Context, opts resources.WatchOptions) (resourc
 		}
 		w.signal()
 	}
-	c.watchers.add(w)
+	c.setOf(w).add(w)
 	s.metrics.watchers.Add(1)
 	return w, nil
 }
@@ -86,9 +86,10 @@ func (w *watch) fromLog(max int) (events []*resources.Event, revision, historyEn
 	}
 	// What a batch that is being applied has put into the log already is not visible before the revision is.
 	visible := w.store.revisions.current.Load()
+	c.remind(w)
 	if w.cursor >= w.newest {
-		if c.tree.Load().last > c.woken {
-			visible = min(visible, c.woken) // the rest was not brought to this watcher yet
+		if c.tree.Load().last > c.announced {
+			visible = min(visible, c.announced) // the rest was not announced yet
 		}
 		w.advance(visible)
 		return nil, w.cursor, 0, nil
@@ -126,16 +127,25 @@ func (w *watch) wants(e *resources.Event) bool {
 	return (w.namespace == "" || w.namespace == e.Object.Namespace) && (w.name == "" || w.name == e.Object.Name)
 }
 
-// notice tells the watcher of events that became visible: the first and the last that it may want.
-func (w *watch) notice(first, last int64) {
-	if last <= w.cursor {
-		return
-	}
-	if w.cursor >= w.newest {
-		w.cursor = max(w.cursor, first-1) // between is nothing that it wants
+// notice tells the watcher of events that became visible, and wakes it if it had caught up.
+func (w *watch) notice(s span) {
+	if w.learn(s) {
 		w.signal()
 	}
-	w.newest = last
+}
+
+// learn takes up that there are events which the watcher may want. It is told of them in their order, of some twice. It
+// returns true when the watcher had caught up before.
+func (w *watch) learn(s span) bool {
+	if s.last <= w.cursor {
+		return false
+	}
+	idle := w.cursor >= w.newest
+	if idle {
+		w.cursor = max(w.cursor, s.first-1) // between is nothing that it wants
+	}
+	w.newest = max(w.newest, s.last)
+	return idle
 }
 
 func (w *watch) signal() {
@@ -158,92 +168,7 @@ func (w *watch) Close() {
 	defer w.collection.mu.Unlock()
 	if !w.closed {
 		w.closed = true
-		w.collection.watchers.remove(w)
+		w.collection.setOf(w).remove(w)
 		w.store.metrics.watchers.Add(-1)
-	}
-}
-
-// wake tells the watchers of a collection about changes that have become visible, each of them once.
-func (c *collection) wake(events []*resources.Event) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.woken = events[len(events)-1].Revision
-	if len(c.watchers.byScope) == 0 {
-		return
-	}
-	type span struct{ first, last int64 }
-	changed := map[scope]span{}
-	for _, e := range events {
-		for _, k := range scopesOf(e.Object.Key) {
-			if c.watchers.byScope[k] == nil {
-				continue
-			}
-			first := e.Revision
-			if s, ok := changed[k]; ok {
-				first = s.first
-			}
-			changed[k] = span{first, e.Revision}
-		}
-	}
-	for k, s := range changed {
-		for w := range c.watchers.byScope[k] {
-			w.notice(s.first, s.last)
-		}
-	}
-}
-
-// wakeAfterReload makes the watchers of a collection look at history, which knows how much of what lies between is there.
-func (c *collection) wakeAfterReload(revision int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.woken = revision
-	for _, set := range c.watchers.byScope {
-		for w := range set {
-			if w.newest = max(w.newest, revision); w.cursor < revision {
-				w.signal()
-			}
-		}
-	}
-}
-
-// scope is what a watcher wants to see of a collection; an empty part means all.
-type scope struct{ namespace, name string }
-
-// watcherSet holds the watchers of a collection by what they want to see, so that a change of one object looks at those
-// alone that want it.
-type watcherSet struct{ byScope map[scope]map[*watch]struct{} }
-
-func (s *watcherSet) add(w *watch) {
-	if s.byScope == nil {
-		s.byScope = map[scope]map[*watch]struct{}{}
-	}
-	k := scope{w.namespace, w.name}
-	if s.byScope[k] == nil {
-		s.byScope[k] = map[*watch]struct{}{}
-	}
-	s.byScope[k][w] = struct{}{}
-}
-
-func (s *watcherSet) remove(w *watch) {
-	k := scope{w.namespace, w.name}
-	delete(s.byScope[k], w)
-	if len(s.byScope[k]) == 0 {
-		delete(s.byScope, k)
-	}
-}
-
-// scopesOf returns the scopes that an object is in. For a cluster-scoped one, two of them are the same.
-func scopesOf(k resources.Key) [4]scope {
-	return [4]scope{{}, {k.Namespace, k.Name}, {"", k.Name}, {k.Namespace, ""}}
-}
-
-// wakeAll makes every watcher call Next, to learn that the store is closed.
-func (c *collection) wakeAll() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, set := range c.watchers.byScope {
-		for w := range set {
-			w.signal()
-		}
 	}
 }

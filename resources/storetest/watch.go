@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -16,6 +17,7 @@ var watchTests = map[string]func(*suite){
 	"NextMax":                testNextMax,
 	"ReadyThenNext":          testReadyThenNext,
 	"WakeThenNext":           testWakeThenNext,
+	"WakeBeforeAnswer":       testWakeBeforeAnswer,
 	"EventsAreShared":        testEventsAreShared,
 	"SelectorTransition":     testSelectorTransition,
 	"ClosedWatchIsQuiet":     testClosedWatchIsQuiet,
@@ -190,6 +192,25 @@ func testWakeThenNext(s *suite) {
 		}
 		s.want("event", []string{"create " + s.describe(made)}, s.events(w, 1))
 		made = s.commitOne(create(pod("ns", fmt.Sprint(i)), "x"))
+	}
+}
+
+// For what a Commit wrote Wake is called, on every watch that wants it, before the Commit returns: who follows many types
+// then knows that nothing older is still to come when one of them shows something new.
+func testWakeBeforeAnswer(s *suite) {
+	start := s.snapshot("pods", current).Revision()
+	woken := map[string]*atomic.Int64{}
+	for _, resource := range []string{"pods", "secrets"} {
+		calls := &atomic.Int64{}
+		woken[resource] = calls
+		s.watch(resources.WatchOptions{Resource: resource, After: start, Wake: func() { calls.Add(1) }})
+	}
+	for i := range 3000 { // others, so that there is something to be late with
+		s.watch(resources.WatchOptions{Resource: "pods", Namespace: []string{"ns", ""}[i%2], After: start})
+	}
+	s.commit(create(pod("ns", "a"), "x"), create(resources.Key{Resource: "secrets", Namespace: "ns", Name: "a"}, "x"))
+	for resource, calls := range woken {
+		s.want("calls of Wake for "+resource, int64(1), calls.Load())
 	}
 }
 

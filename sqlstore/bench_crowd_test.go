@@ -1,0 +1,98 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// crowd is watchers of one type, each in a goroutine, that note when an event came.
+type crowd struct {
+	delays chan time.Duration // from the moment the commit was begun, one per watcher and event
+	begun  time.Time          // of the commit whose event is under way
+	all    sync.WaitGroup
+}
+
+func newCrowd(b *testing.B, ctx context.Context, s *Store, watchers int) *crowd {
+	c := &crowd{delays: make(chan time.Duration, watchers)}
+	for range watchers {
+		w, err := s.Watch(ctx, resources.WatchOptions{Resource: "configmaps", After: s.revisions.current.Load()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		c.all.Go(func() {
+			defer w.Close()
+			for {
+				select {
+				case <-w.Ready():
+				case <-ctx.Done():
+					return
+				}
+				events, _, err := w.Next(context.Background(), 1000)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				for range events {
+					c.delays <- time.Since(c.begun)
+				}
+			}
+		})
+	}
+	return c
+}
+
+// BenchmarkCommitBesideWatchers commits one change at a time beside watchers of the type: how long the writer waits, and
+// how long after the commit was begun its event is with the watcher in the middle and with the last one.
+func BenchmarkCommitBesideWatchers(b *testing.B) {
+	for _, watchers := range []int{0, 1000, 10000} {
+		b.Run(fmt.Sprintf("watchers=%d", watchers), func(b *testing.B) {
+			s := openBench(b)
+			d := draft(b, "default", "name")
+			ctx, cancel := context.WithCancel(context.Background())
+			crowd := newCrowd(b, ctx, s, watchers)
+			var commits, medians, lasts []time.Duration
+			b.ResetTimer()
+			for i := range b.N {
+				crowd.begun = time.Now()
+				if _, err := s.Commit(context.Background(), resources.Write{Op: resources.Create,
+					Key: configMap("default", fmt.Sprintf("cm-%08d", i)), Draft: d}); err != nil {
+					b.Fatal(err)
+				}
+				commits = append(commits, time.Since(crowd.begun))
+				if watchers == 0 {
+					continue
+				}
+				delays := make([]time.Duration, watchers)
+				for k := range delays {
+					delays[k] = <-crowd.delays
+				}
+				slices.Sort(delays)
+				medians, lasts = append(medians, delays[watchers/2]), append(lasts, delays[watchers-1])
+			}
+			b.StopTimer()
+			cancel()
+			crowd.all.Wait()
+			reportQuantiles(b, "commit", commits)
+			if watchers > 0 {
+				reportQuantiles(b, "half-delivered", medians)
+				reportQuantiles(b, "all-delivered", lasts)
+			}
+		})
+	}
+}
+
+func reportQuantiles(b *testing.B, name string, d []time.Duration) {
+	slices.Sort(d)
+	for _, q := range []struct {
+		name string
+		at   int
+	}{{"p50", len(d) / 2}, {"p99", len(d) * 99 / 100}} {
+		b.ReportMetric(float64(d[q.at].Microseconds()), name+"-"+q.name+"-µs")
+	}
+}

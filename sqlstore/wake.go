@@ -1,0 +1,187 @@
+package sqlstore
+
+import (
+	"slices"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// wakeRound is what the watchers of a collection are still to be told: of changes that were announced, the first and the
+// last in each scope. All is guarded by the collection's mutex.
+//
+// A change is visible from when it is announced: a watch that calls Next looks here first (remind). So it makes no
+// difference to what a watcher sees, and in which order, when it is woken.
+type wakeRound struct {
+	// present is what is being told, pending what came meanwhile and is told next. Every revision in pending is later than
+	// all in present.
+	present, pending map[scope]span
+	// waking: a goroutine runs wake, or is about to.
+	waking bool
+}
+
+// span is the first and the last of some changes.
+type span struct{ first, last int64 }
+
+// announce makes changes that reads can see visible to watches, and tells the followers. It returns true when the watchers
+// have to be told by a new goroutine.
+func (c *collection) announce(events []*resources.Event) (wake bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.announced = events[len(events)-1].Revision
+	for k, s := range c.followers.concerned(events) {
+		for w := range c.followers.byScope[k] {
+			w.notice(s)
+		}
+	}
+	for k, s := range c.watchers.concerned(events) {
+		if c.pending == nil {
+			c.pending = map[scope]span{}
+		}
+		if before, ok := c.pending[k]; ok {
+			s.first = before.first
+		}
+		c.pending[k] = s
+	}
+	wake = !c.waking && len(c.pending) > 0
+	c.waking = c.waking || wake
+	return wake
+}
+
+// remind tells a watch what it was not told yet of what was announced. Called with mu.
+func (c *collection) remind(w *watch) {
+	for _, told := range []map[scope]span{c.present, c.pending} {
+		if s, ok := told[w.scope()]; ok {
+			w.learn(s) // without a signal: it is looking
+		}
+	}
+}
+
+// wakeSlice is how many watchers are told before others get the lock, and the processors.
+const wakeSlice = 64
+
+// wake tells the watchers of all that was announced. Between slices it gives mu back and yields: commits, and the watchers
+// that were told, go on meanwhile. Scopes with few watchers come first: a single object's does not wait for the crowd.
+//
+// Watches come and go between slices. A map may be changed while it is walked: who was there from the beginning to the end
+// is visited once. Who comes later was opened with what was announced in mind.
+func (c *collection) wake(yield func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	told := 0
+	for len(c.pending) > 0 {
+		c.present, c.pending = c.pending, nil
+		for _, k := range c.fewestFirst(c.present) {
+			s := c.present[k]
+			for w := range c.watchers.byScope[k] {
+				w.notice(s)
+				if told++; told%wakeSlice == 0 {
+					c.mu.Unlock()
+					yield()
+					c.mu.Lock()
+				}
+			}
+		}
+	}
+	c.present, c.waking = nil, false
+}
+
+func (c *collection) fewestFirst(told map[scope]span) []scope {
+	scopes := make([]scope, 0, len(told))
+	for k := range told {
+		scopes = append(scopes, k)
+	}
+	slices.SortFunc(scopes, func(a, b scope) int { return len(c.watchers.byScope[a]) - len(c.watchers.byScope[b]) })
+	return scopes
+}
+
+// wakeAfterReload makes the watchers of a collection look at history, which knows how much of what lies between is there.
+func (c *collection) wakeAfterReload(revision int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.announced = revision
+	c.each(func(w *watch) {
+		if w.newest = max(w.newest, revision); w.cursor < revision {
+			w.signal()
+		}
+	})
+}
+
+// wakeAll makes every watcher call Next, to learn that the store is closed.
+func (c *collection) wakeAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.each((*watch).signal)
+}
+
+// each calls f for every watch. Called with mu.
+func (c *collection) each(f func(*watch)) {
+	for _, all := range []*watcherSet{&c.followers, &c.watchers} {
+		for _, set := range all.byScope {
+			for w := range set {
+				f(w)
+			}
+		}
+	}
+}
+
+// setOf returns the set that a watch is in.
+func (c *collection) setOf(w *watch) *watcherSet {
+	if w.wake != nil {
+		return &c.followers
+	}
+	return &c.watchers
+}
+
+// scope is what a watcher wants to see of a collection; an empty part means all.
+type scope struct{ namespace, name string }
+
+func (w *watch) scope() scope { return scope{w.namespace, w.name} }
+
+// watcherSet holds watches of a collection by what they want to see, so that a change of one object looks at those
+// alone that want it.
+type watcherSet struct{ byScope map[scope]map[*watch]struct{} }
+
+func (s *watcherSet) add(w *watch) {
+	if s.byScope == nil {
+		s.byScope = map[scope]map[*watch]struct{}{}
+	}
+	k := w.scope()
+	if s.byScope[k] == nil {
+		s.byScope[k] = map[*watch]struct{}{}
+	}
+	s.byScope[k][w] = struct{}{}
+}
+
+func (s *watcherSet) remove(w *watch) {
+	k := w.scope()
+	delete(s.byScope[k], w)
+	if len(s.byScope[k]) == 0 {
+		delete(s.byScope, k)
+	}
+}
+
+// scopesOf returns the scopes that an object is in. For a cluster-scoped one, two of them are the same.
+func scopesOf(k resources.Key) [4]scope {
+	return [4]scope{{}, {k.Namespace, k.Name}, {"", k.Name}, {k.Namespace, ""}}
+}
+
+// concerned returns which scopes that somebody watches have some of the changes.
+func (s *watcherSet) concerned(events []*resources.Event) map[scope]span {
+	if len(s.byScope) == 0 {
+		return nil
+	}
+	concerned := map[scope]span{}
+	for _, e := range events {
+		for _, k := range scopesOf(e.Object.Key) {
+			if s.byScope[k] == nil {
+				continue
+			}
+			first := e.Revision
+			if before, ok := concerned[k]; ok {
+				first = before.first
+			}
+			concerned[k] = span{first, e.Revision}
+		}
+	}
+	return concerned
+}

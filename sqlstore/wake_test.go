@@ -1,0 +1,180 @@
+package sqlstore
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+func openWatch(t *testing.T, s *Store, opts resources.WatchOptions) *watch {
+	t.Helper()
+	opts.Resource = "configmaps"
+	w, err := s.Watch(context.Background(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return w.(*watch)
+}
+
+func signalled(w *watch) bool { return len(w.ready) > 0 }
+
+// created is a change that reads see and no watch was told of yet.
+func created(t *testing.T, s *Store, names ...string) []*resources.Event {
+	t.Helper()
+	c := s.collection("configmaps")
+	revision := s.revisions.current.Load()
+	var events []*resources.Event
+	for _, name := range names {
+		revision++
+		key := configMap("default", name)
+		events = append(events, &resources.Event{Op: resources.Create, Revision: revision,
+			Object: resources.NewObject(key, draft(t, "default", name), revision)})
+	}
+	c.advance(events)
+	s.revisions.advance(revision)
+	return events
+}
+
+func mustNext(t *testing.T, w *watch, want ...*resources.Event) {
+	t.Helper()
+	events, _, err := w.Next(context.Background(), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(events) != len(want) {
+		t.Fatalf("%d events, want %d", len(events), len(want))
+	}
+	for i := range want {
+		if events[i] != want[i] {
+			t.Errorf("event %d is %s at %d", i, events[i].Object.Key, events[i].Revision)
+		}
+	}
+}
+
+// Announcing, which writers wait for, touches no watcher but the followers, and yet every watch has the change from then on.
+func TestWritersDoNotWaitForWatchers(t *testing.T) {
+	s := newSQLiteHarness(t).store
+	start := s.revisions.current.Load()
+	calls := 0
+	openWatch(t, s, resources.WatchOptions{After: start, Wake: func() { calls++ }})
+	asks, waits := openWatch(t, s, resources.WatchOptions{After: start}), openWatch(t, s, resources.WatchOptions{After: start})
+	c := s.collection("configmaps")
+	change := created(t, s, "a")
+	mustNext(t, asks) // it is not announced
+	if !c.announce(change) {
+		t.Error("nobody is to be woken")
+	}
+	if signalled(asks) || signalled(waits) {
+		t.Error("a watcher was woken while the writer waited")
+	}
+	if calls != 1 {
+		t.Errorf("the follower was called %d times", calls)
+	}
+	mustNext(t, asks, change...)
+	more := created(t, s, "b", "c")
+	if c.announce(more) {
+		t.Error("two goroutines are to wake the same watchers")
+	}
+	late := openWatch(t, s, resources.WatchOptions{After: change[0].Revision})
+	mustNext(t, asks, more...)
+	mustNext(t, asks)
+	c.wake(func() {})
+	if signalled(asks) {
+		t.Error("a watcher was woken for what it has")
+	}
+	if !signalled(waits) || !signalled(late) {
+		t.Error("a watcher was not woken")
+	}
+	mustNext(t, waits, append(change, more...)...)
+	mustNext(t, late, more...)
+	if len(c.present)+len(c.pending) > 0 || c.waking {
+		t.Error("the round is not over")
+	}
+}
+
+// Between slices the lock is free, watches come and go, and changes are announced. All are told of all, a single object's
+// watcher before the crowd.
+func TestWakeInSlices(t *testing.T) {
+	const watchers = 10 * wakeSlice
+	s := newSQLiteHarness(t).store
+	start := s.revisions.current.Load()
+	var crowd []*watch
+	for range watchers {
+		crowd = append(crowd, openWatch(t, s, resources.WatchOptions{After: start}))
+	}
+	single := openWatch(t, s, resources.WatchOptions{Namespace: "default", Name: "a", After: start})
+	c := s.collection("configmaps")
+	all := created(t, s, "a")
+	c.announce(all)
+	slices := 0
+	var closed []*watch
+	c.wake(func() {
+		if !c.mu.TryLock() {
+			t.Fatal("the lock is held between slices")
+		}
+		c.mu.Unlock()
+		slices++
+		told := 0
+		for _, w := range crowd {
+			if signalled(w) {
+				told++
+			}
+		}
+		if slices <= 10 && told > slices*wakeSlice {
+			t.Errorf("%d watchers were told in %d slices", told, slices)
+		}
+		if slices == 1 && !signalled(single) {
+			t.Error("the watcher of a single object waits for the crowd")
+		}
+		if slices == 2 {
+			more := created(t, s, "b")
+			all = append(all, more...)
+			if c.announce(more) {
+				t.Error("two goroutines are to wake the same watchers")
+			}
+			for len(closed) < 2*wakeSlice {
+				w := crowd[0]
+				w.Close()
+				closed, crowd = append(closed, w), crowd[1:]
+			}
+			crowd = append(crowd, openWatch(t, s, resources.WatchOptions{After: start}))
+		}
+	})
+	for _, w := range crowd {
+		if !signalled(w) {
+			t.Fatal("a watcher was not woken")
+		}
+		mustNext(t, w, all...)
+	}
+	mustNext(t, single, all[0])
+}
+
+// Close ends the goroutines that wake watchers, and every watch learns of it.
+func TestCloseWhileWaking(t *testing.T) {
+	h := newSQLiteHarness(t)
+	s := h.store
+	var all sync.WaitGroup
+	for range 5 * wakeSlice {
+		w := openWatch(t, s, resources.WatchOptions{After: s.revisions.current.Load()})
+		all.Go(func() {
+			for {
+				<-w.Ready()
+				if _, _, err := w.Next(context.Background(), 10); err != nil {
+					return
+				}
+			}
+		})
+	}
+	for _, w := range createMaps(t, 20) {
+		mustCommit(t, s, w)
+	}
+	h.close(t)
+	all.Wait()
+	if s.collection("configmaps").waking {
+		t.Error("a goroutine is still waking watchers after the store was closed")
+	}
+	h.open(t)
+}
