@@ -7,15 +7,12 @@
 package migrations
 
 import (
-	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
 
 	"github.com/golang-migrate/migrate/v4"
-	"github.com/golang-migrate/migrate/v4/database"
-	"github.com/golang-migrate/migrate/v4/database/sqlite"
 	"github.com/golang-migrate/migrate/v4/source"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 )
@@ -23,7 +20,8 @@ import (
 //go:embed sqlite/*.sql postgres/*.sql
 var files embed.FS
 
-// DirtyError says that a migration was begun and not finished, so that nobody can know what the tables look like.
+// DirtyError says that a migration of an earlier release was begun and not finished, and that what the tables look like
+// does not tell how far it came.
 type DirtyError struct{ Version int }
 
 func (e *DirtyError) Error() string {
@@ -40,19 +38,10 @@ func (e *NewerError) Error() string {
 		"run a newer rowlock, or restore a backup that was made before the upgrade", e.Version, e.Known)
 }
 
-// SQLite brings the schema of a SQLite database up to date. Errors: *DirtyError, *NewerError, and those of the database.
-func SQLite(db *sql.DB) error {
-	driver, err := sqlite.WithInstance(db, &sqlite.Config{})
-	if err != nil {
-		return fmt.Errorf("read the schema version: %w", err)
-	}
-	return up(files, "sqlite", driver)
-}
-
 // up takes the steps that are missing. A schema that is one version ahead is left as it is and worked with: a step only
 // adds what the servers of the version before it can do without, so that they go on, and may be started again, while
 // others are already of the next version. What such a step makes superfluous is removed by the step after it, at the earliest.
-func up(files fs.FS, dir string, driver database.Driver) error {
+func up(files fs.FS, dir string, driver driver) error {
 	src, err := iofs.New(files, dir)
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)

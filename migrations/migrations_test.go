@@ -3,12 +3,13 @@ package migrations
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/golang-migrate/migrate/v4"
-	"github.com/golang-migrate/migrate/v4/database/sqlite"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 	"github.com/google/go-cmp/cmp"
 )
@@ -60,35 +61,33 @@ func texts(t *testing.T, db *sql.DB, query string) (out []string) {
 // Every step up has its step down, and a second way up leads to the same tables.
 func TestUpDownUp(t *testing.T) {
 	db := openSQLite(t)
-	if err := SQLite(db); err != nil {
+	if err := SQLite(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
 	want := schema(t, db)
-	src, err := iofs.New(files, "sqlite")
-	if err != nil {
-		t.Fatal(err)
-	}
-	driver, err := sqlite.WithInstance(db, &sqlite.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := migrate.NewWithInstance("iofs", src, "sqlite", driver)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Down(); err != nil {
+	if err := sqliteIn(t.Context(), db, func(d driver) error {
+		src, err := iofs.New(files, "sqlite")
+		if err != nil {
+			return err
+		}
+		m, err := migrate.NewWithInstance("iofs", src, "sqlite", d)
+		if err != nil {
+			return err
+		}
+		return m.Down()
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if left := schema(t, db); len(left) != 2 { // schema_migrations and its index
 		t.Errorf("left after the way down: %v", left)
 	}
-	if err := SQLite(db); err != nil {
+	if err := SQLite(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, schema(t, db)); diff != "" {
 		t.Errorf("second way up (-first +second):\n%s", diff)
 	}
-	if err := SQLite(db); err != nil {
+	if err := SQLite(t.Context(), db); err != nil {
 		t.Errorf("with nothing to do: %v", err)
 	}
 }
@@ -113,12 +112,12 @@ func TestSameSteps(t *testing.T) {
 // A schema that a newer program made is refused, and left alone.
 func TestNewerIsRefused(t *testing.T) {
 	db := openSQLite(t)
-	if err := SQLite(db); err != nil {
+	if err := SQLite(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
 	exec(t, db, "UPDATE schema_migrations SET version = 9999")
 	var newer *NewerError
-	if err := SQLite(db); !errors.As(err, &newer) || newer.Version != 9999 {
+	if err := SQLite(t.Context(), db); !errors.As(err, &newer) || newer.Version != 9999 {
 		t.Fatalf("got %v, want a NewerError of version 9999", err)
 	}
 	var version int
@@ -127,15 +126,156 @@ func TestNewerIsRefused(t *testing.T) {
 	}
 }
 
-// A schema that a migration left half-made is refused.
+// A schema of which nobody can tell how far a migration came is refused, and left alone.
 func TestDirtyIsRefused(t *testing.T) {
-	db := openSQLite(t)
-	if err := SQLite(db); err != nil {
+	for name, odd := range map[string]string{
+		"half-made":    "DROP TABLE changes",
+		"changed":      "ALTER TABLE changes ADD COLUMN theirs TEXT",
+		"unknown step": "UPDATE schema_migrations SET version = version + 1",
+	} {
+		db := openSQLite(t)
+		if err := SQLite(t.Context(), db); err != nil {
+			t.Fatal(err)
+		}
+		exec(t, db, "UPDATE schema_migrations SET dirty = true")
+		exec(t, db, odd)
+		before := schema(t, db)
+		var dirty *DirtyError
+		if err := SQLite(t.Context(), db); !errors.As(err, &dirty) {
+			t.Errorf("%s: got %v, want a DirtyError", name, err)
+		}
+		if diff := cmp.Diff(before, schema(t, db)); diff != "" {
+			t.Errorf("%s: tables changed:\n%s", name, diff)
+		}
+	}
+}
+
+// What a release left behind that marked the schema dirty before a step and clean after it, when it was killed in between,
+// is put right: the step is taken, or was.
+func TestDirtyIsSettled(t *testing.T) {
+	steps := release(t, 2)
+	newest := versions(t, steps)
+	for _, step := range newest {
+		for _, taken := range []bool{false, true} {
+			db := openSQLite(t)
+			at := step
+			if !taken {
+				at--
+			}
+			migrateTo(t, db, steps, at)
+			exec(t, db, "DELETE FROM schema_migrations")
+			exec(t, db, fmt.Sprintf("INSERT INTO schema_migrations VALUES (%d, true)", step))
+			if err := sqliteUp(t.Context(), db, steps); err != nil {
+				t.Fatalf("dirty at step %d, taken: %v: %v", step, taken, err)
+			}
+			wantSchema(t, db, steps)
+		}
+	}
+}
+
+// A process that is killed while it migrates leaves a database that the next one can open: whatever of the log has
+// reached the file, and however much was there before.
+func TestKilledWhileMigrating(t *testing.T) {
+	steps := release(t, 2)
+	for _, from := range append([]int{0}, versions(t, steps)...) {
+		dir := t.TempDir()
+		open := func(name string) *sql.DB {
+			db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, name)+"?_journal_mode=wal&_pragma=wal_autocheckpoint(0)")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { db.Close() })
+			db.SetMaxOpenConns(1)
+			return db
+		}
+		db := open("original")
+		migrateTo(t, db, steps, from)
+		if err := sqliteUp(t.Context(), db, steps); err != nil {
+			t.Fatal(err)
+		}
+		file, log := read(t, filepath.Join(dir, "original")), read(t, filepath.Join(dir, "original-wal"))
+		const header, frame = 32, 24 + 4096 // https://www.sqlite.org/fileformat.html#the_write_ahead_log
+		if len(log) < header+2*frame {
+			t.Fatalf("nothing of %d bytes is in the log", len(file)+len(log))
+		}
+		for n := 0; n <= len(log); n += frame / 2 {
+			name := fmt.Sprintf("%d-%d", from, n)
+			write(t, filepath.Join(dir, name), file)
+			write(t, filepath.Join(dir, name+"-wal"), log[:n])
+			left := open(name)
+			if err := sqliteUp(t.Context(), left, steps); err != nil {
+				t.Fatalf("from version %d, with %d of %d bytes of the log: %v", from, n, len(log), err)
+			}
+			wantSchema(t, left, steps)
+			left.Close()
+		}
+	}
+}
+
+// versions are those of the steps, the first one first.
+func versions(t *testing.T, steps fs.FS) (all []int) {
+	t.Helper()
+	src, err := iofs.New(steps, "sqlite")
+	if err != nil {
 		t.Fatal(err)
 	}
-	exec(t, db, "UPDATE schema_migrations SET dirty = true")
-	var dirty *DirtyError
-	if err := SQLite(db); !errors.As(err, &dirty) {
-		t.Fatalf("got %v, want a DirtyError", err)
+	for v, err := src.First(); err == nil; v, err = src.Next(v) {
+		all = append(all, int(v))
+	}
+	return all
+}
+
+// migrateTo brings an empty database to a version; 0 leaves it empty.
+func migrateTo(t *testing.T, db *sql.DB, steps fs.FS, version int) {
+	t.Helper()
+	if err := sqliteIn(t.Context(), db, func(d driver) error {
+		if version == 0 {
+			return nil
+		}
+		src, err := iofs.New(steps, "sqlite")
+		if err != nil {
+			return err
+		}
+		m, err := migrate.NewWithInstance("iofs", src, "sqlite", d)
+		if err != nil {
+			return err
+		}
+		return m.Migrate(uint(version))
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantSchema checks that a database has the newest tables, their first row, and the mark that says so.
+func wantSchema(t *testing.T, db *sql.DB, steps fs.FS) {
+	t.Helper()
+	fresh := openSQLite(t)
+	if err := sqliteUp(t.Context(), fresh, steps); err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{"SELECT version || ' ' || dirty FROM schema_migrations", "SELECT count(*) || '' FROM meta"} {
+		if diff := cmp.Diff(texts(t, fresh, query), texts(t, db, query)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
+		}
+	}
+	if diff := cmp.Diff(schema(t, fresh), schema(t, db)); diff != "" {
+		t.Errorf("tables (-want +got):\n%s", diff)
+	}
+	fresh.Close()
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -5,10 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-
-	"github.com/golang-migrate/migrate/v4/database"
 )
 
 // lockID is the advisory lock under which the schema is changed: "rowlock" in ASCII. Control planes in other schemas of
@@ -51,50 +48,8 @@ func postgresUp(ctx context.Context, db *sql.DB, schema string, files fs.FS) (er
 			return fmt.Errorf("create the tables: %w", err)
 		}
 	}
-	if err := up(files, "postgres", postgresDriver{ctx: ctx, tx: tx}); err != nil {
+	if err := up(files, "postgres", driver{ctx, tx}); err != nil {
 		return err
 	}
 	return tx.Commit()
-}
-
-// postgresDriver runs migrations in a transaction, which is its lock.
-type postgresDriver struct {
-	ctx context.Context
-	tx  *sql.Tx
-}
-
-var _ database.Driver = postgresDriver{}
-
-func (postgresDriver) Open(string) (database.Driver, error) { return nil, errors.ErrUnsupported }
-func (postgresDriver) Close() error                         { return nil }
-func (postgresDriver) Lock() error                          { return nil }
-func (postgresDriver) Unlock() error                        { return nil }
-func (postgresDriver) Drop() error                          { return errors.ErrUnsupported }
-
-func (d postgresDriver) Run(migration io.Reader) error {
-	text, err := io.ReadAll(migration)
-	if err != nil {
-		return err
-	}
-	_, err = d.tx.ExecContext(d.ctx, string(text))
-	return err
-}
-
-func (d postgresDriver) SetVersion(version int, dirty bool) error {
-	if _, err := d.tx.ExecContext(d.ctx, "DELETE FROM schema_migrations"); err != nil {
-		return err
-	}
-	if version == database.NilVersion {
-		return nil
-	}
-	_, err := d.tx.ExecContext(d.ctx, "INSERT INTO schema_migrations (version, dirty) VALUES ($1, $2)", version, dirty)
-	return err
-}
-
-func (d postgresDriver) Version() (version int, dirty bool, err error) {
-	err = d.tx.QueryRowContext(d.ctx, "SELECT version, dirty FROM schema_migrations").Scan(&version, &dirty)
-	if errors.Is(err, sql.ErrNoRows) {
-		return database.NilVersion, false, nil
-	}
-	return version, dirty, err
 }

@@ -4,11 +4,15 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/golang-migrate/migrate/v4"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
@@ -17,6 +21,17 @@ import (
 )
 
 func openPostgres(t *testing.T) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("pgx", startPostgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// startPostgres starts a Postgres and returns its URL.
+func startPostgres(t *testing.T) string {
 	t.Helper()
 	c, err := pgtest.New()
 	if err != nil {
@@ -27,12 +42,7 @@ func openPostgres(t *testing.T) *sql.DB {
 			t.Error(err)
 		}
 	})
-	db, err := sql.Open("pgx", c.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	return db
+	return c.URL()
 }
 
 // postgresSchema returns what the tables of a Postgres database look like.
@@ -89,7 +99,7 @@ func downPostgres(t *testing.T, db *sql.DB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := migrate.NewWithInstance("iofs", src, "postgres", postgresDriver{ctx: context.Background(), tx: tx})
+	m, err := migrate.NewWithInstance("iofs", src, "postgres", driver{context.Background(), tx})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,5 +108,69 @@ func downPostgres(t *testing.T, db *sql.DB) {
 	}
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// cutConn is a connection that ends at the nth write.
+type cutConn struct {
+	net.Conn
+	left *atomic.Int64
+}
+
+func (c cutConn) Write(b []byte) (int, error) {
+	if c.left.Add(-1) < 0 {
+		c.Conn.Close()
+	}
+	return c.Conn.Write(b)
+}
+
+// A connection that ends while the schema is migrated, at any message of it, leaves a database that the next server can
+// start with.
+func TestPostgresCutWhileMigrating(t *testing.T) {
+	ctx := t.Context()
+	config, err := pgx.ParseConfig(startPostgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
+	steps := release(t, 2)
+	if err := postgresUp(ctx, db, "", steps); err != nil {
+		t.Fatal(err)
+	}
+	want := postgresSchema(t, db)
+	var left atomic.Int64
+	dial := config.DialFunc
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return cutConn{conn, &left}, nil
+	}
+	failed := 0
+	for n := int64(0); ; n++ {
+		exec(t, db, "DROP TABLE IF EXISTS changes, objects, meta, schema_migrations")
+		left.Store(n)
+		cut := stdlib.OpenDB(*config)
+		cut.SetMaxOpenConns(1)
+		err := postgresUp(ctx, cut, "", steps)
+		cut.Close()
+		if uncut := left.Load() > 0; err == nil && uncut {
+			break
+		}
+		failed++
+		if err := postgresUp(ctx, db, "", steps); err != nil {
+			t.Fatalf("after message %d: %v", n, err)
+		}
+		if diff := cmp.Diff(want, postgresSchema(t, db)); diff != "" {
+			t.Fatalf("after message %d (-want +got):\n%s", n, diff)
+		}
+		if dirty := texts(t, db, "SELECT dirty::text FROM schema_migrations"); !slices.Equal(dirty, []string{"false"}) {
+			t.Errorf("after message %d: dirty is %v", n, dirty)
+		}
+	}
+	if failed < 10 {
+		t.Errorf("it was cut only %d times", failed)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/golang-migrate/migrate/v4/database/sqlite"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 )
 
@@ -53,13 +52,7 @@ func TestRollingUpgrade(t *testing.T) {
 		db *sql.DB
 		up func(*sql.DB, fs.FS) error
 	}{
-		"SQLite": {openSQLite(t), func(db *sql.DB, files fs.FS) error {
-			driver, err := sqlite.WithInstance(db, &sqlite.Config{})
-			if err != nil {
-				return err
-			}
-			return up(files, "sqlite", driver)
-		}},
+		"SQLite":   {openSQLite(t), func(db *sql.DB, files fs.FS) error { return sqliteUp(context.Background(), db, files) }},
 		"Postgres": {postgres, func(db *sql.DB, files fs.FS) error { return postgresUp(context.Background(), db, "", files) }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -66,7 +66,7 @@ func openSQLite(ctx context.Context, path, synchronous string) (*database, error
 			return err
 		}
 		w.writes.SetMaxOpenConns(1)
-		if err := migrations.SQLite(w.writes); err != nil {
+		if err := migrations.SQLite(ctx, w.writes); err != nil {
 			return err
 		}
 		if d.reads, err = sql.Open("sqlite", sqliteName(path, synchronous)+"&_query_only=1"); err != nil {

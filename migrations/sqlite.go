@@ -1,0 +1,157 @@
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/golang-migrate/migrate/v4"
+	"github.com/golang-migrate/migrate/v4/database"
+	"github.com/golang-migrate/migrate/v4/source/iofs"
+	_ "modernc.org/sqlite" // for the scratch database
+)
+
+// SQLite brings the schema of a SQLite database up to date. All of it is one transaction, the mark of the version
+// included, so that a process that is killed leaves the schema of before or the one of after. Errors: *DirtyError,
+// *NewerError, and those of the database.
+func SQLite(ctx context.Context, db *sql.DB) error { return sqliteUp(ctx, db, files) }
+
+func sqliteUp(ctx context.Context, db *sql.DB, files fs.FS) error {
+	return sqliteIn(ctx, db, func(d driver) error {
+		if err := settleDirty(d, files); err != nil {
+			return fmt.Errorf("settle the schema version: %w", err)
+		}
+		return up(files, "sqlite", d)
+	})
+}
+
+// sqliteIn calls f in a transaction in which there is a table for the version.
+func sqliteIn(ctx context.Context, db *sql.DB, f func(driver) error) (err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("migrate the database: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	d := driver{ctx, conn}
+	// IMMEDIATE takes the write lock at once: a transaction that upgrades later could fail half-way.
+	if err := d.exec("BEGIN IMMEDIATE"); err != nil {
+		return fmt.Errorf("migrate the database: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			d.ctx = context.WithoutCancel(ctx)
+			err = errors.Join(err, d.exec("ROLLBACK"))
+		}
+	}()
+	for _, statement := range []string{ // as earlier releases made them, and expect them
+		"CREATE TABLE IF NOT EXISTS schema_migrations (version uint64,dirty bool)",
+		"CREATE UNIQUE INDEX IF NOT EXISTS version_unique ON schema_migrations (version)",
+	} {
+		if err := d.exec(statement); err != nil {
+			return fmt.Errorf("create the tables: %w", err)
+		}
+	}
+	if err := f(d); err != nil {
+		return err
+	}
+	return d.exec("COMMIT")
+}
+
+// settleDirty decides what became of a step of an earlier release, which marked the schema dirty, took the step, and marked
+// it clean, in three transactions: who was killed in between left a database that no server opened any more. The step
+// itself was one transaction, so the tables are those of before or those of after, and if they are exactly one of the
+// two, it is known which. If they are neither, somebody has had a hand in it, and the mark stays.
+func settleDirty(d driver, files fs.FS) error {
+	version, dirty, err := d.Version()
+	if err != nil || !dirty {
+		return err
+	}
+	before, known, err := stepBefore(files, version)
+	if err != nil || !known {
+		return err
+	}
+	have, err := sqliteTables(d)
+	if err != nil {
+		return err
+	}
+	var fits []int
+	for _, candidate := range []int{before, version} {
+		want, err := tablesAt(d.ctx, files, candidate)
+		if err != nil {
+			return err
+		}
+		if slices.Equal(have, want) {
+			fits = append(fits, candidate)
+		}
+	}
+	if len(fits) != 1 {
+		return nil
+	}
+	return d.SetVersion(fits[0], false)
+}
+
+// stepBefore returns the version before one, if that is known.
+func stepBefore(files fs.FS, version int) (before int, known bool, err error) {
+	src, err := iofs.New(files, "sqlite")
+	if err != nil {
+		return 0, false, err
+	}
+	newest, err := last(src)
+	if err != nil || version > newest || version < 1 {
+		return 0, false, err
+	}
+	previous, err := src.Prev(uint(version))
+	if errors.Is(err, fs.ErrNotExist) {
+		return database.NilVersion, true, nil
+	}
+	return int(previous), true, err
+}
+
+// tablesAt returns the tables that a version has, by making them in a scratch database.
+func tablesAt(ctx context.Context, files fs.FS, version int) (tables []string, err error) {
+	scratch, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		return nil, err
+	}
+	scratch.SetMaxOpenConns(1)
+	defer func() { err = errors.Join(err, scratch.Close()) }()
+	err = sqliteIn(ctx, scratch, func(d driver) error {
+		if version != database.NilVersion {
+			src, err := iofs.New(files, "sqlite")
+			if err != nil {
+				return err
+			}
+			m, err := migrate.NewWithInstance("iofs", src, "sqlite", d)
+			if err != nil {
+				return err
+			}
+			if err := m.Migrate(uint(version)); err != nil {
+				return err
+			}
+		}
+		tables, err = sqliteTables(d)
+		return err
+	})
+	return tables, err
+}
+
+// sqliteTables returns the statements that would make the tables there are, and their indexes and triggers.
+func sqliteTables(d driver) (tables []string, err error) {
+	rows, err := d.tx.QueryContext(d.ctx, `SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema
+WHERE name NOT LIKE 'sqlite_%' AND tbl_name <> 'schema_migrations' ORDER BY type, name`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err has what matters
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		tables = append(tables, text)
+	}
+	return tables, rows.Err()
+}
