@@ -43,7 +43,8 @@ func (s *Store) commitBatch(requests []*request) {
 }
 
 // commitTogether commits what it can of some requests in one transaction and answers every one of them, unless that was
-// refused and more than one of them may be the reason: then nothing was written, and nobody is answered.
+// refused and more than one of them may be the reason, or what the batch was to prune: then nothing was written, and nobody
+// is answered.
 func (s *Store) commitTogether(requests []*request) (answered bool) {
 	tx, err := s.begin()
 	if err != nil {
@@ -53,7 +54,7 @@ func (s *Store) commitTogether(requests []*request) (answered bool) {
 		return true
 	}
 	defer s.applying.Unlock()
-	started := s.clock.Now()
+	started, uncut := s.clock.Now(), s.uncut
 	p := &plan{state: s.tree, revision: s.position.revision}
 	planned, refused := make([]*request, 0, len(requests)), []*request(nil)
 	for _, r := range requests {
@@ -71,7 +72,7 @@ func (s *Store) commitTogether(requests []*request) (answered bool) {
 	} else {
 		tx.rollback()
 	}
-	if errors.Is(err, resources.ErrRefused) && len(requests) > 1 {
+	if errors.Is(err, resources.ErrRefused) && (len(requests) > 1 || s.uncut != uncut) {
 		return false
 	}
 	s.queue.noteCommit(len(requests))
@@ -140,12 +141,14 @@ func (s *Store) write(tx transaction, p *plan, now time.Time) error {
 	}
 	b.cut = s.cut(b.size)
 	err := tx.commit(b)
+	if err != nil && b.cut != nil {
+		s.uncut = true
+	}
 	if errors.Is(err, resources.ErrRefused) {
 		return fmt.Errorf("commit %d writes: %w", len(b.changes), err) // the database works
 	}
 	s.failure.set(err)
 	if err != nil {
-		s.uncut = s.uncut || b.cut != nil
 		s.logger.Error("commit failed", "writes", len(b.changes), "err", err)
 		if errors.Is(err, resources.ErrUnknownOutcome) && s.peers == nil {
 			s.doubtful = b // with peers, the next batch begins with what the log has
