@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,6 +44,7 @@ type Config struct {
 type Handlers struct {
 	Config
 	sockets sockets
+	watches atomic.Int64 // that are open
 }
 
 // New returns the handlers.

@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,6 +92,28 @@ type interruptedStore struct {
 	resources.Store
 	mu     sync.Mutex
 	before func()
+	// unavailable is how many times watches fail before they go on.
+	unavailable atomic.Int64
+}
+
+func (s *interruptedStore) Watch(ctx context.Context, o resources.WatchOptions) (resources.Watch, error) {
+	w, err := s.Store.Watch(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return interruptedWatch{w, s}, nil
+}
+
+type interruptedWatch struct {
+	resources.Watch
+	store *interruptedStore
+}
+
+func (w interruptedWatch) Next(ctx context.Context, max int) ([]*resources.Event, int64, error) {
+	if w.store.unavailable.Add(-1) >= 0 {
+		return nil, 0, fmt.Errorf("%w: for this moment", resources.ErrUnavailable)
+	}
+	return w.Watch.Next(ctx, max)
 }
 
 // interrupt sets what is done before the next commit.

@@ -36,6 +36,8 @@ func (h *Handlers) watch(q *request) error {
 	crowd := q.crowd()
 	crowd.Add(1)
 	defer crowd.Add(-1)
+	h.watches.Add(1)
+	defer h.watches.Add(-1)
 	// What the state is waited for does not count: a client that is early hears why, whatever time it gave.
 	early := q.ctx
 	ctx, cancel := context.WithTimeout(q.ctx, h.watchTimeout(opts))
@@ -89,6 +91,9 @@ type watchStream struct {
 	failed   error // what the stream begins and ends with
 	position int64 // every event up to here was sent
 	flushed  time.Time
+
+	retry <-chan time.Time // when the store is asked again that could not answer; else nil
+	pause time.Duration    // how long that is after it was asked
 }
 
 // open finds the state or the revision that the watch begins with. Its error is answered as a Status; what is wrong with
@@ -190,6 +195,7 @@ func (w *watchStream) run() {
 		select {
 		case <-w.cursor.Ready():
 			w.gather()
+		case <-w.retry:
 		case <-bookmarks:
 			if !w.drain() || !w.bookmark(false) {
 				return
@@ -236,6 +242,9 @@ func (q *request) crowd() *atomic.Int64 {
 	n, _ := q.served.Memo(crowdKey{}, func() (any, error) { return &atomic.Int64{}, nil })
 	return n.(*atomic.Int64)
 }
+
+// Watches returns how many watches clients have open.
+func (h *Handlers) Watches() int { return int(h.watches.Load()) }
 
 // gather waits until the watch may send again.
 func (w *watchStream) gather() {
@@ -302,12 +311,17 @@ const batchSize = 256
 func (w *watchStream) drain() bool {
 	for {
 		events, position, err := w.cursor.Next(w.q.ctx, batchSize)
+		if errors.Is(err, resources.ErrUnavailable) && w.q.ctx.Err() == nil {
+			w.askAgain()
+			return true
+		}
 		if err != nil {
 			if w.q.ctx.Err() == nil {
 				w.fail(err)
 			}
 			return false
 		}
+		w.retry, w.pause = nil, 0
 		w.position = max(w.position, position)
 		wrote := false
 		for _, e := range events {
@@ -327,6 +341,19 @@ func (w *watchStream) drain() bool {
 			return true
 		}
 	}
+}
+
+// How long a watch waits before it asks a store again that cannot answer at the moment: ever longer.
+const (
+	firstPause   = 50 * time.Millisecond
+	longestPause = 5 * time.Second
+)
+
+// askAgain has the store asked again in a while. Nothing is lost but time: a watch whose revision is in history does not
+// end because the database cannot be reached, nor because too many read it.
+func (w *watchStream) askAgain() {
+	w.pause = min(max(2*w.pause, firstPause), longestPause)
+	w.retry = time.After(w.pause/2 + rand.N(w.pause/2))
 }
 
 // transition says what an event is to a watcher with a selector: an object that begins to match is ADDED, one that no

@@ -300,3 +300,20 @@ func TestWatchDrains(t *testing.T) {
 	w.expect(`ADDED a {"k":"1"}`)
 	w.ends()
 }
+
+// A watch whose revision is in history goes on when the store could not be asked for a while: no event is lost, and the
+// client learns nothing of it.
+func TestWatchOutlivesUnavailableStore(t *testing.T) {
+	a := newAPI(t)
+	s := a.listen()
+	path := "/api/v1/namespaces/test/configmaps"
+	a.run(exchange{do: "GET " + path, code: 200, keep: says{"rv": "metadata.resourceVersion"}})
+	w := a.watch(s, path+"?resourceVersion={rv}", nil)
+	a.store.unavailable.Store(5)
+	a.run(exchange{do: "POST " + path, body: `{"metadata":{"name":"one"},"data":{"a":"1"}}`, code: 201},
+		exchange{do: "POST " + path, body: `{"metadata":{"name":"two"},"data":{"a":"2"}}`, code: 201})
+	w.expect(`ADDED one {"a":"1"}`, `ADDED two {"a":"2"}`)
+	if left := a.store.unavailable.Load(); left >= 0 {
+		t.Errorf("the store was asked %d times too few", left)
+	}
+}
