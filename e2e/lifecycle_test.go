@@ -205,8 +205,8 @@ func TestBadFlags(t *testing.T) {
 // TestAllowPrivileged starts a server of each kind, because what is allowed is a matter of the process.
 func TestAllowPrivileged(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                   "spec.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy",
-		"--allow-privileged": "<nil>",
+		"":                         "<nil>",
+		"--allow-privileged=false": "spec.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy",
 	} {
 		client := clientFor(t, startServer(t, harness.RowlockOptions{Args: strings.Fields(args)}))
 		privileged := corev1.Container{Name: "driver", Image: "example.com/driver", SecurityContext: &corev1.SecurityContext{Privileged: new(true)}}

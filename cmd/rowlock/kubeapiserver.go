@@ -100,7 +100,8 @@ func (o *kubeAPIServerOptions) sections() []section {
 // setDefaults replaces the defaults of serve by those of kube-apiserver, on which whoever starts one counts: it runs no
 // controllers, which are kube-controller-manager's, and it leaves nothing behind but what is in its database.
 func (o *kubeAPIServerOptions) setDefaults(acting, own *pflag.FlagSet) {
-	o.serve.services.ranges, acting.Lookup("service-cluster-ip-range").DefValue = []string{"10.0.0.0/24"}, "10.0.0.0/24"
+	o.serve.services.ranges, acting.Lookup("service-cluster-ip-range").DefValue = "10.0.0.0/24", "10.0.0.0/24"
+	o.serve.allowPrivileged, acting.Lookup("allow-privileged").DefValue = false, "false"
 	o.serve.controllers, own.Lookup("controllers").DefValue = nil, "[]"
 	o.serve.dataDir, own.Lookup("data-dir").DefValue = "", ""
 }

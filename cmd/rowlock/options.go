@@ -103,7 +103,7 @@ func (o *serveOptions) addFeatureFlags(flags *pflag.FlagSet) {
 	flags.Var(&o.runtimeConfig, "runtime-config",
 		"`APIs` to serve or not to serve: group/version=true, group/version/resource=false, v1=false for the core group; "+
 			"api/all, api/ga, api/beta and api/alpha stand for all versions of a kind")
-	flags.BoolVar(&o.allowPrivileged, "allow-privileged", false,
+	flags.BoolVar(&o.allowPrivileged, "allow-privileged", true,
 		"take Pods with privileged containers, which drivers of networks and volumes need")
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"log/slog"
 	"net"
+	"strings"
 
 	"github.com/spf13/pflag"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -18,13 +19,14 @@ type serviceOptions struct {
 	// first is the address of the Service "kubernetes".
 	first net.IP
 
-	ranges    []string
+	ranges    string
 	advertise net.IP
 }
 
 func (o *serviceOptions) addFlags(flags *pflag.FlagSet) {
 	o.ServiceNetwork = builtin.DefaultServiceNetwork()
-	flags.StringSliceVar(&o.ranges, "service-cluster-ip-range", []string{o.Ranges[0].String()},
+	// One text and no list: given twice, the last one counts, as with kube-apiserver.
+	flags.StringVar(&o.ranges, "service-cluster-ip-range", o.Ranges[0].String(),
 		"`range` of the addresses of Services; one of each IP family, separated by a comma, for dual stack. It is written down "+
 			"on first start, as ServiceCIDR kubernetes; further ServiceCIDRs add to it")
 	flags.Var(&o.NodePorts, "service-node-port-range", "`range` of the node ports of Services")
@@ -33,7 +35,7 @@ func (o *serviceOptions) addFlags(flags *pflag.FlagSet) {
 }
 
 func (o *serviceOptions) complete() error {
-	parsed, err := netutils.ParseCIDRs(o.ranges)
+	parsed, err := netutils.ParseCIDRs(strings.Split(o.ranges, ","))
 	if err != nil || len(parsed) == 0 || len(parsed) > 2 {
 		return usagef("--service-cluster-ip-range takes one range such as 10.43.0.0/16, or two")
 	}

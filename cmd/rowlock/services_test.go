@@ -18,13 +18,14 @@ import (
 // The objects by which a cluster finds its API are there from the start, and follow the server at the next one.
 func TestKubernetesService(t *testing.T) {
 	dir := t.TempDir()
-	args := []string{"--data-dir", dir, "--service-cluster-ip-range", "10.44.0.0/24"}
+	args := []string{"--data-dir", dir, "--service-cluster-ip-range", "10.99.0.0/24",
+		"--service-cluster-ip-range", "10.44.0.0/24"} // given twice, the last one counts, as with kube-apiserver
 	var uid string
 	for _, more := range [][]string{
 		{"--advertise-address", "192.0.2.7"},
 		{"--advertise-address", "192.0.2.8"},
-		{"--advertise-address", "2001:db8::8", "--service-cluster-ip-range", "fd00:44::/112"}, // dual stack from now on
-		{"--advertise-address", "2001:db8::8", "--service-cluster-ip-range", "fd00:44::/112"},
+		{"--advertise-address", "2001:db8::8", "--service-cluster-ip-range", "10.44.0.0/24,fd00:44::/112"}, // dual stack from now on
+		{"--advertise-address", "2001:db8::8", "--service-cluster-ip-range", "10.44.0.0/24,fd00:44::/112"},
 	} {
 		p := start(t, append(args, more...)...)
 		client := p.client(t)
