@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"unicode/utf8"
@@ -20,18 +19,17 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// maxOperations is how many operations a JSON Patch may have, as kube-apiserver limits it.
-const maxOperations = 10000
-
-// maxCopied is how many bytes the copy operations of a JSON Patch may make, in sum. The library keeps it in a variable for
-// all who use it.
-const maxCopied = 3 << 20
-
+// limitCopies bounds what copy operations may make in version 4 of the library, which keeps the bound in a variable for all
+// who use it.
 var limitCopies = sync.OnceFunc(func() { atomic.StoreInt64(&jsonpatch.AccumulatedCopySizeLimit, maxCopied) })
 
 // jsonOrMerge applies a JSON Patch (RFC 6902) or a JSON Merge Patch (RFC 7386) to the versioned JSON of an object.
 func (p *patcher) jsonOrMerge(ctx context.Context, old []byte) (runtime.Object, error) {
-	if obj, ok, err := p.mergeFast(old); ok || err != nil {
+	fast := p.mergeFast
+	if p.typ == types.JSONPatchType {
+		fast = p.operateFast
+	}
+	if obj, ok, err := fast(old); ok || err != nil {
 		return obj, err
 	}
 	var (
@@ -68,16 +66,8 @@ func (p *patcher) jsonPatch(old []byte) (patched []byte, strict []error, err err
 			strict[i] = fmt.Errorf("json patch %w", e)
 		}
 	}
-	operations, err := jsonpatch.DecodePatch(p.body)
-	if err != nil {
-		return nil, nil, apierrors.NewBadRequest(err.Error())
-	}
-	if len(operations) > maxOperations {
-		return nil, nil, apierrors.NewRequestEntityTooLargeError(
-			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(operations)))
-	}
-	if patched, err = operations.Apply(old); err != nil {
-		return nil, nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+	if patched, err = applyOperations(p.body, old); err != nil {
+		return nil, nil, err
 	}
 	return patched, strict, nil
 }
@@ -85,7 +75,7 @@ func (p *patcher) jsonPatch(old []byte) (patched []byte, strict []error, err err
 // mergeFast applies a merge patch to which there is nothing to object. ok is false for any other, which then takes the way
 // that tells what is wrong with it.
 func (p *patcher) mergeFast(old []byte) (obj runtime.Object, ok bool, err error) {
-	if p.typ != types.MergePatchType || !utf8.Valid(p.body) {
+	if !utf8.Valid(p.body) {
 		return nil, false, nil
 	}
 	strict, err := kjson.UnmarshalStrict(p.body, &map[string]any{})
