@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"fmt"
+	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,7 +55,7 @@ func (p *patcher) configuration() (patch *unstructured.Unstructured, clean bool,
 		}
 		return patch, true, nil // a key that is there twice makes it no CBOR
 	}
-	if strict, err := kjson.UnmarshalStrict(p.body, &patch.Object); err == nil && len(strict) == 0 && patch.Object != nil {
+	if readJSON(p.body, &patch.Object) {
 		return patch, true, nil
 	}
 	patch.Object = map[string]any{}
@@ -62,6 +63,41 @@ func (p *patcher) configuration() (patch *unstructured.Unstructured, clean bool,
 		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 	}
 	return patch, false, nil
+}
+
+// readJSON reads a configuration that is JSON, has no key twice, and means the same as YAML, as which kube-apiserver reads it. It
+// returns false for any other.
+func readJSON(body []byte, into *map[string]any) bool {
+	if !readsAlike(body) {
+		return false
+	}
+	strict, err := kjson.UnmarshalStrict(body, into)
+	return err == nil && len(strict) == 0 && *into != nil
+}
+
+// readsAlike tells whether YAML takes all characters of a JSON text, and for what they are: it knows no escaped slash, no
+// surrogates and no control characters, and more ends of lines.
+func readsAlike(body []byte) bool {
+	for i := 0; i < len(body); {
+		switch c := body[i]; {
+		case c == '\\':
+			rest := body[i+1:]
+			if len(rest) == 0 || rest[0] == '/' || rest[0] == 'u' && (len(rest) == 1 || rest[1]|0x20 == 'd') {
+				return false
+			}
+			i += 2
+		case c < 0x7f:
+			i++
+		default:
+			r, size := utf8.DecodeRune(body[i:])
+			invalid := r == utf8.RuneError && size == 1
+			if invalid || r < 0xa0 || r == '\u2028' || r == '\u2029' || r == '\ufeff' || r == '\ufffe' || r == '\uffff' {
+				return false
+			}
+			i += size
+		}
+	}
+	return true
 }
 
 func uidWithoutObject(uid types.UID) error {
