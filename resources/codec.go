@@ -105,6 +105,7 @@ func (t *Type) NewDraft(hub runtime.Object) (Draft, error) {
 	if err != nil {
 		return Draft{}, err
 	}
+	sent, selfLink := m.GetResourceVersion(), m.GetSelfLink()
 	m.SetResourceVersion(PlaceholderRevision)
 	m.SetSelfLink("") // is never stored, whatever a client sends
 	versioned, err := t.ToVersion(hub, t.StorageVersion)
@@ -122,6 +123,7 @@ func (t *Type) NewDraft(hub runtime.Object) (Draft, error) {
 		}
 	}
 	d, ok := DraftOf(data)
+	d.sent, d.selfLink = sent, selfLink
 	if !ok {
 		return Draft{}, fmt.Errorf("%s was encoded without a resourceVersion", t.Kind)
 	}

@@ -83,7 +83,9 @@ func (r *CreateRequest) attempt(ctx context.Context, s Store, obj runtime.Object
 		return nil, err
 	}
 	sent, perr := parseRevision(m.GetResourceVersion()) // what is no number is passed over, as kube-apiserver does
-	writes, err := PrepareCreate(ctx, s, r.Type, obj, r.Validate)
+	// Without a name there is nothing to allocate to. A dry run goes on to say all that is wrong.
+	nothing := r.DryRun && m.GetName() == "" && m.GetGenerateName() == ""
+	writes, err := prepareCreate(ctx, s, r.Type, obj, r.Validate, !nothing)
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +120,10 @@ func (r *CreateRequest) exists(ctx context.Context, s Store, writes []Write, obj
 //
 // Errors are API status errors, or those of the Reader.
 func PrepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object, validate Validation) ([]Write, error) {
+	return prepareCreate(ctx, s, t, obj, validate, true)
+}
+
+func prepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object, validate Validation, allocate bool) ([]Write, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return nil, err
@@ -126,9 +132,11 @@ func PrepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object, v
 	if m.GetGenerateName() != "" && m.GetName() == "" {
 		m.SetName(t.CreateStrategy.GenerateName(m.GetGenerateName()))
 	}
-	allocated, err := t.allocate(ctx, s, obj, nil)
-	if err != nil {
-		return nil, err
+	var allocated []Write
+	if allocate {
+		if allocated, err = t.allocate(ctx, s, obj, nil); err != nil {
+			return nil, err
+		}
 	}
 	if err := rest.BeforeCreate(t.CreateStrategy, ctx, obj); err != nil {
 		return nil, err

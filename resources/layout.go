@@ -2,7 +2,9 @@ package resources
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/tidwall/gjson"
@@ -63,8 +65,13 @@ func DraftOf(data []byte) (d Draft, ok bool) {
 
 var revisionKey = []byte(`"resourceVersion":"`)
 
-// withoutRevision is the draft of an object that was never stored: it has no resourceVersion.
+// withoutRevision is the draft of an object that was never stored: it has no resourceVersion but the one that was sent.
 func (d Draft) withoutRevision() Draft {
+	if d.sent != "" {
+		d.Data = bytes.Join([][]byte{d.Data[:d.RevisionStart-1], quoted(d.sent), d.Data[d.RevisionEnd+1:]}, nil)
+		d.RevisionStart, d.RevisionEnd = 0, 0
+		return d
+	}
 	start := d.RevisionStart - len(revisionKey)
 	end := d.RevisionEnd + 1
 	if end < len(d.Data) && d.Data[end] == ',' {
@@ -75,6 +82,27 @@ func (d Draft) withoutRevision() Draft {
 	d.Data = bytes.Join([][]byte{d.Data[:start], d.Data[end:]}, nil)
 	d.RevisionStart, d.RevisionEnd = 0, 0
 	return d
+}
+
+var uidKey = []byte(`"uid":`)
+
+// withSelfLink is the draft of an update that was not stored: it has the selfLink that was sent, before the uid.
+func (d Draft) withSelfLink() Draft {
+	at := gjson.Get(text(d.Data), "metadata.uid").Index - len(uidKey)
+	if d.selfLink == "" || at < 0 {
+		return d
+	}
+	member := slices.Concat([]byte(`"selfLink":`), quoted(d.selfLink), []byte(","))
+	d.Data = slices.Concat(d.Data[:at], member, d.Data[at:])
+	if at < d.RevisionStart {
+		d.RevisionStart, d.RevisionEnd = d.RevisionStart+len(member), d.RevisionEnd+len(member)
+	}
+	return d
+}
+
+func quoted(s string) []byte {
+	data, _ := json.Marshal(s) // a string always encodes
+	return data
 }
 
 // sameState tells whether the draft is what is stored already, resourceVersion aside.

@@ -67,6 +67,9 @@ type Draft struct {
 	Fields fields.Set
 	// Cells are kept as the form CellsForm of the object; empty when they have to be printed each time.
 	Cells []byte
+
+	// What a dry run answers with as it was sent, and what is never stored.
+	sent, selfLink string
 }
 
 // PlaceholderRevision is the resourceVersion that an encoder puts where the store is to write the real one.

@@ -166,6 +166,8 @@ type Subresource struct {
 	// Unserved, when set, is the error that every call of the path gets: it is in discovery, and what stands behind it
 	// (a token signer) is not there.
 	Unserved func(ctx context.Context, s Store, namespace, name string) error
+	// AppliedNew: server-side apply at the path creates an object that is missing, as it does at the type's own.
+	AppliedNew bool
 	// NoTable: the path has no Table, although it has the object.
 	NoTable bool
 }

@@ -84,7 +84,7 @@ func dryResult(key Key, w Write, live *Object) *Object {
 	if live == nil {
 		return NewObject(key, w.Draft.withoutRevision(), 0)
 	}
-	return NewObject(key, w.Draft, live.Revision)
+	return NewObject(key, w.Draft.withSelfLink(), live.Revision)
 }
 
 // prepare computes the writes that the request makes of the live object, its own first; none when nothing changes.
@@ -125,7 +125,7 @@ func (r *UpdateRequest) prepare(ctx context.Context, s Reader, live *Object) ([]
 			return nil, err
 		}
 	}
-	w, err := t.updateWrite(ctx, obj, existing, live)
+	w, err := t.updateWrite(ctx, obj, existing, live, r.DryRun)
 	if err != nil || w == nil {
 		return nil, err
 	}
@@ -135,8 +135,8 @@ func (r *UpdateRequest) prepare(ctx context.Context, s Reader, live *Object) ([]
 	return append([]Write{*w}, allocated...), nil
 }
 
-// updateWrite encodes the new state; nil when it is the old one.
-func (t *Type) updateWrite(ctx context.Context, obj, existing runtime.Object, live *Object) (*Write, error) {
+// updateWrite encodes the new state; nil when it is the old one, and no dry run has more to show.
+func (t *Type) updateWrite(ctx context.Context, obj, existing runtime.Object, live *Object, dry bool) (*Write, error) {
 	w := Write{Op: Update, Key: live.Key, From: live.Revision, TTL: t.ttl(obj)}
 	if t.deletesOnUpdate(ctx, obj, existing) {
 		w.Op = Delete
@@ -147,7 +147,7 @@ func (t *Type) updateWrite(ctx context.Context, obj, existing runtime.Object, li
 	if w.Draft, err = t.NewDraft(obj); err != nil {
 		return nil, err
 	}
-	if w.Op == Update && w.Draft.sameState(live) {
+	if w.Op == Update && w.Draft.sameState(live) && (!dry || w.Draft.selfLink == "") {
 		return nil, nil
 	}
 	return &w, nil
@@ -194,7 +194,8 @@ func (r *UpdateRequest) prepareCreate(ctx context.Context, s Reader) ([]Write, e
 		return nil, apierrors.NewConflict(r.Type.RequestResource(ctx), r.Name, r.uidPreconditionError(key, ""))
 	}
 	rest.WipeObjectMetaSystemFields(m)
-	return PrepareCreate(ctx, s, r.Type, obj, r.ValidateCreate)
+	// Who creates by way of the status gets nothing of a supply, as with kube-apiserver.
+	return prepareCreate(ctx, s, r.Type, obj, r.ValidateCreate, r.Strategy == r.Type.UpdateStrategy)
 }
 
 // checkRevision compares the resourceVersion that the client sent with the live one, and gives the object the live one

@@ -28,7 +28,7 @@ func admissionregistrationGroup() resources.GroupSpec {
 		define[api.MutatingWebhookConfiguration, api.MutatingWebhookConfigurationList](v1, "mutatingwebhookconfigurations",
 			mutatingwebhookconfiguration.Strategy, ext),
 		define[api.ValidatingAdmissionPolicy, api.ValidatingAdmissionPolicyList](v1, "validatingadmissionpolicies", vap, ext,
-			status(validatingadmissionpolicy.NewStatusStrategy(vap))),
+			statusAppliedNew(validatingadmissionpolicy.NewStatusStrategy(vap))),
 		define[api.ValidatingAdmissionPolicyBinding, api.ValidatingAdmissionPolicyBindingList](v1, "validatingadmissionpolicybindings", vapb, ext),
 		define[api.ValidatingWebhookConfiguration, api.ValidatingWebhookConfigurationList](v1, "validatingwebhookconfigurations",
 			validatingwebhookconfiguration.Strategy, ext),

@@ -134,6 +134,14 @@ func status(s rest.UpdateResetFieldsStrategy) option {
 	return part("status", s, "get", "patch", "update")
 }
 
+// statusAppliedNew is status for the types whose status, upstream, apply creates objects by.
+func statusAppliedNew(s rest.UpdateResetFieldsStrategy) option {
+	return func(t *resources.Type) {
+		status(s)(t)
+		t.Subresources["status"].AppliedNew = true
+	}
+}
+
 // statusWithoutTable is status for the types of which upstream's storage of the status makes no Table.
 func statusWithoutTable(s rest.UpdateResetFieldsStrategy) option {
 	return func(t *resources.Type) {

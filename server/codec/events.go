@@ -36,10 +36,13 @@ func (e *Events) Media() string { return e.r.Format.Media }
 // Bulk is Renderer.Bulk.
 func (e *Events) Bulk(objects int) { e.r.Bulk(objects) }
 
-// Event writes an object and what became of it.
+// Event writes an object and what became of it. No object can be shown as a list: a watch that asks for that ends at its
+// first event, as kube-apiserver's does.
 func (e *Events) Event(w io.Writer, typ watch.EventType, o *resources.Object) error {
 	f := e.r.Format
 	switch {
+	case f.AsList:
+		return partialListError(e.r.Served.New())
 	case f.As == AsTable:
 		data, err := e.r.table([]*resources.Object{o}, metav1.ListMeta{ResourceVersion: resources.FormatRevision(o.Revision)}, !e.headers)
 		if err != nil {

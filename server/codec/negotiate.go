@@ -146,6 +146,13 @@ func (o *Offer) Negotiate(r *http.Request, path Path) (Format, error) {
 	return Format{}, status.NotAcceptable(o.whole)
 }
 
+// Named tells whether a request accepts a media type that there is. One that does not is refused before anything else is
+// looked at.
+func (o *Offer) Named(r *http.Request, path Path) bool {
+	header := r.Header.Get("Accept")
+	return header == "" || o.named(header, path)
+}
+
 // named tells whether Accept names a media type that there is, or any: kube-apiserver's router asks for that before the
 // clauses are looked at, and a range like application/* is not enough for it.
 //

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/codec"
@@ -56,6 +57,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	catalog := h.registry.Catalog()
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
+	case strings.HasPrefix(r.URL.Path, "/apis//"): // a group without a name
+		http.NotFound(w, r)
 	case parts[0] == "api" && len(parts) == 1:
 		h.serveRoot(w, r, catalog, coreRoot, strictTypes|onlyGet)
 	case parts[0] == "apis" && len(parts) == 1:
@@ -95,7 +98,11 @@ func (h *Handler) serveGroup(w http.ResponseWriter, r *http.Request, c *resource
 		http.NotFound(w, r)
 		return
 	}
-	n, err := h.negotiate(r, 0)
+	rules := rules(0)
+	if name == apiregistration.GroupName {
+		rules = onlyGet // another server answers for it there, which looks at the method
+	}
+	n, err := h.negotiate(r, rules)
 	if err != nil {
 		h.writeError(w, r, err)
 		return

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/util/dryrun"
@@ -30,6 +31,10 @@ func (h *Handlers) deleteCollection(q *request) error {
 	}
 	if err := h.admit(q, q.attributes(nil, nil, "", admission.Delete, opts, dryrun.IsDryRun(opts.DryRun))); err != nil {
 		return err
+	}
+	// kube-apiserver reads the list in pages, so that a version means this one and none later.
+	if rv := list.ResourceVersion; rv != "" && rv != "0" && list.ResourceVersionMatch == "" && q.selection(list).name == "" {
+		list.ResourceVersionMatch = metav1.ResourceVersionMatchExact
 	}
 	objects, m, err := h.collect(q, list)
 	if err != nil {

@@ -28,10 +28,11 @@ const speaksMajor, speaksMinor = 1, 37
 
 type deprecationKey struct{}
 
-// warnDeprecated warns when the version asked for is deprecated.
+// warnDeprecated warns when the version asked for is deprecated, unless the request does not come so far: kube-apiserver's
+// router refuses what names no encoding, or no kind of patch, that there is.
 func (q *request) warnDeprecated() {
 	text, err := q.served.Memo(deprecationKey{}, func() (any, error) { return deprecation(q.served), nil })
-	if err == nil && text != "" {
+	if err == nil && text != "" && q.offer.Named(q.r, q.negotiable()) && (q.info.Verb != "patch" || q.takesPatch(q.patchType())) {
 		warning.AddWarning(q.ctx, "", text.(string))
 	}
 }

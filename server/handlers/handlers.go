@@ -151,7 +151,7 @@ func leadsNowhere(info *genericapirequest.RequestInfo, served *resources.Served)
 		inNamespace = inNamespace && info.Namespace != info.Name // its own path reads as if it were within itself
 	}
 	switch {
-	case inNamespace && !served.Namespaced, served.Namespaced && !inNamespace && (named || served.Virtual != nil),
+	case (inNamespace || strings.Contains(info.Path, "/namespaces//")) && !served.Namespaced, served.Namespaced && !inNamespace && (named || served.Virtual != nil),
 		served.Virtual != nil && named, info.Verb == "proxy", unwatched(info, served):
 		return true
 	}

@@ -23,6 +23,12 @@ import (
 // patchTypes are the kinds of patch, whatever features are on.
 var patchTypes = []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType)}
 
+// patchType is the kind of patch that a body says it is.
+func (q *request) patchType() string {
+	contentType, _, _ := strings.Cut(q.r.Header.Get("Content-Type"), ";")
+	return contentType
+}
+
 // takesPatch tells whether there is such a kind of patch.
 func (q *request) takesPatch(contentType string) bool {
 	return slices.Contains(patchTypes, contentType) || q.offer.CBOR() && contentType == string(types.ApplyCBORPatchType)
@@ -35,7 +41,7 @@ func applies(typ types.PatchType) bool {
 
 // patch changes an object by a patch ("Updates to existing resources").
 func (h *Handlers) patch(q *request) error {
-	contentType, _, _ := strings.Cut(q.r.Header.Get("Content-Type"), ";")
+	contentType := q.patchType()
 	if !q.takesPatch(contentType) {
 		return status.UnknownPatch()
 	}

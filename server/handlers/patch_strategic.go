@@ -35,11 +35,11 @@ func (p *patcher) strategic(ctx context.Context, old []byte) (runtime.Object, er
 	if err != nil {
 		return nil, err
 	}
-	shown := fmt.Sprintf("%+v", patch)
 	merged, err := mergeStrategic(original, patch, versioned)
 	if err != nil {
 		return nil, strategicError(err)
 	}
+	shown := fmt.Sprintf("%+v", patch) // the merge has taken its directives out
 	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(merged, versioned, p.validation != metav1.FieldValidationIgnore)
 	if found, isStrict := runtime.AsStrictDecodingError(err); isStrict {
 		strict, err = append(strict, found.Errors()...), nil

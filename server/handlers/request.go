@@ -87,10 +87,15 @@ func (q *request) tabular() bool {
 	return q.sub.Name == "status" && !q.sub.NoTable || q.sub.Projection != nil
 }
 
+// negotiable is what the path can answer with.
+func (q *request) negotiable() codec.Path {
+	streams := len(q.info.Parts) == 1 && q.r.Method == http.MethodGet || q.info.Verb == "watch"
+	return codec.Path{Watchable: q.sub == nil && streams, Tabular: q.tabular()}
+}
+
 // format negotiates the answer.
 func (q *request) format() (codec.Format, error) {
-	listing := q.sub == nil && len(q.info.Parts) == 1
-	f, err := q.offer.Negotiate(q.r, codec.Path{Watchable: listing && q.r.Method == http.MethodGet, Tabular: q.tabular()})
+	f, err := q.offer.Negotiate(q.r, q.negotiable())
 	if err != nil {
 		return f, err
 	}

@@ -115,7 +115,7 @@ func (m *modification) run(f codec.Format) error {
 	q := m.q
 	dry := dryrun.IsDryRun(m.options.DryRun)
 	r := resources.UpdateRequest{Type: q.served.Type, Name: q.info.Name, Strategy: q.served.UpdateStrategy, UID: m.uid,
-		ForceCreate: m.forceCreate && q.sub == nil, DryRun: dry, Change: m.change,
+		ForceCreate: m.forceCreate && (q.sub == nil || q.sub.AppliedNew), DryRun: dry, Change: m.change,
 		ValidateCreate: m.h.createValidation(q, q.info.Name, createOptionsOf(m.options), dry),
 		ValidateUpdate: func(ctx context.Context, obj, old runtime.Object) error {
 			return m.h.validate(q, q.attributes(obj, old, q.info.Name, admission.Update, m.options, dry))
@@ -139,7 +139,7 @@ func (m *modification) run(f codec.Format) error {
 
 // change computes the new object and takes it through mutating admission.
 func (m *modification) change(ctx context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
-	if m.q.sub != nil && live == nil {
+	if m.q.sub != nil && m.q.sub.Projection != nil && live == nil {
 		return nil, apierrors.NewNotFound(m.q.resource(), m.q.info.Name)
 	}
 	if m.q.sub != nil && m.q.sub.Projection != nil {

@@ -40,7 +40,12 @@ func (h *Handlers) watch(q *request) error {
 	defer h.watches.Add(-1)
 	// What the state is waited for does not count: a client that is early hears why, whatever time it gave.
 	early := q.ctx
-	ctx, cancel := context.WithTimeout(q.ctx, h.watchTimeout(opts))
+	timeout := h.watchTimeout(opts)
+	over := timeout < 0
+	if over {
+		timeout = time.Minute // in which to find what may be wrong with it: then it is over
+	}
+	ctx, cancel := context.WithTimeout(q.ctx, timeout)
 	defer cancel()
 	q.ctx = ctx
 	w := &watchStream{h: h, q: q, opts: opts, crowd: crowd, selection: q.selection(opts), events: codec.NewEvents(codec.NewRenderer(q.served, f), wsstream.IsWebSocketRequest(q.r))}
@@ -50,6 +55,9 @@ func (h *Handlers) watch(q *request) error {
 	defer w.close()
 	if f.Refusal != nil {
 		return f.Refusal
+	}
+	if over {
+		cancel()
 	}
 	if wsstream.IsWebSocketRequest(q.r) {
 		w.serveSocket(cancel)
@@ -68,8 +76,9 @@ func (h *Handlers) watch(q *request) error {
 	return nil
 }
 
+// watchTimeout is how long a watch lives; one that asks for less than no time ends as soon as it has begun.
 func (h *Handlers) watchTimeout(opts *metainternalversion.ListOptions) time.Duration {
-	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds > 0 {
+	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds != 0 {
 		return time.Duration(*opts.TimeoutSeconds) * time.Second
 	}
 	return h.MinWatchTimeout + rand.N(h.MinWatchTimeout)
@@ -173,6 +182,9 @@ func (w *watchStream) close() {
 // run sends events until the watch's time is over, the client is gone or the server shuts down. Whatever happens, the
 // answer has begun: there is no error to return.
 func (w *watchStream) run() {
+	if w.q.ctx.Err() != nil {
+		return
+	}
 	if w.failed != nil {
 		w.fail(w.failed)
 		return
