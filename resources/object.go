@@ -148,6 +148,18 @@ func (o *Object) Kept(id string) []byte {
 	return nil
 }
 
+// objectOverhead is about what an object takes beside its data: itself, its sets of labels and fields, its place in a tree.
+const objectOverhead = 512
+
+// Size is about how many bytes of memory the object takes by now, the encodings kept with it included.
+func (o *Object) Size() int64 {
+	n := objectOverhead + len(o.Data)
+	for f := o.forms.head.Load(); f != nil; f = f.next {
+		n += len(f.data)
+	}
+	return int64(n)
+}
+
 // Moved returns the same object with its bytes where place copies them and its sets as share returns them, which are
 // equal to those it is given. Of its forms it keeps its cells alone. Who holds the object it was made of goes on with that.
 func (o *Object) Moved(place func([]byte) []byte, share func(map[string]string) map[string]string) *Object {

@@ -52,9 +52,10 @@ type Config struct {
 	// EnableAdmissionPlugins and DisableAdmissionPlugins name plugins besides those that are on by default, and of those
 	// (kube-apiserver's flags of these names).
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
-	// Compact lets the store move what it keeps in memory together, for when the server has come to rest; it calls moved
-	// with the bytes that it has moved, and ends when that returns false. Nil when the store has no such thing.
-	Compact func(moved func(bytes int) bool)
+	// Compact lets the store move what it keeps in memory together, for when the server has come to rest; with forget it
+	// forgets what it keeps for watches that are behind. It calls moved with the bytes that it has moved, and ends when that
+	// returns false. Nil when the store has no such thing.
+	Compact func(forget bool, moved func(bytes int) bool)
 	// MaxInFlight and MaxMutatingInFlight bound the requests under way, watches and those of administrators apart; more are
 	// answered with 429.
 	// Defaults 3000 and 1000.
@@ -97,7 +98,6 @@ func New(c Config) (*Server, error) {
 	offer.PlainBodies = !c.Features.Enabled(features.APIResponseCompression)
 	offer.PlainWatchLists = !c.Features.Enabled(features.WatchListCompression)
 	s := &Server{Config: c, offer: offer, draining: make(chan struct{}), drained: make(chan struct{}), limits: limits,
-		trimmer:   newTrimmer(limits.underWay, c.Compact),
 		info:      &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
 		discovery: discovery.New(c.Registry, discovery.Options{ServerAddress: localAddress, CBOR: offer.CBOR()}), openapi: openapi.New(c.Registry, offer.CBOR())}
 	s.end = sync.OnceFunc(func() { close(s.drained) })
@@ -112,6 +112,7 @@ func New(c Config) (*Server, error) {
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
 		Admission:             plugins,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
+	s.trimmer = newTrimmer(limits.underWay, s.handlers.Watches, c.Compact)
 	s.finish("storage-readiness", "start-apiserver-admission-initializer")
 	s.echo = s.newEcho()
 	s.http = &http.Server{Handler: s.echo, ConnContext: cork.Context, TLSConfig: c.TLS, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second,

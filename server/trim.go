@@ -12,6 +12,10 @@ import (
 // quietTime is how long nothing was asked of the server when it gives memory back to the system.
 const quietTime = 2 * time.Second
 
+// historyTime is for how long without a request the store keeps in memory what watches that are open may need, when one of
+// them is slow or its connection breaks.
+const historyTime = 5 * time.Minute
+
 const (
 	// trimWorth is how many bytes have to be allocated between two collections of the garbage that the trimmer asks for:
 	// a request now and then is not to cost one each.
@@ -25,14 +29,16 @@ const (
 type trimmer struct {
 	requests  atomic.Int64
 	wake      chan struct{}
-	underWay  func() int                       // requests that have not been answered, watches apart
-	compact   func(moved func(bytes int) bool) // Config.Compact, or nil
-	allocated uint64                           // bytes, until the last trim
+	kept      bool                                          // the last trim left history in memory
+	underWay  func() int                                    // requests that have not been answered, watches apart
+	watches   func() int                                    // that clients have open
+	compact   func(forget bool, moved func(bytes int) bool) // Config.Compact, or nil
+	allocated uint64                                        // bytes, until the last trim
 }
 
 // newTrimmer returns a trimmer that has the start of the process to look back at.
-func newTrimmer(underWay func() int, compact func(moved func(bytes int) bool)) *trimmer {
-	t := &trimmer{wake: make(chan struct{}, 1), underWay: underWay, compact: compact}
+func newTrimmer(underWay, watches func() int, compact func(forget bool, moved func(bytes int) bool)) *trimmer {
+	t := &trimmer{wake: make(chan struct{}, 1), underWay: underWay, watches: watches, compact: compact}
 	t.wake <- struct{}{}
 	return t
 }
@@ -49,8 +55,15 @@ func (t *trimmer) busy() {
 // run works until ctx ends.
 func (t *trimmer) run(ctx context.Context) {
 	for {
+		var later <-chan time.Time
+		if t.kept {
+			later = time.After(historyTime)
+		}
 		select {
 		case <-t.wake:
+		case <-later:
+			t.trim(true)
+			continue
 		case <-ctx.Done():
 			return
 		}
@@ -63,7 +76,7 @@ func (t *trimmer) run(ctx context.Context) {
 				return
 			}
 		}
-		t.trim()
+		t.trim(t.watches() == 0)
 		select {
 		case <-t.wake: // of a request that was counted above
 		default:
@@ -71,11 +84,13 @@ func (t *trimmer) run(ctx context.Context) {
 	}
 }
 
-// trim gives back what nobody needs: garbage, the memory around it, and code that has run.
-func (t *trimmer) trim() {
-	if allocated() >= t.allocated+trimWorth {
+// trim gives back what nobody needs: garbage, the memory around it, and code that has run; with forget, what the store has in
+// memory for watches that are behind, too.
+func (t *trimmer) trim(forget bool) {
+	if allocated() >= t.allocated+trimWorth || (forget && t.kept) {
 		if t.compact != nil {
-			t.moveTogether()
+			t.moveTogether(forget)
+			t.kept = !forget
 		}
 		runtime.GC() // empties the pools, whose contents the next collection finds
 		debug.FreeOSMemory()
@@ -86,9 +101,9 @@ func (t *trimmer) trim() {
 
 // moveTogether lets the store move what it keeps together, and gives back the places it was in before there are many. It
 // ends when there is a request.
-func (t *trimmer) moveTogether() {
+func (t *trimmer) moveTogether(forget bool) {
 	seen, bytes := t.requests.Load(), 0
-	t.compact(func(moved int) bool {
+	t.compact(forget, func(moved int) bool {
 		if bytes += moved; bytes >= compactStep {
 			bytes = 0
 			debug.FreeOSMemory()

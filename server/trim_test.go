@@ -2,12 +2,14 @@ package server
 
 import "testing"
 
+func none() int { return 0 }
+
 // The store is asked to move things together after a burst, goes on while nobody asks for anything, and ends when
 // somebody does.
 func TestTrimEndsWithTheNextRequest(t *testing.T) {
 	var trimmer *trimmer
 	asked := 0
-	trimmer = newTrimmer(func() int { return 0 }, func(moved func(int) bool) {
+	trimmer = newTrimmer(none, none, func(_ bool, moved func(int) bool) {
 		asked++
 		if !moved(compactStep) || !moved(1) {
 			t.Error("ended though nothing was asked of the server")
@@ -17,9 +19,25 @@ func TestTrimEndsWithTheNextRequest(t *testing.T) {
 		}
 	})
 	trimmer.allocated = allocated() - trimWorth
-	trimmer.trim()
-	trimmer.trim()
+	trimmer.trim(true)
+	trimmer.trim(true)
 	if asked != 1 {
 		t.Errorf("the store was asked %d times, and once there was nothing to gain", asked)
+	}
+}
+
+// What watches may need stays in memory after a burst, and goes when nothing was asked of the server for long, once.
+func TestTrimKeepsHistoryForWatches(t *testing.T) {
+	var forgot []bool
+	trimmer := newTrimmer(none, none, func(forget bool, _ func(int) bool) { forgot = append(forgot, forget) })
+	trimmer.allocated = allocated() - trimWorth
+	trimmer.trim(false)
+	if !trimmer.kept {
+		t.Error("the trimmer does not know that there is something left to forget")
+	}
+	trimmer.trim(true)
+	trimmer.trim(true)
+	if len(forgot) != 2 || forgot[0] || !forgot[1] || trimmer.kept {
+		t.Errorf("the store was to forget: %v", forgot)
 	}
 }

@@ -26,6 +26,8 @@ type collection struct {
 	wakeRound
 	// written counts the changes since objects were moved together; see Store.Compact.
 	written int
+	// stayed counts the objects that stayed where they were then, because the log has them.
+	stayed int
 	// compacted is the path up to which they were; empty when that is not under way.
 	compacted string
 }
@@ -97,26 +99,41 @@ func (b *logBudget) add(c *collection, e *resources.Event) {
 // trim evicts until the budget holds.
 func (b *logBudget) trim() {
 	for b.used > b.limit {
-		e := b.queue[0]
-		b.queue = b.queue[1:]
-		b.used -= e.size
-		e.collection.evict(e.revision)
+		b.evictFirst()
 	}
 }
 
-// forget evicts everything.
-func (b *logBudget) forget() {
-	all := *b
-	all.limit = 0
-	all.trim()
-	b.queue, b.used = nil, 0
+func (b *logBudget) evictFirst() {
+	e := b.queue[0]
+	b.queue = b.queue[1:]
+	b.used -= e.size
+	e.collection.evict(e.revision)
 }
 
-// eventSize is about what keeping an event costs in bytes, the encodings made of it for watchers included.
+// evictTo evicts everything up to a revision: what history has pruned is not to be kept in memory, or it would be there for
+// ever where little is written.
+func (b *logBudget) evictTo(revision int64) {
+	for len(b.queue) > 0 && b.queue[0].revision <= revision {
+		b.evictFirst()
+	}
+	if len(b.queue) == 0 {
+		b.queue = nil
+	}
+}
+
+// eventOverhead is about what an event takes beside its objects, with its places in the log and in the budget.
+const eventOverhead = 192
+
+// eventSize is about what keeping an event costs in bytes: the object before it, with the encodings that were made of that
+// for watchers, which nothing else keeps. The object after it costs nothing as long as the tree has it; once it has not,
+// there is a later event whose object before it is. That of a deletion is in no tree.
 func eventSize(e *resources.Event) int64 {
-	n := 512 + 2*len(e.Object.Data)
+	n := int64(eventOverhead)
 	if e.Prev != nil {
-		n += len(e.Prev.Data)
+		n += e.Prev.Size()
 	}
-	return int64(n)
+	if e.Op == resources.Delete {
+		n += e.Object.Size()
+	}
+	return n
 }

@@ -184,6 +184,7 @@ func (s *Store) resolve() error {
 func (s *Store) accept(b *batch) {
 	if b.cut != nil && b.cut.floor > 0 {
 		s.raiseFloor(b.cut.floor)
+		s.budget.evictTo(b.cut.floor)
 		s.historyBytes.Store(b.cut.left + b.size)
 	} else {
 		s.historyBytes.Add(b.size)

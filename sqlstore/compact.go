@@ -10,17 +10,17 @@ import (
 // that stay lie scattered among the places that requests have used and left, and each keeps a span of the heap from being
 // given back to the system: after many writes that is more than the objects take.
 //
-// The logs in memory would hold them where they are, and are as scattered themselves. They are forgotten: who is behind
-// reads on from the database.
+// The logs in memory hold objects where they are, and are as scattered themselves. With forget they are forgotten: who is
+// behind reads on from the database. Without, the objects in them stay where they are until the next time.
 //
 // Moved is told how many bytes were moved, after each step; Compact ends when it returns false. Nobody waits for more
 // than a step.
-func (s *Store) Compact(moved func(bytes int) bool) {
+func (s *Store) Compact(forget bool, moved func(bytes int) bool) {
 	forgotten := false
 	s.collections.Range(func(_, value any) bool {
 		c := value.(*collection)
-		for c.scattered() {
-			if !forgotten {
+		for more := c.scattered(forget); more; more = c.compacting() {
+			if forget && !forgotten {
 				s.forgetLogs()
 				forgotten = true
 			}
@@ -34,9 +34,10 @@ func (s *Store) Compact(moved func(bytes int) bool) {
 }
 
 func (s *Store) forgetLogs() {
+	s.catchUps.clear()
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	s.budget.forget()
+	s.budget.evictTo(s.position.revision)
 }
 
 const (
@@ -46,22 +47,34 @@ const (
 	slabSize = 32 << 10
 )
 
-// scattered tells whether a step of compacting the collection is worth it: enough was written, or it has begun.
-func (c *collection) scattered() bool {
+// scattered tells whether a step of compacting the collection is worth it: enough was written, or it has begun. What the log
+// held where it was counts when that is forgotten.
+func (c *collection) scattered(forget bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.compacted != "" || c.written >= max(compactStep, c.tree.Load().objects.Len()/4)
+	n := c.written
+	if forget {
+		n += c.stayed
+	}
+	return c.compacted != "" || n >= max(compactStep, c.tree.Load().objects.Len()/4)
+}
+
+// compacting tells whether there is another step of what has begun.
+func (c *collection) compacting() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.compacted != ""
 }
 
 // compact moves some objects, those that follow the ones moved last, and returns how many bytes these are. Objects that
-// the log has as well, since they were written meanwhile, stay: they would be there twice.
+// the log has as well stay, since they would be there twice.
 func (c *collection) compact() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.tree.Load()
 	next := now.edit()
 	if c.compacted == "" {
-		c.written = 0
+		c.written, c.stayed = 0, 0
 	}
 	first, _ := bounds("", c.compacted)
 	var s slab
@@ -73,9 +86,11 @@ func (c *collection) compact() int {
 			return false
 		}
 		n++
-		if c.compacted = path; o.Revision <= c.logStart {
-			next.set(path, o.Moved(s.place, sets.share))
+		if c.compacted = path; o.Revision > c.logStart {
+			c.stayed++
+			return true
 		}
+		next.set(path, o.Moved(s.place, sets.share))
 		return true
 	})
 	if !more {

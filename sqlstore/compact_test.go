@@ -51,7 +51,7 @@ func TestCompactKeepsEverything(t *testing.T) {
 		moved = append(moved, bytes)
 		return true
 	}
-	s.Compact(note)
+	s.Compact(true, note)
 	if len(moved) != 3 || moved[1] < compactStep*1900 {
 		t.Errorf("moved %d bytes", moved)
 	}
@@ -62,7 +62,7 @@ func TestCompactKeepsEverything(t *testing.T) {
 	if diff := cmp.Diff(past, contents(mustSnapshot(t, s, resources.At{Match: resources.Exact, Revision: old}))); diff != "" {
 		t.Error(diff)
 	}
-	if s.Compact(note); len(moved) != 3 {
+	if s.Compact(true, note); len(moved) != 3 {
 		t.Errorf("moved %d bytes though nothing was written", moved)
 	}
 }
@@ -71,7 +71,7 @@ func TestCompactEndsWhenTold(t *testing.T) {
 	s := newSQLiteHarness(t).store
 	mustCommit(t, s, createMaps(t, compactStep+9)...)
 	steps := 0
-	s.Compact(func(int) bool {
+	s.Compact(true, func(int) bool {
 		steps++
 		return false
 	})
@@ -80,7 +80,7 @@ func TestCompactEndsWhenTold(t *testing.T) {
 	}
 	// It goes on where it ended.
 	var moved []int
-	s.Compact(func(bytes int) bool {
+	s.Compact(true, func(bytes int) bool {
 		moved = append(moved, bytes)
 		return true
 	})
@@ -118,7 +118,7 @@ func TestCompactBesideWriters(t *testing.T) {
 			c.mu.Lock()
 			c.written = compactStep
 			c.mu.Unlock()
-			s.Compact(func(int) bool { return true })
+			s.Compact(true, func(int) bool { return true })
 		}
 	}
 	if n := mustSnapshot(t, s, resources.At{}).Count("", ""); n != compactStep+writers*each {
@@ -149,7 +149,7 @@ func TestCompactForgetsNoEvent(t *testing.T) {
 		t.Fatalf("the log has %d changes in memory", len(c.log))
 	}
 	c.mu.Unlock()
-	s.Compact(func(int) bool { return true })
+	s.Compact(true, func(int) bool { return true })
 	if c.mu.Lock(); len(c.log) != 0 {
 		t.Errorf("the log still has %d changes in memory", len(c.log))
 	}
@@ -166,5 +166,26 @@ func TestCompactForgetsNoEvent(t *testing.T) {
 			}
 			want++
 		}
+	}
+}
+
+// While watches are open the logs stay, with the objects in them; those move when the logs go.
+func TestCompactKeepsTheLogForWatches(t *testing.T) {
+	h := newSQLiteHarness(t)
+	h.close(t)
+	options := h.options()
+	options.LogSize = DefaultLogSize
+	h.store = mustOpen(t, options)
+	mustCommit(t, h.store, createMaps(t, compactStep+9)...)
+	bytes := 0
+	note := func(n int) bool {
+		bytes += n
+		return true
+	}
+	if h.store.Compact(false, note); bytes != 0 || h.store.logged("configmaps") != compactStep+9 {
+		t.Errorf("moved %d bytes, the log has %d changes", bytes, h.store.logged("configmaps"))
+	}
+	if h.store.Compact(true, note); bytes < compactStep*1900 || h.store.logged("configmaps") != 0 {
+		t.Errorf("then moved %d bytes, the log has %d changes", bytes, h.store.logged("configmaps"))
 	}
 }

@@ -38,8 +38,9 @@
 // # State
 //
 // A collection is one resource type: an immutable tree of its current objects, replaced by every batch that changes it,
-// and the log of its latest changes. All logs together are bounded in bytes (logBudget); older changes are read from
-// the table changes, until they are pruned. The floor is the revision up to which changes may be gone.
+// and the log of its latest changes. All logs together are bounded in bytes (logBudget): of what they alone keep, which is the
+// objects that were replaced or deleted. Older changes are read from the table changes, until they are pruned; the watches
+// that need them share pages, of which some are kept (catchUps). The floor is the revision up to which changes may be gone.
 //
 // A watch is a cursor: how far it has come, and the last revision at which something may wait for it. A watcher that
 // has caught up costs nothing until a change that it wants to see is brought to it; it does not look at what lies
@@ -64,11 +65,12 @@
 // database's lock of the counter comes before it, except in the committer, which is the only one to want both.
 //
 // Inside it, collection.mu guards the log and the watches of a collection, and orders changes of the tree pointer. Inside
-// that nothing is locked. revisions.mu, recent.mu, pasts.mu, queue.mu, janitor.mu and Session.mu are leaves as well.
+// that nothing is locked. revisions.mu, recent.mu, pasts.mu, catchUps.mu, queue.mu, janitor.mu and Session.mu are leaves as well.
 //
 // # Goroutines
 //
 // The committer owns the connection that writes, and the plan. The janitor prunes, expires and gives space back, by tasks
 // that the committer runs between batches; it has a timer only when something is due. The listener of the peers owns
-// its connection; recent has a goroutine while somebody asks, a collection while watchers are to be woken. Close ends all.
+// its connection; recent has a goroutine while somebody asks, a collection while watchers are to be woken, catchUps one for
+// each page that is being read. Close ends all.
 package sqlstore

@@ -22,8 +22,9 @@ type historyAnswer struct {
 	upTo   int64
 }
 
-// historyBytes bounds what one answer holds in memory; it is ended by the row that goes beyond.
-const historyBytes = 4 << 20
+// historyBytes bounds what one answer holds in memory; it is ended by the row that goes beyond. A watcher whose client is
+// slow holds on to one.
+const historyBytes = 1 << 20
 
 // history reads changes from the database. Errors: *resources.ExpiredError when some were pruned,
 // resources.ErrUnavailable, the context's.

@@ -6,7 +6,8 @@ import (
 )
 
 // janitor does what becomes due with time: it prunes history, deletes objects at the end of their lifetime, forgets
-// past states that were kept for lists. It sleeps until the next of these is due; when nothing is, it has no timer.
+// past states that were kept for lists and pages of history that were kept for watches. It sleeps until the next of these
+// is due; when nothing is, it has no timer.
 //
 // Its work on the database runs as tasks of the committer, in steps that are small beside a batch.
 type janitor struct {
@@ -155,7 +156,7 @@ func (j *janitor) perform(d duty) {
 	case expire:
 		again, err = j.expire()
 	case forget:
-		again = j.store.pasts.expire(j.store.clock.Now())
+		again = earlier(j.store.pasts.expire(j.store.clock.Now()), j.store.catchUps.expire(j.store.clock.Now()))
 	}
 	if err != nil {
 		j.store.logger.Warn("upkeep of the store failed, will be tried again", "err", err)
@@ -164,6 +165,14 @@ func (j *janitor) perform(d duty) {
 	if !again.IsZero() {
 		j.at(d, again)
 	}
+}
+
+// earlier returns the first of two times of which either may be none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
 }
 
 // task runs f on the goroutine of the committer and waits for it. Without an error it returns true when f ran.

@@ -28,7 +28,8 @@ type Options struct {
 	HistoryAge time.Duration
 	// HistorySize bounds history in bytes of objects, before its age does; 0 means DefaultHistorySize.
 	HistorySize int64
-	// LogSize bounds the part of history that is kept in memory, in bytes; 0 means DefaultLogSize.
+	// LogSize bounds the part of history that is kept in memory, in bytes of what that keeps of objects that were replaced
+	// or deleted; 0 means DefaultLogSize.
 	LogSize int64
 	// Synchronous is SQLite's setting of that name; empty means "full". With "normal", a crash of the machine (not of
 	// the process) may lose the last acknowledged writes.
@@ -48,7 +49,7 @@ type Options struct {
 const (
 	DefaultHistoryAge  = 5 * time.Minute
 	DefaultHistorySize = 512 << 20
-	DefaultLogSize     = 16 << 20
+	DefaultLogSize     = 96 << 20 // 24,000 updates of objects of 3.5 KB; the creation of an object adds 192 bytes to it
 )
 
 const sqliteScheme = "sqlite://"

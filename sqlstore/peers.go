@@ -126,6 +126,7 @@ func (s *Store) take(p *page, seen position) error {
 	}
 	s.historyBytes.Store(p.historyBytes)
 	s.raiseFloor(p.floor)
+	s.budget.evictTo(p.floor)
 	if len(events) == 0 {
 		return nil
 	}
@@ -188,6 +189,7 @@ func (s *Store) reload(ctx context.Context) error {
 		return fmt.Errorf("%w: the counter went back to %d", resources.ErrUnavailable, m.revision)
 	}
 	s.raiseFloor(m.floor)
+	s.catchUps.clear()
 	s.loaded.Store(m.revision) // for the types that come now
 	for resource := range trees {
 		s.collection(resource)

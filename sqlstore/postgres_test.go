@@ -58,7 +58,7 @@ func newPostgresHarnessAt(t *testing.T, url string) *postgresHarness {
 }
 
 func (h *postgresHarness) options() Options {
-	return Options{URL: h.url, Schema: h.schema, HistoryAge: storetest.HistoryAge, LogSize: 64 << 10, Clock: h.clock, limits: h.limits,
+	return Options{URL: h.url, Schema: h.schema, HistoryAge: storetest.HistoryAge, LogSize: 16 << 10, Clock: h.clock, limits: h.limits,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 }
 

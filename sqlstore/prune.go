@@ -76,6 +76,9 @@ func (j *janitor) pruneOnce() (r pruneResult, err error) {
 	}
 	// Raised when the changes are gone for certain. Who reads history in between is told by the statement that reads it.
 	s.raiseFloor(floor)
+	s.applying.Lock()
+	s.budget.evictTo(floor)
+	s.applying.Unlock()
 	s.historyBytes.Store(left)
 	s.uncut = false
 	return r, nil

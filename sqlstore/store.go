@@ -28,6 +28,7 @@ type Store struct {
 	loaded      atomic.Int64 // the revision that the cache was loaded at
 	floor       atomic.Int64 // as in the table meta, or behind it for a moment
 	pasts       pasts
+	catchUps    *catchUps
 
 	queue        *queue
 	committed    chan struct{} // closed when the committer has ended
@@ -62,6 +63,8 @@ func Open(ctx context.Context, options Options) (_ *Store, err error) {
 	s := &Store{options: options, clock: options.Clock, logger: options.Logger, queue: newQueue(options.limits), applying: newTurn(),
 		committed: make(chan struct{}), budget: logBudget{limit: options.LogSize}}
 	s.revisions.clock, s.pasts.clock = s.clock, s.clock
+	s.catchUps = newCatchUps(s.clock, func() { s.janitor.at(forget, s.clock.Now().Add(stretchesAge)) },
+		func(ctx context.Context, q historyQuery) (historyAnswer, error) { return s.db.history(ctx, q) })
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.release())
@@ -207,6 +210,7 @@ func (s *Store) Close() error {
 
 func (s *Store) release() error {
 	var errs []error
+	s.catchUps.stop()
 	if s.db != nil {
 		errs = append(errs, s.db.close())
 	}

@@ -35,7 +35,7 @@ func newSQLiteHarness(t *testing.T) *sqliteHarness {
 }
 
 func (h *sqliteHarness) options() Options {
-	return Options{URL: "sqlite://" + h.path, HistoryAge: storetest.HistoryAge, LogSize: 64 << 10, Clock: h.clock,
+	return Options{URL: "sqlite://" + h.path, HistoryAge: storetest.HistoryAge, LogSize: 16 << 10, Clock: h.clock,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 }
 

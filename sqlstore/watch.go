@@ -61,8 +61,8 @@ func (w *watch) Next(ctx context.Context, max int) ([]*resources.Event, int64, e
 		if err != nil || historyEnd == 0 {
 			return events, revision, err
 		}
-		page, err := w.store.db.history(ctx, historyQuery{resource: w.collection.resource, namespace: w.namespace,
-			name: w.name, after: revision, upTo: historyEnd, limit: min(max, historyPage)})
+		page, err := w.store.catchUps.history(ctx, historyQuery{resource: w.collection.resource, namespace: w.namespace,
+			name: w.name, after: revision, upTo: historyEnd, limit: max})
 		if err != nil {
 			return nil, 0, err
 		}
@@ -76,7 +76,7 @@ func (w *watch) Next(ctx context.Context, max int) ([]*resources.Event, int64, e
 }
 
 // fromLog returns the next events when the log in memory has them. When it does not reach back to the cursor, it
-// returns where history is to be read from, and up to where (else 0).
+// returns where history is to be read from, and up to where at most (else 0).
 func (w *watch) fromLog(max int) (events []*resources.Event, revision, historyEnd int64, err error) {
 	c := w.collection
 	c.mu.Lock()
@@ -96,7 +96,8 @@ func (w *watch) fromLog(max int) (events []*resources.Event, revision, historyEn
 	}
 	log, complete := c.after(w.cursor)
 	if !complete {
-		return nil, w.cursor, min(c.logStart, w.newest), nil
+		// Up to the end and not to where the log begins: the log moves on, and there would be a page for each step.
+		return nil, w.cursor, visible, nil
 	}
 	for _, e := range log {
 		if e.Revision > visible {

@@ -1,0 +1,281 @@
+package sqlstore
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/tidwall/btree"
+	"k8s.io/utils/clock"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+const (
+	// stretchesMax is how many bytes of history are kept for watchers that catch up.
+	stretchesMax = 16 << 20
+	// stretchesAge is for how long, once nobody reads it.
+	stretchesAge = time.Minute
+	// catchUpReads is how many connections read history for watchers. It leaves some to everybody else.
+	catchUpReads = 2
+	// flightReach is how many revisions before one's own position a read may begin that one waits for. Watchers that are
+	// near each other so come to read the same pages.
+	flightReach = historyPage
+)
+
+// catchUps reads history for the watches that the log in memory no longer reaches back for. Whoever needs the same page
+// shares it, the events and what is encoded of them, in two ways: a page that is being read is waited for, and one that was
+// read is kept for a while. Pages are bounded in bytes and reads in connections, so that a crowd that has fallen behind
+// together costs what one watch costs, and one that is scattered all over history waits in a queue.
+//
+// A stretch, once read, is true for ever, since history only grows at its end and is pruned at its beginning. The exception
+// is a database that was restored: then clear forgets everything, and who is behind is told by the next read.
+//
+// A page may be delivered after it was pruned, as may what is in the log in memory. It ends where the next one begins, so
+// there is no gap: that next one is there, or its read says that it is not.
+type catchUps struct {
+	read  func(context.Context, historyQuery) (historyAnswer, error)
+	clock clock.Clock
+	max   int64
+	slots chan struct{} // has a value for every read under way
+	noted func()        // called when something was kept
+	ctx   context.Context
+	end   context.CancelFunc
+	work  sync.WaitGroup
+
+	mu      sync.Mutex
+	scopes  map[historyScope]*btree.Map[int64, *list.Element] // of *stretch, by after
+	order   list.List                                         // of *stretch, the one used last in front
+	used    int64                                             // bytes
+	flights map[historyScope]map[int64]*flight                // by after
+	epoch   int                                               // raised by clear
+}
+
+// historyScope is what a read of history is of.
+type historyScope struct{ resource, namespace, name string }
+
+func (q *historyQuery) scope() historyScope { return historyScope{q.resource, q.namespace, q.name} }
+
+// stretch is a page of history: every change of a scope with after < revision <= upTo.
+type stretch struct {
+	historyAnswer
+	scope historyScope
+	after int64
+	size  int64
+	used  time.Time
+}
+
+// flight is a page that is being read.
+type flight struct {
+	query   historyQuery
+	answer  historyAnswer
+	err     error
+	done    chan struct{}
+	epoch   int
+	ctx     context.Context
+	cancel  context.CancelFunc
+	waiters int // guarded by catchUps.mu
+}
+
+func newCatchUps(c clock.Clock, noted func(), read func(context.Context, historyQuery) (historyAnswer, error)) *catchUps {
+	u := &catchUps{read: read, clock: c, noted: noted, max: stretchesMax, slots: make(chan struct{}, catchUpReads),
+		scopes: map[historyScope]*btree.Map[int64, *list.Element]{}, flights: map[historyScope]map[int64]*flight{}}
+	u.ctx, u.end = context.WithCancel(context.Background())
+	return u
+}
+
+// history returns changes as database.history does, at least one or up to q.upTo; those that it returns may be fewer than
+// are there. It waits for a connection as long as the caller does. Errors: those of database.history, resources.ErrClosed.
+func (u *catchUps) history(ctx context.Context, q historyQuery) (historyAnswer, error) {
+	for reach := int64(flightReach); ; reach = 0 {
+		u.mu.Lock()
+		if u.ctx.Err() != nil {
+			u.mu.Unlock()
+			return historyAnswer{}, resources.ErrClosed
+		}
+		if s := u.find(&q); s != nil {
+			u.mu.Unlock()
+			return s.from(q.after, q.limit), nil
+		}
+		f := u.join(&q, reach)
+		u.mu.Unlock()
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			u.leave(f)
+			return historyAnswer{}, ctx.Err()
+		}
+		switch {
+		case f.err == nil && f.answer.upTo > q.after:
+			return f.answer.from(q.after, q.limit), nil
+		case f.err != nil && (f.query.after == q.after || u.ctx.Err() != nil):
+			return historyAnswer{}, f.err
+		}
+		// What was read began elsewhere, and says nothing of here. The next read is one that begins here.
+	}
+}
+
+// from returns the part of an answer after a revision, at most so many changes of it.
+func (a historyAnswer) from(after int64, limit int) historyAnswer {
+	first := 0
+	for first < len(a.events) && a.events[first].Revision <= after {
+		first++
+	}
+	a.events = a.events[first:]
+	if len(a.events) > limit {
+		a.events = a.events[:limit:limit]
+		a.upTo = a.events[limit-1].Revision
+	}
+	return a
+}
+
+// find returns a stretch that has what comes after a position. Called with mu.
+func (u *catchUps) find(q *historyQuery) (found *stretch) {
+	stretches, ok := u.scopes[q.scope()]
+	if !ok {
+		return nil
+	}
+	stretches.Descend(q.after, func(_ int64, e *list.Element) bool {
+		if s := e.Value.(*stretch); s.upTo > q.after {
+			found, s.used = s, u.clock.Now()
+			u.order.MoveToFront(e)
+		}
+		return false
+	})
+	return found
+}
+
+// join returns a read that begins at a position, or before it within reach; it begins one if there is none. Called with mu.
+func (u *catchUps) join(q *historyQuery, reach int64) *flight {
+	scope := q.scope()
+	under, ok := u.flights[scope]
+	if !ok {
+		under = map[int64]*flight{}
+		u.flights[scope] = under
+	}
+	f := under[q.after]
+	for after, near := range under {
+		if f == nil && after < q.after && q.after-after < reach {
+			f = near
+		}
+	}
+	if f == nil {
+		f = &flight{query: *q, done: make(chan struct{}), epoch: u.epoch}
+		f.query.limit = historyPage
+		f.ctx, f.cancel = context.WithCancel(u.ctx)
+		under[q.after] = f
+		u.work.Go(func() { u.fly(f) })
+	}
+	f.waiters++
+	return f
+}
+
+// leave is called by who no longer waits for a read. One that nobody waits for ends.
+func (u *catchUps) leave(f *flight) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if f.waiters--; f.waiters == 0 {
+		u.land(f)
+		f.cancel()
+	}
+}
+
+// land makes sure that nobody joins a read any more. Called with mu.
+func (u *catchUps) land(f *flight) {
+	scope := f.query.scope()
+	if under := u.flights[scope]; under[f.query.after] == f {
+		if delete(under, f.query.after); len(under) == 0 {
+			delete(u.flights, scope)
+		}
+	}
+}
+
+func (u *catchUps) fly(f *flight) {
+	defer f.cancel()
+	select {
+	case u.slots <- struct{}{}:
+		f.answer, f.err = u.read(f.ctx, f.query)
+		<-u.slots
+	case <-f.ctx.Done():
+		f.err = f.ctx.Err()
+	}
+	if u.ctx.Err() != nil {
+		f.err = resources.ErrClosed
+	}
+	u.mu.Lock()
+	u.land(f)
+	kept := f.err == nil && f.epoch == u.epoch
+	if kept {
+		u.keep(f)
+	}
+	u.mu.Unlock()
+	close(f.done)
+	if kept {
+		u.noted()
+	}
+}
+
+// keep takes up what was read. Called with mu.
+func (u *catchUps) keep(f *flight) {
+	s := &stretch{historyAnswer: f.answer, scope: f.query.scope(), after: f.query.after, size: 1 << 10, used: u.clock.Now()}
+	for _, e := range s.events {
+		s.size += eventSize(e) + e.Object.Size() // nobody else has the object
+	}
+	stretches, ok := u.scopes[s.scope]
+	if !ok {
+		stretches = &btree.Map[int64, *list.Element]{}
+		u.scopes[s.scope] = stretches
+	}
+	if before, ok := stretches.Get(s.after); ok {
+		u.drop(before) // it ends where the reader already was
+		u.scopes[s.scope] = stretches
+	}
+	stretches.Set(s.after, u.order.PushFront(s))
+	u.used += s.size
+	for u.used > u.max {
+		u.drop(u.order.Back())
+	}
+}
+
+// drop forgets a stretch. Called with mu.
+func (u *catchUps) drop(e *list.Element) {
+	s := u.order.Remove(e).(*stretch)
+	u.used -= s.size
+	stretches := u.scopes[s.scope]
+	if stretches.Delete(s.after); stretches.Len() == 0 {
+		delete(u.scopes, s.scope)
+	}
+}
+
+// expire forgets what was not read for stretchesAge, and returns when to look again (zero: nothing is left).
+func (u *catchUps) expire(now time.Time) time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for e := u.order.Back(); e != nil; e = u.order.Back() {
+		if due := e.Value.(*stretch).used.Add(stretchesAge); due.After(now) {
+			return due
+		}
+		u.drop(e)
+	}
+	return time.Time{}
+}
+
+// clear forgets all, and what is being read.
+func (u *catchUps) clear() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.epoch++
+	for e := u.order.Back(); e != nil; e = u.order.Back() {
+		u.drop(e)
+	}
+	clear(u.flights)
+}
+
+// stop ends all reads and waits for them. None begins after it.
+func (u *catchUps) stop() {
+	u.mu.Lock()
+	u.end()
+	u.mu.Unlock()
+	u.work.Wait()
+}

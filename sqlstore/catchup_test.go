@@ -1,0 +1,334 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// fakeHistory has a change at every revision.
+type fakeHistory struct {
+	reads, under, most atomic.Int64
+	// gate, when set, is what each read waits for.
+	gate    chan struct{}
+	started chan historyQuery
+	floor   atomic.Int64
+}
+
+func (h *fakeHistory) read(ctx context.Context, q historyQuery) (historyAnswer, error) {
+	h.reads.Add(1)
+	now := h.under.Add(1)
+	defer h.under.Add(-1)
+	for most := h.most.Load(); now > most && !h.most.CompareAndSwap(most, now); most = h.most.Load() {
+	}
+	if h.gate != nil {
+		h.started <- q
+		select {
+		case <-h.gate:
+		case <-ctx.Done():
+			return historyAnswer{}, ctx.Err()
+		}
+	}
+	if floor := h.floor.Load(); q.after < floor {
+		return historyAnswer{}, &resources.ExpiredError{Requested: q.after, Oldest: floor}
+	}
+	a := historyAnswer{upTo: min(q.upTo, q.after+int64(q.limit))}
+	for r := q.after + 1; r <= a.upTo; r++ {
+		key := resources.Key{Resource: q.resource, Namespace: "ns", Name: fmt.Sprint(r)}
+		a.events = append(a.events, &resources.Event{Op: resources.Create, Revision: r, Object: &resources.Object{Key: key, Revision: r, Data: make([]byte, 100)}})
+	}
+	return a, nil
+}
+
+func newFakeCatchUps(t *testing.T, h *fakeHistory) *catchUps {
+	u := newCatchUps(clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)), func() {}, h.read)
+	t.Cleanup(u.stop)
+	return u
+}
+
+func podsAfter(after int64) historyQuery {
+	return historyQuery{resource: "pods", after: after, upTo: 100_000, limit: 100}
+}
+
+// wantFrom checks that an answer has what comes after a revision, without a gap.
+func wantFrom(t *testing.T, after int64, a historyAnswer, err error) {
+	t.Helper()
+	if err != nil || len(a.events) == 0 {
+		t.Errorf("after %d: %d events, %v", after, len(a.events), err)
+		return
+	}
+	for _, e := range a.events {
+		if after++; e.Revision != after {
+			t.Errorf("got %d, want %d", e.Revision, after)
+			return
+		}
+	}
+	if a.upTo != after {
+		t.Errorf("the answer ends at %d and says %d", after, a.upTo)
+	}
+}
+
+// Who needs the same page, or one near it, waits for one read, and who comes later for none.
+func TestCatchUpIsShared(t *testing.T) {
+	h := &fakeHistory{gate: make(chan struct{}), started: make(chan historyQuery, 10)}
+	u := newFakeCatchUps(t, h)
+	ask := func(after int64) {
+		a, err := u.history(context.Background(), podsAfter(after))
+		wantFrom(t, after, a, err)
+	}
+	var crowd sync.WaitGroup
+	crowd.Go(func() { ask(1000) })
+	<-h.started
+	for i := range 300 {
+		crowd.Go(func() { ask(1000 + int64(i)%100) })
+	}
+	u.awaitWaiters(t, 301)
+	close(h.gate)
+	crowd.Wait()
+	for after := int64(1000); after < 1000+historyPage; after++ {
+		ask(after)
+	}
+	if n := h.reads.Load(); n != 1 {
+		t.Errorf("%d reads, want one", n)
+	}
+	ask(1000 + historyPage)
+	narrow := podsAfter(1000)
+	narrow.namespace = "ns" // is not the same as all namespaces
+	if _, err := u.history(context.Background(), narrow); err != nil {
+		t.Error(err)
+	}
+	if n := h.reads.Load(); n != 3 {
+		t.Errorf("%d reads, want three", n)
+	}
+}
+
+// awaitWaiters returns when so many wait for a read.
+func (u *catchUps) awaitWaiters(t *testing.T, want int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		n := 0
+		u.mu.Lock()
+		for _, under := range u.flights {
+			for _, f := range under {
+				n += f.waiters
+			}
+		}
+		u.mu.Unlock()
+		if n == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d wait, want %d", n, want)
+		}
+	}
+}
+
+// A crowd that is scattered over history takes no more connections and no more memory than it is to.
+func TestCatchUpIsBounded(t *testing.T) {
+	h := &fakeHistory{}
+	u := newFakeCatchUps(t, h)
+	u.max = 1 << 20
+	var crowd sync.WaitGroup
+	for i := range int64(200) {
+		crowd.Go(func() {
+			after := i * 400
+			a, err := u.history(context.Background(), podsAfter(after))
+			wantFrom(t, after, a, err)
+		})
+	}
+	crowd.Wait()
+	if most := h.most.Load(); most > catchUpReads {
+		t.Errorf("%d reads at a time", most)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var kept int64
+	for e := u.order.Front(); e != nil; e = e.Next() {
+		kept += e.Value.(*stretch).size
+	}
+	if u.used > u.max || kept != u.used || u.order.Len() == 0 {
+		t.Errorf("%d bytes are kept in %d pages, counted as %d; the bound is %d", kept, u.order.Len(), u.used, u.max)
+	}
+}
+
+// A read goes on as long as somebody waits for it, whoever began it.
+func TestCatchUpOutlivesWhoBegan(t *testing.T) {
+	h := &fakeHistory{gate: make(chan struct{}), started: make(chan historyQuery, 10)}
+	u := newFakeCatchUps(t, h)
+	first, leave := context.WithCancel(context.Background())
+	var crowd sync.WaitGroup
+	crowd.Go(func() {
+		if _, err := u.history(first, podsAfter(7)); !errors.Is(err, context.Canceled) {
+			t.Errorf("who left got %v", err)
+		}
+	})
+	<-h.started
+	crowd.Go(func() {
+		a, err := u.history(context.Background(), podsAfter(7))
+		wantFrom(t, 7, a, err)
+	})
+	u.awaitWaiters(t, 2)
+	leave()
+	u.awaitWaiters(t, 1)
+	h.gate <- struct{}{}
+	crowd.Wait()
+
+	alone, leave := context.WithCancel(context.Background())
+	crowd.Go(func() {
+		if _, err := u.history(alone, podsAfter(70_000)); !errors.Is(err, context.Canceled) {
+			t.Errorf("who left alone got %v", err)
+		}
+	})
+	<-h.started
+	leave()
+	crowd.Wait()
+	u.work.Wait() // the read has ended, though its gate is closed
+}
+
+// What is wrong with a page that begins earlier is not told to who needs a later one.
+func TestCatchUpErrorsAreOnesOwn(t *testing.T) {
+	h := &fakeHistory{gate: make(chan struct{}), started: make(chan historyQuery, 10)}
+	u := newFakeCatchUps(t, h)
+	var crowd sync.WaitGroup
+	crowd.Go(func() {
+		if _, err := u.history(context.Background(), podsAfter(1000)); !errors.As(err, new(*resources.ExpiredError)) {
+			t.Errorf("got %v, want ExpiredError", err)
+		}
+	})
+	<-h.started
+	crowd.Go(func() {
+		a, err := u.history(context.Background(), podsAfter(1050))
+		wantFrom(t, 1050, a, err)
+	})
+	u.awaitWaiters(t, 2)
+	h.floor.Store(1020)
+	close(h.gate)
+	crowd.Wait()
+}
+
+// What was read before everything was forgotten is not kept.
+func TestCatchUpClear(t *testing.T) {
+	h := &fakeHistory{gate: make(chan struct{}), started: make(chan historyQuery, 10)}
+	u := newFakeCatchUps(t, h)
+	var crowd sync.WaitGroup
+	crowd.Go(func() {
+		a, err := u.history(context.Background(), podsAfter(1))
+		wantFrom(t, 1, a, err)
+	})
+	<-h.started
+	u.clear()
+	close(h.gate)
+	crowd.Wait()
+	a, err := u.history(context.Background(), podsAfter(1))
+	wantFrom(t, 1, a, err)
+	if n := h.reads.Load(); n != 2 {
+		t.Errorf("%d reads, want two", n)
+	}
+	if again := u.expire(u.clock.Now().Add(stretchesAge)); !again.IsZero() || u.used != 0 || len(u.scopes) != 0 {
+		t.Errorf("%d bytes are kept for ever", u.used)
+	}
+	u.stop()
+	if _, err := u.history(context.Background(), podsAfter(1)); !errors.Is(err, resources.ErrClosed) {
+		t.Errorf("got %v, want ErrClosed", err)
+	}
+}
+
+// A crowd of watches that falls off the log in memory reads the database about as often as one of them would.
+func TestCrowdCatchesUpTogether(t *testing.T) {
+	s := newSQLiteHarness(t).store
+	start := s.revisions.current.Load()
+	var reads atomic.Int64
+	s.catchUps.read = func(ctx context.Context, q historyQuery) (historyAnswer, error) {
+		reads.Add(1)
+		return s.db.history(ctx, q)
+	}
+	const events, watches = 2000, 100
+	for range events / 500 {
+		writes := make([]resources.Write, 500)
+		for i := range writes {
+			writes[i] = createMap(t, fmt.Sprint(s.revisions.current.Load(), "-", i))
+		}
+		mustCommit(t, s, writes...)
+	}
+	var crowd sync.WaitGroup
+	for i := range watches {
+		w, err := s.Watch(context.Background(), resources.WatchOptions{Resource: "configmaps", After: start})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		crowd.Go(func() {
+			for last := start; last < start+events; {
+				got, _, err := w.Next(context.Background(), 50+i)
+				if err != nil || len(got) == 0 {
+					t.Errorf("%d events after %d, %v", len(got), last, err)
+					return
+				}
+				for _, e := range got {
+					if last++; e.Revision != last {
+						t.Errorf("got %d, want %d", e.Revision, last)
+						return
+					}
+				}
+			}
+		})
+	}
+	crowd.Wait()
+	if n := reads.Load(); n > events/50 {
+		t.Errorf("the database was read %d times for %d watches", n, watches)
+	}
+}
+
+// The log in memory has tens of thousands of changes of usual size: what counts is what is kept for its sake.
+func TestLogHoldsTensOfThousands(t *testing.T) {
+	data := make([]byte, 3500)
+	for _, c := range []struct {
+		op   resources.Op
+		want int
+	}{{resources.Update, 20_000}, {resources.Create, 200_000}, {resources.Delete, 10_000}} {
+		b := logBudget{limit: DefaultLogSize}
+		kept := &collection{resource: "pods"}
+		kept.tree.Store(&tree{})
+		for r := range int64(2 * c.want) {
+			e := &resources.Event{Op: c.op, Revision: r + 1, Object: &resources.Object{Revision: r + 1, Data: data}}
+			if c.op != resources.Create {
+				e.Prev = &resources.Object{Revision: r, Data: data}
+			}
+			b.add(kept, e)
+			kept.advance([]*resources.Event{e})
+			b.trim()
+		}
+		if len(kept.log) < c.want {
+			t.Errorf("the log has %d changes of kind %d, want %d", len(kept.log), c.op, c.want)
+		}
+	}
+}
+
+// What history has pruned is not kept in memory either.
+func TestLogGoesWithHistory(t *testing.T) {
+	h := newSQLiteHarness(t)
+	mustCommit(t, h.store, createMap(t, "a"), createMap(t, "b"))
+	if n := h.store.logged("configmaps"); n != 2 {
+		t.Errorf("the log has %d changes, want two", n)
+	}
+	h.harness().Prune(t)
+	if n := h.store.logged("configmaps"); n != 0 || h.store.budget.used != 0 {
+		t.Errorf("the log has %d changes, %d bytes", n, h.store.budget.used)
+	}
+}
+
+// logged is how many changes of a type the log in memory has.
+func (s *Store) logged(resource string) int {
+	c := s.collection(resource)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.log)
+}
