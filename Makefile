@@ -63,7 +63,7 @@ test-race: ## Where goroutines meet, under the race detector: unit tests, the st
 
 e2e: ## The built binary on each database against kubectl, helm, client-go, controller-runtime and kube-controller-manager, and a quick run of the benchmark
 	go test -timeout 20m -count=1 ./e2e
-	go run ./e2e/bench compare --servers rowlock --quick
+	go run ./e2e/bench compare --servers rowlock --quick --protocol both
 
 compare: ## Send the tables of e2e/testdata/sections to kube-apiserver too: it must pass them, and answer as Rowlock does
 	E2E_PEER=kube-apiserver go test -timeout 20m -count=1 -run TestSections ./e2e
@@ -72,10 +72,10 @@ conformance: ## Upstream's own end-to-end tests that need no nodes, kube-control
 	go run ./e2e/conformance $(ARGS)
 
 bench: ## Measure Rowlock beside kube-apiserver + etcd and + kine; writes docs/benchmarks.md (ARGS=--quick)
-	go run ./e2e/bench compare --page docs/benchmarks.md --json bin/benchmarks.json $(ARGS)
+	go run ./e2e/bench compare --protocol both --page docs/benchmarks.md --json bin/benchmarks.json $(ARGS)
 
 bench-postgres: ## The same with Postgres under Rowlock and under kine; writes docs/benchmarks-postgres.md (ARGS=--quick)
-	go run ./e2e/bench compare --servers rowlock-postgres,kine-postgres --page docs/benchmarks-postgres.md \
+	go run ./e2e/bench compare --servers rowlock-postgres,kine-postgres --protocol both --page docs/benchmarks-postgres.md \
 	  --json bin/benchmarks-postgres.json $(ARGS)
 	go test -run '^$$' -bench EventOnAnotherServer -benchtime 5000x ./sqlstore
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -36,7 +38,9 @@ var errEnded = errors.New("the server has ended")
 type bench struct {
 	options
 	procs     processes
-	clients   []*client // enough for the largest load and the fan-out
+	config    *rest.Config
+	opened    map[protocol][]*http.Client
+	admin     *client // fills and cleans
 	pod       template
 	configMap template
 	server    *Server
@@ -48,6 +52,9 @@ type bench struct {
 func measure(ctx context.Context, t target, o options) (_ *Server, err error) {
 	if len(o.Clients) == 0 {
 		return nil, errors.New("--clients: at least one number is needed")
+	}
+	if err := o.checkProtocols(); err != nil {
+		return nil, err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", t.Kubeconfig)
 	if err != nil {
@@ -73,9 +80,7 @@ func measure(ctx context.Context, t target, o options) (_ *Server, err error) {
 		if errors.Is(context.Cause(ctx), errEnded) {
 			b.server.Ended, err = b.now, nil
 		}
-		for _, c := range b.clients {
-			defer c.close()
-		}
+		defer b.hangUp()
 		if b.server.Ended != "" {
 			return
 		}
@@ -104,13 +109,15 @@ func (b *bench) run(ctx context.Context, t target) error {
 			return err
 		}
 	}
-	if err := b.lists(ctx); err != nil {
-		return err
-	}
-	if err := b.fanOut(ctx); err != nil {
-		return err
+	for _, work := range []func(context.Context) error{b.lists, b.fanOuts, b.controllers, b.nodes} {
+		if err := work(ctx); err != nil {
+			return err
+		}
 	}
 	if err := b.writes(ctx, most); err != nil {
+		return err
+	}
+	if err := b.idleWatches(ctx); err != nil {
 		return err
 	}
 	if err := pause(ctx, b.Idle); err != nil { // what the last lists needed is not what the server needs
@@ -132,18 +139,13 @@ func (b *bench) prepare(ctx context.Context, config *rest.Config) (err error) {
 	if b.configMap, err = configMapTemplate(); err != nil {
 		return err
 	}
-	most := max(fillClients, b.Watchers+fanOutWriters)
-	for _, n := range b.options.Clients {
-		most = max(most, n)
+	b.config = config
+	crew, err := b.crew(b.Protocols[0], 1)
+	if err != nil {
+		return err
 	}
-	for range most {
-		c, err := newClient(config, b.HTTP2)
-		if err != nil {
-			return err
-		}
-		b.clients = append(b.clients, c)
-	}
-	c := b.clients[0]
+	b.admin = crew[0]
+	c := b.admin
 	if _, err := c.do(ctx, request{method: http.MethodGet, path: "/version", keep: true}); err != nil {
 		return fmt.Errorf("version: %w", err)
 	}
@@ -167,11 +169,11 @@ func (b *bench) clean(ctx context.Context) error {
 		return err
 	}
 	path := "/api/v1/namespaces/" + namespace
-	if _, err := b.clients[0].do(ctx, request{method: http.MethodDelete, path: path}); err != nil {
+	if _, err := b.admin.do(ctx, request{method: http.MethodDelete, path: path}); err != nil {
 		return fmt.Errorf("delete namespace: %w", err)
 	}
 	body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q},"spec":{"finalizers":[]}}`, namespace)
-	_, err := b.clients[0].do(ctx, request{method: http.MethodPut, path: path + "/finalize", body: body})
+	_, err := b.admin.do(ctx, request{method: http.MethodPut, path: path + "/finalize", body: body})
 	if isStatus(err, http.StatusNotFound) || isStatus(err, http.StatusConflict) {
 		return nil // somebody has done it
 	}
@@ -180,10 +182,10 @@ func (b *bench) clean(ctx context.Context) error {
 
 // empty removes the objects.
 func (b *bench) empty(ctx context.Context) error {
-	for _, path := range []string{podsPath, configMapsPath} {
-		_, err := b.clients[0].do(ctx, request{method: http.MethodDelete, path: path})
+	for _, path := range []string{podsPath, configMapsPath, leasesPath, benchNodesPath} {
+		_, err := b.admin.do(ctx, request{method: http.MethodDelete, path: path})
 		for isStatus(err, http.StatusGatewayTimeout) { // they are many
-			_, err = b.clients[0].do(ctx, request{method: http.MethodDelete, path: path})
+			_, err = b.admin.do(ctx, request{method: http.MethodDelete, path: path})
 		}
 		if err != nil {
 			return fmt.Errorf("delete collection: %w", err)
@@ -221,7 +223,11 @@ func (b *bench) idle(ctx context.Context) error {
 // fill creates the pods that exist during the run.
 func (b *bench) fill(ctx context.Context) error {
 	b.begin("fill")
-	l := load{row: "fill", clients: b.clients[:fillClients], most: b.Pods, duration: 10 * time.Minute}
+	crew, err := b.crew(b.Protocols[0], fillClients)
+	if err != nil {
+		return err
+	}
+	l := load{row: "fill", clients: crew, most: b.Pods, duration: 10 * time.Minute}
 	result, err := l.run(ctx, b.procs, func(ctx context.Context, c *client, _, _, seq int) (int64, error) {
 		return c.do(ctx, request{method: http.MethodPost, path: podsPath, body: b.pod.fill(podName(seq), seq, 1)})
 	})
@@ -234,14 +240,29 @@ func (b *bench) fill(ctx context.Context) error {
 	return nil
 }
 
-// measureRow runs one load and keeps its result.
-func (b *bench) measureRow(ctx context.Context, l load, op operation) (Result, error) {
-	b.begin(fmt.Sprintf("%s, %d clients", l.row, len(l.clients)))
-	result, err := l.run(ctx, b.procs, op)
+// measureRow runs one load with n clients and keeps its result. What is not among the rows that are wanted is left out.
+func (b *bench) measureRow(ctx context.Context, p protocol, n int, l load, op operation) (result Result, err error) {
+	if b.unwanted(l.row) && l.row != rowDelete { // which goes with the creates
+		return Result{}, nil
+	}
+	if l.clients, err = b.crew(p, n); err != nil {
+		return Result{}, err
+	}
+	if l.duration == 0 {
+		l.duration = b.Duration
+	}
+	b.begin(fmt.Sprintf("%s, %d clients, %s", l.row, n, p))
+	result, err = l.run(ctx, b.procs, op)
+	result.Protocol = p
 	if err == nil {
 		b.server.Results = append(b.server.Results, result)
 	}
 	return result, err
+}
+
+// unwanted tells whether a row is not among those that are wanted.
+func (b *bench) unwanted(row string) bool {
+	return len(b.Rows) > 0 && !slices.ContainsFunc(b.Rows, func(wanted string) bool { return strings.Contains(row, wanted) })
 }
 
 // begin tells a person what is measured from now on.

@@ -136,18 +136,41 @@ func TestUpdatePage(t *testing.T) {
 // TestMarkdown shows servers side by side, errors included, and a dash for what was not measured.
 func TestMarkdown(t *testing.T) {
 	text := markdown([]*Server{
-		{Name: "one", Results: []Result{{Row: rowGet, Clients: 16, Ops: 100, Seconds: 1, P50: time.Millisecond, P99: 20 * time.Millisecond, CPU: 50 * time.Microsecond}}},
-		{Name: "two", Results: []Result{{Row: rowGet, Clients: 16, Errors: 2, Seconds: 1, FirstError: "500: sorry"}, {Row: rowGet, Clients: 1, Seconds: 1}}},
+		{Name: "one", Results: []Result{
+			{Row: rowGet, Protocol: http1, Clients: 16, Ops: 100, Seconds: 1, P50: time.Millisecond, P99: 20 * time.Millisecond, CPU: 50 * time.Microsecond},
+			{Row: rowGet, Protocol: http2, Clients: 16, Ops: 200, Seconds: 1, P50: time.Millisecond, P99: 30 * time.Millisecond, CPU: 60 * time.Microsecond},
+			{Row: rowListJSON, Protocol: http2, Clients: 1, Ops: 1, Seconds: 1, P50: 15 * time.Millisecond, CPU: 14 * time.Millisecond, Bytes: 25_700_000},
+			{Row: rowListJSON + gzipSuffix, Protocol: http2, Clients: 1, Ops: 1, Seconds: 1, P50: 16 * time.Millisecond, CPU: 17 * time.Millisecond, Bytes: 900_000},
+		}},
+		{Name: "two", Results: []Result{{Row: rowGet, Protocol: http1, Clients: 16, Errors: 2, Seconds: 1, FirstError: "500: sorry"}, {Row: rowGet, Protocol: http1, Clients: 1, Seconds: 1}}},
 	})
 	for _, part := range []string{
 		"|  | one | two |\n",
-		"| 1 | – | 0/s",
-		"| 16 | 100/s, p50 1.0 ms, p99 20 ms, 50 µs CPU | 0/s, p50 –, p99 –, 0.0 µs CPU, **2 errors** |",
-		"two, get pod, 16 clients: 2 of 2, the first: `500: sorry`",
+		"|  | one | one, gzip | two | two, gzip |\n",
+		"| list pods, JSON | 15 ms, 14 ms CPU, 25.7 MB | 16 ms, 17 ms CPU, 0.9 MB | – | – |\n",
+		"| 1, HTTP/1.1 | – | 0/s",
+		"| 16, HTTP/2 | 200/s, p50 1.0 ms, p99 30 ms, 60 µs CPU | – |",
+		"| 16, HTTP/1.1 | 100/s, p50 1.0 ms, p99 20 ms, 50 µs CPU | 0/s, p50 –, p99 –, 0.0 µs CPU, **2 errors** |",
+		"two, get pod, 16 clients, HTTP/1.1: 2 of 2, the first: `500: sorry`",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("want %q in:\n%s", part, text)
 		}
+	}
+}
+
+// TestConnections is how many connections clients have: few over HTTP/2, and never more streams on one than servers take.
+func TestConnections(t *testing.T) {
+	for _, c := range []struct {
+		p       protocol
+		n, want int
+	}{{http1, 1, 1}, {http1, 256, 256}, {http2, 1, 1}, {http2, 3, 3}, {http2, 16, 4}, {http2, 256, 4}, {http2, 1000, 16}, {http2, 10000, 157}} {
+		if got := connections(c.p, c.n); got != c.want {
+			t.Errorf("%d clients, %s: %d connections, want %d", c.n, c.p, got, c.want)
+		}
+	}
+	if err := (&options{Protocol: "h3"}).checkProtocols(); err == nil || !strings.Contains(err.Error(), "h3") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // requestTimeout is after how long a request counts as failed.
 const requestTimeout = 60 * time.Second
 
-// client is one client of the server, with one connection of its own. It is used by one goroutine at a time.
+// client is one client of the server, on a connection that it may share with others. It is used by one goroutine at a time.
 type client struct {
 	base  string
 	token string
@@ -23,15 +23,15 @@ type client struct {
 	chunk []byte
 }
 
-// newClient returns a client with the address and credentials of config.
-func newClient(config *rest.Config, http2 bool) (*client, error) {
+// newConnection returns a connection to the server, with the credentials of config. It is opened by its first request.
+func newConnection(config *rest.Config, p protocol) (*http.Client, error) {
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
 	protocols := new(http.Protocols)
-	protocols.SetHTTP1(!http2)
-	protocols.SetHTTP2(http2)
+	protocols.SetHTTP1(p == http1)
+	protocols.SetHTTP2(p == http2)
 	transport := &http.Transport{
 		TLSClientConfig:     tlsConfig,
 		Protocols:           protocols,
@@ -40,11 +40,7 @@ func newClient(config *rest.Config, http2 bool) (*client, error) {
 		ReadBufferSize:      64 << 10,
 		WriteBufferSize:     16 << 10,
 	}
-	return &client{
-		base:  config.Host,
-		token: config.BearerToken,
-		http:  &http.Client{Transport: transport},
-	}, nil
+	return &http.Client{Transport: transport}, nil
 }
 
 // request is one request to the API.
@@ -140,6 +136,3 @@ func (c *client) connect(ctx context.Context) error {
 	_, err := c.do(ctx, request{method: http.MethodGet, path: "/version"})
 	return err
 }
-
-// close closes the client's connection.
-func (c *client) close() { c.http.CloseIdleConnections() }

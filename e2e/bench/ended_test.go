@@ -33,15 +33,15 @@ func TestServerEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, err := measure(t.Context(), target{Name: "mortal", Kubeconfig: kubeconfig, Ended: ended},
-		options{Clients: []int{2}, Pods: 4, Duration: 10 * time.Millisecond})
+		options{Clients: []int{2}, Pods: 4, Duration: 10 * time.Millisecond, Protocol: "h1", Rows: []string{rowGet, rowPatch}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := rowPatch + ", 2 clients"; result.Ended != want || result.find(rowGet, 2) == nil || result.find(rowPatch, 2) != nil {
+	if want := rowPatch + ", 2 clients, HTTP/1.1"; result.Ended != want || result.find(rowGet, http1, 2) == nil || result.find(rowPatch, http1, 2) != nil {
 		t.Errorf("ended during %q, want %q; results %+v", result.Ended, want, result.Results)
 	}
 	result.LastWords = lastWords("starting\npanic: send on closed channel\n\ngoroutine 1 [running]:\n")
-	want := "mortal ended by itself (merge patch pod, 2 clients): `panic: send on closed channel`"
+	want := "mortal ended by itself (merge patch pod, 2 clients, HTTP/1.1): `panic: send on closed channel`"
 	if got := markdown([]*Server{result}); !strings.Contains(got, want) {
 		t.Errorf("want %q in:\n%s", want, got)
 	}

@@ -20,15 +20,31 @@ const fanOutWriters = 4
 // catchUp bounds how long the watchers may take after the last write.
 const catchUp = 60 * time.Second
 
+// fanOuts measures the fan-out over each protocol.
+func (b *bench) fanOuts(ctx context.Context) error {
+	for _, p := range b.Protocols {
+		if b.Watchers == 0 || b.unwanted(rowFanOut) {
+			return nil
+		}
+		if err := b.fanOut(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowFanOut is what the fan-out is called where rows are chosen.
+const rowFanOut = "events"
+
 // fanOut measures what it costs to tell one event to one watcher: many watchers see every write of a few writers. The
 // writes' own cost, measured before without watchers, is subtracted.
-func (b *bench) fanOut(ctx context.Context) error {
-	if b.Watchers == 0 {
-		return nil
+func (b *bench) fanOut(ctx context.Context, p protocol) error {
+	clients, err := b.crew(p, b.Watchers+fanOutWriters)
+	if err != nil {
+		return err
 	}
-	clients := b.clients[:b.Watchers+fanOutWriters]
 	writers := load{row: "writes of the fan-out", clients: clients[b.Watchers:], most: b.Events, duration: 100 * b.Duration}
-	b.begin(fmt.Sprintf("fan-out to %d watchers", b.Watchers))
+	b.begin(fmt.Sprintf("fan-out to %d watchers, %s", b.Watchers, p))
 	alone, err := writers.run(ctx, b.procs, b.stamp(new(atomic.Int64)))
 	if err != nil {
 		return err
@@ -64,7 +80,9 @@ func (b *bench) fanOut(ctx context.Context) error {
 		return err
 	}
 	watch.stop()
-	b.server.FanOut = watch.summarize(written, elapsed, after-before-time.Duration(written.Ops)*alone.CPU)
+	seen := watch.summarize(written, elapsed, after-before-time.Duration(written.Ops)*alone.CPU)
+	seen.Protocol = p
+	b.server.FanOuts = append(b.server.FanOuts, seen)
 	return ctx.Err()
 }
 

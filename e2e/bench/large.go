@@ -39,6 +39,9 @@ func large(ctx context.Context, t target, o options, out io.Writer) (err error) 
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
 	o.Clients, o.Watchers = []int{fillClients}, 0
+	if err := o.checkProtocols(); err != nil {
+		return err
+	}
 	b := &bench{options: o, procs: t.PIDs, server: &Server{Name: "large"}}
 	if err := b.prepare(ctx, config); err != nil {
 		return err
@@ -68,11 +71,15 @@ func (b *bench) largePages(ctx context.Context, out io.Writer) error {
 		}
 		fmt.Fprintf(out, "| %s | %s | %s |\n", row.name, first, last)
 	}
+	writers, err := b.crew(b.Protocols[0], 4)
+	if err != nil {
+		return err
+	}
 	writing, stop := context.WithCancel(ctx)
 	defer stop()
 	done := make(chan struct{})
 	go func() {
-		l := load{clients: b.clients[1:5], duration: time.Hour}
+		l := load{clients: writers, duration: time.Hour}
 		_, _ = l.run(writing, nil, b.patch(4)) // until it is interrupted
 		close(done)
 	}()
@@ -101,7 +108,7 @@ func (b *bench) largePages(ctx context.Context, out io.Writer) error {
 
 // eachPage goes through a list and calls visit after every page.
 func (b *bench) eachPage(ctx context.Context, query string, visit func()) error {
-	c, token := b.clients[0], ""
+	c, token := b.admin, ""
 	for {
 		path := fmt.Sprintf("%s?limit=%d&continue=%s%s", podsPath, pageSize, url.QueryEscape(token), query)
 		if _, err := c.do(ctx, request{method: http.MethodGet, path: path, keep: true}); err != nil {
@@ -244,7 +251,7 @@ func (b *bench) largeList(ctx context.Context, out io.Writer, name string, r req
 
 // readPaced sends a request and reads the answer with a pause after every piece.
 func (b *bench) readPaced(ctx context.Context, r request, pace time.Duration) (int64, error) {
-	response, err := b.clients[0].open(ctx, r)
+	response, err := b.admin.open(ctx, r)
 	if err != nil {
 		return 0, err
 	}

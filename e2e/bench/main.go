@@ -8,10 +8,14 @@
 //	bench.go     the order of the work
 //	writes.go    create, get, get + put, patch, apply, delete
 //	lists.go     list in its forms
+//	informers.go many informers start at once
 //	fanout.go    one event to many watchers
+//	idle.go      very many watches that are idle
+//	controllers.go   what controllers and nodes do
 //	large.go     lists of very many objects
 //	load.go      n clients repeat an operation for a while
-//	client.go    one client: one connection
+//	client.go    one client
+//	crew.go      clients share connections
 //	objects.go   what is written
 //	proc.go      CPU and memory of processes
 //	report.go    the results, and how they are printed
@@ -40,8 +44,15 @@ type options struct {
 	Watchers int
 	Events   int
 	Idle     time.Duration
-	HTTP2    bool
+	Protocol string
+	Rows     []string
 	Quick    bool
+	// IdleWatches is how many watches of the row of idle watches there are.
+	IdleWatches int
+	// Nodes is how many nodes report their state.
+	Nodes int
+
+	Protocols []protocol // of Protocol
 
 	page, json string
 }
@@ -76,7 +87,10 @@ func command() *cobra.Command {
 	flags.IntVar(&o.Watchers, "watchers", 100, "watchers of the fan-out")
 	flags.IntVar(&o.Events, "events", 2000, "events of the fan-out")
 	flags.DurationVar(&o.Idle, "idle", 20*time.Second, "how long the idle server is observed")
-	flags.BoolVar(&o.HTTP2, "http2", false, "use HTTP/2, one connection per client (default HTTP/1.1, the same)")
+	flags.StringVar(&o.Protocol, "protocol", "h2", "h2: HTTP/2, a few connections with many streams each; h1: HTTP/1.1, a connection per client; both")
+	flags.StringSliceVar(&o.Rows, "rows", nil, "measure only rows whose name contains one of these, as \"list pods\" (default all)")
+	flags.IntVar(&o.IdleWatches, "idle-watches", 10000, "watches that are open when one event is sent to all; over HTTP/2 only")
+	flags.IntVar(&o.Nodes, "nodes", 500, "nodes whose leases and status are updated")
 	flags.BoolVar(&o.Quick, "quick", false, "seconds instead of minutes; shows that it works, not how fast")
 	flags.StringVar(&o.page, "page", "", "also write the report into this Markdown file, between the lines\n"+pageBegin+" and "+pageEnd)
 	flags.StringVar(&o.json, "json", "", "also write the results to this file, as JSON")
@@ -88,6 +102,7 @@ func command() *cobra.Command {
 func (o *options) quicken() {
 	o.Clients, o.Pods, o.Duration = []int{1, 16}, 200, 300*time.Millisecond
 	o.Watchers, o.Events, o.Idle = 10, 50, 500*time.Millisecond
+	o.IdleWatches, o.Nodes = 100, 20
 }
 
 func measureCommand(o *options) *cobra.Command {
@@ -193,8 +208,13 @@ func faultless(servers []*Server) error {
 					r.Errors, r.Errors+r.Ops, r.FirstError))
 			}
 		}
-		if f := s.FanOut; f != nil && f.WriteErrors+f.Lost+f.Repeated+f.Expired > 0 {
-			errs = append(errs, fmt.Errorf("%s, fan-out: %+v", s.Name, *f))
+		for _, f := range s.FanOuts {
+			if f.WriteErrors+f.Lost+f.Repeated+f.Expired > 0 {
+				errs = append(errs, fmt.Errorf("%s, fan-out: %+v", s.Name, *f))
+			}
+		}
+		if w := s.IdleWatches; w != nil && w.Failed > 0 {
+			errs = append(errs, fmt.Errorf("%s, idle watches: %+v", s.Name, *w))
 		}
 	}
 	return errors.Join(errs...)

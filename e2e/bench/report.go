@@ -26,18 +26,21 @@ type Server struct {
 	// Disk is the bytes that the store's files take after the run.
 	Disk    int64
 	Results []Result
-	FanOut  *FanOut
+	FanOuts []*FanOut
+	// IdleWatches is nil when they were not measured.
+	IdleWatches *IdleWatches `json:",omitempty"`
 	// Ended is what was being measured when the server ended by itself, LastWords the line of its log that says why.
 	Ended, LastWords string `json:",omitempty"`
 }
 
 // Result is one operation repeated by a number of clients.
 type Result struct {
-	Row     string
-	Clients int
-	Ops     int // that succeeded
-	Errors  int
-	Seconds float64
+	Row      string
+	Protocol protocol
+	Clients  int
+	Ops      int // that succeeded
+	Errors   int
+	Seconds  float64
 	// P50 and P99 are of what succeeded.
 	P50, P99 time.Duration
 	// CPU is the server's, user and system, per operation.
@@ -49,6 +52,7 @@ type Result struct {
 
 // FanOut is what many watchers of the same writes saw.
 type FanOut struct {
+	Protocol                      protocol
 	Watchers, Writes, WriteErrors int
 	Events, Lost, Repeated        int // of all watchers together
 	Reconnects, Expired           int
@@ -57,14 +61,36 @@ type FanOut struct {
 	CPU                           time.Duration // the server's, per event and watcher, without the writes'
 }
 
-// find returns the result of a row, or nil.
-func (s *Server) find(row string, clients int) *Result {
+// find returns the result of a row, or nil. With no number of clients it is the first one.
+func (s *Server) find(row string, p protocol, clients int) *Result {
 	for i, r := range s.Results {
-		if r.Row == row && r.Clients == clients {
+		if r.Row == row && r.Protocol == p && (r.Clients == clients || clients == 0) {
 			return &s.Results[i]
 		}
 	}
 	return nil
+}
+
+// fanOut returns the fan-out over a protocol, or nil.
+func (s *Server) fanOut(p protocol) *FanOut {
+	for _, f := range s.FanOuts {
+		if f.Protocol == p {
+			return f
+		}
+	}
+	return nil
+}
+
+// spoken returns the protocols that any of the servers was measured with, HTTP/2 first.
+func spoken(servers []*Server) (spoken []protocol) {
+	for _, p := range protocols["both"] {
+		if slices.ContainsFunc(servers, func(s *Server) bool {
+			return s.fanOut(p) != nil || slices.ContainsFunc(s.Results, func(r Result) bool { return r.Protocol == p })
+		}) {
+			spoken = append(spoken, p)
+		}
+	}
+	return spoken
 }
 
 // markdown prints servers side by side.
@@ -73,8 +99,14 @@ func markdown(servers []*Server) string {
 	fmt.Fprintf(&out, "%s.\n\n", machine())
 	out.WriteString("### Servers\n\n")
 	serverTable(&out, servers)
-	out.WriteString("\n### Lists and events\n\n")
-	listTable(&out, servers)
+	for _, p := range spoken(servers) {
+		fmt.Fprintf(&out, "\n### Lists, %s\n\n", p)
+		listTable(&out, servers, p)
+	}
+	for _, p := range spoken(servers) {
+		fmt.Fprintf(&out, "\n### Events and what controllers do, %s\n\n", p)
+		eventTable(&out, servers, p)
+	}
 	for _, row := range []string{rowCreate, rowGet, rowPut, rowPatch, rowApply, rowDelete} {
 		fmt.Fprintf(&out, "\n### %s\n\n", strings.ToUpper(row[:1])+row[1:])
 		loadTable(&out, servers, row)
@@ -85,39 +117,49 @@ func markdown(servers []*Server) string {
 
 // serverTable prints what is measured once per server.
 func serverTable(out *strings.Builder, servers []*Server) {
-	table(out, servers, "", []tableRow{
-		{"version", func(s *Server) string { return s.Version }},
-		{"start to ready, fresh store", func(s *Server) string { return milliseconds(s.StartToReady) }},
-		{"resident, idle", func(s *Server) string { return mebibytes(s.ResidentIdle) }},
-		{"resident, after the run", func(s *Server) string { return mebibytes(s.ResidentLoaded) }},
-		{"CPU when idle", func(s *Server) string {
-			if s.ResidentIdle == 0 {
+	table(out, columnsOf(servers), "", []tableRow{
+		{"version", func(c column) string { return c.server.Version }},
+		{"start to ready, fresh store", func(c column) string { return milliseconds(c.server.StartToReady) }},
+		{"resident, idle", func(c column) string { return mebibytes(c.server.ResidentIdle) }},
+		{"resident, after the run", func(c column) string { return mebibytes(c.server.ResidentLoaded) }},
+		{"CPU when idle", func(c column) string {
+			if c.server.ResidentIdle == 0 {
 				return "–"
 			}
-			return fmt.Sprintf("%.2f %% of a core", 100*s.IdleCPU)
+			return fmt.Sprintf("%.2f %% of a core", 100*c.server.IdleCPU)
 		}},
-		{"disk after the run", func(s *Server) string { return mebibytes(s.Disk) }},
+		{"disk after the run", func(c column) string { return mebibytes(c.server.Disk) }},
 	})
 }
 
-// listTable prints the lists (time of one, CPU, size) and the fan-out.
-func listTable(out *strings.Builder, servers []*Server) {
+// listTable prints the lists over a protocol: time of one, CPU, size. Each server has a column without gzip and one with.
+func listTable(out *strings.Builder, servers []*Server, p protocol) {
+	var columns []column
+	for _, s := range servers {
+		columns = append(columns, column{s.Name, s, ""}, column{s.Name + gzipSuffix, s, gzipSuffix})
+	}
 	var rows []tableRow
-	for _, row := range []string{rowListJSON, rowListProtobuf, rowListTable, rowListSelector, rowListPages} {
-		rows = append(rows, tableRow{row, func(s *Server) string {
-			r := s.find(row, 1)
+	for _, row := range []string{rowListJSON, rowListProtobuf, rowListTable, rowListSelector, rowListPages, rowInformers} {
+		rows = append(rows, tableRow{row, func(c column) string {
+			r := c.server.find(row+c.variant, p, 0)
 			if r == nil || r.Ops == 0 {
 				return "–"
 			}
 			return fmt.Sprintf("%s, %s CPU, %.1f MB", milliseconds(r.P50), milliseconds(r.CPU), float64(r.Bytes)/1e6)
 		}})
 	}
+	table(out, columns, "", rows)
+}
+
+// eventTable prints the fan-out over a protocol, the idle watches, and the loops of controllers and nodes.
+func eventTable(out *strings.Builder, servers []*Server, p protocol) {
+	var rows []tableRow
 	fan := func(name string, value func(*FanOut) string) {
-		rows = append(rows, tableRow{name, func(s *Server) string {
-			if s.FanOut == nil {
-				return "–"
+		rows = append(rows, tableRow{name, func(c column) string {
+			if f := c.server.fanOut(p); f != nil {
+				return value(f)
 			}
-			return value(s.FanOut)
+			return "–"
 		}})
 	}
 	fan("one event to one watcher", func(f *FanOut) string { return microseconds(f.CPU) + " CPU" })
@@ -126,10 +168,29 @@ func listTable(out *strings.Builder, servers []*Server) {
 	fan("delay p50, p99", func(f *FanOut) string { return milliseconds(f.P50) + ", " + milliseconds(f.P99) })
 	fan("reconnects, expired", func(f *FanOut) string { return fmt.Sprintf("%d, %d", f.Reconnects, f.Expired) })
 	fan("lost, repeated", func(f *FanOut) string { return fmt.Sprintf("%d, %d", f.Lost, f.Repeated) })
-	table(out, servers, "", rows)
+	if p == http2 {
+		rows = append(rows, tableRow{rowIdleWatches, idleCell})
+	}
+	for _, row := range []string{rowControllers, rowNodes} {
+		rows = append(rows, tableRow{row, func(c column) string { return loadCell(c.server, row, p, 0) }})
+	}
+	table(out, columnsOf(servers), "", rows)
 }
 
-// loadTable prints one row at every number of clients.
+func idleCell(c column) string {
+	w := c.server.IdleWatches
+	if w == nil {
+		return "–"
+	}
+	text := fmt.Sprintf("%d: %s more, an event to all: p50 %s, p99 %s, %s CPU each",
+		w.Watches, mebibytes(w.Resident), milliseconds(w.P50), milliseconds(w.P99), microseconds(w.CPU))
+	if w.Failed > 0 {
+		text += fmt.Sprintf(", **%d failed**", w.Failed)
+	}
+	return text
+}
+
+// loadTable prints one row at every number of clients, over each protocol.
 func loadTable(out *strings.Builder, servers []*Server, row string) {
 	var counts []int
 	for _, s := range servers {
@@ -141,42 +202,63 @@ func loadTable(out *strings.Builder, servers []*Server, row string) {
 	}
 	slices.SortFunc(counts, cmp.Compare[int])
 	var rows []tableRow
-	for _, clients := range counts {
-		rows = append(rows, tableRow{fmt.Sprint(clients), func(s *Server) string {
-			r := s.find(row, clients)
-			switch {
-			case r == nil && strings.HasPrefix(s.Ended, fmt.Sprintf("%s, %d ", row, clients)):
-				return "**the server ended**"
-			case r == nil:
-				return "–"
-			}
-			text := fmt.Sprintf("%.0f/s, p50 %s, p99 %s, %s CPU",
-				float64(r.Ops)/r.Seconds, milliseconds(r.P50), milliseconds(r.P99), microseconds(r.CPU))
-			if r.Errors > 0 {
-				text += fmt.Sprintf(", **%d errors**", r.Errors)
-			}
-			return text
-		}})
+	for _, p := range spoken(servers) {
+		for _, clients := range counts {
+			rows = append(rows, tableRow{fmt.Sprintf("%d, %s", clients, p), func(c column) string {
+				return loadCell(c.server, row, p, clients)
+			}})
+		}
 	}
-	table(out, servers, "clients", rows)
+	table(out, columnsOf(servers), "clients", rows)
 }
 
-// tableRow is a row of a table with a column per server.
+// loadCell says how a load went.
+func loadCell(s *Server, row string, p protocol, clients int) string {
+	r := s.find(row, p, clients)
+	switch {
+	case r == nil && strings.HasPrefix(s.Ended, fmt.Sprintf("%s, %d clients, %s", row, clients, p)):
+		return "**the server ended**"
+	case r == nil:
+		return "–"
+	}
+	text := fmt.Sprintf("%.0f/s, p50 %s, p99 %s, %s CPU",
+		float64(r.Ops)/r.Seconds, milliseconds(r.P50), milliseconds(r.P99), microseconds(r.CPU))
+	if r.Errors > 0 {
+		text += fmt.Sprintf(", **%d errors**", r.Errors)
+	}
+	return text
+}
+
+// column is a column of a table: a server, or a variant of what was measured of it.
+type column struct {
+	name    string
+	server  *Server
+	variant string
+}
+
+func columnsOf(servers []*Server) (columns []column) {
+	for _, s := range servers {
+		columns = append(columns, column{s.Name, s, ""})
+	}
+	return columns
+}
+
+// tableRow is a row of a table.
 type tableRow struct {
 	name string
-	cell func(*Server) string
+	cell func(column) string
 }
 
-func table(out *strings.Builder, servers []*Server, corner string, rows []tableRow) {
+func table(out *strings.Builder, columns []column, corner string, rows []tableRow) {
 	fmt.Fprintf(out, "| %s |", corner)
-	for _, s := range servers {
-		fmt.Fprintf(out, " %s |", s.Name)
+	for _, c := range columns {
+		fmt.Fprintf(out, " %s |", c.name)
 	}
-	out.WriteString("\n|---|" + strings.Repeat("---|", len(servers)) + "\n")
+	out.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
 	for _, row := range rows {
 		fmt.Fprintf(out, "| %s |", row.name)
-		for _, s := range servers {
-			fmt.Fprintf(out, " %s |", row.cell(s))
+		for _, c := range columns {
+			fmt.Fprintf(out, " %s |", row.cell(c))
 		}
 		out.WriteString("\n")
 	}
@@ -192,7 +274,7 @@ func errorList(out *strings.Builder, servers []*Server) {
 		}
 		for _, r := range s.Results {
 			if r.Errors > 0 {
-				fmt.Fprintf(out, "%s- %s, %s, %d clients: %d of %d, the first: `%s`\n", title, s.Name, r.Row, r.Clients,
+				fmt.Fprintf(out, "%s- %s, %s, %d clients, %s: %d of %d, the first: `%s`\n", title, s.Name, r.Row, r.Clients, r.Protocol,
 					r.Errors, r.Errors+r.Ops, strings.TrimSpace(r.FirstError))
 				title = ""
 			}

@@ -32,8 +32,30 @@ func podName(seq int) string { return "pod-" + strconv.Itoa(seq) }
 
 // writes measures the operations on single objects with n clients at once.
 func (b *bench) writes(ctx context.Context, n int) error {
-	clients := b.clients[:n]
-	created, err := b.measureRow(ctx, load{row: rowCreate, clients: clients, duration: b.Duration},
+	for _, p := range b.Protocols {
+		if err := b.createAndDelete(ctx, p, n); err != nil {
+			return err
+		}
+	}
+	for _, row := range []struct {
+		name string
+		op   operation
+	}{{rowGet, b.get}, {rowPut, b.put(n)}, {rowPatch, b.patch(n)}, {rowApply, b.apply}} {
+		for _, p := range b.Protocols { // one after the other, so that what disturbs the machine disturbs both
+			if _, err := b.measureRow(ctx, p, n, load{row: row.name}, row.op); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// createAndDelete measures creates, and deletes what they made.
+func (b *bench) createAndDelete(ctx context.Context, p protocol, n int) error {
+	if b.unwanted(rowCreate) {
+		return nil
+	}
+	created, err := b.measureRow(ctx, p, n, load{row: rowCreate},
 		func(ctx context.Context, c *client, _, _, seq int) (int64, error) {
 			return c.do(ctx, request{method: http.MethodPost, path: podsPath, body: b.pod.fill(scratchName(n, seq), seq, 1)})
 		})
@@ -42,22 +64,11 @@ func (b *bench) writes(ctx context.Context, n int) error {
 	}
 	made := created.Ops + created.Errors
 	// All of them have to go, however long it takes: the lists are of the pods that exist during the run.
-	_, err = b.measureRow(ctx, load{row: rowDelete, clients: clients, most: made, duration: 100 * b.Duration},
+	_, err = b.measureRow(ctx, p, n, load{row: rowDelete, most: made, duration: 100 * b.Duration},
 		func(ctx context.Context, c *client, _, _, seq int) (int64, error) {
 			return c.do(ctx, request{method: http.MethodDelete, path: podsPath + "/" + scratchName(n, seq)})
 		})
-	if err != nil {
-		return err
-	}
-	for _, row := range []struct {
-		name string
-		op   operation
-	}{{rowGet, b.get}, {rowPut, b.put(n)}, {rowPatch, b.patch(n)}, {rowApply, b.apply}} {
-		if _, err := b.measureRow(ctx, load{row: row.name, clients: clients, duration: b.Duration}, row.op); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // scratchName is the name of a pod that is created to be deleted.
