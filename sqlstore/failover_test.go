@@ -112,6 +112,52 @@ func TestRestoredDump(t *testing.T) {
 	}
 }
 
+// The same dump restored twice gives no resourceVersion twice, although nobody remembers the first time.
+func TestDumpRestoredTwice(t *testing.T) {
+	h, c := newBreakable(t)
+	mustCommit(t, h.store, createMap(t, "kept"))
+	h.close(t)
+	dump := c.Dir() + "/dump"
+	if err := c.Run("pg_dump", "--format=custom", "--file", dump, "postgres"); err != nil {
+		t.Fatal(err)
+	}
+	var last int64
+	for i := range 3 {
+		if err := c.Run("pg_restore", "--clean", "--dbname=postgres", dump); err != nil {
+			t.Fatal(err)
+		}
+		s := h.openPeer(t)
+		made := mustCommit(t, s, createMap(t, "a"), createMap(t, "b"))
+		if made[0].Revision <= last || made[0].Revision < 1<<50 {
+			t.Errorf("revision %d was given after %d", made[0].Revision, last)
+		}
+		last = made[1].Revision
+		if err := s.Close(); err != nil {
+			t.Errorf("close of server %d: %v", i, err)
+		}
+	}
+}
+
+// A jump leads beyond what a server remembers, and to different places, where the clock is behind as well.
+func TestJumpBeyondTheClock(t *testing.T) {
+	h := newPostgresHarness(t)
+	const remembered = 1 << 60
+	seen := map[int64]bool{}
+	for range 2 {
+		if err := h.store.peers.db.run("UPDATE meta SET revision = 5").scan(); err != nil {
+			t.Fatal(err)
+		}
+		if jumped, err := h.store.peers.db.settle(position{revision: remembered}); err != nil || !jumped {
+			t.Fatalf("jumped: %v, %v", jumped, err)
+		}
+		revision, err := h.store.peers.db.counter(t.Context())
+		if err != nil || revision <= remembered || seen[revision] {
+			t.Errorf("the counter jumped to %d, %v", revision, err)
+		}
+		seen[revision] = true
+	}
+}
+
 // The least privileges suffice: a role that owns its schema and nothing else, after an administrator made it, or that
 // may create schemas in the database.
 func TestLeastPrivileges(t *testing.T) {

@@ -147,10 +147,6 @@ func (s *Store) raiseFloor(to int64) {
 	}
 }
 
-// jump is how far the counter goes ahead when nobody can know how many revisions were given and lost: more than are
-// given in years.
-const jump = 1 << 32
-
 // heal makes the counter go on beyond everything that was ever given out, if the database has lost some of it, and loads
 // the cache again. It runs on the goroutine of the committer.
 func (p *peers) heal() error {

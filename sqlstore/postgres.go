@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+	"k8s.io/utils/clock"
 
 	"github.com/rowlock/rowlock/migrations"
 )
@@ -30,6 +31,7 @@ const (
 // postgresDriver writes to a database that other servers write to as well.
 type postgresDriver struct {
 	logger  *slog.Logger
+	clock   clock.Clock
 	config  *pgx.ConnConfig // of the listener
 	limits  limits
 	prelude string        // what every transaction has to begin with, if anything
@@ -47,7 +49,7 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &postgresDriver{logger: o.Logger, limits: o.limits}
+	p := &postgresDriver{logger: o.Logger, clock: o.Clock, limits: o.limits}
 	d := &database{driver: p, isolation: sql.LevelRepeatableRead, deadConnections: postgresReaders}
 	err = func() error {
 		if err := o.await(ctx, func() error { return p.probe(ctx, config, o.Schema) }); err != nil {

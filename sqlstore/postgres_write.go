@@ -61,7 +61,7 @@ SELECT -1, 0, 0, 'create', '', '', '', random FROM text`
 	raiseSQL = `UPDATE meta SET history_bytes = history_bytes + $2, revision = CASE WHEN revision = $3 THEN $1::bigint
 ELSE current_setting('rowlock.the_counter_was_changed_by_somebody_else')::bigint END`
 
-	settleSQL = `UPDATE meta SET revision = greatest(revision, $1) + $2, floor = greatest(revision, $1) + $2, history_bytes = 0, origin = $3`
+	settleSQL = `UPDATE meta SET revision = $1, floor = $1, history_bytes = 0, origin = $2`
 )
 
 // postgresTransaction is a batch that holds the lock of the counter.
@@ -223,8 +223,13 @@ func (p *postgresDriver) settle(seen position) (jumped bool, err error) {
 	case page.origin == "": // nobody was here before
 		s.Queue("UPDATE meta SET origin = $1", page.actual)
 	case page.astray(seen):
+		now, err := tx.now()
+		if err != nil {
+			tx.rollback()
+			return false, hung(context.Background(), err)
+		}
 		jumped = true
-		s.Queue(settleSQL, seen.revision, int64(jump), page.actual)
+		s.Queue(settleSQL, jumpTo(max(page.revision, seen.revision), now, p.clock.Now()), page.actual)
 	default:
 		tx.rollback()
 		return false, nil
