@@ -4,9 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io"
 
-	"github.com/golang-migrate/migrate/v4/database"
+	"github.com/golang-migrate/migrate/v4/source"
 )
 
 // execer is a transaction, or a connection that is in one.
@@ -16,42 +17,61 @@ type execer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// driver takes steps in a transaction, which is its lock: what golang-migrate calls dirty is never seen outside.
+// driver takes steps in a transaction, which has their mark as well.
 type driver struct {
 	ctx context.Context
 	tx  execer
 }
 
-var _ database.Driver = driver{}
+// upTo takes the steps after a version, 0 being none, up to another.
+func (d driver) upTo(src source.Driver, from, to int) error {
+	for from < to {
+		next, err := stepAfter(src, from)
+		if err != nil {
+			return err
+		}
+		text, _, err := src.ReadUp(next)
+		if err != nil {
+			return err
+		}
+		if err := d.run(text); err != nil {
+			return fmt.Errorf("step %d: %w", next, err)
+		}
+		from = int(next)
+		if err := d.setVersion(from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-func (driver) Open(string) (database.Driver, error) { return nil, errors.ErrUnsupported }
-func (driver) Close() error                         { return nil }
-func (driver) Lock() error                          { return nil }
-func (driver) Unlock() error                        { return nil }
-func (driver) Drop() error                          { return errors.ErrUnsupported }
+func stepAfter(src source.Driver, version int) (uint, error) {
+	if version == 0 {
+		return src.First()
+	}
+	return src.Next(uint(version))
+}
 
-func (d driver) Run(migration io.Reader) error {
-	text, err := io.ReadAll(migration)
-	if err != nil {
+func (d driver) run(step io.ReadCloser) error {
+	text, err := io.ReadAll(step)
+	if err := errors.Join(err, step.Close()); err != nil {
 		return err
 	}
 	return d.exec(string(text))
 }
 
-func (d driver) SetVersion(version int, dirty bool) error {
-	if err := d.exec("DELETE FROM schema_migrations"); err != nil {
+// setVersion marks the schema as being of a version. The form of the mark is golang-migrate's.
+func (d driver) setVersion(version int) error {
+	if err := d.exec("DELETE FROM schema_migrations"); err != nil || version == 0 {
 		return err
 	}
-	if version == database.NilVersion {
-		return nil
-	}
-	return d.exec("INSERT INTO schema_migrations (version, dirty) VALUES ($1, $2)", version, dirty)
+	return d.exec("INSERT INTO schema_migrations (version, dirty) VALUES ($1, $2)", version, false)
 }
 
-func (d driver) Version() (version int, dirty bool, err error) {
+func (d driver) version() (version int, dirty bool, err error) {
 	err = d.tx.QueryRowContext(d.ctx, "SELECT version, dirty FROM schema_migrations").Scan(&version, &dirty)
 	if errors.Is(err, sql.ErrNoRows) {
-		return database.NilVersion, false, nil
+		return 0, false, nil
 	}
 	return version, dirty, err
 }

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/golang-migrate/migrate/v4"
 	"github.com/golang-migrate/migrate/v4/source"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 )
@@ -41,7 +40,7 @@ func (e *NewerError) Error() string {
 // up takes the steps that are missing. A schema that is one version ahead is left as it is and worked with: a step only
 // adds what the servers of the version before it can do without, so that they go on, and may be started again, while
 // others are already of the next version. What such a step makes superfluous is removed by the step after it, at the earliest.
-func up(files fs.FS, dir string, driver driver) error {
+func up(files fs.FS, dir string, d driver) error {
 	src, err := iofs.New(files, dir)
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
@@ -50,7 +49,7 @@ func up(files fs.FS, dir string, driver driver) error {
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
 	}
-	version, dirty, err := driver.Version()
+	version, dirty, err := d.version()
 	switch {
 	case err != nil:
 		return fmt.Errorf("read the schema version: %w", err)
@@ -61,12 +60,7 @@ func up(files fs.FS, dir string, driver driver) error {
 	case version >= known:
 		return nil
 	}
-	m, err := migrate.NewWithInstance("iofs", src, dir, driver)
-	if err != nil {
-		return fmt.Errorf("prepare the migrations: %w", err)
-	}
-	// m is not closed: that would close the caller's database, and its source is memory.
-	if err := m.Up(); err != nil && !errors.Is(err, migrate.ErrNoChange) {
+	if err := d.upTo(src, version, known); err != nil {
 		return fmt.Errorf("migrate the database: %w", err)
 	}
 	return nil

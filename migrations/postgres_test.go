@@ -14,9 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/golang-migrate/migrate/v4"
-	"github.com/golang-migrate/migrate/v4/source/iofs"
-
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
@@ -95,15 +92,7 @@ func downPostgres(t *testing.T, db *sql.DB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	src, err := iofs.New(files, "postgres")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := migrate.NewWithInstance("iofs", src, "postgres", driver{context.Background(), tx})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Down(); err != nil {
+	if err := down(driver{context.Background(), tx}, "postgres"); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Commit(); err != nil {

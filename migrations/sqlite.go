@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/golang-migrate/migrate/v4"
-	"github.com/golang-migrate/migrate/v4/database"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 	_ "modernc.org/sqlite" // for the scratch database
 )
@@ -65,7 +63,7 @@ func sqliteIn(ctx context.Context, db *sql.DB, f func(driver) error) (err error)
 // itself was one transaction, so the tables are those of before or those of after, and if they are exactly one of the
 // two, it is known which. If they are neither, somebody has had a hand in it, and the mark stays.
 func settleDirty(d driver, files fs.FS) error {
-	version, dirty, err := d.Version()
+	version, dirty, err := d.version()
 	if err != nil || !dirty {
 		return err
 	}
@@ -90,10 +88,10 @@ func settleDirty(d driver, files fs.FS) error {
 	if len(fits) != 1 {
 		return nil
 	}
-	return d.SetVersion(fits[0], false)
+	return d.setVersion(fits[0])
 }
 
-// stepBefore returns the version before one, if that is known.
+// stepBefore returns the version before one, 0 before the first, if that is known.
 func stepBefore(files fs.FS, version int) (before int, known bool, err error) {
 	src, err := iofs.New(files, "sqlite")
 	if err != nil {
@@ -105,12 +103,12 @@ func stepBefore(files fs.FS, version int) (before int, known bool, err error) {
 	}
 	previous, err := src.Prev(uint(version))
 	if errors.Is(err, fs.ErrNotExist) {
-		return database.NilVersion, true, nil
+		return 0, true, nil
 	}
 	return int(previous), true, err
 }
 
-// tablesAt returns the tables that a version has, by making them in a scratch database.
+// tablesAt returns the tables that a version has (0: none), by making them in a scratch database.
 func tablesAt(ctx context.Context, files fs.FS, version int) (tables []string, err error) {
 	scratch, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
@@ -119,18 +117,12 @@ func tablesAt(ctx context.Context, files fs.FS, version int) (tables []string, e
 	scratch.SetMaxOpenConns(1)
 	defer func() { err = errors.Join(err, scratch.Close()) }()
 	err = sqliteIn(ctx, scratch, func(d driver) error {
-		if version != database.NilVersion {
-			src, err := iofs.New(files, "sqlite")
-			if err != nil {
-				return err
-			}
-			m, err := migrate.NewWithInstance("iofs", src, "sqlite", d)
-			if err != nil {
-				return err
-			}
-			if err := m.Migrate(uint(version)); err != nil {
-				return err
-			}
+		src, err := iofs.New(files, "sqlite")
+		if err != nil {
+			return err
+		}
+		if err := d.upTo(src, 0, version); err != nil {
+			return err
 		}
 		tables, err = sqliteTables(d)
 		return err
