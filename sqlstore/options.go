@@ -20,8 +20,8 @@ type Options struct {
 	// Schema is the schema of a Postgres database that the tables are in, which is made when it does not exist; empty
 	// means the first one of the search path. It keeps several control planes in one database.
 	Schema string
-	// Patience is how long Open waits for a Postgres that cannot be reached or does not take writes yet; 0 means not
-	// at all.
+	// Patience is how long each step of Open, and Store.Await, wait for a Postgres that cannot be reached or does not take
+	// writes yet, from its first failure; 0 means not at all.
 	Patience time.Duration
 	// HistoryAge is how long a change stays in history, at least; 0 means DefaultHistoryAge. Changes made before the
 	// store was opened count from then, so that clients find their place again after the server was away.

@@ -3,30 +3,47 @@ package sqlstore
 import (
 	"context"
 	"crypto/tls"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/rowlock/rowlock/resources"
 )
 
 const (
-	// probeEvery is the pause between two attempts to reach the database at the start.
+	// probeEvery is the pause between two attempts to use the database at the start.
 	probeEvery = time.Second
 	// remindEvery is how often the log says that the start still waits.
 	remindEvery = 15 * time.Second
 )
 
-// await calls connect until it succeeds, fails for good, or patience has run out.
-func (o *Options) await(ctx context.Context, connect func() error) error {
-	began := o.Clock.Now()
-	var reminded time.Time
+// Await calls f until it does not fail for the database, as Open waits for it: what a server does before it serves must not
+// end it when a connection breaks. So f has to be such that it can be done again. Where the database is a file, it is
+// called once. Errors: those of f, the context's.
+func (s *Store) Await(ctx context.Context, f func() error) error {
+	if s.peers == nil {
+		return f()
+	}
+	return s.options.await(ctx, f)
+}
+
+// await calls f until it succeeds, fails for good, or has failed for longer than patience.
+func (o *Options) await(ctx context.Context, f func() error) error {
+	var began, reminded time.Time
 	for {
-		err := connect()
+		err := f()
 		now := o.Clock.Now()
 		if err == nil || !passes(err) || ctx.Err() != nil {
 			return err
+		}
+		if began.IsZero() {
+			began = now
 		}
 		if now.Sub(began)+probeEvery > o.Patience {
 			if o.Patience > 0 {
@@ -48,14 +65,15 @@ func (o *Options) await(ctx context.Context, connect func() error) error {
 	}
 }
 
-// passes reports whether waiting may help against an error of the first connection: the server is not there yet, starts,
-// is about to take over, or is full. What it says about the user, the database or a privilege will be the same later.
+// passes reports whether waiting may help against an error of a start: the server is not there yet, starts, is about to take
+// over, or is full; a connection broke, or another server has the counter. What the database says about the user, a
+// privilege or the tables will be the same later.
 func passes(err error) bool {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
 		// Classes of https://www.postgresql.org/docs/current/errcodes-appendix.html: connection exceptions, lack of
 		// resources, an operator's intervention (57P03: the server starts), errors of the system.
-		for _, class := range []string{"08", "53", "57", "58"} {
+		for _, class := range []string{"08", "53", "57", "58", lockNotAvailable, readOnlyTransaction, idleInTransaction} {
 			if strings.HasPrefix(refused.Code, class) {
 				return true
 			}
@@ -63,6 +81,16 @@ func passes(err error) bool {
 		return false
 	}
 	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		return false
+	}
+	for _, broken := range []error{resources.ErrUnavailable, resources.ErrUnknownOutcome, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed,
+		sqldriver.ErrBadConn, context.DeadlineExceeded} {
+		if errors.Is(err, broken) {
+			return true
+		}
+	}
 	var connection *pgconn.ConnectError
-	return errors.As(err, &connection) && !errors.As(err, &untrusted)
+	var network net.Error
+	return errors.As(err, &connection) || errors.As(err, &network) || pgconn.SafeToRetry(err)
 }

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
@@ -75,6 +77,48 @@ func TestOpenDoesNotWaitForWhatStays(t *testing.T) {
 	}
 }
 
+// A connection that breaks while a store is opened, at any message of it, is waited for like a database that is not there.
+func TestOpenThroughBreaks(t *testing.T) {
+	c, err := cluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cutter, err := pgtest.NewCutter(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cutter.Close()
+	for _, answered := range []bool{false, true} {
+		breaks := 0
+		for n := int64(0); ; n++ {
+			h := &postgresHarness{url: cutter.URL(), schema: fmt.Sprintf("Break %v %d", answered, n)}
+			o := h.options()
+			o.Clock = hasty{clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
+			o.Patience = 10 * time.Second
+			cutter.After(n, answered)
+			s, err := Open(t.Context(), o)
+			if err != nil {
+				t.Fatalf("the connection breaks at message %d: %v", n, err)
+			}
+			cut := cutter.Cut()
+			cutter.After(1<<62, false)
+			if made := mustCommit(t, s, createMap(t, "a"))[0]; made.Revision != 2 {
+				t.Errorf("the connection breaks at message %d: the first revision is %d", n, made.Revision)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			if !cut {
+				break
+			}
+			breaks++
+		}
+		if breaks < 10 {
+			t.Errorf("the connection broke at %d messages only", breaks)
+		}
+	}
+}
+
 // hasty is a clock on which waiting takes no time.
 type hasty struct{ *clocktesting.FakeClock }
 
@@ -91,7 +135,8 @@ func TestPatienceEnds(t *testing.T) {
 	for _, tc := range []struct {
 		err   error
 		tries int
-	}{{&pgconn.PgError{Code: "57P03"}, 11}, {&pgconn.PgError{Code: "28P01"}, 1}, {io.EOF, 1}} {
+	}{{&pgconn.PgError{Code: "57P03"}, 11}, {&pgconn.PgError{Code: "28P01"}, 1}, {io.EOF, 11}, {errors.New("of another kind"), 1},
+		{resources.ErrUnavailable, 11}, {fmt.Errorf("%w: %w", resources.ErrUnavailable, &pgconn.PgError{Code: "42501"}), 1}} {
 		tries := 0
 		err := o.await(context.Background(), func() error {
 			tries++

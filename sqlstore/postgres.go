@@ -65,11 +65,13 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 			return err
 		}
 		d.reads = stdlib.OpenDBFromPool(p.pool)
-		if err := migrations.Postgres(ctx, d.reads, o.Schema); err != nil {
+		if err := o.await(ctx, func() error { return migrations.Postgres(ctx, d.reads, o.Schema) }); err != nil {
 			return err
 		}
-		_, err := p.settle(position{})
-		return err
+		return o.await(ctx, func() error {
+			_, err := p.settle(position{})
+			return err
+		})
 	}()
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("open the database: %w", err), d.close())

@@ -74,7 +74,7 @@ func Open(ctx context.Context, options Options) (_ *Store, err error) {
 		return nil, err
 	}
 	s.db.limits = s.options.limits
-	if err := s.load(ctx); err != nil {
+	if err := s.Await(ctx, func() error { return s.load(ctx) }); err != nil {
 		return nil, err
 	}
 	if s.metrics, err = newMetrics(s, options.Registerer); err != nil {

@@ -64,7 +64,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	certificates, err := o.openPKI(store, logger)
+	certificates, err := o.openPKI(ctx, store, logger)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err != nil {
 		return err
 	}
-	if err := srv.Bootstrap(ctx); err != nil {
+	if err := store.Await(ctx, func() error { return srv.Bootstrap(ctx) }); err != nil {
 		return fmt.Errorf("create the objects that exist from the start: %w", err)
 	}
 	listener, err := net.Listen(listenNetwork(o.listen), o.listen)
@@ -135,7 +135,7 @@ func (o *serveOptions) bootstrapServices(ctx context.Context, srv *server.Server
 	if err := o.tokens.fill(network); err != nil {
 		return network, err
 	}
-	if err := srv.BootstrapServices(ctx, network); err != nil {
+	if err := store.Await(ctx, func() error { return srv.BootstrapServices(ctx, network) }); err != nil {
 		return network, fmt.Errorf("create the Service of the API: %w", err)
 	}
 	return network, nil
@@ -204,7 +204,7 @@ func (o *serveOptions) openStore(ctx context.Context, logger *slog.Logger, metri
 	return sqlstore.Open(ctx, options)
 }
 
-func (o *serveOptions) openPKI(store *sqlstore.Store, logger *slog.Logger) (*pki.PKI, error) {
+func (o *serveOptions) openPKI(ctx context.Context, store *sqlstore.Store, logger *slog.Logger) (p *pki.PKI, err error) {
 	hostname, _ := os.Hostname() // a machine without a name is reached by its addresses
 	options := pki.Options{
 		DataDir: o.dataDir, Names: o.names(hostname), CertFile: o.certFile, KeyFile: o.keyFile,
@@ -213,7 +213,11 @@ func (o *serveOptions) openPKI(store *sqlstore.Store, logger *slog.Logger) (*pki
 	if store.Shared() {
 		options.Shared = store
 	}
-	return pki.Open(options)
+	err = store.Await(ctx, func() (err error) {
+		p, err = pki.Open(options)
+		return err
+	})
+	return p, err
 }
 
 // listenNetwork keeps to IPv4 for an address of IPv4: 0.0.0.0 would be every address of IPv6 as well, and be reported as that.

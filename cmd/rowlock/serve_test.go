@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -15,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
 // process is a running 'rowlock serve'.
@@ -205,5 +208,44 @@ func TestUserStateHome(t *testing.T) {
 		if got := userStateHome(xdg); got != want {
 			t.Errorf("XDG_STATE_HOME=%q: %s", xdg, got)
 		}
+	}
+}
+
+// A server whose connection to the database breaks while it starts does not end: it waits for the database, whatever it was
+// about to do.
+func TestStartThroughBreaks(t *testing.T) {
+	c, err := pgtest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	cutter, err := pgtest.NewCutter(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cutter.Close()
+	dir, breaks := t.TempDir(), 0
+	for n := int64(0); ; n += 9 {
+		cutter.After(n, n%2 == 1)
+		p := start(t, "--data-dir", filepath.Join(dir, fmt.Sprint(n)), "--datastore", cutter.URL(), "--schema", fmt.Sprintf("start %d", n))
+		cut := cutter.Cut()
+		cutter.After(1<<62, false)
+		if body, err := p.client(t).RESTClient().Get().AbsPath("/api/v1/namespaces/default/services/kubernetes").DoRaw(t.Context()); err != nil {
+			t.Errorf("a connection broke at message %d: %s, %v", n, body, err)
+		}
+		if code := p.end(); code != 0 {
+			t.Errorf("ended with %d: %s", code, p.stderr.String())
+		}
+		if !cut {
+			break
+		}
+		breaks++
+	}
+	if breaks < 5 {
+		t.Errorf("a connection broke at %d messages only", breaks)
 	}
 }
