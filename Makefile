@@ -36,7 +36,7 @@ ARGS     ?=
 race_packages := ./sqlstore/... ./server/... ./resources
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
-.PHONY: help run build test unit vet lint test-race e2e compare conformance bench bench-postgres fuzz flags env clean
+.PHONY: help run build test unit vet lint test-race e2e compare conformance bench bench-postgres fuzz generate flags env clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,10 @@ fuzz: ## Run every fuzz target for FUZZTIME seconds (20); a failing input goes t
 .PHONY: fuzz-briefly
 fuzz-briefly:
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=5
+
+generate: ## Write again what is generated from upstream's sources; tests fail while any of it is stale
+	go run ./resources/fieldmanager/schemagen > bin/schema.txt && mv bin/schema.txt resources/fieldmanager/schema.txt
+	go run ./server/openapi/openapigen server/openapi
 
 flags: bin/kube-apiserver ## Write down the flags of kube-apiserver, after a new version of it
 	bin/kube-apiserver --help | sed -nE 's/^ +(-v, )?--([a-z0-9-]+)( [^ ]+)?(  .*)?$$/\2\3/p' | grep -vx help \

@@ -1,15 +1,22 @@
 // Package openapi serves the description of the API: /openapi/v2 in one document, /openapi/v3 in one document per
 // group version, as the section "OpenAPI interface definition" of the API concepts has them.
 //
-// Nothing is built until somebody asks. A document is then made from the catalog of the registry and from upstream's
-// generated definitions of its types; what is kept of it is its compressed encoding.
+// A document is made when somebody asks for it. Those of what is served by default, and those of version 3 of what a
+// runtime config may add, are prepared: they are embedded, and sent when they have the fingerprint of what the catalog of
+// the registry comes to. Others are built from the catalog and the embedded definitions. What is kept of a document is its
+// compressed encoding. `make generate` writes the embedded files from upstream's definitions (openapigen).
 //
 //	handler.go     paths to documents
 //	state.go       the documents of one catalog
 //	document.go    one encoded document and how it is sent
+//	fingerprint.go what a document is made of, summed up
+//	prepared.go    the index of the documents that are prepared
+//	archive.go     the embedded files
+//	prepare.go     how they are made
 //	v2.go          the one document of version 2
 //	v3.go          the documents of version 3
-//	source.go      definitions and their names
+//	source.go      what a document is built from
+//	definitions.go upstream's definitions, read from the archive
 //	rest.go        the paths of a resource, verb by verb
 //	connect.go     the paths that carry a stream: exec, log, proxy
 //	fixed.go       the paths that are no resource

@@ -21,11 +21,20 @@ const (
 	asProtobuf
 )
 
-// document is one description, built when it is first asked for. All methods may be called at once.
+// document is one description, made when it is first asked for: of what was prepared if that is the same, otherwise it is
+// built. All methods may be called at once.
 type document struct {
-	build    func(*source) ([]byte, error)
-	protobuf func(json []byte) ([]byte, error)
+	*format
+	// describe returns the operations.
+	describe func() ([]*routes, error)
 	forms    [2]atomic.Pointer[form] // by encoding
+}
+
+// format is a version of OpenAPI.
+type format struct {
+	name     string
+	build    func(*source, []*routes) ([]byte, error)
+	protobuf func(json []byte) ([]byte, error)
 }
 
 // form is an encoding of a document as it is kept.
@@ -35,29 +44,22 @@ type form struct {
 	packed   []byte // compressed
 }
 
-// get returns an encoding, built from a source if it is the first time. A build that fails is tried again by the next
-// who asks. The ETag is the same for all encodings, which Vary keeps apart.
+// get returns an encoding, made from a source if it is the first time. What fails is tried again by the next who asks.
+// The ETag is the same for all encodings, which Vary keeps apart.
 func (d *document) get(s *source, e encoding) (*form, error) {
 	if f := d.forms[e].Load(); f != nil {
 		return f, nil
 	}
-	// One build at a time: each needs far more memory than what it makes.
+	// One at a time: to build needs far more memory than what it makes.
 	s.building.Lock()
 	defer s.building.Unlock()
-	if f := d.forms[e].Load(); f != nil {
-		return f, nil
-	}
-	s.used = true
 	if d.forms[asJSON].Load() == nil {
-		json, err := d.build(s)
-		if err != nil {
-			return nil, err
-		}
-		if err := d.keep(asJSON, json, fmt.Sprintf("%X", sha512.Sum512(json)), s.now()); err != nil {
+		if err := d.makeJSON(s); err != nil {
 			return nil, err
 		}
 	}
-	if e == asProtobuf {
+	if e == asProtobuf && d.forms[e].Load() == nil {
+		s.used = true
 		if err := d.encodeProtobuf(); err != nil {
 			return nil, err
 		}
@@ -65,7 +67,74 @@ func (d *document) get(s *source, e encoding) (*form, error) {
 	return d.forms[e].Load(), nil
 }
 
-// encodeProtobuf makes the second form of a document from its first.
+func (d *document) makeJSON(s *source) error {
+	all, err := d.encoded(s)
+	if err != nil {
+		return err
+	}
+	found, ok, err := s.prepared(d.name, all)
+	if err != nil {
+		return err
+	}
+	if ok {
+		return d.usePrepared(found, s.now())
+	}
+	s.used = true
+	s.built.Add(1)
+	json, err := d.build(s, all)
+	if err != nil {
+		return err
+	}
+	return d.keep(asJSON, json, etagOf(json), s.now())
+}
+
+func etagOf(json []byte) string { return fmt.Sprintf("%X", sha512.Sum512(json)) }
+
+// encoded are the operations, each with all encodings that the server has.
+func (d *document) encoded(s *source) ([]*routes, error) {
+	all, err := d.describe()
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range all {
+		all[i] = s.encoded(r)
+	}
+	return all, nil
+}
+
+func (d *document) usePrepared(p prepared, now time.Time) error {
+	if p.name == nameV2 {
+		d.forms[asProtobuf].Store(&form{p.etag, now, v2Protobuf})
+		d.forms[asJSON].Store(&form{p.etag, now, v2JSON})
+		return nil
+	}
+	json, err := p.json()
+	if err != nil {
+		return err
+	}
+	return d.keep(asJSON, json, p.etag, now)
+}
+
+// etag returns the ETag without making the document, if it is prepared.
+func (d *document) etag(s *source) (string, error) {
+	if f := d.forms[asJSON].Load(); f != nil {
+		return f.etag, nil
+	}
+	all, err := d.encoded(s)
+	if err != nil {
+		return "", err
+	}
+	found, ok, err := s.prepared(d.name, all)
+	if err != nil || ok {
+		return found.etag, err
+	}
+	f, err := d.get(s, asJSON)
+	if err != nil {
+		return "", err
+	}
+	return f.etag, nil
+}
+
 func (d *document) encodeProtobuf() error {
 	f := d.forms[asJSON].Load()
 	json, err := unpack(f.packed)

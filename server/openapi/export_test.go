@@ -8,5 +8,5 @@ import (
 
 // NewAt is New with a clock.
 func NewAt(registry *resources.Registry, now func() time.Time) *Handler {
-	return &Handler{registry: registry, now: now}
+	return &Handler{registry: registry, now: now, definitions: embedded}
 }

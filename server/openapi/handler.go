@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/munnerz/goautoneg"
@@ -26,24 +27,31 @@ const (
 type Handler struct {
 	registry *resources.Registry
 	now      func() time.Time
-	cbor     bool
+	cbor     bool // is among the encodings
+	// definitions are what documents are built with, all of them if anew is set, otherwise those that are not prepared.
+	definitions Definitions
+	anew        bool
 
 	mu       sync.Mutex // guards state
 	state    *state
-	building sync.Mutex // held while a document is built
+	building sync.Mutex // held while a document is made
+	built    atomic.Int64
 }
 
 // New returns a handler that describes what the registry holds at the time of each request, with CBOR among the encodings
 // or without. It builds nothing yet.
 // Headers that all responses share, Cache-Control among them, are set by the request chain before it.
 func New(registry *resources.Registry, cbor bool) *Handler {
-	return &Handler{registry: registry, now: time.Now, cbor: cbor}
+	return &Handler{registry: registry, now: time.Now, cbor: cbor, definitions: embedded}
 }
+
+// Built counts the documents that had to be built, because none was prepared for what is served.
+func (h *Handler) Built() int64 { return h.built.Load() }
 
 // ServeHTTP answers any method as it does GET, as kube-apiserver does.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := h.current()
-	src := newSource(s.catalog, &h.building, h.now, h.cbor)
+	src := newSource(h, s.catalog)
 	defer src.release()
 	switch name, below := strings.CutPrefix(r.URL.Path, pathV3+"/"); {
 	case below:

@@ -7,55 +7,55 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilopenapi "k8s.io/apiserver/pkg/util/openapi"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
-	"k8s.io/kubernetes/pkg/generated/openapi"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/version"
 )
 
-// source is what documents are built from. It grows large when it is used, and is made for one request.
+// source is what documents are made of. It grows large when one is built, and is made for one request.
 type source struct {
-	catalog  *resources.Catalog
-	building *sync.Mutex
-	now      func() time.Time
-	cbor     bool // it is among the encodings
-	used     bool
+	*Handler
+	catalog *resources.Catalog
+	used    bool // to build
 
-	kinds       func() map[string][]schema.GroupVersionKind
-	definitions func() map[string]common.OpenAPIDefinition
+	kinds         func() map[string][]schema.GroupVersionKind
+	kindsDigest   func() string
+	definitionsV3 func() (map[string]common.OpenAPIDefinition, error)
 }
 
-func newSource(c *resources.Catalog, building *sync.Mutex, now func() time.Time, cbor bool) *source {
-	return &source{
-		catalog: c, building: building, now: now, cbor: cbor,
-		kinds: sync.OnceValue(func() map[string][]schema.GroupVersionKind { return kindsByModel(c) }),
-		definitions: sync.OnceValue(func() map[string]common.OpenAPIDefinition {
-			return definitions(reference("#/components/schemas/"))
-		}),
-	}
+func newSource(h *Handler, c *resources.Catalog) *source {
+	s := &source{Handler: h, catalog: c}
+	s.kinds = sync.OnceValue(func() map[string][]schema.GroupVersionKind { return kindsByModel(c) })
+	s.kindsDigest = sync.OnceValue(s.digestKinds)
+	s.definitionsV3 = sync.OnceValues(func() (map[string]common.OpenAPIDefinition, error) { return s.definitions(definitionsV3) })
+	return s
 }
 
 // release gives the memory of a build back. Without it the garbage of one kubectl explain, tens of megabytes for the
 // one that is kept, would count against the process until the next collection, minutes away in an idle server.
 func (s *source) release() {
 	if s.used {
-		s.kinds, s.definitions = nil, nil
+		s.kinds, s.definitionsV3 = nil, nil
 		debug.FreeOSMemory()
 	}
 }
 
-// definitions are upstream's, less what belongs to features that are off.
-var definitions = utilopenapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(openapi.GetOpenAPIDefinitions)
-
-func reference(prefix string) common.ReferenceCallback {
-	return func(model string) spec.Ref { return spec.MustCreateRef(prefix + common.EscapeJsonPointer(model)) }
+// prepared finds the prepared document that is the same as the one of these operations.
+func (s *source) prepared(format string, all []*routes) (prepared, bool, error) {
+	if s.anew {
+		return prepared{}, false, nil
+	}
+	fingerprint, err := s.fingerprint(format, all)
+	if err != nil {
+		return prepared{}, false, err
+	}
+	found, ok := findPrepared(fingerprint)
+	return found, ok, nil
 }
 
 // kindsByModel lists the kinds that a Go type is registered as, by the name of its model, in the order of their names.

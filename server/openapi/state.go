@@ -30,16 +30,13 @@ type indexDocument struct {
 // newState prepares the documents of a catalog; previous may be nil.
 func newState(c *resources.Catalog, previous *state) *state {
 	s := &state{catalog: c, v3: map[string]*document{}, origin: map[any]*document{}}
-	s.v2 = &document{build: buildV2, protobuf: protobufV2}
+	s.v2 = &document{format: formatV2, describe: func() ([]*routes, error) { return allRoutes(c) }}
 	add := func(origin any, root string, describe func() (*routes, error)) {
 		doc := previous.documentOf(origin)
 		if doc == nil {
-			doc = &document{protobuf: protobufV3, build: func(src *source) ([]byte, error) {
+			doc = &document{format: formatV3, describe: func() ([]*routes, error) {
 				r, err := describe()
-				if err != nil {
-					return nil, err
-				}
-				return buildV3(src, r)
+				return []*routes{r}, err
 			}}
 		}
 		s.origin[origin] = doc
@@ -74,11 +71,11 @@ func (s *state) getIndex(src *source) (*indexDocument, error) {
 	}
 	idx := index{Paths: map[string]indexEntry{}}
 	for name, doc := range s.v3 {
-		f, err := doc.get(src, asJSON)
+		etag, err := doc.etag(src)
 		if err != nil {
 			return nil, fmt.Errorf("describe %s: %w", name, err)
 		}
-		idx.Paths[name] = indexEntry{ServerRelativeURL: hashedURL(name, f.etag)}
+		idx.Paths[name] = indexEntry{ServerRelativeURL: hashedURL(name, etag)}
 	}
 	data, err := json.Marshal(idx)
 	if err != nil {

@@ -9,27 +9,23 @@ import (
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/rowlock/rowlock/resources"
 )
 
+var formatV2 = &format{nameV2, buildV2, protobufV2}
+
 // buildV2 makes the JSON of the one document of OpenAPI 2.
-func buildV2(s *source) ([]byte, error) {
-	var all []common.RouteContainer
-	for _, r := range fixedRoutes() {
-		all = append(all, s.encoded(r))
+func buildV2(s *source, all []*routes) ([]byte, error) {
+	definitions, err := s.definitions(definitionsV2)
+	if err != nil {
+		return nil, err
 	}
-	for _, g := range s.catalog.Groups() {
-		if g.Name != "" {
-			all = append(all, s.encoded(groupRoutes(g)))
-		}
-		for _, v := range g.Versions {
-			r, err := versionRoutes(v)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, s.encoded(r))
-		}
+	containers := make([]common.RouteContainer, 0, len(all))
+	for _, r := range all {
+		containers = append(containers, r)
 	}
-	swagger, err := builder.BuildOpenAPISpecFromRoutes(all, s.configV2())
+	swagger, err := builder.BuildOpenAPISpecFromRoutes(containers, s.configV2(definitions))
 	if err != nil {
 		return nil, err
 	}
@@ -38,16 +34,14 @@ func buildV2(s *source) ([]byte, error) {
 	return swagger.MarshalJSON()
 }
 
-func (s *source) configV2() *common.Config {
+func (s *source) configV2(definitions map[string]common.OpenAPIDefinition) *common.Config {
 	return &common.Config{
 		ProtocolList: []string{"https"},
 		Info:         info(),
 		CommonResponses: map[int]spec.Response{
 			http.StatusUnauthorized: {ResponseProps: spec.ResponseProps{Description: unauthorized}},
 		},
-		GetDefinitions: func(common.ReferenceCallback) map[string]common.OpenAPIDefinition {
-			return definitions(reference("#/definitions/"))
-		},
+		GetDefinitions: func(common.ReferenceCallback) map[string]common.OpenAPIDefinition { return definitions },
 		GetDefinitionName: func(model string) (string, spec.Extensions) {
 			return s.name(model, nil)
 		},
@@ -55,6 +49,24 @@ func (s *source) configV2() *common.Config {
 		SecurityDefinitions:            &spec.SecurityDefinitions{tokenSchemeName: tokenScheme()},
 		DefaultSecurity:                []map[string][]string{{tokenSchemeName: {}}},
 	}
+}
+
+// allRoutes are the operations of everything that is served.
+func allRoutes(c *resources.Catalog) ([]*routes, error) {
+	all := fixedRoutes()
+	for _, g := range c.Groups() {
+		if g.Name != "" {
+			all = append(all, groupRoutes(g))
+		}
+		for _, v := range g.Versions {
+			r, err := versionRoutes(v)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, r)
+		}
+	}
+	return all, nil
 }
 
 // protobufV2 is the second encoding of the document, made of the first.

@@ -18,23 +18,30 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
+var formatV3 = &format{"v3", buildV3, protobufV3}
+
 // buildV3 makes the JSON of one document of OpenAPI 3.
-func buildV3(s *source, r *routes) ([]byte, error) {
-	doc, err := builder3.BuildOpenAPISpecFromRoutes([]common.RouteContainer{s.encoded(r)}, s.configV3(r.root))
+func buildV3(s *source, all []*routes) ([]byte, error) {
+	definitions, err := s.definitionsV3()
+	if err != nil {
+		return nil, err
+	}
+	r := all[0]
+	doc, err := builder3.BuildOpenAPISpecFromRoutes([]common.RouteContainer{r}, s.configV3(r.root, definitions))
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(doc)
 }
 
-func (s *source) configV3(root string) *common.OpenAPIV3Config {
+func (s *source) configV3(root string, definitions map[string]common.OpenAPIDefinition) *common.OpenAPIV3Config {
 	token := tokenScheme()
 	return &common.OpenAPIV3Config{
 		Info: info(),
 		CommonResponses: map[int]*spec3.Response{
 			http.StatusUnauthorized: {ResponseProps: spec3.ResponseProps{Description: unauthorized}},
 		},
-		Definitions: s.definitions(),
+		Definitions: definitions,
 		GetDefinitionName: func(model string) (string, spec.Extensions) {
 			return s.name(model, func(k schema.GroupVersionKind) bool { return tellsKind(root, k) })
 		},

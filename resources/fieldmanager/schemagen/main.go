@@ -2,7 +2,7 @@
 // OpenAPI definitions that kube-apiserver publishes. Running it is part of taking a new Kubernetes version; a test of
 // package fieldmanager fails while the file is stale.
 //
-//	go run ./resources/fieldmanager/schemagen > resources/fieldmanager/schema.txt
+//	make generate
 package main
 
 import (

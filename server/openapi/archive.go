@@ -1,0 +1,105 @@
+package openapi
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	_ "embed" // the files below
+	"fmt"
+	"io"
+	"strings"
+)
+
+// What `make generate` writes (openapigen). A test builds it all again and compares.
+var (
+	// preparedIndex has a line for every document that is prepared: its fingerprint, its ETag and its name.
+	//go:embed prepared/index.txt
+	preparedIndex string
+	// archive has the definitions and, by their fingerprints, the templates of the documents of version 3.
+	//go:embed prepared/archive.gz
+	archive []byte
+	// The document of version 2 of what is served by default, as it is sent.
+	//go:embed prepared/v2.json.gz
+	v2JSON []byte
+	//go:embed prepared/v2.pb.gz
+	v2Protobuf []byte
+)
+
+// definitionsSection is the first of the archive.
+const definitionsSection = "definitions"
+
+// sections returns those of the archive's sections that are asked for. It reads as far as it has to, and keeps nothing else.
+func sections(packed []byte, names ...string) (map[string][]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("OpenAPI archive: %w", err)
+	}
+	found := map[string][]byte{}
+	for in := bufio.NewReader(z); len(found) < len(names); {
+		var name string
+		var size int64
+		if _, err := fmt.Fscanf(in, "%s %d\n", &name, &size); err != nil {
+			return nil, fmt.Errorf("OpenAPI archive, looking for %s: %w", names, err)
+		}
+		var body bytes.Buffer
+		var to io.Writer = io.Discard
+		for _, want := range names {
+			if want == name {
+				body.Grow(int(size))
+				to = &body
+			}
+		}
+		if _, err := io.CopyN(to, in, size); err != nil {
+			return nil, fmt.Errorf("OpenAPI archive, section %s: %w", name, err)
+		}
+		if to != io.Discard {
+			found[name] = body.Bytes()
+		}
+	}
+	return found, nil
+}
+
+// definitionText is a definition as the archive has it. In a line of its own: its name, its dependencies, its schema as
+// documents of version 3 have it, and its schema of version 2 if that is another.
+type definitionText struct {
+	dependencies []string
+	v3, v2       string
+}
+
+func parseDefinitions(section []byte) (map[string]definitionText, error) {
+	all := map[string]definitionText{}
+	for line := range strings.Lines(string(section)) {
+		parts := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(parts) != 4 {
+			return nil, fmt.Errorf("OpenAPI archive: a definition in %d parts", len(parts))
+		}
+		all[parts[0]] = definitionText{strings.Fields(parts[1]), parts[2], parts[3]}
+	}
+	return all, nil
+}
+
+// A template is a document in which a schema that begins like a definition's has the name of that, between these two, in
+// place of what is the same: all but the last brace, before which a document may add extensions.
+const (
+	nameBegins = '\x01'
+	nameEnds   = '\x02'
+)
+
+// expand makes a document of its template.
+func expand(template string, definitions map[string]definitionText) ([]byte, error) {
+	var out bytes.Buffer
+	for {
+		plain, rest, more := strings.Cut(template, string(nameBegins))
+		out.WriteString(plain)
+		if !more {
+			return out.Bytes(), nil
+		}
+		name, after, _ := strings.Cut(rest, string(nameEnds))
+		d, ok := definitions[name]
+		if !ok {
+			return nil, fmt.Errorf("OpenAPI archive: no definition %q", name)
+		}
+		out.WriteString(d.v3[:len(d.v3)-1])
+		template = after
+	}
+}

@@ -1,0 +1,91 @@
+package openapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	utilopenapi "k8s.io/apiserver/pkg/util/openapi"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/schemamutation"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// Where a document of each version has its definitions.
+const (
+	definitionsV2 = "#/definitions/"
+	definitionsV3 = "#/components/schemas/"
+)
+
+// Definitions are upstream's, each referring to others below a prefix, less what belongs to features that are off.
+// Upstream's generated code for them is six megabytes of a binary and is not linked: the archive has them as text.
+type Definitions func(prefix string) (map[string]common.OpenAPIDefinition, error)
+
+// embedded reads the definitions of the archive.
+func embedded(prefix string) (map[string]common.OpenAPIDefinition, error) {
+	found, err := sections(archive, definitionsSection)
+	if err != nil {
+		return nil, err
+	}
+	texts, err := parseDefinitions(found[definitionsSection])
+	if err != nil {
+		return nil, err
+	}
+	definitions := make(map[string]common.OpenAPIDefinition, len(texts))
+	for name, text := range texts {
+		d, err := text.definition(prefix)
+		if err != nil {
+			return nil, fmt.Errorf("OpenAPI definition %s: %w", name, err)
+		}
+		definitions[name] = d
+	}
+	return enabled(definitions), nil
+}
+
+// enabled takes away what belongs to features that are off.
+func enabled(definitions map[string]common.OpenAPIDefinition) map[string]common.OpenAPIDefinition {
+	return utilopenapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(func(common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+		return definitions
+	})(nil)
+}
+
+func (t definitionText) definition(prefix string) (common.OpenAPIDefinition, error) {
+	wrapped, err := parseSchema(t.v3, prefix)
+	if err != nil {
+		return common.OpenAPIDefinition{}, err
+	}
+	d := common.OpenAPIDefinition{Schema: *unwrapRefs(wrapped), Dependencies: t.dependencies}
+	if t.v2 == "" {
+		return d, nil
+	}
+	v2, err := parseSchema(t.v2, prefix)
+	if err != nil {
+		return d, err
+	}
+	return common.EmbedOpenAPIDefinitionIntoV2Extension(d, common.OpenAPIDefinition{Schema: *v2}), nil
+}
+
+// parseSchema reads a schema that refers below definitionsV3. In a text the quotes before $ref would be escaped.
+func parseSchema(text, prefix string) (*spec.Schema, error) {
+	const ref = `"$ref":"`
+	s := &spec.Schema{}
+	return s, json.Unmarshal([]byte(strings.ReplaceAll(text, ref+definitionsV3, ref+prefix)), s)
+}
+
+// unwrapRefs undoes what the builder of version 3 does to a reference that has something beside it, and will do again
+// (builder3/util.WrapRefs).
+func unwrapRefs(schema *spec.Schema) *spec.Schema {
+	walker := schemamutation.Walker{
+		SchemaCallback: func(s *spec.Schema) *spec.Schema {
+			if len(s.AllOf) != 1 || !reflect.DeepEqual(s.AllOf[0], spec.Schema{SchemaProps: spec.SchemaProps{Ref: s.AllOf[0].Ref}}) {
+				return s
+			}
+			plain := *s
+			plain.Ref, plain.AllOf = s.AllOf[0].Ref, nil
+			return &plain
+		},
+		RefCallback: schemamutation.RefCallbackNoop,
+	}
+	return walker.WalkSchema(schema)
+}

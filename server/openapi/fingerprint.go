@@ -1,0 +1,112 @@
+package openapi
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+
+	genericfeatures "k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/kube-openapi/pkg/common"
+)
+
+// fingerprint stands for everything that a document is made of and that differs between servers of one build: its
+// operations, the kinds that are known, the release, and the features that definitions depend on. Two documents of one
+// fingerprint are the same, so a prepared one may be sent instead of building it. A test fails when the code that builds
+// documents changes and the prepared ones were not made again.
+func (s *source) fingerprint(version string, all []*routes) (string, error) {
+	f := fingerprinter{sha256.New()}
+	head, err := json.Marshal(info())
+	if err != nil {
+		return "", err
+	}
+	f.add(version, string(head), s.kindsDigest(), strconv.FormatBool(utilfeature.DefaultFeatureGate.Enabled(genericfeatures.OpenAPIEnums)))
+	for _, r := range all {
+		f.add(r.root)
+		f.addList(sortedDigests(r.list))
+	}
+	return hex.EncodeToString(f.Sum(nil)[:16]), nil
+}
+
+// sortedDigests sums up operations, whose order makes no difference and is not always the same.
+func sortedDigests(list []common.Route) []string {
+	var digests []string
+	for _, op := range list {
+		one := fingerprinter{sha256.New()}
+		one.addRoute(op)
+		digests = append(digests, string(one.Sum(nil)))
+	}
+	slices.Sort(digests)
+	return digests
+}
+
+type fingerprinter struct{ hash.Hash }
+
+// add writes strings so that no other strings are written alike: each with its length before it.
+func (f fingerprinter) add(values ...string) {
+	for _, v := range values {
+		_, _ = io.WriteString(f, strconv.Itoa(len(v))+":")
+		_, _ = io.WriteString(f, v)
+	}
+}
+
+func (f fingerprinter) addList(values []string) {
+	f.add(strconv.Itoa(len(values)))
+	f.add(values...)
+}
+
+func (f fingerprinter) addRoute(r common.Route) {
+	f.add(r.Method(), r.Path(), r.OperationName(), r.Description(), typeName(r.RequestPayloadSample()), typeName(r.ResponsePayloadSample()))
+	f.addList(r.Consumes())
+	f.addList(r.Produces())
+	parameters := r.Parameters()
+	f.add(strconv.Itoa(len(parameters)))
+	for _, p := range parameters {
+		f.add(p.Name(), p.Description(), p.DataType(), strconv.Itoa(int(p.Kind())), strconv.FormatBool(p.Required()))
+	}
+	responses := r.StatusCodeResponses()
+	f.add(strconv.Itoa(len(responses)))
+	for _, response := range responses {
+		f.add(strconv.Itoa(response.Code()), typeName(response.Model()))
+	}
+	metadata := r.Metadata()
+	f.add(strconv.Itoa(len(metadata)))
+	for _, key := range slices.Sorted(maps.Keys(metadata)) {
+		f.add(key, fmt.Sprint(metadata[key]))
+	}
+}
+
+// typeName is the name of the type of a sample, with its package. A string stands for itself.
+func typeName(sample any) string {
+	t := reflect.TypeOf(sample)
+	if t == nil {
+		return ""
+	}
+	if t.Kind() == reflect.String {
+		return fmt.Sprintf("%q", sample)
+	}
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.PkgPath() + "." + t.Name()
+}
+
+// digestKinds sums up the kinds by which models are known.
+func (s *source) digestKinds() string {
+	f := fingerprinter{sha256.New()}
+	kinds := s.kinds()
+	for _, model := range slices.Sorted(maps.Keys(kinds)) {
+		f.add(model, strconv.Itoa(len(kinds[model])))
+		for _, k := range kinds[model] {
+			f.add(k.Group, k.Version, k.Kind)
+		}
+	}
+	return string(f.Sum(nil))
+}
