@@ -38,7 +38,9 @@ type Reader interface {
 	// the current revision, and the number of changes since at an older one.
 	//
 	// Errors: *ExpiredError when at is Exact and that revision is no longer in history; *FutureRevisionError;
-	// ErrUnavailable; the context's error. A resource of which nothing was ever written is empty, not an error.
+	// ErrBusy when too much memory is held by others that read older revisions; ErrUnavailable; the context's error. A
+	// resource of which nothing was ever written is empty, not an error. A revision from which too much has changed counts as
+	// no longer in history.
 	Snapshot(ctx context.Context, resource string, at At) (Snapshot, error)
 }
 
@@ -172,6 +174,8 @@ var (
 	ErrRefused = errors.New("the store cannot hold this")
 	// ErrUnavailable: the database cannot be used at the moment. Nothing was written; repeating is safe.
 	ErrUnavailable = errors.New("store unavailable")
+	// ErrBusy: what was asked for takes more than is free at the moment; repeating after a while is right.
+	ErrBusy = errors.New("store busy")
 	// ErrUnknownOutcome: a commit was sent and its answer lost. It may or may not have taken effect.
 	ErrUnknownOutcome = errors.New("outcome of the write is unknown")
 	// ErrClosed: the store is shutting down.

@@ -24,6 +24,8 @@ type collection struct {
 	// announced is the last change that was announced. It is behind tree.last while a batch is being applied.
 	announced int64
 	wakeRound
+	// replaced counts the bytes of objects that left the tree, replaced or deleted.
+	replaced atomic.Int64
 	// written counts the changes since objects were moved together; see Store.Compact.
 	written int
 	// stayed counts the objects that stayed where they were then, because the log has them.
@@ -45,6 +47,9 @@ func (c *collection) advance(events []*resources.Event) {
 	defer c.mu.Unlock()
 	next := c.tree.Load().edit()
 	for _, e := range events {
+		if e.Prev != nil {
+			c.replaced.Add(e.Prev.Size())
+		}
 		if e.Op == resources.Delete {
 			next.set(e.Object.Path(), nil)
 		} else {

@@ -42,6 +42,8 @@
 // objects that were replaced or deleted. Older changes are read from the table changes, until they are pruned; the watches
 // that need them share pages, of which some are kept (catchUps). The floor is the revision up to which changes may be gone.
 //
+// A past state is the present one with the changes since taken back. What all of those hold is bounded in bytes (pasts).
+//
 // A watch is a cursor: how far it has come, and the last revision at which something may wait for it. A watcher that
 // has caught up costs nothing until a change that it wants to see is brought to it; it does not look at what lies
 // between.

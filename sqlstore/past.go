@@ -1,12 +1,8 @@
 package sqlstore
 
 import (
-	"container/list"
 	"context"
-	"sync"
-	"time"
-
-	"k8s.io/utils/clock"
+	"errors"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -20,126 +16,90 @@ func (s *Store) past(ctx context.Context, resource string, revision int64) (snap
 	if t := s.pasts.get(key); t != nil {
 		return snapshot{tree: t, revision: revision}, nil
 	}
-	c := s.collection(resource)
+	if c := s.collection(resource); c.tree.Load().last <= revision {
+		return snapshot{tree: c.tree.Load(), revision: revision}, nil
+	}
+	leave, err := s.pasts.enter(ctx)
+	if err != nil {
+		return snapshot{}, err
+	}
+	defer leave()
+	if t := s.pasts.get(key); t != nil { // somebody has made it meanwhile
+		return snapshot{tree: t, revision: revision}, nil
+	}
+	t, err := s.makePast(ctx, key)
+	if err != nil {
+		return snapshot{}, err
+	}
+	s.janitor.at(forget, s.clock.Now().Add(pastsAge))
+	return snapshot{tree: t, revision: revision}, nil
+}
+
+// makePast makes a past state of the present one. Errors: those of past.
+func (s *Store) makePast(ctx context.Context, key pastKey) (*tree, error) {
+	c := s.collection(key.resource)
 	c.mu.Lock()
-	now := c.tree.Load()
-	recent, complete := c.after(revision)
+	now, replaced := c.tree.Load(), c.replaced.Load()
+	recent, complete := c.after(key.revision)
 	recent = append([]*resources.Event(nil), recent...)
 	logStart := c.logStart
 	c.mu.Unlock()
-	if now.last <= revision {
-		return snapshot{tree: now, revision: revision}, nil
-	}
-
-	u := undo{tree: now.edit(), done: map[string]bool{}}
-	if !complete {
-		for from := revision; from < logStart; {
-			page, err := s.db.history(ctx, historyQuery{resource: resource, after: from, upTo: logStart, limit: historyPage})
+	u := undo{tree: now.edit(), done: map[string]bool{}, room: s.pasts, ctx: ctx}
+	err := func() error {
+		for from := key.revision; !complete && from < logStart; {
+			page, err := s.db.history(ctx, historyQuery{resource: key.resource, after: from, upTo: logStart, limit: historyPage})
 			if err != nil {
-				return snapshot{}, err
+				return err
 			}
-			u.take(page.events)
+			if err := u.take(page.events); err != nil {
+				return err
+			}
 			from = page.upTo
 		}
+		return u.take(recent)
+	}()
+	var tooLarge *tooLargeError
+	switch {
+	case errors.As(err, &tooLarge):
+		err = &resources.ExpiredError{Requested: key.revision, Oldest: s.revisions.current.Load()}
+	case err == nil:
+		u.tree.last = key.revision
+		s.pasts.add(&pastEntry{key: key, tree: u.tree, size: u.size, collection: c, replaced: replaced})
+		return u.tree, nil
 	}
-	u.take(recent)
-	u.tree.last = revision
-	s.pasts.add(key, u.tree)
-	s.janitor.at(forget, s.clock.Now().Add(pastsAge))
-	return snapshot{tree: u.tree, revision: revision}, nil
+	s.pasts.release(u.size)
+	return nil, err
 }
 
 // undo takes changes back. Only the first change of an object counts, since it knows what was before all of them.
 type undo struct {
 	tree *tree
 	done map[string]bool
+
+	room *pasts
+	ctx  context.Context
+	size int64 // bytes that were reserved for what is taken back
 }
 
-func (u *undo) take(events []*resources.Event) {
+// undoOverhead is about what it takes to replace an object in the copy of a tree: parts of the tree.
+const undoOverhead = 1 << 10
+
+func (u *undo) take(events []*resources.Event) error {
 	for _, e := range events {
-		if path := e.Object.Path(); !u.done[path] {
-			u.done[path] = true
-			u.tree.set(path, e.Prev)
+		path := e.Object.Path()
+		if u.done[path] {
+			continue
 		}
-	}
-}
-
-// pasts keeps the past states that were asked for of late: the pages of a list all ask for the same one. What it
-// retains is bounded in number and in age.
-type pasts struct {
-	clock clock.Clock
-
-	mu    sync.Mutex
-	byKey map[pastKey]*list.Element
-	order list.List // of *pastEntry, the one used last in front
-}
-
-type pastKey struct {
-	resource string
-	revision int64
-}
-
-type pastEntry struct {
-	key  pastKey
-	tree *tree
-	used time.Time
-}
-
-const (
-	pastsMax = 32
-	pastsAge = time.Minute
-)
-
-func (p *pasts) get(key pastKey) *tree {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	e, ok := p.byKey[key]
-	if !ok {
-		return nil
-	}
-	entry := e.Value.(*pastEntry)
-	entry.used = p.clock.Now()
-	p.order.MoveToFront(e)
-	return entry.tree
-}
-
-func (p *pasts) add(key pastKey, t *tree) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.byKey == nil {
-		p.byKey = map[pastKey]*list.Element{}
-	}
-	if _, ok := p.byKey[key]; !ok {
-		p.byKey[key] = p.order.PushFront(&pastEntry{key: key, tree: t, used: p.clock.Now()})
-	}
-	for len(p.byKey) > pastsMax {
-		p.drop(p.order.Back())
-	}
-}
-
-// expire forgets what was not used for pastsAge, and returns when to look again (zero: nothing is
-// left).
-func (p *pasts) expire(now time.Time) time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for e := p.order.Back(); e != nil; e = p.order.Back() {
-		if due := e.Value.(*pastEntry).used.Add(pastsAge); due.After(now) {
-			return due
+		size := int64(undoOverhead)
+		if e.Prev != nil {
+			size += e.Prev.Size()
 		}
-		p.drop(e)
+		if err := u.room.reserve(u.ctx, size, u.size); err != nil {
+			return err
+		}
+		u.size += size
+		u.done[path] = true
+		u.tree.set(path, e.Prev)
 	}
-	return time.Time{}
-}
-
-// clear forgets all.
-func (p *pasts) clear() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.byKey = nil
-	p.order.Init()
-}
-
-func (p *pasts) drop(e *list.Element) {
-	p.order.Remove(e)
-	delete(p.byKey, e.Value.(*pastEntry).key)
+	return nil
 }

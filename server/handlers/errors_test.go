@@ -111,6 +111,7 @@ func TestStoreErrors(t *testing.T) {
 		{resources.ErrUnavailable, 500, says{"reason": "ServerTimeout", "details.retryAfterSeconds": "2"}},
 		{resources.ErrClosed, 500, says{"reason": "ServerTimeout"}},
 		{resources.ErrRefused, 422, says{"reason": "Invalid", "message": `configmaps "a" is invalid: the store cannot hold this`}},
+		{resources.ErrBusy, 429, says{"reason": "TooManyRequests", "details.retryAfterSeconds": "1"}},
 		{resources.ErrUnknownOutcome, 504, says{"reason": "Timeout"}},
 		{context.DeadlineExceeded, 504, says{"reason": "Timeout", "message": "Timeout: request did not complete within requested timeout - context deadline exceeded"}},
 		{nil, 500, says{"reason": "InternalError"}},

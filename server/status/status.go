@@ -81,6 +81,8 @@ func ForRequest(err error, resource schema.GroupResource, name, verb string) err
 		return refused(err, resource, name)
 	case errors.Is(err, resources.ErrUnavailable), errors.Is(err, resources.ErrClosed):
 		return apierrors.NewServerTimeout(resource, verb, 2)
+	case errors.Is(err, resources.ErrBusy):
+		return apierrors.NewTooManyRequests("Too many requests, please try again later: "+err.Error(), 1)
 	case errors.Is(err, resources.ErrUnknownOutcome):
 		return apierrors.NewTimeoutError("the outcome of the request is unknown: "+err.Error(), 1)
 	case errors.Is(err, context.DeadlineExceeded):

@@ -1,0 +1,214 @@
+package sqlstore
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+const (
+	// pastsMax is how many bytes past states take, all together, whoever holds them: those that are being made, those that
+	// lists are being written of, those that are kept. A list that alone needs more is answered with 410.
+	pastsMax = 64 << 20
+	// pastsAge is for how long one is kept after it was used last.
+	pastsAge = time.Minute
+	// pastsPatience is how long a list waits for room.
+	pastsPatience = 3 * time.Second
+)
+
+// pasts bounds the past states that lists at older revisions are made of, and keeps those that were asked for of late: the
+// pages of a list all ask for the same one.
+//
+// A state costs what it alone holds: the objects that are no longer in the present one. Those that were replaced before it
+// was made are counted exactly, until the garbage collector has taken the state (live): a client that reads slowly holds
+// one however long ago it was dropped here. Those that were replaced later are counted for the states that are kept, which
+// are dropped when they come to more than half of the bound.
+type pasts struct {
+	clock    clock.Clock
+	max      int64
+	patience time.Duration
+	making   chan struct{} // has a value while a state is being made: one at a time, through one connection
+
+	mu    sync.Mutex
+	byKey map[pastKey]*list.Element
+	order list.List     // of *pastEntry, the one used last in front
+	live  int64         // bytes
+	freed chan struct{} // closed when live falls
+}
+
+type pastKey struct {
+	resource string
+	revision int64
+}
+
+type pastEntry struct {
+	key  pastKey
+	tree *tree
+	used time.Time
+
+	size       int64 // bytes that were counted when it was made
+	collection *collection
+	replaced   int64 // collection.replaced when it was made
+}
+
+// holds is how many bytes would be free without the entry, at most.
+func (e *pastEntry) holds() int64 { return e.size + e.collection.replaced.Load() - e.replaced }
+
+func newPasts(c clock.Clock) *pasts {
+	return &pasts{clock: c, max: pastsMax, patience: pastsPatience, making: make(chan struct{}, 1),
+		byKey: map[pastKey]*list.Element{}, freed: make(chan struct{})}
+}
+
+// enter waits for its turn to make a state. It is over with leave.
+func (p *pasts) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case p.making <- struct{}{}:
+		return func() { <-p.making }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// tooLargeError says that a state alone is larger than all may be.
+type tooLargeError struct{}
+
+func (*tooLargeError) Error() string { return "too much has changed since" }
+
+// reserve makes room for so many bytes more of a state that has some already. Errors: *tooLargeError, resources.ErrBusy, the
+// context's.
+func (p *pasts) reserve(ctx context.Context, bytes, has int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if has+bytes > p.max {
+		return &tooLargeError{}
+	}
+	if p.live+bytes > p.max {
+		if err := p.makeRoom(ctx, bytes); err != nil {
+			return err
+		}
+	}
+	p.live += bytes
+	return nil
+}
+
+// makeRoom waits until there is room. What nobody holds any more is found by the garbage collector, so that has to run; what
+// is kept goes if that is not enough. Called with mu, which it gives back meanwhile.
+func (p *pasts) makeRoom(ctx context.Context, bytes int64) error {
+	timer := time.NewTimer(p.patience)
+	defer timer.Stop()
+	for round := 0; p.live+bytes > p.max; round++ {
+		if round == 1 {
+			p.clearKept()
+		}
+		freed := p.freed
+		p.mu.Unlock()
+		if round < 2 {
+			runtime.GC()
+		}
+		err := func() error {
+			pause := time.NewTimer(p.patience / 8) // then look whether more can be let go of
+			defer pause.Stop()
+			select {
+			case <-freed:
+			case <-pause.C:
+			case <-timer.C:
+				return fmt.Errorf("%w: lists at past revisions take all the memory that they may", resources.ErrBusy)
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			return nil
+		}()
+		p.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// release gives back what was reserved.
+func (p *pasts) release(bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.live -= bytes
+	close(p.freed)
+	p.freed = make(chan struct{})
+}
+
+// get returns a state that is kept, or nil.
+func (p *pasts) get(key pastKey) *tree {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e, ok := p.byKey[key]
+	if !ok {
+		return nil
+	}
+	entry := e.Value.(*pastEntry)
+	entry.used = p.clock.Now()
+	p.order.MoveToFront(e)
+	return entry.tree
+}
+
+// add keeps a state, whose bytes are reserved, and counts them until nobody holds it.
+func (p *pasts) add(entry *pastEntry) {
+	runtime.AddCleanup(entry.tree, p.release, entry.size)
+	entry.used = p.clock.Now()
+	p.mu.Lock()
+	p.byKey[entry.key] = p.order.PushFront(entry)
+	p.mu.Unlock()
+	p.trim()
+}
+
+// trim drops kept states, those used longest ago first, until they hold no more than they may. It is cheap when there are
+// none: every batch calls it, since it may have replaced what they hold.
+func (p *pasts) trim() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	room := p.max / 2
+	for e := p.order.Front(); e != nil; {
+		next := e.Next()
+		if room -= e.Value.(*pastEntry).holds(); room < 0 {
+			p.drop(e)
+		}
+		e = next
+	}
+}
+
+// expire forgets what was not used for pastsAge, and returns when to look again (zero: nothing is
+// left).
+func (p *pasts) expire(now time.Time) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for e := p.order.Back(); e != nil; e = p.order.Back() {
+		if due := e.Value.(*pastEntry).used.Add(pastsAge); due.After(now) {
+			return due
+		}
+		p.drop(e)
+	}
+	return time.Time{}
+}
+
+// clear forgets all.
+func (p *pasts) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clearKept()
+}
+
+// clearKept is clear, with mu.
+func (p *pasts) clearKept() {
+	clear(p.byKey)
+	p.order.Init()
+}
+
+func (p *pasts) drop(e *list.Element) {
+	p.order.Remove(e)
+	delete(p.byKey, e.Value.(*pastEntry).key)
+}

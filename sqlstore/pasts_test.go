@@ -1,0 +1,128 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// rewrite updates objects, and returns the revision before.
+func rewrite(t *testing.T, s *Store, objects []*resources.Object) (before int64) {
+	t.Helper()
+	before = s.revisions.current.Load()
+	writes := make([]resources.Write, len(objects))
+	for i, o := range objects {
+		writes[i] = resources.Write{Op: resources.Update, Key: o.Key, From: o.Revision, Draft: draft(t, o.Namespace, o.Name)}
+	}
+	copy(objects, mustCommit(t, s, writes...))
+	return before
+}
+
+func newPastsHarness(t *testing.T, max int64) (*Store, []*resources.Object) {
+	t.Helper()
+	s := newSQLiteHarness(t).store
+	s.pasts.max = max
+	return s, mustCommit(t, s, createMaps(t, 100)...)
+}
+
+// kept is how many bytes the states hold that are kept, and how many are counted in all.
+func (p *pasts) bytes() (kept, live int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for e := p.order.Front(); e != nil; e = e.Next() {
+		kept += e.Value.(*pastEntry).holds()
+	}
+	return kept, p.live
+}
+
+func (p *pasts) wantBounded(t *testing.T) {
+	t.Helper()
+	if kept, live := p.bytes(); kept > p.max/2 || live > p.max {
+		t.Errorf("%d bytes are kept and %d held in all, the bound is %d", kept, live, p.max)
+	}
+}
+
+// Lists at ever other past revisions are all answered, and take no more memory than they may.
+func TestPastListsAreBounded(t *testing.T) {
+	s, objects := newPastsHarness(t, 2<<20)
+	var revisions []int64
+	for range 20 { // each state has 100 objects of 2 KB that no other has
+		revisions = append(revisions, rewrite(t, s, objects))
+	}
+	for _, r := range revisions {
+		if n := mustSnapshot(t, s, resources.At{Match: resources.Exact, Revision: r}).Count("", ""); n != len(objects) {
+			t.Errorf("%d objects at %d", n, r)
+		}
+		s.pasts.wantBounded(t)
+	}
+	if n := s.pasts.len(); n == 0 || n == len(revisions) {
+		t.Errorf("%d states are kept", n)
+	}
+}
+
+// A state that is kept counts what only it holds since the objects in it were replaced.
+func TestPastListsAreBoundedAsTimeGoesOn(t *testing.T) {
+	s, objects := newPastsHarness(t, 2<<20)
+	for range 20 {
+		before := s.revisions.current.Load()
+		objects[0] = mustCommit(t, s, resources.Write{Op: resources.Update, Key: objects[0].Key, From: objects[0].Revision,
+			Draft: draft(t, "default", objects[0].Name)})[0]
+		mustSnapshot(t, s, resources.At{Match: resources.Exact, Revision: before}) // differs in one object, and keeps it
+		rewrite(t, s, objects)
+		s.pasts.wantBounded(t)
+	}
+	if n := s.pasts.len(); n == 0 || n == 20 {
+		t.Errorf("%d states are kept", n)
+	}
+}
+
+// Who comes when all room is taken waits, and is told to come again; who needs more than there is has to begin anew.
+func TestPastListsWait(t *testing.T) {
+	s, objects := newPastsHarness(t, 1<<20)
+	s.pasts.patience = 50 * time.Millisecond
+	ctx := context.Background()
+	var revisions []int64
+	for range 6 {
+		revisions = append(revisions, rewrite(t, s, objects))
+	}
+	at := func(i int) resources.At { return resources.At{Match: resources.Exact, Revision: revisions[i]} }
+	var held []resources.Snapshot
+	var err error
+	for i := range revisions {
+		var snapshot resources.Snapshot
+		if snapshot, err = s.Snapshot(ctx, "configmaps", at(i)); err != nil {
+			break
+		}
+		held = append(held, snapshot)
+	}
+	if !errors.Is(err, resources.ErrBusy) || len(held) < 2 {
+		t.Fatalf("%d states are held, then %v, want ErrBusy", len(held), err)
+	}
+	s.pasts.wantBounded(t)
+	canceled, cancel := context.WithCancel(ctx)
+	s.pasts.patience = time.Hour
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := s.Snapshot(canceled, "configmaps", at(5)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want the context's error", err)
+	}
+	runtime.KeepAlive(held)
+	held = nil
+	if _, err := s.Snapshot(ctx, "configmaps", at(5)); err != nil {
+		t.Errorf("when there is room again: %v", err)
+	}
+
+	s.pasts.max = 100 << 10
+	s.pasts.clear()
+	var expired *resources.ExpiredError
+	if _, err := s.Snapshot(ctx, "configmaps", at(0)); !errors.As(err, &expired) {
+		t.Errorf("of a state that is larger than all may be: %v, want ExpiredError", err)
+	}
+	if want := fmt.Sprint(s.revisions.current.Load()); expired != nil && fmt.Sprint(expired.Oldest) != want {
+		t.Errorf("the error says that history begins at %d, want %s", expired.Oldest, want)
+	}
+}
