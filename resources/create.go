@@ -10,7 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 )
@@ -22,37 +24,54 @@ const maxNameAttempts = 8
 // errRevisionOfNew is kube-apiserver's text; it has no code of its own, so that it becomes a 500.
 var errRevisionOfNew = errors.New("resourceVersion should not be set on objects to be created")
 
-// Validation is the validating admission of a request: it sees the object as it would be stored. May be nil.
-type Validation func(ctx context.Context, obj runtime.Object) error
-
-// UpdateValidation is Validation for updates. May be nil.
-type UpdateValidation func(ctx context.Context, obj, old runtime.Object) error
-
 // CreateRequest is the creation of one object.
 type CreateRequest struct {
 	Type *Type
 	// Object is the new object in the hub form. It is changed and kept.
-	Object   runtime.Object
-	Validate Validation
+	Object runtime.Object
+	// Decode, when set, makes Object of what was sent.
+	Decode func() (runtime.Object, error)
+	// Options are those of the request, for admission. Nil: there are none.
+	Options *metav1.CreateOptions
 	// DryRun: everything happens but the storing.
 	DryRun bool
 }
 
-// Apply runs the rules of the type over the object and stores it. The context carries the request's namespace, user and
-// RequestInfo for the strategies.
+// Create stores a new object, by the rules of its type; see Pipeline. The context carries the request's namespace, user and
+// RequestInfo, also for the strategies.
 //
 // Errors are API status errors, or those of Store.Commit that the caller maps.
-func (r *CreateRequest) Apply(ctx context.Context, s Store) (*Object, error) {
+func (p *Pipeline) Create(ctx context.Context, r *CreateRequest) (*Object, error) {
+	stored, err := p.create(ctx, r)
+	p.written(ctx, nameOf(r.Object), stored, r.DryRun, err)
+	return stored, err
+}
+
+func (p *Pipeline) create(ctx context.Context, r *CreateRequest) (stored *Object, err error) {
+	if err := p.authorize(ctx); err != nil {
+		return nil, err
+	}
+	if r.Decode != nil {
+		if r.Object, err = r.Decode(); err != nil {
+			return nil, err
+		}
+	}
+	if r.Options == nil {
+		r.Options = plainCreate
+	}
+	if err := p.admit(ctx, r.admitted(r.Object)); err != nil {
+		return nil, err
+	}
 	m, err := meta.Accessor(r.Object)
 	if err != nil {
 		return nil, err
 	}
+	DedupOwners(ctx, m, true)
 	if m.GetGenerateName() == "" || m.GetName() != "" {
-		return r.once(ctx, s, r.Object)
+		return p.createOnce(ctx, r, r.Object)
 	}
-	var stored *Object
 	for range maxNameAttempts {
-		stored, err = r.once(ctx, s, r.Object.DeepCopyObject())
+		stored, err = p.createOnce(ctx, r, r.Object.DeepCopyObject())
 		if err == nil || !apierrors.IsAlreadyExists(err) {
 			break
 		}
@@ -60,24 +79,37 @@ func (r *CreateRequest) Apply(ctx context.Context, s Store) (*Object, error) {
 	return stored, err
 }
 
+func (r *CreateRequest) admitted(obj runtime.Object) admitted {
+	return admitted{t: r.Type, obj: obj, op: admission.Create, options: r.Options, dryRun: r.DryRun}
+}
+
+// nameOf is the name of an object, empty for none.
+func nameOf(obj runtime.Object) string {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return ""
+	}
+	return m.GetName()
+}
+
 // errTaken: what the object was to get of a shared supply was taken by somebody else before it was stored.
 var errTaken = errors.New("allocated by another request")
 
-// once creates an object under one name.
-func (r *CreateRequest) once(ctx context.Context, s Store, obj runtime.Object) (*Object, error) {
+// createOnce creates an object under one name.
+func (p *Pipeline) createOnce(ctx context.Context, r *CreateRequest, obj runtime.Object) (*Object, error) {
 	if r.Type.Allocate == nil {
-		return r.attempt(ctx, s, obj)
+		return p.attempt(ctx, r, obj)
 	}
 	// Each round that is lost was won by another request, so this comes to an end.
 	for {
-		stored, err := r.attempt(ctx, s, obj.DeepCopyObject())
+		stored, err := p.attempt(ctx, r, obj.DeepCopyObject())
 		if !errors.Is(err, errTaken) || ctx.Err() != nil {
 			return stored, err
 		}
 	}
 }
 
-func (r *CreateRequest) attempt(ctx context.Context, s Store, obj runtime.Object) (*Object, error) {
+func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Object) (*Object, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return nil, err
@@ -85,19 +117,20 @@ func (r *CreateRequest) attempt(ctx context.Context, s Store, obj runtime.Object
 	sent, perr := parseRevision(m.GetResourceVersion()) // what is no number is passed over, as kube-apiserver does
 	// Without a name there is nothing to allocate to. A dry run goes on to say all that is wrong.
 	nothing := r.DryRun && m.GetName() == "" && m.GetGenerateName() == ""
-	writes, err := prepareCreate(ctx, s, r.Type, obj, r.Validate, !nothing)
+	a := r.admitted(obj)
+	writes, err := prepareCreate(ctx, p.store, r.Type, obj, !nothing, func() error { return p.validate(ctx, a) })
 	if err != nil {
 		return nil, err
 	}
 	if r.DryRun {
-		return createDry(ctx, s, r.Type, writes[0], obj)
+		return createDry(ctx, p.store, r.Type, writes[0], obj)
 	}
 	if perr == nil && sent != 0 {
 		return nil, errRevisionOfNew
 	}
-	stored, err := s.Commit(ctx, writes...)
+	stored, err := p.store.Commit(ctx, writes...)
 	if errors.Is(err, ErrExists) {
-		return nil, r.exists(ctx, s, writes, obj)
+		return nil, p.exists(ctx, r, writes, obj)
 	}
 	if err != nil {
 		return nil, err
@@ -106,24 +139,25 @@ func (r *CreateRequest) attempt(ctx context.Context, s Store, obj runtime.Object
 }
 
 // exists is the error of a create one of whose writes found its key taken.
-func (r *CreateRequest) exists(ctx context.Context, s Store, writes []Write, obj runtime.Object) error {
+func (p *Pipeline) exists(ctx context.Context, r *CreateRequest, writes []Write, obj runtime.Object) error {
 	if len(writes) > 1 {
-		if _, err := s.Get(ctx, writes[0].Key, At{Match: MostRecent}); errors.Is(err, ErrNotFound) {
+		if _, err := p.store.Get(ctx, writes[0].Key, At{Match: MostRecent}); errors.Is(err, ErrNotFound) {
 			return errTaken
 		}
 	}
-	return alreadyExists(ctx, s, r.Type, writes[0].Key, obj)
+	return alreadyExists(ctx, p.store, r.Type, writes[0].Key, obj)
 }
 
 // PrepareCreate takes a new object (hub form, which it changes) through the create rules of its type to the writes that
-// would store it: the object's own first, then those of what is allocated to it.
+// would store it: the object's own first, then those of what is allocated to it. It is for what is written as part of
+// another object's write (Type.Allocate), whose admission stands for it.
 //
 // Errors are API status errors, or those of the Reader.
-func PrepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object, validate Validation) ([]Write, error) {
-	return prepareCreate(ctx, s, t, obj, validate, true)
+func PrepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object) ([]Write, error) {
+	return prepareCreate(ctx, s, t, obj, true, nil)
 }
 
-func prepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object, validate Validation, allocate bool) ([]Write, error) {
+func prepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object, allocate bool, validate func() error) ([]Write, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return nil, err
@@ -142,7 +176,7 @@ func prepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object, v
 		return nil, err
 	}
 	if validate != nil {
-		if err := validate(ctx, obj); err != nil {
+		if err := validate(); err != nil {
 			return nil, err
 		}
 	}
@@ -167,7 +201,7 @@ func (t *Type) allocate(ctx context.Context, s Reader, obj, old runtime.Object) 
 	return t.Allocate(ctx, s, obj, old)
 }
 
-func createDry(ctx context.Context, s Store, t *Type, w Write, obj runtime.Object) (*Object, error) {
+func createDry(ctx context.Context, s Reader, t *Type, w Write, obj runtime.Object) (*Object, error) {
 	switch _, err := s.Get(ctx, w.Key, At{Match: MostRecent}); {
 	case err == nil:
 		return nil, alreadyExists(ctx, s, t, w.Key, obj)
@@ -179,7 +213,7 @@ func createDry(ctx context.Context, s Store, t *Type, w Write, obj runtime.Objec
 
 // alreadyExists is the error of a create whose name is taken: it tells a generated name from a given one, and says when
 // the object in the way is being deleted.
-func alreadyExists(ctx context.Context, s Store, t *Type, key Key, obj runtime.Object) error {
+func alreadyExists(ctx context.Context, s Reader, t *Type, key Key, obj runtime.Object) error {
 	err := rest.CheckGeneratedNameError(ctx, t.CreateStrategy, apierrors.NewAlreadyExists(t.RequestResource(ctx), key.Name), obj)
 	current, gerr := s.Get(ctx, key, At{Match: MostRecent})
 	if gerr != nil {
@@ -218,12 +252,4 @@ func (t *Type) ttl(obj runtime.Object) time.Duration {
 		return 0
 	}
 	return t.TTL(obj)
-}
-
-// WithRequest is the context of a request that the server makes of itself: rules of types read from it what is done to
-// which object.
-func WithRequest(ctx context.Context, t *Type, verb, namespace, name string) context.Context {
-	ctx = genericapirequest.WithNamespace(ctx, namespace)
-	return genericapirequest.WithRequestInfo(ctx, &genericapirequest.RequestInfo{IsResourceRequest: true, Verb: verb,
-		APIGroup: t.Group, APIVersion: t.StorageVersion.Version, Resource: t.Resource, Namespace: namespace, Name: name})
 }

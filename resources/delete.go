@@ -2,7 +2,6 @@ package resources
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,18 +11,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
+	"k8s.io/utils/ptr"
 )
 
 // DeleteRequest is the deletion of one object.
 type DeleteRequest struct {
 	Type *Type
 	Name string
-	// Options may be changed by the strategy, as kube-apiserver's are (a default grace period is filled in).
-	Options  *metav1.DeleteOptions
-	Validate Validation
+	// Options are those of the request, their preconditions among them. Nil: there are none. The strategy may change
+	// them, as kube-apiserver's do (a default grace period is filled in).
+	Options *metav1.DeleteOptions
+	// Precondition is what the requester has judged, besides the preconditions of Options: it fails when the object is
+	// no longer to be deleted. It is called for each attempt, before admission. May be nil.
+	Precondition func(ctx context.Context, obj runtime.Object) error
+
+	// sent are the options as admission sees them.
+	sent *metav1.DeleteOptions
 }
 
 // Deleted is what a deletion came to.
@@ -38,26 +44,60 @@ type Deleted struct {
 	Unchanged bool
 }
 
-// Apply deletes the object in the two phases of "Resource deletion" of the API concepts page: with finalizers or a grace
-// period it is marked and stays, otherwise it is removed.
+// Delete deletes an object in the two phases of "Resource deletion" of the API concepts page: with finalizers or a grace
+// period it is marked and stays, otherwise it is removed. See Pipeline.
 //
 // Errors are API status errors, or those of the Store that the caller maps.
-func (r *DeleteRequest) Apply(ctx context.Context, s Store) (Deleted, error) {
+func (p *Pipeline) Delete(ctx context.Context, r *DeleteRequest) (Deleted, error) {
+	if r.Options == nil {
+		r.Options = &metav1.DeleteOptions{TypeMeta: optionsKind("DeleteOptions")}
+	}
+	r.sent = r.Options
+	d, err := p.delete(ctx, r)
+	p.written(ctx, r.Name, d.Object, dryrun.IsDryRun(r.sent.DryRun), err)
+	return d, err
+}
+
+func (p *Pipeline) delete(ctx context.Context, r *DeleteRequest) (Deleted, error) {
+	if err := p.authorize(ctx); err != nil {
+		return Deleted{}, err
+	}
+	if err := p.admit(ctx, r.admitted(nil)); err != nil {
+		return Deleted{}, err
+	}
 	key, err := r.Type.RequestKey(ctx, r.Name)
 	if err != nil {
 		return Deleted{}, err
+	}
+	if ptr.Deref(r.Options.IgnoreStoreReadErrorWithClusterBreakingPotential, false) {
+		return Deleted{}, p.refuseUnreadable(ctx, r, key)
 	}
 	if r.Type.BeforeDelete != nil {
 		if err := r.Type.BeforeDelete(ctx, r.Name, r.Options); err != nil {
 			return Deleted{}, err
 		}
 	}
-	return r.apply(ctx, s, key)
+	return p.deleteTwice(ctx, r, key)
 }
 
-// apply is Apply without what is said beforehand.
-func (r *DeleteRequest) apply(ctx context.Context, s Store, key Key) (Deleted, error) {
-	d, again, err := r.once(ctx, s, key)
+func (r *DeleteRequest) admitted(old runtime.Object) admitted {
+	return admitted{t: r.Type, old: old, op: admission.Delete, options: r.sent, dryRun: dryrun.IsDryRun(r.sent.DryRun)}
+}
+
+// refuseUnreadable answers the deletion of an object that cannot be decoded (KEP-3926). There are none: whoever asks for it is
+// refused, as by kube-apiserver when the object can be decoded after all.
+func (p *Pipeline) refuseUnreadable(ctx context.Context, r *DeleteRequest, key Key) error {
+	if _, err := p.store.Get(ctx, key, At{Match: MostRecent}); err != nil {
+		return err
+	}
+	return apierrors.NewConflict(r.Type.RequestResource(ctx), r.Name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: %s, "+
+		"ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage",
+		key.InEtcd()))
+}
+
+// deleteTwice marks and removes an object, where both are to be seen.
+func (p *Pipeline) deleteTwice(ctx context.Context, r *DeleteRequest, key Key) (Deleted, error) {
+	d, again, err := p.deleteOnce(ctx, r, key)
 	if err != nil || !again {
 		return d, err
 	}
@@ -66,7 +106,7 @@ func (r *DeleteRequest) apply(ctx context.Context, s Store, key Key) (Deleted, e
 	if rv := r.preconditionRevision(); rv != nil {
 		*rv = FormatRevision(d.Object.Revision)
 	}
-	last, _, err := r.once(ctx, s, key)
+	last, _, err := p.deleteOnce(ctx, r, key)
 	if apierrors.IsNotFound(err) {
 		d.Gone = true
 		return d, nil
@@ -81,16 +121,16 @@ func (r *DeleteRequest) preconditionRevision() *string {
 	return r.Options.Preconditions.ResourceVersion
 }
 
-// once marks or removes the object. again is set when it was marked and is to be removed right away.
-func (r *DeleteRequest) once(ctx context.Context, s Store, key Key) (d Deleted, again bool, err error) {
+// deleteOnce marks or removes the object. again is set when it was marked and is to be removed right away.
+func (p *Pipeline) deleteOnce(ctx context.Context, r *DeleteRequest, key Key) (d Deleted, again bool, err error) {
 	options := r.Options
-	stored, err := GuaranteedUpdate(ctx, s, key, func(live *Object) ([]Write, error) {
+	stored, err := GuaranteedUpdate(ctx, p.store, key, func(live *Object) ([]Write, error) {
 		d, again = Deleted{}, false
 		if live == nil {
 			return nil, apierrors.NewNotFound(r.Type.RequestResource(ctx), r.Name)
 		}
 		r.Options = options.DeepCopy() // strategies write into it; a second round starts anew
-		w, err := r.prepare(ctx, live, &d, &again)
+		w, err := p.prepareDelete(ctx, r, live, &d, &again)
 		if err != nil || w == nil {
 			return nil, err
 		}
@@ -101,7 +141,7 @@ func (r *DeleteRequest) once(ctx context.Context, s Store, key Key) (d Deleted, 
 			}
 			return nil, nil
 		}
-		return r.Type.withFreed(ctx, s, *w, live)
+		return r.Type.withFreed(ctx, p.store, *w, live)
 	})
 	if err != nil {
 		return Deleted{}, false, err
@@ -128,15 +168,18 @@ func (t *Type) withFreed(ctx context.Context, s Reader, w Write, live *Object) (
 	return append([]Write{w}, freed...), nil
 }
 
-// Prepare computes the write that the deletion makes of the live object: it removes it or marks it as being deleted. nil
-// when it is marked already.
+// PrepareDelete computes the write that a deletion makes of the live object: it removes it or marks it as being deleted. nil
+// when it is marked already. It is for what is deleted as part of another object's write (Type.Allocate), whose admission
+// stands for it.
 //
 // Errors are API status errors.
-func (r *DeleteRequest) Prepare(ctx context.Context, live *Object) (*Write, error) {
-	return r.prepare(ctx, live, &Deleted{}, new(bool))
+func PrepareDelete(ctx context.Context, t *Type, live *Object) (*Write, error) {
+	r := &DeleteRequest{Type: t, Name: live.Name, Options: &metav1.DeleteOptions{}}
+	r.sent = r.Options
+	return (&Pipeline{}).prepareDelete(ctx, r, live, &Deleted{}, new(bool))
 }
 
-func (r *DeleteRequest) prepare(ctx context.Context, live *Object, d *Deleted, again *bool) (*Write, error) {
+func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Object, d *Deleted, again *bool) (*Write, error) {
 	t := r.Type
 	obj, err := t.DecodeHub(live)
 	if err != nil {
@@ -152,10 +195,13 @@ func (r *DeleteRequest) prepare(ctx context.Context, live *Object, d *Deleted, a
 			return nil, err
 		}
 	}
-	if r.Validate != nil {
-		if err := r.Validate(ctx, obj); err != nil {
+	if r.Precondition != nil {
+		if err := r.Precondition(ctx, obj); err != nil {
 			return nil, err
 		}
+	}
+	if err := p.validate(ctx, r.admitted(obj)); err != nil {
+		return nil, err
 	}
 	if t.Terminate != nil {
 		marked := m.GetDeletionTimestamp() != nil
@@ -299,27 +345,6 @@ func sameSet(a, b []string) bool {
 		}
 	}
 	return true
-}
-
-// DeleteCollection deletes the objects one by one, with a copy of the options for each, and ends at the first error;
-// objects that are gone already are passed over ("Collections" of the API concepts page).
-func DeleteCollection(ctx context.Context, s Store, t *Type, objects []*Object, o *metav1.DeleteOptions, validate Validation) error {
-	if t.BeforeDelete != nil {
-		if err := t.BeforeDelete(ctx, "", o); err != nil {
-			return err
-		}
-	}
-	for _, obj := range objects {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		r := DeleteRequest{Type: t, Name: obj.Name, Options: o.DeepCopy(), Validate: validate}
-		_, err := r.apply(genericapirequest.WithNamespace(ctx, obj.Namespace), s, obj.Key)
-		if err != nil && !apierrors.IsNotFound(err) && !errors.Is(err, ErrNotFound) {
-			return err
-		}
-	}
-	return nil
 }
 
 // DeletedStatus is the answer to a delete of a type that does not return the object.

@@ -2,6 +2,7 @@ package resources
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -229,4 +230,20 @@ func (c *Catalog) Types(yield func(*Type) bool) {
 // as long as the state they describe.
 func (c *Catalog) Memo(key any, build func() (any, error)) (any, error) {
 	return c.memo.get(key, build)
+}
+
+type catalogKey struct{}
+
+// WithCatalog is the context of a request that is answered by a catalog, and by no other.
+func WithCatalog(ctx context.Context, c *Catalog) context.Context {
+	return context.WithValue(ctx, catalogKey{}, c)
+}
+
+// CatalogOf returns the catalog that the request of the context is answered by: the present one where nobody has taken one
+// yet.
+func (r *Registry) CatalogOf(ctx context.Context) *Catalog {
+	if c, ok := ctx.Value(catalogKey{}).(*Catalog); ok {
+		return c
+	}
+	return r.Catalog()
 }

@@ -134,7 +134,7 @@ type Type struct {
 
 // CreateFunc answers a create that is an operation rather than an object: a review, a binding, an eviction. obj is in
 // the hub form of its kind and may be kept. name is that of the parent, empty for a virtual type.
-type CreateFunc func(ctx context.Context, s Store, name string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error)
+type CreateFunc func(ctx context.Context, o *Operation, name string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error)
 
 // Subresource is a path below an object of a type.
 type Subresource struct {
@@ -165,7 +165,7 @@ type Subresource struct {
 	Stream func(s Reader) rest.GetterWithOptions
 	// Unserved, when set, is the error that every call of the path gets: it is in discovery, and what stands behind it
 	// (a token signer) is not there.
-	Unserved func(ctx context.Context, s Store, namespace, name string) error
+	Unserved func(ctx context.Context, s Reader, namespace, name string) error
 	// AppliedNew: server-side apply at the path creates an object that is missing, as it does at the type's own.
 	AppliedNew bool
 	// NoTable: the path has no Table, although it has the object.

@@ -9,10 +9,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -22,38 +24,53 @@ import (
 // optimisticLockMessage is what kube-apiserver's clients see, and some match, when an update is out of date.
 const optimisticLockMessage = "the object has been modified; please apply your changes to the latest version and try again"
 
-// UpdateRequest is an update or a patch of one object, on its way through the rules of its type.
+// UpdateRequest is an update or a patch of one object, or of what a subresource shows of it.
 type UpdateRequest struct {
 	Type *Type
 	Name string
-	// Strategy is that of the type or of the subresource the request came by.
-	Strategy rest.RESTUpdateStrategy
+	// Decode, when set, reads what was sent, before anything is looked up: it may set Change and UID.
+	Decode func() error
 	// Change makes the new object (hub form) of the existing one, which it must leave alone. existing is an empty
-	// object and live is nil when there is none. It may be called several times.
+	// object and live is nil when there is none. It may be called several times. At a subresource that shows another
+	// kind (Subresource.Projection) both are of that.
 	Change func(ctx context.Context, existing runtime.Object, live *Object) (runtime.Object, error)
 	// UID, when set, must be that of the existing object.
 	UID types.UID
+	// Strategy is given where it is not that of the path of the request, in an operation.
+	Strategy rest.RESTUpdateStrategy
 	// ForceCreate creates a missing object even where the strategy does not (server-side apply).
-	ForceCreate    bool
-	ValidateCreate Validation
-	ValidateUpdate UpdateValidation
-	DryRun         bool
+	ForceCreate bool
+	// Options are those of the request, for admission. Nil: there are none.
+	Options *metav1.UpdateOptions
+	// DryRun: everything happens but the storing.
+	DryRun bool
 }
 
-// Apply runs the update against the store until it takes effect or fails. created tells whether it made a new object.
-// An update that changes nothing writes nothing and returns the object as it is.
+// Update changes an object until that takes effect or fails; see Pipeline. created tells whether it made a new object. An
+// update that changes nothing writes nothing and returns the object as it is. Whether it is the object itself or a
+// subresource that is changed is the RequestInfo's to say.
 //
 // Errors are API status errors, or those of the Store that the caller maps.
-func (r *UpdateRequest) Apply(ctx context.Context, s Store) (stored *Object, created bool, err error) {
+func (p *Pipeline) Update(ctx context.Context, r *UpdateRequest) (stored *Object, created bool, err error) {
+	stored, created, err = p.update(ctx, r)
+	p.written(ctx, r.Name, stored, r.DryRun, err)
+	return stored, created, err
+}
+
+func (p *Pipeline) update(ctx context.Context, r *UpdateRequest) (stored *Object, created bool, err error) {
+	u, err := p.beginUpdate(ctx, r)
+	if err != nil {
+		return nil, false, err
+	}
 	key, err := r.Type.RequestKey(ctx, r.Name)
 	if err != nil {
 		return nil, false, err
 	}
 	// Two updates in this store: what the closure decided last is what was committed.
 	var dry, removed *Object
-	stored, err = GuaranteedUpdate(ctx, s, key, func(live *Object) ([]Write, error) {
+	stored, err = GuaranteedUpdate(ctx, p.store, key, func(live *Object) ([]Write, error) {
 		dry, removed, created = nil, nil, false
-		writes, err := r.prepare(ctx, s, live)
+		writes, err := u.prepare(ctx, live)
 		if err != nil || len(writes) == 0 {
 			return nil, err
 		}
@@ -80,6 +97,40 @@ func (r *UpdateRequest) Apply(ctx context.Context, s Store) (stored *Object, cre
 	return stored, created, nil
 }
 
+// update is an UpdateRequest on its way.
+type update struct {
+	*UpdateRequest
+	p   *Pipeline
+	sub *Subresource // nil for the object itself
+}
+
+// beginUpdate does what comes before anything is looked up.
+func (p *Pipeline) beginUpdate(ctx context.Context, r *UpdateRequest) (update, error) {
+	u := update{UpdateRequest: r, p: p}
+	if err := p.authorize(ctx); err != nil {
+		return u, err
+	}
+	if r.Decode != nil {
+		if err := r.Decode(); err != nil {
+			return u, err
+		}
+	}
+	if r.Options == nil {
+		r.Options = plainUpdate
+	}
+	if r.Strategy != nil {
+		return u, nil // of an object that the path is not about
+	}
+	r.Strategy = r.Type.UpdateStrategy
+	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok && info.Subresource != "" {
+		if u.sub = r.Type.Subresources[info.Subresource]; u.sub == nil {
+			return u, fmt.Errorf("%s has no subresource %s", r.Type.GroupResource, info.Subresource)
+		}
+		r.Strategy = u.sub.UpdateStrategy
+	}
+	return u, nil
+}
+
 func dryResult(key Key, w Write, live *Object) *Object {
 	if live == nil {
 		return NewObject(key, w.Draft.withoutRevision(), 0)
@@ -88,11 +139,11 @@ func dryResult(key Key, w Write, live *Object) *Object {
 }
 
 // prepare computes the writes that the request makes of the live object, its own first; none when nothing changes.
-func (r *UpdateRequest) prepare(ctx context.Context, s Reader, live *Object) ([]Write, error) {
+func (u update) prepare(ctx context.Context, live *Object) ([]Write, error) {
 	if live == nil {
-		return r.prepareCreate(ctx, s)
+		return u.prepareCreate(ctx)
 	}
-	t := r.Type
+	t := u.Type
 	existing, err := t.DecodeHub(live)
 	if err != nil {
 		return nil, err
@@ -101,38 +152,71 @@ func (r *UpdateRequest) prepare(ctx context.Context, s Reader, live *Object) ([]
 	if err != nil {
 		return nil, err
 	}
-	if r.UID != "" && old.GetUID() != r.UID {
-		return nil, apierrors.NewConflict(t.RequestResource(ctx), r.Name, r.uidPreconditionError(live.Key, old.GetUID()))
+	if u.UID != "" && old.GetUID() != u.UID {
+		return nil, apierrors.NewConflict(t.RequestResource(ctx), u.Name, u.uidPreconditionError(live.Key, old.GetUID()))
 	}
-	obj, err := r.Change(ctx, existing, live)
+	obj, err := u.changed(ctx, existing, live)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.checkRevision(ctx, obj, live); err != nil {
+	if err := u.checkRevision(ctx, obj, live); err != nil {
 		return nil, err
 	}
 	var allocated []Write
-	if t.Allocate != nil && r.Strategy == t.UpdateStrategy {
-		if allocated, err = t.Allocate(ctx, s, obj, existing); err != nil {
+	if t.Allocate != nil && u.Strategy == t.UpdateStrategy {
+		if allocated, err = t.Allocate(ctx, u.p.store, obj, existing); err != nil {
 			return nil, err
 		}
 	}
-	if err := rest.BeforeUpdate(r.Strategy, ctx, obj, existing); err != nil {
+	if err := rest.BeforeUpdate(u.Strategy, ctx, obj, existing); err != nil {
 		return nil, err
 	}
-	if r.ValidateUpdate != nil {
-		if err := r.ValidateUpdate(ctx, obj, existing); err != nil {
-			return nil, err
-		}
+	if err := u.validate(ctx, obj, existing); err != nil {
+		return nil, err
 	}
-	w, err := t.updateWrite(ctx, obj, existing, live, r.DryRun)
+	w, err := t.updateWrite(ctx, obj, existing, live, u.DryRun)
 	if err != nil || w == nil {
 		return nil, err
 	}
 	if w.Op == Delete {
-		return t.withFreed(ctx, s, *w, live)
+		return t.withFreed(ctx, u.p.store, *w, live)
 	}
 	return append([]Write{*w}, allocated...), nil
+}
+
+// changed is the new object, after mutating admission.
+func (u update) changed(ctx context.Context, existing runtime.Object, live *Object) (runtime.Object, error) {
+	if u.projection() != nil {
+		return u.changedProjection(ctx, existing, live)
+	}
+	obj, err := u.Change(ctx, existing, live)
+	if err != nil {
+		return nil, err
+	}
+	if err := u.p.admit(ctx, u.admitted(obj, existing)); err != nil {
+		return nil, err
+	}
+	if m, err := meta.Accessor(obj); err == nil {
+		DedupOwners(ctx, m, true)
+	}
+	return obj, nil
+}
+
+func (u update) admitted(obj, old runtime.Object) admitted {
+	return admitted{t: u.Type, obj: obj, old: old, op: admission.Update, options: u.Options, dryRun: u.DryRun}
+}
+
+// validate runs validating admission over what the path shows of the objects.
+func (u update) validate(ctx context.Context, obj, existing runtime.Object) (err error) {
+	if projection := u.projection(); projection != nil && u.p.validating != nil {
+		if obj, err = projection.FromParent(obj); err != nil {
+			return err
+		}
+		if existing, err = projection.FromParent(existing); err != nil {
+			return err
+		}
+	}
+	return u.p.validate(ctx, u.admitted(obj, existing))
 }
 
 // updateWrite encodes the new state; nil when it is the old one, and no dry run has more to show.
@@ -171,31 +255,42 @@ func (t *Type) deletesOnUpdate(ctx context.Context, obj, existing runtime.Object
 }
 
 // prepareCreate is the update of an object that does not exist.
-func (r *UpdateRequest) prepareCreate(ctx context.Context, s Reader) ([]Write, error) {
-	if !r.ForceCreate && !r.Strategy.AllowCreateOnUpdate(ctx) {
-		return nil, apierrors.NewNotFound(r.Type.RequestResource(ctx), r.Name)
+func (u update) prepareCreate(ctx context.Context) ([]Write, error) {
+	resource := u.Type.RequestResource(ctx)
+	if u.projection() != nil || !u.ForceCreate && !u.Strategy.AllowCreateOnUpdate(ctx) {
+		return nil, apierrors.NewNotFound(resource, u.Name)
 	}
-	obj, err := r.Change(ctx, r.Type.New(), nil)
+	obj, err := u.Change(ctx, u.Type.New(), nil)
 	if err != nil {
+		return nil, err
+	}
+	a := admitted{t: u.Type, obj: obj, op: admission.Create, options: createOptionsOf(u.Options), dryRun: u.DryRun}
+	if err := u.p.admit(ctx, a); err != nil {
 		return nil, err
 	}
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return nil, err
 	}
+	DedupOwners(ctx, m, true)
 	if _, err := parseRevision(m.GetResourceVersion()); err != nil {
 		return nil, err
 	}
-	if r.UID != "" {
-		key, err := r.Type.RequestKey(ctx, r.Name)
+	if u.UID != "" {
+		key, err := u.Type.RequestKey(ctx, u.Name)
 		if err != nil {
 			return nil, err
 		}
-		return nil, apierrors.NewConflict(r.Type.RequestResource(ctx), r.Name, r.uidPreconditionError(key, ""))
+		return nil, apierrors.NewConflict(resource, u.Name, u.uidPreconditionError(key, ""))
 	}
 	rest.WipeObjectMetaSystemFields(m)
 	// Who creates by way of the status gets nothing of a supply, as with kube-apiserver.
-	return prepareCreate(ctx, s, r.Type, obj, r.ValidateCreate, r.Strategy == r.Type.UpdateStrategy)
+	return prepareCreate(ctx, u.p.store, u.Type, obj, u.Strategy == u.Type.UpdateStrategy, func() error {
+		if err := u.p.authorizeCreate(ctx); err != nil {
+			return err
+		}
+		return u.p.validate(ctx, a)
+	})
 }
 
 // checkRevision compares the resourceVersion that the client sent with the live one, and gives the object the live one

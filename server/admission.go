@@ -6,13 +6,13 @@ import (
 	"net/http"
 
 	apiadmission "k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	nodev1 "k8s.io/client-go/kubernetes/typed/node/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/admission"
 )
 
@@ -24,7 +24,7 @@ func (s *Server) newAdmission() (apiadmission.Interface, error) {
 		return nil, err
 	}
 	return admission.New(admission.Config{Store: s.Store, Client: client, Features: s.Features,
-		Enable: s.EnableAdmissionPlugins, Disable: s.DisableAdmissionPlugins, Stop: s.drained})
+		Enable: s.EnableAdmissionPlugins, Disable: s.DisableAdmissionPlugins, Stop: s.ended})
 }
 
 // pluginClient is the part of a client that plugins use. All of it would add 15 MB to the binary.
@@ -49,12 +49,9 @@ func (c pluginClient) NodeV1() nodev1.NodeV1Interface { return c.node }
 // loopback sends requests to the server without leaving the process.
 type loopback struct{ s *Server }
 
-// self is who the server is to itself.
-var self = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
-
 // RoundTrip implements http.RoundTripper, for answers that are no streams.
 func (l loopback) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(genericapirequest.WithUser(r.Context(), self))
+	r = r.Clone(genericapirequest.WithUser(r.Context(), resources.APIServer.Info))
 	r.RequestURI = r.URL.RequestURI()
 	if r.Body == nil {
 		r.Body = http.NoBody

@@ -117,7 +117,7 @@ func (a *apiServices) put(ctx context.Context, manager *fieldmanager.Manager, na
 
 func (a *apiServices) remove(ctx context.Context, is *apiregistration.APIService) error {
 	r := resources.DeleteRequest{Type: a.t, Name: is.Name, Options: metav1.NewPreconditionDeleteOptions(string(is.UID))}
-	_, err := r.Apply(resources.WithRequest(ctx, a.t, "delete", "", is.Name), a.server.Store)
+	_, err := a.server.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", a.t, a.t.KeyOf("", is.Name)), &r)
 	if err != nil && !goneMeanwhile(err) {
 		return fmt.Errorf("delete %s %s: %w", a.t.Resource, is.Name, err)
 	}
@@ -162,7 +162,7 @@ func (a *apiServices) markLocal(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	r := resources.UpdateRequest{Type: a.t, Name: name, Strategy: a.t.Subresources["status"].UpdateStrategy}
+	r := resources.UpdateRequest{Type: a.t, Name: name}
 	r.Change = func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
 		is := existing.DeepCopyObject().(*apiregistration.APIService)
 		if is.Spec.Service != nil || localAvailable(is) {
@@ -170,7 +170,7 @@ func (a *apiServices) markLocal(ctx context.Context, name string) error {
 		}
 		return manager.Update(existing, is, resources.ServerManagerName), nil
 	}
-	_, _, err = r.Apply(resources.WithRequest(ctx, a.t, "update", "", name), a.server.Store)
+	_, _, err = a.server.Pipeline.Update(resources.APIServer.Request(ctx, "update", a.t, a.t.KeyOf("", name), "status"), &r)
 	if err != nil && !goneMeanwhile(err) {
 		return fmt.Errorf("status of %s %s: %w", a.t.Resource, name, err)
 	}

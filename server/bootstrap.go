@@ -25,14 +25,11 @@ var systemNamespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem,
 // They are written all at once, so that the store puts them into few transactions. What is as it should be is not
 // touched, so that a later start costs nothing.
 func (s *Server) Bootstrap(ctx context.Context) error {
-	group, gctx := errgroup.WithContext(ctx)
-	for _, f := range []func(context.Context, *errgroup.Group) error{s.bootstrapNamespaces, s.bootstrapAPIServices, s.bootstrapConfigMaps,
-		s.bootstrapFlows, s.bootstrapClasses} {
-		if err := f(gctx, group); err != nil {
-			return errors.Join(err, group.Wait())
-		}
+	// Admission lets nothing into a namespace that is not there.
+	if err := atOnce(ctx, s.bootstrapNamespaces); err != nil {
+		return err
 	}
-	if err := group.Wait(); err != nil {
+	if err := atOnce(ctx, s.bootstrapAPIServices, s.bootstrapConfigMaps, s.bootstrapFlows, s.bootstrapClasses); err != nil {
 		return err
 	}
 	if _, _, err := s.useFlows(ctx); err != nil {
@@ -45,6 +42,17 @@ func (s *Server) Bootstrap(ctx context.Context) error {
 		s.finish("start-cluster-authentication-info-controller")
 	}
 	return nil
+}
+
+// atOnce does what all functions put into a group.
+func atOnce(ctx context.Context, functions ...func(context.Context, *errgroup.Group) error) error {
+	group, gctx := errgroup.WithContext(ctx)
+	for _, f := range functions {
+		if err := f(gctx, group); err != nil {
+			return errors.Join(err, group.Wait())
+		}
+	}
+	return group.Wait()
 }
 
 // chores are what a server keeps right while it runs; nil where that is of a type that is not served.
@@ -84,8 +92,7 @@ func (s *Server) keepNamespaces() *chore {
 		if events != nil && !slices.ContainsFunc(events, isDeletion) {
 			return 0, nil
 		}
-		group, ctx := errgroup.WithContext(ctx)
-		return 0, errors.Join(s.bootstrapNamespaces(ctx, group), group.Wait())
+		return 0, atOnce(ctx, s.bootstrapNamespaces)
 	}
 	return c
 }
@@ -103,7 +110,7 @@ func (s *Server) ensure(ctx context.Context, t *resources.Type, namespace, name 
 // ensureBy is ensure with a field manager that is at hand, and another name for it.
 func (s *Server) ensureBy(ctx context.Context, t *resources.Type, manager *fieldmanager.Manager, by, namespace, name string,
 	change func(exists bool, obj runtime.Object) error) error {
-	r := resources.UpdateRequest{Type: t, Name: name, Strategy: t.UpdateStrategy, ForceCreate: true}
+	r := resources.UpdateRequest{Type: t, Name: name, ForceCreate: true}
 	r.Change = func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
 		obj := existing.DeepCopyObject()
 		if live != nil {
@@ -126,7 +133,7 @@ func (s *Server) ensureBy(ctx context.Context, t *resources.Type, manager *field
 		}
 		return manager.Create(obj, by), nil
 	}
-	_, _, err := r.Apply(resources.WithRequest(ctx, t, "update", namespace, name), s.Store)
+	_, _, err := s.Pipeline.Update(resources.APIServer.Request(ctx, "update", t, t.KeyOf(namespace, name)), &r)
 	// Another server that starts at the same time does the same.
 	if err != nil && !apierrors.IsAlreadyExists(err) && !errors.Is(err, resources.ErrExists) {
 		return fmt.Errorf("%s %s: %w", t.Resource, name, err)

@@ -16,7 +16,7 @@ const flowSchemas = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
 // A fresh server has the configuration of priority and fairness that kube-apiserver has, and the PriorityClasses of the
 // system; a later start changes what has been changed, unless it was taken over, and writes nothing otherwise.
 func TestBootstrapPriorities(t *testing.T) {
-	var store resources.Store
+	var store resources.View
 	s := newServer(t, func(c *server.Config) { store = c.Store })
 	for path, want := range map[string]string{
 		flowSchemas: "catch-all exempt global-default kube-controller-manager kube-scheduler kube-system-service-accounts probes " +

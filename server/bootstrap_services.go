@@ -39,6 +39,8 @@ type Network struct {
 	// Members are the servers that share the database, each of which is an endpoint. Nil: none are known, and the one
 	// that has started last is the endpoint.
 	Members Members
+	// Rows is where the members say how they are reached.
+	Rows *resources.Rows
 }
 
 // BootstrapServices makes the default ServiceCIDR, and the Service "kubernetes" with its endpoints, of which this server
@@ -54,7 +56,7 @@ func (s *Server) BootstrapServices(ctx context.Context, n Network) error {
 	case n.Members == nil:
 		return s.ensureEndpoints(ctx, func(bool) ([]endpoint, error) { return []endpoint{{n.Address, n.Port}}, nil })
 	}
-	return n.membership(s.Store).reconcile(ctx, s)
+	return n.membership().reconcile(ctx, s)
 }
 
 // ensureReachable makes what is the same whoever serves: the default ServiceCIDR and the Service.
@@ -96,7 +98,7 @@ func (s *Server) markRange(ctx context.Context, t *resources.Type, cidrs []strin
 	if err != nil {
 		return err
 	}
-	r := resources.UpdateRequest{Type: t, Name: serviceName, Strategy: t.Subresources["status"].UpdateStrategy}
+	r := resources.UpdateRequest{Type: t, Name: serviceName}
 	r.Change = func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
 		c := existing.(*networking.ServiceCIDR)
 		ready := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1.ServiceCIDRConditionReady)
@@ -115,7 +117,7 @@ func (s *Server) markRange(ctx context.Context, t *resources.Type, cidrs []strin
 		}}
 		return manager.Apply(existing, patch, rangeManager, true)
 	}
-	_, _, err = r.Apply(resources.WithRequest(ctx, t, "update", "", serviceName), s.Store)
+	_, _, err = s.Pipeline.Update(resources.APIServer.Request(ctx, "update", t, t.KeyOf("", serviceName), "status"), &r)
 	return err
 }
 

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/warning"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -32,9 +33,10 @@ func (s *Server) chain() []echo.MiddlewareFunc {
 		s.withWarnings,      // Warning headers
 		s.withUser,          // who sent it: 401
 		s.withImpersonation, // as whom it is to be answered
-		s.withPermission,    // whether they may: 401 for strangers
+		s.withPermission,    // whether they may do anything: 401 for strangers
 		s.withFlow,          // what it is counted under
 		s.withLimits,        // not too many at once: 429
+		s.withAuthorization, // whether they may do this: 403
 		s.withAnyMethod,     // one that the router does not know
 	}
 }
@@ -66,7 +68,11 @@ func (s *Server) withRequestInfo(next echo.HandlerFunc) echo.HandlerFunc {
 				uriEscaper.Replace(r.RequestURI), err), http.StatusInternalServerError)
 			return nil
 		}
-		c.SetRequest(r.WithContext(genericapirequest.WithRequestInfo(r.Context(), info)))
+		ctx := genericapirequest.WithRequestInfo(r.Context(), info)
+		if info.IsResourceRequest {
+			ctx = resources.WithCatalog(ctx, s.Registry.Catalog()) // the one that answers all of the request
+		}
+		c.SetRequest(r.WithContext(ctx))
 		return next(c)
 	}
 }
@@ -199,13 +205,27 @@ func (s *Server) letGo(c echo.Context) {
 
 var anonymous user.Info = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 
-// withPermission lets those who are known do everything, and strangers ask how the server is. It is the seam for an
-// authorizer.
+// withPermission lets those who are known on, and strangers ask how the server is.
 func (s *Server) withPermission(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		who, _ := genericapirequest.UserFrom(c.Request().Context())
 		if stranger(who) && !public(c.Request().URL.Path) {
 			return status.Unauthorized()
+		}
+		return next(c)
+	}
+}
+
+// withAuthorization asks whether the user may do what is asked, reads and writes alike; see resources.Pipeline.
+func (s *Server) withAuthorization(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		before := c.Request().Context()
+		ctx, err := s.Pipeline.Authorize(before)
+		if err != nil {
+			return err
+		}
+		if ctx != before {
+			c.SetRequest(c.Request().WithContext(ctx))
 		}
 		return next(c)
 	}

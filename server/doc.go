@@ -1,5 +1,5 @@
 // Package server is the HTTP side of Rowlock: the request chain, the verbs, discovery, health and metrics, over a
-// resources.Registry and a resources.Store.
+// resources.Registry, a resources.View and the resources.Pipeline of all writes.
 //
 //	server.go       what a server is made of; serving and draining
 //	chain.go        what every request passes through, in order

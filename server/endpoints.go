@@ -151,8 +151,8 @@ func (s *Server) ensureEndpointSlice(ctx context.Context, t *resources.Type, i i
 			}
 			return more, err
 		}
-		r := resources.DeleteRequest{Type: t, Name: name, Options: &metav1.DeleteOptions{}}
-		_, err = r.Apply(resources.WithRequest(ctx, t, "delete", metav1.NamespaceDefault, name), s.Store)
+		_, err = s.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", t, t.KeyOf(metav1.NamespaceDefault, name)),
+			&resources.DeleteRequest{Type: t, Name: name})
 		if err != nil && !errors.Is(err, resources.ErrNotFound) {
 			return false, err
 		}

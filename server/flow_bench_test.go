@@ -24,7 +24,7 @@ func BenchmarkFlow(b *testing.B) {
 	defer store.Close()
 	registry := resources.NewRegistry()
 	registry.SetGroups(builtin.Groups())
-	s, err := New(Config{Registry: registry, Store: store, Logger: slog.New(slog.DiscardHandler)})
+	s, err := New(Config{Registry: registry, Store: store, Pipeline: resources.NewPipeline(store, resources.PipelineOptions{}), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -217,7 +217,7 @@ func (c configObjects[T]) List(labels.Selector) (all []T, err error) {
 }
 
 // listAs returns all objects of a type, as they are at hand.
-func listAs[T configObject](ctx context.Context, store resources.Store, t *resources.Type) (all []T, err error) {
+func listAs[T configObject](ctx context.Context, store resources.Reader, t *resources.Type) (all []T, err error) {
 	snapshot, err := store.Snapshot(ctx, t.ResourceName(), resources.At{Match: resources.Any})
 	if err != nil {
 		return nil, err
@@ -232,6 +232,10 @@ func listAs[T configObject](ctx context.Context, store resources.Store, t *resou
 	return all, err
 }
 
+func (c configObjects[T]) request(ctx context.Context, verb, name string) context.Context {
+	return resources.APIServer.Request(ctx, verb, c.t, c.t.KeyOf("", name))
+}
+
 // Create stores a new object.
 func (c configObjects[T]) Create(ctx context.Context, obj T, o metav1.CreateOptions) (T, error) {
 	c.writes.Add(1)
@@ -241,7 +245,7 @@ func (c configObjects[T]) Create(ctx context.Context, obj T, o metav1.CreateOpti
 		return obj, err
 	}
 	r := resources.CreateRequest{Type: c.t, Object: c.manager.Create(hub, o.FieldManager)}
-	_, err = r.Apply(resources.WithRequest(ctx, c.t, "create", "", obj.GetName()), c.server.Store)
+	_, err = c.server.Pipeline.Create(c.request(ctx, "create", obj.GetName()), &r)
 	if apierrors.IsAlreadyExists(err) {
 		// Get is asked next, and is to have heard of it.
 		if _, err := c.server.Store.Get(ctx, c.t.KeyOf("", obj.GetName()), resources.At{Match: resources.MostRecent}); err != nil &&
@@ -259,18 +263,17 @@ func (c configObjects[T]) Update(ctx context.Context, obj T, o metav1.UpdateOpti
 	if err != nil {
 		return obj, err
 	}
-	r := resources.UpdateRequest{Type: c.t, Name: obj.GetName(), Strategy: c.t.UpdateStrategy,
+	r := resources.UpdateRequest{Type: c.t, Name: obj.GetName(),
 		Change: func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
 			return c.manager.Update(existing, hub.DeepCopyObject(), o.FieldManager), nil
 		}}
-	_, _, err = r.Apply(resources.WithRequest(ctx, c.t, "update", "", obj.GetName()), c.server.Store)
+	_, _, err = c.server.Pipeline.Update(c.request(ctx, "update", obj.GetName()), &r)
 	return obj, err
 }
 
 // Delete deletes an object.
 func (c configObjects[T]) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
 	c.writes.Add(1)
-	r := resources.DeleteRequest{Type: c.t, Name: name, Options: &o}
-	_, err := r.Apply(resources.WithRequest(ctx, c.t, "delete", "", name), c.server.Store)
+	_, err := c.server.Pipeline.Delete(c.request(ctx, "delete", name), &resources.DeleteRequest{Type: c.t, Name: name, Options: &o})
 	return err
 }

@@ -126,7 +126,8 @@ func (s *askingStore) Get(ctx context.Context, key resources.Key, at resources.A
 // A start that finds all as it should be does not ask for each FlowSchema.
 func TestBootstrapFlowsAgain(t *testing.T) {
 	x := newRepairs(t)
-	x.s.Store = &askingStore{x.s.Store, t, flowsResource}
+	store := &askingStore{x.store, t, flowsResource}
+	x.s.Store, x.s.Pipeline = store, resources.NewPipeline(store, resources.PipelineOptions{})
 	if err := x.s.Bootstrap(t.Context()); err != nil {
 		t.Error(err)
 	}

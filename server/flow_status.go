@@ -82,7 +82,7 @@ func (s *Server) markFlow(ctx context.Context, manager *fieldmanager.Manager, na
 	if !ok {
 		return nil
 	}
-	r := resources.UpdateRequest{Type: t, Name: name, Strategy: t.Subresources["status"].UpdateStrategy}
+	r := resources.UpdateRequest{Type: t, Name: name}
 	r.Change = func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
 		schema := existing.(*flowcontrol.FlowSchema)
 		if !toMark(schema) {
@@ -104,6 +104,6 @@ func (s *Server) markFlow(ctx context.Context, manager *fieldmanager.Manager, na
 		}}
 		return manager.Apply(existing, patch, flowConsumer, true)
 	}
-	_, _, err := r.Apply(resources.WithRequest(ctx, t, "update", "", name), s.Store)
+	_, _, err := s.Pipeline.Update(resources.APIServer.Request(ctx, "update", t, t.KeyOf("", name), "status"), &r)
 	return err
 }

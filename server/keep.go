@@ -103,7 +103,7 @@ func (s *Server) follow(ctx context.Context, c *chore) error {
 }
 
 // openWatches follows objects from now on. A watch that has something to tell puts a value into woken, unless one is there.
-func openWatches(ctx context.Context, store resources.Store, follow []resources.WatchOptions, woken chan<- struct{}) (watches []resources.Watch, err error) {
+func openWatches(ctx context.Context, store resources.View, follow []resources.WatchOptions, woken chan<- struct{}) (watches []resources.Watch, err error) {
 	for _, o := range follow {
 		now, err := store.Snapshot(ctx, o.Resource, resources.At{Match: resources.MostRecent})
 		if err != nil {

@@ -33,7 +33,7 @@ const leaveTimeout = 5 * time.Second
 func (s *Server) keepServices(ctx context.Context, n Network) {
 	k := keeper{server: s, network: n}
 	if n.Members != nil && n.Address != nil {
-		k.membership = n.membership(s.Store)
+		k.membership = n.membership()
 	}
 	for {
 		err := k.keep(ctx)

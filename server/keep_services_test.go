@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 )
 
@@ -13,13 +14,13 @@ func TestKeepEndpointSlices(t *testing.T) {
 	const path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 	x, alive := newRepairs(t), []string{"a", "b"}
 	member := func(name string, last byte, port int) Network {
-		return Network{Address: net.IPv4(192, 0, 2, last), Port: port, Members: crew{name, &alive}, ServiceRanges: builtin.DefaultServiceNetwork().Ranges}
+		return Network{Address: net.IPv4(192, 0, 2, last), Port: port, Members: crew{name, &alive}, Rows: resources.NewRows(x.store), ServiceRanges: builtin.DefaultServiceNetwork().Ranges}
 	}
-	if err := member("b", 2, 443).membership(x.s.Store).join(t.Context()); err != nil {
+	if err := member("b", 2, 443).membership().join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	n := member("a", 1, 6443)
-	k := keeper{server: x.s, network: n, membership: n.membership(x.s.Store)}
+	k := keeper{server: x.s, network: n, membership: n.membership()}
 	if err := k.watch(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -147,7 +147,7 @@ func TestKeepNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	was := k.send("GET", "/api/v1/namespaces/kube-node-lease", "")
-	if _, err := k.s.Store.Commit(t.Context(), resources.Write{Op: resources.Delete, Key: o.Key, From: o.Revision}); err != nil {
+	if _, err := k.s.Store.(resources.Store).Commit(t.Context(), resources.Write{Op: resources.Delete, Key: o.Key, From: o.Revision}); err != nil {
 		t.Fatal(err)
 	}
 	k.back("namespaces", "/api/v1/namespaces/kube-node-lease", was)

@@ -35,13 +35,16 @@ func (expiring) Changed() <-chan struct{}                { return nil }
 // membersResource is where servers say how they are reached, a row for each. No API serves it.
 const membersResource = "servers.rowlock.internal"
 
+// memberKind is the kind of the rows.
+const memberKind = "Server"
+
 // mourning is how long a server has to be gone before its row is removed: after a restart of the database all servers
 // come back, one a little earlier than the other.
 const mourning = 5 * time.Second
 
 // membership is what a server knows of itself and the others.
 type membership struct {
-	store   resources.Store
+	rows    *resources.Rows
 	members Members
 	self    endpoint
 	term    time.Duration // for which a row counts; 0: as long as its server lives
@@ -49,8 +52,8 @@ type membership struct {
 	missing map[string]time.Time
 }
 
-func (n Network) membership(store resources.Store) *membership {
-	m := &membership{store: store, members: n.Members, self: endpoint{n.Address, n.Port}}
+func (n Network) membership() *membership {
+	m := &membership{rows: n.Rows, members: n.Members, self: endpoint{n.Address, n.Port}}
 	if e, ok := n.Members.(expiring); ok {
 		m.term = e.term
 	}
@@ -63,30 +66,24 @@ func (m *membership) key(name string) resources.Key {
 
 // join writes down how this server is reached, or that it still is.
 func (m *membership) join(ctx context.Context) error {
-	name := m.members.Self()
-	d, err := resources.InternalDraft("Server", name, m.self)
-	if err != nil {
-		return err
-	}
-	w := resources.Write{Op: resources.Create, Key: m.key(name), Draft: d, TTL: m.term}
-	o, err := m.store.Get(ctx, w.Key, resources.At{Match: resources.MostRecent})
+	key := m.key(m.members.Self())
+	o, err := m.rows.Get(ctx, key, resources.At{Match: resources.MostRecent})
 	switch {
 	case err == nil && m.term == 0:
 		return nil // it says the same, for that does not change while the server runs
 	case err == nil:
-		w.Op, w.From = resources.Update, o.Revision
-	case !errors.Is(err, resources.ErrNotFound):
-		return err
+		_, err = m.rows.Update(ctx, o, memberKind, m.self, m.term)
+	case errors.Is(err, resources.ErrNotFound):
+		_, err = m.rows.Create(ctx, key, memberKind, m.self, m.term)
 	}
-	_, err = m.store.Commit(ctx, w)
 	return err
 }
 
 // remove removes the row of a server.
 func (m *membership) remove(ctx context.Context, name string) error {
-	o, err := m.store.Get(ctx, m.key(name), resources.At{Match: resources.MostRecent})
+	o, err := m.rows.Get(ctx, m.key(name), resources.At{Match: resources.MostRecent})
 	if err == nil {
-		_, err = m.store.Commit(ctx, resources.Write{Op: resources.Delete, Key: o.Key, From: o.Revision})
+		err = m.rows.Delete(ctx, o)
 	}
 	if errors.Is(err, resources.ErrNotFound) {
 		return nil // another server was faster
@@ -101,7 +98,7 @@ func (m *membership) bury(ctx context.Context, now time.Time) (again time.Durati
 	if m.term > 0 {
 		return m.term * 2 / 3, nil
 	}
-	rows, err := m.store.Snapshot(ctx, membersResource, resources.At{Match: resources.MostRecent})
+	rows, err := m.rows.Snapshot(ctx, membersResource, resources.At{Match: resources.MostRecent})
 	if err != nil {
 		return 0, err
 	}
@@ -140,7 +137,7 @@ func (m *membership) bury(ctx context.Context, now time.Time) (again time.Durati
 
 // endpoints are those of all servers that have a row.
 func (m *membership) endpoints(ctx context.Context) (all []endpoint, err error) {
-	rows, err := m.store.Snapshot(ctx, membersResource, resources.At{Match: resources.MostRecent})
+	rows, err := m.rows.Snapshot(ctx, membersResource, resources.At{Match: resources.MostRecent})
 	if err != nil {
 		return nil, err
 	}

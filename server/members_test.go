@@ -23,22 +23,22 @@ func (c crew) Self() string                            { return c.self }
 func (c crew) Alive(context.Context) ([]string, error) { return *c.alive, nil }
 func (crew) Changed() <-chan struct{}                  { return nil }
 
-func newMembersStore(t *testing.T) resources.Store {
+func newRows(t *testing.T) *resources.Rows {
 	t.Helper()
 	s, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "x.db"), Synchronous: "off"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	return s
+	return resources.NewRows(s)
 }
 
 // A server whose row is there and that is gone is mourned for a while, and may come back; then its row goes.
 func TestMembersBury(t *testing.T) {
-	store, alive := newMembersStore(t), []string{"a", "b"}
+	rows, alive := newRows(t), []string{"a", "b"}
 	member := func(name string, last byte) *membership {
-		n := Network{Address: net.IPv4(192, 0, 2, last), Port: 6443, Members: crew{name, &alive}}
-		m := n.membership(store)
+		n := Network{Address: net.IPv4(192, 0, 2, last), Port: 6443, Members: crew{name, &alive}, Rows: rows}
+		m := n.membership()
 		for range 2 {
 			if err := m.join(t.Context()); err != nil {
 				t.Fatal(err)
@@ -80,14 +80,14 @@ func TestMembersBury(t *testing.T) {
 
 // Where nobody can tell who lives, a row is written again before its time is up.
 func TestMembersExpiring(t *testing.T) {
-	store := newMembersStore(t)
-	m := Network{Address: net.IPv4(192, 0, 2, 1), Port: 6443, Members: Expiring("a", time.Minute)}.membership(store)
+	rows := newRows(t)
+	m := Network{Address: net.IPv4(192, 0, 2, 1), Port: 6443, Members: Expiring("a", time.Minute), Rows: rows}.membership()
 	revisions := map[int64]bool{}
 	for range 3 {
 		if err := m.join(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		o, err := store.Get(t.Context(), m.key("a"), resources.At{})
+		o, err := rows.Get(t.Context(), m.key("a"), resources.At{})
 		if err != nil {
 			t.Fatal(err)
 		}

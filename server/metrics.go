@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"strconv"
 	"time"
 
@@ -59,7 +60,7 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		info, began := requestInfo(c), time.Now()
 		s.trimmer.busy()
-		values := s.metricLabels(info)
+		values := s.metricLabels(c.Request().Context(), info)
 		stream := longRunning(info)
 		var gauge prometheus.Gauge
 		if stream {
@@ -88,13 +89,13 @@ func kindOf(method string) string {
 	return "mutating"
 }
 
-func (s *Server) metricLabels(info *genericapirequest.RequestInfo) []string {
+func (s *Server) metricLabels(ctx context.Context, info *genericapirequest.RequestInfo) []string {
 	values := make([]string, 6, 7)
 	if !info.IsResourceRequest {
 		values[0] = knownVerb(info.Verb)
 		return values
 	}
-	served, ok := s.Registry.Catalog().Lookup(gvrOf(info))
+	served, ok := s.Registry.CatalogOf(ctx).Lookup(gvrOf(info))
 	if !ok {
 		values[0] = knownVerb(info.Verb)
 		return values

@@ -279,7 +279,7 @@ func (r *addressRepair) create(ctx context.Context, service resources.Key, ip st
 			Namespace: service.Namespace, Name: service.Name}},
 	}
 	c := resources.CreateRequest{Type: r.addresses, Object: manager.Create(address, resources.ServerManagerName)}
-	_, err = c.Apply(resources.WithRequest(ctx, r.addresses, "create", "", ip), r.server.Store)
+	_, err = r.server.Pipeline.Create(resources.APIServer.Request(ctx, "create", r.addresses, r.addresses.KeyOf("", ip)), &c)
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
@@ -292,7 +292,7 @@ func (r *addressRepair) remove(ctx context.Context, o *resources.Object) (resour
 	version := resources.FormatRevision(o.Revision)
 	del := resources.DeleteRequest{Type: r.addresses, Name: o.Name,
 		Options: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}}}
-	d, err := del.Apply(resources.WithRequest(ctx, r.addresses, "delete", "", o.Name), r.server.Store)
+	d, err := r.server.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", r.addresses, o.Key), &del)
 	if err != nil && goneMeanwhile(err) {
 		return resources.Deleted{}, nil
 	}

@@ -21,9 +21,10 @@ import (
 // repairs is a server whose addresses are repaired when the test says so, at the time that it says.
 type repairs struct {
 	*testing.T
-	s   *Server
-	r   *addressRepair
-	now time.Time
+	s     *Server
+	store resources.Store
+	r     *addressRepair
+	now   time.Time
 	// looks are the rounds of the last repair.
 	looks int
 }
@@ -42,7 +43,7 @@ func newRepairs(t *testing.T) *repairs {
 	}
 	ranges := append(builtin.DefaultServiceNetwork().Ranges, *more)
 	registry.SetGroups(builtin.Parts{Services: builtin.ServiceNetwork{Ranges: ranges}}.Groups())
-	s, err := New(Config{Registry: registry, Store: store, Logger: slog.New(slog.DiscardHandler),
+	s, err := New(Config{Registry: registry, Store: store, Pipeline: resources.NewPipeline(store, resources.PipelineOptions{}), Logger: slog.New(slog.DiscardHandler),
 		Authenticator: func(*http.Request) (user.Info, bool, error) { return &user.DefaultInfo{Name: "u"}, true, nil }})
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +55,7 @@ func newRepairs(t *testing.T) *repairs {
 	if err := s.BootstrapServices(t.Context(), Network{ServiceRanges: ranges, Port: 6443}); err != nil {
 		t.Fatal(err)
 	}
-	x := &repairs{T: t, s: s, r: s.newAddressRepair(), now: time.Now()}
+	x := &repairs{T: t, s: s, store: store, r: s.newAddressRepair(), now: time.Now()}
 	x.r.now = func() time.Time { return x.now }
 	x.r.report.now = x.r.now
 	return x

@@ -105,14 +105,14 @@ func TestRepairOthers(t *testing.T) {
 			x.send("DELETE", addressPath+"/"+ip, "", 200)
 			ips = append(ips, ip)
 		}
-		store := &refusingStore{Store: x.s.Store, name: ips[0], err: tc.err}
-		x.s.Store = store
+		store, was := &refusingStore{Store: x.store, name: ips[0], err: tc.err}, x.s.Pipeline
+		x.s.Pipeline = resources.NewPipeline(store, resources.PipelineOptions{})
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		if _, err := x.r.do(ctx, nil); !errors.Is(err, tc.err) || store.count == 0 {
 			t.Errorf("%d writes, and the error is %v", store.count, err)
 		}
 		stop()
-		x.s.Store = store.Store
+		x.s.Pipeline = was
 		x.send("GET", addressPath+"/"+ips[1], "", tc.code)
 	}
 }

@@ -89,6 +89,6 @@ func (r *reporter) write(ctx context.Context, about *resources.Type, o *resource
 		ReportingController: r.name, ReportingInstance: r.instance,
 	}
 	c := resources.CreateRequest{Type: t, Object: manager.Create(event, resources.ServerManagerName)}
-	_, err = c.Apply(resources.WithRequest(ctx, t, "create", namespace, event.Name), r.server.Store)
+	_, err = r.server.Pipeline.Create(resources.APIServer.Request(ctx, "create", t, t.KeyOf(namespace, event.Name)), &c)
 	return err
 }

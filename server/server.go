@@ -33,7 +33,9 @@ import (
 // Config is what a server is made of.
 type Config struct {
 	Registry *resources.Registry
-	Store    resources.Store
+	// Store is read and watched; what is written goes through Pipeline, whose admission New sets.
+	Store    resources.View
+	Pipeline *resources.Pipeline
 	// Checks are asked by /healthz and /readyz, besides ping.
 	Checks []health.Check
 	// Authenticator says who sent a request; see authn.New.
@@ -82,7 +84,7 @@ type Server struct {
 	trimmer   *trimmer
 	finished  []string      // what was done before Serve; not written to from then on
 	draining  chan struct{} // closed when no new requests are wanted
-	drained   chan struct{} // closed when none are under way; by end
+	ended     chan struct{} // closed when nothing is written any more; by end
 	end       func()
 }
 
@@ -97,10 +99,10 @@ func New(c Config) (*Server, error) {
 	offer := codec.NewOffer(c.Features.Enabled(features.CBORServingAndStorage))
 	offer.PlainBodies = !c.Features.Enabled(features.APIResponseCompression)
 	offer.PlainWatchLists = !c.Features.Enabled(features.WatchListCompression)
-	s := &Server{Config: c, offer: offer, draining: make(chan struct{}), drained: make(chan struct{}), limits: limits,
+	s := &Server{Config: c, offer: offer, draining: make(chan struct{}), ended: make(chan struct{}), limits: limits,
 		info:      &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
 		discovery: discovery.New(c.Registry, discovery.Options{ServerAddress: localAddress, CBOR: offer.CBOR()}), openapi: openapi.New(c.Registry, offer.CBOR())}
-	s.end = sync.OnceFunc(func() { close(s.drained) })
+	s.end = sync.OnceFunc(func() { close(s.ended) })
 	var err error
 	if s.metrics, err = newMetrics(c.Metrics); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
@@ -109,8 +111,8 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
-		Admission:             plugins,
+	c.Pipeline.Use(plugins)
+	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
 	s.trimmer = newTrimmer(limits.underWay, s.handlers.Watches, c.Compact)
 	s.finish("storage-readiness", "start-apiserver-admission-initializer")
@@ -153,13 +155,13 @@ func localAddress(r *http.Request) string {
 // Handler returns the whole of the server as a handler, for tests that bring their own listener. They have to Close it.
 func (s *Server) Handler() http.Handler { return s.echo }
 
-// Close ends what requests have started. Serve does that by itself.
+// Close ends what writes have started (workers of admission plugins). It comes last: after Serve, and after whoever else
+// writes through the Pipeline.
 func (s *Server) Close() { s.end() }
 
 // Serve answers requests until ctx ends. It then drains: nothing new is accepted, watches end cleanly, what is connected to
 // a kubelet or a pod ends, and the other requests under way are finished, for at most DrainTimeout. It closes the listener.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	defer s.end()
 	trimming, stopTrimming := context.WithCancel(ctx)
 	defer stopTrimming()
 	go s.trimmer.run(trimming)

@@ -43,7 +43,7 @@ func newServer(t *testing.T, change func(*server.Config)) *server.Server {
 	})
 	registry := resources.NewRegistry()
 	registry.SetGroups(builtin.Groups())
-	c := server.Config{Registry: registry, Store: store, Logger: quiet, Authenticator: func(r *http.Request) (user.Info, bool, error) {
+	c := server.Config{Registry: registry, Store: store, Pipeline: resources.NewPipeline(store, resources.PipelineOptions{}), Logger: quiet, Authenticator: func(r *http.Request) (user.Info, bool, error) {
 		switch r.Header.Get("Authorization") {
 		case "":
 			return nil, false, nil
@@ -114,7 +114,7 @@ func TestStrangers(t *testing.T) {
 
 // blockedStore keeps reads waiting.
 type blockedStore struct {
-	resources.Store
+	resources.View
 	waiting, release chan struct{}
 }
 
@@ -127,11 +127,11 @@ func (s *blockedStore) Get(ctx context.Context, key resources.Key, at resources.
 			return nil, ctx.Err()
 		}
 	}
-	return s.Store.Get(ctx, key, at)
+	return s.View.Get(ctx, key, at)
 }
 
 func blocked(c *server.Config) *blockedStore {
-	b := &blockedStore{Store: c.Store, waiting: make(chan struct{}, 1), release: make(chan struct{})}
+	b := &blockedStore{View: c.Store, waiting: make(chan struct{}, 1), release: make(chan struct{})}
 	c.Store = b
 	return b
 }

@@ -64,6 +64,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	pipeline := resources.NewPipeline(store, resources.PipelineOptions{}) // everybody may do everything
 	certificates, err := o.openPKI(ctx, store, logger)
 	if err != nil {
 		return err
@@ -73,10 +74,11 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err != nil {
 		return err
 	}
-	srv, err := o.newServer(registry, store, certificates, logger, metrics)
+	srv, err := o.newServer(registry, store, pipeline, certificates, logger, metrics)
 	if err != nil {
 		return err
 	}
+	defer srv.Close()
 	if err := store.Await(ctx, func() error { return srv.Bootstrap(ctx) }); err != nil {
 		return fmt.Errorf("create the objects that exist from the start: %w", err)
 	}
@@ -110,8 +112,8 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return nil
 	})
 	work.Go(func() error {
-		return controllers.Run(ctx, controllers.Config{Registry: registry, Store: store, Logger: logger,
-			Enabled: o.enabledControllers, Elect: elect(registry, store, logger)})
+		return controllers.Run(ctx, controllers.Config{Registry: registry, Store: store, Pipeline: pipeline,
+			Logger: logger, Enabled: o.enabledControllers, Elect: elect(registry, store, pipeline, logger)})
 	})
 	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", shellQuoted(certificates.KubeconfigPath()))
 	return work.Wait()
@@ -131,7 +133,7 @@ func (o *serveOptions) newRegistry(store *sqlstore.Store) (*resources.Registry, 
 // bootstrapServices makes the Service of the API, which has the server's address.
 func (o *serveOptions) bootstrapServices(ctx context.Context, srv *server.Server, store *sqlstore.Store, addr net.Addr, logger *slog.Logger) (server.Network, error) {
 	network := o.network(addr, logger)
-	network.Members = members(store)
+	network.Members, network.Rows = members(store), resources.NewRows(store)
 	if err := o.tokens.fill(network); err != nil {
 		return network, err
 	}
@@ -156,12 +158,13 @@ func members(store *sqlstore.Store) server.Members {
 }
 
 // elect says how one of several servers on the database becomes the one whose controllers work; nil: there is only one.
-func elect(registry *resources.Registry, store *sqlstore.Store, logger *slog.Logger) func(context.Context, func(context.Context)) error {
+func elect(registry *resources.Registry, store *sqlstore.Store, pipeline *resources.Pipeline,
+	logger *slog.Logger) func(context.Context, func(context.Context)) error {
 	if !store.Shared() {
 		return nil
 	}
 	hostname, _ := os.Hostname() // a machine without a name has an identity all the same
-	e := controllers.Election{Registry: registry, Store: store, Logger: logger}
+	e := controllers.Election{Registry: registry, Store: store, Pipeline: pipeline, Logger: logger}
 	if session := store.Session(); session != nil {
 		e.Identity, e.Lock = hostname+"_"+session.Self(), session.Elect
 	} else {
@@ -170,8 +173,8 @@ func elect(registry *resources.Registry, store *sqlstore.Store, logger *slog.Log
 	return e.Elect
 }
 
-func (o *serveOptions) newServer(registry *resources.Registry, store *sqlstore.Store, certificates *pki.PKI, logger *slog.Logger,
-	metrics *prometheus.Registry) (*server.Server, error) {
+func (o *serveOptions) newServer(registry *resources.Registry, store *sqlstore.Store, pipeline *resources.Pipeline, certificates *pki.PKI,
+	logger *slog.Logger, metrics *prometheus.Registry) (*server.Server, error) {
 	authenticate, err := authn.New(authn.Options{ClientCAs: certificates.ClientCAs, TokenFile: o.tokenFile})
 	if err != nil {
 		return nil, err
@@ -179,6 +182,7 @@ func (o *serveOptions) newServer(registry *resources.Registry, store *sqlstore.S
 	return server.New(server.Config{
 		Registry:      registry,
 		Store:         store,
+		Pipeline:      pipeline,
 		Checks:        []health.Check{{Name: "etcd", Run: func(r *http.Request) error { return store.Ready(r.Context()) }}}, // see docs/operations.md
 		Authenticator: authenticate,
 		TLS:           certificates.TLSConfig(),
@@ -211,7 +215,7 @@ func (o *serveOptions) openPKI(ctx context.Context, store *sqlstore.Store, logge
 		ClientCAFile: o.clientCAFile, Logger: logger,
 	}
 	if store.Shared() {
-		options.Shared = store
+		options.Shared = resources.NewRows(store)
 	}
 	err = store.Await(ctx, func() (err error) {
 		p, err = pki.Open(options)

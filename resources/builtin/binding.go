@@ -22,19 +22,19 @@ import (
 // bindNamed answers a create of bindings: the Binding itself names the pod.
 func bindNamed(pods *resources.Type) resources.CreateFunc {
 	bind := bind(pods)
-	return func(ctx context.Context, s resources.Store, _ string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
+	return func(ctx context.Context, o *resources.Operation, _ string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
 		b, ok := obj.(*core.Binding)
 		if !ok {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("not a Binding object: %T", obj))
 		}
-		return bind(ctx, s, b.Name, b, opts)
+		return bind(ctx, o, b.Name, b, opts)
 	}
 }
 
 // bind answers a create of pods/binding: it assigns the pod to a node, which is how a scheduler tells its decision.
 // The uid and the resourceVersion of the Binding, where set, are preconditions on the pod.
 func bind(pods *resources.Type) resources.CreateFunc {
-	return func(ctx context.Context, s resources.Store, name string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
+	return func(ctx context.Context, o *resources.Operation, name string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
 		b, ok := obj.(*core.Binding)
 		if !ok {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("not a Binding object: %#v", obj))
@@ -47,7 +47,7 @@ func bind(pods *resources.Type) resources.CreateFunc {
 			return nil, errs.ToAggregate()
 		}
 		key := pods.KeyOf(genericapirequest.NamespaceValue(ctx), name)
-		_, err := resources.GuaranteedUpdate(ctx, s, key, func(current *resources.Object) ([]resources.Write, error) {
+		_, err := o.Rewrite(ctx, key, func(current *resources.Object) ([]resources.Write, error) {
 			if current == nil {
 				return nil, apierrors.NewNotFound(pods.GroupResource, name)
 			}

@@ -73,8 +73,7 @@ func TestBindingByName(t *testing.T) {
 	c := newCluster(t, builtin.Parts{})
 	c.create("", "pods", onePod)
 	s := c.served("", "bindings")
-	b := decode(t, s.GroupVersionKind, `{"metadata":{"name":"one"},"target":{"name":"n1"}}`)
-	if _, err := s.Virtual(c.request(s, "", ""), c.store, "", b, &metav1.CreateOptions{}); err != nil {
+	if _, err := c.ask(s, `{"metadata":{"name":"one"},"target":{"name":"n1"}}`); err != nil {
 		t.Fatal(err)
 	}
 	if p := c.get("", "pods", "one").(*core.Pod); p.Spec.NodeName != "n1" {

@@ -27,7 +27,7 @@ const maxDisruptedPods = 2000
 
 // findBudgets returns the budgets that cover a pod, of which there should be one at most.
 func (e *eviction) findBudgets(ctx context.Context, p *core.Pod) ([]*policyv1.PodDisruptionBudget, error) {
-	snapshot, err := e.store.Snapshot(ctx, e.budgets.ResourceName(), resources.At{Match: resources.MostRecent})
+	snapshot, err := e.op.Snapshot(ctx, e.budgets.ResourceName(), resources.At{Match: resources.MostRecent})
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (e *eviction) decrement(ctx context.Context, name string) error {
 		Resource: e.budgets.Resource, Subresource: "status", Namespace: genericapirequest.NamespaceValue(ctx), Name: name,
 	})
 	dry := dryrun.IsDryRun(e.options.DryRun)
-	u := resources.UpdateRequest{Type: e.budgets, Name: name, Strategy: e.budgets.Subresources["status"].UpdateStrategy, DryRun: dry}
+	u := resources.UpdateRequest{Type: e.budgets, Name: name, DryRun: dry}
 	u.Change = func(_ context.Context, _ runtime.Object, live *resources.Object) (runtime.Object, error) {
 		if live == nil {
 			return nil, apierrors.NewNotFound(e.budgets.GroupResource, name)
@@ -79,7 +79,7 @@ func (e *eviction) decrement(ctx context.Context, name string) error {
 		b.Status.DisruptedPods[e.name] = metav1.Time{Time: time.Now()}
 		return e.budgets.ToHub(b)
 	}
-	_, _, err := u.Apply(ctx, e.store)
+	_, _, err := e.op.Update(ctx, &u)
 	return err
 }
 

@@ -24,8 +24,9 @@ const space = "space"
 // cluster is the built-in types over a store on a file.
 type cluster struct {
 	*testing.T
-	store   *sqlstore.Store
-	catalog *resources.Catalog
+	store    *sqlstore.Store
+	pipeline *resources.Pipeline
+	catalog  *resources.Catalog
 }
 
 func newCluster(t *testing.T, parts builtin.Parts) *cluster {
@@ -41,7 +42,7 @@ func newCluster(t *testing.T, parts builtin.Parts) *cluster {
 	})
 	r := resources.NewRegistry()
 	r.SetGroups(parts.Groups())
-	return &cluster{T: t, store: s, catalog: r.Catalog()}
+	return &cluster{T: t, store: s, pipeline: resources.NewPipeline(s, resources.PipelineOptions{}), catalog: r.Catalog()}
 }
 
 func (c *cluster) served(group, resource string) *resources.Served {
@@ -90,8 +91,7 @@ func (c *cluster) create(group, resource, body string) {
 	if m, _ := meta.Accessor(obj); s.Namespaced {
 		m.SetNamespace(space)
 	}
-	r := resources.CreateRequest{Type: s.Type, Object: obj}
-	if _, err := r.Apply(c.request(s, "", ""), c.store); err != nil {
+	if _, err := c.pipeline.Create(c.request(s, "", ""), &resources.CreateRequest{Type: s.Type, Object: obj}); err != nil {
 		c.Fatal(err)
 	}
 }
@@ -100,13 +100,13 @@ func (c *cluster) create(group, resource, body string) {
 func (c *cluster) update(group, resource, name string, change func(runtime.Object)) {
 	c.Helper()
 	s := c.served(group, resource)
-	r := resources.UpdateRequest{Type: s.Type, Name: name, Strategy: s.Subresources["status"].UpdateStrategy}
+	r := resources.UpdateRequest{Type: s.Type, Name: name}
 	r.Change = func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
 		obj := existing.DeepCopyObject()
 		change(obj)
 		return obj, nil
 	}
-	if _, _, err := r.Apply(c.request(s, "status", name), c.store); err != nil {
+	if _, _, err := c.pipeline.Update(c.request(s, "status", name), &r); err != nil {
 		c.Fatal(err)
 	}
 }
@@ -138,8 +138,17 @@ func (c *cluster) post(group, resource, name, sub, body string, dryRun ...string
 	c.Helper()
 	s := c.served(group, resource)
 	p := s.Subresources[sub]
-	_, err := p.Create(c.request(s, sub, name), c.store, name, decode(c, p.Kind, body), &metav1.CreateOptions{DryRun: dryRun})
+	_, err := c.pipeline.Operate(c.request(s, sub, name), &resources.OperationRequest{Type: s.Type, Name: name, Do: p.Create,
+		Decode:  func() (runtime.Object, error) { return decode(c, p.Kind, body), nil },
+		Options: &metav1.CreateOptions{DryRun: dryRun}})
 	return err
+}
+
+// ask creates an object of a virtual type.
+func (c *cluster) ask(s *resources.Served, body string) (runtime.Object, error) {
+	return c.pipeline.Operate(c.request(s, "", ""), &resources.OperationRequest{Type: s.Type, Do: s.Virtual,
+		Decode:  func() (runtime.Object, error) { return decode(c, s.GroupVersionKind, body), nil },
+		Options: &metav1.CreateOptions{}})
 }
 
 // refusal is what a test expects of an error: the code and the message that kube-apiserver has.

@@ -29,7 +29,7 @@ const evictionRounds = 20
 // evict answers a create of pods/eviction: a deletion of the pod that the PodDisruptionBudget which covers it has to
 // allow ("API-initiated Eviction" of the Kubernetes documentation). A refusal is 429 with cause DisruptionBudget.
 func evict(pods, budgets *resources.Type) resources.CreateFunc {
-	return func(ctx context.Context, s resources.Store, name string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
+	return func(ctx context.Context, o *resources.Operation, name string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
 		e, ok := obj.(*policy.Eviction)
 		if !ok {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("not a Eviction object: %T", obj))
@@ -41,7 +41,7 @@ func evict(pods, budgets *resources.Type) resources.CreateFunc {
 		if err != nil {
 			return nil, err
 		}
-		ev := eviction{store: s, pods: pods, budgets: budgets, name: name, options: options}
+		ev := eviction{op: o, pods: pods, budgets: budgets, name: name, options: options}
 		if err := ev.run(ctx); err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func evictionOptions(e *policy.Eviction, opts *metav1.CreateOptions) (*metav1.De
 
 // eviction is one eviction of one pod.
 type eviction struct {
-	store         resources.Store
+	op            *resources.Operation
 	pods, budgets *resources.Type
 	name          string
 	options       *metav1.DeleteOptions
@@ -102,7 +102,7 @@ func (e *eviction) run(ctx context.Context) error {
 func (e *eviction) withoutBudget(ctx context.Context) (p *core.Pod, done bool, err error) {
 	key := e.pods.KeyOf(genericapirequest.NamespaceValue(ctx), e.name)
 	for range evictionRounds {
-		if p, err = find[*core.Pod](ctx, e.store, e.pods, key); err != nil {
+		if p, err = find[*core.Pod](ctx, e.op, e.pods, key); err != nil {
 			return nil, false, err
 		}
 		over := p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed || p.DeletionTimestamp != nil
@@ -153,8 +153,7 @@ func (e *eviction) remove(ctx context.Context, options *metav1.DeleteOptions) er
 			options.Preconditions.ResourceVersion = ptr.To(resources.FormatRevision(stored.Revision))
 		}
 	}
-	d := resources.DeleteRequest{Type: e.pods, Name: e.name, Options: options}
-	_, err := d.Apply(ctx, e.store)
+	_, err := e.op.Delete(ctx, &resources.DeleteRequest{Type: e.pods, Name: e.name, Options: options})
 	return err
 }
 
@@ -174,7 +173,7 @@ func (e *eviction) addCondition(ctx context.Context, pre *metav1.Preconditions) 
 		})
 		return p, nil
 	}
-	stored, _, err := u.Apply(ctx, e.store)
+	stored, _, err := e.op.Update(ctx, &u)
 	return stored, err
 }
 

@@ -118,8 +118,7 @@ func (f *addressAllocator) Release(ip net.IP) error {
 		if ref == nil || ref.Group != "" || ref.Resource != "services" || ref.Namespace != a.service.Namespace || ref.Name != a.service.Name {
 			return nil, nil
 		}
-		d := resources.DeleteRequest{Type: t, Name: key.Name, Options: &metav1.DeleteOptions{}}
-		return d.Prepare(resources.WithRequest(a.ctx, t, "delete", "", key.Name), o)
+		return resources.PrepareDelete(resources.WithRequest(a.ctx, t, "delete", "", key.Name), t, o)
 	})
 	return nil
 }
@@ -187,7 +186,7 @@ func (w addressWriter) Create(_ context.Context, address *networkingv1.IPAddress
 		return nil, err
 	}
 	hub = manager.Create(hub, resources.ServerManagerName)
-	writes, err := resources.PrepareCreate(resources.WithRequest(a.ctx, t, "create", "", address.Name), a.reader, t, hub, nil)
+	writes, err := resources.PrepareCreate(resources.WithRequest(a.ctx, t, "create", "", address.Name), a.reader, t, hub)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (c *cluster) service(name, spec string, dryRun bool) (*core.Service, error)
 	obj := decode(c, s.GroupVersionKind, fmt.Sprintf(`{"metadata":{"name":%q},"spec":{%s}}`, name, spec)).(*core.Service)
 	obj.Namespace = space
 	r := resources.CreateRequest{Type: s.Type, Object: obj, DryRun: dryRun}
-	o, err := r.Apply(c.request(s, "", name), c.store)
+	o, err := c.pipeline.Create(c.request(s, "", name), &r)
 	return c.decoded(s, o, err)
 }
 
@@ -59,16 +59,13 @@ func (c *cluster) service(name, spec string, dryRun bool) (*core.Service, error)
 func (c *cluster) change(name, sub string, dryRun bool, change func(*core.Service)) (*core.Service, error) {
 	c.Helper()
 	s := c.served("", "services")
-	r := resources.UpdateRequest{Type: s.Type, Name: name, Strategy: s.UpdateStrategy, DryRun: dryRun}
-	if sub != "" {
-		r.Strategy = s.Subresources[sub].UpdateStrategy
-	}
+	r := resources.UpdateRequest{Type: s.Type, Name: name, DryRun: dryRun}
 	r.Change = func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
 		obj := existing.DeepCopyObject().(*core.Service)
 		change(obj)
 		return obj, nil
 	}
-	o, _, err := r.Apply(c.request(s, sub, name), c.store)
+	o, _, err := c.pipeline.Update(c.request(s, sub, name), &r)
 	return c.decoded(s, o, err)
 }
 
@@ -87,7 +84,7 @@ func (c *cluster) decoded(s *resources.Served, o *resources.Object, err error) (
 func (c *cluster) delete(name string, dryRun ...string) error {
 	s := c.served("", "services")
 	r := resources.DeleteRequest{Type: s.Type, Name: name, Options: &metav1.DeleteOptions{DryRun: dryRun}}
-	_, err := r.Apply(c.request(s, "", name), c.store)
+	_, err := c.pipeline.Delete(c.request(s, "", name), &r)
 	return err
 }
 

@@ -19,7 +19,7 @@ import (
 func tokenRequest(serviceAccounts *resources.Type) *resources.Subresource {
 	return &resources.Subresource{
 		Name: "token", Kind: authenticationv1.SchemeGroupVersion.WithKind("TokenRequest"), Verbs: []string{"create"},
-		Unserved: func(ctx context.Context, s resources.Store, namespace, name string) error {
+		Unserved: func(ctx context.Context, s resources.Reader, namespace, name string) error {
 			if _, err := find[*core.ServiceAccount](ctx, s, serviceAccounts, serviceAccounts.KeyOf(namespace, name)); err != nil {
 				return err
 			}

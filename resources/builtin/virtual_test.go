@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
@@ -20,7 +19,7 @@ import (
 func (c *cluster) review(group, resource, body string) runtime.Object {
 	c.Helper()
 	s := c.served(group, resource)
-	obj, err := s.Virtual(c.request(s, "", ""), c.store, "", decode(c, s.GroupVersionKind, body), &metav1.CreateOptions{})
+	obj, err := c.ask(s, body)
 	if err != nil {
 		c.Fatal(err)
 	}

@@ -29,9 +29,12 @@ type cluster struct {
 	*testing.T
 	ctx      context.Context
 	store    resources.Store
+	pipeline *resources.Pipeline
 	registry *resources.Registry
 	// theirs is the store as the controllers see it.
 	theirs resources.Store
+	// writes is the pipeline of the controllers. Nil: one to their store.
+	writes *resources.Pipeline
 }
 
 // patience is how long a test waits for what must come. It is only reached by a test that fails.
@@ -51,7 +54,7 @@ func newCluster(t *testing.T) *cluster {
 			t.Error(err)
 		}
 	})
-	c := &cluster{T: t, ctx: ctx, store: store, theirs: store, registry: resources.NewRegistry()}
+	c := &cluster{T: t, ctx: ctx, store: store, theirs: store, pipeline: resources.NewPipeline(store, resources.PipelineOptions{}), registry: resources.NewRegistry()}
 	c.registry.SetGroups(builtin.Groups())
 	c.namespace("default")
 	c.namespace("ns")
@@ -61,9 +64,13 @@ func newCluster(t *testing.T) *cluster {
 // start runs the controllers until the function that it returns is called, or the test ends.
 func (c *cluster) start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
+	writes := c.writes
+	if writes == nil {
+		writes = resources.NewPipeline(c.theirs, resources.PipelineOptions{})
+	}
 	done := make(chan error, 1)
 	go func() {
-		done <- controllers.Run(ctx, controllers.Config{Registry: c.registry, Store: c.theirs, Enabled: controllers.Names(),
+		done <- controllers.Run(ctx, controllers.Config{Registry: c.registry, Store: c.theirs, Pipeline: writes, Enabled: controllers.Names(),
 			Logger: slog.New(slog.NewTextHandler(c.Output(), nil))})
 	}()
 	stop = sync.OnceFunc(func() {
@@ -93,8 +100,8 @@ func (c *cluster) create(resource string, obj runtime.Object) *resources.Object 
 		c.Fatal(err)
 	}
 	t := c.typeOf(resource)
-	r := resources.CreateRequest{Type: t, Object: obj}
-	o, err := r.Apply(resources.WithRequest(c.ctx, t, "create", m.GetNamespace(), m.GetName()), c.store)
+	o, err := c.pipeline.Create(resources.WithRequest(c.ctx, t, "create", m.GetNamespace(), m.GetName()),
+		&resources.CreateRequest{Type: t, Object: obj})
 	if err != nil {
 		c.Fatalf("create %s %s: %v", resource, m.GetName(), err)
 	}
@@ -160,7 +167,7 @@ func (c *cluster) delete(o *resources.Object, policy metav1.DeletionPropagation)
 	c.Helper()
 	t := c.typeOf(o.Resource)
 	r := resources.DeleteRequest{Type: t, Name: o.Name, Options: &metav1.DeleteOptions{PropagationPolicy: &policy}}
-	if _, err := r.Apply(resources.WithRequest(c.ctx, t, "delete", o.Namespace, o.Name), c.store); err != nil {
+	if _, err := c.pipeline.Delete(resources.WithRequest(c.ctx, t, "delete", o.Namespace, o.Name), &r); err != nil {
 		c.Fatalf("delete %s: %v", o.Key, err)
 	}
 }
@@ -169,7 +176,7 @@ func (c *cluster) delete(o *resources.Object, policy metav1.DeletionPropagation)
 func (c *cluster) edit(o *resources.Object, change func(metav1.Object)) {
 	c.Helper()
 	t := c.typeOf(o.Resource)
-	r := resources.UpdateRequest{Type: t, Name: o.Name, Strategy: t.UpdateStrategy,
+	r := resources.UpdateRequest{Type: t, Name: o.Name,
 		Change: func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
 			obj := existing.DeepCopyObject()
 			m, err := meta.Accessor(obj)
@@ -178,7 +185,7 @@ func (c *cluster) edit(o *resources.Object, change func(metav1.Object)) {
 			}
 			return obj, err
 		}}
-	if _, _, err := r.Apply(resources.WithRequest(c.ctx, t, "update", o.Namespace, o.Name), c.store); err != nil {
+	if _, _, err := c.pipeline.Update(resources.WithRequest(c.ctx, t, "update", o.Namespace, o.Name), &r); err != nil {
 		c.Fatalf("update %s: %v", o.Key, err)
 	}
 }

@@ -99,14 +99,14 @@ func (g *garbage) decide(ctx context.Context, t *resources.Type, key resources.K
 func (g *garbage) delete(ctx context.Context, t *resources.Type, key resources.Key, m metadata, p metav1.DeletionPropagation) error {
 	r := resources.DeleteRequest{Type: t, Name: key.Name,
 		Options: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &m.uid}, PropagationPolicy: &p},
-		Validate: func(_ context.Context, obj runtime.Object) error {
+		Precondition: func(_ context.Context, obj runtime.Object) error {
 			now, err := meta.Accessor(obj)
 			if err == nil && !slices.Equal(ownersOf(now), m.owners) {
 				err = errOwnersChanged
 			}
 			return err
 		}}
-	_, err := r.Apply(asRequest(ctx, t, "delete", key), g.store)
+	_, err := g.pipeline.Delete(collector.Request(ctx, "delete", t, key), &r)
 	return unlessGone(err)
 }
 

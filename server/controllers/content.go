@@ -49,7 +49,7 @@ type ground struct {
 	// deletedAt is when its deletion was asked for.
 	deletedAt time.Time
 	// valid fails when the namespace is no longer the one whose deletion was asked for.
-	valid resources.Validation
+	valid func(context.Context, runtime.Object) error
 }
 
 // ground describes the namespace with this uid, or one that does not exist when that is empty.
@@ -136,10 +136,10 @@ func deletable(o *resources.Object) bool {
 	return !m.deleting || m.orphan || m.foreground
 }
 
-func (c *namespaces) deleteObject(ctx context.Context, t *resources.Type, key resources.Key, valid resources.Validation) error {
+func (c *namespaces) deleteObject(ctx context.Context, t *resources.Type, key resources.Key, valid func(context.Context, runtime.Object) error) error {
 	background := metav1.DeletePropagationBackground
-	r := resources.DeleteRequest{Type: t, Name: key.Name, Options: &metav1.DeleteOptions{PropagationPolicy: &background}, Validate: valid}
-	_, err := r.Apply(asRequest(ctx, t, "delete", key), c.store)
+	r := resources.DeleteRequest{Type: t, Name: key.Name, Options: &metav1.DeleteOptions{PropagationPolicy: &background}, Precondition: valid}
+	_, err := c.pipeline.Delete(namespaceController.Request(ctx, "delete", t, key), &r)
 	if errors.Is(err, errOtherNamespace) {
 		return nil
 	}

@@ -14,7 +14,10 @@ import (
 // Config is what the controllers work on.
 type Config struct {
 	Registry *resources.Registry
-	Store    resources.Store
+	// Store is read and followed.
+	Store resources.View
+	// Pipeline is how the controllers write, each as the service account that it has with kube-controller-manager.
+	Pipeline *resources.Pipeline
 	Logger   *slog.Logger
 	// Enabled are the names of those that run; see Select.
 	Enabled []string
@@ -66,9 +69,4 @@ func lead(ctx context.Context, c Config) {
 	}
 	f.run(ctx)
 	_ = work.Wait() // the work has no errors
-}
-
-// asRequest is the context of a request about an object.
-func asRequest(ctx context.Context, t *resources.Type, verb string, key resources.Key) context.Context {
-	return resources.WithRequest(ctx, t, verb, key.Namespace, key.Name)
 }

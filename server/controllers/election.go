@@ -24,7 +24,8 @@ import (
 // election keeps, or by a lock, which a Lease then records. Its method Elect is for Config.Elect.
 type Election struct {
 	Registry *resources.Registry
-	Store    resources.Store
+	Store    resources.Reader
+	Pipeline *resources.Pipeline
 	Logger   *slog.Logger
 	// Identity tells this server from the others.
 	Identity string
@@ -182,7 +183,7 @@ func (l leases) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav
 		return nil, err
 	}
 	r := resources.CreateRequest{Type: t, Object: obj}
-	o, err := r.Apply(asRequest(ctx, t, "create", t.KeyOf(lease.Namespace, lease.Name)), l.Store)
+	o, err := l.Pipeline.Create(resources.APIServer.Request(ctx, "create", t, t.KeyOf(lease.Namespace, lease.Name)), &r)
 	return decodeLease(t, o, err)
 }
 
@@ -192,11 +193,11 @@ func (l leases) Update(ctx context.Context, lease *coordinationv1.Lease, _ metav
 	if err != nil {
 		return nil, err
 	}
-	r := resources.UpdateRequest{Type: t, Name: lease.Name, Strategy: t.UpdateStrategy,
+	r := resources.UpdateRequest{Type: t, Name: lease.Name,
 		Change: func(context.Context, runtime.Object, *resources.Object) (runtime.Object, error) {
 			return t.ToHub(lease.DeepCopy())
 		}}
-	o, _, err := r.Apply(asRequest(ctx, t, "update", t.KeyOf(lease.Namespace, lease.Name)), l.Store)
+	o, _, err := l.Pipeline.Update(resources.APIServer.Request(ctx, "update", t, t.KeyOf(lease.Namespace, lease.Name)), &r)
 	return decodeLease(t, o, err)
 }
 

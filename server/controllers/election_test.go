@@ -23,7 +23,7 @@ func TestElection(t *testing.T) {
 	run := func(name string) (stop func()) {
 		ctx, cancel := context.WithCancel(c.ctx)
 		done := make(chan error)
-		e := controllers.Election{Registry: c.registry, Store: c.store, Identity: name, Term: 2 * time.Second,
+		e := controllers.Election{Registry: c.registry, Store: c.store, Pipeline: c.pipeline, Identity: name, Term: 2 * time.Second,
 			Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 		go func() {
 			done <- e.Elect(ctx, func(ctx context.Context) {
@@ -82,7 +82,7 @@ func TestElectionByLock(t *testing.T) {
 		return *lease.Spec.HolderIdentity, int64(*lease.Spec.LeaseTransitions), int64(*lease.Spec.LeaseDurationSeconds)
 	}
 	for i, name := range []string{"one", "two", "two", "one"} {
-		e := controllers.Election{Registry: c.registry, Store: c.store, Identity: name,
+		e := controllers.Election{Registry: c.registry, Store: c.store, Pipeline: c.pipeline, Identity: name,
 			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 			Lock: func(ctx context.Context, lead func(context.Context)) error {
 				lead(ctx)

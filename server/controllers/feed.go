@@ -28,7 +28,7 @@ type observer interface {
 // a change costs the same however many types there are.
 type feed struct {
 	registry  *resources.Registry
-	store     resources.Store
+	store     resources.View
 	logger    *slog.Logger
 	observers []observer
 

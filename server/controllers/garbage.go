@@ -18,7 +18,8 @@ import (
 // are all gone, lets those go that wait for their dependents, and takes the owner from dependents that are to stay.
 type garbage struct {
 	registry *resources.Registry
-	store    resources.Store
+	store    resources.View
+	pipeline *resources.Pipeline
 	logger   *slog.Logger
 	graph    graph
 
@@ -32,6 +33,9 @@ type garbage struct {
 	parked parked
 }
 
+// collector is who collects garbage.
+var collector = resources.Controller("generic-garbage-collector")
+
 // findings are what changes made necessary.
 type findings struct{ look, orphan []types.UID }
 
@@ -43,7 +47,7 @@ const (
 )
 
 func newGarbage(c Config) *garbage {
-	return &garbage{registry: c.Registry, store: c.Store, logger: c.Logger, deletions: newQueue[types.UID](c.Logger),
+	return &garbage{registry: c.Registry, store: c.Store, pipeline: c.Pipeline, logger: c.Logger, deletions: newQueue[types.UID](c.Logger),
 		orphans: newQueue[types.UID](c.Logger), reports: newQueue[stranger](c.Logger)}
 }
 

@@ -19,7 +19,8 @@ import (
 // deleted when its namespace is deleted", API concepts page, "Resource types").
 type namespaces struct {
 	registry *resources.Registry
-	store    resources.Store
+	store    resources.View
+	pipeline *resources.Pipeline
 	logger   *slog.Logger
 	queue    *queue[string]
 
@@ -45,10 +46,13 @@ const (
 	stragglersAfter = 2 * time.Minute
 )
 
+// namespaceController is who empties namespaces.
+var namespaceController = resources.Controller("namespace-controller")
+
 const namespacesResource = "namespaces"
 
 func newNamespaces(c Config) *namespaces {
-	return &namespaces{registry: c.Registry, store: c.Store, logger: c.Logger, queue: newQueue[string](c.Logger),
+	return &namespaces{registry: c.Registry, store: c.Store, pipeline: c.Pipeline, logger: c.Logger, queue: newQueue[string](c.Logger),
 		ended: map[string]time.Time{}}
 }
 
@@ -149,7 +153,7 @@ func (c *namespaces) sync(ctx context.Context, name string) error {
 		return nil
 	}
 	rest := c.empty(ctx, c.ground(t, name, ns.UID, ns.DeletionTimestamp.Time))
-	if err := c.update(ctx, t, t.Subresources["status"], ns, rest.setConditions); err != nil {
+	if err := c.update(ctx, t, "status", ns, rest.setConditions); err != nil {
 		c.logger.Warn("the conditions of a namespace could not be written", "namespace", name, "error", err)
 	}
 	switch {
@@ -161,7 +165,7 @@ func (c *namespaces) sync(ctx context.Context, name string) error {
 		}
 		return nil // the end of what remains brings the namespace here again
 	}
-	return c.update(ctx, t, t.Subresources["finalize"], ns, func(ns *core.Namespace) {
+	return c.update(ctx, t, "finalize", ns, func(ns *core.Namespace) {
 		ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f core.FinalizerName) bool { return f == core.FinalizerKubernetes })
 	})
 }
@@ -187,19 +191,19 @@ func (c *namespaces) reviewed(name string) {
 }
 
 // update changes the namespace through a subresource, if it is still there.
-func (c *namespaces) update(ctx context.Context, t *resources.Type, sub *resources.Subresource, ns *core.Namespace, edit func(*core.Namespace)) error {
+func (c *namespaces) update(ctx context.Context, t *resources.Type, subresource string, ns *core.Namespace, edit func(*core.Namespace)) error {
 	key := t.KeyOf("", ns.Name)
-	r := resources.UpdateRequest{Type: t, Name: ns.Name, Strategy: sub.UpdateStrategy,
+	r := resources.UpdateRequest{Type: t, Name: ns.Name, UID: ns.UID,
 		Change: func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
 			old, ok := existing.(*core.Namespace)
-			if !ok || live == nil || old.UID != ns.UID {
+			if !ok || live == nil {
 				return nil, resources.ErrNotFound
 			}
 			obj := old.DeepCopy()
 			edit(obj)
 			return obj, nil
 		}}
-	_, _, err := r.Apply(asRequest(ctx, t, "update", key), c.store)
+	_, _, err := c.pipeline.Update(namespaceController.Request(ctx, "update", t, key, subresource), &r)
 	return unlessGone(err)
 }
 

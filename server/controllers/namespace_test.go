@@ -134,7 +134,7 @@ func TestNamespaceStuckPod(t *testing.T) {
 	})
 	typ := c.typeOf("pods")
 	r := resources.DeleteRequest{Type: typ, Name: "pod", Options: &metav1.DeleteOptions{GracePeriodSeconds: ptr(int64(0))}}
-	if _, err := r.Apply(resources.WithRequest(c.ctx, typ, "delete", "doomed", "pod"), c.store); err != nil {
+	if _, err := c.pipeline.Delete(resources.WithRequest(c.ctx, typ, "delete", "doomed", "pod"), &r); err != nil {
 		t.Fatal(err)
 	}
 	c.gone(pod, ns)
@@ -185,13 +185,13 @@ func TestNamespaceReplacedMeanwhile(t *testing.T) {
 	made := make(chan *resources.Object, 1)
 	meddle := func() {
 		typ := c.typeOf("namespaces")
-		r := resources.UpdateRequest{Type: typ, Name: "doomed", Strategy: typ.Subresources["finalize"].UpdateStrategy,
+		r := resources.UpdateRequest{Type: typ, Name: "doomed",
 			Change: func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
 				obj := existing.DeepCopyObject().(*core.Namespace)
 				obj.Spec.Finalizers = nil
 				return obj, nil
 			}}
-		if _, _, err := r.Apply(resources.WithRequest(c.ctx, typ, "update", "", "doomed"), c.store); err != nil {
+		if _, _, err := c.pipeline.Update(resources.APIServer.Request(c.ctx, "update", typ, typ.KeyOf("", "doomed"), "finalize"), &r); err != nil {
 			t.Error(err)
 		}
 		c.namespace("doomed")

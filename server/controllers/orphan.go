@@ -70,20 +70,20 @@ func (g *garbage) dropFinalizer(ctx context.Context, t *resources.Type, key reso
 
 // change updates the metadata of an object, if it is there still.
 func (g *garbage) change(ctx context.Context, t *resources.Type, key resources.Key, uid types.UID, edit func(metav1.Object)) error {
-	r := resources.UpdateRequest{Type: t, Name: key.Name, Strategy: t.UpdateStrategy,
+	r := resources.UpdateRequest{Type: t, Name: key.Name, UID: uid,
 		Change: func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
 			obj := existing.DeepCopyObject()
 			m, err := meta.Accessor(obj)
 			if err != nil {
 				return nil, err
 			}
-			if live == nil || m.GetUID() != uid {
+			if live == nil {
 				return nil, resources.ErrNotFound
 			}
 			edit(m)
 			return obj, nil
 		}}
-	_, _, err := r.Apply(asRequest(ctx, t, "patch", key), g.store)
+	_, _, err := g.pipeline.Update(collector.Request(ctx, "patch", t, key), &r)
 	if errors.Is(err, resources.ErrNotFound) {
 		return nil
 	}

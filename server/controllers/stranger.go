@@ -31,7 +31,7 @@ func (g *garbage) report(ctx context.Context, s stranger) error {
 	}
 	event := s.event(t, metav1.Now())
 	r := resources.CreateRequest{Type: events, Object: event}
-	_, err := r.Apply(resources.WithRequest(ctx, events, "create", event.Namespace, event.Name), g.store)
+	_, err := g.pipeline.Create(collector.Request(ctx, "create", events, events.KeyOf(event.Namespace, event.Name)), &r)
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		g.logger.Info("no event was written", "about", s.key.String(), "error", err)
 	}

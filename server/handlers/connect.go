@@ -13,7 +13,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/flushwriter"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
@@ -31,11 +30,7 @@ func (h *Handlers) connect(q *request) error {
 	if err := q.connectOptions(opts, takesPath, pathKey); err != nil {
 		return err
 	}
-	a := q.attributes(opts, nil, q.info.Name, admission.Connect, nil, false)
-	if err := h.admit(q, a); err != nil {
-		return err
-	}
-	if err := h.validate(q, a); err != nil {
+	if err := h.Pipeline.Connect(q.ctx, q.served.Type, opts); err != nil {
 		return err
 	}
 	ctx, cancel := h.untilDraining(q.ctx)

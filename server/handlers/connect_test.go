@@ -315,7 +315,7 @@ func TestProxyDrainsUnanswered(t *testing.T) {
 		close(draining)
 		<-r.Context().Done()
 	})
-	h := handlers.New(handlers.Config{Registry: a.registry, Store: a.store, Logger: slog.New(slog.DiscardHandler), Draining: draining})
+	h := handlers.New(handlers.Config{Registry: a.registry, Store: a.store, Pipeline: resources.NewPipeline(a.store, resources.PipelineOptions{}), Logger: slog.New(slog.DiscardHandler), Draining: draining})
 	info := &genericapirequest.RequestInfo{IsResourceRequest: true, Path: "/api/v1/nodes/n/proxy/x", Verb: "get", APIPrefix: "api",
 		APIVersion: "v1", Resource: "nodes", Subresource: "proxy", Name: "n", Parts: []string{"nodes", "n", "proxy", "x"}}
 	r := httptest.NewRequest("GET", info.Path, nil)

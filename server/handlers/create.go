@@ -8,7 +8,6 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
 
@@ -23,25 +22,37 @@ func (h *Handlers) create(q *request) error {
 	if err != nil {
 		return err
 	}
-	into, err := q.newHub()
+	decode := func() (runtime.Object, error) { return h.decodeNew(q, body, opts) }
+	if operation := q.operation(); operation != nil {
+		result, err := h.Pipeline.Operate(q.ctx, &resources.OperationRequest{Type: q.served.Type, Name: q.info.Name, Do: operation,
+			Decode: decode, Options: opts})
+		if err != nil {
+			return err
+		}
+		return q.answer(http.StatusCreated, f, result)
+	}
+	stored, err := h.Pipeline.Create(q.ctx, &resources.CreateRequest{Type: q.served.Type, Decode: decode, Options: opts,
+		DryRun: dryrun.IsDryRun(opts.DryRun)})
 	if err != nil {
 		return err
+	}
+	return q.object(http.StatusCreated, f, stored)
+}
+
+// decodeNew makes the hub form of a new object of what was sent.
+func (h *Handlers) decodeNew(q *request, body []byte, opts *metav1.CreateOptions) (runtime.Object, error) {
+	into, err := q.newHub()
+	if err != nil {
+		return nil, err
 	}
 	obj, err := q.decode(body, into, validationOf(opts.FieldValidation))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	name, err := q.prepareNew(obj)
-	if err != nil {
-		return err
+	if err := q.prepareNew(obj); err != nil {
+		return nil, err
 	}
-	if obj, err = h.own(q, obj, opts); err != nil {
-		return err
-	}
-	if operation := q.operation(); operation != nil {
-		return h.operate(q, f, operation, obj, name, opts)
-	}
-	return h.createObject(q, f, obj, name, opts)
+	return h.own(q, obj, opts)
 }
 
 // own writes who set the fields of a new object.
@@ -75,57 +86,20 @@ func (q *request) operation() resources.CreateFunc {
 	return q.served.Virtual
 }
 
-// prepareNew takes from a new object what the server alone may say, and holds its namespace against the request's. It
-// returns the name that admission is told.
-func (q *request) prepareNew(obj runtime.Object) (name string, err error) {
-	name = q.info.Name
+// prepareNew takes from a new object what the server alone may say, and holds its namespace against the request's.
+func (q *request) prepareNew(obj runtime.Object) error {
 	m, err := meta.Accessor(obj)
 	if err != nil {
-		return name, nil // a kind without metadata
-	}
-	if name == "" {
-		name = m.GetName()
+		return nil // a kind without metadata
 	}
 	if q.sub == nil || !q.sub.KeepMeta {
 		rest.WipeObjectMetaSystemFields(m)
 	}
 	if err := rest.EnsureObjectNamespaceMatchesRequestNamespace(q.namespace(), m); err != nil {
-		return name, err
-	}
-	dedupOwners(q.ctx, m, false)
-	return name, nil
-}
-
-func (h *Handlers) createObject(q *request, f codec.Format, obj runtime.Object, name string, opts *metav1.CreateOptions) error {
-	dry := dryrun.IsDryRun(opts.DryRun)
-	if err := h.admit(q, q.attributes(obj, nil, name, admission.Create, opts, dry)); err != nil {
 		return err
 	}
-	if m, err := meta.Accessor(obj); err == nil {
-		dedupOwners(q.ctx, m, true)
-	}
-	r := resources.CreateRequest{Type: q.served.Type, Object: obj, Validate: h.createValidation(q, name, opts, dry), DryRun: dry}
-	stored, err := r.Apply(q.ctx, h.Store)
-	if err != nil {
-		return err
-	}
-	return q.object(http.StatusCreated, f, stored)
-}
-
-// operate answers a create that is an operation.
-func (h *Handlers) operate(q *request, f codec.Format, operation resources.CreateFunc, obj runtime.Object, name string, opts *metav1.CreateOptions) error {
-	dry := dryrun.IsDryRun(opts.DryRun)
-	if err := h.admit(q, q.attributes(obj, nil, name, admission.Create, opts, dry)); err != nil {
-		return err
-	}
-	if err := h.createValidation(q, name, opts, dry)(q.ctx, obj); err != nil {
-		return err
-	}
-	result, err := operation(q.ctx, h.Store, q.info.Name, obj, opts)
-	if err != nil {
-		return err
-	}
-	return q.answer(http.StatusCreated, f, result)
+	resources.DedupOwners(q.ctx, m, false)
+	return nil
 }
 
 // answer writes the result of an operation: a Status, or an object of the type in its hub form.

@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 
@@ -12,9 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
-	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/util/dryrun"
-	"k8s.io/utils/ptr"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -29,15 +25,8 @@ func (h *Handlers) delete(q *request) error {
 	if err != nil {
 		return err
 	}
-	if err := h.admit(q, q.attributes(nil, nil, q.info.Name, admission.Delete, opts, dryrun.IsDryRun(opts.DryRun))); err != nil {
-		return err
-	}
-	if ptr.Deref(opts.IgnoreStoreReadErrorWithClusterBreakingPotential, false) {
-		return h.deleteUnreadable(q)
-	}
 	accepted := opts.OrphanDependents != nil && !*opts.OrphanDependents //nolint:staticcheck // deprecated, and still served
-	r := resources.DeleteRequest{Type: q.served.Type, Name: q.info.Name, Options: opts, Validate: h.deleteValidation(q, opts)}
-	d, err := r.Apply(q.ctx, h.Store)
+	d, err := h.Pipeline.Delete(q.ctx, &resources.DeleteRequest{Type: q.served.Type, Name: q.info.Name, Options: opts})
 	if err != nil {
 		return err
 	}
@@ -51,27 +40,6 @@ func (h *Handlers) delete(q *request) error {
 		return q.value(code, f, s)
 	}
 	return q.object(code, f, d.Object)
-}
-
-// deleteUnreadable answers a delete of an object that cannot be decoded (KEP-3926). There are none: whoever asks for it is
-// refused, as by kube-apiserver when the object can be decoded after all.
-func (h *Handlers) deleteUnreadable(q *request) error {
-	key, err := q.served.RequestKey(q.ctx, q.info.Name)
-	if err != nil {
-		return err
-	}
-	if _, err := h.Store.Get(q.ctx, key, resources.At{Match: resources.MostRecent}); err != nil {
-		return err
-	}
-	return apierrors.NewConflict(q.resource(), q.info.Name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: %s, "+
-		"ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage",
-		key.InEtcd()))
-}
-
-func (h *Handlers) deleteValidation(q *request, opts *metav1.DeleteOptions) resources.Validation {
-	return func(_ context.Context, old runtime.Object) error {
-		return h.validate(q, q.attributes(nil, old, q.info.Name, admission.Delete, opts, dryrun.IsDryRun(opts.DryRun)))
-	}
 }
 
 // deleteOptions reads the options from the body, in any encoding, or else from the query.

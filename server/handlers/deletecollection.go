@@ -3,8 +3,6 @@ package handlers
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/util/dryrun"
 	"k8s.io/utils/ptr"
 
 	"github.com/rowlock/rowlock/resources"
@@ -29,18 +27,18 @@ func (h *Handlers) deleteCollection(q *request) error {
 		return invalidOptions("DeleteOptions", field.ErrorList{field.Invalid(field.NewPath("ignoreStoreReadErrorWithClusterBreakingPotential"),
 			true, "is not allowed with DELETECOLLECTION, try again after removing the option")})
 	}
-	if err := h.admit(q, q.attributes(nil, nil, "", admission.Delete, opts, dryrun.IsDryRun(opts.DryRun))); err != nil {
-		return err
-	}
 	// kube-apiserver reads the list in pages, so that a version means this one and none later.
 	if rv := list.ResourceVersion; rv != "" && rv != "0" && list.ResourceVersionMatch == "" && q.selection(list).name == "" {
 		list.ResourceVersionMatch = metav1.ResourceVersionMatchExact
 	}
-	objects, m, err := h.collect(q, list)
+	var objects []*resources.Object
+	var m metav1.ListMeta
+	err = h.Pipeline.DeleteCollection(q.ctx, &resources.CollectionRequest{Type: q.served.Type, Options: opts,
+		Select: func() (_ []*resources.Object, err error) {
+			objects, m, err = h.collect(q, list)
+			return objects, err
+		}})
 	if err != nil {
-		return err
-	}
-	if err := resources.DeleteCollection(q.ctx, h.Store, q.served.Type, objects, opts, h.deleteValidation(q, opts)); err != nil {
 		return err
 	}
 	write, err := codec.NewRenderer(q.served, f).List(objects, m)

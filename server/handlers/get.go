@@ -86,7 +86,7 @@ func (q *request) projected(code int, f codec.Format, o *resources.Object) error
 	if err != nil {
 		return err
 	}
-	sub, err := q.project(parent)
+	sub, err := q.sub.Projection.FromParent(parent)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/admission"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/rowlock/rowlock/resources"
@@ -22,10 +21,10 @@ import (
 // Config is what the handlers need.
 type Config struct {
 	Registry *resources.Registry
-	Store    resources.Store
-	// Admission sees every write: admission.MutationInterface before the rules of the type, admission.ValidationInterface
-	// after them. May be nil.
-	Admission admission.Interface
+	// Store is read and watched.
+	Store resources.View
+	// Pipeline is how objects are written.
+	Pipeline *resources.Pipeline
 	// Offer is which encodings there are. Nil: those that need no feature gate.
 	Offer  *codec.Offer
 	Logger *slog.Logger
@@ -115,7 +114,7 @@ func (h *Handlers) storeError(err error, q *request) error {
 
 // route finds the type and subresource that a path means, and whether it takes the method.
 func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericapirequest.RequestInfo) (*request, error) {
-	catalog := h.Registry.Catalog()
+	catalog := h.Registry.CatalogOf(r.Context())
 	if _, ok := catalog.Group(info.APIGroup); !ok || info.APIGroup == "" && info.APIPrefix == "apis" {
 		return nil, ErrNoSuchGroup
 	}

@@ -72,6 +72,7 @@ func newAPIWith(t testing.TB, features map[string]bool) *api {
 	registry := resources.NewRegistry()
 	registry.SetGroups(builtin.Groups())
 	s, err := server.New(server.Config{Registry: registry, Store: interrupted, Logger: quiet, Features: gates,
+		Pipeline: resources.NewPipeline(interrupted, resources.PipelineOptions{}),
 		Authenticator: func(*http.Request) (user.Info, bool, error) {
 			return &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}, true, nil
 		}})

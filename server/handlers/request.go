@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/admission"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/rowlock/rowlock/resources"
@@ -118,43 +117,4 @@ func (q *request) decodeOptions(into runtime.Object) error {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	return nil
-}
-
-// attributes describes the request to admission.
-func (q *request) attributes(obj, old runtime.Object, name string, op admission.Operation, options runtime.Object, dryRun bool) admission.Attributes {
-	user, _ := genericapirequest.UserFrom(q.ctx)
-	namespace := q.namespace()
-	if q.served.ResourceName() == "namespaces" {
-		namespace = name
-	}
-	return admission.NewAttributesRecord(obj, old, q.kind, namespace, name, q.gvr(), q.info.Subresource, op, options, dryRun, user)
-}
-
-// objectInterfaces are what admission may ask of a type.
-type objectInterfaces struct{ t *resources.Type }
-
-func (o objectInterfaces) GetObjectCreater() runtime.ObjectCreater     { return o.t.Scheme }
-func (o objectInterfaces) GetObjectTyper() runtime.ObjectTyper         { return o.t.Scheme }
-func (o objectInterfaces) GetObjectDefaulter() runtime.ObjectDefaulter { return o.t.Scheme }
-func (o objectInterfaces) GetObjectConvertor() runtime.ObjectConvertor { return o.t.Scheme }
-func (o objectInterfaces) GetEquivalentResourceMapper() runtime.EquivalentResourceMapper {
-	return runtime.NewEquivalentResourceRegistry()
-}
-
-// admit runs mutating admission.
-func (h *Handlers) admit(q *request, a admission.Attributes) error {
-	m, ok := h.Admission.(admission.MutationInterface)
-	if !ok || !m.Handles(a.GetOperation()) {
-		return nil
-	}
-	return m.Admit(q.ctx, a, objectInterfaces{q.served.Type})
-}
-
-// validate runs validating admission.
-func (h *Handlers) validate(q *request, a admission.Attributes) error {
-	v, ok := h.Admission.(admission.ValidationInterface)
-	if !ok || !v.Handles(a.GetOperation()) {
-		return nil
-	}
-	return v.Validate(q.ctx, a, objectInterfaces{q.served.Type})
 }

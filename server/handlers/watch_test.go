@@ -243,7 +243,7 @@ func TestWatchTimeout(t *testing.T) {
 
 // hasty is the handlers alone, with a period of bookmarks that a test can wait for.
 func (a *api) hasty(draining <-chan struct{}) *httptest.Server {
-	h := handlers.New(handlers.Config{Registry: a.registry, Store: a.store, Logger: slog.New(slog.DiscardHandler), BookmarkPeriod: time.Millisecond, Draining: draining})
+	h := handlers.New(handlers.Config{Registry: a.registry, Store: a.store, Pipeline: resources.NewPipeline(a.store, resources.PipelineOptions{}), Logger: slog.New(slog.DiscardHandler), BookmarkPeriod: time.Millisecond, Draining: draining})
 	infos := &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, err := infos.NewRequestInfo(r)

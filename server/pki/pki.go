@@ -34,7 +34,7 @@ type Options struct {
 	ClientCAFile string
 	// Shared is the database of several servers, which then have one authority, kept there: what one of them issues, all
 	// accept. Optional.
-	Shared resources.Store
+	Shared *resources.Rows
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 	// Logger hears of renewals and of their failures. Default: slog.Default().

@@ -25,19 +25,19 @@ type sharedAuthority struct {
 const agreeTimeout = 30 * time.Second
 
 // agree makes the authority of this server that of all on the database: the first one that comes brings its own.
-func (p *PKI) agree(store resources.Store) error {
+func (p *PKI) agree(rows *resources.Rows) error {
 	ctx, cancel := context.WithTimeout(context.Background(), agreeTimeout)
 	defer cancel()
-	o, err := store.Get(ctx, authorityKey, resources.At{Match: resources.MostRecent})
+	o, err := rows.Get(ctx, authorityKey, resources.At{Match: resources.MostRecent})
 	if errors.Is(err, resources.ErrNotFound) {
 		own, failed := p.refreshCA()
 		if failed != nil {
 			return failed
 		}
-		if err = own.publish(ctx, store); !errors.Is(err, resources.ErrExists) {
+		if err = own.publish(ctx, rows); !errors.Is(err, resources.ErrExists) {
 			return err
 		}
-		o, err = store.Get(ctx, authorityKey, resources.At{Match: resources.MostRecent})
+		o, err = rows.Get(ctx, authorityKey, resources.At{Match: resources.MostRecent})
 	}
 	if err != nil {
 		return err
@@ -66,17 +66,12 @@ func (p *PKI) adopt(o *resources.Object) error {
 }
 
 // publish writes an authority into the database. Errors: resources.ErrExists when there is one.
-func (k *keyPair) publish(ctx context.Context, store resources.Store) error {
+func (k *keyPair) publish(ctx context.Context, rows *resources.Rows) error {
 	key, err := k.keyPEM()
 	if err != nil {
 		return err
 	}
-	d, err := resources.InternalDraft("CertificateAuthority", authorityKey.Name,
-		sharedAuthority{Certificate: string(k.certPEM()), Key: string(key)})
-	if err != nil {
-		return err
-	}
-	_, err = store.Commit(ctx, resources.Write{Op: resources.Create, Key: authorityKey, Draft: d})
+	_, err = rows.Create(ctx, authorityKey, "CertificateAuthority", sharedAuthority{Certificate: string(k.certPEM()), Key: string(key)}, 0)
 	return err
 }
 

@@ -19,7 +19,7 @@ import (
 
 func openShared(t *testing.T, dir string, store resources.Store, log *bytes.Buffer) *PKI {
 	t.Helper()
-	p, err := Open(Options{DataDir: dir, Names: []string{"localhost"}, Shared: store, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	p, err := Open(Options{DataDir: dir, Names: []string{"localhost"}, Shared: resources.NewRows(store), Logger: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestDamagedSharedAuthority(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if _, err := Open(Options{DataDir: dir, Names: []string{"localhost"}, Shared: store}); err == nil {
+	if _, err := Open(Options{DataDir: dir, Names: []string{"localhost"}, Shared: resources.NewRows(store)}); err == nil {
 		t.Error("it was opened")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "pki", "ca.key")); err == nil {

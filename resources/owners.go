@@ -1,4 +1,4 @@
-package handlers
+package resources
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 )
 
-// dedupOwners removes owner references that say the same as an earlier one, and warns of it.
-func dedupOwners(ctx context.Context, m metav1.Object, afterAdmission bool) {
+// DedupOwners removes owner references that say the same as an earlier one, and warns of it.
+func DedupOwners(ctx context.Context, m metav1.Object, afterAdmission bool) {
 	refs := m.GetOwnerReferences()
 	if len(refs) < 2 {
 		return

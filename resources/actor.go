@@ -1,0 +1,44 @@
+package resources
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// Actor is a part of the server that writes of itself, as the user that its counterpart in a cluster is.
+type Actor struct{ user.Info }
+
+// APIServer is who the server is to itself: bootstrap, chores and repairs, as with kube-apiserver's loopback client.
+var APIServer = Actor{&user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}}
+
+// Controller is a controller, as the service account in kube-system under which kube-controller-manager runs it.
+func Controller(account string) Actor {
+	who := serviceaccount.UserInfo(metav1.NamespaceSystem, account, "").(*user.DefaultInfo)
+	who.Groups = append(who.Groups, user.AllAuthenticated)
+	return Actor{who}
+}
+
+// Request is the context of something that the actor does to an object, or to a subresource of it. verb is that of
+// RequestInfo.
+func (a Actor) Request(ctx context.Context, verb string, t *Type, key Key, subresource ...string) context.Context {
+	return withInfo(genericapirequest.WithUser(ctx, a.Info), t, verb, key, subresource...)
+}
+
+// WithRequest is the context of a request that is part of another one: rules of types read from it what is done to which
+// object.
+func WithRequest(ctx context.Context, t *Type, verb, namespace, name string) context.Context {
+	return withInfo(ctx, t, verb, t.KeyOf(namespace, name))
+}
+
+func withInfo(ctx context.Context, t *Type, verb string, key Key, subresource ...string) context.Context {
+	info := &genericapirequest.RequestInfo{IsResourceRequest: true, Verb: verb, APIGroup: t.Group, APIVersion: t.StorageVersion.Version,
+		Resource: t.Resource, Namespace: key.Namespace, Name: key.Name}
+	if len(subresource) > 0 {
+		info.Subresource = subresource[0]
+	}
+	return genericapirequest.WithRequestInfo(genericapirequest.WithNamespace(ctx, key.Namespace), info)
+}

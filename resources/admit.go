@@ -1,0 +1,89 @@
+package resources
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// admitted is one look of admission at a write: before the rules of the type, or after them.
+type admitted struct {
+	t        *Type
+	obj, old runtime.Object
+	op       admission.Operation
+	options  runtime.Object
+	dryRun   bool
+}
+
+// admit runs mutating admission.
+func (p *Pipeline) admit(ctx context.Context, a admitted) error {
+	if p.mutating == nil || !p.mutating.Handles(a.op) {
+		return nil
+	}
+	return p.mutating.Admit(ctx, a.attributes(ctx), objectInterfaces{a.t})
+}
+
+// validate runs validating admission.
+func (p *Pipeline) validate(ctx context.Context, a admitted) error {
+	if p.validating == nil || !p.validating.Handles(a.op) {
+		return nil
+	}
+	return p.validating.Validate(ctx, a.attributes(ctx), objectInterfaces{a.t})
+}
+
+// attributes describe the write to the plugins. What it is about and who asks for it is the context's to say.
+func (a admitted) attributes(ctx context.Context) admission.Attributes {
+	who, _ := genericapirequest.UserFrom(ctx)
+	namespace := genericapirequest.NamespaceValue(ctx)
+	gv, resource, subresource, name := a.t.requestVersion(ctx), a.t.Resource, "", ""
+	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok {
+		resource, subresource, name = info.Resource, info.Subresource, info.Name
+	}
+	kind := gv.WithKind(a.t.Kind)
+	if sub := a.t.Subresources[subresource]; sub != nil && !sub.Kind.Empty() {
+		kind = sub.Kind
+	}
+	if name == "" && a.op == admission.Create {
+		if m, err := meta.Accessor(a.obj); err == nil { // else a kind without metadata
+			name = m.GetName() // each attempt at a generated name has its own
+		}
+	}
+	if a.t.isNamespaces() {
+		namespace = name
+	}
+	return admission.NewAttributesRecord(a.obj, a.old, kind, namespace, name, gv.WithResource(resource), subresource, a.op, a.options, a.dryRun, who)
+}
+
+func (t *Type) isNamespaces() bool { return t.Resource == "namespaces" && t.Group == "" }
+
+// objectInterfaces are what plugins may ask of a type.
+type objectInterfaces struct{ t *Type }
+
+func (o objectInterfaces) GetObjectCreater() runtime.ObjectCreater     { return o.t.Scheme }
+func (o objectInterfaces) GetObjectTyper() runtime.ObjectTyper         { return o.t.Scheme }
+func (o objectInterfaces) GetObjectDefaulter() runtime.ObjectDefaulter { return o.t.Scheme }
+func (o objectInterfaces) GetObjectConvertor() runtime.ObjectConvertor { return o.t.Scheme }
+func (o objectInterfaces) GetEquivalentResourceMapper() runtime.EquivalentResourceMapper {
+	return runtime.NewEquivalentResourceRegistry()
+}
+
+// The options that plugins see of a write that came without: those of a client that asked for nothing. They are shared,
+// and not changed.
+var (
+	plainCreate = &metav1.CreateOptions{TypeMeta: optionsKind("CreateOptions")}
+	plainUpdate = &metav1.UpdateOptions{TypeMeta: optionsKind("UpdateOptions")}
+)
+
+func optionsKind(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{Kind: kind, APIVersion: metav1.SchemeGroupVersion.String()}
+}
+
+// createOptionsOf are the options of the create that an update comes to when there is no object.
+func createOptionsOf(o *metav1.UpdateOptions) *metav1.CreateOptions {
+	return &metav1.CreateOptions{TypeMeta: optionsKind("CreateOptions"), DryRun: o.DryRun, FieldManager: o.FieldManager,
+		FieldValidation: o.FieldValidation}
+}

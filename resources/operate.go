@@ -1,0 +1,88 @@
+package resources
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/util/dryrun"
+)
+
+// OperationRequest is a create that is an operation rather than an object: a review, a binding, an eviction.
+type OperationRequest struct {
+	Type *Type
+	// Name is that of the parent, empty for a virtual type.
+	Name string
+	// Do is the operation.
+	Do CreateFunc
+	// Decode makes the hub form of what was sent.
+	Decode func() (runtime.Object, error)
+	// Options are those of the request.
+	Options *metav1.CreateOptions
+}
+
+// Operation is what an operation works with, once it has been admitted: it reads, and its writes are part of the request,
+// by the rules of the types but not asked for a second time, as in kube-apiserver.
+type Operation struct {
+	Reader
+	inner *Pipeline
+}
+
+// Operate carries out an operation.
+//
+// Errors are API status errors, or those of the Store that the caller maps.
+func (p *Pipeline) Operate(ctx context.Context, r *OperationRequest) (runtime.Object, error) {
+	result, err := p.operate(ctx, r)
+	p.written(ctx, r.Name, nil, dryrun.IsDryRun(r.Options.DryRun), err)
+	return result, err
+}
+
+func (p *Pipeline) operate(ctx context.Context, r *OperationRequest) (runtime.Object, error) {
+	if err := p.authorize(ctx); err != nil {
+		return nil, err
+	}
+	obj, err := r.Decode()
+	if err != nil {
+		return nil, err
+	}
+	a := admitted{t: r.Type, obj: obj, op: admission.Create, options: r.Options, dryRun: dryrun.IsDryRun(r.Options.DryRun)}
+	if err := p.admit(ctx, a); err != nil {
+		return nil, err
+	}
+	if err := p.validate(ctx, a); err != nil {
+		return nil, err
+	}
+	return r.Do(ctx, p.within, r.Name, obj, r.Options)
+}
+
+// Connect asks whether a connection to what an object stands for (exec, proxy) may be made, with the options of the path. It
+// writes nothing, and what goes over the connection is not looked at.
+//
+// Errors are API status errors.
+func (p *Pipeline) Connect(ctx context.Context, t *Type, options runtime.Object) error {
+	if err := p.authorize(ctx); err != nil {
+		return err
+	}
+	a := admitted{t: t, obj: options, op: admission.Connect}
+	if err := p.admit(ctx, a); err != nil {
+		return err
+	}
+	return p.validate(ctx, a)
+}
+
+// Update changes an object as part of the operation; see Pipeline.Update.
+func (o *Operation) Update(ctx context.Context, r *UpdateRequest) (stored *Object, created bool, err error) {
+	return o.inner.Update(ctx, r)
+}
+
+// Delete deletes an object as part of the operation; see Pipeline.Delete.
+func (o *Operation) Delete(ctx context.Context, r *DeleteRequest) (Deleted, error) {
+	return o.inner.Delete(ctx, r)
+}
+
+// Rewrite changes an object as part of the operation, without the rules that its type has for updates; see
+// GuaranteedUpdate.
+func (o *Operation) Rewrite(ctx context.Context, key Key, change func(current *Object) ([]Write, error)) (*Object, error) {
+	return GuaranteedUpdate(ctx, o.inner.store, key, change)
+}

@@ -1,0 +1,203 @@
+package resources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// View is a Store of which nothing can be written: what handlers, controllers and bootstrap are given.
+type View interface {
+	Reader
+	Watcher
+}
+
+// Pipeline is the one way of every write of an object, whoever makes it: a client's request, a controller, bootstrap, a
+// repair. Nobody else has a Writer; Rowlock's own rows go through Rows. A write passes, in this order:
+//
+//	identity             the user and the RequestInfo of the context (genericapirequest); see Actor for the server's own
+//	authorize            403, before anything is read
+//	decode               what was sent, into the hub form
+//	mutating admission   ┐
+//	allocate             │ once more for every attempt, where the object is computed from the current one: from decoding
+//	strategy, validation │ for an update, from allocating for a create
+//	validating admission │
+//	commit               ┘ under the condition that nobody came in between (GuaranteedUpdate)
+//	audit                once, whatever became of it
+//
+// Preconditions (a uid, a resourceVersion, what a controller has judged) are checked on the current object in every attempt,
+// before validating admission is asked: they are the requester's, and admission has no say in them.
+//
+// It is safe for concurrent use.
+type Pipeline struct {
+	store      Store
+	mutating   admission.MutationInterface
+	validating admission.ValidationInterface
+	authorizer authorizer.UnconditionalAuthorizer
+	audit      Audit
+	// within is the pipeline of what is part of a write that has passed: without authorization, admission and audit.
+	within *Operation
+}
+
+// PipelineOptions are the parts of a Pipeline that decide and record.
+type PipelineOptions struct {
+	// Authorizer decides who may do what. Nil: everybody may do everything.
+	Authorizer authorizer.UnconditionalAuthorizer
+	// Audit is told of every write that is over. Nil: nobody is.
+	Audit Audit
+}
+
+// Audit records a write that is over. It is called by the goroutine that writes, before the write is answered.
+type Audit func(ctx context.Context, e AuditEvent)
+
+// AuditEvent is a write that is over, by its outcome.
+type AuditEvent struct {
+	User user.Info
+	// Verb is that of the request: create, update, patch, delete, deletecollection.
+	Verb string
+	// Resource and Subresource are those of the request.
+	Resource    schema.GroupVersionResource
+	Subresource string
+	Namespace   string
+	// Name is empty when the write failed before there was one.
+	Name string
+	// Object is what was stored, or what was deleted as it was last; nil when nothing was, and for an operation.
+	Object *Object
+	DryRun bool
+	// Err is what the requester is told; nil when the write took effect, or there was nothing to write.
+	Err error
+}
+
+// NewPipeline returns the pipeline to a store. It has no admission yet; see Use.
+func NewPipeline(s Store, o PipelineOptions) *Pipeline {
+	return &Pipeline{store: s, authorizer: o.Authorizer, audit: o.Audit, within: &Operation{Reader: s, inner: &Pipeline{store: s}}}
+}
+
+// Use has the plugins see every write from now on. It comes before the first one, and is apart from NewPipeline because
+// plugins reach the API through the server, which writes through the pipeline.
+func (p *Pipeline) Use(plugins admission.Interface) {
+	p.mutating, _ = plugins.(admission.MutationInterface)
+	p.validating, _ = plugins.(admission.ValidationInterface)
+}
+
+// permission says that a user may do what a request is about.
+type permission struct {
+	who  user.Info
+	info *genericapirequest.RequestInfo
+}
+
+type permissionKey struct{}
+
+// Authorize asks whether the user of the context may do what its RequestInfo says, be that a write or not, and returns a
+// context in which that is known, so that a write in it is not asked for once more. Another user's, or another request's,
+// context made of it has to be asked for again.
+//
+// Errors: a Forbidden status, or an InternalError when the authorizer could not tell.
+func (p *Pipeline) Authorize(ctx context.Context) (context.Context, error) {
+	if p.authorizer == nil {
+		return ctx, nil
+	}
+	who, _ := genericapirequest.UserFrom(ctx)
+	info, ok := genericapirequest.RequestInfoFrom(ctx)
+	if !ok {
+		return ctx, apierrors.NewInternalError(errors.New("no RequestInfo found in the context"))
+	}
+	if err := p.ask(ctx, who, info, info.Verb); err != nil {
+		return ctx, err
+	}
+	return context.WithValue(ctx, permissionKey{}, permission{who, info}), nil
+}
+
+// authorize is Authorize for a write, unless the context knows already.
+func (p *Pipeline) authorize(ctx context.Context) error {
+	if p.authorizer == nil {
+		return nil
+	}
+	who, _ := genericapirequest.UserFrom(ctx)
+	info, _ := genericapirequest.RequestInfoFrom(ctx)
+	if known, ok := ctx.Value(permissionKey{}).(permission); ok && known == (permission{who, info}) {
+		return nil
+	}
+	_, err := p.Authorize(ctx)
+	return err
+}
+
+// authorizeCreate asks whether the user may create what an update or a patch is about to create, as kube-apiserver does.
+func (p *Pipeline) authorizeCreate(ctx context.Context) error {
+	info, ok := genericapirequest.RequestInfoFrom(ctx)
+	if p.authorizer == nil || !ok || info.Verb == "create" {
+		return nil
+	}
+	who, _ := genericapirequest.UserFrom(ctx)
+	return p.ask(ctx, who, info, "create")
+}
+
+func (p *Pipeline) ask(ctx context.Context, who user.Info, info *genericapirequest.RequestInfo, verb string) error {
+	a := authorizer.AttributesRecord{User: who, Verb: verb, Namespace: info.Namespace, APIGroup: info.APIGroup, APIVersion: info.APIVersion,
+		Resource: info.Resource, Subresource: info.Subresource, Name: info.Name, ResourceRequest: info.IsResourceRequest, Path: info.Path}
+	decision, reason, err := p.authorizer.Authorize(ctx, a)
+	switch {
+	case decision == authorizer.DecisionAllow:
+		return nil // an authorizer may have failed at other rules and allow it all the same
+	case err != nil:
+		return apierrors.NewInternalError(err)
+	}
+	message := forbidden(a)
+	if reason != "" {
+		message += ": " + reason
+	}
+	return apierrors.NewForbidden(schema.GroupResource{Group: a.APIGroup, Resource: a.Resource}, a.Name, errors.New(message))
+}
+
+// pageEscaper keeps what a browser could take for a page out of an answer.
+var pageEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// forbidden is kube-apiserver's text.
+func forbidden(a authorizer.AttributesRecord) string {
+	name := ""
+	if a.User != nil {
+		name = a.User.GetName()
+	}
+	resource := a.Resource
+	if a.Subresource != "" {
+		resource += "/" + a.Subresource
+	}
+	text := ""
+	switch {
+	case !a.ResourceRequest:
+		text = fmt.Sprintf("User %q cannot %s path %q", name, a.Verb, a.Path)
+	case a.Namespace != "":
+		text = fmt.Sprintf("User %q cannot %s resource %q in API group %q in the namespace %q", name, a.Verb, resource, a.APIGroup, a.Namespace)
+	default:
+		text = fmt.Sprintf("User %q cannot %s resource %q in API group %q at the cluster scope", name, a.Verb, resource, a.APIGroup)
+	}
+	return pageEscaper.Replace(text)
+}
+
+// written tells the audit what became of a write.
+func (p *Pipeline) written(ctx context.Context, name string, stored *Object, dryRun bool, err error) {
+	if p.audit == nil {
+		return
+	}
+	e := AuditEvent{Namespace: genericapirequest.NamespaceValue(ctx), Name: name, Object: stored, DryRun: dryRun, Err: err}
+	e.User, _ = genericapirequest.UserFrom(ctx)
+	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok {
+		e.Verb, e.Subresource = info.Verb, info.Subresource
+		e.Resource = schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
+		if e.Name == "" {
+			e.Name = info.Name
+		}
+	}
+	if stored != nil {
+		e.Name = stored.Name
+	}
+	p.audit(ctx, e)
+}

@@ -1,0 +1,277 @@
+package resources_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+)
+
+// gates write down what they are asked, in the order in which they are.
+type gates struct {
+	steps  []string
+	denied string // a verb that nobody may
+	refuse string // a step at which admission refuses
+	during func(step string)
+}
+
+func (g *gates) step(format string, args ...any) string {
+	s := fmt.Sprintf(format, args...)
+	g.steps = append(g.steps, s)
+	if g.during != nil {
+		g.during(s)
+	}
+	return s
+}
+
+func (g *gates) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	g.step("authorize %s %s %s", a.GetUser().GetName(), a.GetVerb(), a.GetName())
+	if a.GetVerb() == g.denied {
+		return authorizer.DecisionNoOpinion, "no rule", nil
+	}
+	return authorizer.DecisionAllow, "", nil
+}
+
+func (g *gates) Handles(admission.Operation) bool { return true }
+
+func (g *gates) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	return g.look("admit", a)
+}
+
+func (g *gates) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	return g.look("validate", a)
+}
+
+func (g *gates) look(what string, a admission.Attributes) error {
+	name := a.GetUserInfo().GetName()
+	if s := g.step("%s %s %s %s/%s", what, name, a.GetOperation(), a.GetResource().Resource, a.GetSubresource()); g.refuse != "" && strings.HasPrefix(s, g.refuse) {
+		return admission.NewForbidden(a, errors.New("refused"))
+	}
+	return nil
+}
+
+func (g *gates) record(_ context.Context, e resources.AuditEvent) {
+	what := "done"
+	if e.Err != nil {
+		what = string(apierrors.ReasonForError(e.Err))
+	}
+	g.step("audit %s %s %s/%s %s", e.User.GetName(), e.Verb, e.Namespace, e.Name, what)
+}
+
+// way is a pipeline between gates.
+type way struct {
+	*testing.T
+	*gates
+	*resources.Pipeline
+	store   resources.Store
+	catalog *resources.Catalog
+}
+
+func newWay(t *testing.T) *way {
+	w := &way{T: t, gates: &gates{}, store: openStore(t)}
+	w.Pipeline = resources.NewPipeline(w.store, resources.PipelineOptions{Authorizer: authorizer.AuthorizerFunc(w.gates.Authorize), Audit: w.gates.record})
+	w.Use(w.gates)
+	r := resources.NewRegistry()
+	r.SetGroups(builtin.Groups())
+	w.catalog = r.Catalog()
+	return w
+}
+
+func (w *way) typeOf(name string) *resources.Type {
+	w.Helper()
+	t, ok := w.catalog.Type(name)
+	if !ok {
+		w.Fatalf("no type %s", name)
+	}
+	return t
+}
+
+// request is the context of a request of jane's.
+func (w *way) request(verb string, t *resources.Type, name string, subresource ...string) context.Context {
+	return resources.Actor{Info: &user.DefaultInfo{Name: "jane"}}.Request(w.Context(), verb, t, t.KeyOf("ns", name), subresource...)
+}
+
+func (w *way) expect(err error, reason metav1.StatusReason, steps ...string) {
+	w.Helper()
+	if apierrors.ReasonForError(err) != reason || (err == nil) != (reason == "") {
+		w.Errorf("the error is %v, want %q", err, reason)
+	}
+	if diff := cmp.Diff(steps, w.steps); diff != "" {
+		w.Error(diff)
+	}
+	w.steps = nil
+}
+
+func (w *way) config(name string) runtime.Object {
+	return &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+}
+
+// Every write passes every step, in its order, and once, but for those that an attempt that was lost repeats.
+func TestPipelineOrder(t *testing.T) {
+	w := newWay(t)
+	maps := w.typeOf("configmaps")
+	_, err := w.Create(w.request("create", maps, "a"), &resources.CreateRequest{Type: maps, Decode: func() (runtime.Object, error) {
+		w.step("decode")
+		return w.config("a"), nil
+	}})
+	w.expect(err, "", "authorize jane create a", "decode", "admit jane CREATE configmaps/", "validate jane CREATE configmaps/",
+		"audit jane create ns/a done")
+
+	change := &resources.UpdateRequest{Type: maps, Name: "a", Decode: func() error { w.step("decode"); return nil },
+		Change: func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
+			w.step("change")
+			obj := existing.DeepCopyObject().(*core.ConfigMap)
+			obj.Data = map[string]string{"a": fmt.Sprint(len(w.steps))}
+			return obj, nil
+		}}
+	interrupted := false
+	w.during = func(step string) {
+		if strings.HasPrefix(step, "validate") && !interrupted {
+			interrupted = true
+			o, err := w.store.Get(t.Context(), maps.KeyOf("ns", "a"), resources.At{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := resources.Draft{Data: slices.Clone(o.Data), Labels: o.Labels}
+			d.RevisionStart, d.RevisionEnd, _ = resources.RevisionSpan(d.Data)
+			if _, err := w.store.Commit(t.Context(), resources.Write{Op: resources.Update, Key: o.Key, From: o.Revision, Draft: d}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_, _, err = w.Update(w.request("update", maps, "a"), change)
+	again := []string{"change", "admit jane UPDATE configmaps/", "validate jane UPDATE configmaps/"}
+	w.expect(err, "", slices.Concat([]string{"authorize jane update a", "decode"}, again, again, []string{"audit jane update ns/a done"})...)
+
+	_, err = w.Pipeline.Delete(w.request("delete", maps, "a"), &resources.DeleteRequest{Type: maps, Name: "a",
+		Precondition: func(context.Context, runtime.Object) error { w.step("precondition"); return nil }})
+	w.expect(err, "", "authorize jane delete a", "admit jane DELETE configmaps/", "precondition", "validate jane DELETE configmaps/",
+		"audit jane delete ns/a done")
+}
+
+// Whoever may not do something learns nothing, and nothing that he sends is read; what admission refuses is not written.
+func TestPipelineRefuses(t *testing.T) {
+	w := newWay(t)
+	maps := w.typeOf("configmaps")
+	w.denied = "create"
+	decode := func() (runtime.Object, error) { w.step("decode"); return w.config("a"), nil }
+	_, err := w.Create(w.request("create", maps, ""), &resources.CreateRequest{Type: maps, Decode: decode})
+	if want := `configmaps is forbidden: User "jane" cannot create resource "configmaps" in API group "" in the namespace "ns": no rule`; err == nil || err.Error() != want {
+		t.Errorf("said %v\nwant %s", err, want)
+	}
+	w.expect(err, metav1.StatusReasonForbidden, "authorize jane create ", "audit jane create ns/ Forbidden")
+
+	// A patch that comes to a create has to be allowed as one.
+	_, _, err = w.Update(w.request("patch", maps, "a"), &resources.UpdateRequest{Type: maps, Name: "a", ForceCreate: true,
+		Change: func(context.Context, runtime.Object, *resources.Object) (runtime.Object, error) {
+			return w.config("a"), nil
+		}})
+	w.expect(err, metav1.StatusReasonForbidden, "authorize jane patch a", "admit jane CREATE configmaps/", "authorize jane create a",
+		"audit jane patch ns/a Forbidden")
+
+	w.denied = ""
+	for _, step := range []string{"admit", "validate"} {
+		w.refuse = step
+		_, err = w.Create(w.request("create", maps, "a"), &resources.CreateRequest{Type: maps, Object: w.config("a")})
+		if last := w.steps[len(w.steps)-1]; !apierrors.IsForbidden(err) || last != "audit jane create ns/a Forbidden" {
+			t.Errorf("%v, and %q", err, last)
+		}
+		w.steps = nil
+	}
+	if s, err := w.store.Snapshot(t.Context(), "configmaps", resources.At{}); err != nil || s.Count("", "") != 0 {
+		t.Errorf("something was written: %v", err)
+	}
+}
+
+// What the chain of a server has asked is not asked again, unless it is another request or another user.
+func TestPipelineKnowsPermission(t *testing.T) {
+	w := newWay(t)
+	maps := w.typeOf("configmaps")
+	ctx, err := w.Pipeline.Authorize(w.request("create", maps, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		ctx   context.Context
+		asked int
+	}{
+		{ctx, 1},
+		{genericapirequest.WithUser(ctx, &user.DefaultInfo{Name: "joe"}), 2},
+		{resources.APIServer.Request(ctx, "create", maps, maps.KeyOf("ns", "a")), 2},
+	} {
+		if _, err := w.Create(tc.ctx, &resources.CreateRequest{Type: maps, Object: w.config("a"), DryRun: true}); err != nil {
+			t.Fatal(err)
+		}
+		asked := 1 // by the chain
+		for _, s := range w.steps[1:] {
+			if strings.HasPrefix(s, "authorize") {
+				asked++
+			}
+		}
+		if w.steps = w.steps[:1]; asked != tc.asked {
+			t.Errorf("asked %d times, want %d", asked, tc.asked)
+		}
+	}
+}
+
+// An operation is admitted as what it is; what it writes belongs to it. A scale is admitted as a Scale.
+func TestPipelineOperation(t *testing.T) {
+	w := newWay(t)
+	pods, sets := w.typeOf("pods"), w.typeOf("replicasets.apps")
+	if _, err := w.Create(w.request("create", pods, "p"), &resources.CreateRequest{Type: pods, Object: &core.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: core.PodSpec{RestartPolicy: core.RestartPolicyAlways, DNSPolicy: core.DNSClusterFirst,
+			TerminationGracePeriodSeconds: new(int64), SecurityContext: &core.PodSecurityContext{},
+			Containers: []core.Container{{Name: "c", Image: "i", TerminationMessagePolicy: core.TerminationMessageReadFile, ImagePullPolicy: core.PullAlways}}}}}); err != nil {
+		t.Fatal(err)
+	}
+	w.steps = nil
+	_, err := w.Operate(w.request("create", pods, "p", "binding"), &resources.OperationRequest{Type: pods, Name: "p", Do: pods.Subresources["binding"].Create,
+		Options: &metav1.CreateOptions{}, Decode: func() (runtime.Object, error) {
+			return &core.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Target: core.ObjectReference{Kind: "Node", Name: "n"}}, nil
+		}})
+	w.expect(err, "", "authorize jane create p", "admit jane CREATE pods/binding", "validate jane CREATE pods/binding", "audit jane create ns/p done")
+
+	_, _, err = w.Update(w.request("update", sets, "none", "scale"), &resources.UpdateRequest{Type: sets, Name: "none", ForceCreate: true})
+	w.expect(err, metav1.StatusReasonNotFound, "authorize jane update none", "audit jane update ns/none NotFound")
+}
+
+// The door to Rowlock's own rows opens for nothing else.
+func TestRowsAreInternal(t *testing.T) {
+	s := openStore(t)
+	rows := resources.NewRows(s)
+	if _, err := rows.Create(t.Context(), resources.Key{Resource: "configmaps", Namespace: "ns", Name: "a"}, "ConfigMap", 1, 0); err == nil {
+		t.Error("an object was written")
+	}
+	o, err := rows.Create(t.Context(), resources.Key{Resource: "servers.rowlock.internal", Name: "a"}, "Server", 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err = rows.Update(t.Context(), o, "Server", 2, 0); err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := resources.DecodeInternal(o, &n); err != nil || n != 2 {
+		t.Error(n, err)
+	}
+	if err := rows.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if err := rows.Delete(t.Context(), o); !errors.Is(err, resources.ErrNotFound) {
+		t.Error(err)
+	}
+}

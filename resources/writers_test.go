@@ -1,0 +1,114 @@
+package resources_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// writers are the files that may name a Writer or call Commit: the pipeline's, the door to Rowlock's own rows, and cmd, which
+// opens the store and gives it to these. Nobody else can write around the pipeline.
+var writers = []string{
+	"resources/store.go",      // the contract
+	"resources/pipeline.go",   // holds the store
+	"resources/create.go",     // commits a create
+	"resources/guaranteed.go", // commits an update, a deletion, an operation
+	"resources/rows.go",       // the rows that no API serves
+}
+
+// apart are the folders in which Commit is something else: the store itself and its conformance suite, and tools.
+var apart = []string{"sqlstore", "migrations", "resources/storetest", "e2e", ".git"}
+
+// Handlers, controllers, bootstrap and repairs write through the pipeline: outside of writers, nothing mentions the types by
+// which one could do otherwise, and nothing is called Commit.
+func TestOnlyThePipelineWrites(t *testing.T) {
+	root := ".."
+	seen := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		switch {
+		case d.IsDir() && slices.Contains(apart, name):
+			return filepath.SkipDir
+		case d.IsDir(), !strings.HasSuffix(name, ".go"), strings.HasSuffix(name, "_test.go"), slices.Contains(writers, name):
+			return nil
+		}
+		seen++
+		for _, offence := range offences(t, path, nil) {
+			t.Errorf("%s: %s goes around the pipeline (resources.Pipeline)", name, offence)
+		}
+		return nil
+	})
+	if err != nil || seen < 100 {
+		t.Fatalf("%d files were looked at: %v", seen, err)
+	}
+}
+
+// What the test above is to find is found.
+func TestWritersAreFound(t *testing.T) {
+	for source, want := range map[string]int{
+		`package a; import "github.com/rowlock/rowlock/resources"; func f(s resources.Store) {}`:                    1,
+		`package a; import r "github.com/rowlock/rowlock/resources"; func f(s any) { _ = s.(r.Writer) }`:            1,
+		`package a; func f(s interface{ Commit() }) { s.Commit() }`:                                                 2,
+		`package a; import "github.com/rowlock/rowlock/resources"; func f(p *resources.Pipeline, v resources.View)`: 0,
+		`package a; func f(s S) { g(s.Commit) }`:                                                                    1,
+		`package resources; func f(s Store, p atomic.Bool) { p.Store(true) }`:                                       1,
+	} {
+		if got := offences(t, "a.go", source); len(got) != want {
+			t.Errorf("%s\nhas %q, want %d", source, got, want)
+		}
+	}
+}
+
+// offences are the mentions of a way to write in a file.
+func offences(t *testing.T, path string, source any) (found []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, source, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "resources"
+	for _, i := range file.Imports {
+		if strings.HasSuffix(i.Path.Value, `/rowlock/resources"`) && i.Name != nil {
+			name = i.Name.Name
+		}
+	}
+	var visit func(n ast.Node) bool
+	visit = func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			x, _ := n.X.(*ast.Ident)
+			if n.Sel.Name == "Commit" || x != nil && x.Name == name && (n.Sel.Name == "Store" || n.Sel.Name == "Writer") {
+				found = append(found, n.Sel.Name)
+				return false
+			}
+			ast.Inspect(n.X, visit) // and not the selected name, which is one of another type
+			return false
+		case *ast.InterfaceType:
+			for _, m := range n.Methods.List {
+				if len(m.Names) > 0 && m.Names[0].Name == "Commit" {
+					found = append(found, "an interface with Commit")
+				}
+			}
+		case *ast.Ident:
+			// Within the package the types have no package before them.
+			if file.Name.Name == "resources" && (n.Name == "Store" || n.Name == "Writer") {
+				found = append(found, n.Name)
+			}
+		}
+		return true
+	}
+	ast.Inspect(file, visit)
+	return found
+}
