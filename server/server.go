@@ -120,6 +120,11 @@ func New(c Config) (*Server, error) {
 	s.http = &http.Server{Handler: s.echo, ConnContext: cork.Context, TLSConfig: c.TLS, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second,
 		MaxHeaderBytes: 1 << 20, ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: streamsPerConnection}}
+	if c.TLS != nil {
+		if err := cork.ConfigureHTTP2(s.http); err != nil {
+			return nil, fmt.Errorf("HTTP/2: %w", err)
+		}
+	}
 	return s, nil
 }
 

@@ -4,8 +4,9 @@
 // and the ends of chunks as small ones: a list is a thousand writes, an event five. Each of them passes the TCP stack and
 // wakes the reader, which costs more than to encrypt it.
 //
-// It is for HTTP/1.1, where a connection has one answer at a time. On an HTTP/2 connection what one stream holds back would
-// be missing to the others, its own window updates among it, so there is nothing to hold back there.
+// A handler may Cork an HTTP/1.1 connection, which has one answer at a time. On an HTTP/2 connection what one stream holds
+// back would be missing to the others, its own window updates among it; there the HTTP/2 server decides, which knows when
+// there is nothing left to send (http2.go).
 package cork
 
 import (
