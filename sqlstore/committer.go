@@ -141,6 +141,9 @@ func (s *Store) write(tx transaction, p *plan, now time.Time) error {
 	}
 	b.cut = s.cut(b.size)
 	err := tx.commit(b)
+	if errors.Is(err, resources.ErrUnknownOutcome) && s.peers == nil { // with peers, the next batch begins with what the log has
+		err = s.ascertain(b, err)
+	}
 	if err != nil && b.cut != nil {
 		s.uncut = true
 	}
@@ -150,32 +153,10 @@ func (s *Store) write(tx transaction, p *plan, now time.Time) error {
 	s.failure.set(err)
 	if err != nil {
 		s.logger.Error("commit failed", "writes", len(b.changes), "err", err)
-		if errors.Is(err, resources.ErrUnknownOutcome) && s.peers == nil {
-			s.doubtful = b // with peers, the next batch begins with what the log has
-		}
 		return fmt.Errorf("commit %d writes: %w", len(b.changes), err)
 	}
 	s.accept(b)
 	s.metrics.committed(b, s.clock.Since(now))
-	return nil
-}
-
-// resolve finds out what became of a batch whose commit failed in an unknown way. If its changes are there, they have
-// to become visible, or the cache would never see them; who asked for them was told to look.
-func (s *Store) resolve() error {
-	if s.doubtful == nil {
-		return nil
-	}
-	revision, err := s.db.revision(context.Background())
-	if err != nil {
-		return err
-	}
-	if revision == s.doubtful.revision {
-		s.applying.Lock()
-		s.accept(s.doubtful)
-		s.applying.Unlock()
-	}
-	s.doubtful = nil
 	return nil
 }
 

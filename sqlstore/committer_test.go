@@ -21,6 +21,14 @@ func (d brokenDriver) begin(after int64) (transaction, *page, error) {
 	return brokenTransaction{tx, d.err}, page, err
 }
 
+// touch fails where the outcome of a commit is not to be found out.
+func (d brokenDriver) touch() error {
+	if errors.Is(d.err, resources.ErrUnknownOutcome) {
+		return resources.ErrUnavailable
+	}
+	return d.driver.touch()
+}
+
 type brokenTransaction struct {
 	transaction
 	err error

@@ -29,6 +29,7 @@ const (
 	prune duty = iota
 	expire
 	forget
+	doubt
 	duties
 )
 
@@ -155,6 +156,8 @@ func (j *janitor) perform(d duty) {
 		again, err = j.prune()
 	case expire:
 		again, err = j.expire()
+	case doubt:
+		_, err = j.task(j.store.resolve)
 	case forget:
 		again = earlier(j.store.pasts.expire(j.store.clock.Now()), j.store.catchUps.expire(j.store.clock.Now()))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -17,6 +18,7 @@ type peers struct {
 	listen  listener
 	session *Session           // nil: a pooler stands between
 	cancel  context.CancelFunc // ends what runs for the peers
+	healing atomic.Bool        // the committer is about to heal
 }
 
 func newPeers(s *Store, d *postgresDriver) *peers {
@@ -95,12 +97,7 @@ func (p *peers) step(ctx context.Context, from asker, revision int64) (*page, er
 	}
 	err = s.take(found, seen)
 	if errors.Is(err, errAstray) {
-		// What is to be done needs the lock of the counter, which comes before applying: the committer does it.
-		s.queue.putTask(func() {
-			if err := p.heal(); err != nil {
-				s.logger.Error("the cache could not be loaded again", "err", err)
-			}
-		})
+		p.healLater()
 		return nil, fmt.Errorf("%w: %w", resources.ErrUnavailable, err)
 	}
 	return found, err
@@ -145,6 +142,20 @@ func (s *Store) raiseFloor(to int64) {
 			return
 		}
 	}
+}
+
+// healLater has the committer heal, once for all who find that it is needed: to do so needs the lock of the counter, which
+// comes before applying.
+func (p *peers) healLater() {
+	if p.healing.Swap(true) {
+		return
+	}
+	p.store.queue.putTask(func() {
+		defer p.healing.Store(false)
+		if err := p.heal(); err != nil {
+			p.store.logger.Error("the cache could not be loaded again", "err", err)
+		}
+	})
 }
 
 // heal makes the counter go on beyond everything that was ever given out, if the database has lost some of it, and loads

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -314,5 +315,44 @@ func TestCatchUpInPages(t *testing.T) {
 		if e.Revision != start+int64(i)+1 {
 			t.Fatalf("event %d has revision %d", i, e.Revision)
 		}
+	}
+}
+
+// However many find that the database is not the one that was, the cache is loaded again once.
+func TestHealedOnce(t *testing.T) {
+	ctx := testContext(t)
+	s := newPostgresHarness(t).store
+	made := mustCommit(t, s, createMap(t, "a"), createMap(t, "b"))
+	busy, free := make(chan struct{}), make(chan struct{})
+	s.queue.putTask(func() {
+		close(busy)
+		<-free
+	})
+	<-busy
+	if err := s.peers.db.run("UPDATE meta SET origin = 'elsewhere'").scan(); err != nil {
+		t.Fatal(err)
+	}
+	var readers sync.WaitGroup
+	for range 16 {
+		readers.Go(func() {
+			if err := s.peers.catchUp(ctx, s.peers.db, 0); !errors.Is(err, resources.ErrUnavailable) {
+				t.Errorf("the log of a database that is another: %v", err)
+			}
+		})
+	}
+	readers.Wait()
+	s.queue.mu.Lock()
+	waiting := len(s.queue.tasks)
+	s.queue.mu.Unlock()
+	if waiting != 1 {
+		t.Errorf("%d tasks wait for the committer, want 1", waiting)
+	}
+	close(free)
+	healed := make(chan struct{})
+	s.queue.putTask(func() { close(healed) })
+	<-healed
+	wantExpired(ctx, t, s, made[0].Revision)
+	if s.peers.healing.Load() {
+		t.Error("it would not heal again")
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rowlock/rowlock/migrations"
 	"github.com/rowlock/rowlock/resources"
@@ -129,11 +131,17 @@ func TestSchemaIsChecked(t *testing.T) {
 	if _, err := Open(context.Background(), h.options()); !errors.As(err, new(*migrations.NewerError)) {
 		t.Errorf("of a newer schema: %v", err)
 	}
-	set(1, true)
-	if _, err := Open(context.Background(), h.options()); !errors.As(err, new(*migrations.DirtyError)) {
-		t.Errorf("of a dirty schema: %v", err)
+	exec := func(statement string) {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
 	}
-	set(1, false)
+	set(1, true)
+	exec("CREATE TABLE theirs (id INTEGER)")
+	if _, err := Open(context.Background(), h.options()); !errors.As(err, new(*migrations.DirtyError)) {
+		t.Errorf("of a dirty schema that is no known one: %v", err)
+	}
+	exec("DROP TABLE theirs")
 	h.open(t)
 }
 
@@ -247,7 +255,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// A commit that fails in an unknown way is answered so, and what became of it is looked up before the next one.
+// A commit that fails in an unknown way is looked into at once, and answered as what became of it.
 func TestUnknownOutcome(t *testing.T) {
 	h := newSQLiteHarness(t)
 	ctx := context.Background()
@@ -257,8 +265,8 @@ func TestUnknownOutcome(t *testing.T) {
 		CREATE TABLE parent (id INTEGER PRIMARY KEY);
 		CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
 		CREATE TRIGGER fail AFTER INSERT ON changes BEGIN INSERT INTO child VALUES (1); END;`)
-	if _, err := h.store.Commit(ctx, createMap(t, "second")); !errors.Is(err, resources.ErrUnknownOutcome) {
-		t.Fatalf("got %v, want ErrUnknownOutcome", err)
+	if _, err := h.store.Commit(ctx, createMap(t, "second")); !errors.Is(err, resources.ErrUnavailable) || errors.Is(err, resources.ErrUnknownOutcome) {
+		t.Fatalf("got %v, want ErrUnavailable", err)
 	}
 	if err := h.store.Ready(ctx); err != nil {
 		t.Errorf("ready, with a database that works: %v", err)
@@ -269,23 +277,71 @@ func TestUnknownOutcome(t *testing.T) {
 	}
 
 	// The other way: the commit took effect, its answer was lost.
-	var lost *batch
+	forgetful := &forgetfulDriver{driver: h.driver()}
 	h.onWriter(t, func() error {
-		p := &plan{state: h.store.tree, revision: h.store.revisions.current.Load()}
-		if _, err := p.add([]resources.Write{createMap(t, "lost")}, h.clock.Now()); err != nil {
-			return err
-		}
-		lost = &batch{at: h.clock.Now().UnixMilli(), revision: p.revision, changes: p.changes}
-		h.store.doubtful = lost
-		return h.driver().commit(lost)
+		h.store.db.driver = forgetful
+		return nil
 	})
-	next := mustCommit(t, h.store, createMap(t, "fourth"))[0]
-	if next.Revision != lost.revision+1 {
-		t.Errorf("revision %d, want %d", next.Revision, lost.revision+1)
-	}
-	if _, err := h.store.Get(ctx, configMap("default", "lost"), resources.At{}); err != nil {
+	lost := mustCommit(t, h.store, createMap(t, "lost"))[0]
+	if _, err := h.store.Get(ctx, lost.Key, resources.At{}); err != nil {
 		t.Errorf("what was committed is not visible: %v", err)
 	}
+
+	// Nobody can tell at first. Then it becomes visible without another write, and a watch is told.
+	w, err := h.store.Watch(ctx, resources.WatchOptions{Resource: lost.Resource, After: lost.Revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	forgetful.silent.Store(true)
+	if _, err := h.store.Commit(ctx, createMap(t, "late")); !errors.Is(err, resources.ErrUnknownOutcome) {
+		t.Fatalf("got %v, want ErrUnknownOutcome", err)
+	}
+	if _, err := h.store.Commit(ctx, createMap(t, "later")); !errors.Is(err, resources.ErrUnavailable) {
+		t.Fatalf("a commit while the store is in doubt: %v, want ErrUnavailable", err)
+	}
+	forgetful.silent.Store(false)
+	h.clock.Step(time.Minute)
+	select {
+	case <-w.Ready():
+	case <-time.After(time.Minute):
+		t.Fatal("what became of the commit was not found out")
+	}
+	events, _, err := w.Next(ctx, 10)
+	if err != nil || len(events) != 1 || events[0].Object.Name != "late" {
+		t.Errorf("%d events, %v", len(events), err)
+	}
+	h.onWriter(t, func() error {
+		h.store.db.driver = forgetful.driver
+		return nil
+	})
+}
+
+// forgetfulDriver commits and does not know that it did.
+type forgetfulDriver struct {
+	driver
+	silent atomic.Bool // it answers nothing else, either
+}
+
+func (d *forgetfulDriver) begin(after int64) (transaction, *page, error) {
+	tx, page, err := d.driver.begin(after)
+	return forgetfulTransaction{tx}, page, err
+}
+
+func (d *forgetfulDriver) touch() error {
+	if d.silent.Load() {
+		return resources.ErrUnavailable
+	}
+	return d.driver.touch()
+}
+
+type forgetfulTransaction struct{ transaction }
+
+func (t forgetfulTransaction) commit(b *batch) error {
+	if err := t.transaction.commit(b); err != nil {
+		return err
+	}
+	return resources.ErrUnknownOutcome
 }
 
 // A second writer, which the lock did not keep out, is found out before the store does harm.

@@ -171,7 +171,10 @@ func (s *Store) Ready(ctx context.Context) error {
 func (s *Store) probe(ctx context.Context) error {
 	done := make(chan error, 1)
 	if !s.queue.putTask(func() {
-		err := s.db.touch()
+		err := s.resolve()
+		if err == nil {
+			err = s.db.touch()
+		}
 		s.failure.set(err)
 		done <- err
 	}) {
