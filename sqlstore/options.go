@@ -32,7 +32,8 @@ type Options struct {
 	// or deleted; 0 means DefaultLogSize.
 	LogSize int64
 	// Synchronous is SQLite's setting of that name; empty means "full". With "normal", a crash of the machine (not of
-	// the process) may lose the last acknowledged writes.
+	// the process) may lose the last acknowledged writes, but no revision is given again: unless the store was closed,
+	// the counter jumps when it is opened.
 	Synchronous string
 	// Logger gets what an operator should know; nil means slog.Default().
 	Logger *slog.Logger

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"strings"
@@ -55,8 +56,8 @@ func refused(err error) bool {
 }
 
 // openSQLite opens the file, which the caller has locked, and brings its schema up to date.
-func openSQLite(ctx context.Context, path, synchronous string) (*database, error) {
-	w := &sqliteDriver{trimmer: &walTrimmer{path: path + "-wal", max: walMax, patience: walPatience}}
+func openSQLite(ctx context.Context, path, synchronous string, logger *slog.Logger) (*database, error) {
+	w := &sqliteDriver{ahead: newAhead(synchronous), trimmer: &walTrimmer{path: path + "-wal", max: walMax, patience: walPatience}}
 	d := &database{driver: w}
 	err := func() (err error) {
 		if err := makePrivate(path); err != nil {
@@ -75,7 +76,10 @@ func openSQLite(ctx context.Context, path, synchronous string) (*database, error
 		d.reads.SetMaxOpenConns(sqliteReaders)
 		d.reads.SetMaxIdleConns(sqliteReaders)
 		w.reads = d.reads
-		return w.prepare(ctx)
+		if err := w.prepare(ctx); err != nil {
+			return err
+		}
+		return w.recover(ctx, logger)
 	}()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), d.close())

@@ -16,6 +16,7 @@ type sqliteDriver struct {
 	writes  *sql.DB
 	writer  *sql.Conn
 	trimmer *walTrimmer
+	ahead   ahead
 
 	upsertObject, deleteObject, insertChange, updateMeta *sql.Stmt
 }
@@ -42,6 +43,7 @@ func (d *sqliteDriver) prepare(ctx context.Context) error {
 func (d *sqliteDriver) close() error {
 	var errs []error
 	if d.writer != nil {
+		d.seal()
 		errs = append(errs, d.writer.Close())
 	}
 	if d.writes != nil {
@@ -89,8 +91,22 @@ func (d *sqliteDriver) undo(ctx context.Context, cause error) error {
 	return cause
 }
 
-// commit writes a batch: every change into the log, the last state of every object, the counter.
+// commit writes a batch: every change into the log, the last state of every object, the counter. It is flushed with a mark
+// where the one there is does not cover its revisions.
 func (d *sqliteDriver) commit(b *batch) error {
+	if d.ahead.covers(b.revision) {
+		return d.write(b, 0)
+	}
+	mark := d.ahead.next(b.revision)
+	err := d.flushed(func() error { return d.write(b, mark) })
+	if err == nil {
+		d.ahead.mark = mark
+	}
+	return err
+}
+
+// write is commit with a mark to set; 0: none.
+func (d *sqliteDriver) write(b *batch, mark int64) error {
 	lastOf := make(map[resources.Key]int64, len(b.changes))
 	for i := range b.changes {
 		lastOf[b.changes[i].event.Object.Key] = b.changes[i].event.Revision
@@ -112,6 +128,11 @@ func (d *sqliteDriver) commit(b *batch) error {
 				continue // a later change of the batch has the state that stays
 			}
 			if err := d.putObject(ctx, c, row); err != nil {
+				return err
+			}
+		}
+		if mark > 0 {
+			if err := d.setMark(ctx, mark); err != nil {
 				return err
 			}
 		}

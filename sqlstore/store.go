@@ -114,7 +114,7 @@ func (s *Store) connect(ctx context.Context) (err error) {
 	if s.lock, err = lockFile(path); err != nil {
 		return err
 	}
-	s.db, err = openSQLite(ctx, path, s.options.Synchronous)
+	s.db, err = openSQLite(ctx, path, s.options.Synchronous, s.logger)
 	return err
 }
 

@@ -1,0 +1,94 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+)
+
+// ahead keeps a power cut from making revisions be given twice where commits are not flushed one by one. A mark is flushed
+// before any revision up to it is given, and taken away when the store is closed, after all has been flushed. Where a
+// store is opened and finds it, the last commits may be missing: the counter goes on at the mark, and watches have to
+// start anew.
+//
+// The mark is SQLite's user_version, which is part of transactions as rows are, in units of aheadUnit: 0 means that there is
+// none. It would stop holding where what is flushed is lost, or is taken for newer than what was not: with synchronous=off
+// the file may not be readable at all.
+type ahead struct {
+	usual string // setting of synchronous; empty: every commit is flushed, and no mark is needed
+	mark  int64  // a revision
+}
+
+// aheadUnit is how many revisions cost one flush, at most twice as many are never given after a power cut.
+const aheadUnit = 1 << 16
+
+func newAhead(synchronous string) ahead {
+	if synchronous == "full" || synchronous == "extra" {
+		return ahead{}
+	}
+	return ahead{usual: synchronous}
+}
+
+// covers reports whether a revision can be given without a flush.
+func (a *ahead) covers(revision int64) bool { return a.usual == "" || revision <= a.mark }
+
+// next is a mark that covers a revision, and many after it.
+func (a *ahead) next(revision int64) int64 { return (revision/aheadUnit + 2) * aheadUnit }
+
+// flushed calls f, which commits, so that what it commits is flushed, with all that was committed before.
+func (d *sqliteDriver) flushed(f func() error) error {
+	if d.ahead.usual == "" {
+		return f()
+	}
+	ctx := context.Background()
+	if _, err := d.writer.ExecContext(ctx, "PRAGMA synchronous = full"); err != nil {
+		return unavailable(err)
+	}
+	err := f()
+	_, _ = d.writer.ExecContext(ctx, "PRAGMA synchronous = "+d.ahead.usual) // else the commits that follow are flushed as well
+	return err
+}
+
+// setMark is a part of a transaction.
+func (d *sqliteDriver) setMark(ctx context.Context, revision int64) error {
+	_, err := d.writer.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", revision/aheadUnit))
+	return err
+}
+
+// recover makes the counter go on at the mark, if the store was not closed.
+func (d *sqliteDriver) recover(ctx context.Context, logger *slog.Logger) error {
+	var units, revision int64
+	if err := d.writer.QueryRowContext(ctx, "SELECT user_version, revision FROM pragma_user_version, meta").Scan(&units, &revision); err != nil {
+		return err
+	}
+	if units == 0 {
+		return nil
+	}
+	mark := units * aheadUnit
+	if mark > revision {
+		logger.Warn("the store was not closed, and its last commits were not flushed to the disk (--sqlite-synchronous): some may be lost. "+
+			"The counter of revisions jumps ahead, watches have to start anew", "from", revision, "to", mark)
+	}
+	return d.flushed(func() error {
+		return d.transaction(func(ctx context.Context) error {
+			var errs []error
+			if mark > revision {
+				_, err := d.writer.ExecContext(ctx, "DELETE FROM changes")
+				_, merr := d.writer.ExecContext(ctx, "UPDATE meta SET revision = $1, floor = $1, history_bytes = 0", mark)
+				errs = append(errs, err, merr)
+			}
+			return errors.Join(append(errs, d.setMark(ctx, 0))...)
+		})
+	})
+}
+
+// seal takes the mark away. If that fails, the counter jumps the next time.
+func (d *sqliteDriver) seal() {
+	if d.ahead.mark == 0 {
+		return
+	}
+	_ = d.flushed(func() error {
+		return d.transaction(func(ctx context.Context) error { return d.setMark(ctx, 0) })
+	})
+}
