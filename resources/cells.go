@@ -17,7 +17,7 @@ import (
 // AgeMark stands in kept cells where the age goes. It cannot come from a printer: JSON escapes the character.
 const AgeMark = "\x00"
 
-// CellsForm is the Object.Form under which the cells of an object are kept; see Type.Cells.
+// CellsForm is the name of the Object.Form under which the cells of an object are kept; see Type.Cells and Type.FormID.
 const CellsForm = "cells"
 
 // Cells returns the beginning of an object's row in a Table, `{"cells":[…]` and the conditions, with AgeMark for the age;

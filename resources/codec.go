@@ -204,6 +204,9 @@ func (t *Type) describe(d *Draft, hub runtime.Object) error {
 			d.Fields[name] = strings.Clone(value)
 		}
 	}
+	if t.Untyped {
+		return nil // its columns are those of one version, and may change while it stays
+	}
 	// While the object is at hand: to decode it again for the first who wants a Table would cost ten times as much.
 	d.Cells, err = t.Cells(hub)
 	return err

@@ -2,6 +2,8 @@ package resources
 
 import (
 	"runtime"
+	"strconv"
+	"strings"
 	"sync/atomic"
 )
 
@@ -17,6 +19,8 @@ type form struct {
 	id   string
 	data []byte
 	next *form
+	// counted is set of what counts in keptForms; it ends that when the object goes.
+	counted *runtime.Cleanup
 }
 
 // find returns an encoding that was kept, or nil.
@@ -31,20 +35,63 @@ func (f *form) find(id string) *form {
 	return nil
 }
 
-// get returns an encoding, and keeps one that it has to build if keep says so.
-func (c *formCache) get(id string, build func() ([]byte, error), keep func([]byte) bool) ([]byte, error) {
+// get returns an encoding, and keeps one that it has to build: always if there is no room to look for (r is nil), else if r has
+// room for it, as long as o lives. It takes the place of the one that a type which was replaced has made (Type.FormID).
+func (c *formCache) get(id string, build func() ([]byte, error), r *room, o *Object) ([]byte, error) {
 	for {
 		head := c.head.Load()
 		if f := head.find(id); f != nil {
 			return f.data, nil
 		}
 		data, err := build()
-		if err != nil || !keep(data) {
-			return data, err
+		if err != nil {
+			return nil, err
 		}
-		if c.head.CompareAndSwap(head, &form{id: id, data: data, next: head}) {
+		made := &form{id: id, data: data}
+		if r != nil {
+			if made.counted = r.admit(o, len(data)); made.counted == nil {
+				return data, nil
+			}
+		}
+		rest, replaced := head.without(formName(id))
+		made.next = rest
+		if c.head.CompareAndSwap(head, made) {
+			replaced.uncount()
 			return data, nil
 		}
+		made.uncount()
+	}
+}
+
+// formName is the part of an id that stays the same when a type is replaced; empty for an id that is for all times.
+func formName(id string) string {
+	name, _, of := strings.Cut(id, ofType)
+	if !of {
+		return ""
+	}
+	return name
+}
+
+// without returns the list without the form of that name, and this form. The list itself stays as it is.
+func (f *form) without(name string) (rest, found *form) {
+	if name == "" || f == nil {
+		return f, nil
+	}
+	if formName(f.id) == name {
+		return f.next, f
+	}
+	after, found := f.next.without(name)
+	if found == nil {
+		return f, nil
+	}
+	return &form{id: f.id, data: f.data, next: after, counted: f.counted}, found
+}
+
+// uncount gives back the room that the form has taken.
+func (f *form) uncount() {
+	if f != nil && f.counted != nil {
+		f.counted.Stop()
+		keptForms.used.Add(-int64(len(f.data)))
 	}
 }
 
@@ -54,12 +101,32 @@ var keptForms room
 // room is a number of bytes that objects share.
 type room struct{ used atomic.Int64 }
 
-// admit counts bytes as long as the object lives, if there is room for them.
-func (r *room) admit(o *Object, n int) bool {
+// admit counts bytes as long as the object lives; nil if there is no room for them.
+func (r *room) admit(o *Object, n int) *runtime.Cleanup {
 	if r.used.Load()+int64(n) > FormsRoom {
-		return false
+		return nil
 	}
 	r.used.Add(int64(n))
-	runtime.AddCleanup(o, func(n int64) { r.used.Add(-n) }, int64(n))
-	return true
+	ends := runtime.AddCleanup(o, func(n int64) { r.used.Add(-n) }, int64(n))
+	return &ends
+}
+
+// ofType separates the name of a form from the type that made it.
+const ofType = "\x00"
+
+// lastType numbers the types that FormID was asked of.
+var lastType atomic.Int64
+
+// FormID returns the id under which an object keeps an encoding that this type has made. Built-in types never change, so it is
+// the name. Others may be replaced by types that make other bytes of the same object; those of the type before are forgotten
+// then, but where bytes is set and both are of one Form: that says that the bytes of objects are the same, and nothing of columns.
+func (t *Type) FormID(name string, bytes bool) string {
+	switch {
+	case !t.Untyped:
+		return name
+	case bytes && t.Form != "":
+		return name + ofType + t.Form
+	}
+	t.serial.once.Do(func() { t.serial.n = lastType.Add(1) })
+	return name + ofType + "#" + strconv.FormatInt(t.serial.n, 10)
 }

@@ -42,7 +42,7 @@ func TestFormsAreKeptWhileThereIsRoom(t *testing.T) {
 func TestRoomIsGivenBack(t *testing.T) {
 	var r room
 	o := LoadObject(Key{Name: "a"}, 1, nil, nil, nil)
-	if !r.admit(o, FormsRoom) || r.admit(o, 1) {
+	if r.admit(o, FormsRoom) == nil || r.admit(o, 1) != nil {
 		t.Fatal("the room has another size")
 	}
 	runtime.KeepAlive(o)
@@ -74,5 +74,48 @@ func TestMovedObjectIsTheSame(t *testing.T) {
 	}
 	if none := LoadObject(o.Key, 1, o.Data, nil, nil).Moved(bytes.Clone, maps.Clone); none.Kept(CellsForm) != nil {
 		t.Error("moving made cells")
+	}
+}
+
+// What a type that was replaced has made of an object is forgotten when another makes it, and its room is free again.
+func TestFormsOfReplacedTypes(t *testing.T) {
+	o := LoadObject(Key{Name: "a"}, 1, nil, nil, nil)
+	build := func() ([]byte, error) { return make([]byte, 1000), nil }
+	if _, err := o.Form("kept", build); err != nil {
+		t.Fatal(err)
+	}
+	used := keptForms.used.Load()
+	var last string
+	for range 100 {
+		last = (&Type{Untyped: true}).FormID("cells", false)
+		if _, err := o.FormIfRoom(last, build); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.FormIfRoom((&Type{Untyped: true}).FormID("json v1", true), build); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	for f := o.forms.head.Load(); f != nil; f = f.next {
+		n++
+	}
+	if n != 3 || o.Kept("kept") == nil || o.Kept(last) == nil {
+		t.Errorf("%d forms are kept (of them the first: %v, the last: %v)", n, o.Kept("kept") != nil, o.Kept(last) != nil)
+	}
+	if grown := keptForms.used.Load() - used; grown != 2000 {
+		t.Errorf("%d bytes count for two forms of 1000", grown)
+	}
+	runtime.KeepAlive(o)
+}
+
+// Of a type without a Go type, encodings go with what makes them: bytes with the form of objects, cells with the type itself.
+func TestFormID(t *testing.T) {
+	one, two := &Type{Untyped: true, Form: "f"}, &Type{Untyped: true, Form: "f"}
+	if one.FormID("json", true) != two.FormID("json", true) || one.FormID("cells", false) == two.FormID("cells", false) ||
+		one.FormID("cells", false) != one.FormID("cells", false) {
+		t.Error("the ids of two types of one form are wrong")
+	}
+	if (&Type{Form: "f"}).FormID("cells", false) != "cells" {
+		t.Error("a built-in type has an id of its own")
 	}
 }

@@ -131,13 +131,13 @@ func (o *Object) At(revision int64) *Object {
 // Form returns an encoding of the object other than Data, made by build the first time it is asked for and kept as
 // long as the object. Two callers at once may both build; one result is kept. The bytes are shared and not to be changed.
 func (o *Object) Form(id string, build func() ([]byte, error)) ([]byte, error) {
-	return o.forms.get(id, build, func([]byte) bool { return true })
+	return o.forms.get(id, build, nil, o)
 }
 
 // FormIfRoom is like Form, for those who ask for an encoding of many objects: it is kept only while what is kept in this
 // way, of all objects together, is less than FormsRoom.
 func (o *Object) FormIfRoom(id string, build func() ([]byte, error)) ([]byte, error) {
-	return o.forms.get(id, build, func(data []byte) bool { return keptForms.admit(o, len(data)) })
+	return o.forms.get(id, build, &keptForms, o)
 }
 
 // Kept returns an encoding if it was kept, else nil.
@@ -180,13 +180,7 @@ type Event struct {
 	// Prev is the state before the change, with the revision it had; nil for a Create.
 	Prev *Object
 
-	forms  formCache
 	prevAt atomic.Pointer[Object]
-}
-
-// Form is like Object.Form, for encodings of the whole event.
-func (e *Event) Form(id string, build func() ([]byte, error)) ([]byte, error) {
-	return e.forms.get(id, build, func([]byte) bool { return true })
 }
 
 // PrevAt returns the state before the change under the revision of the change: what a watcher is shown when an object no

@@ -80,6 +80,9 @@ type Type struct {
 	// Attrs returns the labels and the selectable fields of an object in the hub form, metadata.name and
 	// metadata.namespace among the fields.
 	Attrs func(obj runtime.Object) (labels.Set, fields.Set, error)
+	// FieldsOf returns the selectable fields of a stored object other than metadata.name and metadata.namespace, where they
+	// are not those that were stored with it: which fields there are may change while objects stay. May be nil.
+	FieldsOf func(*Object) fields.Set
 	// Table makes the columns that kubectl prints.
 	Table rest.TableConvertor
 	// TableTimeDependent is set where cells change with the clock other than one made of metadata.creationTimestamp alone,
@@ -129,6 +132,10 @@ type Type struct {
 	age struct {
 		once   sync.Once
 		column int
+	}
+	serial struct {
+		once sync.Once
+		n    int64
 	}
 }
 

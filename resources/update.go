@@ -102,6 +102,8 @@ type update struct {
 	*UpdateRequest
 	p   *Pipeline
 	sub *Subresource // nil for the object itself
+	// whole: the object itself is written, by its own strategy. Only then it is given of a supply.
+	whole bool
 }
 
 // beginUpdate does what comes before anything is looked up.
@@ -128,6 +130,7 @@ func (p *Pipeline) beginUpdate(ctx context.Context, r *UpdateRequest) (update, e
 		}
 		r.Strategy = u.sub.UpdateStrategy
 	}
+	u.whole = u.sub == nil
 	return u, nil
 }
 
@@ -163,7 +166,7 @@ func (u update) prepare(ctx context.Context, live *Object) ([]Write, error) {
 		return nil, err
 	}
 	var allocated []Write
-	if t.Allocate != nil && u.Strategy == t.UpdateStrategy {
+	if t.Allocate != nil && u.whole {
 		if allocated, err = t.Allocate(ctx, u.p.store, obj, existing); err != nil {
 			return nil, err
 		}
@@ -285,7 +288,7 @@ func (u update) prepareCreate(ctx context.Context) ([]Write, error) {
 	}
 	rest.WipeObjectMetaSystemFields(m)
 	// Who creates by way of the status gets nothing of a supply, as with kube-apiserver.
-	return prepareCreate(ctx, u.p.store, u.Type, obj, u.Strategy == u.Type.UpdateStrategy, func() error {
+	return prepareCreate(ctx, u.p.store, u.Type, obj, u.whole, func() error {
 		if err := u.p.authorizeCreate(ctx); err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ const (
 
 // cbor returns an object without apiVersion and kind, as the items of a list are.
 func (r *Renderer) cbor(o *resources.Object) ([]byte, error) {
-	return o.Form("cbor "+r.Served.GroupVersion().String(), func() ([]byte, error) {
+	return o.Form(r.Served.FormID("cbor "+r.Served.GroupVersion().String(), true), func() ([]byte, error) {
 		obj, err := r.versioned(o)
 		if err != nil {
 			return nil, err

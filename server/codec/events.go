@@ -111,7 +111,7 @@ func (e *Events) Bookmark(w io.Writer, revision int64, initialEnd bool) error {
 // printEmpty keeps the cells of a bookmark's object with it. Decoding the object would fill in defaults, which no
 // bookmark has.
 func (e *Events) printEmpty(o *resources.Object, hub runtime.Object) error {
-	_, err := o.Form(resources.CellsForm, func() ([]byte, error) {
+	_, err := o.Form(e.r.Served.FormID(resources.CellsForm, false), func() ([]byte, error) {
 		row, err := e.r.Served.PrintRow(hub)
 		if err != nil {
 			return nil, err

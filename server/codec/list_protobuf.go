@@ -14,6 +14,9 @@ import (
 // whole stands at its beginning, so the items are gone through twice. The second time finds what the first has kept
 // where the list is not so long that nothing is kept.
 func (r *Renderer) protobufList(objects []*resources.Object, m metav1.ListMeta) (func(io.Writer) error, error) {
+	if r.Served.Untyped && r.Format.As != AsPartial {
+		return nil, noMessage(r.Served.NewList())
+	}
 	meta, err := m.Marshal()
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rowlock/rowlock/resources"
@@ -33,7 +34,7 @@ func (r *Renderer) newMessages() messages {
 		return m
 	}
 	m := messages{form: "protobuf " + r.Served.GroupVersion().String(), kind: r.Served.GroupVersionKind}
-	if obj, err := r.Served.Scheme.New(r.Served.StorageKind()); err == nil && r.stored {
+	if obj, err := r.Served.Scheme.New(r.Served.StorageKind()); err == nil && r.stored && !r.Served.Untyped {
 		m.fast, _ = transcode.For(reflect.TypeOf(obj).Elem())
 	}
 	return m
@@ -103,9 +104,14 @@ func (r *Renderer) slowMessage(o *resources.Object) ([]byte, error) {
 	}
 	m, ok := obj.(marshaler)
 	if !ok {
-		return nil, fmt.Errorf("%T cannot be encoded as protobuf", obj)
+		return nil, noMessage(obj)
 	}
 	return m.Marshal()
+}
+
+// noMessage is what upstream's serializer says of an object without a Go type.
+func noMessage(obj runtime.Object) error {
+	return notAcceptable(fmt.Sprintf("object %T does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message", obj))
 }
 
 var protobufMagic = []byte("k8s\x00")

@@ -109,7 +109,7 @@ func (r *Renderer) json(o *resources.Object) ([]byte, error) {
 	if r.asStored(o) {
 		return o.Data, nil
 	}
-	return r.form(o, "json "+r.Served.GroupVersion().String(), func() ([]byte, error) {
+	return r.form(o, r.Served.FormID("json "+r.Served.GroupVersion().String(), true), func() ([]byte, error) {
 		obj, err := r.versioned(o)
 		if err != nil {
 			return nil, err

@@ -162,7 +162,7 @@ func (r *Renderer) row(buf *bytes.Buffer, o *resources.Object, include metav1.In
 // cells writes `{"cells":[…]` and the row's conditions. They are kept with the object, but for the age, unless something
 // else in them changes with the clock.
 func (r *Renderer) cells(buf *bytes.Buffer, o *resources.Object, now time.Time) error {
-	kept, err := r.form(o, resources.CellsForm, func() ([]byte, error) {
+	kept, err := r.form(o, r.Served.FormID(resources.CellsForm, false), func() ([]byte, error) {
 		hub, err := r.Served.DecodeHub(o)
 		if err != nil {
 			return nil, err

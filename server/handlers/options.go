@@ -90,10 +90,12 @@ type selection struct {
 	namespace, name string // narrow the range; empty: all
 	labels          labels.Selector
 	fields          fields.Selector
+	// fieldsOf reads the selectable fields of an object; nil: they are those stored with it.
+	fieldsOf func(*resources.Object) fields.Set
 }
 
 func (q *request) selection(opts *metainternalversion.ListOptions) selection {
-	s := selection{namespace: q.namespace(), labels: opts.LabelSelector, fields: opts.FieldSelector}
+	s := selection{namespace: q.namespace(), labels: opts.LabelSelector, fields: opts.FieldSelector, fieldsOf: q.served.FieldsOf}
 	if s.labels != nil && s.labels.Empty() {
 		s.labels = nil
 	}
@@ -117,11 +119,24 @@ func (q *request) selection(opts *metainternalversion.ListOptions) selection {
 func (s *selection) everything() bool { return s.labels == nil && s.fields == nil }
 
 func (s *selection) matches(o *resources.Object) bool {
-	return (s.labels == nil || s.labels.Matches(o.Labels)) && (s.fields == nil || s.fields.Matches(objectFields{o}))
+	if s.labels != nil && !s.labels.Matches(o.Labels) {
+		return false
+	}
+	if s.fields == nil {
+		return true
+	}
+	own := o.Fields
+	if s.fieldsOf != nil {
+		own = s.fieldsOf(o)
+	}
+	return s.fields.Matches(objectFields{o, own})
 }
 
 // objectFields are the selectable fields of an object.
-type objectFields struct{ o *resources.Object }
+type objectFields struct {
+	o   *resources.Object
+	own fields.Set // other than those every object has
+}
 
 func (f objectFields) Has(name string) bool {
 	switch name {
@@ -130,7 +145,7 @@ func (f objectFields) Has(name string) bool {
 	case "metadata.namespace":
 		return f.o.Namespace != ""
 	}
-	return f.o.Fields.Has(name)
+	return f.own.Has(name)
 }
 
 func (f objectFields) Get(name string) string {
@@ -140,5 +155,5 @@ func (f objectFields) Get(name string) string {
 	case "metadata.namespace":
 		return f.o.Namespace
 	}
-	return f.o.Fields.Get(name)
+	return f.own.Get(name)
 }

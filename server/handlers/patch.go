@@ -29,8 +29,11 @@ func (q *request) patchType() string {
 	return contentType
 }
 
-// takesPatch tells whether there is such a kind of patch.
+// takesPatch tells whether there is such a kind of patch. A strategic merge goes by the tags of Go types.
 func (q *request) takesPatch(contentType string) bool {
+	if contentType == string(types.StrategicMergePatchType) && q.served.Untyped {
+		return false
+	}
 	return slices.Contains(patchTypes, contentType) || q.offer.CBOR() && contentType == string(types.ApplyCBORPatchType)
 }
 

@@ -1,0 +1,116 @@
+package untyped
+
+import (
+	"fmt"
+
+	"k8s.io/apiextensions-apiserver/pkg/crdserverscheme"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// Scheme makes, recognises, defaults and converts the objects of one kind. What is of no such kind (a Scale) it leaves to
+// another scheme.
+type Scheme struct {
+	Kind schema.GroupKind
+	// Defaults fills in what object, which is in the given version, says nothing of. May be nil.
+	Defaults func(version string, object map[string]any)
+	// Conversion changes object from one version into another, apiVersion aside. Nil: all versions look the same.
+	Conversion func(object map[string]any, from, to string) error
+	// SelectableFields are the fields that selectors may name beside metadata.name and metadata.namespace.
+	SelectableFields []string
+	// Others are the kinds with Go types.
+	Others resources.Scheme
+}
+
+var _ resources.Scheme = (*Scheme)(nil)
+
+// New returns an empty object of a kind.
+func (s *Scheme) New(kind schema.GroupVersionKind) (runtime.Object, error) {
+	if kind.GroupKind() != s.Kind {
+		return s.Others.New(kind)
+	}
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(kind)
+	return u, nil
+}
+
+// ObjectKinds returns the kind that an object says it has.
+func (s *Scheme) ObjectKinds(obj runtime.Object) ([]schema.GroupVersionKind, bool, error) {
+	if _, ok := obj.(runtime.Unstructured); ok {
+		return crdserverscheme.NewUnstructuredObjectTyper().ObjectKinds(obj)
+	}
+	return s.Others.ObjectKinds(obj)
+}
+
+// Recognizes tells whether there is such a kind.
+func (s *Scheme) Recognizes(kind schema.GroupVersionKind) bool {
+	return kind.GroupKind() == s.Kind || s.Others.Recognizes(kind)
+}
+
+// Default fills in the defaults of the version that an object is in.
+func (s *Scheme) Default(obj runtime.Object) {
+	u, ok := obj.(*unstructured.Unstructured)
+	switch {
+	case !ok:
+		s.Others.Default(obj)
+	case s.Defaults != nil:
+		s.Defaults(u.GroupVersionKind().Version, u.Object)
+	}
+}
+
+// ConvertToVersion returns an object in another version. in may be changed.
+func (s *Scheme) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	u, ok := in.(*unstructured.Unstructured)
+	if !ok {
+		return s.Others.ConvertToVersion(in, target)
+	}
+	from := u.GroupVersionKind()
+	to, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{from})
+	if !ok || to.GroupKind() != s.Kind {
+		return nil, fmt.Errorf("%s cannot be converted into %s", from, target.Identifier())
+	}
+	if to == from {
+		return in, nil
+	}
+	out := u.DeepCopy()
+	if s.Conversion != nil {
+		if err := s.Conversion(out.Object, from.Version, to.Version); err != nil {
+			return nil, err
+		}
+	}
+	out.SetGroupVersionKind(to)
+	return out, nil
+}
+
+// Convert makes out of in; context is the version that out is to be in.
+func (s *Scheme) Convert(in, out, context any) error {
+	from, fromOK := in.(*unstructured.Unstructured)
+	into, intoOK := out.(*unstructured.Unstructured)
+	target, versioned := context.(runtime.GroupVersioner)
+	if !fromOK || !intoOK || !versioned {
+		return s.Others.Convert(in, out, context)
+	}
+	converted, err := s.ConvertToVersion(from, target)
+	if err != nil {
+		return err
+	}
+	into.Object = converted.(*unstructured.Unstructured).Object
+	return nil
+}
+
+// ConvertFieldLabel refuses fields that cannot be selected by.
+func (s *Scheme) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+	switch label {
+	case "metadata.name", "metadata.namespace":
+		return label, value, nil
+	}
+	for _, f := range s.SelectableFields {
+		if f == label {
+			return label, value, nil
+		}
+	}
+	return "", "", fmt.Errorf("field label not supported: %s", label)
+}

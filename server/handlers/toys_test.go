@@ -1,0 +1,248 @@
+package handlers_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/untyped"
+)
+
+// Toys are a kind without a Go type that comes and goes while a server runs. It has two versions, each with rules of its own: v1
+// has spec.color and spec.price; v2 calls the color a paint, shows no price in tables, and warns.
+
+var toysV1 = schema.GroupVersionResource{Group: "toys.example.org", Version: "v1", Resource: "toys"}
+
+// toyVersion is what a version of the kind is like.
+type toyVersion struct {
+	version, color string
+	columns        []apiextensionsv1.CustomResourceColumnDefinition
+	form, warning  string
+}
+
+var toyVersions = []toyVersion{
+	{version: "v1", color: "color", form: "1", columns: []apiextensionsv1.CustomResourceColumnDefinition{
+		{Name: "Color", Type: "string", JSONPath: ".spec.color"}, {Name: "Price", Type: "integer", JSONPath: ".spec.price"}}},
+	{version: "v2", color: "paint", form: "1", warning: "toys.example.org/v2 Toy is in the making",
+		columns: []apiextensionsv1.CustomResourceColumnDefinition{{Name: "Paint", Type: "string", JSONPath: ".spec.paint"}}},
+}
+
+func (v toyVersion) define(t testing.TB) *resources.Type {
+	t.Helper()
+	gvr := schema.GroupVersionResource{Group: "toys.example.org", Version: v.version, Resource: "toys"}
+	kind := gvr.GroupVersion().WithKind("Toy")
+	s := &untyped.Scheme{Kind: kind.GroupKind(), Others: builtin.Scheme, SelectableFields: []string{"spec.price"},
+		Defaults: func(_ string, toy map[string]any) {
+			if spec, ok := toy["spec"].(map[string]any); ok && spec["price"] == nil {
+				spec["price"] = int64(1)
+			}
+		},
+		Conversion: func(toy map[string]any, from, to string) error {
+			names := map[string]string{"v1": "color", "v2": "paint"}
+			if spec, ok := toy["spec"].(map[string]any); ok && spec[names[from]] != nil {
+				spec[names[to]] = spec[names[from]]
+				delete(spec, names[from])
+			}
+			return nil
+		}}
+	rules := customresource.NewStrategy(s, true, kind, nil, nil, nil, &apiextensions.CustomResourceSubresourceStatus{}, nil, nil)
+	toy := untyped.Define(gvr, "Toy", "v1", s, rules)
+	toy.ListKind, toy.ShortNames, toy.Categories = "ToyBox", []string{"ty"}, []string{"playthings"}
+	toy.Form, toy.DeprecationWarning = v.form, v.warning
+	toy.ResetFields = rules.GetResetFields()
+	status := customresource.NewStatusStrategy(rules)
+	toy.Subresources["status"] = &resources.Subresource{Name: "status", Verbs: []string{"get", "patch", "update"}, UpdateStrategy: status,
+		ResetFields: status.GetResetFields()}
+	var err error
+	if toy.Table, err = tableconvertor.New(v.columns); err != nil {
+		t.Fatal(err)
+	}
+	toy.FieldTypes = toyFields(t)
+	return toy
+}
+
+// toyFields is the schema of all versions, by which the ownership of fields goes.
+func toyFields(t testing.TB) managedfields.TypeConverter {
+	t.Helper()
+	definitions := map[string]*spec.Schema{}
+	for _, v := range toyVersions {
+		text := fmt.Sprintf(`{"type":"object","properties":{"apiVersion":{"type":"string"},"kind":{"type":"string"},
+			"metadata":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
+			"status":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
+			"spec":{"type":"object","properties":{%q:{"type":"string"},"price":{"type":"integer"},
+				"tags":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}}}}},
+			"x-kubernetes-group-version-kind":[{"group":"toys.example.org","version":%q,"kind":"Toy"}]}`, v.color, v.version)
+		s := &spec.Schema{}
+		if err := json.Unmarshal([]byte(text), s); err != nil {
+			t.Fatal(err)
+		}
+		definitions["org.example."+v.version+".Toy"] = s
+	}
+	types, err := managedfields.NewTypeConverter(definitions, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return types
+}
+
+// serveToys adds the kind to what is served, or changes it.
+func (a *api) serveToys(versions ...toyVersion) {
+	a.Helper()
+	a.registry.Edit(func(e *resources.Edit) {
+		for _, v := range versions {
+			e.SetType(schema.GroupVersion{Group: "toys.example.org", Version: v.version}, 1000, 100, v.define(a))
+		}
+	})
+}
+
+func (a *api) stopServingToys() { a.registry.RemoveGroup("toys.example.org") }
+
+const toys = "/apis/toys.example.org/v1/namespaces/test/toys"
+
+const toysAsV2 = "/apis/toys.example.org/v2/namespaces/test/toys"
+
+func toy(name, spec string) string {
+	return `{"apiVersion":"toys.example.org/v1","kind":"Toy","metadata":{"name":"` + name +
+		`","annotations":{"resourceVersion":"0"},"labels":{"resourceVersion":"x"}},"spec":` + spec + `}`
+}
+
+// Every verb of a kind without a Go type, in both of its versions.
+func TestToysByEveryVerb(t *testing.T) {
+	a := newAPI(t)
+	a.run(exchange{do: "GET " + toys, code: 404})
+	a.serveToys(toyVersions...)
+	a.run(
+		exchange{do: "POST " + toys, body: toy("a", `{"color":"red"}`), code: 201, keep: says{"rv": "metadata.resourceVersion", "uid": "metadata.uid"},
+			says: says{"spec": `{"color":"red","price":1}`, "metadata.generation": "1", "metadata.annotations.resourceVersion": "0",
+				"metadata.managedFields.#": "1", "metadata.managedFields.0.apiVersion": "toys.example.org/v1"}},
+		exchange{do: "POST " + toys, body: toy("a", `{}`), code: 409, says: says{"reason": "AlreadyExists", "message": `toys.toys.example.org "a" already exists`}},
+		exchange{do: "POST " + toys, body: toy("b", `{"color":"blue","price":5}`), code: 201},
+		exchange{do: "POST " + toys + "?dryRun=All", body: toy("c", `{}`), code: 201, says: says{"metadata.resourceVersion": "-", "metadata.name": "c"}},
+		exchange{shows: "as YAML", do: "POST " + toys, header: asYAML, body: toy("y", `{"color":"green"}`), code: 201},
+		exchange{do: "DELETE " + toys + "/y", code: 200, says: says{"kind": "Toy", "metadata.name": "y"}},
+		exchange{do: "GET " + toys + "/a", code: 200, says: says{"metadata.resourceVersion": "{rv}", "apiVersion": "toys.example.org/v1"}},
+		exchange{shows: "converted", do: "GET " + toysAsV2 + "/a", code: 200, says: says{"spec": `{"paint":"red","price":1}`, "apiVersion": "toys.example.org/v2",
+			"metadata.resourceVersion": "{rv}"}, answer: says{"Warning": `299 - "toys.example.org/v2 Toy is in the making"`}},
+		exchange{do: "GET " + toys, code: 200, says: says{"kind": "ToyBox", "items.#": "2", "items.0.kind": "Toy", "items.1.spec.color": "blue"}},
+		exchange{do: "GET " + toysAsV2, code: 200, says: says{"kind": "ToyBox", "items.0.apiVersion": "toys.example.org/v2", "items.1.spec.paint": "blue"}},
+		exchange{do: "GET " + toys + "?fieldSelector=spec.price%3D5", code: 200, says: says{"items.#.metadata.name": `["b"]`}},
+		exchange{do: "GET " + toys + "?labelSelector=resourceVersion%3Dx&limit=1", code: 200, says: says{"items.#": "1", "metadata.remainingItemCount": "-"}},
+		exchange{do: "GET " + toys + "?fieldSelector=spec.color%3Dred", code: 400, says: says{"message": "field label not supported: spec.color"}},
+		exchange{do: "PUT " + toys + "/a", body: strings.Replace(toy("a", `{"color":"black"}`), `"name":"a"`, `"name":"a","resourceVersion":"{rv}"`, 1), code: 200,
+			says: says{"spec.color": "black", "metadata.generation": "2"}, keep: says{"rv2": "metadata.resourceVersion"}},
+		exchange{do: "PUT " + toys + "/a", body: strings.Replace(toy("a", `{"color":"white"}`), `"name":"a"`, `"name":"a","resourceVersion":"{rv}"`, 1), code: 409},
+		exchange{do: "PATCH " + toys + "/a", header: asMergePatch, body: `{"spec":{"tags":["x"]}}`, code: 200, says: says{"spec.tags": `["x"]`}},
+		exchange{do: "PATCH " + toysAsV2 + "/a", header: asJSONPatch, body: `[{"op":"replace","path":"/spec/paint","value":"gold"}]`, code: 200,
+			says: says{"spec.paint": "gold", "metadata.managedFields.#(apiVersion==toys.example.org/v2).operation": "Update"}},
+		exchange{do: "GET " + toys + "/a", code: 200, says: says{"spec.color": "gold"}},
+		exchange{do: "PATCH " + toys + "/a", header: asStrategicPatch, body: `{}`, code: 415, says: says{"reason": "UnsupportedMediaType"}},
+		exchange{do: "PATCH " + toys + "/a?fieldManager=me", header: asApply, body: `{"apiVersion":"toys.example.org/v1","kind":"Toy","spec":{"tags":["y"]}}`, code: 200,
+			says: says{"spec.tags": `["x","y"]`}},
+		exchange{do: "PATCH " + toys + "/a?fieldManager=other", header: asApply, body: `{"apiVersion":"toys.example.org/v1","kind":"Toy","spec":{"color":"grey"}}`, code: 409,
+			says: says{"details.causes.0.message": `conflict with "test" using toys.example.org/v2`}},
+		exchange{do: "PATCH " + toys + "/new?fieldManager=me", header: asApply, body: `{"apiVersion":"toys.example.org/v1","kind":"Toy","metadata":{"name":"new"},"spec":{"price":2}}`, code: 201},
+		exchange{do: "PATCH " + toys + "/a/status", header: asMergePatch, body: `{"status":{"sold":true},"spec":{"color":"none"}}`, code: 200,
+			says: says{"status.sold": "true", "spec.color": "gold"}},
+		exchange{do: "DELETE " + toys + "/b", code: 200},
+		exchange{do: "GET " + toys + "/b", code: 404, says: says{"message": `toys.toys.example.org "b" not found`}},
+		exchange{do: "DELETE " + toys, code: 200, says: says{"kind": "ToyBox", "items.#": "2"}},
+		exchange{do: "GET " + toys, code: 200, says: says{"items": "[]"}},
+	)
+	a.stopServingToys()
+	a.run(exchange{do: "GET " + toys, code: 404})
+}
+
+// Every representation of a kind without a Go type.
+func TestToysInEveryEncoding(t *testing.T) {
+	a := newAPI(t)
+	a.serveToys(toyVersions...)
+	table := says{"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+	partial := says{"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
+	a.run(
+		exchange{do: "POST " + toys, body: toy("a", `{"color":"red"}`), code: 201},
+		exchange{do: "GET " + toys, header: table, code: 200, says: says{"columnDefinitions.#.name": `["Name","Color","Price"]`,
+			"rows.0.cells": `["a","red",1]`, "rows.0.object.kind": "PartialObjectMetadata"}},
+		exchange{do: "GET " + toysAsV2, header: table, code: 200, says: says{"columnDefinitions.#.name": `["Name","Paint"]`, "rows.0.cells": `["a","red"]`}},
+		exchange{do: "GET " + toys, header: table, code: 200, says: says{"rows.0.cells": `["a","red",1]`}},
+		exchange{do: "GET " + toys, header: partial, code: 200, says: says{"items.0.metadata.name": "a", "items.0.spec": "-"}},
+		exchange{do: "GET " + toys, header: says{"Accept": "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}, code: 200,
+			answer: says{"Content-Type": "application/vnd.kubernetes.protobuf"}},
+		exchange{shows: "no protobuf of the object", do: "GET " + toys + "/a", header: says{"Accept": "application/vnd.kubernetes.protobuf"}, code: 406},
+		exchange{shows: "nor of a list", do: "GET " + toys, header: says{"Accept": "application/vnd.kubernetes.protobuf"}, code: 406},
+		exchange{shows: "nor of an empty one", do: "GET " + toys + "?labelSelector=none", header: says{"Accept": "application/vnd.kubernetes.protobuf"}, code: 406},
+	)
+}
+
+// watchOf opens a watch; next returns its events one by one, and false at its end.
+func watchOf(t *testing.T, client *http.Client, url string) (next func() (gjson.Result, bool)) {
+	t.Helper()
+	resp, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("watch: %s", resp.Status)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	return func() (gjson.Result, bool) {
+		if !lines.Scan() {
+			return gjson.Result{}, false
+		}
+		return gjson.Parse(lines.Text()), true
+	}
+}
+
+// A watch goes on over a change that leaves the bytes of its version as they are, and ends over one that does not: with 410
+// where the version is still served, so that the client lists again.
+func TestWatchOfToysThatChange(t *testing.T) {
+	a := newAPI(t)
+	s := a.listen()
+	a.serveToys(toyVersions...)
+	one, two := watchOf(t, s.Client(), s.URL+toys+"?watch=1"), watchOf(t, s.Client(), s.URL+toysAsV2+"?watch=1")
+	expect := func(next func() (gjson.Result, bool), typ, path, value string) {
+		t.Helper()
+		e, ok := next()
+		if !ok || e.Get("type").Str != typ || e.Get(path).String() != value {
+			t.Fatalf("got %v %s, want %s with %s = %s", ok, e.Raw, typ, path, value)
+		}
+	}
+	a.run(exchange{do: "POST " + toys, body: toy("a", `{"color":"red"}`), code: 201})
+	expect(one, "ADDED", "object.spec.color", "red")
+	expect(two, "ADDED", "object.spec.paint", "red")
+
+	columns := toyVersions[0]
+	columns.columns = nil
+	a.serveToys(columns)
+	a.run(exchange{do: "POST " + toys, body: toy("b", `{"color":"blue"}`), code: 201})
+	expect(one, "ADDED", "object.spec.color", "blue")
+	expect(two, "ADDED", "object.spec.paint", "blue")
+
+	changed := toyVersions[1]
+	changed.form = "2"
+	a.serveToys(changed)
+	expect(two, "ERROR", "object.code", "410")
+	if e, ok := two(); ok {
+		t.Errorf("the watch goes on after its end: %s", e.Raw)
+	}
+	a.run(exchange{do: "DELETE " + toys + "/a", code: 200})
+	expect(one, "DELETED", "object.metadata.name", "a")
+	a.stopServingToys()
+	if e, ok := one(); ok {
+		t.Errorf("the watch of what is no longer served goes on: %s", e.Raw)
+	}
+}
