@@ -12,8 +12,9 @@ import (
 // Its work on the database runs as tasks of the committer, in steps that are small beside a batch.
 type janitor struct {
 	store *Store
-	// opened is when the store was. Changes from before count their age from here.
+	// opened is when the store was, and away how long nobody had written then: at most that long the store was closed.
 	opened time.Time
+	away   time.Duration
 
 	mu   sync.Mutex
 	due  [duties]time.Time // zero: not due
@@ -36,6 +37,9 @@ const (
 func newJanitor(s *Store) *janitor {
 	j := &janitor{store: s, opened: s.clock.Now(), wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		done: make(chan struct{})}
+	if last := s.position.at; last != 0 {
+		j.away = max(0, j.opened.Sub(milliseconds(last)))
+	}
 	// What a former process left behind is looked at once; that says when to look again.
 	j.due[prune] = j.opened
 	j.due[expire] = j.opened

@@ -23,8 +23,9 @@ type Options struct {
 	// Patience is how long each step of Open, and Store.Await, wait for a Postgres that cannot be reached or does not take
 	// writes yet, from its first failure; 0 means not at all.
 	Patience time.Duration
-	// HistoryAge is how long a change stays in history, at least; 0 means DefaultHistoryAge. Changes made before the
-	// store was opened count from then, so that clients find their place again after the server was away.
+	// HistoryAge is how long a change stays in history, at least; 0 means DefaultHistoryAge. The time
+	// before the store was opened in which nobody wrote does not count, so that clients find their place again after the
+	// server was away.
 	HistoryAge time.Duration
 	// HistorySize bounds history in bytes of objects, before its age does; 0 means DefaultHistorySize.
 	HistorySize int64

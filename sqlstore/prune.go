@@ -105,12 +105,17 @@ func (s *Store) cut(adds int64) *cut {
 	return &cut{after: s.floor.Load(), bytes: min(excess, 2*adds) + min(cutSlice, s.options.HistorySize/64), rows: cutRows + adds/cutRow}
 }
 
-// dueAt returns when a change is old enough to be pruned. One from before the store was opened, or from the future of a
-// clock that was wrong, counts from when it was opened.
+// dueAt returns when a change is old enough to be pruned. The time that the store was away does not count: of the changes from
+// before it was opened, the last counts as made when it was, and the others as so much older as they are than that. So clients
+// find their place again, and a server that is restarted all the time still prunes. One from the future of a clock that was
+// wrong counts from when the store was opened.
 func (j *janitor) dueAt(at int64, now time.Time) time.Time {
 	t := milliseconds(at)
-	if t.Before(j.opened) || t.After(now) {
+	switch {
+	case t.After(now):
 		t = j.opened
+	case t.Before(j.opened):
+		t = t.Add(j.away)
 	}
 	return t.Add(j.store.options.HistoryAge)
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/storetest"
@@ -177,6 +178,44 @@ func TestBatchesGoOnWithoutPruning(t *testing.T) {
 		mustCommit(t, h.store, createMap(t, "then-"+strconv.Itoa(i)))
 		if n := h.store.historyBytes.Load(); n > o.HistorySize {
 			t.Errorf("history has %d bytes, its bound is %d", n, o.HistorySize)
+		}
+	}
+}
+
+// History ages while the server runs, however often it is started again.
+func TestAgeGoesOnAcrossRestarts(t *testing.T) {
+	h := newSQLiteHarness(t)
+	first := mustCommit(t, h.store, createMap(t, "first"))[0]
+	for i := range 8 {
+		h.clock.Step(storetest.HistoryAge / 5)
+		mustCommit(t, h.store, createMap(t, strconv.Itoa(i)))
+		h.close(t)
+		h.open(t)
+	}
+	h.prune(t)
+	if floor := h.store.floor.Load(); floor < first.Revision || floor == h.store.revisions.current.Load() {
+		t.Errorf("history begins at %d, the first change is at %d", floor, first.Revision)
+	}
+}
+
+// The time that a server was away does not age history.
+func TestHistoryWaitsForTheServer(t *testing.T) {
+	h := newSQLiteHarness(t)
+	start := h.store.revisions.current.Load()
+	mustCommit(t, h.store, createMap(t, "a"))
+	h.clock.Step(storetest.HistoryAge / 5)
+	mustCommit(t, h.store, createMap(t, "b"))
+	h.close(t)
+	h.clock.Step(100 * storetest.HistoryAge)
+	h.open(t)
+	for _, step := range []struct {
+		after time.Duration
+		want  int64
+	}{{0, 0}, {storetest.HistoryAge * 3 / 5, 0}, {storetest.HistoryAge * 3 / 10, 1}, {storetest.HistoryAge / 5, 2}} {
+		h.clock.Step(step.after)
+		h.prune(t)
+		if floor := h.store.floor.Load(); floor != start+step.want {
+			t.Errorf("%v later history begins at %d, want %d", step.after, floor, start+step.want)
 		}
 	}
 }
