@@ -119,9 +119,11 @@ func (s *Server) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 				timeout = min(timeout, wanted)
 			}
 		}
-		ctx, cancel := context.WithTimeout(c.Request().Context(), timeout)
+		whole := c.Request()
+		ctx, cancel := context.WithTimeout(whole.Context(), timeout)
 		defer cancel()
-		c.SetRequest(c.Request().WithContext(ctx))
+		c.SetRequest(whole.WithContext(ctx))
+		defer c.SetRequest(whole) // whose context still tells whether the client is there
 		err := next(c)
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !c.Response().Committed {
 			return c.Blob(http.StatusGatewayTimeout, "text/plain; charset=utf-8", timedOut)

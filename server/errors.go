@@ -1,7 +1,9 @@
 package server
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strconv"
 
@@ -25,7 +27,11 @@ func (s *Server) writeError(err error, c echo.Context) {
 	}
 	st := status.Of(status.ForRequest(err, resourceOf(c), nameOf(c), verbOf(c)))
 	if st.Code >= http.StatusInternalServerError && st.Reason == "" {
-		s.Logger.Error("request failed", "method", c.Request().Method, "path", c.Request().URL.Path, "error", err)
+		level := slog.LevelError
+		if c.Request().Context().Err() != nil {
+			level = slog.LevelDebug // the client is gone, and that is most likely all that is wrong
+		}
+		s.Logger.Log(context.Background(), level, "request failed", "method", c.Request().Method, "path", c.Request().URL.Path, "error", err)
 	}
 	s.writeStatus(c, st)
 }
