@@ -225,11 +225,11 @@ func testLists(t *testing.T) {
 				if err := oracle.Encode(s.list(t, m), &want); err != nil {
 					t.Fatal(err)
 				}
-				write, err := codec.NewRenderer(s.served, codec.Format{Media: media}).List([]*resources.Object{s.object, s.object}, m)
+				list, err := codec.NewRenderer(s.served, codec.Format{Media: media}).List([]*resources.Object{s.object, s.object}, m)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := write(&got); err != nil {
+				if err := list.Write(&got); err != nil {
 					t.Fatal(err)
 				}
 				if d := diff(t, media, want.Bytes(), got.Bytes()); d != "" {
@@ -249,11 +249,11 @@ func TestIndentedLists(t *testing.T) {
 				var want, compact, got bytes.Buffer
 				for out, pretty := range map[*bytes.Buffer]bool{&compact: false, &got: true} {
 					f.Pretty = pretty
-					write, err := codec.NewRenderer(s.served, f).List(objects, metav1.ListMeta{ResourceVersion: "5"})
+					list, err := codec.NewRenderer(s.served, f).List(objects, metav1.ListMeta{ResourceVersion: "5"})
 					if err != nil {
 						t.Fatal(err)
 					}
-					if err := write(out); err != nil {
+					if err := list.Write(out); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -341,11 +341,11 @@ func TestPartialObjects(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.AsList = true
-			write, err := codec.NewRenderer(s.served, f).List([]*resources.Object{s.object}, list.ListMeta)
+			made, err := codec.NewRenderer(s.served, f).List([]*resources.Object{s.object}, list.ListMeta)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := write(&gotList); err != nil {
+			if err := made.Write(&gotList); err != nil {
 				t.Fatal(err)
 			}
 			if d := diff(t, media, want.Bytes(), got); d != "" {

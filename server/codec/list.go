@@ -15,20 +15,68 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// List writes a collection as it is produced ("Collections" of the API concepts page).
-//
-// prepare does all that can fail and returns the function that writes, so that an error can still become a Status.
-func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (write func(io.Writer) error, err error) {
+// List is a collection ready to be written: what can fail has been done, so that an error can still become a Status.
+type List struct {
+	// Write writes the collection as it is produced.
+	Write func(io.Writer) error
+	// Items is the same in its parts. It is nil where they are not the same whenever they are asked for, as the ages in
+	// a Table, or not one behind the other.
+	Items *Items
+}
+
+// Items is a collection whose items stand one behind the other.
+type Items struct {
+	Head, Separator, Tail []byte
+	Objects               []*resources.Object
+	// Form says how Item writes an object of the type: in the same form, the same revision is the same bytes.
+	Form string
+	// Item writes one of the objects.
+	Item func(w io.Writer, i int) error
+}
+
+// Write writes the collection.
+func (l *Items) Write(w io.Writer) error {
+	if _, err := w.Write(l.Head); err != nil {
+		return err
+	}
+	if err := l.Range(w, 0, len(l.Objects)); err != nil {
+		return err
+	}
+	_, err := w.Write(l.Tail)
+	return err
+}
+
+// Range writes the items from one to before another, with what separates them.
+func (l *Items) Range(w io.Writer, from, to int) error {
+	for i := from; i < to; i++ {
+		if i > from && len(l.Separator) > 0 {
+			if _, err := w.Write(l.Separator); err != nil {
+				return err
+			}
+		}
+		if err := l.Item(w, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// List makes a collection ready ("Collections" of the API concepts page).
+func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (*List, error) {
 	r.Bulk(len(objects))
 	switch {
 	case r.Format.As == AsTable:
-		return r.tableList(r.inTableOrder(objects), m)
+		return inOne(r.tableList(r.inTableOrder(objects), m))
 	case r.Format.As == AsPartial && !r.Format.AsList:
 		return nil, partialError(r.Served.NewList())
 	case r.Format.Media == Protobuf:
-		return r.protobufList(objects, m)
+		items, err := r.protobufList(objects, m)
+		if err != nil {
+			return nil, err
+		}
+		return &List{items.Write, items}, nil
 	case r.Format.Media == CBOR:
-		return r.cborList(objects, m)
+		return inOne(r.cborList(objects, m))
 	}
 	head, err := json.Marshal(m)
 	if err != nil {
@@ -38,9 +86,29 @@ func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (write f
 	open := fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, kind.Kind, kind.GroupVersion().String(), head)
 	if r.Format.As == AsPartial && len(objects) == 0 {
 		// kube-apiserver leaves the empty list of this kind null, other than that of every other kind.
-		return r.whole(append(bytes.TrimSuffix(open, []byte("[")), "null}"...), nil)
+		return inOne(r.whole(append(bytes.TrimSuffix(open, []byte("[")), "null}"...), nil))
 	}
-	return r.streamed(func(w io.Writer) error { return r.jsonItems(w, open, objects) })
+	items := r.items(objects, func(w io.Writer, i int) error { return r.jsonItem(w, objects[i]) })
+	items.Head, items.Separator, items.Tail = open, comma, listEnd
+	list, err := inOne(r.streamed(items.Write))
+	if err == nil && r.Format.Media == JSON && !r.Format.Pretty {
+		list.Items = items
+	}
+	return list, err
+}
+
+// inOne is a collection of which only the whole can be written.
+func inOne(write func(io.Writer) error, err error) (*List, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &List{Write: write}, nil
+}
+
+// items is a collection but for what stands around the items.
+func (r *Renderer) items(objects []*resources.Object, item func(w io.Writer, i int) error) *Items {
+	form := fmt.Sprintf("%s %d %s %s", r.Format.Media, r.Format.As, r.Format.AsVersion, r.Served.GroupVersion())
+	return &Items{Objects: objects, Form: form, Item: item}
 }
 
 // streamed makes what writes a document as JSON on a line what writes it in the format asked for: as it is produced, other
@@ -78,24 +146,6 @@ func (r *Renderer) whole(data []byte, err error) (func(io.Writer) error, error) 
 		_, err := w.Write(data)
 		return err
 	}, nil
-}
-
-func (r *Renderer) jsonItems(w io.Writer, open []byte, objects []*resources.Object) error {
-	if _, err := w.Write(open); err != nil {
-		return err
-	}
-	for i, o := range objects {
-		if i > 0 {
-			if _, err := w.Write(comma); err != nil {
-				return err
-			}
-		}
-		if err := r.jsonItem(w, o); err != nil {
-			return err
-		}
-	}
-	_, err := w.Write(listEnd)
-	return err
 }
 
 var (

@@ -13,7 +13,7 @@ import (
 // protobufList writes a list message: metadata is field 1 and items are field 2 of every list type. The length of the
 // whole stands at its beginning, so the items are gone through twice. The second time finds what the first has kept
 // where the list is not so long that nothing is kept.
-func (r *Renderer) protobufList(objects []*resources.Object, m metav1.ListMeta) (func(io.Writer) error, error) {
+func (r *Renderer) protobufList(objects []*resources.Object, m metav1.ListMeta) (*Items, error) {
 	if r.Served.Untyped && r.Format.As != AsPartial {
 		return nil, noMessage(r.Served.NewList())
 	}
@@ -34,18 +34,9 @@ func (r *Renderer) protobufList(objects []*resources.Object, m metav1.ListMeta) 
 	head := envelopeHead(r.listKind(), size)
 	head = protowire.AppendTag(head, 1, protowire.BytesType)
 	head = protowire.AppendBytes(head, meta)
-	return func(w io.Writer) error {
-		if _, err := w.Write(head); err != nil {
-			return err
-		}
-		for i, o := range objects {
-			if err := r.protobufItem(w, o, sizes[i]); err != nil {
-				return err
-			}
-		}
-		_, err := w.Write(envelopeTail)
-		return err
-	}, nil
+	items := r.items(objects, func(w io.Writer, i int) error { return r.protobufItem(w, objects[i], sizes[i]) })
+	items.Head, items.Tail = head, envelopeTail
+	return items, nil
 }
 
 func (r *Renderer) protobufItem(w io.Writer, o *resources.Object, size int) error {

@@ -1,6 +1,8 @@
 package handlers
 
 import (
+	"bufio"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -43,16 +45,29 @@ func sayGzip(h http.Header) {
 	h.Del("Content-Length")
 }
 
-// newGzip takes a compressor from those that are not in use; putGzip puts it back.
-func newGzip(to io.Writer) *gzip.Writer {
-	w := gzips.Get().(*gzip.Writer)
-	w.Reset(to)
-	return w
+// packer compresses. What a compressor makes comes in small pieces, which over HTTP/2 would be frames of 4 KiB, each sent and
+// acknowledged by itself.
+type packer struct {
+	*gzip.Writer
+	out *bufio.Writer
 }
 
-func putGzip(w *gzip.Writer) {
-	w.Reset(nil)
-	gzips.Put(w)
+// newPacker takes a compressor and a buffer from those that are not in use; Close puts them back.
+func newPacker(to io.Writer) *packer {
+	p := &packer{gzips.Get().(*gzip.Writer), frameBuffers.Get().(*bufio.Writer)}
+	p.out.Reset(to)
+	p.Reset(p.out)
+	return p
+}
+
+// Close ends what is compressed, and sends the rest of it.
+func (p *packer) Close() error {
+	err := errors.Join(p.Writer.Close(), p.out.Flush())
+	p.Reset(nil)
+	gzips.Put(p.Writer)
+	p.out.Reset(nil)
+	frameBuffers.Put(p.out)
+	return err
 }
 
 // WriteBody sends an answer whose headers are set and whose body is whole, compressed if it is large and the client takes
@@ -80,7 +95,7 @@ type body struct {
 	// plain: it is not compressed however large it is.
 	plain bool
 	to    io.Writer
-	gzip  *gzip.Writer
+	gzip  *packer
 }
 
 func newBody(w http.ResponseWriter, r *http.Request, offer *codec.Offer, code int) *body {
@@ -98,7 +113,7 @@ func (b *body) begin(compress bool) {
 	b.to = b.w
 	if compress {
 		sayGzip(b.w.Header())
-		b.gzip = newGzip(b.w)
+		b.gzip = newPacker(b.w)
 		b.to = b.gzip
 	}
 	b.w.WriteHeader(b.code)
@@ -112,7 +127,5 @@ func (b *body) Close() error {
 	if b.gzip == nil {
 		return nil
 	}
-	err := b.gzip.Close()
-	putGzip(b.gzip)
-	return err
+	return b.gzip.Close()
 }

@@ -57,11 +57,11 @@ func (h *Handlers) computedList(q *request, f codec.Format, objects []*resources
 			selected = append(selected, o)
 		}
 	}
-	write, err := codec.NewRenderer(q.served, f).List(selected, listMeta(""))
+	list, err := codec.NewRenderer(q.served, f).List(selected, listMeta(""))
 	if err != nil {
 		return err
 	}
-	return q.stream(f, write)
+	return q.stream(f, list)
 }
 
 // unstored gives a computed object the form of a stored one, without a revision.

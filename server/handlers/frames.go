@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/klauspost/compress/gzip"
 	"golang.org/x/net/websocket"
 
 	"github.com/rowlock/rowlock/server/cork"
@@ -30,7 +29,7 @@ type httpFrames struct {
 	// compress: what goes out in one write is a gzip member of its own, so that a client has all of it at once, and a watch
 	// that is idle holds no compressor.
 	compress bool
-	gzip     *gzip.Writer
+	gzip     *packer
 	// out is nil while there is nothing to send, because an idle watch is to cost nothing.
 	out *bufio.Writer
 }
@@ -44,7 +43,7 @@ func (f *httpFrames) writer() io.Writer {
 		f.out = frameBuffers.Get().(*bufio.Writer)
 		f.out.Reset(f.w)
 		if f.compress {
-			f.gzip = newGzip(f.w)
+			f.gzip = newPacker(f.w)
 			f.out.Reset(f.gzip)
 		}
 	}
@@ -60,7 +59,6 @@ func (f *httpFrames) flush() bool {
 		if f.gzip != nil {
 			_ = f.gzip.Flush() // or a reader would wait for the next member before it lets go of this one
 			_ = f.gzip.Close()
-			putGzip(f.gzip)
 			f.gzip = nil
 		}
 		f.out.Reset(nil)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/codec"
+	"github.com/rowlock/rowlock/server/runs"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -44,6 +45,7 @@ type Handlers struct {
 	Config
 	sockets sockets
 	watches atomic.Int64 // that are open
+	runs    *runs.Cache
 }
 
 // New returns the handlers.
@@ -58,7 +60,7 @@ func New(c Config) *Handlers {
 		c.Offer = codec.NewOffer(false)
 	}
 	limitCopies()
-	return &Handlers{Config: c}
+	return &Handlers{Config: c, runs: runs.NewCache(runsRoom)}
 }
 
 // writeTimeout bounds a write, as kube-apiserver does, so that a client hears of trouble before it gives up itself.
@@ -126,7 +128,7 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 	if leadsNowhere(info, served) {
 		return nil, status.NotFound()
 	}
-	q := &request{w: w, r: r, ctx: r.Context(), info: info, offer: h.Offer, served: served, kind: served.GroupVersionKind}
+	q := &request{w: w, r: r, ctx: r.Context(), info: info, offer: h.Offer, runs: h.runs, served: served, kind: served.GroupVersionKind}
 	if info.Subresource != "" {
 		if q.sub, ok = served.Subresources[info.Subresource]; !ok {
 			return nil, status.NotFound()

@@ -26,11 +26,11 @@ func (h *Handlers) list(q *request) error {
 	if err != nil {
 		return err
 	}
-	write, err := codec.NewRenderer(q.served, f).List(objects, m)
+	list, err := codec.NewRenderer(q.served, f).List(objects, m)
 	if err != nil {
 		return err
 	}
-	return q.stream(f, write)
+	return q.stream(f, list)
 }
 
 // collect finds the objects of a list.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/codec"
+	"github.com/rowlock/rowlock/server/runs"
 )
 
 // request is one request for a resource.
@@ -25,6 +26,7 @@ type request struct {
 	info *genericapirequest.RequestInfo
 	// offer is which encodings there are.
 	offer *codec.Offer
+	runs  *runs.Cache
 
 	served *resources.Served
 	sub    *resources.Subresource // nil for the type itself

@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"bufio"
-	"io"
 	"net/http"
 	"sync"
 
@@ -51,11 +50,14 @@ const chunkSize = 256 << 10
 var chunks = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, chunkSize) }}
 
 // stream writes a list as it is produced.
-func (q *request) stream(f codec.Format, write func(io.Writer) error) error {
+func (q *request) stream(f codec.Format, list *codec.List) error {
 	q.w.Header().Set("Content-Type", f.ContentType(false))
 	corked := cork.Of(q.r)
 	corked.Cork()
 	defer corked.Uncork()
+	if list.Items != nil && !q.offer.PlainBodies && acceptsGzip(q.r) && longerThan(list.Items, compressFrom) {
+		return q.joined(list.Items)
+	}
 	b := newBody(q.w, q.r, q.offer, http.StatusOK)
 	buf := chunks.Get().(*bufio.Writer)
 	buf.Reset(b)
@@ -63,14 +65,16 @@ func (q *request) stream(f codec.Format, write func(io.Writer) error) error {
 		buf.Reset(nil)
 		chunks.Put(buf)
 	}()
-	if err := write(buf); err != nil {
-		// Half a document is on its way. The connection is cut so that nobody takes it for a whole one.
-		panic(http.ErrAbortHandler)
+	if err := list.Write(buf); err != nil {
+		abort()
 	}
-	_ = buf.Flush() // as above: the client is gone
+	_ = buf.Flush() // the client is gone: nobody is left to tell
 	_ = b.Close()
 	return nil
 }
+
+// abort ends an answer of which only a part is on its way. The connection is cut so that nobody takes it for the whole.
+func abort() { panic(http.ErrAbortHandler) }
 
 // tableOptions reads and checks the options of a Table.
 func tableOptions(r *http.Request) (*metav1.TableOptions, error) {

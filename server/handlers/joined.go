@@ -1,0 +1,83 @@
+package handlers
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+
+	"github.com/rowlock/rowlock/server/codec"
+	"github.com/rowlock/rowlock/server/runs"
+)
+
+// runsRoom is how many bytes of compressed runs of lists are kept.
+const runsRoom = 16 << 20
+
+// joined writes a list compressed, of runs that are kept where they were made before.
+func (q *request) joined(l *codec.Items) error {
+	sayGzip(q.w.Header())
+	q.w.WriteHeader(http.StatusOK)
+	buf := chunks.Get().(*bufio.Writer)
+	buf.Reset(q.w)
+	defer func() {
+		buf.Reset(nil)
+		chunks.Put(buf)
+	}()
+	j := runs.NewJoint(buf)
+	_, _ = j.Write(l.Head) // an error is that of Close as well
+	form := runs.Form{Type: q.served.Type, Name: l.Form}
+	for from := 0; from < len(l.Objects); {
+		to := endOfRun(l, from)
+		run, err := q.runs.Get(form, l.Objects[from:to], func(w io.Writer) error { return l.Range(w, from, to) })
+		if err != nil {
+			abort()
+		}
+		if from > 0 && len(l.Separator) > 0 {
+			_, _ = j.Write(l.Separator)
+		}
+		if err := j.Run(run); err != nil {
+			return nil // the client is gone: nobody is left to tell
+		}
+		from = to
+	}
+	_, _ = j.Write(l.Tail)
+	_ = j.Close()
+	_ = buf.Flush()
+	return nil
+}
+
+// endOfRun returns where the run ends that begins with an item.
+func endOfRun(l *codec.Items, from int) int {
+	size := 0
+	for i := from; i < len(l.Objects); i++ {
+		size += len(l.Objects[i].Data)
+		if size >= runs.Longest || runs.Cut(l.Objects[i]) {
+			return i + 1
+		}
+	}
+	return len(l.Objects)
+}
+
+// longerThan tells whether a list is of more bytes. It makes no more of the list than it needs to know that.
+func longerThan(l *codec.Items, bytes int) bool {
+	left := counter(bytes - len(l.Head) - len(l.Tail))
+	for i := range l.Objects {
+		if left < 0 {
+			break
+		}
+		if i > 0 {
+			left -= counter(len(l.Separator))
+		}
+		if err := l.Item(&left, i); err != nil {
+			return false // whoever writes the list meets it again
+		}
+	}
+	return left < 0
+}
+
+// counter is what is left of a number of bytes.
+type counter int
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c -= counter(len(p))
+	return len(p), nil
+}
