@@ -174,14 +174,15 @@ func (h *Handlers) streamText(q *request) error {
 		(&textSocket{q: q, h: h, ctx: ctx, cancel: cancel, text: text}).serve()
 		return nil
 	}
-	if err := q.copyText(text, contentType, follow); err != nil && q.cut(ctx) && !follow {
-		panic(http.ErrAbortHandler) // what is not all of the text must not look like it
+	q.copyText(text, contentType, follow)
+	if q.cut(ctx) && !follow {
+		panic(http.ErrAbortHandler) // what may not be all of the text must not look like it, however its reading ended
 	}
 	return nil
 }
 
 // copyText writes a text. Nobody is left to tell when it breaks off: the answer has begun.
-func (q *request) copyText(text io.Reader, contentType string, flush bool) error {
+func (q *request) copyText(text io.Reader, contentType string, flush bool) {
 	q.w.Header().Set("Content-Type", contentType)
 	q.w.WriteHeader(http.StatusOK)
 	if f, ok := q.w.(http.Flusher); ok {
@@ -191,6 +192,5 @@ func (q *request) copyText(text io.Reader, contentType string, flush bool) error
 	if flush {
 		to = flushwriter.Wrap(q.w)
 	}
-	_, err := io.Copy(to, text)
-	return err
+	_, _ = io.Copy(to, text)
 }
