@@ -20,6 +20,8 @@ type database struct {
 	// prelude is a statement that a transaction has to begin with, if any: what a session would remember, behind a pooler.
 	prelude string
 	limits  limits
+	// objects is how that table is read at start.
+	objects partition
 	// deadConnections is how many connections of the pool may turn out to be dead, one after the other.
 	deadConnections int
 }
@@ -32,6 +34,10 @@ type driver interface {
 	// prune deletes the changes up to a revision and returns how many bytes history has left, by what was deleted and not
 	// by what was to be. After an error nothing was deleted, or after resources.ErrUnknownOutcome perhaps all of it.
 	prune(floor int64) (left int64, err error)
+	// shareView calls begin, once at least and so many times at most, for transactions that all see the same state.
+	shareView(ctx context.Context, begin func() (*sql.Tx, error), most int) error
+	// letGo is called when so many transactions that begin together have ended.
+	letGo(views int)
 	// touch commits a change of nothing, to see whether commits work.
 	touch() error
 	// size returns the bytes of the database.
@@ -128,43 +134,6 @@ func (d *database) revision(ctx context.Context) (int64, error) {
 type meta struct {
 	revision, floor, historyBytes int64
 	at                            sql.NullInt64 // of the last change, as far as it is in history
-}
-
-// load yields every object, in the order of paths within each type, and returns the state of the store they belong to. It
-// may take as long as rows keep coming.
-func (d *database) load(ctx context.Context, yield func(resources.Key, *resources.Object)) (meta, error) {
-	bounded, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stalled := time.AfterFunc(d.limits.rows, cancel)
-	defer stalled.Stop()
-	m, err := d.loadAll(bounded, func(k resources.Key, o *resources.Object) {
-		stalled.Reset(d.limits.rows)
-		yield(k, o)
-	})
-	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		return m, fmt.Errorf("%w: no row came in %v", resources.ErrUnavailable, d.limits.rows)
-	}
-	return m, err
-}
-
-func (d *database) loadAll(ctx context.Context, yield func(resources.Key, *resources.Object)) (m meta, err error) {
-	tx, err := d.beginRead(ctx, &sql.TxOptions{ReadOnly: true, Isolation: d.isolation})
-	if err != nil {
-		return m, err
-	}
-	defer tx.Rollback() //nolint:errcheck // nothing was written
-	if err := tx.QueryRowContext(ctx, selectMetaSQL).Scan(&m.revision, &m.floor, &m.historyBytes, &m.at); err != nil {
-		return m, unavailable(err)
-	}
-	l := loader{}
-	err = eachRow(tx.QueryContext(ctx, selectObjectsSQL))(func(scan func(...any) error) error {
-		o, err := l.object(scan)
-		if err == nil {
-			yield(o.Key, o)
-		}
-		return err
-	})
-	return m, err
 }
 
 // eachRow calls visit for every row and closes the rows. Errors of the database are resources.ErrUnavailable.

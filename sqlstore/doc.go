@@ -44,6 +44,10 @@
 //
 // A past state is the present one with the changes since taken back. What all of those hold is bounded in bytes (pasts).
 //
+// The cache is loaded by several readers at once, each with a transaction of its own; all see one state of the database. A
+// reader takes one part of the table after the other, makes objects of the rows and sorts them; the trees are then made in
+// order.
+//
 // A watch is a cursor: how far it has come, and the last revision at which something may wait for it. A watcher that
 // has caught up costs nothing until a change that it wants to see is brought to it; it does not look at what lies
 // between.

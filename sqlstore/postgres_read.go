@@ -2,13 +2,52 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/rowlock/rowlock/resources"
 )
+
+// postgresObjects cuts the table objects into parts of 8 MiB at least, by blocks.
+var postgresObjects = partition{
+	sizeSQL: "SELECT pg_relation_size('objects') / current_setting('block_size')::bigint", unit: 1024,
+	where: " WHERE ctid >= $1::text::tid AND ctid < $2::text::tid",
+	bound: func(block int64) any { return fmt.Sprintf("(%d,0)", min(max(block, 0), math.MaxUint32)) },
+}
+
+// shareView exports what the first transaction sees to the others. Where the database has no connection left for another,
+// there are fewer. A pooler may have one and no more, and make the second transaction wait for the end of the first.
+func (p *postgresDriver) shareView(ctx context.Context, begin func() (*sql.Tx, error), most int) error {
+	first, err := begin()
+	if err != nil {
+		return err
+	}
+	if p.pooled {
+		return nil
+	}
+	var id string
+	if err := first.QueryRowContext(ctx, "SELECT pg_export_snapshot()").Scan(&id); err != nil {
+		return err
+	}
+	for range most - 1 {
+		tx, err := begin()
+		if err != nil {
+			p.logger.Debug("the objects are read through fewer connections", "err", err)
+			return nil
+		}
+		if _, err := tx.ExecContext(ctx, "SET TRANSACTION SNAPSHOT '"+id+"'"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// letGo has nothing to do: connections close by themselves.
+func (p *postgresDriver) letGo(int) {}
 
 // counter reads the counter.
 func (p *postgresDriver) counter(ctx context.Context) (revision int64, err error) {

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"unsafe"
 
 	"github.com/tidwall/gjson"
@@ -69,7 +70,36 @@ func encodeFields(f fields.Set) (sql.NullString, error) {
 }
 
 // loader makes objects of rows. It shares the strings that repeat: a store has few types, namespaces, label keys.
-type loader struct{ strings map[string]string }
+// Objects made of one set of labels share it, too: most are, and a set is the largest part of an object beside its data.
+type loader struct {
+	strings        map[string]string
+	labelSets      textSets
+	selectableSets textSets
+
+	row  objectRow
+	into []any // row
+}
+
+// objectRow is a row of selectObjectsSQL. Its data is a string because Scan does not copy those.
+type objectRow struct {
+	key      resources.Key
+	revision int64
+	fields   sql.NullString
+	data     string
+}
+
+// textSets are sets by the JSON that they were made of.
+type textSets map[string]map[string]string
+
+// textSetsMax is how many sets are remembered, and shared.
+const textSetsMax = 4096
+
+func (t *textSets) remember(text string, set map[string]string) {
+	if *t == nil || len(*t) >= textSetsMax {
+		*t = textSets{}
+	}
+	(*t)[text] = set
+}
 
 // internMax is the longest string that is worth sharing.
 const internMax = 64
@@ -88,16 +118,18 @@ func (l *loader) intern(s string) string {
 	return s
 }
 
-func (l *loader) object(scan func(...any) error) (*resources.Object, error) {
-	var key resources.Key
-	var revision int64
-	var f sql.NullString
-	var data []byte
-	if err := scan(&key.Resource, &key.Namespace, &key.Name, &revision, &f, &data); err != nil {
-		return nil, unavailable(err)
+func (l *loader) object(scan func(...any) error) (loaded, error) {
+	r := &l.row
+	if l.into == nil {
+		l.into = []any{&r.key.Resource, &r.key.Namespace, &r.key.Name, &r.revision, &r.fields, &r.data}
 	}
-	key.Resource, key.Namespace = l.intern(key.Resource), l.intern(key.Namespace)
-	return l.build(key, revision, data, f), nil
+	if err := scan(l.into...); err != nil {
+		return loaded{}, unavailable(err)
+	}
+	key := resources.Key{Resource: l.intern(r.key.Resource), Namespace: l.intern(r.key.Namespace), Name: r.key.Name}
+	path := key.Path()
+	key.Name = path[len(path)-len(key.Name):] // one string instead of two, as long as the object
+	return loaded{path, l.build(key, r.revision, unsafe.Slice(unsafe.StringData(r.data), len(r.data)), r.fields)}, nil
 }
 
 func (l *loader) build(key resources.Key, revision int64, data []byte, f sql.NullString) *resources.Object {
@@ -105,14 +137,16 @@ func (l *loader) build(key resources.Key, revision int64, data []byte, f sql.Nul
 }
 
 func (l *loader) labels(data []byte) labels.Set {
-	var set labels.Set
-	gjson.GetBytes(data, "metadata.labels").ForEach(func(k, v gjson.Result) bool {
-		if set == nil {
-			set = labels.Set{}
-		}
-		set[l.intern(k.String())] = l.intern(v.String())
-		return true
-	})
+	raw := gjson.Get(text(data), "metadata.labels").Raw
+	if raw == "" {
+		return nil
+	}
+	set, ok := l.labelSets[raw]
+	if !ok {
+		raw = strings.Clone(raw) // what is made of it would keep all of data
+		set = l.set(raw, nil)
+		l.labelSets.remember(raw, set)
+	}
 	return set
 }
 
@@ -120,8 +154,20 @@ func (l *loader) fields(f sql.NullString) fields.Set {
 	if !f.Valid {
 		return nil
 	}
-	set := fields.Set{}
-	gjson.Parse(f.String).ForEach(func(k, v gjson.Result) bool {
+	set, ok := l.selectableSets[f.String]
+	if !ok {
+		set = l.set(f.String, fields.Set{})
+		l.selectableSets.remember(f.String, set)
+	}
+	return set
+}
+
+// set reads a JSON object of strings into a set, which is made when it is nil and there is something to put there.
+func (l *loader) set(text string, set map[string]string) map[string]string {
+	gjson.Parse(text).ForEach(func(k, v gjson.Result) bool {
+		if set == nil {
+			set = map[string]string{}
+		}
 		set[l.intern(k.String())] = l.intern(v.String())
 		return true
 	})

@@ -210,6 +210,48 @@ func (d *sqliteDriver) deleteChanges(ctx context.Context, floor int64) (left int
 	return left, err
 }
 
+// sqliteObjects cuts the table objects into parts by rowid.
+var sqliteObjects = partition{
+	sizeSQL: "SELECT coalesce(max(rowid), 0) FROM objects", unit: 16384,
+	where: " WHERE rowid >= $1 AND rowid < $2",
+	bound: func(at int64) any { return at },
+}
+
+// shareView keeps everybody from writing until the transactions have read for the first time: that is when each decides what
+// it sees. Their connections are there before, since to open one takes the lock of writers.
+func (d *sqliteDriver) shareView(ctx context.Context, begin func() (*sql.Tx, error), most int) (err error) {
+	var views []*sql.Tx
+	for range most {
+		tx, err := begin()
+		if err != nil {
+			return err
+		}
+		views = append(views, tx)
+	}
+	if _, err := d.writer.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	defer func() {
+		_, rerr := d.writer.ExecContext(context.Background(), "ROLLBACK")
+		err = errors.Join(err, rerr)
+	}()
+	for _, tx := range views {
+		var revision int64
+		if err := tx.QueryRowContext(ctx, "SELECT revision FROM meta").Scan(&revision); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// letGo closes the connections that several readers have used: each has a page cache.
+func (d *sqliteDriver) letGo(views int) {
+	if views > 1 {
+		d.reads.SetMaxIdleConns(0)
+		d.reads.SetMaxIdleConns(sqliteReaders)
+	}
+}
+
 // touch commits a change of nothing, to see whether commits work.
 func (d *sqliteDriver) touch() error {
 	return d.transaction(func(ctx context.Context) error {

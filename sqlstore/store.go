@@ -137,20 +137,12 @@ func (s *Store) load(ctx context.Context) error {
 
 // readTrees reads the present state of every type.
 func (s *Store) readTrees(ctx context.Context) (map[string]*tree, meta, error) {
-	byResource := map[string]*tree{}
-	m, err := s.db.load(ctx, func(key resources.Key, o *resources.Object) {
-		t, ok := byResource[key.Resource]
-		if !ok {
-			t = &tree{}
-			byResource[key.Resource] = t
-		}
-		t.set(key.Path(), o)
-	})
-	for _, t := range byResource {
+	trees, m, err := s.db.load(ctx)
+	for _, t := range trees {
 		// What was deleted last is not in the objects, so the type may have changed as late as now.
 		t.last = m.revision
 	}
-	return byResource, m, err
+	return trees, m, err
 }
 
 // Ready says whether the store can serve: nil, or an error that says why not.

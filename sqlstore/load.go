@@ -1,0 +1,218 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// partition is how the table objects is read by several at once.
+type partition struct {
+	// sizeSQL tells how large the table is, in units of which a part has unit at least.
+	sizeSQL string
+	unit    int64
+	// where selects the part of the table between two bounds, the second excluded.
+	where string
+	bound func(at int64) any
+}
+
+// maxParts is how many parts a table is read in, at most: more than there are readers, since parts may differ in size.
+const maxParts = 64
+
+// load reads every object, and returns the trees of all types and the state of the store they belong to. It may take as
+// long as rows keep coming.
+func (d *database) load(ctx context.Context) (map[string]*tree, meta, error) {
+	bounded, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stalled := time.AfterFunc(d.limits.rows, cancel)
+	defer stalled.Stop()
+	trees, m, err := d.loadAll(bounded, func() { stalled.Reset(d.limits.rows) })
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return nil, m, fmt.Errorf("%w: no row came in %v", resources.ErrUnavailable, d.limits.rows)
+	}
+	return trees, m, err
+}
+
+func (d *database) loadAll(ctx context.Context, alive func()) (_ map[string]*tree, m meta, err error) {
+	readers := 1
+	if runtime.GOMAXPROCS(0) > 1 {
+		var size int64
+		if err := d.each(ctx, func(scan func(...any) error) error { return scan(&size) }, d.objects.sizeSQL); err != nil {
+			return nil, m, unavailable(err)
+		}
+		readers = min(len(d.objects.parts(size)), runtime.GOMAXPROCS(0), loadReaders)
+	}
+	views, err := d.views(ctx, readers)
+	if err != nil {
+		return nil, m, err
+	}
+	defer func() {
+		for _, tx := range views {
+			_ = tx.Rollback() // nothing was written
+		}
+		d.letGo(len(views))
+	}()
+	if err := views[0].QueryRowContext(ctx, selectMetaSQL).Scan(&m.revision, &m.floor, &m.historyBytes, &m.at); err != nil {
+		return nil, m, unavailable(err)
+	}
+	// Asked in the view: the table may have grown since, but what the view sees is not beyond this.
+	var size int64
+	if err := views[0].QueryRowContext(ctx, d.objects.sizeSQL).Scan(&size); err != nil {
+		return nil, m, unavailable(err)
+	}
+	parts := d.objects.parts(size)
+	var next atomic.Int64
+	loads := make([]partLoader, len(views))
+	all, ctx := errgroup.WithContext(ctx)
+	for i, tx := range views {
+		l := &loads[i]
+		l.alive = alive
+		all.Go(func() error {
+			for p := next.Add(1) - 1; p < int64(len(parts)); p = next.Add(1) - 1 {
+				from, to := d.objects.bound(parts[p].from), d.objects.bound(parts[p].to)
+				if err := eachRow(tx.QueryContext(ctx, selectObjectsSQL+d.objects.where, from, to))(l.take); err != nil {
+					return err
+				}
+			}
+			l.sort()
+			return nil
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return nil, m, err
+	}
+	return plant(loads), m, nil
+}
+
+// loadReaders is how many read the table at once, at most.
+const loadReaders = 4
+
+// views begins up to so many transactions that see one and the same state, or one. It belongs to the goroutine of the
+// committer, or comes before it.
+func (d *database) views(ctx context.Context, most int) (views []*sql.Tx, err error) {
+	begin := func() (*sql.Tx, error) {
+		tx, err := d.beginRead(ctx, &sql.TxOptions{ReadOnly: true, Isolation: d.isolation})
+		if err == nil {
+			views = append(views, tx)
+		}
+		return tx, err
+	}
+	if most <= 1 {
+		_, err = begin()
+	} else {
+		err = d.shareView(ctx, begin, most)
+	}
+	if err == nil {
+		return views, nil
+	}
+	for _, tx := range views {
+		_ = tx.Rollback() // nothing was written
+	}
+	return nil, unavailable(err)
+}
+
+// part is what lies between two bounds, the second excluded.
+type part struct{ from, to int64 }
+
+// parts cuts a table of some size. The first and the last have no bounds, so that together they are the table whatever its
+// size is.
+func (p *partition) parts(size int64) []part {
+	step := max(p.unit, size/maxParts+1)
+	var parts []part
+	for from := int64(0); from < max(size, 1); from += step {
+		parts = append(parts, part{from, from + step})
+	}
+	parts[0].from, parts[len(parts)-1].to = math.MinInt64, math.MaxInt64
+	return parts
+}
+
+// loaded is an object with its path.
+type loaded struct {
+	path   string
+	object *resources.Object
+}
+
+// partLoader gathers what one of the readers finds, by type.
+type partLoader struct {
+	loader
+	alive func()
+	types map[string]*[]loaded
+	last  *[]loaded // of the type of the row before
+	of    string
+}
+
+// take adds a row.
+func (l *partLoader) take(scan func(...any) error) error {
+	l.alive()
+	found, err := l.object(scan)
+	if err != nil {
+		return err
+	}
+	if resource := found.object.Resource; l.last == nil || resource != l.of {
+		if l.types == nil {
+			l.types = map[string]*[]loaded{}
+		}
+		if l.types[resource] == nil {
+			l.types[resource] = &[]loaded{}
+		}
+		l.last, l.of = l.types[resource], resource
+	}
+	*l.last = append(*l.last, found)
+	return nil
+}
+
+func (l *partLoader) sort() {
+	for _, found := range l.types {
+		slices.SortFunc(*found, func(a, b loaded) int { return strings.Compare(a.path, b.path) })
+	}
+}
+
+// plant makes the trees, each in the order of its paths: to insert in any other takes several times as long.
+func plant(loads []partLoader) map[string]*tree {
+	sorted := map[string][][]loaded{}
+	for i := range loads {
+		for resource, found := range loads[i].types {
+			sorted[resource] = append(sorted[resource], *found)
+		}
+	}
+	trees := make(map[string]*tree, len(sorted))
+	var all errgroup.Group
+	all.SetLimit(runtime.GOMAXPROCS(0))
+	for resource, runs := range sorted {
+		t := &tree{}
+		trees[resource] = t
+		all.Go(func() error {
+			t.merge(runs)
+			return nil
+		})
+	}
+	_ = all.Wait() // none of them fails
+	return trees
+}
+
+// merge fills an empty tree from runs that are sorted.
+func (t *tree) merge(runs [][]loaded) {
+	for len(runs) > 0 {
+		least := 0
+		for i := range runs {
+			if runs[i][0].path < runs[least][0].path {
+				least = i
+			}
+		}
+		first := runs[least][0]
+		t.objects.Load(first.path, first.object)
+		if runs[least] = runs[least][1:]; len(runs[least]) == 0 {
+			runs = slices.Delete(runs, least, least+1)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// many commits objects of several types and scopes, in an order that is not that of their paths, with sets of labels and
+// fields that some share, that are empty, and that need escapes.
+func many(t *testing.T, s *Store, n int) {
+	t.Helper()
+	var writes []resources.Write
+	for i := range n {
+		key := resources.Key{Resource: []string{"pods", "secrets", "nodes", "pods"}[i%4], Namespace: []string{"a", "a-b", "", "a.b"}[i%4],
+			Name: fmt.Sprintf("n-%x", uint32(i)*2654435761)}
+		labels, fields := map[string]string{"app": fmt.Sprint(i % 10), `quo"te`: "ü\n"}, map[string]string{"spec.nodeName": fmt.Sprint(i % 7)}
+		if i%5 == 0 {
+			labels, fields = nil, nil
+		}
+		text := ""
+		for k, v := range labels {
+			text += fmt.Sprintf("%q:%q,", k, v)
+		}
+		d := resources.Draft{Labels: labels, Fields: fields, Data: fmt.Appendf(nil,
+			`{"kind":"Pod","apiVersion":"v1","metadata":{"name":%q,"resourceVersion":"0","labels":{%s}},"data":%q}`,
+			key.Name, strings.TrimSuffix(text, ","), strings.Repeat("x", i%300))}
+		d.RevisionStart, d.RevisionEnd, _ = resources.RevisionSpan(d.Data)
+		if writes = append(writes, resources.Write{Op: resources.Create, Key: key, Draft: d}); len(writes) == batchWrites {
+			mustCommit(t, s, writes...)
+			writes = nil
+		}
+	}
+	mustCommit(t, s, writes...)
+	for i, o := range pathsOf(s) { // holes, and rows that moved
+		if i%3 != 0 {
+			continue
+		}
+		mustCommit(t, s, resources.Write{Op: resources.Delete, Key: o.Key, From: o.Revision})
+	}
+}
+
+// pathsOf returns all objects in the order of a list, by type.
+func pathsOf(s *Store) []*resources.Object {
+	var all []*resources.Object
+	for _, resource := range []string{"nodes", "pods", "secrets"} {
+		s.tree(resource).objects.Scan(func(_ string, o *resources.Object) bool {
+			all = append(all, o)
+			return true
+		})
+	}
+	return all
+}
+
+func describeAll(s *Store) []string {
+	var all []string
+	for _, o := range pathsOf(s) {
+		all = append(all, fmt.Sprint(o.Key, " ", o.Revision, " ", map[string]string(o.Labels), map[string]string(o.Fields), " ", string(o.Data)))
+	}
+	return all
+}
+
+// What is loaded in many parts, by several at once, is what was written, in order; and every tree has it under its path.
+func checkLoadInParts(t *testing.T, s *Store) {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	many(t, s, 2000)
+	want := describeAll(s)
+	for _, unit := range []int64{1, 37, 1 << 20} {
+		s.db.objects.unit = unit
+		trees, m, err := s.readTrees(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		loaded := &Store{}
+		for resource, read := range trees {
+			c := &collection{}
+			c.tree.Store(read)
+			loaded.collections.Store(resource, c)
+			last := ""
+			read.objects.Scan(func(path string, o *resources.Object) bool {
+				if path <= last || path != o.Path() {
+					t.Errorf("%s of %s comes after %s", path, o.Key, last)
+				}
+				last = path
+				return true
+			})
+		}
+		if diff := cmp.Diff(want, describeAll(loaded)); diff != "" {
+			t.Errorf("with parts of %d (-want +got):\n%s", unit, diff)
+		}
+		if m.revision != s.revisions.current.Load() {
+			t.Errorf("the state is said to be at %d", m.revision)
+		}
+	}
+}
+
+func TestLoadInPartsSQLite(t *testing.T) { checkLoadInParts(t, newSQLiteHarness(t).store) }
+
+func TestLoadInPartsPostgres(t *testing.T) { checkLoadInParts(t, newPostgresHarness(t).store) }
+
+// Through a pooler one reads all parts.
+func TestLoadInPartsThroughPooler(t *testing.T) {
+	h := newPostgresHarnessAt(t, pooler(t).URL())
+	checkLoadInParts(t, h.store)
+	views, err := h.store.db.views(context.Background(), 3)
+	if err != nil || len(views) != 1 {
+		t.Fatalf("%d views, %v", len(views), err)
+	}
+	if err := views[0].Rollback(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The transactions that read the parts see one state, however late they read and whatever is written meanwhile.
+func checkViews(t *testing.T, s *Store) {
+	t.Helper()
+	mustCommit(t, s, createMap(t, "before"))
+	var views []*sql.Tx
+	ran, err := s.janitor.task(func() (err error) {
+		views, err = s.db.views(context.Background(), 3)
+		return err
+	})
+	if !ran || err != nil {
+		t.Fatal(ran, err)
+	}
+	mustCommit(t, s, createMap(t, "after"))
+	for i, tx := range views {
+		var objects int
+		if err := tx.QueryRow("SELECT count(*) FROM objects").Scan(&objects); err != nil || objects != 1 {
+			t.Errorf("view %d has %d objects, %v", i, objects, err)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(views) != 3 {
+		t.Errorf("%d views", len(views))
+	}
+}
+
+func TestViewsSQLite(t *testing.T) { checkViews(t, newSQLiteHarness(t).store) }
+
+func TestViewsPostgres(t *testing.T) { checkViews(t, newPostgresHarness(t).store) }
+
+// The parts of a table have no holes, do not overlap, and have no end.
+func TestParts(t *testing.T) {
+	p := partition{unit: 10}
+	for _, size := range []int64{0, 1, 9, 10, 11, 640, 641, 1e9} {
+		parts := p.parts(size)
+		if len(parts) > maxParts || parts[0].from != math.MinInt64 || parts[len(parts)-1].to != math.MaxInt64 {
+			t.Errorf("%d: %d parts, from %d to %d", size, len(parts), parts[0].from, parts[len(parts)-1].to)
+		}
+		for i := 1; i < len(parts); i++ {
+			if parts[i].from != parts[i-1].to {
+				t.Errorf("%d: part %d begins at %d, the one before ends at %d", size, i, parts[i].from, parts[i-1].to)
+			}
+		}
+	}
+}
+
+// A set that objects share does not keep the data of the first of them in memory, nor do the sets without end.
+func TestSharedSetsAreBounded(t *testing.T) {
+	l := loader{}
+	for i := range 3 * textSetsMax {
+		l.labels(fmt.Appendf(nil, `{"metadata":{"labels":{"a":"%d"}}}`, i))
+	}
+	if n := len(l.labelSets); n > textSetsMax {
+		t.Errorf("%d sets are remembered", n)
+	}
+	a, b := l.labels([]byte(`{"metadata":{"labels":{"a":"b"}}}`)), l.labels([]byte(`{"metadata":{"labels":{"a":"b"}},"x":1}`))
+	if a["c"] = "d"; b["c"] != "d" {
+		t.Error("equal sets are not shared")
+	}
+}
+
+// BenchmarkLoad reads many objects.
+func BenchmarkLoad(b *testing.B) {
+	s := openBench(b)
+	fill(b, s, 100000)
+	b.ResetTimer()
+	measured(b, 1, func(int64) error {
+		_, _, err := s.readTrees(context.Background())
+		return err
+	})
+	b.ReportMetric(100000, "objects")
+}
