@@ -9,7 +9,7 @@ import (
 )
 
 // kubeAPIServerFlags has a line for each flag of kube-apiserver: its name, and the type that its help shows. `make flags`
-// writes it.
+// writes it, with the release in the first line.
 //
 //go:embed kubeapiserver_flags.txt
 var kubeAPIServerFlags string
@@ -18,6 +18,9 @@ var kubeAPIServerFlags string
 func eachKubeAPIServerFlag() iter.Seq2[string, string] {
 	return func(yield func(name, kind string) bool) {
 		for line := range strings.Lines(kubeAPIServerFlags) {
+			if strings.HasPrefix(line, "#") {
+				continue
+			}
 			name, kind, _ := strings.Cut(strings.TrimSpace(line), " ")
 			if !yield(name, kind) {
 				return

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	kubernetes "github.com/rowlock/rowlock/server/version"
 )
 
 // A link to the program is the command that it is named after.
@@ -28,6 +30,15 @@ func TestArguments(t *testing.T) {
 		if diff := cmp.Diff(want, arguments([]string{name, "--x"})); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
+	}
+}
+
+// The flags are those of the release that is linked. `make flags` writes them, and asks kube-apiserver, which takes minutes
+// to build: this is for the release that somebody forgot.
+func TestKubeAPIServerFlagsAreFresh(t *testing.T) {
+	first, _, _ := strings.Cut(kubeAPIServerFlags, "\n")
+	if want := "# of kube-apiserver " + kubernetes.Kubernetes; first != want {
+		t.Errorf("kubeapiserver_flags.txt begins with %q, want %q: make generate", first, want)
 	}
 }
 
