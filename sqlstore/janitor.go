@@ -15,6 +15,7 @@ type janitor struct {
 	// opened is when the store was, and away how long nobody had written then: at most that long the store was closed.
 	opened time.Time
 	away   time.Duration
+	ages   ages
 
 	mu   sync.Mutex
 	due  [duties]time.Time // zero: not due
@@ -36,7 +37,7 @@ const (
 
 func newJanitor(s *Store) *janitor {
 	j := &janitor{store: s, opened: s.clock.Now(), wake: make(chan struct{}, 1), quit: make(chan struct{}),
-		done: make(chan struct{})}
+		done: make(chan struct{}), ages: ages{first: s.position.revision}}
 	if last := s.position.at; last != 0 {
 		j.away = max(0, j.opened.Sub(milliseconds(last)))
 	}
@@ -62,7 +63,8 @@ func (j *janitor) at(d duty, t time.Time) {
 
 // noteCommit takes up what a batch will make due.
 func (j *janitor) noteCommit(b *batch) {
-	now := milliseconds(b.at)
+	now := j.store.clock.Now()
+	j.noteAge(b.revision, now)
 	if j.store.historyBytes.Load() > j.store.options.HistorySize {
 		j.at(prune, now)
 	} else {
@@ -80,7 +82,9 @@ func (j *janitor) noteCommit(b *batch) {
 }
 
 // noteForeign takes up that other servers have written, who look after it themselves unless they end.
+// Called with applying.
 func (j *janitor) noteForeign(now time.Time) {
+	j.noteAge(j.store.position.revision, now)
 	j.at(prune, now.Add(j.store.options.HistoryAge+2*j.slack()))
 	j.at(expire, now.Add(foreignSlack))
 }

@@ -57,7 +57,7 @@ func (j *janitor) pruneOnce() (r pruneResult, err error) {
 	var floor, freed int64
 	excess := s.historyBytes.Load() - s.options.HistorySize
 	for i, c := range oldest {
-		due := j.dueAt(c.at, now)
+		due := j.dueOf(c, now)
 		if due.After(now) && excess <= freed {
 			r.next = due.Add(j.slack())
 			break
@@ -105,7 +105,7 @@ func (s *Store) cut(adds int64) *cut {
 	return &cut{after: s.floor.Load(), bytes: min(excess, 2*adds) + min(cutSlice, s.options.HistorySize/64), rows: cutRows + adds/cutRow}
 }
 
-// dueAt returns when a change is old enough to be pruned. The time that the store was away does not count: of the changes from
+// dueAt is dueOf of a change from before the store was opened. The time that the store was away does not count: of the changes from
 // before it was opened, the last counts as made when it was, and the others as so much older as they are than that. So clients
 // find their place again, and a server that is restarted all the time still prunes. One from the future of a clock that was
 // wrong counts from when the store was opened.
