@@ -22,6 +22,8 @@ type database struct {
 	limits  limits
 	// objects is how that table is read at start.
 	objects partition
+	// place is where history is to be read; nil: there is but one.
+	place *place
 	// deadConnections is how many connections of the pool may turn out to be dead, one after the other.
 	deadConnections int
 }

@@ -32,6 +32,9 @@
 // What a server knows of the others, and the lock that makes the controllers of one of them work, hangs on the connection
 // that listens: see Session. Where it looks for the state of that, it looks for news of the log in the same statement.
 //
+// Where the counter jumps to, see jumpTo. Pages of history, which watches and past lists read through a pool, are taken from the
+// place alone that the cache was brought up from (place): a connection may lead to a primary that was replaced.
+//
 // A replica that was promoted counts as one that lost commits, also after a planned switchover: that it has all that any
 // server has acknowledged or shown cannot be read from it, and the server that could tell may be gone.
 //
@@ -51,6 +54,11 @@
 // A watch is a cursor: how far it has come, and the last revision at which something may wait for it. A watcher that
 // has caught up costs nothing until a change that it wants to see is brought to it; it does not look at what lies
 // between.
+//
+// # SQLite
+//
+// Nobody else writes to the file. A COMMIT that failed in an unclear way is looked into before anybody is answered, and by the
+// janitor where that fails (doubt). Where commits are not flushed one by one, a mark ahead of the counter is (ahead).
 //
 // # Invariants
 //

@@ -32,11 +32,17 @@ func (d *database) history(ctx context.Context, q historyQuery) (historyAnswer, 
 	answer := historyAnswer{upTo: q.upTo}
 	l := loader{}
 	last, bytes := int64(-1), 0
+	statement := selectHistorySQL
+	if d.place != nil {
+		statement = selectHistoryHereSQL
+	}
 	err := d.each(ctx, func(scan func(...any) error) error {
 		floor, e, err := l.event(q.resource, scan)
 		switch {
 		case err != nil:
 			return err
+		case e == nil && d.place != nil && !d.place.is(l.place):
+			return fmt.Errorf("%w: %w", resources.ErrUnavailable, errAstray)
 		case e == nil && floor > q.after:
 			return &resources.ExpiredError{Requested: q.after, Oldest: floor}
 		case e == nil && last < 0:
@@ -55,7 +61,7 @@ func (d *database) history(ctx context.Context, q historyQuery) (historyAnswer, 
 			return errStop
 		}
 		return nil
-	}, selectHistorySQL, q.resource, q.after, q.upTo, q.namespace, q.name, q.limit)
+	}, statement, q.resource, q.after, q.upTo, q.namespace, q.name, q.limit)
 	return answer, err
 }
 
@@ -69,6 +75,7 @@ func (l *loader) event(resource string, scan func(...any) error) (floor int64, e
 		return 0, nil, unavailable(err)
 	}
 	if !revision.Valid {
+		l.place = op.String
 		return floor, nil, nil
 	}
 	key := resources.Key{Resource: resource, Namespace: namespace.String, Name: name.String}

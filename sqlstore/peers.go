@@ -24,6 +24,7 @@ type peers struct {
 func newPeers(s *Store, d *postgresDriver) *peers {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &peers{store: s, db: d, cancel: cancel}
+	s.db.place.astray = p.healLater
 	if !d.pooled {
 		p.session = newSession(s, d.locks)
 	}
@@ -114,6 +115,7 @@ func (s *Store) take(p *page, seen position) error {
 	if p.revision > s.position.revision && p.floor > s.position.revision {
 		return fmt.Errorf("%w: history was pruned up to %d, the cache is at %d", errAstray, p.floor, s.position.revision)
 	}
+	s.db.place.noted(p.actual)
 	events, err := p.events(s.position.revision, s.tree)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errAstray, err)

@@ -50,7 +50,7 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 		return nil, nil, err
 	}
 	p := &postgresDriver{logger: o.Logger, clock: o.Clock, limits: o.limits}
-	d := &database{driver: p, isolation: sql.LevelRepeatableRead, deadConnections: postgresReaders, objects: postgresObjects}
+	d := &database{driver: p, place: &place{}, isolation: sql.LevelRepeatableRead, deadConnections: postgresReaders, objects: postgresObjects}
 	err = func() error {
 		if err := o.await(ctx, func() error { return p.probe(ctx, config, o.Schema) }); err != nil {
 			return err

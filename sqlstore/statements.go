@@ -24,9 +24,14 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`
 
 	// selectHistorySQL takes the floor along, in a row of its own that comes first, so that it and the changes are of
 	// one state of the database: a change that was pruned in between would otherwise be missing without a trace. Both
-	// databases return the parts of a UNION ALL in order and without a copy; who reads them checks that.
-	selectHistorySQL = `SELECT floor, NULL AS revision, NULL AS op, NULL AS namespace, NULL AS name, NULL AS prev_revision,
-NULL AS fields, NULL AS prev_fields, NULL AS data, NULL AS prev_data FROM meta
+	// databases return the parts of a UNION ALL in order and without a copy; who reads them checks that. In place of the
+	// operation, that row has where it was read, where that is not always the same.
+	selectHistorySQL = historyHeadSQL + `NULL` + historyMiddleSQL + `meta` + historyTailSQL
+
+	historyHeadSQL   = `SELECT floor, NULL AS revision, `
+	historyMiddleSQL = ` AS op, NULL AS namespace, NULL AS name, NULL AS prev_revision,
+NULL AS fields, NULL AS prev_fields, NULL AS data, NULL AS prev_data FROM `
+	historyTailSQL = `
 UNION ALL
 SELECT * FROM (
   SELECT 0 AS floor, revision, op, namespace, name, prev_revision, fields, prev_fields, data, prev_data FROM changes
