@@ -39,5 +39,6 @@ func (s *Server) notDraining(*http.Request) error {
 	}
 }
 
-// finish notes that a part of the start is over, by the name that kube-apiserver has for the same ("post-start hook").
-func (s *Server) finish(names ...string) { s.finished = append(s.finished, names...) }
+// Finish notes that a part of the start is over, by the name that kube-apiserver has for the same ("post-start hook"). It
+// comes before Serve.
+func (s *Server) Finish(names ...string) { s.finished = append(s.finished, names...) }

@@ -10,10 +10,11 @@
 //	metrics.go      what is counted
 //	admission.go    the plugins, and the client that they reach the API with
 //	trim.go         memory that goes back after a burst of requests
-//	bootstrap.go    the objects that exist from the start
+//	flow.go         the headers of priority and fairness
 //	handlers/       the verbs
 //	codec/          media types, and objects to bytes
 //	cork/           connections on which an answer leaves in one write
 //	status/         errors to Status
 //	authn/ health/ discovery/ openapi/ version/ pki/
+//	controlplane/   what works without being asked; nothing here knows it
 package server

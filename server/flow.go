@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"context"
 	"slices"
 
 	"github.com/labstack/echo/v4"
@@ -46,24 +45,10 @@ type flow struct {
 	exempt        bool     // the level has no limits
 }
 
-// useFlows puts the FlowSchemas into force that there are, and returns these and the priority levels. Where the types are
-// not served it does nothing.
-func (s *Server) useFlows(ctx context.Context) (schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration, err error) {
-	catalog := s.Registry.Catalog()
-	levelType, ok1 := catalog.Type(levelsResource)
-	schemaType, ok2 := catalog.Type(flowsResource)
-	if !ok1 || !ok2 {
-		return nil, nil, nil
-	}
-	if levels, err = listAs[*flowcontrolv1.PriorityLevelConfiguration](ctx, s.Store, levelType); err != nil {
-		return nil, nil, err
-	}
-	if schemas, err = listAs[*flowcontrolv1.FlowSchema](ctx, s.Store, schemaType); err != nil {
-		return nil, nil, err
-	}
+// UseFlows puts FlowSchemas into force, with the priority levels there are.
+func (s *Server) UseFlows(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration) {
 	flows := newFlows(schemas, levels)
 	s.flows.Store(&flows)
-	return schemas, levels, nil
 }
 
 // newFlows returns the flows in the order in which they are tried: by precedence, then by name. A FlowSchema whose priority

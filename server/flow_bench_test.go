@@ -12,6 +12,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/server/controlplane"
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
@@ -24,12 +25,14 @@ func BenchmarkFlow(b *testing.B) {
 	defer store.Close()
 	registry := resources.NewRegistry()
 	registry.SetGroups(builtin.Groups())
-	s, err := New(Config{Registry: registry, Store: store, Pipeline: resources.NewPipeline(store, resources.PipelineOptions{}), Logger: slog.New(slog.DiscardHandler)})
+	pipeline, quiet := resources.NewPipeline(store, resources.PipelineOptions{}), slog.New(slog.DiscardHandler)
+	s, err := New(Config{Registry: registry, Store: store, Pipeline: pipeline, Logger: quiet})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	if err := s.Bootstrap(b.Context()); err != nil {
+	plane := controlplane.New(controlplane.Config{Registry: registry, Store: store, Pipeline: pipeline, Logger: quiet, Front: s})
+	if err := plane.Bootstrap(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	h := s.withFlow(func(echo.Context) error { return nil })

@@ -40,8 +40,6 @@ type Config struct {
 	Checks []health.Check
 	// Authenticator says who sent a request; see authn.New.
 	Authenticator func(*http.Request) (user.Info, bool, error)
-	// ClientAuthorities are published to servers that extend the API. Nil: none are.
-	ClientAuthorities ClientAuthorities
 	// TLS is how connections are secured. Nil serves plain HTTP, which only tests want.
 	TLS    *tls.Config
 	Logger *slog.Logger
@@ -115,7 +113,7 @@ func New(c Config) (*Server, error) {
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
 	s.trimmer = newTrimmer(limits.underWay, s.handlers.Watches, c.Compact)
-	s.finish("storage-readiness", "start-apiserver-admission-initializer")
+	s.Finish("storage-readiness", "start-apiserver-admission-initializer")
 	s.echo = s.newEcho()
 	s.http = &http.Server{Handler: s.echo, ConnContext: cork.Context, TLSConfig: c.TLS, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second,
 		MaxHeaderBytes: 1 << 20, ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),

@@ -23,6 +23,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/controlplane"
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
@@ -62,7 +63,8 @@ func newServer(t *testing.T, change func(*server.Config)) *server.Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	if err := s.Bootstrap(t.Context()); err != nil {
+	plane := controlplane.New(controlplane.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: quiet, Front: s})
+	if err := plane.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s

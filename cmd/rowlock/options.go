@@ -11,7 +11,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/rowlock/rowlock/resources/builtin"
-	"github.com/rowlock/rowlock/server/controllers"
+	"github.com/rowlock/rowlock/server/controlplane/controllers"
 	"github.com/rowlock/rowlock/server/pki"
 )
 

@@ -10,7 +10,7 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"github.com/rowlock/rowlock/resources/builtin"
-	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/controlplane"
 )
 
 // serviceOptions are the flags about Services, with kube-apiserver's names.
@@ -70,8 +70,8 @@ func minPrefix(bits int) int {
 }
 
 // network is how a server that listens on an address is reached.
-func (o *serveOptions) network(listening net.Addr, logger *slog.Logger) server.Network {
-	n := server.Network{ServiceRanges: o.services.Ranges, Address: o.services.advertise}
+func (o *serveOptions) network(listening net.Addr, logger *slog.Logger) controlplane.Network {
+	n := controlplane.Network{ServiceRanges: o.services.Ranges, Address: o.services.advertise}
 	tcp, ok := listening.(*net.TCPAddr)
 	if !ok {
 		return n

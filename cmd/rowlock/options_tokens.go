@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/controlplane"
 )
 
 // tokenOptions say who issues the tokens of ServiceAccounts, for those who verify them.
@@ -59,7 +60,7 @@ func (o *tokenOptions) complete() error {
 }
 
 // fill makes the documents, for a server at an address.
-func (o *tokenOptions) fill(n server.Network) (err error) {
+func (o *tokenOptions) fill(n controlplane.Network) (err error) {
 	if o.documents == nil {
 		return nil
 	}

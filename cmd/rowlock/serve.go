@@ -23,7 +23,8 @@ import (
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/authn"
-	"github.com/rowlock/rowlock/server/controllers"
+	"github.com/rowlock/rowlock/server/controlplane"
+	"github.com/rowlock/rowlock/server/controlplane/controllers"
 	"github.com/rowlock/rowlock/server/health"
 	"github.com/rowlock/rowlock/server/pki"
 	"github.com/rowlock/rowlock/sqlstore"
@@ -79,7 +80,9 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return err
 	}
 	defer srv.Close()
-	if err := store.Await(ctx, func() error { return srv.Bootstrap(ctx) }); err != nil {
+	plane := controlplane.New(controlplane.Config{Registry: registry, Store: store, Pipeline: pipeline, Logger: logger,
+		ClientAuthorities: certificates, Front: srv})
+	if err := store.Await(ctx, func() error { return plane.Bootstrap(ctx) }); err != nil {
 		return fmt.Errorf("create the objects that exist from the start: %w", err)
 	}
 	listener, err := net.Listen(listenNetwork(o.listen), o.listen)
@@ -87,7 +90,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return fmt.Errorf("--listen: %w", err)
 	}
 	defer listener.Close() // Serve closes it too; this is for the way out before
-	network, err := o.bootstrapServices(ctx, srv, store, listener.Addr(), logger)
+	network, err := o.bootstrapServices(ctx, plane, store, listener.Addr(), logger)
 	if err != nil {
 		return err
 	}
@@ -108,7 +111,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return nil
 	})
 	work.Go(func() error {
-		srv.Keep(ctx, network)
+		plane.Keep(ctx, network)
 		return nil
 	})
 	work.Go(func() error {
@@ -131,13 +134,13 @@ func (o *serveOptions) newRegistry(store *sqlstore.Store) (*resources.Registry, 
 }
 
 // bootstrapServices makes the Service of the API, which has the server's address.
-func (o *serveOptions) bootstrapServices(ctx context.Context, srv *server.Server, store *sqlstore.Store, addr net.Addr, logger *slog.Logger) (server.Network, error) {
+func (o *serveOptions) bootstrapServices(ctx context.Context, plane *controlplane.Plane, store *sqlstore.Store, addr net.Addr, logger *slog.Logger) (controlplane.Network, error) {
 	network := o.network(addr, logger)
 	network.Members, network.Rows = members(store), resources.NewRows(store)
 	if err := o.tokens.fill(network); err != nil {
 		return network, err
 	}
-	if err := store.Await(ctx, func() error { return srv.BootstrapServices(ctx, network) }); err != nil {
+	if err := store.Await(ctx, func() error { return plane.BootstrapServices(ctx, network) }); err != nil {
 		return network, fmt.Errorf("create the Service of the API: %w", err)
 	}
 	return network, nil
@@ -147,12 +150,12 @@ func (o *serveOptions) bootstrapServices(ctx context.Context, srv *server.Server
 const memberTerm = 15 * time.Second
 
 // members are the servers on the database; nil: there are no others.
-func members(store *sqlstore.Store) server.Members {
+func members(store *sqlstore.Store) controlplane.Members {
 	if session := store.Session(); session != nil {
 		return session
 	}
 	if store.Shared() {
-		return server.Expiring(string(uuid.NewUUID()), memberTerm)
+		return controlplane.Expiring(string(uuid.NewUUID()), memberTerm)
 	}
 	return nil
 }
@@ -187,12 +190,11 @@ func (o *serveOptions) newServer(registry *resources.Registry, store *sqlstore.S
 		Authenticator: authenticate,
 		TLS:           certificates.TLSConfig(),
 
-		ClientAuthorities: certificates,
-		Logger:            logger,
-		Metrics:           metrics,
-		OpenID:            o.tokens.openID(),
-		Compact:           store.Compact,
-		Features:          utilfeature.DefaultFeatureGate,
+		Logger:   logger,
+		Metrics:  metrics,
+		OpenID:   o.tokens.openID(),
+		Compact:  store.Compact,
+		Features: utilfeature.DefaultFeatureGate,
 
 		EnableAdmissionPlugins:  o.admission.enable,
 		DisableAdmissionPlugins: o.admission.disable,

@@ -23,6 +23,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/controlplane"
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
@@ -71,8 +72,9 @@ func newAPIWith(t testing.TB, features map[string]bool) *api {
 	interrupted := &interruptedStore{Store: store}
 	registry := resources.NewRegistry()
 	registry.SetGroups(builtin.Groups())
+	pipeline := resources.NewPipeline(interrupted, resources.PipelineOptions{})
 	s, err := server.New(server.Config{Registry: registry, Store: interrupted, Logger: quiet, Features: gates,
-		Pipeline: resources.NewPipeline(interrupted, resources.PipelineOptions{}),
+		Pipeline: pipeline,
 		Authenticator: func(*http.Request) (user.Info, bool, error) {
 			return &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}, true, nil
 		}})
@@ -80,7 +82,8 @@ func newAPIWith(t testing.TB, features map[string]bool) *api {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	if err := s.Bootstrap(t.Context()); err != nil {
+	plane := controlplane.New(controlplane.Config{Registry: registry, Store: interrupted, Pipeline: pipeline, Logger: quiet, Front: s})
+	if err := plane.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	a := &api{TB: t, Handler: s.Handler(), registry: registry, store: interrupted, kept: map[string]string{}}

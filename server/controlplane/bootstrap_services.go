@@ -1,0 +1,149 @@
+package controlplane
+
+import (
+	"context"
+	"net"
+	"slices"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/networking"
+	netutils "k8s.io/utils/net"
+	"k8s.io/utils/ptr"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+const (
+	// serviceName is the name of the Service by which a cluster reaches its API, and of the default ServiceCIDR.
+	serviceName = "kubernetes"
+	// rangeManager has set the condition of the default ServiceCIDR, under the name of kube-apiserver's controller.
+	rangeManager = "kubernetes-service-cidr-controller"
+	rangeIsReady = "Kubernetes default Service CIDR is ready"
+)
+
+// Network says how the server is reached from within a cluster.
+type Network struct {
+	// ServiceRanges are those of the default ServiceCIDR. The first address of the first is that of the Service.
+	ServiceRanges []net.IPNet
+	// Address is what the endpoint of the Service has. Nil: there is no endpoint.
+	Address net.IP
+	// Port is where the server listens.
+	Port int
+	// Members are the servers that share the database, each of which is an endpoint. Nil: none are known, and the one
+	// that has started last is the endpoint.
+	Members Members
+	// Rows is where the members say how they are reached.
+	Rows *resources.Rows
+}
+
+// BootstrapServices makes the default ServiceCIDR, and the Service "kubernetes" with its endpoints, of which this server
+// becomes one. It comes after Bootstrap, when the port is known. Several servers may do so at once.
+func (p *Plane) BootstrapServices(ctx context.Context, n Network) error {
+	if err := p.ensureReachable(ctx, n); err != nil {
+		return err
+	}
+	p.Front.Finish("start-kubernetes-service-cidr-controller", "bootstrap-controller")
+	switch {
+	case n.Address == nil:
+		return nil
+	case n.Members == nil:
+		return p.ensureEndpoints(ctx, func(bool) ([]endpoint, error) { return []endpoint{{n.Address, n.Port}}, nil })
+	}
+	return n.membership().reconcile(ctx, p)
+}
+
+// ensureReachable makes what is the same whoever serves: the default ServiceCIDR and the Service.
+func (p *Plane) ensureReachable(ctx context.Context, n Network) error {
+	if err := p.ensureRange(ctx, n.ServiceRanges); err != nil {
+		return err
+	}
+	// Its address may be another's, or of none of the ranges there are.
+	return p.unlessRefused(p.ensureService(ctx, n))
+}
+
+// ensureRange makes the default ServiceCIDR, or adds the range of a second family. A range that is there is not changed:
+// Services have their addresses from it.
+func (p *Plane) ensureRange(ctx context.Context, ranges []net.IPNet) error {
+	t, ok := p.Registry.Catalog().Type("servicecidrs.networking.k8s.io")
+	if !ok {
+		return nil
+	}
+	var cidrs []string
+	for i := range ranges {
+		cidrs = append(cidrs, ranges[i].String())
+	}
+	err := p.ensure(ctx, t, "", serviceName, func(exists bool, obj runtime.Object) error {
+		spec := &obj.(*networking.ServiceCIDR).Spec
+		if !exists || len(cidrs) == 2 && len(spec.CIDRs) == 1 && spec.CIDRs[0] == cidrs[0] {
+			spec.CIDRs = cidrs
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return p.markRange(ctx, t, cidrs)
+}
+
+// markRange sets the condition Ready of the default ServiceCIDR, where nobody has and the range is the one configured.
+func (p *Plane) markRange(ctx context.Context, t *resources.Type, cidrs []string) error {
+	manager, err := t.ServerManager("status")
+	if err != nil {
+		return err
+	}
+	r := resources.UpdateRequest{Type: t, Name: serviceName}
+	r.Change = func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
+		c := existing.(*networking.ServiceCIDR)
+		ready := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1.ServiceCIDRConditionReady)
+		if ready != nil && ready.Status != metav1.ConditionUnknown || c.DeletionTimestamp != nil || !slices.Equal(c.Spec.CIDRs, cidrs) {
+			if ready == nil || ready.Status != metav1.ConditionTrue {
+				p.Logger.Warn("the default ServiceCIDR is not the one configured, or not ready", "is", c.Spec.CIDRs, "configured", cidrs)
+			}
+			return c.DeepCopy(), nil
+		}
+		patch := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": t.StorageVersion.String(), "kind": t.Kind, "metadata": map[string]any{"name": serviceName},
+			"status": map[string]any{"conditions": []any{map[string]any{
+				"type": networkingv1.ServiceCIDRConditionReady, "status": string(metav1.ConditionTrue), "message": rangeIsReady,
+				"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
+			}}},
+		}}
+		return manager.Apply(existing, patch, rangeManager, true)
+	}
+	_, _, err = p.Pipeline.Update(resources.APIServer.Request(ctx, "update", t, t.KeyOf("", serviceName), "status"), &r)
+	return err
+}
+
+func (p *Plane) ensureService(ctx context.Context, n Network) error {
+	t, ok := p.Registry.Catalog().Type("services")
+	if !ok {
+		return nil
+	}
+	first, err := netutils.GetIndexedIP(&n.ServiceRanges[0], 1)
+	if err != nil {
+		return err
+	}
+	return p.ensure(ctx, t, metav1.NamespaceDefault, serviceName, func(exists bool, obj runtime.Object) error {
+		if exists {
+			return nil
+		}
+		service := obj.(*core.Service)
+		service.Labels = map[string]string{"provider": "kubernetes", "component": "apiserver"}
+		service.Spec = core.ServiceSpec{
+			ClusterIP:       first.String(),
+			IPFamilyPolicy:  ptr.To(core.IPFamilyPolicySingleStack),
+			SessionAffinity: core.ServiceAffinityNone,
+			Type:            core.ServiceTypeClusterIP,
+			Ports: []core.ServicePort{{Name: "https", Protocol: core.ProtocolTCP, Port: 443,
+				TargetPort: intstr.FromInt32(int32(n.Port))}},
+		}
+		return nil
+	})
+}

@@ -1,0 +1,140 @@
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+const (
+	// trackingName is the ConfigMap that says since when the use of tokens in Secrets is written down (KEP-2799): who
+	// removes tokens that nobody uses looks there.
+	trackingName = "kube-apiserver-legacy-service-account-token-tracking"
+	trackingKey  = "since"
+
+	// trustName is the ConfigMap by which servers that extend the API know how clients are told apart.
+	trustName        = "extension-apiserver-authentication"
+	trustKey         = "client-ca-file"
+	trustProxyPrefix = "requestheader-"
+	trustProxyKey    = trustProxyPrefix + "client-ca-file"
+	// trustSlack is for how long an authority that has expired is still named.
+	trustSlack = 5 * time.Minute
+)
+
+// bootstrapConfigMaps makes the ConfigMaps by which others know what this server does.
+func (p *Plane) bootstrapConfigMaps(ctx context.Context, group *errgroup.Group) error {
+	group.Go(func() error { return p.unlessRefused(p.ensureTracking(ctx)) })
+	if p.ClientAuthorities != nil {
+		group.Go(func() error { return p.unlessRefused(p.ensureTrust(ctx)) })
+	}
+	return nil
+}
+
+// unlessRefused drops an error that says that an object cannot be what it is to be, because of what users made of it: it
+// is immutable, for one. The API can be served all the same, and users are to be able to put that right.
+func (p *Plane) unlessRefused(err error) error {
+	var refused apierrors.APIStatus
+	if errors.As(err, &refused) {
+		p.Logger.Error("an object of the server cannot be made", "error", err)
+		return nil
+	}
+	return err
+}
+
+// keepTracking brings back the date since when tokens are tracked, when it is gone or is no date.
+func (p *Plane) keepTracking() *chore {
+	return &chore{name: "the ConfigMap " + trackingName, follow: systemConfigMap(trackingName),
+		do: func(ctx context.Context, _ []*resources.Event) (time.Duration, error) {
+			return 0, p.ensureTracking(ctx)
+		}}
+}
+
+// keepTrust keeps the authorities in their ConfigMap those of this server, and of others that are there already.
+func (p *Plane) keepTrust() *chore {
+	if p.ClientAuthorities == nil {
+		return nil
+	}
+	return &chore{name: "the ConfigMap " + trustName, follow: systemConfigMap(trustName), changed: p.ClientAuthorities.Changed,
+		do: func(ctx context.Context, _ []*resources.Event) (time.Duration, error) { return 0, p.ensureTrust(ctx) }}
+}
+
+func systemConfigMap(name string) []resources.WatchOptions {
+	return []resources.WatchOptions{{Resource: "configmaps", Namespace: metav1.NamespaceSystem, Name: name}}
+}
+
+func (p *Plane) ensureTracking(ctx context.Context) error {
+	return p.ensureData(ctx, trackingName, func(data map[string]string) map[string]string {
+		if _, err := time.Parse(time.DateOnly, data[trackingKey]); err != nil {
+			data[trackingKey] = time.Now().UTC().Format(time.DateOnly)
+		}
+		return data
+	})
+}
+
+func (p *Plane) ensureTrust(ctx context.Context) error {
+	return p.ensureData(ctx, trustName, func(is map[string]string) map[string]string {
+		data := map[string]string{}
+		if bundle := combined(is[trustKey], p.ClientAuthorities.Certificates(), time.Now()); bundle != "" {
+			data[trustKey] = bundle
+		}
+		// What a server says that trusts a proxy stays; this one trusts none.
+		if is[trustProxyKey] != "" {
+			for key, value := range is {
+				if strings.HasPrefix(key, trustProxyPrefix) {
+					data[key] = value
+				}
+			}
+		}
+		return data
+	})
+}
+
+// ensureData makes a ConfigMap of the system's have the data that change makes of its data, which change may change.
+func (p *Plane) ensureData(ctx context.Context, name string, change func(map[string]string) map[string]string) error {
+	t, ok := p.Registry.Catalog().Type("configmaps")
+	if !ok {
+		return nil
+	}
+	return p.ensure(ctx, t, metav1.NamespaceSystem, name, func(_ bool, obj runtime.Object) error {
+		c := obj.(*core.ConfigMap)
+		data := maps.Clone(c.Data)
+		if data == nil {
+			data = map[string]string{}
+		}
+		if data = change(data); len(data) > 0 || len(c.Data) > 0 {
+			c.Data = data
+		}
+		return nil
+	})
+}
+
+// combined is a bundle of certificates with further ones, each once, without those that have expired. What cannot be read
+// of the bundle is dropped.
+func combined(bundle string, more []*x509.Certificate, now time.Time) string {
+	all, _ := cert.ParseCertsPEM([]byte(bundle))
+	var kept []*x509.Certificate
+	var text bytes.Buffer
+	for _, c := range slices.Concat(all, more) {
+		if !c.NotAfter.After(now.Add(-trustSlack)) || slices.ContainsFunc(kept, c.Equal) {
+			continue
+		}
+		kept = append(kept, c)
+		text.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
+	}
+	return text.String()
+}

@@ -1,0 +1,68 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/x509"
+	"log/slog"
+
+	"golang.org/x/sync/errgroup"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// Config is what a Plane works on.
+type Config struct {
+	Registry *resources.Registry
+	// Store is read and followed; what is written goes through Pipeline.
+	Store    resources.View
+	Pipeline *resources.Pipeline
+	Logger   *slog.Logger
+	// ClientAuthorities are published to servers that extend the API. Nil: none are.
+	ClientAuthorities ClientAuthorities
+	// Front is told what concerns those who answer requests.
+	Front Front
+}
+
+// Front is the side of the server that answers requests, as far as it has to know of the rest.
+type Front interface {
+	// UseFlows puts FlowSchemas and priority levels into force.
+	UseFlows(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration)
+	// Finish notes that a part of the start is over, by the name that kube-apiserver has for the same ("post-start hook").
+	Finish(names ...string)
+}
+
+// ClientAuthorities are the authorities whose client certificates are accepted, and what tells that they are others.
+type ClientAuthorities interface {
+	// Certificates returns them.
+	Certificates() []*x509.Certificate
+	// Changed returns a channel that is closed when Certificates would return others.
+	Changed() <-chan struct{}
+}
+
+// Plane makes the objects that are there from the start, and keeps them right.
+type Plane struct{ Config }
+
+// New returns the control plane of one server.
+func New(c Config) *Plane { return &Plane{Config: c} }
+
+// Keep does what a server does by itself to the objects that belong to it, until ctx ends or the store is closed. It
+// comes after Bootstrap and BootstrapServices. Several servers may do so at once: all of it is conditional, and all of
+// them want the same.
+func (p *Plane) Keep(ctx context.Context, n Network) {
+	var work errgroup.Group
+	work.Go(func() error {
+		p.keepServices(ctx, n)
+		return nil
+	})
+	for _, c := range p.chores() {
+		if c == nil {
+			continue // of a type that is not served
+		}
+		work.Go(func() error {
+			p.keep(ctx, c)
+			return nil
+		})
+	}
+	_ = work.Wait() // the chores have no errors
+}

@@ -1,0 +1,134 @@
+package controlplane
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+const flowSchemasPath = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
+
+// Who undoes again and again what a server repairs, a server of another release for one, sees it do so at intervals.
+func TestKeepFlowsAtIntervals(t *testing.T) {
+	x := newRepairs(t)
+	f, err := x.p.newFlowObjects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	turns, now := rate.NewLimiter(rate.Every(ensurePause), ensureBurst), time.Unix(1_700_000_000, 0)
+	ensure := func(want time.Duration, code int) {
+		t.Helper()
+		again, err := f.ensure(t.Context(), turns, now)
+		if err != nil || again.Round(time.Millisecond) != want {
+			t.Errorf("again in %v, want %v; %v", again, want, err)
+		}
+		x.send("GET", flowSchemasPath+"/probes", "", code)
+	}
+	for range ensureBurst {
+		x.send("DELETE", flowSchemasPath+"/probes", "", 200)
+		ensure(0, 200)
+		if turns.TokensAt(now) >= 1 {
+			ensure(0, 200) // with nothing to write
+		}
+	}
+	x.send("DELETE", flowSchemasPath+"/probes", "", 200)
+	ensure(ensurePause, 404)
+	now = now.Add(ensurePause - time.Second)
+	ensure(time.Second, 404)
+	now = now.Add(time.Second)
+	ensure(0, 200)
+	now = now.Add(ensurePause)
+	ensure(0, 200)
+	ensure(0, 200)
+}
+
+// While repairs wait, what users write is looked after all the same.
+func TestKeepFlowsOfUsers(t *testing.T) {
+	x := newRepairs(t)
+	c := x.p.keepFlows()
+	do := func() time.Duration {
+		t.Helper()
+		again, err := c.do(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return again
+	}
+	for range ensureBurst {
+		x.send("DELETE", flowSchemasPath+"/probes", "", 200)
+		do()
+	}
+	x.send("POST", flowSchemasPath, `{"metadata":{"name":"own"},"spec":{"priorityLevelConfiguration":{"name":"system"}}}`, 201)
+	if again := do(); again <= 0 || again > ensurePause {
+		t.Errorf("again in %v", again)
+	}
+	if got := x.send("GET", flowSchemasPath+"/own", "", 200); got.Get("status.conditions.0.reason").Str != "Found" {
+		t.Errorf("no status is in %s", got)
+	}
+}
+
+// A status tells that a FlowSchema is in force. One that came or was changed while the others were put into force is marked
+// the next time.
+func TestMarkFlowsInForce(t *testing.T) {
+	x := newRepairs(t)
+	f, err := x.p.newFlowObjects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const system, other = `"spec":{"priorityLevelConfiguration":{"name":"system"}}}`, `"spec":{"priorityLevelConfiguration":{"name":"other"}}}`
+	for _, name := range []string{"same", "changed", "replaced"} {
+		x.send("POST", flowSchemasPath, `{"metadata":{"name":"`+name+`"},`+system, 201)
+	}
+	schemas, levels, err := x.p.useFlows(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.send("POST", flowSchemasPath, `{"metadata":{"name":"new"},`+system, 201)
+	x.send("PUT", flowSchemasPath+"/changed", `{"metadata":{"name":"changed"},`+other, 200)
+	x.send("DELETE", flowSchemasPath+"/replaced", "", 200)
+	x.send("POST", flowSchemasPath, `{"metadata":{"name":"replaced"},`+other, 201)
+	want := func(reasons map[string]string) {
+		t.Helper()
+		if err := x.p.markFlows(t.Context(), f.status, schemas, levels); err != nil {
+			t.Fatal(err)
+		}
+		for name, reason := range reasons {
+			if got := x.send("GET", flowSchemasPath+"/"+name, "", 200).Get("status.conditions.0.reason").Str; got != reason {
+				t.Errorf("status of %s: %q, want %q", name, got, reason)
+			}
+		}
+	}
+	want(map[string]string{"same": "Found", "changed": "", "replaced": "", "new": ""})
+	if schemas, levels, err = x.p.useFlows(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(map[string]string{"same": "Found", "changed": "NotFound", "replaced": "NotFound", "new": "Found"})
+}
+
+// askingStore fails the test when the database is asked for an object of a type.
+type askingStore struct {
+	resources.Store
+	t        *testing.T
+	resource string
+}
+
+func (s *askingStore) Get(ctx context.Context, key resources.Key, at resources.At) (*resources.Object, error) {
+	if key.Resource == s.resource && at.Match == resources.MostRecent {
+		s.t.Errorf("%s is asked for", key)
+	}
+	return s.Store.Get(ctx, key, at)
+}
+
+// A start that finds all as it should be does not ask for each FlowSchema.
+func TestBootstrapFlowsAgain(t *testing.T) {
+	x := newRepairs(t)
+	store := &askingStore{x.store, t, flowsResource}
+	x.p.Store, x.p.Pipeline = store, resources.NewPipeline(store, resources.PipelineOptions{})
+	if err := x.p.Bootstrap(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,63 @@
+package controlplane
+
+import (
+	"net"
+	"slices"
+	"testing"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+)
+
+// Where servers differ in their ports, each EndpointSlice comes back; what only has a similar name is left alone.
+func TestKeepEndpointSlices(t *testing.T) {
+	const path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+	x, alive := newRepairs(t), []string{"a", "b"}
+	member := func(name string, last byte, port int) Network {
+		return Network{Address: net.IPv4(192, 0, 2, last), Port: port, Members: crew{name, &alive}, Rows: resources.NewRows(x.store), ServiceRanges: builtin.DefaultServiceNetwork().Ranges}
+	}
+	if err := member("b", 2, 443).membership().join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n := member("a", 1, 6443)
+	k := keeper{plane: x.p, network: n, membership: n.membership()}
+	if err := k.watch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer k.unwatch()
+	wrong := true
+	look := func() {
+		t.Helper()
+		if _, _, err := k.look(t.Context(), wrong); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := takeAll(t.Context(), k.watches); err != nil { // of what look did
+			t.Fatal(err)
+		}
+	}
+	look()
+	for _, change := range []struct {
+		method, name, body string
+		code               int
+		wrong              bool
+	}{
+		{"DELETE", "/kubernetes-1", "", 200, true},
+		{"DELETE", "/kubernetes", "", 200, true},
+		{"PATCH", "/kubernetes-1", `{"endpoints":[]}`, 200, true},
+		{"POST", "", `{"metadata":{"name":"kubernetes-dashboard-x2v4q"},"addressType":"IPv4","endpoints":[]}`, 201, false},
+		{"DELETE", "/kubernetes-dashboard-x2v4q", "", 200, false},
+		{"POST", "", `{"metadata":{"name":"kubernetes-7"},"addressType":"IPv4","endpoints":[]}`, 201, false},
+	} {
+		x.send(change.method, path+change.name, change.body, change.code)
+		events, err := takeAll(t.Context(), k.watches)
+		if wrong = slices.ContainsFunc(events, mayBeWrong); err != nil || wrong != change.wrong {
+			t.Errorf("%s %s: wrong is %v, %v", change.method, change.name, wrong, err)
+		}
+		look()
+		for name, want := range map[string]string{"/kubernetes": "192.0.2.2", "/kubernetes-1": "192.0.2.1"} {
+			if got := x.send("GET", path+name, "", 200).Get("endpoints.0.addresses.0").Str; got != want {
+				t.Errorf("after %s %s, %s has %s, want %s", change.method, change.name, name, got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package controlplane
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/sqlstore"
+)
+
+// crew are members as a test wants them.
+type crew struct {
+	self  string
+	alive *[]string
+}
+
+func (c crew) Self() string                            { return c.self }
+func (c crew) Alive(context.Context) ([]string, error) { return *c.alive, nil }
+func (crew) Changed() <-chan struct{}                  { return nil }
+
+func newRows(t *testing.T) *resources.Rows {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "x.db"), Synchronous: "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return resources.NewRows(s)
+}
+
+// A server whose row is there and that is gone is mourned for a while, and may come back; then its row goes.
+func TestMembersBury(t *testing.T) {
+	rows, alive := newRows(t), []string{"a", "b"}
+	member := func(name string, last byte) *membership {
+		n := Network{Address: net.IPv4(192, 0, 2, last), Port: 6443, Members: crew{name, &alive}, Rows: rows}
+		m := n.membership()
+		for range 2 {
+			if err := m.join(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return m
+	}
+	a := member("a", 1)
+	member("b", 2)
+	now := time.Unix(1_700_000_000, 0)
+	for i, step := range []struct {
+		after time.Duration
+		alive []string
+		again time.Duration
+		rows  int
+	}{
+		{0, []string{"a", "b"}, 0, 2},
+		{0, []string{"a"}, mourning, 2},
+		{time.Second, []string{"a"}, mourning - time.Second, 2},
+		{time.Hour, []string{"a", "b"}, 0, 2}, // it was back in time
+		{0, nil, mourning, 2},                 // whoever asks lives
+		{mourning, nil, 0, 1},
+	} {
+		now, alive = now.Add(step.after), step.alive
+		again, err := a.bury(t.Context(), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := a.endpoints(t.Context())
+		if err != nil || again != step.again || len(all) != step.rows {
+			t.Errorf("step %d: again in %v, %v, %v", i, again, all, err)
+		}
+	}
+	all, err := a.endpoints(t.Context())
+	if diff := cmp.Diff([]string{"192.0.2.1"}, grouped(all)[0].addresses); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+}
+
+// Where nobody can tell who lives, a row is written again before its time is up.
+func TestMembersExpiring(t *testing.T) {
+	rows := newRows(t)
+	m := Network{Address: net.IPv4(192, 0, 2, 1), Port: 6443, Members: Expiring("a", time.Minute), Rows: rows}.membership()
+	revisions := map[int64]bool{}
+	for range 3 {
+		if err := m.join(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o, err := rows.Get(t.Context(), m.key("a"), resources.At{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		revisions[o.Revision] = true
+	}
+	if again, err := m.bury(t.Context(), time.Now()); err != nil || again != 40*time.Second || len(revisions) != 3 {
+		t.Errorf("again in %v, %v; written at %v", again, err, revisions)
+	}
+}

@@ -1,0 +1,305 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/api/servicecidr"
+	"k8s.io/kubernetes/pkg/apis/networking"
+	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
+	netutils "k8s.io/utils/net"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fieldmanager"
+)
+
+const (
+	servicesResource  = "services"
+	addressesResource = "ipaddresses.networking.k8s.io"
+	rangesResource    = "servicecidrs.networking.k8s.io"
+	// repairer reports the Events of repairs, by the name of kube-apiserver's controller.
+	repairer = "ipallocator-repair-controller"
+)
+
+// addressRepair keeps the addresses of Services and the IPAddress objects in agreement. They are written together, but
+// users may change and delete IPAddresses. What is wrong, what is done about it, and the Events that say so, are those of
+// kube-apiserver's repair loop (KEP-1880).
+type addressRepair struct {
+	plane                       *Plane
+	services, addresses, ranges *resources.Type
+	report                      *reporter
+	manager                     func() (*fieldmanager.Manager, error)
+	now                         func() time.Time
+
+	// waiting are the IPAddresses that are to be looked at again, and when.
+	waiting map[string]time.Time
+	// everything: what was done makes it necessary to look at all.
+	everything bool
+}
+
+// keepAddresses returns nil where the types are not served.
+func (p *Plane) keepAddresses() *chore {
+	r := p.newAddressRepair()
+	if r == nil {
+		return nil
+	}
+	return &chore{name: "IPAddresses", do: r.do,
+		follow: []resources.WatchOptions{{Resource: servicesResource}, {Resource: addressesResource}, {Resource: rangesResource}}}
+}
+
+func (p *Plane) newAddressRepair() *addressRepair {
+	catalog := p.Registry.Catalog()
+	services, ok1 := catalog.Type(servicesResource)
+	addresses, ok2 := catalog.Type(addressesResource)
+	ranges, ok3 := catalog.Type(rangesResource)
+	if !ok1 || !ok2 || !ok3 {
+		return nil
+	}
+	return &addressRepair{plane: p, services: services, addresses: addresses, ranges: ranges, now: time.Now, report: p.newReporter(repairer),
+		manager: sync.OnceValues(func() (*fieldmanager.Manager, error) { return addresses.ServerManager("") })}
+}
+
+// do looks at what is concerned by events, or at everything.
+func (r *addressRepair) do(ctx context.Context, events []*resources.Event) (time.Duration, error) {
+	services, addresses, err := r.concerned(ctx, events)
+	if err != nil {
+		return 0, err
+	}
+	// What cannot be put right does not keep the rest from it: all is looked at again anyway.
+	var wrong error
+	for _, key := range services {
+		if wrong = errors.Join(wrong, r.repairService(ctx, key)); lost(ctx, wrong) {
+			return 0, wrong
+		}
+	}
+	for _, name := range addresses {
+		delete(r.waiting, name)
+		if wrong = errors.Join(wrong, r.repairAddress(ctx, name)); lost(ctx, wrong) {
+			return 0, wrong
+		}
+	}
+	if wrong != nil {
+		return 0, wrong
+	}
+	if r.everything {
+		return time.Nanosecond, nil
+	}
+	again := time.Duration(0)
+	for _, when := range r.waiting {
+		if left := max(when.Sub(r.now()), time.Nanosecond); again == 0 || left < again {
+			again = left
+		}
+	}
+	return again, nil
+}
+
+// lost: the store can be used no longer, or not now.
+func lost(ctx context.Context, err error) bool {
+	return over(ctx, err) || errors.Is(err, resources.ErrUnavailable) || errors.Is(err, resources.ErrUnknownOutcome)
+}
+
+// clusterIPs are the addresses of a stored Service as IPAddresses are called, none for a headless one. A Service has them
+// as they were sent.
+func clusterIPs(o *resources.Object) (all []string) {
+	gjson.GetBytes(o.Data, "spec.clusterIPs").ForEach(func(_, sent gjson.Result) bool {
+		if ip := netutils.ParseIPSloppy(sent.Str); ip != nil {
+			all = append(all, ip.String())
+		}
+		return true
+	})
+	return all
+}
+
+// owner is the Service that a stored IPAddress refers to, if it refers to one.
+func (r *addressRepair) owner(o *resources.Object) resources.Key {
+	ref := gjson.GetBytes(o.Data, "spec.parentRef")
+	if ref.Get("group").Str != "" || ref.Get("resource").Str != servicesResource {
+		return resources.Key{}
+	}
+	return r.services.KeyOf(ref.Get("namespace").Str, ref.Get("name").Str)
+}
+
+// get returns an object, nil when there is none. What is at hand may be behind, so that nothing is done about an object
+// that is missing or wrong before it was looked at where it is most recent.
+func (r *addressRepair) get(ctx context.Context, key resources.Key, match resources.Match) (*resources.Object, error) {
+	o, err := r.plane.Store.Get(ctx, key, resources.At{Match: match})
+	if errors.Is(err, resources.ErrNotFound) {
+		return nil, nil
+	}
+	return o, err
+}
+
+// repairService sees to it that there is an IPAddress for each address of a Service.
+func (r *addressRepair) repairService(ctx context.Context, key resources.Key) error {
+	if key.Name == "" {
+		return nil // what an IPAddress refers to is no Service
+	}
+	o, err := r.get(ctx, key, resources.Any)
+	if o == nil || err != nil {
+		return err
+	}
+	for _, ip := range clusterIPs(o) {
+		address, err := r.get(ctx, r.addresses.KeyOf("", ip), resources.Any)
+		if err != nil {
+			return err
+		}
+		inRange, err := r.inRange(ctx, ip, resources.Any)
+		if err != nil {
+			return err
+		}
+		if inRange && address != nil && r.owner(address) == key && labelled(address) {
+			continue
+		}
+		if err := r.repairAddressOf(ctx, key, ip); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// labelled tells whether an IPAddress has the labels of one that was made for a Service.
+func labelled(o *resources.Object) bool {
+	return managed(o) && o.Labels[networkingv1.LabelIPAddressFamily] == string(familyOfAddress(o.Name))
+}
+
+func managed(o *resources.Object) bool {
+	return o.Labels[networkingv1.LabelManagedBy] == ipallocator.ControllerName
+}
+
+func familyOfAddress(ip string) corev1.IPFamily {
+	if netutils.IsIPv6String(ip) {
+		return corev1.IPv6Protocol
+	}
+	return corev1.IPv4Protocol
+}
+
+// repairAddressOf makes the IPAddress of a Service what it has to be.
+func (r *addressRepair) repairAddressOf(ctx context.Context, key resources.Key, ip string) error {
+	service, err := r.get(ctx, key, resources.MostRecent)
+	if service == nil || err != nil || !slices.Contains(clusterIPs(service), ip) {
+		return err
+	}
+	family := familyOfAddress(ip)
+	inRange, err := r.inRange(ctx, ip, resources.MostRecent)
+	if err != nil {
+		return err
+	}
+	if !inRange {
+		r.report.warn(ctx, r.services, service, "ClusterIPOutOfRange", "ClusterIPAllocation",
+			fmt.Sprintf("Cluster IP [%v]: %s is not within any configured Service CIDR; please recreate service", family, ip))
+		return nil
+	}
+	address, err := r.get(ctx, r.addresses.KeyOf("", ip), resources.MostRecent)
+	if err != nil {
+		return err
+	}
+	if address == nil {
+		return r.allocateAgain(ctx, service, ip)
+	}
+	if terminating(address) {
+		return nil
+	}
+	owner := r.owner(address)
+	wrong := owner == resources.Key{}
+	if !wrong && owner != key {
+		other, err := r.get(ctx, owner, resources.MostRecent)
+		if err != nil {
+			return err
+		}
+		if wrong = other == nil; !wrong && slices.Contains(clusterIPs(other), ip) {
+			r.report.warn(ctx, r.services, service, "ClusterIPAlreadyAllocated", "ClusterIPAllocation",
+				fmt.Sprintf("Cluster IP [%v]:%s was assigned to multiple services; please recreate service", family, ip))
+		}
+	}
+	if !wrong && labelled(address) {
+		return nil
+	}
+	if d, err := r.remove(ctx, address); !d.Gone || err != nil {
+		return err
+	}
+	if wrong {
+		r.report.warn(ctx, r.services, service, "ClusterIPNotAllocated", "ClusterIPAllocation",
+			fmt.Sprintf("the ClusterIP [%v]: %s for Service %s/%s has a wrong reference; repairing", family, ip, key.Namespace, key.Name))
+	}
+	_, err = r.create(ctx, key, ip)
+	return err
+}
+
+// allocateAgain makes an IPAddress that is missing.
+func (r *addressRepair) allocateAgain(ctx context.Context, service *resources.Object, ip string) error {
+	created, err := r.create(ctx, service.Key, ip)
+	if created {
+		r.report.warn(ctx, r.services, service, "ClusterIPNotAllocated", "ClusterIPAllocation",
+			fmt.Sprintf("Cluster IP [%v]: %s is not allocated; repairing", familyOfAddress(ip), ip))
+	}
+	return err
+}
+
+func (r *addressRepair) inRange(ctx context.Context, ip string, match resources.Match) (found bool, err error) {
+	address, err := netip.ParseAddr(ip)
+	if err != nil {
+		return false, nil
+	}
+	ranges, err := r.plane.Store.Snapshot(ctx, r.ranges.ResourceName(), resources.At{Match: match})
+	if err != nil {
+		return false, err
+	}
+	ranges.Ascend("", "", func(o *resources.Object) bool {
+		gjson.GetBytes(o.Data, "spec.cidrs").ForEach(func(_, cidr gjson.Result) bool {
+			prefix, err := netip.ParsePrefix(cidr.Str)
+			found = found || err == nil && servicecidr.PrefixContainsIP(prefix, address)
+			return !found
+		})
+		return !found
+	})
+	return found, nil
+}
+
+// create makes the IPAddress of a Service; false when somebody else did.
+func (r *addressRepair) create(ctx context.Context, service resources.Key, ip string) (bool, error) {
+	manager, err := r.manager()
+	if err != nil {
+		return false, err
+	}
+	address := &networking.IPAddress{
+		ObjectMeta: metav1.ObjectMeta{Name: ip, Labels: map[string]string{
+			networkingv1.LabelIPAddressFamily: string(familyOfAddress(ip)), networkingv1.LabelManagedBy: ipallocator.ControllerName}},
+		Spec: networking.IPAddressSpec{ParentRef: &networking.ParentReference{Resource: servicesResource,
+			Namespace: service.Namespace, Name: service.Name}},
+	}
+	c := resources.CreateRequest{Type: r.addresses, Object: manager.Create(address, resources.ServerManagerName)}
+	_, err = r.plane.Pipeline.Create(resources.APIServer.Request(ctx, "create", r.addresses, r.addresses.KeyOf("", ip)), &c)
+	if apierrors.IsAlreadyExists(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// remove deletes an IPAddress, or marks it where finalizers keep it; neither when somebody else did, or it has changed.
+func (r *addressRepair) remove(ctx context.Context, o *resources.Object) (resources.Deleted, error) {
+	uid := types.UID(gjson.GetBytes(o.Data, "metadata.uid").Str)
+	version := resources.FormatRevision(o.Revision)
+	del := resources.DeleteRequest{Type: r.addresses, Name: o.Name,
+		Options: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}}}
+	d, err := r.plane.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", r.addresses, o.Key), &del)
+	if err != nil && goneMeanwhile(err) {
+		return resources.Deleted{}, nil
+	}
+	return d, err
+}
+
+// terminating: the IPAddress was deleted and finalizers keep it. What is to be done comes when it is gone.
+func terminating(o *resources.Object) bool {
+	return gjson.GetBytes(o.Data, "metadata.deletionTimestamp").Exists()
+}

@@ -1,0 +1,233 @@
+package controlplane
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/sqlstore"
+)
+
+// repairs is a server whose addresses are repaired when the test says so, at the time that it says.
+type repairs struct {
+	*testing.T
+	s     *server.Server
+	p     *Plane
+	store resources.Store
+	r     *addressRepair
+	now   time.Time
+	// looks are the rounds of the last repair.
+	looks int
+}
+
+func newRepairs(t *testing.T) *repairs {
+	t.Helper()
+	store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "x.db"), Synchronous: "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	registry := resources.NewRegistry()
+	_, more, err := net.ParseCIDR("fd00::/64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ranges := append(builtin.DefaultServiceNetwork().Ranges, *more)
+	registry.SetGroups(builtin.Parts{Services: builtin.ServiceNetwork{Ranges: ranges}}.Groups())
+	pipeline, quiet := resources.NewPipeline(store, resources.PipelineOptions{}), slog.New(slog.DiscardHandler)
+	s, err := server.New(server.Config{Registry: registry, Store: store, Pipeline: pipeline, Logger: quiet,
+		Authenticator: func(*http.Request) (user.Info, bool, error) { return &user.DefaultInfo{Name: "u"}, true, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	p := New(Config{Registry: registry, Store: store, Pipeline: pipeline, Logger: quiet, Front: s})
+	if err := p.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.BootstrapServices(t.Context(), Network{ServiceRanges: ranges, Port: 6443}); err != nil {
+		t.Fatal(err)
+	}
+	x := &repairs{T: t, s: s, p: p, store: store, r: p.newAddressRepair(), now: time.Now()}
+	x.r.now = func() time.Time { return x.now }
+	x.r.report.now = x.r.now
+	return x
+}
+
+func (x *repairs) send(method, path, body string, code int) gjson.Result {
+	x.Helper()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	if method == "PATCH" {
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	w := httptest.NewRecorder()
+	if x.s.Handler().ServeHTTP(w, r); w.Code != code {
+		x.Fatalf("%s %s: %s", method, path, w.Body)
+	}
+	return gjson.Parse(w.Body.String())
+}
+
+// repair looks at what happened since a revision, or at everything when that is 0, until there is nothing to be done at
+// once. It returns when to look again.
+func (x *repairs) repair(since int64) time.Duration {
+	x.Helper()
+	var events []*resources.Event
+	if since > 0 {
+		for _, o := range x.p.keepAddresses().follow {
+			o.After = since
+			w, err := x.store.Watch(x.Context(), o)
+			if err != nil {
+				x.Fatal(err)
+			}
+			some, _, err := w.Next(x.Context(), 100)
+			if err != nil {
+				x.Fatal(err)
+			}
+			w.Close()
+			events = append(events, some...)
+		}
+		if len(events) == 0 {
+			return 0
+		}
+	}
+	for x.looks = 1; ; x.looks++ {
+		again, err := x.r.do(x.Context(), events)
+		if err != nil {
+			x.Fatal(err)
+		}
+		if again != time.Nanosecond {
+			return again
+		}
+		events = nil
+	}
+}
+
+func (x *repairs) revision() int64 {
+	x.Helper()
+	now, err := x.store.Snapshot(x.Context(), servicesResource, resources.At{})
+	if err != nil {
+		x.Fatal(err)
+	}
+	return now.Revision()
+}
+
+// reported fails the test unless there is one Event of a reason, with a message.
+func (x *repairs) reported(reason, message string) {
+	x.Helper()
+	found := x.send("GET", "/apis/events.k8s.io/v1/events?fieldSelector=reason%3D"+reason, "", 200).Get("items").Array()
+	if len(found) != 1 || found[0].Get("note").Str != message || found[0].Get("reportingController").Str != repairer ||
+		found[0].Get("metadata.managedFields.0.apiVersion").Str != "events.k8s.io/v1" {
+		x.Errorf("the events are %v, want one with %s", found, message)
+	}
+}
+
+const (
+	addressPath  = "/apis/networking.k8s.io/v1/ipaddresses"
+	servicesPath = "/api/v1/namespaces/default/services"
+)
+
+func addressOf(name, parent, labels string) string {
+	return `{"metadata":{"name":"` + name + `","labels":` + labels + `},"spec":{"parentRef":` + parent + `}}`
+}
+
+// What somebody does to the IPAddress of a Service is undone, by what happened and by looking at everything alike.
+func TestRepairServiceAddresses(t *testing.T) {
+	for how, all := range map[string]bool{"by events": false, "by looking": true} {
+		t.Run(how, func(t *testing.T) {
+			x := newRepairs(t)
+			ip := x.send("POST", servicesPath, `{"metadata":{"name":"a"},"spec":{"ports":[{"port":80}]}}`, 201).Get("spec.clusterIP").Str
+			x.repair(0)
+			made := x.send("GET", addressPath+"/"+ip, "", 200)
+			quiet := x.revision()
+			if again := x.repair(0); again != 0 || x.revision() != quiet {
+				t.Errorf("with nothing to repair: again in %v, revision %d after %d", again, x.revision(), quiet)
+			}
+			since := func() int64 {
+				if all {
+					return 0
+				}
+				return quiet
+			}
+			expect := func() {
+				t.Helper()
+				x.repair(since())
+				is := x.send("GET", addressPath+"/"+ip, "", 200)
+				if is.Get("metadata.uid").Str == made.Get("metadata.uid").Str {
+					t.Error("the IPAddress is the one that was made first")
+				}
+				for _, path := range []string{"spec", "metadata.labels", "metadata.managedFields.0.fieldsV1", "metadata.managedFields.0.manager"} {
+					if got, want := is.Get(path).Raw, made.Get(path).Raw; got != want {
+						t.Errorf("%s is %s, want %s", path, got, want)
+					}
+				}
+				quiet = x.revision()
+			}
+			x.send("DELETE", addressPath+"/"+ip, "", 200)
+			expect()
+			x.reported("ClusterIPNotAllocated", "Cluster IP [IPv4]: "+ip+" is not allocated; repairing")
+			made = x.send("GET", addressPath+"/"+ip, "", 200)
+			x.send("PATCH", addressPath+"/"+ip, `{"metadata":{"labels":{"ipaddress.kubernetes.io/ip-family":"IPv6"}}}`, 200)
+			expectLabels := made
+			x.repair(since())
+			if got := x.send("GET", addressPath+"/"+ip, "", 200).Get("metadata.labels").Raw; got != expectLabels.Get("metadata.labels").Raw {
+				t.Errorf("labels are %s", got)
+			}
+			quiet = x.revision()
+			// Another's IPAddress in its place.
+			x.send("DELETE", addressPath+"/"+ip, "", 200)
+			x.send("POST", addressPath, addressOf(ip, `{"group":"example.com","resource":"gateways","name":"g"}`, `{}`), 201)
+			x.send("PATCH", servicesPath+"/a", `{"metadata":{"labels":{"seen":"yes"}}}`, 200)
+			x.repair(since())
+			if got := x.send("GET", addressPath+"/"+ip, "", 200).Get("spec.parentRef.name").Str; got != "a" {
+				t.Errorf("the address is of %s", got)
+			}
+		})
+	}
+}
+
+const managedLabels = `{"ipaddress.kubernetes.io/managed-by":"ipallocator.k8s.io","ipaddress.kubernetes.io/ip-family":"IPv4"}`
+
+// An IPAddress that was made for a Service which does not have it goes, after the time that a request may take.
+func TestRepairLeakedAddresses(t *testing.T) {
+	x := newRepairs(t)
+	x.repair(0)
+	before := x.revision()
+	service := func(name string) string { return `{"resource":"services","namespace":"default","name":"` + name + `"}` }
+	x.send("POST", addressPath, addressOf("10.43.1.1", service("none"), managedLabels), 201)
+	x.send("POST", addressPath, addressOf("10.43.1.2", service("none"), `{}`), 201) // a user's own
+	x.send("POST", addressPath, addressOf("10.43.1.3", `{"resource":"gateways","namespace":"default","name":"g","group":"example.com"}`, managedLabels), 201)
+	if again := x.repair(before); again <= 0 || again > leakGrace {
+		t.Errorf("again in %v", again)
+	}
+	x.send("GET", addressPath+"/10.43.1.1", "", 200)
+	x.send("GET", addressPath+"/10.43.1.3", "", 404)
+	x.reported("IPAddressNotAllocated", "IPAddress 10.43.1.3 appears to have been modified, not referencing a Service "+
+		"&ParentReference{Group:example.com,Resource:gateways,Namespace:default,Name:g,}: cleaning up")
+	x.send("DELETE", "/api/v1/namespaces/default/events", "", 200)
+	x.now = x.now.Add(leakGrace + time.Second)
+	if again := x.repair(0); again != 0 {
+		t.Errorf("again in %v", again)
+	}
+	x.send("GET", addressPath+"/10.43.1.1", "", 404)
+	x.send("GET", addressPath+"/10.43.1.2", "", 200)
+	x.reported("IPAddressNotAllocated", "IPAddress: 10.43.1.1 for Service default/none appears to have leaked: cleaning up")
+
+	x.send("POST", servicesPath, `{"metadata":{"name":"b"},"spec":{"ports":[{"port":80}]}}`, 201)
+	x.send("POST", addressPath, addressOf("10.43.1.4", service("b"), managedLabels), 201)
+	x.now = time.Now().Add(referenceGrace + time.Second)
+	x.repair(0)
+	x.send("GET", addressPath+"/10.43.1.4", "", 404)
+	x.reported("IPAddressWrongReference", "IPAddress: 10.43.1.4 for Service default/b has a wrong reference; cleaning up")
+}

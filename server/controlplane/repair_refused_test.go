@@ -1,0 +1,118 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// An IPAddress that a finalizer keeps is deleted once, with one Event, and is then waited for.
+func TestRepairKeptAddresses(t *testing.T) {
+	const gateway = `{"resource":"gateways","namespace":"default","name":"g","group":"example.com"}`
+	held := func(name, labels string) string {
+		return strings.Replace(addressOf(name, gateway, labels), `"metadata":{`, `"metadata":{"finalizers":["example.com/hold"],`, 1)
+	}
+	x := newRepairs(t)
+	still := func() {
+		t.Helper()
+		quiet := x.revision()
+		if again := x.repair(0); again != 0 || x.revision() != quiet {
+			t.Errorf("again in %v, revision %d after %d", again, x.revision(), quiet)
+		}
+	}
+	x.send("POST", addressPath, held("10.43.1.1", managedLabels), 201)
+	x.repair(0)
+	if !x.send("GET", addressPath+"/10.43.1.1", "", 200).Get("metadata.deletionTimestamp").Exists() {
+		t.Error("what has leaked is not being deleted")
+	}
+	still()
+	x.reported("IPAddressNotAllocated", "IPAddress 10.43.1.1 appears to have been modified, not referencing a Service "+
+		"&ParentReference{Group:example.com,Resource:gateways,Namespace:default,Name:g,}: cleaning up")
+
+	// In the place of the one of a Service.
+	ip := x.send("POST", servicesPath, `{"metadata":{"name":"a"},"spec":{"ports":[{"port":80}]}}`, 201).Get("spec.clusterIP").Str
+	x.send("DELETE", addressPath+"/"+ip, "", 200)
+	x.send("POST", addressPath, held(ip, `{}`), 201)
+	x.repair(0)
+	still()
+	if got := x.send("GET", "/apis/events.k8s.io/v1/events?fieldSelector=reason%3DClusterIPNotAllocated", "", 200).Get("items.#").Int(); got != 0 {
+		t.Errorf("%d Events say that something was repaired", got)
+	}
+	x.send("PATCH", addressPath+"/"+ip, `{"metadata":{"finalizers":null}}`, 200)
+	x.repair(0)
+	if got := x.send("GET", addressPath+"/"+ip, "", 200).Get("spec.parentRef.name").Str; got != "a" {
+		t.Errorf("the address is of %s", got)
+	}
+	x.reported("ClusterIPNotAllocated", "Cluster IP [IPv4]: "+ip+" is not allocated; repairing")
+}
+
+// A Service keeps its addresses as they were sent; IPAddresses have canonical names.
+func TestRepairAddressAsSent(t *testing.T) {
+	for _, sent := range []string{"fd00:0:0:0::5", "FD00::5"} {
+		t.Run(sent, func(t *testing.T) {
+			x := newRepairs(t)
+			got := x.send("POST", servicesPath, `{"metadata":{"name":"a"},"spec":{"ipFamilies":["IPv6"],"clusterIP":"`+sent+`","ports":[{"port":80}]}}`, 201)
+			if got.Get("spec.clusterIPs.0").Str != sent {
+				t.Fatalf("the Service is %s", got)
+			}
+			made := x.send("GET", addressPath+"/fd00::5", "", 200)
+			x.now = x.now.Add(2 * leakGrace)
+			quiet := x.revision()
+			if again := x.repair(0); again != 0 || x.revision() != quiet {
+				t.Errorf("with nothing to repair: again in %v, revision %d after %d", again, x.revision(), quiet)
+			}
+			x.send("DELETE", addressPath+"/fd00::5", "", 200)
+			x.repair(quiet)
+			x.reported("ClusterIPNotAllocated", "Cluster IP [IPv6]: fd00::5 is not allocated; repairing")
+			if is := x.send("GET", addressPath+"/fd00::5", "", 200); is.Get("spec").Raw != made.Get("spec").Raw {
+				t.Errorf("the IPAddress is %s", is)
+			}
+		})
+	}
+}
+
+// refusingStore refuses writes of one name, and counts them.
+type refusingStore struct {
+	resources.Store
+	name  string
+	err   error
+	count int
+}
+
+func (s *refusingStore) Commit(ctx context.Context, w ...resources.Write) ([]*resources.Object, error) {
+	if w[0].Key.Name == s.name {
+		s.count++
+		return nil, s.err
+	}
+	return s.Store.Commit(ctx, w...)
+}
+
+// What cannot be repaired does not keep other Services from it, unless that is the store.
+func TestRepairOthers(t *testing.T) {
+	refused := errors.New("refused")
+	for _, tc := range []struct {
+		err  error
+		code int
+	}{{refused, 200}, {resources.ErrUnavailable, 404}} {
+		x := newRepairs(t)
+		var ips []string
+		for _, name := range []string{"a", "b"} { // this is their order in the store
+			ip := x.send("POST", servicesPath, `{"metadata":{"name":"`+name+`"},"spec":{"ports":[{"port":80}]}}`, 201).Get("spec.clusterIP").Str
+			x.send("DELETE", addressPath+"/"+ip, "", 200)
+			ips = append(ips, ip)
+		}
+		store, was := &refusingStore{Store: x.store, name: ips[0], err: tc.err}, x.p.Pipeline
+		x.p.Pipeline = resources.NewPipeline(store, resources.PipelineOptions{})
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		if _, err := x.r.do(ctx, nil); !errors.Is(err, tc.err) || store.count == 0 {
+			t.Errorf("%d writes, and the error is %v", store.count, err)
+		}
+		stop()
+		x.p.Pipeline = was
+		x.send("GET", addressPath+"/"+ips[1], "", tc.code)
+	}
+}

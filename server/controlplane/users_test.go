@@ -1,0 +1,53 @@
+package controlplane
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/rowlock/rowlock/resources/builtin"
+)
+
+// witness is an admission plugin that writes down who writes what.
+type witness struct {
+	mu   sync.Mutex
+	seen map[string]user.Info
+}
+
+func (w *witness) Handles(admission.Operation) bool { return true }
+
+func (w *witness) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen[a.GetResource().Resource+"/"+a.GetSubresource()] = a.GetUserInfo()
+	return nil
+}
+
+// What the server writes of itself passes admission, as the user that kube-apiserver is to itself.
+func TestBootstrapIsAdmitted(t *testing.T) {
+	x := newRepairs(t)
+	w := &witness{seen: map[string]user.Info{}}
+	x.p.Pipeline.Use(w)
+	if err := x.p.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n := Network{Address: net.IPv4(192, 0, 2, 1), Port: 6443, ServiceRanges: builtin.DefaultServiceNetwork().Ranges}
+	if err := x.p.BootstrapServices(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	ip := x.send("POST", servicesPath, `{"metadata":{"name":"a"},"spec":{"ports":[{"port":80}]}}`, 201).Get("spec.clusterIP").Str
+	x.send("DELETE", addressPath+"/"+ip, "", 200)
+	x.repair(0)
+	for _, resource := range []string{"namespaces/", "configmaps/", "endpoints/", "endpointslices/", "servicecidrs/",
+		"ipaddresses/", "events/"} {
+		who := w.seen[resource]
+		if who == nil || who.GetName() != "system:apiserver" || !slices.Contains(who.GetGroups(), "system:masters") {
+			t.Errorf("%s were written by %v", resource, who)
+		}
+	}
+}
