@@ -22,7 +22,7 @@ type metrics struct {
 	fallbacks *prometheus.CounterVec
 }
 
-func newMetrics(r *prometheus.Registry) (*metrics, error) {
+func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, error) {
 	labels := []string{"verb", "group", "version", "resource", "subresource", "scope"}
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_request_total",
@@ -43,7 +43,10 @@ func newMetrics(r *prometheus.Registry) (*metrics, error) {
 		fallbacks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rowlock_managed_fields_fallback_total",
 			Help: "Writes whose managedFields were computed by upstream's manager, by the reason."}, []string{"reason"}),
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.durations, m.inflight, m.streams, m.rejected, m.panics, m.fallbacks,
+	built := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_openapi_documents_built_total",
+		Help: "OpenAPI documents that had to be built, because none was prepared for what is served."},
+		func() float64 { return float64(builtDocuments()) })
+	for _, c := range []prometheus.Collector{built, m.requests, m.durations, m.inflight, m.streams, m.rejected, m.panics, m.fallbacks,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
 		if err := r.Register(c); err != nil {
 			return nil, err

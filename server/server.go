@@ -102,7 +102,7 @@ func New(c Config) (*Server, error) {
 		discovery: discovery.New(c.Registry, discovery.Options{ServerAddress: localAddress, CBOR: offer.CBOR()}), openapi: openapi.New(c.Registry, offer.CBOR())}
 	s.end = sync.OnceFunc(func() { close(s.ended) })
 	var err error
-	if s.metrics, err = newMetrics(c.Metrics); err != nil {
+	if s.metrics, err = newMetrics(c.Metrics, s.openapi.Built); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	plugins, err := s.newAdmission()

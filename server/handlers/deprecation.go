@@ -8,6 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/version"
 )
 
 // The marks that upstream's types carry when their version is on its way out (KEP-1693).
@@ -22,9 +23,6 @@ type (
 		APILifecycleReplacement() schema.GroupVersionKind
 	}
 )
-
-// The Kubernetes version that is spoken: what is deprecated later than this is not yet.
-const speaksMajor, speaksMinor = 1, 37
 
 type deprecationKey struct{}
 
@@ -55,7 +53,7 @@ func deprecationOf(obj runtime.Object, kind schema.GroupVersionKind) string {
 		return ""
 	}
 	major, minor := d.APILifecycleDeprecated()
-	if major == 0 && minor == 0 || major > speaksMajor || major == speaksMajor && minor > speaksMinor {
+	if major == 0 && minor == 0 || major > version.Major || major == version.Major && minor > version.Minor {
 		return ""
 	}
 	text := fmt.Sprintf("%s %s is deprecated in v%d.%d+", kind.GroupVersion(), kind.Kind, major, minor)

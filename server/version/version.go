@@ -3,6 +3,7 @@ package version
 
 import (
 	"runtime"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/version"
 )
@@ -10,19 +11,19 @@ import (
 // Kubernetes is the release whose API is served: that of the k8s.io/kubernetes module in go.mod, which brings the rules.
 const Kubernetes = "v1.37.1"
 
-// The parts of Kubernetes, and the oldest minor release that could be emulated, as kube-apiserver reports them.
-const (
-	major                 = "1"
-	minor                 = "37"
-	minCompatibilityMinor = "36"
-)
+// Major and Minor are the parts of Kubernetes: what is deprecated later than this is not yet.
+const Major, Minor = 1, 37
+
+// minCompatibilityMinor is the oldest minor release that could be emulated, as kube-apiserver reports it.
+const minCompatibilityMinor = Minor - 1
 
 // Info returns what /version answers. It names no commit: a client would look for it in Kubernetes' repository.
 func Info() version.Info {
+	major, minor := strconv.Itoa(Major), strconv.Itoa(Minor)
 	return version.Info{
 		Major: major, Minor: minor,
 		EmulationMajor: major, EmulationMinor: minor,
-		MinCompatibilityMajor: major, MinCompatibilityMinor: minCompatibilityMinor,
+		MinCompatibilityMajor: major, MinCompatibilityMinor: strconv.Itoa(minCompatibilityMinor),
 		GitVersion: Kubernetes,
 		BuildDate:  "1970-01-01T00:00:00Z",
 		GoVersion:  runtime.Version(),

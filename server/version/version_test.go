@@ -1,6 +1,7 @@
 package version
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"testing"
@@ -23,7 +24,7 @@ func TestKubernetesIsTheModuleLinked(t *testing.T) {
 }
 
 func TestMinorIsTheModuleLinked(t *testing.T) {
-	if got := major + "." + minor; got != version.DefaultKubeBinaryVersion {
+	if got := fmt.Sprintf("%d.%d", Major, Minor); got != version.DefaultKubeBinaryVersion {
 		t.Errorf("got %s, upstream says %s", got, version.DefaultKubeBinaryVersion)
 	}
 	if info := Info(); info.GitVersion != Kubernetes || info.GoVersion == "" || info.Platform == "" {

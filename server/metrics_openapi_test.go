@@ -1,0 +1,35 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/server"
+)
+
+// Documents that are not prepared are counted: those of a choice of versions for which there is none.
+func TestBuiltDocumentsAreCounted(t *testing.T) {
+	for want, config := range map[string]map[string]string{
+		"rowlock_openapi_documents_built_total 0": nil,
+		"rowlock_openapi_documents_built_total 1": {"api/ga": "false", "v1": "true"},
+	} {
+		apis, err := builtin.ParseRuntimeConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := newServer(t, func(c *server.Config) {
+			c.Registry = resources.NewRegistry()
+			c.Registry.SetGroups(builtin.Parts{APIs: apis}.Groups())
+		}).Handler()
+		for range 2 {
+			if w := get(h, "/openapi/v2", "known"); w.Code != 200 {
+				t.Fatalf("/openapi/v2: %d", w.Code)
+			}
+		}
+		if w := get(h, "/metrics", "master"); !strings.Contains(w.Body.String(), want+"\n") {
+			t.Errorf("no %s", want)
+		}
+	}
+}
