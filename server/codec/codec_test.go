@@ -357,3 +357,30 @@ func TestPartialObjects(t *testing.T) {
 		}
 	})
 }
+
+// largest remembers the largest piece that was written.
+type largest struct{ piece, all int }
+
+func (l *largest) Write(p []byte) (int, error) {
+	l.piece, l.all = max(l.piece, len(p)), l.all+len(p)
+	return len(p), nil
+}
+
+// A list in YAML is written an object at a time.
+func TestYAMLListsAreStreamed(t *testing.T) {
+	const objects = 50
+	eachSample(t, func(t *testing.T, s sample) {
+		many := make([]*resources.Object, objects)
+		for i := range many {
+			many[i] = s.object
+		}
+		list, err := codec.NewRenderer(s.served, codec.Format{Media: codec.YAML}).List(many, metav1.ListMeta{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var l largest
+		if err := list.Write(&l); err != nil || l.all < objects*l.piece {
+			t.Errorf("%d bytes with a piece of %d: %v", l.all, l.piece, err)
+		}
+	})
+}

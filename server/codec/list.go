@@ -88,6 +88,9 @@ func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (*List, 
 		// kube-apiserver leaves the empty list of this kind null, other than that of every other kind.
 		return inOne(r.whole(append(bytes.TrimSuffix(open, []byte("[")), "null}"...), nil))
 	}
+	if r.Format.Media == YAML {
+		return r.yamlList(objects, m)
+	}
 	items := r.items(objects, func(w io.Writer, i int) error { return r.jsonItem(w, objects[i]) })
 	items.Head, items.Separator, items.Tail = open, comma, listEnd
 	list, err := inOne(r.streamed(items.Write))
@@ -112,7 +115,7 @@ func (r *Renderer) items(objects []*resources.Object, item func(w io.Writer, i i
 }
 
 // streamed makes what writes a document as JSON on a line what writes it in the format asked for: as it is produced, other
-// than in YAML, which needs the whole.
+// than a Table in YAML, which needs the whole.
 func (r *Renderer) streamed(write func(io.Writer) error) (func(io.Writer) error, error) {
 	switch {
 	case r.Format.Media != JSON:

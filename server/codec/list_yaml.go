@@ -1,0 +1,53 @@
+package codec
+
+import (
+	"bytes"
+	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// yamlList writes a list in YAML an object at a time: the whole would be in memory three times, as JSON, as a tree, and as
+// YAML. Keys are in the order of the alphabet, in which the items come second.
+func (r *Renderer) yamlList(objects []*resources.Object, m metav1.ListMeta) (*List, error) {
+	kind := r.listKind()
+	head, err := yaml.Marshal(map[string]string{"apiVersion": kind.GroupVersion().String()})
+	if err != nil {
+		return nil, err
+	}
+	tail, err := yaml.Marshal(struct {
+		Kind string          `json:"kind"`
+		Meta metav1.ListMeta `json:"metadata"`
+	}{kind.Kind, m})
+	if err != nil {
+		return nil, err
+	}
+	if len(objects) == 0 {
+		return &List{Write: func(w io.Writer) error { return writeAll(w, string(head), "items: []\n", string(tail)) }}, nil
+	}
+	items := r.items(objects, func(w io.Writer, i int) error { return r.yamlItem(w, objects[i]) })
+	items.Head, items.Tail = append(head, yamlItems...), tail
+	return &List{Write: items.Write, Items: items}, nil
+}
+
+const yamlItems = "items:\n"
+
+// yamlItem writes an object as the only one of a list, without what a list begins with: how long lines are broken depends on
+// how deep they stand.
+func (r *Renderer) yamlItem(w io.Writer, o *resources.Object) error {
+	var list bytes.Buffer
+	list.WriteString(`{"items":[`)
+	if err := r.jsonItem(&list, o); err != nil {
+		return err
+	}
+	list.WriteString(`]}`)
+	data, err := yaml.JSONToYAML(list.Bytes())
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(bytes.TrimPrefix(data, []byte(yamlItems)))
+	return err
+}
