@@ -172,6 +172,9 @@ var (
 	// ErrRefused: the store cannot hold what is in the write: a key that is not Storable, data that is not text, or what a
 	// rule of the database forbids. Nothing was written; repeating is in vain.
 	ErrRefused = errors.New("the store cannot hold this")
+	// ErrTooLarge: an object is larger than the store takes. Nothing was written; repeating is in vain. The words are etcd's,
+	// which clients of kube-apiserver know.
+	ErrTooLarge = errors.New("etcdserver: request is too large")
 	// ErrUnavailable: the database cannot be used at the moment. Nothing was written; repeating is safe.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrBusy: what was asked for takes more than is free at the moment; repeating after a while is right.

@@ -19,7 +19,7 @@ func (s *Store) Commit(ctx context.Context, writes ...resources.Write) ([]*resou
 	}
 	r := &request{ctx: ctx, writes: writes, done: make(chan struct{})}
 	for i := range writes {
-		if err := check(&writes[i]); err != nil {
+		if err := s.check(&writes[i]); err != nil {
 			return nil, err
 		}
 		r.size += len(writes[i].Draft.Data)
@@ -37,7 +37,10 @@ func (s *Store) Commit(ctx context.Context, writes ...resources.Write) ([]*resou
 
 // check refuses what a database would, which would cost all that are in the batch a transaction. A key that exists was
 // taken once, by a release that did not look: its object can still be changed and deleted.
-func check(w *resources.Write) error {
+func (s *Store) check(w *resources.Write) error {
+	if most := s.options.MaxObjectBytes; most > 0 && w.Op != resources.Delete && len(w.Draft.Data) > most {
+		return resources.ErrTooLarge
+	}
 	if data := w.Draft.Data; !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
 		return fmt.Errorf("%w: the data of %s is not text in UTF-8", resources.ErrRefused, w.Key)
 	}

@@ -29,6 +29,8 @@ type Options struct {
 	HistoryAge time.Duration
 	// HistorySize bounds history in bytes of objects, before its age does; 0 means DefaultHistorySize.
 	HistorySize int64
+	// MaxObjectBytes bounds each object, in bytes of its JSON, managedFields included; 0 means not at all.
+	MaxObjectBytes int
 	// LogSize bounds the part of history that is kept in memory, in bytes of what that keeps of objects that were replaced
 	// or deleted; 0 means DefaultLogSize.
 	LogSize int64

@@ -58,6 +58,7 @@ func TestRefusals(t *testing.T) {
 		{"malformed age", "serve --history-age soon", "--history-age"},
 		{"history of no size", "serve --history-size 0", "--history-size must be positive"},
 		{"malformed size", "serve --history-size large", "--history-size"},
+		{"objects of less than nothing", "serve --max-object-bytes -1", "--max-object-bytes must not be negative"},
 		{"unknown durability", "serve --sqlite-synchronous off", "must be one of full, normal"},
 		{"issuer without keys", "serve --service-account-issuer https://issuer", "--service-account-issuer needs --service-account-key-file"},
 		{"unknown feature gate", "serve --feature-gates Colour=true", "--feature-gates: unrecognized feature gate: Colour"},

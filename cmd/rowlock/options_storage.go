@@ -21,6 +21,7 @@ type storageOptions struct {
 	schema        string
 	historyAge    time.Duration
 	historySize   resource.QuantityValue
+	maxObject     int
 	synchronous   string
 }
 
@@ -28,11 +29,15 @@ type storageOptions struct {
 // with its database needs it, and a mistake in the address still shows soon.
 const databasePatience = time.Minute
 
+// etcdRequestBytes is how many bytes a request to etcd may have by default (--max-request-bytes).
+const etcdRequestBytes = 1536 << 10
+
 func (o *storageOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.datastore, "datastore", "",
 		"`URL` of the database: sqlite:// and the path of a file (default sqlite://<data-dir>/rowlock.db), or "+
 			"postgres://user@host/database with what else libpq understands. A password is better kept in --datastore-file or in "+
 			"ROWLOCK_DATASTORE: others on the machine see the command line")
+	flags.Lookup("datastore").Annotations = map[string][]string{classified: {"true"}} // it may hold a password
 	flags.StringVar(&o.datastoreFile, "datastore-file", "", "`file` that holds the URL of the database; read once")
 	flags.StringVar(&o.schema, "schema", "",
 		"`name` of the Postgres schema that the tables are in, made if need be; each is a control plane of its own "+
@@ -41,6 +46,9 @@ func (o *storageOptions) addFlags(flags *pflag.FlagSet) {
 		"how long past revisions can be read and watched from; a client that was away longer lists anew")
 	o.historySize.Quantity = *resource.NewQuantity(sqlstore.DefaultHistorySize, resource.BinarySI)
 	flags.Var(&o.historySize, "history-size", "how large the history of revisions may grow before its age is reached")
+	flags.IntVar(&o.maxObject, "max-object-bytes", etcdRequestBytes,
+		"how many `bytes` an object may have, as JSON with its managedFields; etcd's limit of a request unless told otherwise. "+
+			"No request may have more than 3145728, and 0 is no other limit")
 	flags.Var(newChoice(&o.synchronous, "full", "normal"), "sqlite-synchronous",
 		"with full, what was acknowledged survives a power cut. With normal, which writes faster, a power cut or a crash of "+
 			"the operating system loses the last writes that were acknowledged before it; a crash of Rowlock alone loses nothing")
@@ -75,6 +83,8 @@ func (o *storageOptions) complete(dataDir string) error {
 		return usagef("--history-age must be positive")
 	case o.historySize.Value() <= 0:
 		return usagef("--history-size must be positive")
+	case o.maxObject < 0:
+		return usagef("--max-object-bytes must not be negative")
 	}
 	return nil
 }
@@ -82,5 +92,5 @@ func (o *storageOptions) complete(dataDir string) error {
 // store says how the database is opened.
 func (o *storageOptions) store() sqlstore.Options {
 	return sqlstore.Options{URL: o.datastore, Schema: o.schema, Patience: databasePatience, HistoryAge: o.historyAge,
-		HistorySize: o.historySize.Value(), Synchronous: o.synchronous}
+		HistorySize: o.historySize.Value(), MaxObjectBytes: o.maxObject, Synchronous: o.synchronous}
 }

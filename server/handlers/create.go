@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"errors"
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,7 +23,14 @@ func (h *Handlers) create(q *request) error {
 	if err != nil {
 		return err
 	}
-	decode := func() (runtime.Object, error) { return h.decodeNew(q, body, opts) }
+	disowned := false
+	decode := func() (runtime.Object, error) {
+		obj, err := h.decodeNew(q, body, opts)
+		if err == nil && disowned {
+			disown(obj)
+		}
+		return obj, err
+	}
 	if operation := q.operation(); operation != nil {
 		result, err := h.Pipeline.Operate(q.ctx, &resources.OperationRequest{Type: q.served.Type, Name: q.info.Name, Do: operation,
 			Decode: decode, Options: opts})
@@ -31,12 +39,27 @@ func (h *Handlers) create(q *request) error {
 		}
 		return q.answer(http.StatusCreated, f, result)
 	}
-	stored, err := h.Pipeline.Create(q.ctx, &resources.CreateRequest{Type: q.served.Type, Decode: decode, Options: opts,
-		DryRun: dryrun.IsDryRun(opts.DryRun)})
+	create := func() (*resources.Object, error) {
+		return h.Pipeline.Create(q.ctx, &resources.CreateRequest{Type: q.served.Type, Decode: decode, Options: opts,
+			DryRun: dryrun.IsDryRun(opts.DryRun)})
+	}
+	stored, err := create()
+	if errors.Is(err, resources.ErrTooLarge) {
+		// As with kube-apiserver, an object that is too large with its managedFields is stored without.
+		disowned = true
+		stored, err = create()
+	}
 	if err != nil {
 		return err
 	}
 	return q.object(http.StatusCreated, f, stored)
+}
+
+// disown takes managedFields out of an object.
+func disown(obj runtime.Object) {
+	if m, err := meta.Accessor(obj); err == nil {
+		m.SetManagedFields(nil)
+	}
 }
 
 // decodeNew makes the hub form of a new object of what was sent.

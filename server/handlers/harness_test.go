@@ -60,7 +60,7 @@ func newAPIWith(t testing.TB, features map[string]bool) *api {
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "rowlock.db"),
-		Synchronous: "off", Logger: quiet})
+		Synchronous: "off", MaxObjectBytes: 1536 << 10, Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

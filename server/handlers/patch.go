@@ -63,7 +63,7 @@ func (h *Handlers) patch(q *request) error {
 	p := &patcher{q: q, body: body, typ: typ, opts: opts, manager: manager, validation: validationOf(opts.FieldValidation),
 		by: managerName(opts.FieldManager, q.r.UserAgent())}
 	m := &modification{q: q, options: updateOptionsOf(opts), apply: p.apply, forceCreate: applies(typ)}
-	return h.modify(q, f, m.request())
+	return h.modify(m, f, m.request())
 }
 
 // wellFormed refuses what is no JSON, or no YAML, before anything is looked up.

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,7 +54,7 @@ func (h *Handlers) update(q *request) error {
 		r.UID, err = q.checkSent(obj)
 		return err
 	}
-	return h.modify(q, f, r)
+	return h.modify(m, f, r)
 }
 
 // decodeAgain decodes a body that was decoded and checked before; what there was to warn of was said then.
@@ -107,6 +108,9 @@ type modification struct {
 	apply func(ctx context.Context, existing runtime.Object, json func() ([]byte, error)) (runtime.Object, error)
 	// forceCreate: a missing object is created (server-side apply).
 	forceCreate bool
+	// disowned: the object is stored without managedFields, with which it would be too large. kube-apiserver does so, too, but
+	// for server-side apply, which needs them.
+	disowned bool
 }
 
 // request is the modification for the pipeline.
@@ -115,18 +119,27 @@ func (m *modification) request() *resources.UpdateRequest {
 	return &resources.UpdateRequest{Type: q.served.Type, Name: q.info.Name, Options: m.options, DryRun: dryrun.IsDryRun(m.options.DryRun),
 		ForceCreate: m.forceCreate && (q.sub == nil || q.sub.AppliedNew),
 		Change: func(ctx context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
-			return m.apply(ctx, existing, func() ([]byte, error) {
+			obj, err := m.apply(ctx, existing, func() ([]byte, error) {
 				if q.sub != nil && q.sub.Projection != nil {
 					return q.projectedJSON(existing)
 				}
 				return codec.VersionedJSON(q.served, live)
 			})
+			if err == nil && m.disowned {
+				disown(obj)
+			}
+			return obj, err
 		}}
 }
 
 // modify takes an update or a patch through the pipeline, and answers.
-func (h *Handlers) modify(q *request, f codec.Format, r *resources.UpdateRequest) error {
+func (h *Handlers) modify(m *modification, f codec.Format, r *resources.UpdateRequest) error {
+	q := m.q
 	stored, created, err := h.Pipeline.Update(q.ctx, r)
+	if errors.Is(err, resources.ErrTooLarge) && !m.forceCreate {
+		m.disowned = true
+		stored, created, err = h.Pipeline.Update(q.ctx, r)
+	}
 	if err != nil {
 		return err
 	}

@@ -239,43 +239,6 @@ func (w *watchStream) end() {
 	}
 }
 
-// Where so many watch a type, each waits a moment after it has sent something before it sends more: what comes in the
-// meantime then takes one write instead of one each, and it is the writes that cost. A few watchers, or the first event
-// after a quiet time, never wait.
-const (
-	crowdSize = 32
-	crowdPace = 15 * time.Millisecond
-)
-
-type crowdKey struct{}
-
-// crowd counts the watches of the version.
-func (q *request) crowd() *atomic.Int64 {
-	n, _ := q.served.Memo(crowdKey{}, func() (any, error) { return &atomic.Int64{}, nil })
-	return n.(*atomic.Int64)
-}
-
-// Watches returns how many watches clients have open.
-func (h *Handlers) Watches() int { return int(h.watches.Load()) }
-
-// gather waits until the watch may send again.
-func (w *watchStream) gather() {
-	if w.crowd.Load() < crowdSize {
-		return
-	}
-	wait := crowdPace - time.Since(w.flushed)
-	if wait <= 0 {
-		return
-	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-w.q.ctx.Done():
-	case <-w.h.Draining:
-	}
-}
-
 // lastBookmark fires shortly before the watch ends, so that the client can resume from where it was.
 func (w *watchStream) lastBookmark() (<-chan time.Time, func() bool) {
 	deadline, ok := w.q.ctx.Deadline()
