@@ -264,19 +264,28 @@ func (s *Server) withAnyMethod(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *Server) withLimits(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		info := requestInfo(c)
+		f := flowOf(c)
 		if longRunning(info) {
+			if f != nil {
+				f.load.pass()
+			}
 			return next(c)
 		}
-		if c.Get(exemptKey) == true {
+		if f != nil && f.exempt {
 			defer s.limits.acquireExempt()()
+			defer f.begin(c)()
 			return next(c)
 		}
 		release, ok := s.limits.acquire(c.Request().Method)
 		if !ok {
+			if f != nil {
+				f.load.reject()
+			}
 			s.metrics.rejected.Inc()
 			tooMany(c.Response())
 			return nil
 		}
+		defer f.begin(c)()
 		defer release()
 		return next(c)
 	}

@@ -16,7 +16,13 @@ func (s *Server) healthChecks(path string) []health.Check {
 	for _, c := range s.Checks {
 		c.Apart = path == "livez"
 		checks = append(checks, c)
+		if path == "readyz" {
+			c.Name, c.Apart = c.Name+"-readiness", true // etcd has two there, of which one is enough for the whole
+			checks = append(checks, c)
+		}
 	}
+	// An APIService for each version, and a log that can be written.
+	checks = append(checks, health.Finished("autoregister-completion"), health.Finished("log"))
 	if path == "readyz" {
 		// What informers bring to kube-apiserver's memory, the store has read before it is opened.
 		checks = append(checks, health.Finished("informer-sync"))

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
@@ -25,9 +26,7 @@ func (s *Server) withFlow(next echo.HandlerFunc) echo.HandlerFunc {
 			if f := &(*flows)[i]; f.matches(who, info) {
 				h := c.Response().Header()
 				h["X-Kubernetes-Pf-Flowschema-Uid"], h["X-Kubernetes-Pf-Prioritylevel-Uid"] = f.schema, f.level
-				if f.exempt {
-					c.Set(exemptKey, true)
-				}
+				c.Set(flowKey, f)
 				break
 			}
 		}
@@ -35,19 +34,45 @@ func (s *Server) withFlow(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// exemptKey is where withFlow notes that a request is not to be bounded by withLimits.
-const exemptKey = "exempt"
+// flowKey is where withFlow notes the *flow of a request.
+const flowKey = "flow"
+
+// flowOf returns the flow of a request, nil when it is counted nowhere.
+func flowOf(c echo.Context) *flow {
+	f, _ := c.Get(flowKey).(*flow)
+	return f
+}
+
+// begin counts a request that has its place, or needs none. The caller has to call done when it is answered.
+func (f *flow) begin(c echo.Context) (done func()) {
+	if f == nil {
+		return func() {}
+	}
+	who, _ := genericapirequest.UserFrom(c.Request().Context())
+	return f.load.begin(&flowRequest{schema: f.name, who: who, info: requestInfo(c), since: time.Now()})
+}
 
 // flow is a FlowSchema that is in force. Its headers are shared by all answers, and must not be changed.
 type flow struct {
 	rules         []flowcontrolv1.PolicyRulesWithSubjects
 	schema, level []string // values of headers: the UIDs of the FlowSchema and of its priority level
 	exempt        bool     // the level has no limits
+	name          string   // of the FlowSchema
+	levelName     string
+	load          *levelLoad
 }
 
 // UseFlows puts FlowSchemas into force, with the priority levels there are.
 func (s *Server) UseFlows(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration) {
 	flows := newFlows(schemas, levels)
+	var names []string
+	for _, l := range slices.Concat(bootstrap.MandatoryPriorityLevelConfigurations, levels) {
+		names = append(names, l.Name)
+	}
+	loads := s.loads.use(names)
+	for i := range flows {
+		flows[i].load = loads[flows[i].levelName]
+	}
 	s.flows.Store(&flows)
 }
 
@@ -72,7 +97,8 @@ func newFlows(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.Prior
 	})
 	for _, f := range schemas {
 		level := f.Spec.PriorityLevelConfiguration.Name
-		flows = append(flows, flow{rules: f.Spec.Rules, schema: []string{string(f.UID)}, level: []string{string(uids[level])}, exempt: exempt[level]})
+		flows = append(flows, flow{rules: f.Spec.Rules, schema: []string{string(f.UID)}, level: []string{string(uids[level])}, exempt: exempt[level],
+			name: f.Name, levelName: level})
 	}
 	return flows
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 )
@@ -13,7 +14,18 @@ var healthPaths = []string{"healthz", "livez", "readyz"}
 
 // serveIndex lists the paths there are, in the order of the alphabet.
 func (s *Server) serveIndex(c echo.Context) error {
-	paths := []string{"/api", "/apis", "/apis/", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"}
+	data, err := json.MarshalIndent(map[string][]string{"paths": s.paths()}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return c.Blob(http.StatusOK, "application/json", data)
+}
+
+func (s *Server) paths() []string {
+	paths := []string{"/api", "/apis", "/apis/", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/statusz", "/version"}
+	if s.Flags != nil {
+		paths = append(paths, "/flagz")
+	}
 	for _, g := range s.Registry.Catalog().Groups() {
 		root := "/api"
 		if g.Name != "" {
@@ -34,9 +46,17 @@ func (s *Server) serveIndex(c echo.Context) error {
 		paths = append(paths, openIDPaths...)
 	}
 	slices.Sort(paths)
-	data, err := json.MarshalIndent(map[string][]string{"paths": paths}, "", "  ")
-	if err != nil {
-		return err
+	return paths
+}
+
+// serveStatusz answers with the page, which names the folders that tell how the server is.
+func (s *Server) serveStatusz(c echo.Context) error {
+	var folders []string
+	for _, path := range s.paths() {
+		folder, _, _ := strings.Cut(path[1:], "/")
+		if !slices.Contains([]string{"api", "apis", "openid", "openapi", ".well-known"}, folder) {
+			folders = append(folders, "/"+folder)
+		}
 	}
-	return c.Blob(http.StatusOK, "application/json", data)
+	return statusz(s.started, slices.Compact(folders)).serve(c)
 }

@@ -26,7 +26,7 @@ func TestIndex(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/api/v1", "/apis/", "/apis/apps/v1", "/healthz/ping", "/livez/ping", "/openapi/v3/", "/readyz/informer-sync",
-		"/readyz/shutdown", "/readyz/poststarthook/scheduling/bootstrap-system-priority-classes"} {
+		"/readyz/shutdown", "/statusz", "/healthz/autoregister-completion", "/readyz/poststarthook/scheduling/bootstrap-system-priority-classes"} {
 		if !slices.Contains(index.Paths, path) {
 			t.Errorf("%s is not listed", path)
 		}

@@ -33,6 +33,13 @@ func (s *Server) newEcho() *echo.Echo {
 		e.Any(openIDPaths[0], fixed("application/json", kept(s.OpenID.GetConfigJSON)))
 		e.Any(openIDPaths[1], fixed("application/jwk-set+json", kept(s.OpenID.GetKeysetJSON)))
 	}
+	if s.Flags != nil {
+		e.Any("/flagz", flagz(s.Flags).serve)
+	}
+	e.Any("/statusz", s.serveStatusz)
+	e.Any("/debug/api_priority_and_fairness/dump_priority_levels", s.dumpLevels)
+	e.Any("/debug/api_priority_and_fairness/dump_queues", s.dumpQueues)
+	e.Any("/debug/api_priority_and_fairness/dump_requests", s.dumpRequests)
 	e.Any("/metrics", echo.WrapHandler(promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{})))
 	indicators := http.NewServeMux()
 	slis.SLIMetricsWithReset{}.Install(indicators)

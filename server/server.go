@@ -62,6 +62,8 @@ type Config struct {
 	MaxInFlight, MaxMutatingInFlight int
 	// RequestTimeout bounds every request that is not a watch. Default 60 seconds.
 	RequestTimeout time.Duration
+	// Flags are those that the server was started with, for /flagz; what is secret has been taken out. Nil: there is no such page.
+	Flags map[string]string
 	// DrainTimeout bounds how long a shutdown waits for requests under way. Default 30 seconds.
 	DrainTimeout time.Duration
 }
@@ -79,6 +81,8 @@ type Server struct {
 	metrics   *metrics
 	limits    *limits
 	flows     atomic.Pointer[[]flow] // in the order in which they are tried
+	loads     levelLoads
+	started   time.Time
 	trimmer   *trimmer
 	finished  []string      // what was done before Serve; not written to from then on
 	draining  chan struct{} // closed when no new requests are wanted
@@ -98,6 +102,7 @@ func New(c Config) (*Server, error) {
 	offer.PlainBodies = !c.Features.Enabled(features.APIResponseCompression)
 	offer.PlainWatchLists = !c.Features.Enabled(features.WatchListCompression)
 	s := &Server{Config: c, offer: offer, draining: make(chan struct{}), ended: make(chan struct{}), limits: limits,
+		started:   time.Now(),
 		info:      &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
 		discovery: discovery.New(c.Registry, discovery.Options{ServerAddress: localAddress, CBOR: offer.CBOR()}), openapi: openapi.New(c.Registry, offer.CBOR())}
 	s.end = sync.OnceFunc(func() { close(s.ended) })
@@ -113,7 +118,9 @@ func New(c Config) (*Server, error) {
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
 	s.trimmer = newTrimmer(limits.underWay, s.handlers.Watches, c.Compact)
-	s.Finish("storage-readiness", "start-apiserver-admission-initializer")
+	// What others read into informers, and count, the store has read and counted; documents are made when they are asked for.
+	s.Finish("storage-readiness", "start-apiserver-admission-initializer", "generic-apiserver-start-informers", "start-kube-aggregator-informers",
+		"storage-object-count-tracker-hook", "apiservice-discovery-controller", "apiservice-openapi-controller", "apiservice-openapiv3-controller")
 	s.echo = s.newEcho()
 	s.http = &http.Server{Handler: s.echo, ConnContext: cork.Context, TLSConfig: c.TLS, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second,
 		MaxHeaderBytes: 1 << 20, ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),

@@ -150,6 +150,7 @@ func (o *kubeAPIServerOptions) run(cmd *cobra.Command) (err error) {
 	if err := o.complete(); err != nil {
 		return err
 	}
+	o.serve.flags = shownFlags(cmd.Flags())
 	logger := o.serve.log.logger(cmd.ErrOrStderr())
 	if names := o.withoutEffect(); len(names) > 0 {
 		logger.Warn("accepted without effect", "flags", strings.Join(names, " "))

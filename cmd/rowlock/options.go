@@ -46,6 +46,9 @@ type serveOptions struct {
 	requestTimeout                   time.Duration // 0: the server's own
 
 	log logOptions
+
+	// flags are all of them with their values, to be shown; what is secret is not.
+	flags map[string]string
 }
 
 func (o *serveOptions) sections() []section {
@@ -67,6 +70,21 @@ func flagSet(add func(*pflag.FlagSet)) *pflag.FlagSet {
 	flags.SortFlags = false
 	add(flags)
 	return flags
+}
+
+// classified marks a flag whose value is not to be shown, as upstream's packages do.
+const classified = "classified"
+
+// shownFlags are all flags with their values.
+func shownFlags(flags *pflag.FlagSet) map[string]string {
+	shown := map[string]string{}
+	flags.VisitAll(func(f *pflag.Flag) {
+		shown[f.Name] = f.Value.String()
+		if len(f.Annotations[classified]) > 0 {
+			shown[f.Name] = "CLASSIFIED"
+		}
+	})
+	return shown
 }
 
 func (o *serveOptions) addStorageFlags(flags *pflag.FlagSet) {

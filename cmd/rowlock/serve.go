@@ -48,6 +48,7 @@ func newServeCommand() *cobra.Command {
 			if err := o.complete(); err != nil {
 				return err
 			}
+			o.flags = shownFlags(cmd.Flags())
 			return serve(cmd.Context(), o, o.log.logger(cmd.ErrOrStderr()), cmd.OutOrStdout())
 		},
 	}
@@ -195,6 +196,7 @@ func (o *serveOptions) newServer(registry *resources.Registry, store *sqlstore.S
 		OpenID:   o.tokens.openID(),
 		Compact:  store.Compact,
 		Features: utilfeature.DefaultFeatureGate,
+		Flags:    o.flags,
 
 		EnableAdmissionPlugins:  o.admission.enable,
 		DisableAdmissionPlugins: o.admission.disable,

@@ -37,7 +37,8 @@ func (p *Plane) Bootstrap(ctx context.Context) error {
 	}
 	p.Front.Finish("start-system-namespaces-controller", "start-legacy-token-tracking-controller", "scheduling/bootstrap-system-priority-classes",
 		"priority-and-fairness-config-consumer", "priority-and-fairness-config-producer", "start-service-ip-repair-controllers",
-		"apiservice-status-local-available-controller", "kube-apiserver-autoregistration")
+		"apiservice-status-local-available-controller", "apiservice-status-remote-available-controller", "apiservice-registration-controller",
+		"kube-apiserver-autoregistration", "priority-and-fairness-filter")
 	if p.ClientAuthorities != nil {
 		p.Front.Finish("start-cluster-authentication-info-controller")
 	}

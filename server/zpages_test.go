@@ -1,0 +1,104 @@
+package server_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/rowlock/rowlock/server"
+)
+
+// TestDumps: the dumps of priority and fairness tell of each level what comes under it.
+func TestDumps(t *testing.T) {
+	var store *blockedStore
+	h := newServer(t, func(c *server.Config) {
+		c.MaxInFlight = 1
+		store = blocked(c)
+		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {
+			who := &user.DefaultInfo{Name: r.Header.Get("Authorization"), Groups: []string{user.AllAuthenticated}}
+			if who.Name == "master" {
+				who.Groups = append(who.Groups, user.SystemPrivilegedGroup)
+			}
+			return who, true, nil
+		}
+	}).Handler()
+	dumped := func(name, first string) (found []string) {
+		for line := range strings.Lines(get(h, "/debug/api_priority_and_fairness/dump_"+name, "master").Body.String()) {
+			if cells := strings.Fields(strings.ReplaceAll(line, ",", " ")); cells[0] == first {
+				found = append(found, strings.Join(cells, " "))
+			}
+		}
+		return found
+	}
+	one := make(chan int)
+	go func() { one <- get(h, "/api/v1/namespaces/slow", "known").Code }()
+	<-store.waiting
+	if code := get(h, "/api/v1/namespaces/default", "known").Code; code != http.StatusTooManyRequests {
+		t.Errorf("a second request: %d", code)
+	}
+	if got := dumped("priority_levels", "global-default"); len(got) != 1 || got[0] != "global-default 0 false false 0 1 1 1 0 0" {
+		t.Errorf("the level: %q", got)
+	}
+	if got := dumped("requests", "global-default"); len(got) != 1 || !strings.HasPrefix(got[0], "global-default global-default -1 -1 ") {
+		t.Errorf("requests: %q", got)
+	}
+	if got := dumped("requests?includeRequestDetails=1", "global-default"); len(got) != 1 ||
+		!strings.HasSuffix(got[0], " known get /api/v1/namespaces/slow slow slow v1 namespaces") {
+		t.Errorf("details: %q", got)
+	}
+	if got := dumped("queues", "PriorityLevelName"); len(got) != 1 {
+		t.Errorf("queues: %q", got)
+	}
+	close(store.release)
+	<-one
+	if got := dumped("priority_levels", "global-default"); len(got) != 1 || got[0] != "global-default 0 true false 0 0 1 1 0 0" {
+		t.Errorf("the level at rest: %q", got)
+	}
+}
+
+// TestZPages: who asks for nothing gets a text, who asks for the object gets it.
+func TestZPages(t *testing.T) {
+	h := newServer(t, func(c *server.Config) { c.Flags = map[string]string{"a": "b", "datastore": "CLASSIFIED"} }).Handler()
+	const refused = "only the following media types are accepted: application/json, application/yaml, text/plain"
+	for _, test := range []struct {
+		path, accept string
+		code         int
+		want         string
+	}{
+		{"/flagz", "", 200, "purposes only.\na=b\ndatastore=CLASSIFIED\n"},
+		{"/flagz", "*/*", 200, "\napiserver flagz\n"},
+		{"/flagz", "application/json;g=config.k8s.io;v=v1beta1;as=Flagz", 200,
+			`{"kind":"Flagz","apiVersion":"config.k8s.io/v1beta1","metadata":{"name":"apiserver"},"flags":{"a":"b","datastore":"CLASSIFIED"}}`},
+		{"/flagz", "application/yaml;g=config.k8s.io;v=v1alpha1;as=Flagz", 200, "flags:\n  a: b\n"},
+		{"/flagz", "application/json", 406, refused},
+		{"/flagz", "application/json;g=config.k8s.io;v=v1beta1;as=Statusz", 406, refused},
+		{"/flagz", "application/vnd.kubernetes.protobuf;g=config.k8s.io;v=v1beta1;as=Flagz", 406, refused},
+		{"/statusz", "text/plain", 200, "Paths: /flagz /healthz /livez /metrics /readyz /statusz /version\n"},
+		{"/statusz", "application/json;g=config.k8s.io;v=v1beta1;as=Statusz", 200,
+			`"binaryVersion":"1.37.1","emulationVersion":"1.37","paths":["/flagz","/healthz","/livez","/metrics","/readyz","/statusz","/version"]}`},
+	} {
+		r := httptest.NewRequest(http.MethodGet, test.path, nil)
+		r.Header.Set("Authorization", "known")
+		if test.accept != "" {
+			r.Header.Set("Accept", test.accept)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != test.code || !strings.Contains(w.Body.String(), test.want) {
+			t.Errorf("%s as %q: %d %s", test.path, test.accept, w.Code, w.Body)
+		}
+		_, parameters, _ := strings.Cut(test.accept, ";")
+		if got := w.Header().Get("Content-Type"); test.code == 200 && parameters != "" && got != test.accept {
+			t.Errorf("%s as %q: Content-Type %s", test.path, test.accept, got)
+		}
+		if got := w.Header().Get("Warning") != ""; got != strings.Contains(test.accept, "v1alpha1") {
+			t.Errorf("%s as %q: a warning: %v", test.path, test.accept, got)
+		}
+	}
+	if w := get(h, "/flagz", ""); w.Code != http.StatusUnauthorized {
+		t.Errorf("a stranger gets %d", w.Code)
+	}
+}
