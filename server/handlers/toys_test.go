@@ -4,9 +4,16 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -71,13 +78,14 @@ func (v toyVersion) define(t testing.TB) *resources.Type {
 	if toy.Table, err = tableconvertor.New(v.columns); err != nil {
 		t.Fatal(err)
 	}
-	toy.FieldTypes = toyFields(t)
+	if toy.FieldTypes, err = toyFields(); err != nil {
+		t.Fatal(err)
+	}
 	return toy
 }
 
 // toyFields is the schema of all versions, by which the ownership of fields goes.
-func toyFields(t testing.TB) managedfields.TypeConverter {
-	t.Helper()
+var toyFields = sync.OnceValues(func() (managedfields.TypeConverter, error) {
 	definitions := map[string]*spec.Schema{}
 	for _, v := range toyVersions {
 		text := fmt.Sprintf(`{"type":"object","properties":{"apiVersion":{"type":"string"},"kind":{"type":"string"},
@@ -88,16 +96,12 @@ func toyFields(t testing.TB) managedfields.TypeConverter {
 			"x-kubernetes-group-version-kind":[{"group":"toys.example.org","version":%q,"kind":"Toy"}]}`, v.color, v.version)
 		s := &spec.Schema{}
 		if err := json.Unmarshal([]byte(text), s); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		definitions["org.example."+v.version+".Toy"] = s
 	}
-	types, err := managedfields.NewTypeConverter(definitions, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return types
-}
+	return managedfields.NewTypeConverter(definitions, false)
+})
 
 // serveToys adds the kind to what is served, or changes it.
 func (a *api) serveToys(versions ...toyVersion) {
@@ -126,6 +130,10 @@ func TestToysByEveryVerb(t *testing.T) {
 	a.run(exchange{do: "GET " + toys, code: 404})
 	a.serveToys(toyVersions...)
 	a.run(
+		exchange{do: "GET /apis/toys.example.org", code: 200, says: says{"versions.#.version": `["v2","v1"]`, "preferredVersion.version": "v2"}},
+		exchange{do: "GET /apis/toys.example.org/v1", code: 200, says: says{"resources.#.name": `["toys","toys/status"]`, "resources.0.shortNames": `["ty"]`,
+			"resources.0.categories": `["playthings"]`, "resources.0.singularName": "toy"}},
+		exchange{do: "GET /openapi/v3", code: 200},
 		exchange{do: "POST " + toys, body: toy("a", `{"color":"red"}`), code: 201, keep: says{"rv": "metadata.resourceVersion", "uid": "metadata.uid"},
 			says: says{"spec": `{"color":"red","price":1}`, "metadata.generation": "1", "metadata.annotations.resourceVersion": "0",
 				"metadata.managedFields.#": "1", "metadata.managedFields.0.apiVersion": "toys.example.org/v1"}},
@@ -244,5 +252,95 @@ func TestWatchOfToysThatChange(t *testing.T) {
 	a.stopServingToys()
 	if e, ok := one(); ok {
 		t.Errorf("the watch of what is no longer served goes on: %s", e.Raw)
+	}
+}
+
+// A kind that comes, changes and goes while clients use it answers every request as one that is there or one that is not, ends
+// every watch, and leaves nothing behind.
+func TestToysComeAndGo(t *testing.T) {
+	a := newAPI(t)
+	s := a.listen()
+	const rounds = 10_000
+	var alive atomic.Int64
+	define := func(v toyVersion) *resources.Type {
+		toy := v.define(t)
+		alive.Add(1)
+		runtime.AddCleanup(toy, func(*atomic.Int64) { alive.Add(-1) }, &alive)
+		return toy
+	}
+	stop := make(chan struct{})
+	var clients sync.WaitGroup
+	for i, use := range []func(i int){
+		func(i int) {
+			a.tolerate("POST", toys, toy(fmt.Sprint("t", i%5), `{"color":"red"}`), nil, 201, 404, 409)
+		},
+		func(i int) {
+			a.tolerate("PATCH", toysAsV2+fmt.Sprint("/t", i%5, "?fieldManager=m&force=true"), fmt.Sprintf(
+				`{"apiVersion":"toys.example.org/v2","kind":"Toy","metadata":{"name":"t%d"},"spec":{"paint":"%d"}}`, i%5, i), asApply, 200, 201, 404, 409)
+		},
+		func(i int) {
+			a.tolerate("GET", toysAsV2, "", says{"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}, 200, 404)
+		},
+		func(i int) { a.tolerate("GET", toys+"/t1", "", nil, 200, 404) },
+		func(i int) { a.tolerate("DELETE", toys+fmt.Sprint("/t", i%5), "", nil, 200, 404, 409) },
+		func(int) {
+			response, err := s.Client().Get(s.URL + toys + "?watch=1")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.Copy(io.Discard, response.Body) // it ends when the kind changes or goes
+			response.Body.Close()
+		},
+	} {
+		clients.Go(func() {
+			for n := i; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+					use(n)
+				}
+			}
+		})
+	}
+	gvs := []schema.GroupVersion{{Group: "toys.example.org", Version: "v1"}, {Group: "toys.example.org", Version: "v2"}}
+	for round := range rounds {
+		a.registry.Edit(func(e *resources.Edit) {
+			for i, v := range toyVersions {
+				v.form = fmt.Sprint(round / 2) // every other change leaves the bytes as they are
+				e.SetType(gvs[i], 1000, 100, define(v))
+			}
+		})
+		switch {
+		case round%3 == 2:
+			a.stopServingToys()
+		case round%3 == 1:
+			a.registry.Edit(func(e *resources.Edit) { e.RemoveType(gvs[1].WithResource("toys")) })
+		}
+	}
+	close(stop)
+	a.stopServingToys()
+	clients.Wait()
+	s.CloseClientConnections()
+	for waited := time.Now(); alive.Load() > 0; {
+		if time.Since(waited) > patience {
+			t.Fatalf("%d types are kept after they went", alive.Load())
+		}
+		runtime.GC() // a cleanup runs some time after the collection that finds its object
+		runtime.Gosched()
+	}
+}
+
+// tolerate makes a request that has one of several answers.
+func (a *api) tolerate(method, path, body string, header says, codes ...int) {
+	r := httptest.NewRequest(method, path, strings.NewReader(body)).WithContext(a.Context())
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, r)
+	if !slices.Contains(codes, w.Code) {
+		a.Errorf("%s %s: %d %s", method, path, w.Code, w.Body)
 	}
 }
