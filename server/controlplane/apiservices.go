@@ -35,9 +35,8 @@ type apiServices struct {
 	want  map[string]apiregistration.APIServiceSpec
 }
 
-// newAPIServices returns nil where APIServices are not served.
-func (p *Plane) newAPIServices() *apiServices {
-	catalog := p.Registry.Catalog()
+// newAPIServices says which there should be by a catalog, and returns nil where APIServices are not served.
+func (p *Plane) newAPIServices(catalog *resources.Catalog) *apiServices {
 	t, ok := catalog.Type(apiServicesResource)
 	if !ok {
 		return nil
@@ -58,7 +57,7 @@ func (p *Plane) newAPIServices() *apiServices {
 // that are not as this one would have them. That is done at a start and not again: what a user does to them afterwards
 // stays until then, and servers that serve different versions do not undo each other's work for ever.
 func (p *Plane) bootstrapAPIServices(ctx context.Context, group *errgroup.Group) error {
-	a := p.newAPIServices()
+	a := p.newAPIServices(p.Registry.Catalog())
 	if a == nil {
 		return nil
 	}
@@ -130,14 +129,18 @@ func goneMeanwhile(err error) bool {
 }
 
 // keepAPIServices removes APIServices that claim to be kept by a server and are not, and keeps the status of those
-// without a Service: what they stand for is served here.
+// without a Service: what they stand for is served here. What is served may change meanwhile.
 func (p *Plane) keepAPIServices() *chore {
-	a := p.newAPIServices()
-	if a == nil {
+	if p.newAPIServices(p.Registry.Catalog()) == nil {
 		return nil
 	}
 	return &chore{name: "APIServices", follow: []resources.WatchOptions{{Resource: apiServicesResource}},
+		changed: func() <-chan struct{} { return p.Registry.Catalog().Replaced() },
 		do: func(ctx context.Context, _ []*resources.Event) (time.Duration, error) {
+			a := p.newAPIServices(p.Registry.Catalog())
+			if a == nil {
+				return 0, nil
+			}
 			return 0, a.each(ctx, func(is *apiregistration.APIService) error {
 				if _, wanted := a.want[is.Name]; !wanted && is.Labels[automanaged] == automanagedAlways {
 					return a.remove(ctx, is)

@@ -109,3 +109,25 @@ func TestAPIServicesAreAvailable(t *testing.T) {
 		t.Error(answer)
 	}
 }
+
+// What is served may change while a server runs: an APIService that servers keep goes with the version it stands for.
+func TestAPIServicesFollowWhatIsServed(t *testing.T) {
+	k := newKept(t, nil)
+	group := resources.GroupSpec{Name: "example.com", Priority: 1000, Versions: []resources.VersionSpec{{Version: "v1"}, {Version: "v2"}}}
+	k.p.Registry.SetGroup(group)
+	for _, version := range []string{"v1", "v2", "v3"} {
+		k.send("POST", apiServicesPath, `{"metadata":{"name":"`+version+`.example.com","labels":{"kube-aggregator.kubernetes.io/automanaged":"true"}},
+			"spec":{"group":"example.com","version":"`+version+`","groupPriorityMinimum":1000,"versionPriority":15}}`)
+	}
+	gone := func(version string) {
+		t.Helper()
+		k.until("removed", "apiservices.apiregistration.k8s.io", apiServicesPath+"/"+version+".example.com", field("code", "404"))
+	}
+	gone("v3") // which was never served
+	group.Versions = group.Versions[1:]
+	k.p.Registry.SetGroup(group)
+	gone("v1")
+	k.send("GET", apiServicesPath+"/v2.example.com", "")
+	k.p.Registry.RemoveGroup("example.com")
+	gone("v2")
+}
