@@ -42,7 +42,7 @@ func sections(packed []byte, names ...string) (map[string][]byte, error) {
 			return nil, fmt.Errorf("OpenAPI archive, looking for %s: %w", names, err)
 		}
 		var body bytes.Buffer
-		var to io.Writer = io.Discard
+		to := io.Discard
 		for _, want := range names {
 			if want == name {
 				body.Grow(int(size))

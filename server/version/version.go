@@ -11,8 +11,11 @@ import (
 // Kubernetes is the release whose API is served: that of the k8s.io/kubernetes module in go.mod, which brings the rules.
 const Kubernetes = "v1.37.1"
 
-// Major and Minor are the parts of Kubernetes: what is deprecated later than this is not yet.
-const Major, Minor = 1, 37
+// Major is the first part of Kubernetes.
+const Major = 1
+
+// Minor is the second part of Kubernetes: what is deprecated in a later release than this is not yet.
+const Minor = 37
 
 // minCompatibilityMinor is the oldest minor release that could be emulated, as kube-apiserver reports it.
 const minCompatibilityMinor = Minor - 1
