@@ -143,6 +143,9 @@ func TestWakeInSlices(t *testing.T) {
 			crowd = append(crowd, openWatch(t, s, resources.WatchOptions{After: start}))
 		}
 	})
+	if slices < watchers/wakeSlice {
+		t.Errorf("%d watchers were told in %d slices", watchers, slices)
+	}
 	for _, w := range crowd {
 		if !signalled(w) {
 			t.Fatal("a watcher was not woken")
