@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -89,13 +91,48 @@ func (p *Plane) ensureEndpoints(ctx context.Context, source endpointSource) erro
 	if !ok {
 		return nil
 	}
-	for i, more := 0, true; more; i++ {
-		var err error
-		if more, err = p.ensureEndpointSlice(ctx, t, i, source); err != nil {
+	last, err := p.lastSlice(ctx)
+	if err != nil {
+		return err
+	}
+	group := 0
+	for number, more := 0, true; more || number <= last; number++ {
+		var others bool
+		if more, others, err = p.ensureEndpointSlice(ctx, t, number, group, source); err != nil {
 			return err
+		}
+		if !others {
+			group++
 		}
 	}
 	return nil
+}
+
+// sliceManager marks the EndpointSlices beside the first as the server's own: users may call theirs so, too.
+const sliceManager = "rowlock"
+
+func ownSlice(l map[string]string) bool { return l[discoveryv1.LabelManagedBy] == sliceManager }
+
+// sliceNumber is that of an EndpointSlice beside the first; false when the name is another.
+func sliceNumber(name string) (number int, ok bool) {
+	digits, ok := strings.CutPrefix(name, serviceName+"-")
+	number, err := strconv.Atoi(digits)
+	return number, ok && err == nil
+}
+
+// lastSlice is the highest number of an EndpointSlice that is the server's own.
+func (p *Plane) lastSlice(ctx context.Context) (last int, err error) {
+	snapshot, err := p.Store.Snapshot(ctx, slicesResource, resources.At{Match: resources.Any})
+	if err != nil {
+		return 0, err
+	}
+	snapshot.Ascend(metav1.NamespaceDefault, "", func(o *resources.Object) bool {
+		if number, ok := sliceNumber(o.Name); ok && ownSlice(o.Labels) {
+			last = max(last, number)
+		}
+		return true
+	})
+	return last, nil
 }
 
 func fillEndpoints(e *core.Endpoints, groups []*endpointGroup) {
@@ -121,12 +158,12 @@ func fillSlice(e *discovery.EndpointSlice, g *endpointGroup) {
 	e.Ports = []discovery.EndpointPort{{Name: ptr.To("https"), Protocol: ptr.To(corev1.ProtocolTCP), Port: &g.port}}
 }
 
-// ensureEndpointSlice makes the EndpointSlice of a group, or removes it when there is none. It reports whether there may
-// be more of them.
-func (p *Plane) ensureEndpointSlice(ctx context.Context, t *resources.Type, i int, source endpointSource) (more bool, err error) {
+// ensureEndpointSlice makes the EndpointSlice of a number that of a group, or removes it when there is no such group. It
+// reports whether there may be more of them, and whether this one is somebody else's, and left alone.
+func (p *Plane) ensureEndpointSlice(ctx context.Context, t *resources.Type, number, group int, source endpointSource) (more, others bool, err error) {
 	name := serviceName
-	if i > 0 {
-		name = fmt.Sprintf("%s-%d", serviceName, i)
+	if number > 0 {
+		name = fmt.Sprintf("%s-%d", serviceName, number)
 	}
 	fill := func(exists bool, obj runtime.Object) error {
 		all, err := source(exists)
@@ -135,12 +172,19 @@ func (p *Plane) ensureEndpointSlice(ctx context.Context, t *resources.Type, i in
 		}
 		groups := grouped(all)
 		e := obj.(*discovery.EndpointSlice)
-		if i >= len(groups) || exists && e.AddressType != groups[i].family {
+		if others = exists && number > 0 && !ownSlice(e.Labels); others {
+			more = true
+			return nil
+		}
+		if group >= len(groups) || exists && e.AddressType != groups[group].family {
 			more = exists
 			return errNotToBe
 		}
 		more = true
-		fillSlice(e, groups[i])
+		if number > 0 {
+			metav1.SetMetaDataLabel(&e.ObjectMeta, discoveryv1.LabelManagedBy, sliceManager)
+		}
+		fillSlice(e, groups[group])
 		return nil
 	}
 	for {
@@ -149,12 +193,12 @@ func (p *Plane) ensureEndpointSlice(ctx context.Context, t *resources.Type, i in
 			if errors.Is(err, errNotToBe) {
 				err = nil
 			}
-			return more, err
+			return more, others, err
 		}
 		_, err = p.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", t, t.KeyOf(metav1.NamespaceDefault, name)),
 			&resources.DeleteRequest{Type: t, Name: name})
 		if err != nil && !errors.Is(err, resources.ErrNotFound) {
-			return false, err
+			return false, false, err
 		}
 	}
 }

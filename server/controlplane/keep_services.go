@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -125,11 +123,10 @@ func (k *keeper) look(ctx context.Context, wrong bool) (changed <-chan struct{},
 }
 
 // mayBeWrong: a deletion, or any change but of the Service, which users may make what they like, as in kube-apiserver. An
-// EndpointSlice beside the first is only concerned when it was there before: users may call one of theirs so.
+// EndpointSlice beside the first is only concerned when it is, or was, the server's own: users may call one of theirs so.
 func mayBeWrong(e *resources.Event) bool {
-	if number, further := strings.CutPrefix(e.Object.Name, serviceName+"-"); further {
-		_, err := strconv.Atoi(number)
-		return err == nil && e.Op != resources.Create
+	if _, further := sliceNumber(e.Object.Name); further {
+		return e.Op != resources.Create && (ownSlice(e.Object.Labels) || e.Prev != nil && ownSlice(e.Prev.Labels))
 	}
 	return e.Object.Name == serviceName && (isDeletion(e) || e.Object.Resource != servicesResource)
 }

@@ -46,7 +46,9 @@ func TestKeepEndpointSlices(t *testing.T) {
 		{"PATCH", "/kubernetes-1", `{"endpoints":[]}`, 200, true},
 		{"POST", "", `{"metadata":{"name":"kubernetes-dashboard-x2v4q"},"addressType":"IPv4","endpoints":[]}`, 201, false},
 		{"DELETE", "/kubernetes-dashboard-x2v4q", "", 200, false},
-		{"POST", "", `{"metadata":{"name":"kubernetes-7"},"addressType":"IPv4","endpoints":[]}`, 201, false},
+		{"POST", "", `{"metadata":{"name":"kubernetes-2"},"addressType":"IPv4","endpoints":[]}`, 201, false},
+		{"PATCH", "/kubernetes-2", `{"endpoints":[{"addresses":["192.0.2.99"]}]}`, 200, false},
+		{"DELETE", "/kubernetes", "", 200, true},
 	} {
 		x.send(change.method, path+change.name, change.body, change.code)
 		events, err := takeAll(t.Context(), k.watches)
@@ -59,5 +61,8 @@ func TestKeepEndpointSlices(t *testing.T) {
 				t.Errorf("after %s %s, %s has %s, want %s", change.method, change.name, name, got, want)
 			}
 		}
+	}
+	if got := x.send("GET", path+"/kubernetes-2", "", 200).Get("endpoints.0.addresses.0").Str; got != "192.0.2.99" {
+		t.Errorf("the EndpointSlice of somebody else has %s", got)
 	}
 }
