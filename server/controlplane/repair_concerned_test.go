@@ -66,8 +66,14 @@ func TestRepairOutOfRange(t *testing.T) {
 	x.repair(0)
 	x.send("GET", addressPath+"/10.50.0.5", "", 404)
 	x.reported("ClusterIPOutOfRange", "Cluster IP [IPv4]: 10.50.0.5 is not within any configured Service CIDR; please recreate service")
+	if got := x.send("GET", path, "", 200).Get("items.0.series.count").Int(); got != 2 {
+		t.Errorf("found again, it is a series of %d", got)
+	}
 	x.now = x.now.Add(repeatAfter)
 	x.repair(0)
+	if got := x.send("GET", path, "", 200).Get("items.#(series.count==3).reason").Str; got != "ClusterIPOutOfRange" {
+		t.Error("what was counted since was not written")
+	}
 	if got := x.send("GET", path, "", 200).Get("items.#").Int(); got != 2 {
 		t.Errorf("after a while, there are %d Events", got)
 	}

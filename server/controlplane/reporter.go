@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record/util"
 	"k8s.io/kubernetes/pkg/apis/core"
@@ -23,12 +24,21 @@ type reporter struct {
 	plane          *Plane
 	name, instance string
 	now            func() time.Time
-	// said is when something was reported, of late; it was swept last at a time.
-	said  map[report]time.Time
+	// said is what was reported of late; it was swept last at a time.
+	said  map[report]*reported
 	swept time.Time
 }
 
-// report is what is not said twice in a row, of an object that has not changed.
+// reported is an Event that was written, and how often what it says was found since. Repetitions make it a series: the second
+// is written at once, later ones are counted, and written when there have been none for a while.
+type reported struct {
+	namespace, name string // of the Event
+	count           int32
+	last            time.Time
+	written         int32 // the count that the Event has
+}
+
+// report is what is one Event, however often it is found, of an object that has not changed.
 type report struct {
 	key             resources.Key
 	revision        int64
@@ -40,42 +50,79 @@ const repeatAfter = 6 * time.Minute
 
 func (p *Plane) newReporter(name string) *reporter {
 	hostname, _ := os.Hostname() // a machine without a name has events all the same
-	return &reporter{plane: p, name: name, instance: name + "-" + hostname, now: time.Now, said: map[report]time.Time{}}
+	return &reporter{plane: p, name: name, instance: name + "-" + hostname, now: time.Now, said: map[report]*reported{}}
 }
 
-// warn writes an Event about an object, unless it has just done so. It is a courtesy: what hinders it is logged, and not
-// tried again.
+// warn writes an Event about an object, or makes the one that it has just written a series. It is a courtesy: what hinders it
+// is logged, and not tried again.
 func (r *reporter) warn(ctx context.Context, about *resources.Type, o *resources.Object, reason, action, message string) {
-	if r.repeats(report{o.Key, o.Revision, reason, message}) {
+	r.finishSeries(ctx)
+	said := report{o.Key, o.Revision, reason, message}
+	if event, ok := r.said[said]; ok {
+		event.count, event.last = event.count+1, r.now()
+		if event.count == 2 {
+			r.writeSeries(ctx, event)
+		}
 		return
 	}
 	r.plane.Logger.Warn(message, "about", o.Key.String())
-	if err := r.write(ctx, about, o, reason, action, message); err != nil {
+	event, err := r.write(ctx, about, o, reason, action, message)
+	if err != nil {
 		r.plane.Logger.Info("no event was written", "about", o.Key.String(), "error", err)
 	}
+	event.count, event.written, event.last = 1, 1, r.now()
+	r.said[said] = event
 }
 
-func (r *reporter) repeats(said report) bool {
+// finishSeries forgets what was not found again for long, after what was counted since is written.
+func (r *reporter) finishSeries(ctx context.Context) {
 	now := r.now()
-	if now.Sub(r.swept) >= repeatAfter {
-		maps.DeleteFunc(r.said, func(_ report, at time.Time) bool { return now.Sub(at) >= repeatAfter })
-		r.swept = now
+	if now.Sub(r.swept) < repeatAfter {
+		return
 	}
-	if at, ok := r.said[said]; ok && now.Sub(at) < repeatAfter {
+	r.swept = now
+	maps.DeleteFunc(r.said, func(_ report, event *reported) bool {
+		if now.Sub(event.last) < repeatAfter {
+			return false
+		}
+		if event.count > event.written {
+			r.writeSeries(ctx, event)
+		}
 		return true
-	}
-	r.said[said] = now
-	return false
+	})
 }
 
-func (r *reporter) write(ctx context.Context, about *resources.Type, o *resources.Object, reason, action, message string) error {
+// writeSeries says in an Event how often what it says was found, unless it is gone.
+func (r *reporter) writeSeries(ctx context.Context, event *reported) {
+	t, ok := r.plane.Registry.Catalog().Type("events")
+	if !ok || event.name == "" {
+		return
+	}
+	manager, err := t.ServerManagerOf(eventsv1.SchemeGroupVersion.WithKind(t.Kind), "")
+	if err == nil {
+		u := resources.UpdateRequest{Type: t, Name: event.name}
+		u.Change = func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
+			obj := existing.DeepCopyObject().(*core.Event)
+			obj.Series = &core.EventSeries{Count: event.count, LastObservedTime: metav1.NewMicroTime(event.last)}
+			return manager.Update(existing, obj, resources.ServerManagerName), nil
+		}
+		_, _, err = r.plane.Pipeline.Update(resources.APIServer.Request(ctx, "update", t, t.KeyOf(event.namespace, event.name)), &u)
+	}
+	if err != nil {
+		r.plane.Logger.Info("an event was not made a series", "event", event.namespace+"/"+event.name, "error", err)
+		return
+	}
+	event.written = event.count
+}
+
+func (r *reporter) write(ctx context.Context, about *resources.Type, o *resources.Object, reason, action, message string) (*reported, error) {
 	t, ok := r.plane.Registry.Catalog().Type("events")
 	if !ok {
-		return nil
+		return &reported{}, nil
 	}
 	manager, err := t.ServerManagerOf(eventsv1.SchemeGroupVersion.WithKind(t.Kind), "")
 	if err != nil {
-		return err
+		return &reported{}, err
 	}
 	now, namespace := time.Now(), o.Namespace
 	if namespace == "" {
@@ -90,5 +137,8 @@ func (r *reporter) write(ctx context.Context, about *resources.Type, o *resource
 	}
 	c := resources.CreateRequest{Type: t, Object: manager.Create(event, resources.ServerManagerName)}
 	_, err = r.plane.Pipeline.Create(resources.APIServer.Request(ctx, "create", t, t.KeyOf(namespace, event.Name)), &c)
-	return err
+	if err != nil {
+		return &reported{}, err
+	}
+	return &reported{namespace: namespace, name: event.Name}, nil
 }
