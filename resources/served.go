@@ -41,6 +41,11 @@ func (s *Served) GVR() schema.GroupVersionResource {
 	return s.GroupVersion().WithResource(s.Resource)
 }
 
+// ReturnsDeleted tells whether a delete answers with the object, not with a Status.
+func (s *Served) ReturnsDeleted() bool {
+	return s.ReturnDeletedObject || slices.Contains(s.ReturnDeletedIn, s.GroupVersionKind.Version)
+}
+
 // Ended is closed when the version is no longer served, or its objects have other bytes than before (Type.Form): watches
 // end then, so that their clients list again. A replacement by the same form does not close it.
 func (s *Served) Ended() <-chan struct{} {

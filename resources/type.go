@@ -97,6 +97,8 @@ type Type struct {
 	TTL func(obj runtime.Object) time.Duration
 	// ReturnDeletedObject: a delete answers with the object, not with a Status.
 	ReturnDeletedObject bool
+	// ReturnDeletedIn are versions in which it does, where it does not in all.
+	ReturnDeletedIn []string
 	// ShouldDeleteDuringUpdate says whether an update is to remove the object, besides the rule for finalizers. May be nil.
 	ShouldDeleteDuringUpdate func(ctx context.Context, obj, existing runtime.Object) bool
 

@@ -129,6 +129,11 @@ func tableOrder(compare func(a, b *resources.Object) int) option {
 // returnsDeleted marks a type whose deletes answer with the object.
 func returnsDeleted(t *resources.Type) { t.ReturnDeletedObject = true }
 
+// returnsDeletedIn marks a type whose deletes answer with the object in some versions alone.
+func returnsDeletedIn(versions ...string) option {
+	return func(t *resources.Type) { t.ReturnDeletedIn = versions }
+}
+
 // status adds the subresource of that name.
 func status(s rest.UpdateResetFieldsStrategy) option {
 	return part("status", s, "get", "patch", "update")

@@ -80,3 +80,14 @@ func TestRuntimeConfigRefusals(t *testing.T) {
 		}
 	}
 }
+
+// Deletes of a DeviceTaintRule answer with the object in the versions before v1, as upstream's storages of these do.
+func TestDeletesAnswerByVersion(t *testing.T) {
+	catalog := serving(t, map[string]string{"api/all": "true"})
+	for version, want := range map[string]bool{"v1": false, "v1beta2": true, "v1alpha3": true} {
+		served, ok := catalog.Lookup(schema.GroupVersionResource{Group: "resource.k8s.io", Version: version, Resource: "devicetaintrules"})
+		if !ok || served.ReturnsDeleted() != want {
+			t.Errorf("%s: served %v, want the object back %v", version, ok, want)
+		}
+	}
+}

@@ -34,7 +34,7 @@ func (h *Handlers) delete(q *request) error {
 	if accepted && !d.Gone {
 		code = http.StatusAccepted
 	}
-	if (d.Gone || d.Unchanged) && !q.served.ReturnDeletedObject {
+	if (d.Gone || d.Unchanged) && !q.served.ReturnsDeleted() {
 		s := q.served.DeletedStatus(q.ctx, q.info.Name, d.UID)
 		s.GetObjectKind().SetGroupVersionKind(metav1.Unversioned.WithKind("Status"))
 		return q.value(code, f, s)

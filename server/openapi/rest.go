@@ -250,7 +250,7 @@ func (e *endpoint) addItem() {
 func (e *endpoint) addDelete() {
 	var result any = metav1.Status{}
 	// A namespace that goes is answered with too, but upstream's documents do not tell.
-	if e.parent.ReturnDeletedObject && e.noun != "Namespace" {
+	if e.parent.ReturnsDeleted() && e.noun != "Namespace" {
 		result = e.object
 	}
 	e.add("delete", "", route{
