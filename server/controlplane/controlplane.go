@@ -51,11 +51,7 @@ func New(c Config) *Plane { return &Plane{Config: c} }
 // them want the same.
 func (p *Plane) Keep(ctx context.Context, n Network) {
 	var work errgroup.Group
-	work.Go(func() error {
-		p.keepServices(ctx, n)
-		return nil
-	})
-	for _, c := range p.chores() {
+	for _, c := range append(p.chores(), p.keepServices(n)) {
 		if c == nil {
 			continue // of a type that is not served
 		}

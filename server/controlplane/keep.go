@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -17,33 +18,46 @@ type chore struct {
 	follow []resources.WatchOptions
 	// changed, when set, returns a channel that is closed when something else has made the chore necessary.
 	changed func() <-chan struct{}
+	// begin, when set, is called when the objects begin to be followed, at first and anew after an error.
+	begin func()
 	// do puts right what is not. events are what has happened since the last time; nil: anything may have. It returns when
 	// to look at everything without an event; 0 for never. What others do at the same time must not make it fail.
 	do func(ctx context.Context, events []*resources.Event) (again time.Duration, err error)
+	// end, when set, is called when the chore is done no more. Its context has ended, unless the store was closed.
+	end func(ctx context.Context)
+	// longest is how long a chore that fails again and again waits at most before it is tried once more; 0: longestPause.
+	longest time.Duration
 }
 
-// longestPause is how long a chore that fails again and again waits before it is tried once more.
-const longestPause = time.Minute
+// A chore that fails is tried again after a pause, which is doubled from the first to the last.
+const (
+	shortestPause = time.Second
+	longestPause  = time.Minute
+)
 
 // keep does a chore until ctx ends or the store is closed; what fails is tried again, later and later.
 func (p *Plane) keep(ctx context.Context, c *chore) {
-	pause := keepPause
+	if c.end != nil {
+		defer c.end(ctx)
+	}
+	longest := cmp.Or(c.longest, longestPause)
+	pause := shortestPause
 	for {
 		began := time.Now()
 		err := p.follow(ctx, c)
 		if over(ctx, err) {
 			return
 		}
-		if time.Since(began) > longestPause {
-			pause = keepPause
+		if time.Since(began) > longest {
+			pause = shortestPause
 		}
-		p.Logger.Warn(c.name+" are not looked after for a moment", "error", err)
+		p.Logger.Warn("something is not looked after for a moment", "what", c.name, "error", err)
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, longestPause)
+		pause = min(2*pause, longest)
 	}
 }
 
@@ -64,11 +78,18 @@ func (p *Plane) follow(ctx context.Context, c *chore) error {
 	if err != nil {
 		return err
 	}
+	if c.begin != nil {
+		c.begin()
+	}
 	var events []*resources.Event // none: what happened before the watches began is not known
+	var changed <-chan struct{}
 	for {
-		var changed <-chan struct{}
 		if c.changed != nil {
-			changed = c.changed() // before looking, so that nothing is missed in between
+			next := c.changed() // before looking, so that nothing is missed in between
+			if closed(changed) {
+				events = nil // it came together with the events
+			}
+			changed = next
 		}
 		again, err := c.do(ctx, events)
 		if err != nil {
@@ -77,6 +98,15 @@ func (p *Plane) follow(ctx context.Context, c *chore) error {
 		if events, err = await(ctx, watches, woken, changed, again); err != nil {
 			return err
 		}
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false // a nil channel as well
 	}
 }
 

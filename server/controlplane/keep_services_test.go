@@ -21,21 +21,26 @@ func TestKeepEndpointSlices(t *testing.T) {
 	}
 	n := member("a", 1, 6443)
 	k := keeper{plane: x.p, network: n, membership: n.membership()}
-	if err := k.watch(t.Context()); err != nil {
+	watches, err := openWatches(t.Context(), x.store, keptObjects, make(chan struct{}, 1))
+	if err != nil {
 		t.Fatal(err)
 	}
-	defer k.unwatch()
-	wrong := true
-	look := func() {
+	defer func() {
+		for _, w := range watches {
+			w.Close()
+		}
+	}()
+	k.begin()
+	look := func(events []*resources.Event) {
 		t.Helper()
-		if _, _, err := k.look(t.Context(), wrong); err != nil {
+		if _, err := k.do(t.Context(), events); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := takeAll(t.Context(), k.watches); err != nil { // of what look did
+		if _, err := takeAll(t.Context(), watches); err != nil { // of what that did
 			t.Fatal(err)
 		}
 	}
-	look()
+	look(nil)
 	for _, change := range []struct {
 		method, name, body string
 		code               int
@@ -51,11 +56,11 @@ func TestKeepEndpointSlices(t *testing.T) {
 		{"DELETE", "/kubernetes", "", 200, true},
 	} {
 		x.send(change.method, path+change.name, change.body, change.code)
-		events, err := takeAll(t.Context(), k.watches)
-		if wrong = slices.ContainsFunc(events, mayBeWrong); err != nil || wrong != change.wrong {
+		events, err := takeAll(t.Context(), watches)
+		if wrong := slices.ContainsFunc(events, mayBeWrong); err != nil || wrong != change.wrong {
 			t.Errorf("%s %s: wrong is %v, %v", change.method, change.name, wrong, err)
 		}
-		look()
+		look(events)
 		for name, want := range map[string]string{"/kubernetes": "192.0.2.2", "/kubernetes-1": "192.0.2.1"} {
 			if got := x.send("GET", path+name, "", 200).Get("endpoints.0.addresses.0").Str; got != want {
 				t.Errorf("after %s %s, %s has %s, want %s", change.method, change.name, name, got, want)
