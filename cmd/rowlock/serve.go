@@ -107,14 +107,8 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		defer stop()
 		return srv.Serve(ctx, listener)
 	})
-	work.Go(func() error {
-		certificates.Run(ctx)
-		return nil
-	})
-	work.Go(func() error {
-		plane.Keep(ctx, network)
-		return nil
-	})
+	work.Go(func() error { certificates.Run(ctx); return nil })
+	work.Go(func() error { plane.Keep(ctx, network); return nil })
 	work.Go(func() error {
 		return controllers.Run(ctx, controllers.Config{Registry: registry, Store: store, Pipeline: pipeline,
 			Logger: logger, Enabled: o.enabledControllers, Elect: elect(registry, store, pipeline, logger)})
