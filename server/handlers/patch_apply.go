@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"unicode/utf8"
@@ -76,10 +77,25 @@ func readJSON(body []byte, into *map[string]any) bool {
 }
 
 // readsAlike tells whether YAML takes all characters of a JSON text, and for what they are: it knows no escaped slash, no
-// surrogates and no control characters, and more ends of lines.
+// surrogates and no control characters, more ends of lines, and no key that is longer than 1,024 characters or not on one
+// line with its colon.
 func readsAlike(body []byte) bool {
+	opened := -1 // where the string begins that is being read
 	for i := 0; i < len(body); {
 		switch c := body[i]; {
+		case c == '\t':
+			return false
+		case c == '"':
+			if opened >= 0 {
+				after := bytes.TrimLeft(body[i+1:], " \r\n")
+				if isKey := bytes.HasPrefix(after, []byte(":")); isKey && (i-opened > 1000 || len(after) < len(body)-i-1) {
+					return false
+				}
+				opened = -1
+			} else {
+				opened = i
+			}
+			i++
 		case c == '\\':
 			rest := body[i+1:]
 			if len(rest) == 0 || rest[0] == '/' || rest[0] == 'u' && (len(rest) == 1 || rest[1]|0x20 == 'd') {

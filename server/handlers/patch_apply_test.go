@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,7 +12,7 @@ import (
 // FuzzApplyConfiguration: what is read as JSON means the same as YAML.
 func FuzzApplyConfiguration(f *testing.F) {
 	for _, value := range []string{`"v"`, `"a` + "\x7f" + `b"`, `"a` + "\xff" + `"`, `"\ud800"`, `"\ud83d\ude00"`, "\"\u0085x\"", "\"\u2028x\"", "\"\ufeff\"", `"\/"`,
-		`"\u0000"`, `"😀"`, `{"<<":1,"~":2}`, `1e0`, `-0`, `1.50`, `123456789012345678`, `[[],{},null,true,"true","2001-01-01"]`} {
+		`{"` + strings.Repeat("k", 1100) + `":1}`, "{\"a\"\n:1}", "\t1", `"\u0000"`, `"😀"`, `{"<<":1,"~":2}`, `1e0`, `-0`, `1.50`, `123456789012345678`, `[[],{},null,true,"true","2001-01-01"]`} {
 		f.Add([]byte(`{"data":{"k":` + value + `}}`))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
