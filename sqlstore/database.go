@@ -24,6 +24,8 @@ type database struct {
 	objects partition
 	// place is where history is to be read; nil: there is but one.
 	place *place
+	// counter and state are the statements that read the counter, and what a cache begins with.
+	counter, state string
 	// deadConnections is how many connections of the pool may turn out to be dead, one after the other.
 	deadConnections int
 }
@@ -128,7 +130,7 @@ func (d *database) revision(ctx context.Context) (int64, error) {
 			return unavailable(err)
 		}
 		return nil
-	}, "SELECT revision FROM meta")
+	}, d.counter)
 	return revision, err
 }
 

@@ -15,13 +15,21 @@
 //
 // # Peers
 //
-// In Postgres, many servers write to one database. There a batch begins with locking the row of the counter and reading
-// what others wrote (the page of the log after the cache's position), which is brought into the cache before anything
-// is planned: so a plan is checked against exactly what it will be committed to. Both are one round trip; writing,
-// NOTIFY and COMMIT are the second. A listener wakes on notifications and catches up from the log; every limits.poll it
-// looks without one. A read at "most recent" learns the counter, in a question that all who wait share, and catches up
-// to it, unless the cache is there already or comes there by the committer. The log is read in pages of whole
-// transactions (their rows have the same xmin), each of which stays in the cache when the next one fails. What became of a COMMIT whose answer was lost is
+// In Postgres, many servers write to one database. There a batch begins with locking the row of meta, under which revisions
+// are given, and reading what others wrote (the page of the log after the cache's position), which is brought into the
+// cache before anything is planned: so a plan is checked against exactly what it will be committed to. Both are one round
+// trip; writing, NOTIFY and COMMIT are the second. The row is locked and not updated: the counter is the last revision of
+// the log, or the floor where nothing is left of it. An update would leave a dead version with every batch, and all have
+// to pass those while somebody keeps a snapshot open. Only while servers of the version before may be there, which have
+// the counter in meta.revision, is it raised there as well; else that is NULL (postgresDriver.modernize).
+//
+// A listener wakes on notifications and catches up from the log; every limits.poll it looks without one. Transactions
+// that notify commit one after the other in the whole cluster, so a batch notifies only when the table servers has
+// another server. One that begins to listen writes its row, then awaits the batch that holds the lock, then reads the
+// log: each batch has seen the row, or is read. A read at "most recent" learns the counter, in a question that all who
+// wait share, and catches up to it, unless the cache is there already or comes there by the committer. The log is read in
+// pages of whole transactions (their rows have the same xmin), each of which stays in the cache when the next one fails.
+// What became of a COMMIT whose answer was lost is
 // looked up by the number of the transaction and by what the log has.
 //
 // A position is a revision and the time of its commit. A page that is not a continuation of the position (the counter

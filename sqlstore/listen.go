@@ -67,6 +67,9 @@ func (l *listener) listen() (heard bool, err error) {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
+		if l.ctx.Err() != nil {
+			l.peers.session.exit(ctx, conn)
+		}
 		_ = conn.Close(ctx)
 	}()
 	a := connection{conn, l.peers.db}

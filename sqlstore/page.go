@@ -15,6 +15,10 @@ type page struct {
 	origin, actual string        // where the counter was raised last, and where this is
 	askedAt        sql.NullInt64 // when the change at the revision asked for was committed, as far as it is in history
 	rows           []logRow      // in the order of revisions; those up to meta.revision, unless there were too many
+
+	freed  int64 // bytes that were ever pruned
+	legacy bool  // servers of the version before may be there, which read the counter in meta
+	heard  bool  // another server listens
 }
 
 // logRow is a change without what the cache knows already: the object before it.
@@ -86,12 +90,26 @@ func (p *page) complete(after int64) bool {
 // actualSQL is where the row m of the table meta is: cluster, timeline and table.
 const actualSQL = `(SELECT system_identifier FROM pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) || '/' || m.tableoid`
 
-// selectPageSQL takes the meta row along in every row, so that all is of one state of the database.
-const selectPageSQL = `SELECT m.revision, m.floor, m.history_bytes, m.origin,
-` + actualSQL + `,
-(SELECT l.at FROM changes l WHERE l.revision = $1),
-c.revision, c.at, c.op, c.resource, c.namespace, c.name, c.prev_revision, c.fields, c.data, c.transaction
-FROM meta m LEFT JOIN LATERAL (
+// What the row m of the table meta says of the store together with the log.
+const (
+	// counterSQL is the counter. It is in meta only as long as servers of the version before may be there. After that the
+	// log has it, until all of the log is pruned: then it is the floor.
+	counterSQL = `coalesce(m.revision, (SELECT l.revision FROM changes l WHERE l.revision > m.floor ORDER BY l.revision DESC LIMIT 1), m.floor)`
+	// historyBytesSQL is the sum of the sizes of all changes after the floor.
+	historyBytesSQL = `CASE WHEN m.revision IS NULL THEN coalesce((
+  SELECT l.total FROM changes l WHERE l.revision > m.floor ORDER BY l.revision DESC LIMIT 1) - m.freed, 0) ELSE m.history_bytes END`
+
+	selectStateSQL = `SELECT ` + counterSQL + `, m.floor, ` + historyBytesSQL + `,
+(SELECT c.at FROM changes c WHERE c.revision = ` + counterSQL + `) FROM meta m`
+)
+
+// selectPageSQL takes the state of the store along in every row, so that all is of one state of the database.
+const selectPageSQL = `WITH state AS MATERIALIZED (
+  SELECT ` + counterSQL + ` AS counter, m.floor, ` + historyBytesSQL + ` AS bytes, m.origin, ` + actualSQL + ` AS actual,
+  (SELECT l.at FROM changes l WHERE l.revision = $1) AS asked_at, m.freed, m.revision IS NOT NULL AS legacy,
+  EXISTS (SELECT 1 FROM servers o WHERE o.id <> $4) AS heard FROM meta m
+) SELECT s.*, c.revision, c.at, c.op, c.resource, c.namespace, c.name, c.prev_revision, c.fields, c.data, c.transaction
+FROM state s LEFT JOIN LATERAL (
   SELECT * FROM (
     SELECT changes.*, changes.xmin::text AS transaction, sum(size) OVER (ORDER BY revision ROWS UNBOUNDED PRECEDING) - size AS before
     FROM changes WHERE changes.revision > $1 ORDER BY changes.revision LIMIT $2
@@ -103,7 +121,8 @@ func (p *page) scanRow(l *loader, scan func(...any) error) error {
 	var revision, at, prevRevision sql.NullInt64
 	var op, resource, namespace, name, f, transaction sql.NullString
 	var data []byte
-	if err := scan(&p.revision, &p.floor, &p.historyBytes, &p.origin, &p.actual, &p.askedAt, &revision, &at, &op, &resource,
+	if err := scan(&p.revision, &p.floor, &p.historyBytes, &p.origin, &p.actual, &p.askedAt, &p.freed, &p.legacy, &p.heard,
+		&revision, &at, &op, &resource,
 		&namespace, &name, &prevRevision, &f, &data, &transaction); err != nil {
 		return unavailable(err)
 	}

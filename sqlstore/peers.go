@@ -27,6 +27,7 @@ func newPeers(s *Store, d *postgresDriver) *peers {
 	s.db.place.astray = p.healLater
 	if !d.pooled {
 		p.session = newSession(s, d.locks)
+		d.self = p.session.id
 	}
 	p.recent.learn = func() (int64, error) { return d.counter(ctx) }
 	p.listen = listener{peers: p, ctx: ctx, done: make(chan struct{})}

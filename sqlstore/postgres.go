@@ -40,6 +40,8 @@ type postgresDriver struct {
 	pools   []*spares     // both
 	channel string        // of notifications
 	locks   int32         // the class of advisory locks
+	self    int32         // the server among those that listen; 0: it does not
+	unseen  int           // how often no server of the version before was seen, in a row; of the committer
 	pooled  bool          // a pooler stands between: notifications may not come
 }
 
@@ -50,7 +52,8 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 		return nil, nil, err
 	}
 	p := &postgresDriver{logger: o.Logger, clock: o.Clock, limits: o.limits}
-	d := &database{driver: p, place: &place{}, isolation: sql.LevelRepeatableRead, deadConnections: postgresReaders, objects: postgresObjects}
+	d := &database{driver: p, place: &place{}, counter: "SELECT " + counterSQL + " FROM meta m", state: selectStateSQL,
+		isolation: sql.LevelRepeatableRead, deadConnections: postgresReaders, objects: postgresObjects}
 	err = func() error {
 		if err := o.await(ctx, func() error { return p.probe(ctx, config, o.Schema) }); err != nil {
 			return err

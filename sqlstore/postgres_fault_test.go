@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
@@ -258,8 +257,8 @@ type lossyConn struct {
 type lossPlan struct{ loseAnswer, loseQuestion atomic.Bool }
 
 func (c *lossyConn) Write(b []byte) (int, error) {
-	// In a batch the statement has been prepared; what tells it apart is the payload of the notification before it.
-	if strings.Contains(string(b), "rowlock_") {
+	// In a batch the statements have been prepared; what tells it apart is what it writes.
+	if strings.Contains(string(b), "configmaps") {
 		if c.plan.loseQuestion.CompareAndSwap(true, false) {
 			c.lost = true
 			return len(b), nil
@@ -296,7 +295,7 @@ func TestLostCommit(t *testing.T) {
 	}
 	if _, err := h.store.janitor.task(func() (err error) {
 		d.writes.Close()
-		d.writes, err = pgxpool.NewWithConfig(context.Background(), config)
+		d.writes, err = d.openPool(context.Background(), config, 2) // which the store closes
 		return err
 	}); err != nil {
 		t.Fatal(err)

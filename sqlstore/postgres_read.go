@@ -54,7 +54,7 @@ func (p *postgresDriver) counter(ctx context.Context) (revision int64, err error
 	bounded, cancel := context.WithTimeout(ctx, p.limits.read)
 	defer cancel()
 	err = retryDead(postgresReaders, func() (bool, error) {
-		return true, p.query(bounded, p.pool, "SELECT revision FROM meta").scan(&revision)
+		return true, p.query(bounded, p.pool, "SELECT "+counterSQL+" FROM meta m").scan(&revision)
 	})
 	if err != nil {
 		return 0, hung(ctx, err)
@@ -90,7 +90,7 @@ type sender interface {
 func (p *postgresDriver) readPage(ctx context.Context, from sender, after int64, rows, bytes int) (found *page, err error) {
 	bounded, cancel := context.WithTimeout(ctx, p.limits.read)
 	defer cancel()
-	if err = p.query(bounded, from, selectPageSQL, after, rows, bytes).each(func(rows pgx.Rows) error {
+	if err = p.query(bounded, from, selectPageSQL, after, rows, bytes, p.self).each(func(rows pgx.Rows) error {
 		found, err = scanPage(rows)
 		return err
 	}); err != nil {

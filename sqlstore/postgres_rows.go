@@ -10,7 +10,7 @@ import (
 
 // logColumns are rows of changes, a slice per column as unnest takes them.
 type logColumns struct {
-	revision, at, size        []int64
+	revision, at, size, total []int64
 	op                        []string
 	resource, namespace, name []string
 	prevRevision              []*int64
@@ -49,8 +49,9 @@ func (c *objectColumns) addKey(r *changeRow) {
 	c.namespace, c.name = append(c.namespace, r.namespace), append(c.name, r.name)
 }
 
-// queueRows queues what a batch does to the tables, a statement for each kind.
-func queueRows(s *pgx.Batch, b *batch) error {
+// queueRows queues what a batch does to the tables, a statement for each kind. total is how many bytes were ever written to
+// the log before it.
+func queueRows(s *pgx.Batch, b *batch, total int64) error {
 	last := make(map[resources.Key]int64, len(b.changes))
 	for i := range b.changes {
 		last[b.changes[i].event.Object.Key] = b.changes[i].event.Revision
@@ -64,6 +65,8 @@ func queueRows(s *pgx.Batch, b *batch) error {
 			return err
 		}
 		log.add(&row)
+		total += row.size
+		log.total = append(log.total, total)
 		switch {
 		case last[c.event.Object.Key] != c.event.Revision: // a later change of the batch has the state that stays
 		case c.event.Op == resources.Delete:
@@ -73,7 +76,7 @@ func queueRows(s *pgx.Batch, b *batch) error {
 		}
 	}
 	s.Queue(unnestChangesSQL, log.revision, log.at, log.size, log.op, log.resource, log.namespace, log.name,
-		log.prevRevision, log.fields, log.prevFields, log.data, log.prevData)
+		log.prevRevision, log.fields, log.prevFields, log.data, log.prevData, log.total)
 	if len(stored.name) > 0 {
 		s.Queue(unnestObjectsSQL, stored.resource, stored.namespace, stored.name, stored.revision, stored.expires,
 			stored.fields, stored.data)

@@ -20,9 +20,9 @@ const (
 	beginSQL = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
 
 	unnestChangesSQL = `INSERT INTO changes (revision, at, size, op, resource, namespace, name, prev_revision,
-fields, prev_fields, data, prev_data)
+fields, prev_fields, data, prev_data, total)
 SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[],
-$9::text[], $10::text[], $11::text[], $12::text[])`
+$9::text[], $10::text[], $11::text[], $12::text[], $13::bigint[])`
 
 	unnestObjectsSQL = `INSERT INTO objects (resource, namespace, name, revision, expires, fields, data)
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::text[])
@@ -32,21 +32,23 @@ SET revision = excluded.revision, expires = excluded.expires, fields = excluded.
 	unnestDeletesSQL = `DELETE FROM objects AS o USING unnest($1::text[], $2::text[], $3::text[]) AS d (resource, namespace, name)
 WHERE o.resource = d.resource AND o.namespace = d.namespace AND o.name = d.name`
 
-	// pruneSQL counts from anew when nothing is left, as updateFloorSQL does.
-	pruneSQL = `WITH gone AS (DELETE FROM changes WHERE revision <= $1 RETURNING size),
-freed AS (SELECT coalesce(sum(size), 0)::bigint AS bytes FROM gone)
-UPDATE meta SET floor = greatest(floor, $1),
-history_bytes = CASE WHEN revision <= $1 THEN 0 ELSE greatest(history_bytes - freed.bytes, 0) END FROM freed RETURNING history_bytes`
+	// pruneSQL does not count what is below the floor: it was left when the counter jumped.
+	pruneSQL = `WITH gone AS (DELETE FROM changes WHERE revision <= $1 RETURNING revision, size),
+` + countFreedSQL + `UPDATE meta m SET floor = greatest(m.floor, $1), freed = m.freed + counted.bytes,
+history_bytes = CASE WHEN m.revision <= $1 THEN 0 ELSE greatest(m.history_bytes - counted.bytes, 0) END
+FROM counted RETURNING ` + historyBytesSQL
+
+	countFreedSQL = `counted AS (SELECT coalesce(sum(g.size), 0)::bigint AS bytes FROM gone g JOIN meta b ON g.revision > b.floor)
+`
 
 	// cutSQL prunes the oldest changes after a floor until so many bytes are gone, or so many changes.
 	cutSQL = `WITH oldest AS (SELECT revision, sum(size) OVER (ORDER BY revision) - size AS before
   FROM (SELECT revision, size FROM changes WHERE revision > $1 ORDER BY revision LIMIT $3) AS c),
 cut AS (SELECT coalesce(max(revision), 0) AS floor FROM oldest WHERE before < $2),
-gone AS (DELETE FROM changes WHERE revision <= (SELECT floor FROM cut) RETURNING size),
-freed AS (SELECT coalesce(sum(size), 0)::bigint AS bytes FROM gone)
-UPDATE meta SET floor = greatest(meta.floor, cut.floor),
-history_bytes = CASE WHEN revision <= cut.floor THEN 0 ELSE greatest(history_bytes - freed.bytes, 0) END
-FROM freed, cut RETURNING cut.floor, history_bytes`
+gone AS (DELETE FROM changes WHERE revision <= (SELECT floor FROM cut) RETURNING revision, size),
+` + countFreedSQL + `UPDATE meta m SET floor = greatest(m.floor, cut.floor), freed = m.freed + counted.bytes,
+history_bytes = CASE WHEN m.revision <= cut.floor THEN 0 ELSE greatest(m.history_bytes - counted.bytes, 0) END
+FROM counted, cut RETURNING cut.floor, ` + historyBytesSQL
 
 	touchSQL = `UPDATE meta SET floor = floor`
 
@@ -55,13 +57,13 @@ FROM freed, cut RETURNING cut.floor, history_bytes`
 INSERT INTO changes (revision, at, size, op, resource, namespace, name, data)
 SELECT -1, 0, 0, 'create', '', '', '', random FROM text`
 
-	// raiseSQL fails where the counter is not what the batch begins at, which cannot be while its lock is held: a batch
-	// is one round trip, so nobody could look at the number of rows before COMMIT. The parameter that does not exist is
-	// in the error that the database gives.
+	// raiseSQL raises the counter of servers of the version before. It fails where the counter is not what the batch
+	// begins at, which cannot be while its lock is held: a batch is one round trip, so nobody could look at the number of
+	// rows before COMMIT. The parameter that does not exist is in the error that the database gives.
 	raiseSQL = `UPDATE meta SET history_bytes = history_bytes + $2, revision = CASE WHEN revision = $3 THEN $1::bigint
 ELSE current_setting('rowlock.the_counter_was_changed_by_somebody_else')::bigint END`
 
-	settleSQL = `UPDATE meta SET revision = $1, floor = $1, history_bytes = 0, origin = $2`
+	settleSQL = `UPDATE meta SET revision = CASE WHEN revision IS NULL THEN NULL ELSE $1::bigint END, floor = $1, history_bytes = 0, origin = $2`
 )
 
 // postgresTransaction is a batch that holds the lock of the counter.
@@ -70,6 +72,10 @@ type postgresTransaction struct {
 	conn   *pgxpool.Conn
 	xid    string
 	origin string // of the database that has it
+	at     int64  // the counter
+	total  int64  // bytes that were ever written to the log
+	legacy bool   // the counter is to be raised in meta, too
+	heard  bool   // another server listens
 }
 
 // begin locks the counter and reads what was written after a revision, in one round trip. A connection that turns out
@@ -120,7 +126,7 @@ func (p *postgresDriver) tryBegin(after int64, limit int) (_ *postgresTransactio
 	b := &pgx.Batch{}
 	p.queueBegin(b)
 	b.Queue(lockSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&tx.xid) })
-	b.Queue(selectPageSQL, after, limit, pageBytes).Query(func(rows pgx.Rows) (err error) {
+	b.Queue(selectPageSQL, after, limit, pageBytes, p.self).Query(func(rows pgx.Rows) (err error) {
 		read, err = scanPage(rows)
 		return err
 	})
@@ -130,7 +136,7 @@ func (p *postgresDriver) tryBegin(after int64, limit int) (_ *postgresTransactio
 		}
 		return nil, nil, err
 	}
-	tx.origin = read.actual
+	tx.at, tx.origin, tx.total, tx.legacy, tx.heard = read.revision, read.actual, read.historyBytes+read.freed, read.legacy, read.heard
 	return tx, read, nil
 }
 
@@ -146,16 +152,28 @@ func (t *postgresTransaction) rollback() {
 
 // commit writes the batch in one round trip.
 func (t *postgresTransaction) commit(b *batch) error {
+	before := b.revision - int64(len(b.changes))
+	if before != t.at {
+		t.rollback()
+		return unavailable(fmt.Errorf("the batch begins at revision %d, the counter is at %d", before, t.at))
+	}
 	s := &pgx.Batch{}
 	if c := b.cut; c != nil {
 		s.Queue(cutSQL, c.after, c.bytes, c.rows).QueryRow(func(row pgx.Row) error { return row.Scan(&c.floor, &c.left) })
 	}
-	if err := queueRows(s, b); err != nil {
+	if err := queueRows(s, b, t.total); err != nil {
 		t.rollback()
 		return unavailable(err)
 	}
-	s.Queue(raiseSQL, b.revision, b.size, b.revision-int64(len(b.changes)))
-	s.Queue("SELECT pg_notify($1, $2)", t.driver.channel, strconv.FormatInt(b.revision, 10))
+	if t.legacy {
+		s.Queue(raiseSQL, b.revision, b.size, before)
+	}
+	// Transactions that notify commit one after the other in all of the cluster. Who begins to listen says so before it
+	// takes the lock that this transaction has, and reads the log after that (Session.enter): whoever is not seen here
+	// reads there what is written here.
+	if t.legacy || t.heard {
+		s.Queue("SELECT pg_notify($1, $2)", t.driver.channel, strconv.FormatInt(b.revision, 10))
+	}
 	return t.finish(s, b)
 }
 
@@ -221,7 +239,7 @@ func (p *postgresDriver) settle(seen position) (jumped bool, err error) {
 	s := &pgx.Batch{}
 	switch {
 	case page.origin == "": // nobody was here before
-		s.Queue("UPDATE meta SET origin = $1", page.actual)
+		s.Queue("UPDATE meta SET origin = $1, revision = NULL", page.actual)
 	case page.astray(seen):
 		now, err := tx.now()
 		if err != nil {

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strconv"
@@ -239,7 +240,8 @@ func (s *Store) exec(t *testing.T, statement string) {
 func (s *Store) wantHistory(t *testing.T, want int64) {
 	t.Helper()
 	var stored int64
-	if err := s.db.reads.QueryRow("SELECT history_bytes FROM meta").Scan(&stored); err != nil {
+	var at sql.NullInt64
+	if err := s.db.reads.QueryRow(s.db.state).Scan(new(int64), new(int64), &stored, &at); err != nil {
 		t.Fatal(err)
 	}
 	if counted := s.historyBytes.Load(); counted != want || stored != want {

@@ -15,7 +15,9 @@ import (
 // Session is the place of a server among those that share a database. It is as good as the connection that listens for
 // changes: advisory locks are held through it, one that tells the others that this server lives, and, on one server at
 // a time, the one of the controllers. Postgres frees them when the connection ends, however that happens, so nothing
-// has to be renewed. Who holds what is looked at when the database is talked to anyway, and every limits.poll.
+// has to be renewed. The table servers has who may hold one: to look through all locks of a cluster would cost the more,
+// the more control planes there are. Who holds what is looked at when the database is talked to anyway, and every
+// limits.poll.
 type Session struct {
 	id    int32 // of this server, from 1
 	class int32 // of the locks, which are of the whole database: it tells control planes apart
@@ -41,25 +43,38 @@ const (
 	// succeedSQL ends the connection that this server had before, which to the database may still live: when the network
 	// has lost it, nobody told the database, and it would keep the lock until the kernel or another server finds out.
 	succeedSQL = `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted
-AND classid = $1::int::oid AND objid = $2::int::oid AND pid <> pg_backend_pid()
+AND mode = 'ExclusiveLock' AND classid = $1::int::oid AND objid = $2::int::oid AND pid <> pg_backend_pid()
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
-	// enterSQL takes the lock of a server. The kernel is to notice a machine that is gone before Session.stale does.
+	// enterSQL takes the lock of a server. The kernel is to notice a machine that is gone, and the database a server that
+	// hangs, which asks nothing any more. What this connection writes need not last longer than it does.
 	enterSQL = `SELECT pg_advisory_lock($1, $2), set_config('tcp_keepalives_idle', '10', false),
-set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '3', false)`
+set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '3', false),
+set_config('tcp_user_timeout', $3::text, false), set_config('idle_session_timeout', $3::text, false),
+set_config('lock_timeout', $4::text, false), set_config('synchronous_commit', 'off', false)`
+
+	registerSQL = `INSERT INTO servers (id, pid) VALUES ($1, pg_backend_pid()) ON CONFLICT (id) DO UPDATE SET pid = excluded.pid`
+
+	unregisterSQL = `DELETE FROM servers WHERE id = $1`
+
+	// buryServersSQL deletes those whose lock can be had. It keeps that until the row is gone, and a server writes its row
+	// after it has got the lock: the row of one that comes back is not deleted.
+	buryServersSQL = `DELETE FROM servers s WHERE CASE WHEN s.id = $2 THEN false ELSE pg_try_advisory_xact_lock_shared($1, s.id) END`
+
+	// awaitCommitSQL waits until a transaction that holds the counter is over.
+	awaitCommitSQL = `SELECT 1 FROM meta FOR UPDATE`
+
+	// legacyLocksSQL are the locks of servers, those of the version before too, which are not in the table. Who tries whether
+	// a lock is free shares it for that moment.
+	legacyLocksSQL = `SELECT l.objid::bigint AS id FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted
+  AND l.mode = 'ExclusiveLock' AND l.classid = $1::int::oid AND l.objid::bigint > 0 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
 	// lookSQL is all a server asks when it is idle, in one statement: whether the log has something new, is still that of
-	// the database it was read from, who lives, and whether the lock of the controllers can be had. The two keys of a
-	// lock are in classid and objid.
-	lookSQL = `WITH held AS (
-  SELECT l.pid, l.objid::bigint AS id FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted
-  AND l.classid = $1::int::oid AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-), stale AS (
-  SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
-  WHERE a.pid IN (SELECT pid FROM held) AND a.usename = current_user
-  AND a.state_change < clock_timestamp() - make_interval(secs => $3)
-)
-SELECT m.revision, m.floor, m.origin = ` + actualSQL + `, ARRAY(SELECT id::int FROM held WHERE id > 0), (SELECT count(*) FROM stale),
+	// the database it was read from, who lives, and whether the lock of the controllers can be had.
+	lookSQL = `SELECT ` + counterSQL + `, m.floor, m.origin = ` + actualSQL + `, m.revision IS NOT NULL, (SELECT count(*) FROM servers),
+CASE WHEN m.revision IS NULL THEN ARRAY(SELECT s.id FROM servers s WHERE
+  CASE WHEN s.id = $3 AND s.pid = pg_backend_pid() THEN true ELSE NOT pg_try_advisory_xact_lock_shared($1, s.id) END)
+ELSE ARRAY(SELECT id::int FROM (` + legacyLocksSQL + `) AS held) END,
 CASE WHEN $2 THEN pg_try_advisory_lock($1, 0) ELSE false END FROM meta m`
 
 	leaveSQL = `SELECT pg_advisory_unlock($1, 0), pg_notify($2, '')`
@@ -83,7 +98,7 @@ func (s *Store) Shared() bool { return s.peers != nil }
 
 func (s *Session) limits() limits { return s.store.peers.db.limits }
 
-// stale is how long a server may be silent on its connection before another one ends it, because it hangs or its machine
+// stale is how long a server may be silent on its connection before the database ends it, because it hangs or its machine
 // is gone: three times it should have looked.
 func (s *Session) stale() time.Duration { return 3*s.limits().poll + s.limits().read }
 
@@ -214,16 +229,37 @@ func (s *Session) waiting(interrupt func()) (summoned bool) {
 	return s.summoned
 }
 
-// enter begins a session on the connection that listens.
+// enter begins a session on the connection that listens. When it returns, every transaction that writes to the log either
+// notifies this connection or is over: one that did not see the row in servers held the counter when that was written.
 func (s *Session) enter(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limits().read)
 	defer cancel()
 	if _, err := conn.Exec(ctx, succeedSQL, s.class, s.id); err != nil {
 		return err
 	}
-	_, err := conn.Exec(ctx, enterSQL, s.class, s.id)
+	if _, err := conn.Exec(ctx, enterSQL, s.class, s.id, milli(s.stale()), milli(s.limits().read/2)); err != nil {
+		return err
+	}
+	if _, err := conn.Exec(ctx, registerSQL, s.id); err != nil {
+		return err
+	}
+	_, err := conn.Exec(ctx, awaitCommitSQL)
+	if isLockTimeout(err) {
+		// It waits for a synchronous standby, perhaps for long. What it writes is found when the log is looked at.
+		s.store.logger.Warn("a commit that does not end may be heard of late", "err", err)
+		return nil
+	}
 	return err
 }
+
+// exit ends a session in good order, so that nobody notifies it any more.
+func (s *Session) exit(ctx context.Context, conn *pgx.Conn) {
+	if _, err := conn.Exec(ctx, unregisterSQL, s.id); err != nil { // it was ended in the middle of a statement
+		_, _ = s.store.peers.db.pool.Exec(ctx, unregisterSQL, s.id) // or another server finds that the lock is free
+	}
+}
+
+func milli(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // leave notes that the connection has ended, and with it all that was held.
 func (s *Session) leave() {
@@ -266,6 +302,13 @@ func (s *Session) look(ctx context.Context, a connection) error {
 	s.mu.Lock()
 	s.set(leads || found.taken, found.alive)
 	s.mu.Unlock()
+	if found.legacy {
+		s.store.queue.putTask(s.store.peers.db.modernize)
+	} else if found.registered > len(found.alive) {
+		if _, err := a.conn.Exec(bounded, buryServersSQL, s.class, s.id); err != nil {
+			return err
+		}
+	}
 	if !found.same || found.revision != s.store.revisions.current.Load() || found.floor > s.store.floor.Load() {
 		return s.store.peers.catchUp(ctx, a, 0)
 	}
@@ -277,8 +320,11 @@ type look struct {
 	revision int64
 	floor    int64
 	same     bool // the database is the one that the counter was raised in last
+	legacy   bool // servers of the version before may be there
 	alive    []int32
 	taken    bool
+
+	registered int // servers that live, or have gone without a word
 }
 
 // rowQuerier is a connection or a pool.
@@ -287,8 +333,7 @@ type rowQuerier interface {
 }
 
 func (l *look) ask(ctx context.Context, from rowQuerier, s *Session, take bool) error {
-	var stale int
-	err := from.QueryRow(ctx, lookSQL, s.class, take, s.stale().Seconds()).Scan(&l.revision, &l.floor, &l.same, &l.alive, &stale, &l.taken)
+	err := from.QueryRow(ctx, lookSQL, s.class, take, s.id).Scan(&l.revision, &l.floor, &l.same, &l.legacy, &l.registered, &l.alive, &l.taken)
 	if err != nil {
 		return err
 	}

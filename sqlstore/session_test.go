@@ -98,18 +98,18 @@ func TestSessionOfAnotherSchema(t *testing.T) {
 	b.stop()
 }
 
-// A server that is silent for long is disconnected by another.
+// A server that is silent for long is disconnected, and comes back when it goes on.
 func TestSessionEndsStale(t *testing.T) {
 	h := newPostgresHarness(t)
+	h.limits = usualLimits
+	h.limits.poll, h.limits.read = 100*time.Millisecond, time.Second
+	hangs := h.openPeer(t)
+	sees(t, h.store, 2)
+	sees(t, hangs, 2)
+	hangs.Session().mu.Lock() // which its listener needs
 	awaitAlive(t, h.store, 1)
-	h.reader = h.open(t)
-	sees(t, h.reader, 2)
-	changed := h.reader.Session().Changed()
-	if _, err := h.store.peers.db.pool.Exec(t.Context(), lookSQL, h.store.Session().class, false, 0.0); err != nil {
-		t.Fatal(err)
-	}
-	<-changed
-	awaitAlive(t, h.store, 2) // both are back
+	hangs.Session().mu.Unlock()
+	awaitAlive(t, h.store, 2)
 }
 
 // sees waits until a server that looks sees so many.
@@ -167,7 +167,8 @@ func lockedBy(t *testing.T, s, other *Store) {
 // terminate ends the connection of a session.
 func terminate(t *testing.T, h *postgresHarness, s *Session) {
 	t.Helper()
-	const end = `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = $1::int::oid AND objid = $2::int::oid`
+	const end = `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'
+AND classid = $1::int::oid AND objid = $2::int::oid`
 	tag, err := h.store.peers.db.pool.Exec(t.Context(), end, s.class, s.id)
 	if err != nil || tag.RowsAffected() != 1 {
 		t.Fatalf("%v %v", tag, err)

@@ -58,7 +58,7 @@ func refused(err error) bool {
 // openSQLite opens the file, which the caller has locked, and brings its schema up to date.
 func openSQLite(ctx context.Context, path, synchronous string, logger *slog.Logger) (*database, error) {
 	w := &sqliteDriver{ahead: newAhead(synchronous), trimmer: &walTrimmer{path: path + "-wal", max: walMax, patience: walPatience}}
-	d := &database{driver: w, objects: sqliteObjects}
+	d := &database{driver: w, counter: selectCounterSQL, state: selectMetaSQL, objects: sqliteObjects}
 	err := func() (err error) {
 		if err := makePrivate(path); err != nil {
 			return err

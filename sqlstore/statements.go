@@ -17,6 +17,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`
 	// updateMetaSQL names the revision it starts from, so that a second writer would be found out before it does harm.
 	updateMetaSQL = `UPDATE meta SET revision = $1, history_bytes = history_bytes + $2 WHERE revision = $3`
 
+	selectCounterSQL = `SELECT revision FROM meta`
+
 	selectMetaSQL = `SELECT revision, floor, history_bytes,
 (SELECT at FROM changes WHERE changes.revision = meta.revision) FROM meta`
 

@@ -1,0 +1,52 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// legacySQL is whether a server of the version before lives: one that has its lock, and is not in the table.
+	legacySQL = `SELECT EXISTS (SELECT 1 FROM (` + legacyLocksSQL + `) AS held WHERE NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = held.id))`
+
+	// unseenBefore is how often, in a row, no such server is seen before it counts as gone: its connection may have broken.
+	unseenBefore = 2
+
+	totalSQL     = `UPDATE changes SET total = $2 WHERE revision = $1`
+	logCountsSQL = `UPDATE meta SET revision = NULL, freed = 0`
+)
+
+// modernize makes the log the counter when no server of the version before is there. One that is there all the same, because
+// a pooler hides it, finds no counter and refuses whatever needs one: that the row of meta is the lock for both versions,
+// and says which of the two ways is taken, is what keeps revisions from being given twice. It runs on the goroutine of the
+// committer.
+func (p *postgresDriver) modernize() {
+	if err := p.tryModernize(); err != nil {
+		p.logger.Warn("the counter could not be moved to the log, trying again", "err", err)
+	}
+}
+
+func (p *postgresDriver) tryModernize() error {
+	tx, page, err := p.tryBegin(0, 1)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), p.limits.step)
+	defer cancel()
+	var there bool
+	if page.legacy {
+		err = tx.conn.QueryRow(ctx, legacySQL, p.locks).Scan(&there)
+	}
+	if p.unseen++; there || err != nil {
+		p.unseen = 0
+	}
+	if !page.legacy || err != nil || p.unseen < unseenBefore {
+		tx.rollback()
+		return err
+	}
+	s := &pgx.Batch{}
+	s.Queue(totalSQL, page.revision, page.historyBytes)
+	s.Queue(logCountsSQL)
+	return tx.finish(s, nil)
+}
