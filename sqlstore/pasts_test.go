@@ -110,8 +110,7 @@ func TestPastListsWait(t *testing.T) {
 	if _, err := s.Snapshot(canceled, "configmaps", at(5)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the context's error", err)
 	}
-	runtime.KeepAlive(held)
-	held = nil
+	runtime.KeepAlive(held) // and not after this
 	if _, err := s.Snapshot(ctx, "configmaps", at(5)); err != nil {
 		t.Errorf("when there is room again: %v", err)
 	}

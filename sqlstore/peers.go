@@ -185,7 +185,11 @@ func (p *peers) heal() error {
 	}
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	return s.reload(context.Background())
+	if err := s.reload(context.Background()); err != nil {
+		return err
+	}
+	s.db.place.forget()
+	return nil
 }
 
 // reload replaces the cache by what is in the database. Watches end with resources.ExpiredError if they were behind,

@@ -192,8 +192,7 @@ func (s *Store) Close() error {
 	if s.peers != nil {
 		s.peers.stop()
 	}
-	s.applying.Lock() // who comes into apply after this starts no goroutine
-	s.applying.Unlock()
+	s.applied()
 	s.waking.Wait()
 	s.collections.Range(func(_, c any) bool {
 		c.(*collection).wakeAll()
@@ -231,4 +230,10 @@ func (f *failure) get() error {
 		return *p
 	}
 	return nil
+}
+
+// applied waits for whoever is in apply. Who comes after this finds the store closing, and starts no goroutine.
+func (s *Store) applied() {
+	s.applying.Lock()
+	defer s.applying.Unlock()
 }

@@ -32,8 +32,6 @@ import (
 // Toys are a kind without a Go type that comes and goes while a server runs. It has two versions, each with rules of its own: v1
 // has spec.color and spec.price; v2 calls the color a paint, shows no price in tables, and warns.
 
-var toysV1 = schema.GroupVersionResource{Group: "toys.example.org", Version: "v1", Resource: "toys"}
-
 // toyVersion is what a version of the kind is like.
 type toyVersion struct {
 	version, color string
