@@ -96,7 +96,7 @@ func (s *Store) Session() *Session {
 // Shared reports whether other servers may use the database.
 func (s *Store) Shared() bool { return s.peers != nil }
 
-func (s *Session) limits() limits { return s.store.peers.db.limits }
+func (s *Session) limits() *limits { return &s.store.peers.db.limits }
 
 // stale is how long a server may be silent on its connection before the database ends it, because it hangs or its machine
 // is gone: three times it should have looked.
