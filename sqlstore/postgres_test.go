@@ -144,6 +144,9 @@ func (s twoServers) Commit(ctx context.Context, writes ...resources.Write) ([]*r
 	if err := s.peers.catchUp(ctx, s.peers.db, objects[len(objects)-1].Revision); err != nil && !s.closing.Load() {
 		return nil, err // of a reader that is closed nobody will ask anything, and the commit happened
 	}
+	// The reader's own listener may be who brings it up. Reads see a change then before it is announced to watches.
+	s.applying.Lock()
+	s.applying.Unlock()         // whoever had it has announced what it applied
 	for i, o := range objects { // as the reader has it: two servers share no memory
 		if own, err := s.Get(ctx, o.Key, resources.At{Match: resources.Any}); err == nil && own.Revision == o.Revision {
 			objects[i] = own
