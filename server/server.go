@@ -52,10 +52,10 @@ type Config struct {
 	// EnableAdmissionPlugins and DisableAdmissionPlugins name plugins besides those that are on by default, and of those
 	// (kube-apiserver's flags of these names).
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
-	// Compact lets the store move what it keeps in memory together, for when the server has come to rest; with forget it
+	// DefragmentHeap lets the store move what it keeps in memory together, for when the server has come to rest; with forget it
 	// forgets what it keeps for watches that are behind. It calls moved with the bytes that it has moved, and ends when that
 	// returns false. Nil when the store has no such thing.
-	Compact func(forget bool, moved func(bytes int) bool)
+	DefragmentHeap func(forget bool, moved func(bytes int) bool)
 	// MaxInFlight and MaxMutatingInFlight bound the requests under way, watches and those of administrators apart; more are
 	// answered with 429.
 	// Defaults 3000 and 1000.
@@ -117,7 +117,7 @@ func New(c Config) (*Server, error) {
 	c.Pipeline.Use(plugins)
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
-	s.trimmer = newTrimmer(limits.underWay, s.handlers.Watches, c.Compact)
+	s.trimmer = newTrimmer(limits.underWay, s.handlers.Watches, c.DefragmentHeap)
 	// What others read into informers, and count, the store has read and counted; documents are made when they are asked for.
 	s.Finish("storage-readiness", "start-apiserver-admission-initializer", "generic-apiserver-start-informers", "start-kube-aggregator-informers",
 		"storage-object-count-tracker-hook", "apiservice-discovery-controller", "apiservice-openapi-controller", "apiservice-openapiv3-controller")

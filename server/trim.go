@@ -20,25 +20,25 @@ const (
 	// trimWorth is how many bytes have to be allocated between two collections of the garbage that the trimmer asks for:
 	// a request now and then is not to cost one each.
 	trimWorth = 8 << 20
-	// compactStep is how many bytes are moved before the memory they were in is given back.
-	compactStep = 32 << 20
+	// defragmentStep is how many bytes are moved before the memory they were in is given back.
+	defragmentStep = 32 << 20
 )
 
 // trimmer gives the memory that a burst of requests took back to the system once it is over. The runtime would do so in
 // its own time, minutes later. It costs nothing while the server is idle: no timer runs then.
 type trimmer struct {
-	requests  atomic.Int64
-	wake      chan struct{}
-	kept      bool                                          // the last trim left history in memory
-	underWay  func() int                                    // requests that have not been answered, watches apart
-	watches   func() int                                    // that clients have open
-	compact   func(forget bool, moved func(bytes int) bool) // Config.Compact, or nil
-	allocated uint64                                        // bytes, until the last trim
+	requests   atomic.Int64
+	wake       chan struct{}
+	kept       bool                                          // the last trim left history in memory
+	underWay   func() int                                    // requests that have not been answered, watches apart
+	watches    func() int                                    // that clients have open
+	defragment func(forget bool, moved func(bytes int) bool) // Config.DefragmentHeap, or nil
+	allocated  uint64                                        // bytes, until the last trim
 }
 
 // newTrimmer returns a trimmer that has the start of the process to look back at.
-func newTrimmer(underWay, watches func() int, compact func(forget bool, moved func(bytes int) bool)) *trimmer {
-	t := &trimmer{wake: make(chan struct{}, 1), underWay: underWay, watches: watches, compact: compact}
+func newTrimmer(underWay, watches func() int, defragment func(forget bool, moved func(bytes int) bool)) *trimmer {
+	t := &trimmer{wake: make(chan struct{}, 1), underWay: underWay, watches: watches, defragment: defragment}
 	t.wake <- struct{}{}
 	return t
 }
@@ -88,7 +88,7 @@ func (t *trimmer) run(ctx context.Context) {
 // memory for watches that are behind, too.
 func (t *trimmer) trim(forget bool) {
 	if allocated() >= t.allocated+trimWorth || (forget && t.kept) {
-		if t.compact != nil {
+		if t.defragment != nil {
 			t.moveTogether(forget)
 			t.kept = !forget
 		}
@@ -96,15 +96,15 @@ func (t *trimmer) trim(forget bool) {
 		debug.FreeOSMemory()
 		t.allocated = allocated()
 	}
-	dropCode()
+	dropCodePages()
 }
 
 // moveTogether lets the store move what it keeps together, and gives back the places it was in before there are many. It
 // ends when there is a request.
 func (t *trimmer) moveTogether(forget bool) {
 	seen, bytes := t.requests.Load(), 0
-	t.compact(forget, func(moved int) bool {
-		if bytes += moved; bytes >= compactStep {
+	t.defragment(forget, func(moved int) bool {
+		if bytes += moved; bytes >= defragmentStep {
 			bytes = 0
 			debug.FreeOSMemory()
 		}

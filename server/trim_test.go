@@ -11,7 +11,7 @@ func TestTrimEndsWithTheNextRequest(t *testing.T) {
 	asked := 0
 	trimmer = newTrimmer(none, none, func(_ bool, moved func(int) bool) {
 		asked++
-		if !moved(compactStep) || !moved(1) {
+		if !moved(defragmentStep) || !moved(1) {
 			t.Error("ended though nothing was asked of the server")
 		}
 		if trimmer.busy(); moved(1) {

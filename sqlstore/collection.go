@@ -26,12 +26,12 @@ type collection struct {
 	wakeRound
 	// replaced counts the bytes of objects that left the tree, replaced or deleted.
 	replaced atomic.Int64
-	// written counts the changes since objects were moved together; see Store.Compact.
+	// written counts the changes since objects were moved together; see Store.DefragmentHeap.
 	written int
 	// stayed counts the objects that stayed where they were then, because the log has them.
 	stayed int
-	// compacted is the path up to which they were; empty when that is not under way.
-	compacted string
+	// defragmented is the path up to which they were; empty when that is not under way.
+	defragmented string
 }
 
 // after returns the changes in the log after a revision, and whether the log reaches back that far. Called with mu.

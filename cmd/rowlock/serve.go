@@ -185,12 +185,12 @@ func (o *serveOptions) newServer(registry *resources.Registry, store *sqlstore.S
 		Authenticator: authenticate,
 		TLS:           certificates.TLSConfig(),
 
-		Logger:   logger,
-		Metrics:  metrics,
-		OpenID:   o.tokens.openID(),
-		Compact:  store.Compact,
-		Features: utilfeature.DefaultFeatureGate,
-		Flags:    o.flags,
+		Logger:         logger,
+		Metrics:        metrics,
+		OpenID:         o.tokens.openID(),
+		DefragmentHeap: store.DefragmentHeap,
+		Features:       utilfeature.DefaultFeatureGate,
+		Flags:          o.flags,
 
 		EnableAdmissionPlugins:  o.admission.enable,
 		DisableAdmissionPlugins: o.admission.disable,

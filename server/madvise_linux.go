@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// dropCode lets go of the pages of the program's file. Most of the code and the constants of the packages that describe
+// dropCodePages lets go of the pages of the program's file. Most of the code and the constants of the packages that describe
 // the built-in types is needed at start and never again. Pages that are needed come back from the system's cache of the
 // file; the system may use the rest for something else.
 //
 // It holds because nothing writes to these pages: a mapping that has pages of its own (a breakpoint, relocations) is left
 // alone, since those would be lost.
-func dropCode() {
+func dropCodePages() {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return

@@ -6,26 +6,26 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Compact moves the objects in the cache together, those of each type of which a good part was written since. Objects
+// DefragmentHeap moves the objects in the cache together, those of each type of which a good part was written since. Objects
 // that stay lie scattered among the places that requests have used and left, and each keeps a span of the heap from being
 // given back to the system: after many writes that is more than the objects take.
 //
 // The logs in memory hold objects where they are, and are as scattered themselves. With forget they are forgotten: who is
 // behind reads on from the database. Without, the objects in them stay where they are until the next time.
 //
-// Moved is told how many bytes were moved, after each step; Compact ends when it returns false. Nobody waits for more
+// Moved is told how many bytes were moved, after each step; DefragmentHeap ends when it returns false. Nobody waits for more
 // than a step.
-func (s *Store) Compact(forget bool, moved func(bytes int) bool) {
+func (s *Store) DefragmentHeap(forget bool, moved func(bytes int) bool) {
 	forgotten := false
 	s.collections.Range(func(_, value any) bool {
 		c := value.(*collection)
-		for more := c.scattered(forget); more; more = c.compacting() {
+		for more := c.fragmented(forget); more; more = c.defragmenting() {
 			if forget && !forgotten {
 				s.forgetLogs()
 				forgotten = true
 			}
 			s.pasts.clear() // they would keep the objects where they were
-			if !moved(c.compact()) {
+			if !moved(c.defragment()) {
 				return false
 			}
 		}
@@ -41,52 +41,52 @@ func (s *Store) forgetLogs() {
 }
 
 const (
-	// compactStep is how many objects are moved at a time.
-	compactStep = 512
+	// defragmentStep is how many objects are moved at a time.
+	defragmentStep = 512
 	// slabSize is how many bytes lie together. One object that stays keeps the rest of its slab.
 	slabSize = 32 << 10
 )
 
-// scattered tells whether a step of compacting the collection is worth it: enough was written, or it has begun. What the log
+// fragmented tells whether a step of defragmenting the collection is worth it: enough was written, or it has begun. What the log
 // held where it was counts when that is forgotten.
-func (c *collection) scattered(forget bool) bool {
+func (c *collection) fragmented(forget bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.written
 	if forget {
 		n += c.stayed
 	}
-	return c.compacted != "" || n >= max(compactStep, c.tree.Load().objects.Len()/4)
+	return c.defragmented != "" || n >= max(defragmentStep, c.tree.Load().objects.Len()/4)
 }
 
-// compacting tells whether there is another step of what has begun.
-func (c *collection) compacting() bool {
+// defragmenting tells whether there is another step of what has begun.
+func (c *collection) defragmenting() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.compacted != ""
+	return c.defragmented != ""
 }
 
-// compact moves some objects, those that follow the ones moved last, and returns how many bytes these are. Objects that
+// defragment moves some objects, those that follow the ones moved last, and returns how many bytes these are. Objects that
 // the log has as well stay, since they would be there twice.
-func (c *collection) compact() int {
+func (c *collection) defragment() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.tree.Load()
 	next := now.edit()
-	if c.compacted == "" {
+	if c.defragmented == "" {
 		c.written, c.stayed = 0, 0
 	}
-	first, _ := bounds("", c.compacted)
+	first, _ := bounds("", c.defragmented)
 	var s slab
 	var sets recentSets
 	n, more := 0, false
 	now.objects.Ascend(first, func(path string, o *resources.Object) bool {
-		if n == compactStep {
+		if n == defragmentStep {
 			more = true
 			return false
 		}
 		n++
-		if c.compacted = path; o.Revision > c.logStart {
+		if c.defragmented = path; o.Revision > c.logStart {
 			c.stayed++
 			return true
 		}
@@ -94,7 +94,7 @@ func (c *collection) compact() int {
 		return true
 	})
 	if !more {
-		c.compacted = ""
+		c.defragmented = ""
 	}
 	c.tree.Store(next)
 	return s.placed

@@ -47,7 +47,7 @@ func TestDropCode(t *testing.T) {
 	}) {
 		t.Errorf("no code of %s in %s", program, smaps)
 	}
-	dropCode()
+	dropCodePages()
 	if got := strings.Repeat("a", 3); got != "aaa" {
 		t.Error(got)
 	}

@@ -40,9 +40,9 @@ func createMaps(t *testing.T, n int) []resources.Write {
 }
 
 // Moving objects together changes nothing that can be read, now or at an older revision, and is done once.
-func TestCompactKeepsEverything(t *testing.T) {
+func TestDefragmentKeepsEverything(t *testing.T) {
 	s := newSQLiteHarness(t).store
-	first := mustCommit(t, s, createMaps(t, 2*compactStep+7)...)[0]
+	first := mustCommit(t, s, createMaps(t, 2*defragmentStep+7)...)[0]
 	old := s.revisions.current.Load()
 	mustCommit(t, s, resources.Write{Op: resources.Update, Key: first.Key, From: first.Revision, Draft: draft(t, "default", first.Name)})
 	before, past := contents(mustSnapshot(t, s, resources.At{})), contents(mustSnapshot(t, s, resources.At{Match: resources.Exact, Revision: old}))
@@ -51,8 +51,8 @@ func TestCompactKeepsEverything(t *testing.T) {
 		moved = append(moved, bytes)
 		return true
 	}
-	s.Compact(true, note)
-	if len(moved) != 3 || moved[1] < compactStep*1900 {
+	s.DefragmentHeap(true, note)
+	if len(moved) != 3 || moved[1] < defragmentStep*1900 {
 		t.Errorf("moved %d bytes", moved)
 	}
 	if diff := cmp.Diff(before, contents(mustSnapshot(t, s, resources.At{}))); diff != "" {
@@ -62,16 +62,16 @@ func TestCompactKeepsEverything(t *testing.T) {
 	if diff := cmp.Diff(past, contents(mustSnapshot(t, s, resources.At{Match: resources.Exact, Revision: old}))); diff != "" {
 		t.Error(diff)
 	}
-	if s.Compact(true, note); len(moved) != 3 {
+	if s.DefragmentHeap(true, note); len(moved) != 3 {
 		t.Errorf("moved %d bytes though nothing was written", moved)
 	}
 }
 
-func TestCompactEndsWhenTold(t *testing.T) {
+func TestDefragmentEndsWhenTold(t *testing.T) {
 	s := newSQLiteHarness(t).store
-	mustCommit(t, s, createMaps(t, compactStep+9)...)
+	mustCommit(t, s, createMaps(t, defragmentStep+9)...)
 	steps := 0
-	s.Compact(true, func(int) bool {
+	s.DefragmentHeap(true, func(int) bool {
 		steps++
 		return false
 	})
@@ -80,7 +80,7 @@ func TestCompactEndsWhenTold(t *testing.T) {
 	}
 	// It goes on where it ended.
 	var moved []int
-	s.Compact(true, func(bytes int) bool {
+	s.DefragmentHeap(true, func(bytes int) bool {
 		moved = append(moved, bytes)
 		return true
 	})
@@ -90,10 +90,10 @@ func TestCompactEndsWhenTold(t *testing.T) {
 }
 
 // Writers go on while objects are moved, and none of their writes is undone by it.
-func TestCompactBesideWriters(t *testing.T) {
+func TestDefragmentBesideWriters(t *testing.T) {
 	const writers, each = 4, 20
 	s := newSQLiteHarness(t).store
-	mustCommit(t, s, createMaps(t, compactStep)...)
+	mustCommit(t, s, createMaps(t, defragmentStep)...)
 	var writing sync.WaitGroup
 	for n := range writers {
 		writing.Go(func() {
@@ -116,18 +116,18 @@ func TestCompactBesideWriters(t *testing.T) {
 		default:
 			c := s.collection("configmaps")
 			c.mu.Lock()
-			c.written = compactStep
+			c.written = defragmentStep
 			c.mu.Unlock()
-			s.Compact(true, func(int) bool { return true })
+			s.DefragmentHeap(true, func(int) bool { return true })
 		}
 	}
-	if n := mustSnapshot(t, s, resources.At{}).Count("", ""); n != compactStep+writers*each {
-		t.Errorf("%d of %d objects are there", n, compactStep+writers*each)
+	if n := mustSnapshot(t, s, resources.At{}).Count("", ""); n != defragmentStep+writers*each {
+		t.Errorf("%d of %d objects are there", n, defragmentStep+writers*each)
 	}
 }
 
 // A watch that has not read what the logs had in memory when they were forgotten reads it from the database.
-func TestCompactForgetsNoEvent(t *testing.T) {
+func TestDefragmentForgetsNoEvent(t *testing.T) {
 	h := newSQLiteHarness(t)
 	h.close(t)
 	options := h.options()
@@ -143,13 +143,13 @@ func TestCompactForgetsNoEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cursor.Close()
-	mustCommit(t, s, createMaps(t, compactStep+9)...)
+	mustCommit(t, s, createMaps(t, defragmentStep+9)...)
 	c := s.collection("configmaps")
-	if c.mu.Lock(); len(c.log) != compactStep+9 {
+	if c.mu.Lock(); len(c.log) != defragmentStep+9 {
 		t.Fatalf("the log has %d changes in memory", len(c.log))
 	}
 	c.mu.Unlock()
-	s.Compact(true, func(int) bool { return true })
+	s.DefragmentHeap(true, func(int) bool { return true })
 	if c.mu.Lock(); len(c.log) != 0 {
 		t.Errorf("the log still has %d changes in memory", len(c.log))
 	}
@@ -170,22 +170,22 @@ func TestCompactForgetsNoEvent(t *testing.T) {
 }
 
 // While watches are open the logs stay, with the objects in them; those move when the logs go.
-func TestCompactKeepsTheLogForWatches(t *testing.T) {
+func TestDefragmentKeepsTheLogForWatches(t *testing.T) {
 	h := newSQLiteHarness(t)
 	h.close(t)
 	options := h.options()
 	options.LogSize = DefaultLogSize
 	h.store = mustOpen(t, options)
-	mustCommit(t, h.store, createMaps(t, compactStep+9)...)
+	mustCommit(t, h.store, createMaps(t, defragmentStep+9)...)
 	bytes := 0
 	note := func(n int) bool {
 		bytes += n
 		return true
 	}
-	if h.store.Compact(false, note); bytes != 0 || h.store.logged("configmaps") != compactStep+9 {
+	if h.store.DefragmentHeap(false, note); bytes != 0 || h.store.logged("configmaps") != defragmentStep+9 {
 		t.Errorf("moved %d bytes, the log has %d changes", bytes, h.store.logged("configmaps"))
 	}
-	if h.store.Compact(true, note); bytes < compactStep*1900 || h.store.logged("configmaps") != 0 {
+	if h.store.DefragmentHeap(true, note); bytes < defragmentStep*1900 || h.store.logged("configmaps") != 0 {
 		t.Errorf("then moved %d bytes, the log has %d changes", bytes, h.store.logged("configmaps"))
 	}
 }

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package server
-
-// dropCode is for Linux alone.
-func dropCode() {}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package server
+
+// dropCodePages is for Linux alone.
+func dropCodePages() {}
