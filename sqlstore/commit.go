@@ -64,7 +64,7 @@ type request struct {
 	err     error
 }
 
-// refuse answers a request that was not planned, after the batch that it was in has been written with err.
+// refuse answers a request that was not added, after the batch that it was in has been written with err.
 func (r *request) refuse(err error) {
 	if err != nil {
 		r.err = fmt.Errorf("%w: what was in the way may not have been written: %s", resources.ErrUnavailable, r.err.Error())
@@ -72,7 +72,7 @@ func (r *request) refuse(err error) {
 	close(r.done)
 }
 
-// answer answers a request that was planned, or could not be.
+// answer answers a request that was added, or could not be.
 func (r *request) answer(err error) {
 	if r.err == nil && err != nil {
 		r.objects, r.err = nil, err

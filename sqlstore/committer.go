@@ -55,8 +55,8 @@ func (s *Store) commitTogether(requests []*request) (answered bool) {
 	}
 	defer s.applying.Unlock()
 	started, uncut := s.clock.Now(), s.uncut
-	p := &plan{state: s.tree, revision: s.position.revision}
-	planned, refused := make([]*request, 0, len(requests)), []*request(nil)
+	p := &batchBuilder{state: s.tree, revision: s.position.revision}
+	added, refused := make([]*request, 0, len(requests)), []*request(nil)
 	for _, r := range requests {
 		if r.err = r.ctx.Err(); r.err == nil {
 			r.objects, r.err = p.add(r.writes, started)
@@ -64,10 +64,10 @@ func (s *Store) commitTogether(requests []*request) (answered bool) {
 		if r.err != nil {
 			refused = append(refused, r)
 		} else {
-			planned = append(planned, r)
+			added = append(added, r)
 		}
 	}
-	if len(planned) > 0 {
+	if len(added) > 0 {
 		err = s.write(tx, p, started)
 	} else {
 		tx.rollback()
@@ -76,8 +76,8 @@ func (s *Store) commitTogether(requests []*request) (answered bool) {
 		return false
 	}
 	s.queue.noteCommit(len(requests))
-	answerAll(planned, err)
-	// What stood in the way of a request may have been planned by one before it: it is not to be told of what cannot be
+	answerAll(added, err)
+	// What stood in the way of a request may have been added by one before it: it is not to be told of what cannot be
 	// read yet, nor of what will never be.
 	for _, r := range refused {
 		r.refuse(err)
@@ -132,9 +132,9 @@ func (s *Store) begin() (transaction, error) {
 	return nil, fmt.Errorf("%w: others write faster than this server can follow", resources.ErrUnavailable)
 }
 
-// write makes a plan durable and visible. Errors: resources.ErrRefused, resources.ErrUnavailable,
+// write makes what was built durable and visible. Errors: resources.ErrRefused, resources.ErrUnavailable,
 // resources.ErrUnknownOutcome. Called with applying.
-func (s *Store) write(tx transaction, p *plan, now time.Time) error {
+func (s *Store) write(tx transaction, p *batchBuilder, now time.Time) error {
 	b := &batch{at: now.UnixMilli(), revision: p.revision, changes: p.changes}
 	for i := range b.changes {
 		b.size += b.changes[i].size()

@@ -166,7 +166,7 @@ func TestForeignCounter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &plan{state: s.tree, revision: made.Revision + 1}
+	p := &batchBuilder{state: s.tree, revision: made.Revision + 1}
 	if _, err := p.add([]resources.Write{createMap(t, "b")}, h.clock.Now()); err != nil {
 		t.Fatal(err)
 	}

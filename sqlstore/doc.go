@@ -3,9 +3,9 @@
 // # The way of a write
 //
 // Commit puts a request into the queue and waits. The committer (one goroutine) takes everything that waits, up to a
-// bound, after it has waited a moment for other writers if there were any (queue), and plans it: each request is checked
+// bound, after it has waited a moment for other writers if there were any (queue), and checks them (batchBuilder): each request
 // against the state before the batch and what the batch has done so far; one that fails leaves nothing behind. What is
-// planned goes to the database in one transaction. After COMMIT, apply makes it visible: trees and logs first, then the
+// accepted goes to the database in one transaction. After COMMIT, apply makes it visible: trees and logs first, then the
 // store's revision, then it is announced to watches. Then the requests are answered, those that failed too. So revision
 // order is commit order is event order, a writer reads its own writes, and who was refused reads what for. Watchers are
 // woken by a goroutine beside that, a slice at a time, so that no writer waits for ten thousand of them.
@@ -17,7 +17,7 @@
 //
 // In Postgres, many servers write to one database. There a batch begins with locking the row of meta, under which revisions
 // are given, and reading what others wrote (the page of the log after the cache's position), which is brought into the
-// cache before anything is planned: so a plan is checked against exactly what it will be committed to. Both are one round
+// cache before any request is checked: so each is checked against exactly what it will be committed to. Both are one round
 // trip; writing, NOTIFY and COMMIT are the second. The row is locked and not updated: the counter is the last revision of
 // the log, or the floor where nothing is left of it. An update would leave a dead version with every batch, and all have
 // to pass those while somebody keeps a snapshot open. Only while servers of the version before may be there, which have
@@ -91,7 +91,7 @@
 //
 // # Goroutines
 //
-// The committer owns the connection that writes, and the plan. The janitor prunes, expires and gives space back, by tasks
+// The committer owns the connection that writes, and builds the batches. The janitor prunes, expires and gives space back, by tasks
 // that the committer runs between batches; it has a timer only when something is due. The listener of the peers owns
 // its connection; recent has a goroutine while somebody asks, a collection while watchers are to be woken, catchUps one for
 // each page that is being read. Close ends all.

@@ -373,7 +373,7 @@ func TestListenerAwaitsTheCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitSQL(ctx, t, conn, "EXISTS (SELECT 1 FROM pg_stat_activity WHERE query = '"+awaitCommitSQL+"' AND wait_event_type = 'Lock')")
-	p := &plan{state: h.store.tree, revision: page.revision}
+	p := &batchBuilder{state: h.store.tree, revision: page.revision}
 	if _, err := p.add([]resources.Write{createMap(t, "unheard")}, h.clock.Now()); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ func TestOutcomeOfANumberGivenTwice(t *testing.T) {
 	h := newPostgresHarness(t)
 	seen := h.store.position.revision
 	batchOf := func(name string) *batch {
-		p := &plan{state: h.store.tree, revision: seen}
+		p := &batchBuilder{state: h.store.tree, revision: seen}
 		if _, err := p.add([]resources.Write{createMap(t, name)}, h.clock.Now()); err != nil {
 			t.Fatal(err)
 		}

@@ -7,11 +7,11 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// plan is what a batch will write. Writes are checked against the state before the batch and what the batch has done
+// batchBuilder is what a batch will write. Writes are checked against the state before the batch and what the batch has done
 // so far, so that one that fails is answered without having touched the transaction.
-type plan struct {
+type batchBuilder struct {
 	state    func(resource string) *tree // before the batch
-	revision int64                       // of the last change planned, or of the state
+	revision int64                       // of the last change added, or of the state
 	changes  []change
 	pending  map[resources.Key]*resources.Object // by key, after the changes; nil for deleted
 }
@@ -31,7 +31,7 @@ func (c *change) size() int64 {
 	return int64(n)
 }
 
-// batch is a plan on its way to the database.
+// batch is the result of a batchBuilder, on its way to the database.
 type batch struct {
 	at       int64 // unix milliseconds
 	revision int64 // of the last change
@@ -40,31 +40,31 @@ type batch struct {
 	cut      *cut // what it takes out of history; nil: nothing
 }
 
-// add plans all writes of one request, or none. Errors: those of resources.Writer that name a precondition.
-func (p *plan) add(writes []resources.Write, now time.Time) ([]*resources.Object, error) {
-	before := len(p.changes)
+// add adds all writes of one request, or none. Errors: those of resources.Writer that name a precondition.
+func (b *batchBuilder) add(writes []resources.Write, now time.Time) ([]*resources.Object, error) {
+	before := len(b.changes)
 	objects := make([]*resources.Object, len(writes))
 	for i := range writes {
-		c, err := p.change(&writes[i])
+		c, err := b.change(&writes[i])
 		if err != nil {
-			p.takeBack(before)
+			b.takeBack(before)
 			return nil, err
 		}
 		if ttl := writes[i].TTL; ttl > 0 && writes[i].Op != resources.Delete {
 			c.expires = now.Add(ttl).UnixMilli()
 		}
-		p.revision = c.event.Revision
-		p.changes = append(p.changes, c)
-		p.remember(c.event)
+		b.revision = c.event.Revision
+		b.changes = append(b.changes, c)
+		b.remember(c.event)
 		objects[i] = c.event.Object
 	}
 	return objects, nil
 }
 
 // change checks one write against the state and computes what it does.
-func (p *plan) change(w *resources.Write) (change, error) {
-	current := p.current(w.Key)
-	revision := p.revision + 1
+func (b *batchBuilder) change(w *resources.Write) (change, error) {
+	current := b.current(w.Key)
+	revision := b.revision + 1
 	e := &resources.Event{Op: w.Op, Revision: revision, Prev: current}
 	switch {
 	case w.Op == resources.Create && current != nil:
@@ -85,31 +85,31 @@ func (p *plan) change(w *resources.Write) (change, error) {
 	return change{event: e}, nil
 }
 
-func (p *plan) current(key resources.Key) *resources.Object {
-	if o, ok := p.pending[key]; ok {
+func (b *batchBuilder) current(key resources.Key) *resources.Object {
+	if o, ok := b.pending[key]; ok {
 		return o
 	}
-	o, _ := p.state(key.Resource).objects.Get(key.Path())
+	o, _ := b.state(key.Resource).objects.Get(key.Path())
 	return o
 }
 
-func (p *plan) remember(e *resources.Event) {
-	if p.pending == nil {
-		p.pending = map[resources.Key]*resources.Object{}
+func (b *batchBuilder) remember(e *resources.Event) {
+	if b.pending == nil {
+		b.pending = map[resources.Key]*resources.Object{}
 	}
 	if e.Op == resources.Delete {
-		p.pending[e.Object.Key] = nil
+		b.pending[e.Object.Key] = nil
 	} else {
-		p.pending[e.Object.Key] = e.Object
+		b.pending[e.Object.Key] = e.Object
 	}
 }
 
 // takeBack forgets the changes after the first n, the last one first.
-func (p *plan) takeBack(n int) {
-	for i := len(p.changes) - 1; i >= n; i-- {
-		e := p.changes[i].event
-		p.pending[e.Object.Key] = e.Prev
-		p.revision = e.Revision - 1
+func (b *batchBuilder) takeBack(n int) {
+	for i := len(b.changes) - 1; i >= n; i-- {
+		e := b.changes[i].event
+		b.pending[e.Object.Key] = e.Prev
+		b.revision = e.Revision - 1
 	}
-	p.changes = p.changes[:n]
+	b.changes = b.changes[:n]
 }
