@@ -29,7 +29,7 @@ func (s *Store) apply(events []*resources.Event) {
 		}
 	}
 	s.budget.trim()
-	s.pasts.trim()
+	s.pastCache.trim()
 	s.metrics.applied(events)
 }
 

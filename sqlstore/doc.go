@@ -53,7 +53,7 @@
 // objects that were replaced or deleted. Older changes are read from the table changes, until they are pruned; the watches
 // that need them share pages, of which some are kept (catchUps). The floor is the revision up to which changes may be gone.
 //
-// A past state is the present one with the changes since taken back. What all of those hold is bounded in bytes (pasts).
+// A past state is the present one with the changes since taken back. What all of those hold is bounded in bytes (pastCache).
 //
 // The cache is loaded by several readers at once, each with a transaction of its own; all see one state of the database. A
 // reader takes one part of the table after the other, makes objects of the rows and sorts them; the trees are then made in
@@ -87,7 +87,7 @@
 // database's lock of the counter comes before it, except in the committer, which is the only one to want both.
 //
 // Inside it, collection.mu guards the log and the watches of a collection, and orders changes of the tree pointer. Inside
-// that nothing is locked. revisions.mu, recent.mu, pasts.mu, catchUps.mu, queue.mu, janitor.mu and Session.mu are leaves as well.
+// that nothing is locked. revisions.mu, recent.mu, pastCache.mu, catchUps.mu, queue.mu, janitor.mu and Session.mu are leaves as well.
 //
 // # Goroutines
 //

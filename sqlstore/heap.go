@@ -24,7 +24,7 @@ func (s *Store) DefragmentHeap(forget bool, moved func(bytes int) bool) {
 				s.forgetLogs()
 				forgotten = true
 			}
-			s.pasts.clear() // they would keep the objects where they were
+			s.pastCache.clear() // they would keep the objects where they were
 			if !moved(c.defragment()) {
 				return false
 			}

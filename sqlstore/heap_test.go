@@ -58,7 +58,7 @@ func TestDefragmentKeepsEverything(t *testing.T) {
 	if diff := cmp.Diff(before, contents(mustSnapshot(t, s, resources.At{}))); diff != "" {
 		t.Error(diff)
 	}
-	s.pasts.clear() // so that it is made anew
+	s.pastCache.clear() // so that it is made anew
 	if diff := cmp.Diff(past, contents(mustSnapshot(t, s, resources.At{Match: resources.Exact, Revision: old}))); diff != "" {
 		t.Error(diff)
 	}

@@ -167,7 +167,7 @@ func (j *janitor) perform(d duty) {
 	case doubt:
 		_, err = j.task(j.store.resolve)
 	case forget:
-		again = earlier(j.store.pasts.expire(j.store.clock.Now()), j.store.catchUps.expire(j.store.clock.Now()))
+		again = earlier(j.store.pastCache.expire(j.store.clock.Now()), j.store.catchUps.expire(j.store.clock.Now()))
 	}
 	if err != nil {
 		j.store.logger.Warn("upkeep of the store failed, will be tried again", "err", err)

@@ -13,25 +13,25 @@ func (s *Store) past(ctx context.Context, resource string, revision int64) (snap
 		return snapshot{}, &resources.ExpiredError{Requested: revision, Oldest: floor}
 	}
 	key := pastKey{resource, revision}
-	if t := s.pasts.get(key); t != nil {
+	if t := s.pastCache.get(key); t != nil {
 		return snapshot{tree: t, revision: revision}, nil
 	}
 	if c := s.collection(resource); c.tree.Load().last <= revision {
 		return snapshot{tree: c.tree.Load(), revision: revision}, nil
 	}
-	leave, err := s.pasts.enter(ctx)
+	leave, err := s.pastCache.enter(ctx)
 	if err != nil {
 		return snapshot{}, err
 	}
 	defer leave()
-	if t := s.pasts.get(key); t != nil { // somebody has made it meanwhile
+	if t := s.pastCache.get(key); t != nil { // somebody has made it meanwhile
 		return snapshot{tree: t, revision: revision}, nil
 	}
 	t, err := s.makePast(ctx, key)
 	if err != nil {
 		return snapshot{}, err
 	}
-	s.janitor.at(forget, s.clock.Now().Add(pastsAge))
+	s.janitor.at(forget, s.clock.Now().Add(pastCacheAge))
 	return snapshot{tree: t, revision: revision}, nil
 }
 
@@ -44,7 +44,7 @@ func (s *Store) makePast(ctx context.Context, key pastKey) (*tree, error) {
 	recent = append([]*resources.Event(nil), recent...)
 	logStart := c.logStart
 	c.mu.Unlock()
-	u := undo{tree: now.edit(), done: map[string]bool{}, room: s.pasts, ctx: ctx}
+	u := undo{tree: now.edit(), done: map[string]bool{}, room: s.pastCache, ctx: ctx}
 	err := func() error {
 		for from := key.revision; !complete && from < logStart; {
 			page, err := s.db.history(ctx, historyQuery{resource: key.resource, after: from, upTo: logStart, limit: historyPage})
@@ -64,10 +64,10 @@ func (s *Store) makePast(ctx context.Context, key pastKey) (*tree, error) {
 		err = &resources.ExpiredError{Requested: key.revision, Oldest: s.revisions.current.Load()}
 	case err == nil:
 		u.tree.last = key.revision
-		s.pasts.add(&pastEntry{key: key, tree: u.tree, size: u.size, collection: c, replaced: replaced})
+		s.pastCache.add(&pastEntry{key: key, tree: u.tree, size: u.size, collection: c, replaced: replaced})
 		return u.tree, nil
 	}
-	s.pasts.release(u.size)
+	s.pastCache.release(u.size)
 	return nil, err
 }
 
@@ -76,7 +76,7 @@ type undo struct {
 	tree *tree
 	done map[string]bool
 
-	room *pasts
+	room *pastCache
 	ctx  context.Context
 	size int64 // bytes that were reserved for what is taken back
 }

@@ -204,7 +204,7 @@ func (s *Store) reload(ctx context.Context) error {
 	}
 	s.raiseFloor(m.floor)
 	s.catchUps.clear()
-	s.pasts.clear()
+	s.pastCache.clear()
 	s.loaded.Store(m.revision) // for the types that come now
 	for resource := range trees {
 		s.collection(resource)

@@ -144,19 +144,19 @@ func TestIdleStoreHasNoTimer(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := func() bool {
-		return h.store.floor.Load() == made[1].Revision && h.store.pasts.len() == 0 &&
+		return h.store.floor.Load() == made[1].Revision && h.store.pastCache.len() == 0 &&
 			h.store.janitor.idle() && !h.clock.HasWaiters()
 	}
 	deadline := time.Now().Add(20 * time.Second)
 	for !done() {
 		if time.Now().After(deadline) {
-			t.Fatalf("history begins at %d, %d past states are kept", h.store.floor.Load(), h.store.pasts.len())
+			t.Fatalf("history begins at %d, %d past states are kept", h.store.floor.Load(), h.store.pastCache.len())
 		}
 		h.clock.Step(time.Second)
 	}
 }
 
-func (p *pasts) len() int {
+func (p *pastCache) len() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.byKey)

@@ -27,7 +27,7 @@ type Store struct {
 	revisions   revisions
 	loaded      atomic.Int64 // the revision that the cache was loaded at
 	floor       atomic.Int64 // as in the table meta, or behind it for a moment
-	pasts       *pasts
+	pastCache   *pastCache
 	catchUps    *catchUps
 
 	queue        *queue
@@ -62,7 +62,7 @@ func Open(ctx context.Context, options Options) (_ *Store, err error) {
 	}
 	s := &Store{options: options, clock: options.Clock, logger: options.Logger, queue: newQueue(options.limits), applying: newTurn(),
 		committed: make(chan struct{}), budget: logBudget{limit: options.LogSize}}
-	s.revisions.clock, s.pasts = s.clock, newPasts(s.clock)
+	s.revisions.clock, s.pastCache = s.clock, newPastCache(s.clock)
 	s.catchUps = newCatchUps(s.clock, func() { s.janitor.at(forget, s.clock.Now().Add(stretchesAge)) },
 		func(ctx context.Context, q historyQuery) (historyAnswer, error) { return s.db.history(ctx, q) })
 	defer func() {

@@ -23,15 +23,15 @@ func rewrite(t *testing.T, s *Store, objects []*resources.Object) (before int64)
 	return before
 }
 
-func newPastsHarness(t *testing.T, max int64) (*Store, []*resources.Object) {
+func newPastCacheHarness(t *testing.T, max int64) (*Store, []*resources.Object) {
 	t.Helper()
 	s := newSQLiteHarness(t).store
-	s.pasts.max = max
+	s.pastCache.max = max
 	return s, mustCommit(t, s, createMaps(t, 100)...)
 }
 
 // kept is how many bytes the states hold that are kept, and how many are counted in all.
-func (p *pasts) bytes() (kept, live int64) {
+func (p *pastCache) bytes() (kept, live int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for e := p.order.Front(); e != nil; e = e.Next() {
@@ -40,7 +40,7 @@ func (p *pasts) bytes() (kept, live int64) {
 	return kept, p.live
 }
 
-func (p *pasts) wantBounded(t *testing.T) {
+func (p *pastCache) wantBounded(t *testing.T) {
 	t.Helper()
 	if kept, live := p.bytes(); kept > p.max/2 || live > p.max {
 		t.Errorf("%d bytes are kept and %d held in all, the bound is %d", kept, live, p.max)
@@ -49,7 +49,7 @@ func (p *pasts) wantBounded(t *testing.T) {
 
 // Lists at ever other past revisions are all answered, and take no more memory than they may.
 func TestPastListsAreBounded(t *testing.T) {
-	s, objects := newPastsHarness(t, 2<<20)
+	s, objects := newPastCacheHarness(t, 2<<20)
 	var revisions []int64
 	for range 20 { // each state has 100 objects of 2 KB that no other has
 		revisions = append(revisions, rewrite(t, s, objects))
@@ -58,33 +58,33 @@ func TestPastListsAreBounded(t *testing.T) {
 		if n := mustSnapshot(t, s, resources.At{Match: resources.Exact, Revision: r}).Count("", ""); n != len(objects) {
 			t.Errorf("%d objects at %d", n, r)
 		}
-		s.pasts.wantBounded(t)
+		s.pastCache.wantBounded(t)
 	}
-	if n := s.pasts.len(); n == 0 || n == len(revisions) {
+	if n := s.pastCache.len(); n == 0 || n == len(revisions) {
 		t.Errorf("%d states are kept", n)
 	}
 }
 
 // A state that is kept counts what only it holds since the objects in it were replaced.
 func TestPastListsAreBoundedAsTimeGoesOn(t *testing.T) {
-	s, objects := newPastsHarness(t, 2<<20)
+	s, objects := newPastCacheHarness(t, 2<<20)
 	for range 20 {
 		before := s.revisions.current.Load()
 		objects[0] = mustCommit(t, s, resources.Write{Op: resources.Update, Key: objects[0].Key, From: objects[0].Revision,
 			Draft: draft(t, "default", objects[0].Name)})[0]
 		mustSnapshot(t, s, resources.At{Match: resources.Exact, Revision: before}) // differs in one object, and keeps it
 		rewrite(t, s, objects)
-		s.pasts.wantBounded(t)
+		s.pastCache.wantBounded(t)
 	}
-	if n := s.pasts.len(); n == 0 || n == 20 {
+	if n := s.pastCache.len(); n == 0 || n == 20 {
 		t.Errorf("%d states are kept", n)
 	}
 }
 
 // Who comes when all room is taken waits, and is told to come again; who needs more than there is has to begin anew.
 func TestPastListsWait(t *testing.T) {
-	s, objects := newPastsHarness(t, 1<<20)
-	s.pasts.patience = 50 * time.Millisecond
+	s, objects := newPastCacheHarness(t, 1<<20)
+	s.pastCache.wait = 50 * time.Millisecond
 	ctx := context.Background()
 	var revisions []int64
 	for range 6 {
@@ -103,9 +103,9 @@ func TestPastListsWait(t *testing.T) {
 	if !errors.Is(err, resources.ErrBusy) || len(held) < 2 {
 		t.Fatalf("%d states are held, then %v, want ErrBusy", len(held), err)
 	}
-	s.pasts.wantBounded(t)
+	s.pastCache.wantBounded(t)
 	canceled, cancel := context.WithCancel(ctx)
-	s.pasts.patience = time.Hour
+	s.pastCache.wait = time.Hour
 	time.AfterFunc(10*time.Millisecond, cancel)
 	if _, err := s.Snapshot(canceled, "configmaps", at(5)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the context's error", err)
@@ -115,8 +115,8 @@ func TestPastListsWait(t *testing.T) {
 		t.Errorf("when there is room again: %v", err)
 	}
 
-	s.pasts.max = 100 << 10
-	s.pasts.clear()
+	s.pastCache.max = 100 << 10
+	s.pastCache.clear()
 	var expired *resources.ExpiredError
 	if _, err := s.Snapshot(ctx, "configmaps", at(0)); !errors.As(err, &expired) {
 		t.Errorf("of a state that is larger than all may be: %v, want ExpiredError", err)

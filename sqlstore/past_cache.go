@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// pastsMax is how many bytes past states take, all together, whoever holds them: those that are being made, those that
+	// pastCacheMax is how many bytes past states take, all together, whoever holds them: those that are being made, those that
 	// lists are being written of, those that are kept. A list that alone needs more is answered with 410.
-	pastsMax = 64 << 20
-	// pastsAge is for how long one is kept after it was used last.
-	pastsAge = time.Minute
-	// pastsPatience is how long a list waits for room.
-	pastsPatience = 3 * time.Second
+	pastCacheMax = 64 << 20
+	// pastCacheAge is for how long one is kept after it was used last.
+	pastCacheAge = time.Minute
+	// pastCacheWait is how long a list waits for room.
+	pastCacheWait = 3 * time.Second
 )
 
-// pasts bounds the past states that lists at older revisions are made of, and keeps those that were asked for of late: the
+// pastCache bounds the past states that lists at older revisions are made of, and keeps those that were asked for of late: the
 // pages of a list all ask for the same one.
 //
 // A state costs what it alone holds: the objects that are no longer in the present one. Those that were replaced before it
 // was made are counted exactly, until the garbage collector has taken the state (live): a client that reads slowly holds
 // one however long ago it was dropped here. Those that were replaced later are counted for the states that are kept, which
 // are dropped when they come to more than half of the bound.
-type pasts struct {
-	clock    clock.Clock
-	max      int64
-	patience time.Duration
-	making   chan struct{} // has a value while a state is being made: one at a time, through one connection
+type pastCache struct {
+	clock  clock.Clock
+	max    int64
+	wait   time.Duration
+	making chan struct{} // has a value while a state is being made: one at a time, through one connection
 
 	mu    sync.Mutex
 	byKey map[pastKey]*list.Element
@@ -61,13 +61,13 @@ type pastEntry struct {
 // holds is how many bytes would be free without the entry, at most.
 func (e *pastEntry) holds() int64 { return e.size + e.collection.replaced.Load() - e.replaced }
 
-func newPasts(c clock.Clock) *pasts {
-	return &pasts{clock: c, max: pastsMax, patience: pastsPatience, making: make(chan struct{}, 1),
+func newPastCache(c clock.Clock) *pastCache {
+	return &pastCache{clock: c, max: pastCacheMax, wait: pastCacheWait, making: make(chan struct{}, 1),
 		byKey: map[pastKey]*list.Element{}, freed: make(chan struct{})}
 }
 
 // enter waits for its turn to make a state. It is over with leave.
-func (p *pasts) enter(ctx context.Context) (leave func(), err error) {
+func (p *pastCache) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case p.making <- struct{}{}:
 		return func() { <-p.making }, nil
@@ -83,7 +83,7 @@ func (*tooLargeError) Error() string { return "too much has changed since" }
 
 // reserve makes room for so many bytes more of a state that has some already. Errors: *tooLargeError, resources.ErrBusy, the
 // context's.
-func (p *pasts) reserve(ctx context.Context, bytes, has int64) error {
+func (p *pastCache) reserve(ctx context.Context, bytes, has int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if has+bytes > p.max {
@@ -100,8 +100,8 @@ func (p *pasts) reserve(ctx context.Context, bytes, has int64) error {
 
 // makeRoom waits until there is room. What nobody holds any more is found by the garbage collector, so that has to run; what
 // is kept goes if that is not enough. Called with mu, which it gives back meanwhile.
-func (p *pasts) makeRoom(ctx context.Context, bytes int64) error {
-	timer := time.NewTimer(p.patience)
+func (p *pastCache) makeRoom(ctx context.Context, bytes int64) error {
+	timer := time.NewTimer(p.wait)
 	defer timer.Stop()
 	for round := 0; p.live+bytes > p.max; round++ {
 		if round == 1 {
@@ -113,7 +113,7 @@ func (p *pasts) makeRoom(ctx context.Context, bytes int64) error {
 			runtime.GC()
 		}
 		err := func() error {
-			pause := time.NewTimer(p.patience / 8) // then look whether more can be let go of
+			pause := time.NewTimer(p.wait / 8) // then look whether more can be let go of
 			defer pause.Stop()
 			select {
 			case <-freed:
@@ -134,7 +134,7 @@ func (p *pasts) makeRoom(ctx context.Context, bytes int64) error {
 }
 
 // release gives back what was reserved.
-func (p *pasts) release(bytes int64) {
+func (p *pastCache) release(bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.live -= bytes
@@ -143,7 +143,7 @@ func (p *pasts) release(bytes int64) {
 }
 
 // get returns a state that is kept, or nil.
-func (p *pasts) get(key pastKey) *tree {
+func (p *pastCache) get(key pastKey) *tree {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e, ok := p.byKey[key]
@@ -157,7 +157,7 @@ func (p *pasts) get(key pastKey) *tree {
 }
 
 // add keeps a state, whose bytes are reserved, and counts them until nobody holds it.
-func (p *pasts) add(entry *pastEntry) {
+func (p *pastCache) add(entry *pastEntry) {
 	runtime.AddCleanup(entry.tree, p.release, entry.size)
 	entry.used = p.clock.Now()
 	p.mu.Lock()
@@ -168,7 +168,7 @@ func (p *pasts) add(entry *pastEntry) {
 
 // trim drops kept states, those used longest ago first, until they hold no more than they may. It is cheap when there are
 // none: every batch calls it, since it may have replaced what they hold.
-func (p *pasts) trim() {
+func (p *pastCache) trim() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	room := p.max / 2
@@ -181,13 +181,13 @@ func (p *pasts) trim() {
 	}
 }
 
-// expire forgets what was not used for pastsAge, and returns when to look again (zero: nothing is
+// expire forgets what was not used for pastCacheAge, and returns when to look again (zero: nothing is
 // left).
-func (p *pasts) expire(now time.Time) time.Time {
+func (p *pastCache) expire(now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for e := p.order.Back(); e != nil; e = p.order.Back() {
-		if due := e.Value.(*pastEntry).used.Add(pastsAge); due.After(now) {
+		if due := e.Value.(*pastEntry).used.Add(pastCacheAge); due.After(now) {
 			return due
 		}
 		p.drop(e)
@@ -196,19 +196,19 @@ func (p *pasts) expire(now time.Time) time.Time {
 }
 
 // clear forgets all.
-func (p *pasts) clear() {
+func (p *pastCache) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clearKept()
 }
 
 // clearKept is clear, with mu.
-func (p *pasts) clearKept() {
+func (p *pastCache) clearKept() {
 	clear(p.byKey)
 	p.order.Init()
 }
 
-func (p *pasts) drop(e *list.Element) {
+func (p *pastCache) drop(e *list.Element) {
 	p.order.Remove(e)
 	delete(p.byKey, e.Value.(*pastEntry).key)
 }
