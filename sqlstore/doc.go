@@ -66,7 +66,7 @@
 // # SQLite
 //
 // Nobody else writes to the file. A COMMIT that failed in an unclear way is looked into before anybody is answered, and by the
-// janitor where that fails (doubt). Where commits are not flushed one by one, a mark ahead of the counter is (ahead).
+// janitor where that fails (resolve). Where commits are not flushed one by one, a mark ahead of the counter is (ahead).
 //
 // # Invariants
 //

@@ -31,7 +31,7 @@ const (
 	prune duty = iota
 	expire
 	forget
-	doubt
+	resolve
 	duties
 )
 
@@ -164,7 +164,7 @@ func (j *janitor) perform(d duty) {
 		again, err = j.prune()
 	case expire:
 		again, err = j.expire()
-	case doubt:
+	case resolve:
 		_, err = j.task(j.store.resolve)
 	case forget:
 		again = earlier(j.store.pastCache.expire(j.store.clock.Now()), j.store.catchUps.expire(j.store.clock.Now()))

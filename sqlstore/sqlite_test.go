@@ -298,7 +298,7 @@ func TestUnknownOutcome(t *testing.T) {
 		t.Fatalf("got %v, want ErrUnknownOutcome", err)
 	}
 	if _, err := h.store.Commit(ctx, createMap(t, "later")); !errors.Is(err, resources.ErrUnavailable) {
-		t.Fatalf("a commit while the store is in doubt: %v, want ErrUnavailable", err)
+		t.Fatalf("a commit after one whose outcome is unknown: %v, want ErrUnavailable", err)
 	}
 	forgetful.silent.Store(false)
 	h.clock.Step(time.Minute)

@@ -43,7 +43,7 @@ type Store struct {
 	position position
 	budget   logBudget
 
-	doubtful *batch // its outcome is unknown; of the goroutine of the committer
+	unresolved *batch // its outcome is unknown; of the goroutine of the committer
 	uncut    bool   // a batch that was to prune failed; of the same goroutine
 	peers    *peers // nil: nobody else writes to the database
 
