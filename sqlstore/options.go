@@ -20,9 +20,9 @@ type Options struct {
 	// Schema is the schema of a Postgres database that the tables are in, which is made when it does not exist; empty
 	// means the first one of the search path. It keeps several control planes in one database.
 	Schema string
-	// Patience is how long each step of Open, and Store.Await, wait for a Postgres that cannot be reached or does not take
+	// AwaitTimeout is how long each step of Open, and Store.Await, wait for a Postgres that cannot be reached or does not take
 	// writes yet, from its first failure; 0 means not at all.
-	Patience time.Duration
+	AwaitTimeout time.Duration
 	// HistoryAge is how long a change stays in history, at least; 0 means DefaultHistoryAge. The time
 	// before the store was opened in which nobody wrote does not count, so that clients find their place again after the
 	// server was away.

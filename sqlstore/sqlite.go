@@ -57,7 +57,7 @@ func refused(err error) bool {
 
 // openSQLite opens the file, which the caller has locked, and brings its schema up to date.
 func openSQLite(ctx context.Context, path, synchronous string, logger *slog.Logger) (*database, error) {
-	w := &sqliteDriver{ahead: newAhead(synchronous), trimmer: &walTrimmer{path: path + "-wal", max: walMax, patience: walPatience}}
+	w := &sqliteDriver{ahead: newAhead(synchronous), trimmer: &walTrimmer{path: path + "-wal", max: walMax, busyTimeout: walBusyTimeout}}
 	d := &database{driver: w, counter: selectCounterSQL, state: selectMetaSQL, objects: sqliteObjects}
 	err := func() (err error) {
 		if err := makePrivate(path); err != nil {
@@ -93,17 +93,17 @@ const (
 	walCheckpoint = 8 << 20
 	// walMax is the size at which more is done about it.
 	walMax = 4 * walCheckpoint
-	// walPatience is how long that may wait for readers to finish.
-	walPatience = 250 * time.Millisecond
+	// walBusyTimeout is how long that may wait for readers to finish.
+	walBusyTimeout = 250 * time.Millisecond
 )
 
 // walTrimmer bounds the write-ahead log. SQLite begins it anew only in a moment when nobody reads from it, and reads
 // of history may overlap for long without one; the trimmer makes new reads pass it by and waits for those that run.
 type walTrimmer struct {
-	path     string
-	max      int64         // bytes
-	patience time.Duration // with readers
-	tried    int64         // size at the last attempt that failed
+	path        string
+	max         int64         // bytes
+	busyTimeout time.Duration // with readers
+	tried       int64         // size at the last attempt that failed
 }
 
 // trim cuts the log if it is too long. A reader that is not ours (a person with a long query) may be in the way; then
@@ -116,7 +116,7 @@ func (w *walTrimmer) trim(ctx context.Context, conn *sql.Conn) error {
 	if info.Size() < w.max+w.tried {
 		return nil
 	}
-	if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", w.patience.Milliseconds())); err != nil {
+	if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", w.busyTimeout.Milliseconds())); err != nil {
 		return err
 	}
 	var busy, frames, moved int

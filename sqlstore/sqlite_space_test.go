@@ -93,7 +93,7 @@ func TestLogStaysBounded(t *testing.T) {
 	const bound = 2 << 20
 	h.pragma(t, "PRAGMA wal_autocheckpoint = 256")
 	h.onWriter(t, func() error {
-		h.driver().trimmer = &walTrimmer{path: h.path + "-wal", max: bound, patience: time.Minute}
+		h.driver().trimmer = &walTrimmer{path: h.path + "-wal", max: bound, busyTimeout: time.Minute}
 		return nil
 	})
 	h.store.catchUps.max = 0 // each reads for itself

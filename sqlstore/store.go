@@ -44,8 +44,8 @@ type Store struct {
 	budget   logBudget
 
 	unresolved *batch // its outcome is unknown; of the goroutine of the committer
-	uncut    bool   // a batch that was to prune failed; of the same goroutine
-	peers    *peers // nil: nobody else writes to the database
+	uncut      bool   // a batch that was to prune failed; of the same goroutine
+	peers      *peers // nil: nobody else writes to the database
 
 	janitor *janitor
 }

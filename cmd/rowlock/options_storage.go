@@ -25,9 +25,9 @@ type storageOptions struct {
 	synchronous   string
 }
 
-// databasePatience is how long a start waits for a Postgres that cannot be reached: the machine that comes up together
+// databaseAwaitTimeout is how long a start waits for a Postgres that cannot be reached: the machine that comes up together
 // with its database needs it, and a mistake in the address still shows soon.
-const databasePatience = time.Minute
+const databaseAwaitTimeout = time.Minute
 
 // etcdRequestBytes is how many bytes a request to etcd may have by default (--max-request-bytes).
 const etcdRequestBytes = 1536 << 10
@@ -91,6 +91,6 @@ func (o *storageOptions) complete(dataDir string) error {
 
 // store says how the database is opened.
 func (o *storageOptions) store() sqlstore.Options {
-	return sqlstore.Options{URL: o.datastore, Schema: o.schema, Patience: databasePatience, HistoryAge: o.historyAge,
+	return sqlstore.Options{URL: o.datastore, Schema: o.schema, AwaitTimeout: databaseAwaitTimeout, HistoryAge: o.historyAge,
 		HistorySize: o.historySize.Value(), MaxObjectBytes: o.maxObject, Synchronous: o.synchronous}
 }

@@ -33,7 +33,7 @@ func (s *Store) Await(ctx context.Context, f func() error) error {
 	return s.options.await(ctx, f)
 }
 
-// await calls f until it succeeds, fails for good, or has failed for longer than patience.
+// await calls f until it succeeds, fails for good, or has failed for longer than AwaitTimeout.
 func (o *Options) await(ctx context.Context, f func() error) error {
 	var began, reminded time.Time
 	for {
@@ -45,14 +45,14 @@ func (o *Options) await(ctx context.Context, f func() error) error {
 		if began.IsZero() {
 			began = now
 		}
-		if now.Sub(began)+probeEvery > o.Patience {
-			if o.Patience > 0 {
+		if now.Sub(began)+probeEvery > o.AwaitTimeout {
+			if o.AwaitTimeout > 0 {
 				return fmt.Errorf("waited %v for it: %w", now.Sub(began).Round(time.Second), err)
 			}
 			return err
 		}
 		if reminded.IsZero() || now.Sub(reminded) >= remindEvery {
-			o.Logger.Warn("the database cannot be used yet, trying again", "err", err, "for", o.Patience-now.Sub(began).Round(time.Second))
+			o.Logger.Warn("the database cannot be used yet, trying again", "err", err, "for", o.AwaitTimeout-now.Sub(began).Round(time.Second))
 			reminded = now
 		}
 		timer := o.Clock.NewTimer(probeEvery)

@@ -36,12 +36,12 @@ func TestOpenWaits(t *testing.T) {
 	c.Wait()
 	if s, err := Open(context.Background(), Options{URL: c.URL()}); err == nil {
 		s.Close()
-		t.Error("opened without patience")
+		t.Error("opened without AwaitTimeout")
 	}
 	said, log := io.Pipe()
 	opened := make(chan error)
 	go func() {
-		s, err := Open(context.Background(), Options{URL: c.URL(), Patience: time.Hour, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		s, err := Open(context.Background(), Options{URL: c.URL(), AwaitTimeout: time.Hour, Logger: slog.New(slog.NewTextHandler(log, nil))})
 		if err == nil {
 			err = s.Close()
 		}
@@ -69,7 +69,7 @@ func TestOpenDoesNotWaitForWhatStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, wrong := range []string{strings.Replace(c.URL(), "/postgres?", "/nosuch?", 1), strings.Replace(c.URL(), "user=postgres", "user=nobody", 1)} {
-		s, err := Open(context.Background(), Options{URL: wrong, Patience: 100 * time.Hour})
+		s, err := Open(context.Background(), Options{URL: wrong, AwaitTimeout: 100 * time.Hour})
 		if err == nil {
 			s.Close()
 			t.Errorf("%s was opened", wrong)
@@ -94,7 +94,7 @@ func TestOpenThroughBreaks(t *testing.T) {
 			h := &postgresHarness{url: cutter.URL(), schema: fmt.Sprintf("Break %v %d", answered, n)}
 			o := h.options()
 			o.Clock = hasty{clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
-			o.Patience = 10 * time.Second
+			o.AwaitTimeout = 10 * time.Second
 			cutter.After(n, answered)
 			s, err := Open(t.Context(), o)
 			if err != nil {
@@ -128,10 +128,10 @@ func (c hasty) NewTimer(d time.Duration) clock.Timer {
 	return timer
 }
 
-// Patience ends with the reason, and with what cannot pass.
-func TestPatienceEnds(t *testing.T) {
+// Awaiting ends with the reason, and with what cannot pass.
+func TestAwaitEnds(t *testing.T) {
 	fake := hasty{clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
-	o := Options{Clock: fake, Patience: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)}
+	o := Options{Clock: fake, AwaitTimeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)}
 	for _, tc := range []struct {
 		err   error
 		tries int
