@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// stretchesMax is how many bytes of history are kept for watchers that catch up.
-	stretchesMax = 16 << 20
-	// stretchesAge is for how long, once nobody reads it.
-	stretchesAge = time.Minute
+	// segmentsMax is how many bytes of history are kept for watchers that catch up.
+	segmentsMax = 16 << 20
+	// segmentsAge is for how long, once nobody reads it.
+	segmentsAge = time.Minute
 	// catchUpReads is how many connections read history for watchers. It leaves some to everybody else.
 	catchUpReads = 2
 	// flightReach is how many revisions before one's own position a read may begin that one waits for. Watchers that are
@@ -29,7 +29,7 @@ const (
 // read is kept for a while. Pages are bounded in bytes and reads in connections, so that a crowd that has fallen behind
 // together costs what one watch costs, and one that is scattered all over history waits in a queue.
 //
-// A stretch, once read, is true for ever, since history only grows at its end and is pruned at its beginning. The exception
+// A segment, once read, is true for ever, since history only grows at its end and is pruned at its beginning. The exception
 // is a database that was restored: then clear forgets everything, and who is behind is told by the next read.
 //
 // A page may be delivered after it was pruned, as may what is in the log in memory. It ends where the next one begins, so
@@ -45,8 +45,8 @@ type catchUps struct {
 	work  sync.WaitGroup
 
 	mu      sync.Mutex
-	scopes  map[historyScope]*btree.Map[int64, *list.Element] // of *stretch, by after
-	order   list.List                                         // of *stretch, the one used last in front
+	scopes  map[historyScope]*btree.Map[int64, *list.Element] // of *segment, by after
+	order   list.List                                         // of *segment, the one used last in front
 	used    int64                                             // bytes
 	flights map[historyScope]map[int64]*flight                // by after
 	epoch   int                                               // raised by clear
@@ -57,8 +57,8 @@ type historyScope struct{ resource, namespace, name string }
 
 func (q *historyQuery) scope() historyScope { return historyScope{q.resource, q.namespace, q.name} }
 
-// stretch is a page of history: every change of a scope with after < revision <= upTo.
-type stretch struct {
+// segment is a page of history: every change of a scope with after < revision <= upTo.
+type segment struct {
 	historyAnswer
 	scope historyScope
 	after int64
@@ -79,7 +79,7 @@ type flight struct {
 }
 
 func newCatchUps(c clock.Clock, noted func(), read func(context.Context, historyQuery) (historyAnswer, error)) *catchUps {
-	u := &catchUps{read: read, clock: c, noted: noted, max: stretchesMax, slots: make(chan struct{}, catchUpReads),
+	u := &catchUps{read: read, clock: c, noted: noted, max: segmentsMax, slots: make(chan struct{}, catchUpReads),
 		scopes: map[historyScope]*btree.Map[int64, *list.Element]{}, flights: map[historyScope]map[int64]*flight{}}
 	u.ctx, u.end = context.WithCancel(context.Background())
 	return u
@@ -130,14 +130,14 @@ func (a historyAnswer) from(after int64, limit int) historyAnswer {
 	return a
 }
 
-// find returns a stretch that has what comes after a position. Called with mu.
-func (u *catchUps) find(q *historyQuery) (found *stretch) {
-	stretches, ok := u.scopes[q.scope()]
+// find returns a segment that has what comes after a position. Called with mu.
+func (u *catchUps) find(q *historyQuery) (found *segment) {
+	segments, ok := u.scopes[q.scope()]
 	if !ok {
 		return nil
 	}
-	stretches.Descend(q.after, func(_ int64, e *list.Element) bool {
-		if s := e.Value.(*stretch); s.upTo > q.after {
+	segments.Descend(q.after, func(_ int64, e *list.Element) bool {
+		if s := e.Value.(*segment); s.upTo > q.after {
 			found, s.used = s, u.clock.Now()
 			u.order.MoveToFront(e)
 		}
@@ -218,42 +218,42 @@ func (u *catchUps) fly(f *flight) {
 
 // keep takes up what was read. Called with mu.
 func (u *catchUps) keep(f *flight) {
-	s := &stretch{historyAnswer: f.answer, scope: f.query.scope(), after: f.query.after, size: 1 << 10, used: u.clock.Now()}
+	s := &segment{historyAnswer: f.answer, scope: f.query.scope(), after: f.query.after, size: 1 << 10, used: u.clock.Now()}
 	for _, e := range s.events {
 		s.size += eventSize(e) + e.Object.Size() // nobody else has the object
 	}
-	stretches, ok := u.scopes[s.scope]
+	segments, ok := u.scopes[s.scope]
 	if !ok {
-		stretches = &btree.Map[int64, *list.Element]{}
-		u.scopes[s.scope] = stretches
+		segments = &btree.Map[int64, *list.Element]{}
+		u.scopes[s.scope] = segments
 	}
-	if before, ok := stretches.Get(s.after); ok {
+	if before, ok := segments.Get(s.after); ok {
 		u.drop(before) // it ends where the reader already was
-		u.scopes[s.scope] = stretches
+		u.scopes[s.scope] = segments
 	}
-	stretches.Set(s.after, u.order.PushFront(s))
+	segments.Set(s.after, u.order.PushFront(s))
 	u.used += s.size
 	for u.used > u.max {
 		u.drop(u.order.Back())
 	}
 }
 
-// drop forgets a stretch. Called with mu.
+// drop forgets a segment. Called with mu.
 func (u *catchUps) drop(e *list.Element) {
-	s := u.order.Remove(e).(*stretch)
+	s := u.order.Remove(e).(*segment)
 	u.used -= s.size
-	stretches := u.scopes[s.scope]
-	if stretches.Delete(s.after); stretches.Len() == 0 {
+	segments := u.scopes[s.scope]
+	if segments.Delete(s.after); segments.Len() == 0 {
 		delete(u.scopes, s.scope)
 	}
 }
 
-// expire forgets what was not read for stretchesAge, and returns when to look again (zero: nothing is left).
+// expire forgets what was not read for segmentsAge, and returns when to look again (zero: nothing is left).
 func (u *catchUps) expire(now time.Time) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for e := u.order.Back(); e != nil; e = u.order.Back() {
-		if due := e.Value.(*stretch).used.Add(stretchesAge); due.After(now) {
+		if due := e.Value.(*segment).used.Add(segmentsAge); due.After(now) {
 			return due
 		}
 		u.drop(e)

@@ -152,7 +152,7 @@ func TestCatchUpIsBounded(t *testing.T) {
 	defer u.mu.Unlock()
 	var kept int64
 	for e := u.order.Front(); e != nil; e = e.Next() {
-		kept += e.Value.(*stretch).size
+		kept += e.Value.(*segment).size
 	}
 	if u.used > u.max || kept != u.used || u.order.Len() == 0 {
 		t.Errorf("%d bytes are kept in %d pages, counted as %d; the bound is %d", kept, u.order.Len(), u.used, u.max)
@@ -232,7 +232,7 @@ func TestCatchUpClear(t *testing.T) {
 	if n := h.reads.Load(); n != 2 {
 		t.Errorf("%d reads, want two", n)
 	}
-	if again := u.expire(u.clock.Now().Add(stretchesAge)); !again.IsZero() || u.used != 0 || len(u.scopes) != 0 {
+	if again := u.expire(u.clock.Now().Add(segmentsAge)); !again.IsZero() || u.used != 0 || len(u.scopes) != 0 {
 		t.Errorf("%d bytes are kept for ever", u.used)
 	}
 	u.stop()

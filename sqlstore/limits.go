@@ -16,7 +16,7 @@ type limits struct {
 	idle   time.Duration // for the next step of a server that holds the counter, before the database ends the transaction
 	ping   time.Duration // for a sign of life of a connection that was idle
 	poll   time.Duration // without news, before they are looked for: a notification may have been lost with its connection
-	spare  time.Duration // without use, before all connections of a pool but one are closed
+	shrink time.Duration // without use, before all connections of a pool but one are closed
 	rest   time.Duration // without use, before the last one is
 	quiet  time.Duration // for another write, while a batch gathers
 	gather time.Duration // for a batch to gather
@@ -25,7 +25,7 @@ type limits struct {
 
 var usualLimits = limits{step: 15 * time.Second, read: 10 * time.Second, rows: 30 * time.Second, lookUp: 20 * time.Second,
 	lock: 10 * time.Second, idle: 5 * time.Second, ping: 3 * time.Second, poll: 30 * time.Second,
-	spare: 5 * time.Second, rest: time.Minute,
+	shrink: 5 * time.Second, rest: time.Minute,
 	quiet: time.Millisecond, gather: 5 * time.Millisecond, slow: 2 * time.Millisecond}
 
 // statement sets, within a transaction, what the database itself is to watch over: waiting for the counter, and holding

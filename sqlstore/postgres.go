@@ -37,7 +37,7 @@ type postgresDriver struct {
 	prelude string        // what every transaction has to begin with, if anything
 	writes  *pgxpool.Pool // of one connection, and another while the first is being given up
 	pool    *pgxpool.Pool // of those that read
-	pools   []*spares     // both
+	pools   []*connPool   // both
 	channel string        // of notifications
 	locks   int32         // the class of advisory locks
 	self    int32         // the server among those that listen; 0: it does not

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// farewell is how long a connection that is given up may take to close.
-const farewell = 2 * time.Second
+// closeTimeout is how long a connection that is given up may take to close.
+const closeTimeout = 2 * time.Second
 
 // briefly makes connections that do not wait long for the end of one that leads nowhere, which pgx does for 15 seconds: a
 // place in the pool, and the end of the server, would wait for it.
@@ -30,7 +30,7 @@ type brief struct{ net.Conn }
 
 // SetDeadline is only called when a connection is given up: at once, or when it has said its last.
 func (c brief) SetDeadline(t time.Time) error {
-	if most := time.Now().Add(farewell); t.After(most) {
+	if most := time.Now().Add(closeTimeout); t.After(most) {
 		t = most
 	}
 	return c.Conn.SetDeadline(t)

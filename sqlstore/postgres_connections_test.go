@@ -125,12 +125,12 @@ func TestConnectionsAtRest(t *testing.T) {
 		}
 	}
 	h.limits = usualLimits
-	h.limits.spare, h.limits.rest = 50*time.Millisecond, time.Hour
+	h.limits.shrink, h.limits.rest = 50*time.Millisecond, time.Hour
 	s := h.openPeer(t)
 	busy(s)
 	until(s, "when it rests", func(reads, writes *pgxpool.Stat) bool { return reads.TotalConns() == 1 && writes.TotalConns() == 1 })
 
-	h.limits.spare, h.limits.rest = time.Hour, 100*time.Millisecond
+	h.limits.shrink, h.limits.rest = time.Hour, 100*time.Millisecond
 	s = h.openPeer(t)
 	busy(s)
 	until(s, "when it has rested", func(reads, writes *pgxpool.Stat) bool { return reads.TotalConns()+writes.TotalConns() == 0 })

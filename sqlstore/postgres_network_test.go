@@ -12,7 +12,7 @@ import (
 
 // shortLimits is how long servers are patient in tests where the database will not answer. What succeeds under it may fail on a
 // slow machine and has to be tried again.
-var shortLimits = limits{spare: time.Minute, rest: time.Minute, step: 1500 * time.Millisecond, read: time.Second, rows: time.Second, lookUp: 1500 * time.Millisecond,
+var shortLimits = limits{shrink: time.Minute, rest: time.Minute, step: 1500 * time.Millisecond, read: time.Second, rows: time.Second, lookUp: 1500 * time.Millisecond,
 	lock: time.Second, idle: time.Second, ping: 300 * time.Millisecond, poll: time.Second}
 
 // cutOff is a server behind a network that can lose everything, and one with a way of its own to the same database.

@@ -57,9 +57,9 @@ set_config('lock_timeout', $4::text, false), set_config('synchronous_commit', 'o
 
 	unregisterSQL = `DELETE FROM servers WHERE id = $1`
 
-	// buryServersSQL deletes those whose lock can be had. It keeps that until the row is gone, and a server writes its row
+	// removeDeadServersSQL deletes those whose lock can be had. It keeps that until the row is gone, and a server writes its row
 	// after it has got the lock: the row of one that comes back is not deleted.
-	buryServersSQL = `DELETE FROM servers s WHERE CASE WHEN s.id = $2 THEN false ELSE pg_try_advisory_xact_lock_shared($1, s.id) END`
+	removeDeadServersSQL = `DELETE FROM servers s WHERE CASE WHEN s.id = $2 THEN false ELSE pg_try_advisory_xact_lock_shared($1, s.id) END`
 
 	// awaitCommitSQL waits until a transaction that holds the counter is over.
 	awaitCommitSQL = `SELECT 1 FROM meta FOR UPDATE`
@@ -305,7 +305,7 @@ func (s *Session) look(ctx context.Context, a connection) error {
 	if found.legacy {
 		s.store.queue.putTask(s.store.peers.db.modernize)
 	} else if found.registered > len(found.alive) {
-		if _, err := a.conn.Exec(bounded, buryServersSQL, s.class, s.id); err != nil {
+		if _, err := a.conn.Exec(bounded, removeDeadServersSQL, s.class, s.id); err != nil {
 			return err
 		}
 	}

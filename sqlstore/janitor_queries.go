@@ -7,7 +7,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// This file has what the janitor asks of the tables.
+// This file has the queries of the janitor.
 
 // oldChange is what pruning needs to know of a change.
 type oldChange struct{ revision, at, size int64 }

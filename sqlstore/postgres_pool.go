@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// spares closes the connections of a pool but one when none was asked for in a while: where many control planes share a
+// connPool closes the connections of a pool but one when none was asked for in a while: where many control planes share a
 // cluster, its connections are what runs out first. The last one goes by the pool's own MaxConnIdleTime.
-type spares struct {
+type connPool struct {
 	after time.Duration
 
 	pool  *pgxpool.Pool
@@ -22,8 +22,8 @@ type spares struct {
 }
 
 // openPool opens a pool whose connections are closed when they are not used.
-func openPool(ctx context.Context, config *pgxpool.Config, l limits) (*spares, error) {
-	s := &spares{after: l.spare}
+func openPool(ctx context.Context, config *pgxpool.Config, l limits) (*connPool, error) {
+	s := &connPool{after: l.shrink}
 	config.MinConns, config.MinIdleConns, config.PingTimeout = 0, 0, l.ping
 	config.MaxConnIdleTime, config.HealthCheckPeriod = l.rest, l.rest/4
 	config.PrepareConn = s.used
@@ -37,7 +37,7 @@ func openPool(ctx context.Context, config *pgxpool.Config, l limits) (*spares, e
 }
 
 // used is called when a connection is taken from the pool.
-func (s *spares) used(context.Context, *pgx.Conn) (bool, error) {
+func (s *connPool) used(context.Context, *pgx.Conn) (bool, error) {
 	if s.pool.Stat().TotalConns() > 1 {
 		s.timer.Reset(s.after)
 	}
@@ -45,13 +45,13 @@ func (s *spares) used(context.Context, *pgx.Conn) (bool, error) {
 }
 
 // trim closes the connections that nobody uses, but one.
-func (s *spares) trim() {
+func (s *connPool) trim() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.pool.Stat().TotalConns() <= 1 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	for i, c := range s.pool.AcquireAllIdle(ctx) {
 		if i == 0 {
@@ -63,7 +63,7 @@ func (s *spares) trim() {
 }
 
 // close ends the pool.
-func (s *spares) close() {
+func (s *connPool) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer.Stop()
