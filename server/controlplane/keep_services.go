@@ -67,7 +67,7 @@ func (k *keeper) look(ctx context.Context) (again time.Duration, err error) {
 		}
 	}
 	if k.membership != nil {
-		if again, err = k.membership.bury(ctx, time.Now()); err != nil {
+		if again, err = k.membership.removeDead(ctx, time.Now()); err != nil {
 			return 0, err
 		}
 		return again, k.membership.reconcile(ctx, k.plane)

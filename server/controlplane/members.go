@@ -38,9 +38,9 @@ const membersResource = "servers.rowlock.internal"
 // memberKind is the kind of the rows.
 const memberKind = "Server"
 
-// mourning is how long a server has to be gone before its row is removed: after a restart of the database all servers
+// deadAfter is how long a server has to be gone before its row is removed: after a restart of the database all servers
 // come back, one a little earlier than the other.
-const mourning = 5 * time.Second
+const deadAfter = 5 * time.Second
 
 // membership is what a server knows of itself and the others.
 type membership struct {
@@ -91,10 +91,10 @@ func (m *membership) remove(ctx context.Context, name string) error {
 	return err
 }
 
-// bury removes the rows of servers that have been gone for long enough, and returns how long to wait until the next is:
+// removeDead removes the rows of servers that have been gone for long enough, and returns how long to wait until the next is:
 // 0 when none is missing. A row is written by a server that lives, so one whose row is read before asking who lives, and
 // who does not, was gone at some moment in between. Rows that expire are removed by the store.
-func (m *membership) bury(ctx context.Context, now time.Time) (again time.Duration, err error) {
+func (m *membership) removeDead(ctx context.Context, now time.Time) (again time.Duration, err error) {
 	if m.term > 0 {
 		return m.term * 2 / 3, nil
 	}
@@ -120,7 +120,7 @@ func (m *membership) bury(ctx context.Context, now time.Time) (again time.Durati
 	})
 	m.missing = missing
 	for name, since := range missing {
-		left := mourning - now.Sub(since)
+		left := deadAfter - now.Sub(since)
 		if left > 0 {
 			if again == 0 || left < again {
 				again = left

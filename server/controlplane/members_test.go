@@ -33,8 +33,8 @@ func newRows(t *testing.T) *resources.Rows {
 	return resources.NewRows(s)
 }
 
-// A server whose row is there and that is gone is mourned for a while, and may come back; then its row goes.
-func TestMembersBury(t *testing.T) {
+// A server whose row is there and that is gone keeps its row for a while, and may come back; then its row goes.
+func TestMembersRemoveDead(t *testing.T) {
 	rows, alive := newRows(t), []string{"a", "b"}
 	member := func(name string, last byte) *membership {
 		n := Network{Address: net.IPv4(192, 0, 2, last), Port: 6443, Members: crew{name, &alive}, Rows: rows}
@@ -56,14 +56,14 @@ func TestMembersBury(t *testing.T) {
 		rows  int
 	}{
 		{0, []string{"a", "b"}, 0, 2},
-		{0, []string{"a"}, mourning, 2},
-		{time.Second, []string{"a"}, mourning - time.Second, 2},
+		{0, []string{"a"}, deadAfter, 2},
+		{time.Second, []string{"a"}, deadAfter - time.Second, 2},
 		{time.Hour, []string{"a", "b"}, 0, 2}, // it was back in time
-		{0, nil, mourning, 2},                 // whoever asks lives
-		{mourning, nil, 0, 1},
+		{0, nil, deadAfter, 2},                // whoever asks lives
+		{deadAfter, nil, 0, 1},
 	} {
 		now, alive = now.Add(step.after), step.alive
-		again, err := a.bury(t.Context(), now)
+		again, err := a.removeDead(t.Context(), now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestMembersExpiring(t *testing.T) {
 		}
 		revisions[o.Revision] = true
 	}
-	if again, err := m.bury(t.Context(), time.Now()); err != nil || again != 40*time.Second || len(revisions) != 3 {
+	if again, err := m.removeDead(t.Context(), time.Now()); err != nil || again != 40*time.Second || len(revisions) != 3 {
 		t.Errorf("again in %v, %v; written at %v", again, err, revisions)
 	}
 }
