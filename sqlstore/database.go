@@ -22,8 +22,8 @@ type database struct {
 	limits  limits
 	// objects is how that table is read at start.
 	objects partition
-	// place is where history is to be read; nil: there is but one.
-	place *place
+	// origin is where history is to be read; nil: there is but one.
+	origin *origin
 	// counter and state are the statements that read the counter, and what a cache begins with.
 	counter, state string
 	// deadConnections is how many connections of the pool may turn out to be dead, one after the other.

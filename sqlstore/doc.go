@@ -41,7 +41,7 @@
 // that listens: see Session. Where it looks for the state of that, it looks for news of the log in the same statement.
 //
 // Where the counter jumps to, see jumpTo. Pages of history, which watches and past lists read through a pool, are taken from the
-// place alone that the cache was brought up from (place): a connection may lead to a primary that was replaced.
+// origin alone that the cache was brought up from (origin): a connection may lead to a primary that was replaced.
 //
 // A replica that was promoted counts as one that lost commits, also after a planned switchover: that it has all that any
 // server has acknowledged or shown cannot be read from it, and the server that could tell may be gone.

@@ -33,7 +33,7 @@ func (d *database) history(ctx context.Context, q historyQuery) (historyAnswer, 
 	l := loader{}
 	last, bytes := int64(-1), 0
 	statement := selectHistorySQL
-	if d.place != nil {
+	if d.origin != nil {
 		statement = selectHistoryHereSQL
 	}
 	err := d.each(ctx, func(scan func(...any) error) error {
@@ -41,7 +41,7 @@ func (d *database) history(ctx context.Context, q historyQuery) (historyAnswer, 
 		switch {
 		case err != nil:
 			return err
-		case e == nil && d.place != nil && !d.place.is(l.place):
+		case e == nil && d.origin != nil && !d.origin.is(l.origin):
 			return fmt.Errorf("%w: %w", resources.ErrUnavailable, errAstray)
 		case e == nil && floor > q.after:
 			return &resources.ExpiredError{Requested: q.after, Oldest: floor}
@@ -75,7 +75,7 @@ func (l *loader) event(resource string, scan func(...any) error) (floor int64, e
 		return 0, nil, unavailable(err)
 	}
 	if !revision.Valid {
-		l.place = op.String
+		l.origin = op.String
 		return floor, nil, nil
 	}
 	key := resources.Key{Resource: resource, Namespace: namespace.String, Name: name.String}

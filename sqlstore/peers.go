@@ -24,7 +24,7 @@ type peers struct {
 func newPeers(s *Store, d *postgresDriver) *peers {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &peers{store: s, db: d, cancel: cancel}
-	s.db.place.astray = p.healLater
+	s.db.origin.astray = p.healLater
 	if !d.pooled {
 		p.session = newSession(s, d.locks)
 		d.self = p.session.id
@@ -116,7 +116,7 @@ func (s *Store) take(p *page, seen position) error {
 	if p.revision > s.position.revision && p.floor > s.position.revision {
 		return fmt.Errorf("%w: history was pruned up to %d, the cache is at %d", errAstray, p.floor, s.position.revision)
 	}
-	s.db.place.noted(p.actual)
+	s.db.origin.noted(p.actual)
 	events, err := p.events(s.position.revision, s.tree)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errAstray, err)
@@ -188,7 +188,7 @@ func (p *peers) heal() error {
 	if err := s.reload(context.Background()); err != nil {
 		return err
 	}
-	s.db.place.forget()
+	s.db.origin.forget()
 	return nil
 }
 

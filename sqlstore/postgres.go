@@ -52,7 +52,7 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 		return nil, nil, err
 	}
 	p := &postgresDriver{logger: o.Logger, clock: o.Clock, limits: o.limits}
-	d := &database{driver: p, place: &place{}, counter: "SELECT " + counterSQL + " FROM meta m", state: selectStateSQL,
+	d := &database{driver: p, origin: &origin{}, counter: "SELECT " + counterSQL + " FROM meta m", state: selectStateSQL,
 		isolation: sql.LevelRepeatableRead, deadConnections: postgresReaders, objects: postgresObjects}
 	err = func() error {
 		if err := o.await(ctx, func() error { return p.probe(ctx, config, o.Schema) }); err != nil {

@@ -75,7 +75,7 @@ type loader struct {
 	strings        map[string]string
 	labelSets      textSets
 	selectableSets textSets
-	place          string // where history was read
+	origin         string // where history was read
 
 	row  objectRow
 	into []any // row

@@ -28,7 +28,7 @@ func TestHistoryOfAnotherPlace(t *testing.T) {
 		s.applying.Unlock()
 		healed()
 	}
-	refused("the connection leads elsewhere", func() { s.db.place.noted("a primary that was replaced") })
+	refused("the connection leads elsewhere", func() { s.db.origin.noted("a primary that was replaced") })
 	if answer, err := s.db.history(ctx, q); err != nil || len(answer.events) != 1 {
 		t.Errorf("after the cache was brought up: %d events, %v", len(answer.events), err)
 	}
