@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // metrics is what the server counts, under kube-apiserver's names where it has the same.
@@ -46,8 +48,14 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 	built := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_openapi_documents_built_total",
 		Help: "OpenAPI documents that had to be built, because none was prepared for what is served."},
 		func() float64 { return float64(builtDocuments()) })
-	for _, c := range []prometheus.Collector{built, m.requests, m.durations, m.inflight, m.streams, m.rejected, m.panics, m.fallbacks,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
+	all := []prometheus.Collector{built, m.requests, m.durations, m.inflight, m.streams, m.rejected, m.panics, m.fallbacks,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
+	for _, path := range fastpath.All() {
+		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_fast_path_fallbacks_total",
+			Help:        "What a fast path left to the plain way, although it is on, by the path (docs/fast-paths.md).",
+			ConstLabels: prometheus.Labels{"path": path.Name}}, func() float64 { return float64(path.Fallbacks()) }))
+	}
+	for _, c := range all {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}

@@ -6,8 +6,19 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/server"
 )
+
+// Every fast path is among the metrics, with its name.
+func TestFallbacksOfFastPathsAreCounted(t *testing.T) {
+	body := get(newServer(t, nil).Handler(), "/metrics", "master").Body.String()
+	for _, name := range fastpath.Names() {
+		if !strings.Contains(body, `rowlock_fast_path_fallbacks_total{path="`+name+`"} `) {
+			t.Errorf("%s is missing", name)
+		}
+	}
+}
 
 // Documents that are not prepared are counted: those of a choice of versions for which there is none.
 func TestBuiltDocumentsAreCounted(t *testing.T) {

@@ -64,6 +64,7 @@ func TestRefusals(t *testing.T) {
 		{"unknown feature gate", "serve --feature-gates Colour=true", "--feature-gates: unrecognized feature gate: Colour"},
 		{"feature gate that is neither on nor off", "serve --feature-gates CBORServingAndStorage=maybe", "--feature-gates"},
 		{"unknown group", "serve --runtime-config colours/v1=true", "--runtime-config: unknown api groups colours/v1"},
+		{"unknown fast path", "serve --fast-paths -merge-patch,-tomorrow", `--fast-paths: there is no fast path "tomorrow"; there are json-decode, `},
 		{"unknown log level", "serve --log-level loud", "must be one of warn, error, info, debug"},
 		{"unknown log format", "serve --log-format xml", "must be one of text, json"},
 	} {

@@ -11,6 +11,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/server/controlplane/controllers"
 	"github.com/rowlock/rowlock/server/pki"
 )
@@ -39,6 +40,7 @@ type serveOptions struct {
 	apis          builtin.RuntimeConfig
 
 	allowPrivileged bool
+	fastPaths       []string
 
 	// These have flags on kube-apiserver's command line alone.
 	admission                        admissionOptions
@@ -123,10 +125,13 @@ func (o *serveOptions) addFeatureFlags(flags *pflag.FlagSet) {
 			"api/all, api/ga, api/beta and api/alpha stand for all versions of a kind")
 	flags.BoolVar(&o.allowPrivileged, "allow-privileged", true,
 		"take Pods with privileged containers, which drivers of networks and volumes need")
+	flags.StringSliceVar(&o.fastPaths, "fast-paths", nil,
+		"which of the shorter ways to the same answers are taken, all unless one is suspected: -`name` for one that is not, -all for none; there are "+
+			strings.Join(fastpath.Names(), ", "))
 }
 
 // complete checks what a flag alone cannot, and fills in what depends on other flags. It changes nothing outside but
-// the feature gates of the process.
+// the feature gates and the fast paths of the process.
 func (o *serveOptions) complete() error {
 	var err error
 	if o.dataDir, err = absoluteDataDir(o.dataDir); err != nil {
@@ -152,6 +157,11 @@ func (o *serveOptions) complete() error {
 	}
 	if o.apis, err = builtin.ParseRuntimeConfig(o.runtimeConfig); err != nil {
 		return usagef("--runtime-config: %w", err)
+	}
+	if len(o.fastPaths) > 0 {
+		if err := fastpath.Choose(o.fastPaths); err != nil {
+			return usagef("--fast-paths: %w", err)
+		}
 	}
 	return o.completeServing()
 }

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // Scheme makes, defaults and converts the objects of a kind. *runtime.Scheme is one.
@@ -98,11 +100,13 @@ func (m *Manager) Create(obj runtime.Object, manager string) runtime.Object {
 // returns obj. Both are in the hub form, except that on a create live is an empty object of the request version. live
 // is not changed. It does not fail: where managedFields cannot be computed, obj gets those of live.
 func (m *Manager) Update(live, obj runtime.Object, manager string) runtime.Object {
-	reason := m.update(live, obj, manager)
-	if reason == "" {
-		return obj
+	if fastpath.ManagedFields.On() {
+		reason := m.update(live, obj, manager)
+		if reason == "" {
+			return obj
+		}
+		m.fallback(reason)
 	}
-	m.config.Fallback(reason)
 	up, err := m.upstream()
 	if err != nil {
 		return obj // New has checked what can be wrong
@@ -116,14 +120,22 @@ func (m *Manager) Update(live, obj runtime.Object, manager string) runtime.Objec
 // over (KEP-555, "Conflicts"); a patch that does not fit is a StatusError too, or an error that the caller answers
 // with 500 as kube-apiserver does.
 func (m *Manager) Apply(live, patch runtime.Object, manager string, force bool) (runtime.Object, error) {
-	out, reason := m.apply(live, patch, manager, force)
-	if reason == "" {
-		return out, nil
+	if fastpath.ManagedFields.On() {
+		out, reason := m.apply(live, patch, manager, force)
+		if reason == "" {
+			return out, nil
+		}
+		m.fallback(reason)
 	}
-	m.config.Fallback(reason)
 	up, err := m.upstream()
 	if err != nil {
 		return nil, err
 	}
 	return up.Apply(live, patch, manager, force)
+}
+
+// fallback counts that upstream's manager is asked.
+func (m *Manager) fallback(reason string) {
+	fastpath.ManagedFields.Fallback()
+	m.config.Fallback(reason)
 }

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // Decode reads the JSON of an object into obj, a pointer to an empty struct, as UnmarshalStrict of sigs.k8s.io/json does.
@@ -17,6 +19,16 @@ import (
 // Strings of the object are parts of data, which must not be changed any more. Who keeps one for longer than the object
 // clones it, or keeps all of data with it.
 func Decode(data []byte, obj any) (ok bool) {
+	if !fastpath.JSONDecode.On() {
+		return false
+	}
+	if ok = decode(data, obj); !ok {
+		fastpath.JSONDecode.Fallback()
+	}
+	return ok
+}
+
+func decode(data []byte, obj any) (ok bool) {
 	v := reflect.ValueOf(obj)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
 		return false

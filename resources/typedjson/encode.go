@@ -11,11 +11,23 @@ import (
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // Append appends the JSON of obj, a pointer to a struct, as encoding/json.Marshal writes it. It is not ok when obj is not
 // covered, by its type or by what is in it; dst is then returned as it was.
 func Append(dst []byte, obj any) (out []byte, ok bool) {
+	if !fastpath.JSONEncode.On() {
+		return dst, false
+	}
+	if out, ok = appendObject(dst, obj); !ok {
+		fastpath.JSONEncode.Fallback()
+	}
+	return out, ok
+}
+
+func appendObject(dst []byte, obj any) (out []byte, ok bool) {
 	v := reflect.ValueOf(obj)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Type().Elem().Kind() != reflect.Struct {
 		return dst, false

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/server/codec/transcode"
 )
 
@@ -22,19 +23,19 @@ type marshaler interface{ Marshal() ([]byte, error) }
 type messages struct {
 	form string // under which they are kept with the objects
 	kind schema.GroupVersionKind
-	fast *transcode.Message // nil: what is stored is not what is shown, or not covered
+	fast *transcode.Message // nil: what is stored is not what is shown, or not covered, or the fast path is off
 }
 
 func (r *Renderer) newMessages() messages {
 	if r.Format.As == AsPartial {
 		m := messages{form: "protobuf partial", kind: r.partialKind("")}
-		if r.Served.FieldAnnotation == "" {
+		if r.Served.FieldAnnotation == "" && fastpath.Protobuf.On() {
 			m.fast, _ = transcode.For(reflect.TypeFor[metav1.PartialObjectMetadata]())
 		}
 		return m
 	}
 	m := messages{form: "protobuf " + r.Served.GroupVersion().String(), kind: r.Served.GroupVersionKind}
-	if obj, err := r.Served.Scheme.New(r.Served.StorageKind()); err == nil && r.stored && !r.Served.Untyped {
+	if obj, err := r.Served.Scheme.New(r.Served.StorageKind()); err == nil && r.stored && !r.Served.Untyped && fastpath.Protobuf.On() {
 		m.fast, _ = transcode.For(reflect.TypeOf(obj).Elem())
 	}
 	return m
@@ -73,10 +74,13 @@ func (r *Renderer) newMessage(o *resources.Object) ([]byte, error) {
 
 // appendMessage appends a message that is made anew.
 func (r *Renderer) appendMessage(dst []byte, o *resources.Object) ([]byte, error) {
-	if fast := r.messages.fast; fast != nil && (r.Format.As == AsPartial || r.asStored(o)) {
-		if out, ok := fast.Append(dst, o.Data); ok {
-			return out, nil
+	if fast := r.messages.fast; fast != nil {
+		if r.Format.As == AsPartial || r.asStored(o) {
+			if out, ok := fast.Append(dst, o.Data); ok {
+				return out, nil
+			}
 		}
+		fastpath.Protobuf.Fallback()
 	}
 	if r.bulk != nil {
 		r.bulk.pace(len(o.Data))

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // applyServerSide merges an apply configuration into an object, or makes one of it ("HTTP PATCH using Server-Side Apply",
@@ -56,10 +58,13 @@ func (p *patcher) configuration() (patch *unstructured.Unstructured, clean bool,
 		}
 		return patch, true, nil // a key that is there twice makes it no CBOR
 	}
-	if readJSON(p.body, &patch.Object) {
-		return patch, true, nil
+	if fastpath.ApplyJSON.On() {
+		if readJSON(p.body, &patch.Object) {
+			return patch, true, nil
+		}
+		fastpath.ApplyJSON.Fallback()
+		patch.Object = map[string]any{}
 	}
-	patch.Object = map[string]any{}
 	if err := yaml.Unmarshal(p.body, &patch.Object); err != nil {
 		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 	}

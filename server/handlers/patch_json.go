@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // limitCopies bounds what copy operations may make in version 4 of the library, which keeps the bound in a variable for all
@@ -25,12 +27,15 @@ var limitCopies = sync.OnceFunc(func() { atomic.StoreInt64(&jsonpatch.Accumulate
 
 // jsonOrMerge applies a JSON Patch (RFC 6902) or a JSON Merge Patch (RFC 7386) to the versioned JSON of an object.
 func (p *patcher) jsonOrMerge(ctx context.Context, old []byte) (runtime.Object, error) {
-	fast := p.mergeFast
+	path, fast := fastpath.MergePatch, p.mergeFast
 	if p.typ == types.JSONPatchType {
-		fast = p.operateFast
+		path, fast = fastpath.JSONPatch, p.operateFast
 	}
-	if obj, ok, err := fast(old); ok || err != nil {
-		return obj, err
+	if path.On() {
+		if obj, ok, err := fast(old); ok || err != nil {
+			return obj, err
+		}
+		path.Fallback()
 	}
 	var (
 		patched []byte
