@@ -146,7 +146,7 @@ func (s twoServers) Commit(ctx context.Context, writes ...resources.Write) ([]*r
 	}
 	// The reader's own listener may be who brings it up. Reads see a change then before it is announced to watches.
 	s.applying.Lock()
-	s.applying.Unlock() //nolint:staticcheck // nothing is done here: whoever had it has announced what it applied
+	s.applying.Unlock()         //nolint:staticcheck // nothing is done here: whoever had it has announced what it applied
 	for i, o := range objects { // as the reader has it: two servers share no memory
 		if own, err := s.Get(ctx, o.Key, resources.At{Match: resources.Any}); err == nil && own.Revision == o.Revision {
 			objects[i] = own
