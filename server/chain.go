@@ -33,7 +33,7 @@ func (s *Server) chain() []echo.MiddlewareFunc {
 		s.withWarnings,      // Warning headers
 		s.withUser,          // who sent it: 401
 		s.withImpersonation, // as whom it is to be answered
-		s.withPermission,    // whether they may do anything: 401 for strangers
+		s.withPermission,    // whether they may do anything: 401 for anonymous clients
 		s.withFlow,          // what it is counted under
 		s.withLimits,        // not too many at once: 429
 		s.withAuthorization, // whether they may do this: 403
@@ -173,7 +173,7 @@ func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		who, ok, err := s.Authenticator(r)
 		if err != nil || !ok {
-			s.letGo(c)
+			s.closeConnection(c)
 		}
 		if err != nil {
 			s.Logger.Debug("authentication failed", "path", r.URL.Path, "error", err)
@@ -197,9 +197,9 @@ var (
 	remoteExtra = headerrequest.StaticStringSlice{"X-Remote-Extra-"}
 )
 
-// letGo ends the HTTP/2 connection of somebody unknown after this request, as kube-apiserver does: many streams of a stranger
+// closeConnection ends the HTTP/2 connection of somebody unknown after this request, as kube-apiserver does: many streams of an anonymous client
 // would cost too much (CVE-2023-44487).
-func (s *Server) letGo(c echo.Context) {
+func (s *Server) closeConnection(c echo.Context) {
 	if c.Request().ProtoMajor == 2 && s.Features.Enabled(features.UnauthenticatedHTTP2DOSMitigation) {
 		c.Response().Header().Set("Connection", "close")
 	}
@@ -207,11 +207,11 @@ func (s *Server) letGo(c echo.Context) {
 
 var anonymous user.Info = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 
-// withPermission lets those who are known on, and strangers ask how the server is.
+// withPermission lets those who are known on, and anonymous clients ask how the server is.
 func (s *Server) withPermission(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		who, _ := genericapirequest.UserFrom(c.Request().Context())
-		if stranger(who) && !public(c.Request().URL.Path) {
+		if isAnonymous(who) && !public(c.Request().URL.Path) {
 			return status.Unauthorized()
 		}
 		return next(c)
@@ -233,8 +233,8 @@ func (s *Server) withAuthorization(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// stranger says whether nobody knows who it is, or somebody wishes to be treated so.
-func stranger(who user.Info) bool {
+// isAnonymous says whether nobody knows who it is, or somebody wishes to be treated so.
+func isAnonymous(who user.Info) bool {
 	return who.GetName() == user.Anonymous
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 // withImpersonation answers a request as the user that its Impersonate-* headers name ("User impersonation" of the
-// authentication page of the Kubernetes documentation). Whoever may do everything may be anybody; strangers may not.
+// authentication page of the Kubernetes documentation). Whoever may do everything may be anybody; an anonymous client may not.
 func (s *Server) withImpersonation(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -31,7 +31,7 @@ func (s *Server) withImpersonation(next echo.HandlerFunc) echo.HandlerFunc {
 		if wanted == nil {
 			return next(c)
 		}
-		if who, _ := genericapirequest.UserFrom(r.Context()); stranger(who) {
+		if who, _ := genericapirequest.UserFrom(r.Context()); isAnonymous(who) {
 			return status.Unauthorized()
 		}
 		s.complete(wanted)

@@ -83,8 +83,8 @@ func TestImpersonationRefused(t *testing.T) {
 		code    int
 		message string
 	}{
-		"by a stranger": {http.Header{"Impersonate-User": {"jane"}}, 401, "Unauthorized"},
-		"of a stranger": {http.Header{"Authorization": {"known"}, "Impersonate-User": {"system:anonymous"}}, 401, "Unauthorized"},
+		"by an anonymous client": {http.Header{"Impersonate-User": {"jane"}}, 401, "Unauthorized"},
+		"of an anonymous user":   {http.Header{"Authorization": {"known"}, "Impersonate-User": {"system:anonymous"}}, 401, "Unauthorized"},
 		"groups alone": {http.Header{"Authorization": {"known"}, "Impersonate-Group": {"g"}}, 400,
 			`requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"g"}, Extra:map[string][]string(nil)} without impersonating a user name`},
 		"a uid alone": {http.Header{"Authorization": {"known"}, "Impersonate-Uid": {"7"}}, 400,

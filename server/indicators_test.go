@@ -44,7 +44,7 @@ func TestIndicators(t *testing.T) {
 		t.Errorf("after DELETE:\n%s", after)
 	}
 	if w := get(s.Handler(), "/metrics/slis", ""); w.Code != 401 {
-		t.Errorf("a stranger is answered %d", w.Code)
+		t.Errorf("an anonymous client is answered %d", w.Code)
 	}
 }
 

@@ -93,13 +93,13 @@ func get(h http.Handler, path, authorization string) *httptest.ResponseRecorder 
 	return w
 }
 
-// Strangers may ask how the server is, and nothing else.
-func TestStrangers(t *testing.T) {
+// Anonymous clients may ask how the server is, and nothing else.
+func TestAnonymous(t *testing.T) {
 	h := newServer(t, nil).Handler()
 	for path, want := range map[string]int{"/version": 200, "/healthz": 200, "/livez/ping": 401, "/readyz": 200, "/api": 401, "/apis": 401, "/metrics": 401,
 		"/api/v1/namespaces": 401, "/openapi/v2": 401, "/nowhere": 401, "/healthzy": 401, "/version/x": 401, "/debug/pprof/": 401} {
 		if got := get(h, path, "").Code; got != want {
-			t.Errorf("%s to a stranger: %d, want %d", path, got, want)
+			t.Errorf("%s to an anonymous client: %d, want %d", path, got, want)
 		}
 		if got := get(h, path, "forged").Code; got != 401 {
 			t.Errorf("%s with bad credentials: %d", path, got)

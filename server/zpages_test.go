@@ -99,6 +99,6 @@ func TestZPages(t *testing.T) {
 		}
 	}
 	if w := get(h, "/flagz", ""); w.Code != http.StatusUnauthorized {
-		t.Errorf("a stranger gets %d", w.Code)
+		t.Errorf("an anonymous client gets %d", w.Code)
 	}
 }

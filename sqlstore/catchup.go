@@ -26,8 +26,8 @@ const (
 
 // catchUps reads history for the watches that the log in memory no longer reaches back for. Whoever needs the same page
 // shares it, the events and what is encoded of them, in two ways: a page that is being read is waited for, and one that was
-// read is kept for a while. Pages are bounded in bytes and reads in connections, so that a crowd that has fallen behind
-// together costs what one watch costs, and one that is scattered all over history waits in a queue.
+// read is kept for a while. Pages are bounded in bytes and reads in connections, so that many watches that have fallen behind
+// together cost what one watch costs, and watches at scattered positions of history wait in a queue.
 //
 // A segment, once read, is true for ever, since history only grows at its end and is pruned at its beginning. The exception
 // is a database that was restored: then clear forgets everything, and who is behind is told by the next read.

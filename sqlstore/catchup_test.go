@@ -84,15 +84,15 @@ func TestCatchUpIsShared(t *testing.T) {
 		a, err := u.history(context.Background(), podsAfter(after))
 		wantFrom(t, after, a, err)
 	}
-	var crowd sync.WaitGroup
-	crowd.Go(func() { ask(1000) })
+	var readers sync.WaitGroup
+	readers.Go(func() { ask(1000) })
 	<-h.started
 	for i := range 300 {
-		crowd.Go(func() { ask(1000 + int64(i)%100) })
+		readers.Go(func() { ask(1000 + int64(i)%100) })
 	}
 	u.awaitWaiters(t, 301)
 	close(h.gate)
-	crowd.Wait()
+	readers.Wait()
 	for after := int64(1000); after < 1000+historyPage; after++ {
 		ask(after)
 	}
@@ -131,20 +131,20 @@ func (u *catchUps) awaitWaiters(t *testing.T, want int) {
 	}
 }
 
-// A crowd that is scattered over history takes no more connections and no more memory than it is to.
+// Many readers at different positions of history take no more connections and no more memory than they are to.
 func TestCatchUpIsBounded(t *testing.T) {
 	h := &fakeHistory{}
 	u := newFakeCatchUps(t, h)
 	u.max = 1 << 20
-	var crowd sync.WaitGroup
+	var readers sync.WaitGroup
 	for i := range int64(200) {
-		crowd.Go(func() {
+		readers.Go(func() {
 			after := i * 400
 			a, err := u.history(context.Background(), podsAfter(after))
 			wantFrom(t, after, a, err)
 		})
 	}
-	crowd.Wait()
+	readers.Wait()
 	if most := h.most.Load(); most > catchUpReads {
 		t.Errorf("%d reads at a time", most)
 	}
@@ -164,14 +164,14 @@ func TestCatchUpOutlivesWhoBegan(t *testing.T) {
 	h := &fakeHistory{gate: make(chan struct{}), started: make(chan historyQuery, 10)}
 	u := newFakeCatchUps(t, h)
 	first, leave := context.WithCancel(context.Background())
-	var crowd sync.WaitGroup
-	crowd.Go(func() {
+	var readers sync.WaitGroup
+	readers.Go(func() {
 		if _, err := u.history(first, podsAfter(7)); !errors.Is(err, context.Canceled) {
 			t.Errorf("who left got %v", err)
 		}
 	})
 	<-h.started
-	crowd.Go(func() {
+	readers.Go(func() {
 		a, err := u.history(context.Background(), podsAfter(7))
 		wantFrom(t, 7, a, err)
 	})
@@ -179,17 +179,17 @@ func TestCatchUpOutlivesWhoBegan(t *testing.T) {
 	leave()
 	u.awaitWaiters(t, 1)
 	h.gate <- struct{}{}
-	crowd.Wait()
+	readers.Wait()
 
 	alone, leave := context.WithCancel(context.Background())
-	crowd.Go(func() {
+	readers.Go(func() {
 		if _, err := u.history(alone, podsAfter(70_000)); !errors.Is(err, context.Canceled) {
 			t.Errorf("who left alone got %v", err)
 		}
 	})
 	<-h.started
 	leave()
-	crowd.Wait()
+	readers.Wait()
 	u.work.Wait() // the read has ended, though its gate is closed
 }
 
@@ -197,36 +197,36 @@ func TestCatchUpOutlivesWhoBegan(t *testing.T) {
 func TestCatchUpErrorsAreOnesOwn(t *testing.T) {
 	h := &fakeHistory{gate: make(chan struct{}), started: make(chan historyQuery, 10)}
 	u := newFakeCatchUps(t, h)
-	var crowd sync.WaitGroup
-	crowd.Go(func() {
+	var readers sync.WaitGroup
+	readers.Go(func() {
 		if _, err := u.history(context.Background(), podsAfter(1000)); !errors.As(err, new(*resources.ExpiredError)) {
 			t.Errorf("got %v, want ExpiredError", err)
 		}
 	})
 	<-h.started
-	crowd.Go(func() {
+	readers.Go(func() {
 		a, err := u.history(context.Background(), podsAfter(1050))
 		wantFrom(t, 1050, a, err)
 	})
 	u.awaitWaiters(t, 2)
 	h.floor.Store(1020)
 	close(h.gate)
-	crowd.Wait()
+	readers.Wait()
 }
 
 // What was read before everything was forgotten is not kept.
 func TestCatchUpClear(t *testing.T) {
 	h := &fakeHistory{gate: make(chan struct{}), started: make(chan historyQuery, 10)}
 	u := newFakeCatchUps(t, h)
-	var crowd sync.WaitGroup
-	crowd.Go(func() {
+	var readers sync.WaitGroup
+	readers.Go(func() {
 		a, err := u.history(context.Background(), podsAfter(1))
 		wantFrom(t, 1, a, err)
 	})
 	<-h.started
 	u.clear()
 	close(h.gate)
-	crowd.Wait()
+	readers.Wait()
 	a, err := u.history(context.Background(), podsAfter(1))
 	wantFrom(t, 1, a, err)
 	if n := h.reads.Load(); n != 2 {
@@ -241,8 +241,8 @@ func TestCatchUpClear(t *testing.T) {
 	}
 }
 
-// A crowd of watches that falls off the log in memory reads the database about as often as one of them would.
-func TestCrowdCatchesUpTogether(t *testing.T) {
+// Many watches that fall off the log in memory read the database about as often as one of them would.
+func TestManyWatchesCatchUpTogether(t *testing.T) {
 	s := newSQLiteHarness(t).store
 	start := s.revisions.current.Load()
 	var reads atomic.Int64
@@ -258,14 +258,14 @@ func TestCrowdCatchesUpTogether(t *testing.T) {
 		}
 		mustCommit(t, s, writes...)
 	}
-	var crowd sync.WaitGroup
+	var readers sync.WaitGroup
 	for i := range watches {
 		w, err := s.Watch(context.Background(), resources.WatchOptions{Resource: "configmaps", After: start})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer w.Close()
-		crowd.Go(func() {
+		readers.Go(func() {
 			for last := start; last < start+events; {
 				got, _, err := w.Next(context.Background(), 50+i)
 				if err != nil || len(got) == 0 {
@@ -281,7 +281,7 @@ func TestCrowdCatchesUpTogether(t *testing.T) {
 			}
 		})
 	}
-	crowd.Wait()
+	readers.Wait()
 	if n := reads.Load(); n > events/50 {
 		t.Errorf("the database was read %d times for %d watches", n, watches)
 	}

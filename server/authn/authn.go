@@ -37,7 +37,7 @@ type Options struct {
 //
 // It answers true with a user, who is then in the group system:authenticated; false without an error when the request
 // carries no credentials; and false with an error when it carries only bad ones, which is to be answered with 401 even
-// where anybody may read. The error is for the log: it says more than a stranger should be told.
+// where anybody may read. The error is for the log: it says more than an anonymous client should be told.
 //
 // New fails when the token file cannot be read.
 func New(o Options) (func(*http.Request) (user.Info, bool, error), error) {

@@ -70,7 +70,7 @@ func TestFlowHeaders(t *testing.T) {
 		}
 	}
 	if h := get(k.s.Handler(), "/api", "").Header(); h["X-Kubernetes-Pf-Flowschema-Uid"] != nil {
-		t.Errorf("a stranger was told: %v", h)
+		t.Errorf("an anonymous client was told: %v", h)
 	}
 }
 

@@ -33,9 +33,9 @@ func (h *Handlers) watch(q *request) error {
 	if err := q.offer.Streamable(f); err != nil {
 		return err
 	}
-	crowd := q.crowd()
-	crowd.Add(1)
-	defer crowd.Add(-1)
+	watchers := q.watcherCount()
+	watchers.Add(1)
+	defer watchers.Add(-1)
 	h.watches.Add(1)
 	defer h.watches.Add(-1)
 	// What the state is waited for does not count: a client that is early hears why, whatever time it gave.
@@ -48,7 +48,7 @@ func (h *Handlers) watch(q *request) error {
 	ctx, cancel := context.WithTimeout(q.ctx, timeout)
 	defer cancel()
 	q.ctx = ctx
-	w := &watchStream{h: h, q: q, opts: opts, crowd: crowd, selection: q.selection(opts), events: codec.NewEvents(codec.NewRenderer(q.served, f), wsstream.IsWebSocketRequest(q.r))}
+	w := &watchStream{h: h, q: q, opts: opts, watchers: watchers, selection: q.selection(opts), events: codec.NewEvents(codec.NewRenderer(q.served, f), wsstream.IsWebSocketRequest(q.r))}
 	if err := w.open(early); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ type watchStream struct {
 	to frames
 
 	initial  resources.Snapshot // state to begin with; nil when the watch starts at a revision
-	crowd    *atomic.Int64      // how many watch the type
+	watchers *atomic.Int64      // how many watch the type
 	cursor   resources.Watch
 	failed   error // what the stream begins and ends with
 	position int64 // every event up to here was sent

@@ -18,7 +18,7 @@ type condition struct {
 	kind               core.NamespaceConditionType
 	goodReason, good   string
 	badReason          string
-	bad                func(*remains) string
+	bad                func(*remaining) string
 	evenWhilePodsFirst bool
 }
 
@@ -27,16 +27,16 @@ var conditions = []condition{
 	{kind: "NamespaceDeletionDiscoveryFailure", goodReason: "ResourcesDiscovered", good: "All resources successfully discovered"},
 	{kind: "NamespaceDeletionGroupVersionParsingFailure", goodReason: "ParsedGroupVersions", good: "All legacy kube types successfully parsed"},
 	{kind: "NamespaceDeletionContentFailure", goodReason: "ContentDeleted", good: "All content successfully deleted, may be waiting on finalization",
-		badReason: "ContentDeletionFailed", bad: (*remains).failureMessage, evenWhilePodsFirst: true},
+		badReason: "ContentDeletionFailed", bad: (*remaining).failureMessage, evenWhilePodsFirst: true},
 	{kind: "NamespaceContentRemaining", goodReason: "ContentRemoved", good: "All content successfully removed",
-		badReason: "SomeResourcesRemain", bad: (*remains).contentMessage},
+		badReason: "SomeResourcesRemain", bad: (*remaining).contentMessage},
 	{kind: "NamespaceFinalizersRemaining", goodReason: "ContentHasNoFinalizers", good: "All content-preserving finalizers finished",
-		badReason: "SomeFinalizersRemain", bad: (*remains).finalizersMessage},
+		badReason: "SomeFinalizersRemain", bad: (*remaining).finalizersMessage},
 }
 
 // setConditions writes what remains into the status of the namespace. While pods hold up everything else,
 // kube-controller-manager does not count them as remaining content, and so must we not.
-func (r *remains) setConditions(ns *core.Namespace) {
+func (r *remaining) setConditions(ns *core.Namespace) {
 	ns.Status.Phase = core.NamespaceTerminating
 	for _, c := range conditions {
 		status, reason, message := core.ConditionFalse, c.goodReason, c.good
@@ -62,7 +62,7 @@ func setCondition(s *core.NamespaceStatus, c core.NamespaceCondition) {
 	s.Conditions[i] = c
 }
 
-func (r *remains) failureMessage() string {
+func (r *remaining) failureMessage() string {
 	failures := append(slices.Clone(r.failures), r.stuck...)
 	if len(failures) == 0 {
 		return ""
@@ -75,7 +75,7 @@ func (r *remains) failureMessage() string {
 	return fmt.Sprintf("Failed to delete all resource types, %d remaining: %s", len(messages), strings.Join(messages, ", "))
 }
 
-func (r *remains) contentMessage() string {
+func (r *remaining) contentMessage() string {
 	if len(r.byType) == 0 {
 		return ""
 	}
@@ -87,7 +87,7 @@ func (r *remains) contentMessage() string {
 	return "Some resources are remaining: " + strings.Join(parts, ", ")
 }
 
-func (r *remains) finalizersMessage() string {
+func (r *remaining) finalizersMessage() string {
 	if len(r.finalizers) == 0 {
 		return ""
 	}

@@ -24,8 +24,8 @@ const contentDeleters = 64
 // errOtherNamespace: the namespace whose content was to be deleted is gone, and another one may have its name.
 var errOtherNamespace = errors.New("the namespace is another one")
 
-// remains is what is left of the content of a namespace, and what went wrong.
-type remains struct {
+// remaining is what is left of the content of a namespace, and what went wrong.
+type remaining struct {
 	// byType has the number of objects by type.
 	byType map[*resources.Type]int
 	// finalizers has the number of objects that each of them keeps.
@@ -41,10 +41,10 @@ type remains struct {
 	stuck []error
 }
 
-func (r *remains) none() bool { return len(r.byType) == 0 }
+func (r *remaining) none() bool { return len(r.byType) == 0 }
 
-// ground is a namespace that is to be emptied.
-type ground struct {
+// target is a namespace that is to be emptied.
+type target struct {
 	name string
 	// deletedAt is when its deletion was asked for.
 	deletedAt time.Time
@@ -52,9 +52,9 @@ type ground struct {
 	valid func(context.Context, runtime.Object) error
 }
 
-// ground describes the namespace with this uid, or one that does not exist when that is empty.
-func (c *namespaces) ground(t *resources.Type, name string, uid types.UID, deletedAt time.Time) ground {
-	return ground{name: name, deletedAt: deletedAt, valid: func(ctx context.Context, _ runtime.Object) error {
+// target describes the namespace with this uid, or one that does not exist when that is empty.
+func (c *namespaces) target(t *resources.Type, name string, uid types.UID, deletedAt time.Time) target {
+	return target{name: name, deletedAt: deletedAt, valid: func(ctx context.Context, _ runtime.Object) error {
 		// The object was read before this: it was there when the namespace was what it was.
 		still, err := c.isStill(ctx, t, name, uid)
 		if err == nil && !still {
@@ -66,9 +66,9 @@ func (c *namespaces) ground(t *resources.Type, name string, uid types.UID, delet
 
 // empty deletes what is in a namespace. Pods come first, and the rest
 // only when they are gone, so that they do not outlive what protects them (KEP-5080).
-func (c *namespaces) empty(ctx context.Context, in ground) *remains {
+func (c *namespaces) empty(ctx context.Context, in target) *remaining {
 	catalog := c.registry.Catalog()
-	rest := &remains{byType: map[*resources.Type]int{}, finalizers: map[string]int{}}
+	rest := &remaining{byType: map[*resources.Type]int{}, finalizers: map[string]int{}}
 	pods, ok := catalog.Type("pods")
 	if ok {
 		if err := c.emptyOf(ctx, pods, in, rest); err != nil {
@@ -95,7 +95,7 @@ func (c *namespaces) empty(ctx context.Context, in ground) *remains {
 }
 
 // emptyOf deletes the objects of a type, and counts those that stay. One that cannot be deleted keeps no other.
-func (c *namespaces) emptyOf(ctx context.Context, t *resources.Type, in ground, rest *remains) error {
+func (c *namespaces) emptyOf(ctx context.Context, t *resources.Type, in target, rest *remaining) error {
 	before, err := c.store.Snapshot(ctx, t.ResourceName(), resources.At{Match: resources.MostRecent})
 	if err != nil || before.Count(in.name, "") == 0 {
 		return err
@@ -124,7 +124,7 @@ func (c *namespaces) emptyOf(ctx context.Context, t *resources.Type, in ground, 
 }
 
 // complain notes that objects of a type should be gone.
-func (r *remains) complain(t *resources.Type, in ground) {
+func (r *remaining) complain(t *resources.Type, in target) {
 	r.stuck = append(r.stuck, fmt.Errorf("unexpected items still remain in namespace: %s for gvr: %v",
 		in.name, t.StorageVersion.WithResource(t.Resource)))
 }
@@ -147,7 +147,7 @@ func (c *namespaces) deleteObject(ctx context.Context, t *resources.Type, key re
 }
 
 // count counts what is left of a type, and tells whether finalizers keep any of it.
-func (r *remains) count(t *resources.Type, s resources.Snapshot, namespace string) (kept bool) {
+func (r *remaining) count(t *resources.Type, s resources.Snapshot, namespace string) (kept bool) {
 	s.Ascend(namespace, "", func(o *resources.Object) bool {
 		r.byType[t]++
 		for f := range finalizers(o.Data) {

@@ -25,7 +25,7 @@ type garbage struct {
 
 	deletions *queue[types.UID]
 	orphans   *queue[types.UID]
-	reports   *queue[stranger]
+	reports   *queue[invalidOwner]
 
 	// fresh and ripe are what this round and the last found necessary. They belong to the goroutine of the feed.
 	fresh, ripe findings
@@ -48,7 +48,7 @@ const (
 
 func newGarbage(c Config) *garbage {
 	return &garbage{registry: c.Registry, store: c.Store, pipeline: c.Pipeline, logger: c.Logger, deletions: newQueue[types.UID](c.Logger),
-		orphans: newQueue[types.UID](c.Logger), reports: newQueue[stranger](c.Logger)}
+		orphans: newQueue[types.UID](c.Logger), reports: newQueue[invalidOwner](c.Logger)}
 }
 
 func (g *garbage) work(ctx context.Context) {
@@ -129,7 +129,7 @@ func (g *garbage) belongs(key resources.Key, m metadata) bool {
 		}
 		settled = false
 		if t.Namespaced && g.elsewhere(ctx, t, o, key.Namespace) {
-			g.reports.Add(stranger{key: key, uid: m.uid, owner: o})
+			g.reports.Add(invalidOwner{key: key, uid: m.uid, owner: o})
 		}
 	}
 	return settled

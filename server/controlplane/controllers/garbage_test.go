@@ -73,11 +73,11 @@ func TestAbsentOwner(t *testing.T) {
 	c := newCluster(t)
 	c.start()
 	owner := c.thing("owner")
-	stranger := refTo(owner)
-	stranger.UID = "another"
-	c.gone(c.thing("by-name", func(m *core.ConfigMap) { m.OwnerReferences = []metav1.OwnerReference{stranger} }))
+	another := refTo(owner)
+	another.UID = "another"
+	c.gone(c.thing("by-name", func(m *core.ConfigMap) { m.OwnerReferences = []metav1.OwnerReference{another} }))
 	late := c.thing("late")
-	c.edit(late, func(m metav1.Object) { m.SetOwnerReferences([]metav1.OwnerReference{stranger}) })
+	c.edit(late, func(m metav1.Object) { m.SetOwnerReferences([]metav1.OwnerReference{another}) })
 	c.gone(late)
 	c.stays(owner)
 }

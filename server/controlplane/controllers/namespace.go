@@ -152,7 +152,7 @@ func (c *namespaces) sync(ctx context.Context, name string) error {
 	if !ok || ns.DeletionTimestamp == nil || len(ns.Spec.Finalizers) == 0 {
 		return nil
 	}
-	rest := c.empty(ctx, c.ground(t, name, ns.UID, ns.DeletionTimestamp.Time))
+	rest := c.empty(ctx, c.target(t, name, ns.UID, ns.DeletionTimestamp.Time))
 	if err := c.update(ctx, t, "status", ns, rest.setConditions); err != nil {
 		c.logger.Warn("the conditions of a namespace could not be written", "namespace", name, "error", err)
 	}
@@ -178,7 +178,7 @@ func (c *namespaces) sweep(ctx context.Context, t *resources.Type, name string) 
 	if !ended {
 		return nil
 	}
-	return errors.Join(c.empty(ctx, c.ground(t, name, "", time.Time{})).failures...)
+	return errors.Join(c.empty(ctx, c.target(t, name, "", time.Time{})).failures...)
 }
 
 // reviewed: what changes from here on needs another look.

@@ -9,15 +9,15 @@ import (
 // meantime then takes one write instead of one each, and it is the writes that cost. A few watchers, or the first event
 // after a quiet time, never wait.
 const (
-	crowdSize = 32
-	crowdPace = 15 * time.Millisecond
+	pacedFrom = 32
+	pace      = 15 * time.Millisecond
 )
 
-type crowdKey struct{}
+type watcherCountKey struct{}
 
-// crowd counts the watches of the version.
-func (q *request) crowd() *atomic.Int64 {
-	n, _ := q.served.Memo(crowdKey{}, func() (any, error) { return &atomic.Int64{}, nil })
+// watcherCount counts the watches of the version.
+func (q *request) watcherCount() *atomic.Int64 {
+	n, _ := q.served.Memo(watcherCountKey{}, func() (any, error) { return &atomic.Int64{}, nil })
 	return n.(*atomic.Int64)
 }
 
@@ -26,10 +26,10 @@ func (h *Handlers) Watches() int { return int(h.watches.Load()) }
 
 // gather waits until the watch may send again.
 func (w *watchStream) gather() {
-	if w.crowd.Load() < crowdSize {
+	if w.watchers.Load() < pacedFrom {
 		return
 	}
-	wait := crowdPace - time.Since(w.flushed)
+	wait := pace - time.Since(w.flushed)
 	if wait <= 0 {
 		return
 	}

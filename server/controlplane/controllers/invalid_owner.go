@@ -14,15 +14,15 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// stranger is an object that refers to an owner in another namespace, which nothing can belong to.
-type stranger struct {
+// invalidOwner is a reference of an object to an owner in another namespace, which no object can have.
+type invalidOwner struct {
 	key   resources.Key
 	uid   types.UID
 	owner owner
 }
 
 // report writes the Event that tells the user. It is a courtesy: what hinders it is logged, and not tried again.
-func (g *garbage) report(ctx context.Context, s stranger) error {
+func (g *garbage) report(ctx context.Context, s invalidOwner) error {
 	catalog := g.registry.Catalog()
 	t, ok := catalog.Type(s.key.Resource)
 	events, eventsOK := catalog.Type("events")
@@ -38,7 +38,7 @@ func (g *garbage) report(ctx context.Context, s stranger) error {
 	return nil
 }
 
-func (s stranger) event(t *resources.Type, now metav1.Time) *core.Event {
+func (s invalidOwner) event(t *resources.Type, now metav1.Time) *core.Event {
 	namespace := s.key.Namespace
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault

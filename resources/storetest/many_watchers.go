@@ -8,7 +8,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-var crowdTests = map[string]func(*suite){
+var manyWatchersTests = map[string]func(*suite){
 	"ManyWatchers":          testManyWatchers,
 	"WatchersComeAndGo":     testWatchersComeAndGo,
 	"FastAndSlowWatchers":   testFastAndSlowWatchers,

@@ -11,15 +11,15 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// crowd is watchers of one type, each in a goroutine, that note when an event came.
-type crowd struct {
+// benchWatchers is watchers of one type, each in a goroutine, that note when an event came.
+type benchWatchers struct {
 	delays chan time.Duration // from the moment the commit was begun, one per watcher and event
 	begun  time.Time          // of the commit whose event is under way
 	all    sync.WaitGroup
 }
 
-func newCrowd(b *testing.B, ctx context.Context, s *Store, watchers int) *crowd {
-	c := &crowd{delays: make(chan time.Duration, watchers)}
+func newWatchers(b *testing.B, ctx context.Context, s *Store, watchers int) *benchWatchers {
+	c := &benchWatchers{delays: make(chan time.Duration, watchers)}
 	for range watchers {
 		w, err := s.Watch(ctx, resources.WatchOptions{Resource: "configmaps", After: s.revisions.current.Load()})
 		if err != nil {
@@ -55,29 +55,29 @@ func BenchmarkCommitBesideWatchers(b *testing.B) {
 			s := openBench(b)
 			d := draft(b, "default", "name")
 			ctx, cancel := context.WithCancel(context.Background())
-			crowd := newCrowd(b, ctx, s, watchers)
+			all := newWatchers(b, ctx, s, watchers)
 			var commits, medians, lasts []time.Duration
 			b.ResetTimer()
 			for i := range b.N {
-				crowd.begun = time.Now()
+				all.begun = time.Now()
 				if _, err := s.Commit(context.Background(), resources.Write{Op: resources.Create,
 					Key: configMap("default", fmt.Sprintf("cm-%08d", i)), Draft: d}); err != nil {
 					b.Fatal(err)
 				}
-				commits = append(commits, time.Since(crowd.begun))
+				commits = append(commits, time.Since(all.begun))
 				if watchers == 0 {
 					continue
 				}
 				delays := make([]time.Duration, watchers)
 				for k := range delays {
-					delays[k] = <-crowd.delays
+					delays[k] = <-all.delays
 				}
 				slices.Sort(delays)
 				medians, lasts = append(medians, delays[watchers/2]), append(lasts, delays[watchers-1])
 			}
 			b.StopTimer()
 			cancel()
-			crowd.all.Wait()
+			all.all.Wait()
 			reportQuantiles(b, "commit", commits)
 			if watchers > 0 {
 				reportQuantiles(b, "half-delivered", medians)

@@ -10,8 +10,8 @@ import (
 	"github.com/rowlock/rowlock/server"
 )
 
-// An HTTP/2 connection of a stranger ends with its request, that of a client who is known does not (CVE-2023-44487).
-func TestStrangersConnectionsEnd(t *testing.T) {
+// An HTTP/2 connection of an anonymous client ends with its request, that of a client who is known does not (CVE-2023-44487).
+func TestAnonymousConnectionsEnd(t *testing.T) {
 	h := newServer(t, func(c *server.Config) {
 		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {
 			return &user.DefaultInfo{Name: "known"}, r.Header.Get("Known") != "", nil
