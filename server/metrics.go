@@ -65,8 +65,8 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 
 func (m *metrics) managedFieldsFallback(reason string) { m.fallbacks.WithLabelValues(reason).Inc() }
 
-// withMetrics counts requests by what they were about. Paths below no served resource are not told apart, so that a
-// stranger cannot make the server keep a series for each path it invents.
+// withMetrics counts requests by what they were about. Paths below no served resource are not told apart, so that an
+// anonymous client cannot make the server keep a series for each path it invents.
 func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		info, began := requestInfo(c), time.Now()

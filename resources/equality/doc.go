@@ -1,12 +1,12 @@
 // Package equality is upstream's semantic equality (k8s.io/apimachinery/pkg/api/equality) without its cost.
 //
 // Upstream walks two values by reflection, remembers every pair it meets and calls its functions by reflection, too.
-// Strategies and validation compare whole specs in this way, several times in every update. Here the walk is planned
+// Strategies and validation compare whole specs in this way, several times in every update. Here the walk is compiled
 // once per Go type, when the first values of that type are compared, and then reads memory. The answers are the same:
 //
 //   - nil and empty lists are equal, and so are nil and empty maps.
 //   - Quantities, times and FieldsV1 are compared by upstream's functions, and what else has a function, by that.
-//   - What is in an interface is compared by its type; what there is no plan for (arrays, functions, structs with
+//   - What is in an interface is compared by its type; what there is no comparer for (arrays, functions, structs with
 //     unexported fields) is left to upstream's walk, which panics where it always did.
 //   - A list, a map or a struct is equal to itself at the same address, even if there is a NaN in it.
 //
@@ -14,7 +14,7 @@
 // overflow.
 //
 //	equality.go  the entry, and equality with a function more
-//	plan.go      the plan of a type
-//	walk.go      what plans do
-//	register.go  the types that upstream's own code compares by plan
+//	comparer.go  the comparer of a type
+//	walk.go      what comparers do
+//	register.go  the types that upstream's own code compares by a comparer
 package equality

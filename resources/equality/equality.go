@@ -19,16 +19,16 @@ type Equality struct {
 	// known are functions of the above that need no reflection.
 	known map[reflect.Type]func(a, b unsafe.Pointer) bool
 
-	ready  sync.Map // reflect.Type → *plan, with all that is below it
+	ready  sync.Map // reflect.Type → *comparer, with all that is below it
 	mu     sync.Mutex
-	making map[reflect.Type]*plan // guarded by mu; these may refer to plans that are not finished
+	making map[reflect.Type]*comparer // guarded by mu; these may refer to comparers that are not finished
 }
 
 // semantic is what upstream's Semantic is.
 var semantic = newEquality()
 
 func newEquality() *Equality {
-	return &Equality{functions: original.Copy(), known: upstreamFunctions(), making: map[reflect.Type]*plan{}}
+	return &Equality{functions: original.Copy(), known: upstreamFunctions(), making: map[reflect.Type]*comparer{}}
 }
 
 // With returns semantic equality with a function for T, which must be no interface. The function must take a value for
@@ -54,19 +54,19 @@ func (e *Equality) DeepEqual(a, b any) bool {
 	switch x.Kind() {
 	case reflect.Pointer, reflect.Map:
 		p, q := x.UnsafePointer(), y.UnsafePointer()
-		return e.plan(x.Type()).equal(unsafe.Pointer(&p), unsafe.Pointer(&q))
+		return e.comparer(x.Type()).equal(unsafe.Pointer(&p), unsafe.Pointer(&q))
 	}
 	return e.functions.DeepEqual(a, b)
 }
 
-// plan returns the plan of a type.
-func (e *Equality) plan(t reflect.Type) *plan {
+// comparer returns the comparer of a type.
+func (e *Equality) comparer(t reflect.Type) *comparer {
 	if p, ok := e.ready.Load(t); ok {
-		return p.(*plan)
+		return p.(*comparer)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	p := e.planned(t)
+	p := e.compiled(t)
 	e.ready.Store(t, p)
 	return p
 }

@@ -275,7 +275,7 @@ func TestNodeAffinityOfVolumes(t *testing.T) {
 	}
 }
 
-// TestConcurrently: plans are made while others use them. The race detector looks on.
+// TestConcurrently: comparers are made while others use them. The race detector looks on.
 func TestConcurrently(t *testing.T) {
 	e := equality.With(func(a, b metav1.FieldsV1) bool { return a.Equal(b) })
 	all := kinds()

@@ -36,7 +36,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/storage"
 )
 
-// Register makes upstream's equality.Semantic, by which strategies and validation compare, use plans for the types that
+// Register makes upstream's equality.Semantic, by which strategies and validation compare, use comparers for the types that
 // are large and often compared. It must be called before anything compares; only the first call does anything.
 //
 // A type's function hides those of what is in it from copies of Semantic to which others are added. Upstream has two such
@@ -144,17 +144,17 @@ func registerVersioned() {
 // structs registers a type that is compared by value and by pointer.
 func structs[T any]() {
 	register(func(a, b T) bool {
-		return semantic.plan(reflect.TypeFor[T]()).equal(unsafe.Pointer(&a), unsafe.Pointer(&b))
+		return semantic.comparer(reflect.TypeFor[T]()).equal(unsafe.Pointer(&a), unsafe.Pointer(&b))
 	})
 	register(func(a, b *T) bool {
-		return semantic.plan(reflect.TypeFor[*T]()).equalPointers(unsafe.Pointer(a), unsafe.Pointer(b))
+		return semantic.comparer(reflect.TypeFor[*T]()).equalPointers(unsafe.Pointer(a), unsafe.Pointer(b))
 	})
 }
 
 // lists registers the lists of a type.
 func lists[T any]() {
 	register(func(a, b []T) bool {
-		return semantic.plan(reflect.TypeFor[[]T]()).equalLists(unsafe.Pointer(&a), unsafe.Pointer(&b))
+		return semantic.comparer(reflect.TypeFor[[]T]()).equalLists(unsafe.Pointer(&a), unsafe.Pointer(&b))
 	})
 }
 

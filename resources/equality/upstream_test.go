@@ -14,7 +14,7 @@ import (
 )
 
 // TestCopiesOfSemantic counts where upstream copies Semantic or adds to it: functions added to a copy are not asked below
-// the types that Register has plans for, which says for each of these two why that does no harm.
+// the types that Register has comparers for, which says for each of these two why that does no harm.
 func TestCopiesOfSemantic(t *testing.T) {
 	modules := []string{"k8s.io/kubernetes", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiserver", "k8s.io/apiextensions-apiserver",
 		"k8s.io/kube-aggregator", "k8s.io/component-base", "k8s.io/component-helpers", "k8s.io/pod-security-admission"}

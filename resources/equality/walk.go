@@ -8,7 +8,7 @@ import (
 )
 
 // equal compares the values at two addresses.
-func (p *plan) equal(a, b unsafe.Pointer) bool {
+func (p *comparer) equal(a, b unsafe.Pointer) bool {
 	switch p.shape {
 	case text:
 		return *(*string)(a) == *(*string)(b)
@@ -29,7 +29,7 @@ func (p *plan) equal(a, b unsafe.Pointer) bool {
 	case structure:
 		for i := range p.fields {
 			f := &p.fields[i]
-			if !f.plan.equal(unsafe.Add(a, f.offset), unsafe.Add(b, f.offset)) {
+			if !f.comparer.equal(unsafe.Add(a, f.offset), unsafe.Add(b, f.offset)) {
 				return false
 			}
 		}
@@ -42,14 +42,14 @@ func (p *plan) equal(a, b unsafe.Pointer) bool {
 	return p.function(a, b)
 }
 
-func (p *plan) equalPointers(a, b unsafe.Pointer) bool {
+func (p *comparer) equalPointers(a, b unsafe.Pointer) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
 	return a == b && p.identity || p.elem.equal(a, b)
 }
 
-func (p *plan) equalLists(a, b unsafe.Pointer) bool {
+func (p *comparer) equalLists(a, b unsafe.Pointer) bool {
 	// Whatever the elements are: only where they are and how many is asked of these.
 	x, y := *(*[]struct{})(a), *(*[]struct{})(b)
 	if len(x) != len(y) {
@@ -113,7 +113,7 @@ func equalStringMaps(a, b unsafe.Pointer) bool {
 }
 
 // equalMaps compares the maps of one type, or of a type defined as it.
-func equalMaps[K comparable, V any](elem *plan) func(a, b unsafe.Pointer) bool {
+func equalMaps[K comparable, V any](elem *comparer) func(a, b unsafe.Pointer) bool {
 	return func(a, b unsafe.Pointer) bool {
 		if *(*unsafe.Pointer)(a) == *(*unsafe.Pointer)(b) {
 			return true
@@ -137,7 +137,7 @@ func equalMaps[K comparable, V any](elem *plan) func(a, b unsafe.Pointer) bool {
 }
 
 // reflectMaps compares maps of any type.
-func reflectMaps(t reflect.Type, elem *plan) func(a, b unsafe.Pointer) bool {
+func reflectMaps(t reflect.Type, elem *comparer) func(a, b unsafe.Pointer) bool {
 	return func(a, b unsafe.Pointer) bool {
 		if *(*unsafe.Pointer)(a) == *(*unsafe.Pointer)(b) {
 			return true

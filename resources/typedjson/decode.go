@@ -45,7 +45,7 @@ func decode(data []byte, obj any) (ok bool) {
 type reader func(d *decoder, p unsafe.Pointer) bool
 
 // readStruct reads along the fields of a struct.
-func (s *structPlan) readStruct(d *decoder, p unsafe.Pointer) bool {
+func (s *structReader) readStruct(d *decoder, p unsafe.Pointer) bool {
 	if !d.take('{') {
 		return d.null()
 	}
@@ -82,7 +82,7 @@ func (s *structPlan) readStruct(d *decoder, p unsafe.Pointer) bool {
 
 // find returns the field of a name, -1 if there is none. Texts have them in the order of the struct, with gaps, nearly
 // always: from is where it is expected.
-func (s *structPlan) find(name string, from int) int {
+func (s *structReader) find(name string, from int) int {
 	for i := from; i < len(s.fields) && i < from+4; i++ {
 		if s.fields[i].name == name {
 			return i

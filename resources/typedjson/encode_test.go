@@ -280,7 +280,7 @@ func TestQuantities(t *testing.T) {
 	}
 }
 
-// TestConcurrently is for the race detector: plans are made, and an object is read, by many at once.
+// TestConcurrently is for the race detector: writers are compiled, and an object is read, by many at once.
 func TestConcurrently(t *testing.T) {
 	obj := &apiextensionsv1.CustomResourceDefinition{}
 	pod := readPod(t)

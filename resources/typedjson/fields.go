@@ -53,13 +53,13 @@ func appendFields(out *[]field, t reflect.Type, base uintptr) error {
 		if name == "" {
 			name = f.Name
 		}
-		planned := field{name: name, typ: f.Type, offset: base + f.Offset}
+		next := field{name: name, typ: f.Type, offset: base + f.Offset}
 		for option := range strings.SplitSeq(options, ",") {
 			switch option {
 			case "omitempty":
-				planned.omitEmpty = true
+				next.omitEmpty = true
 			case "omitzero":
-				planned.omitZero = true
+				next.omitZero = true
 			case "string":
 				return fmt.Errorf("%s.%s is written as a string", t, f.Name)
 			}
@@ -67,7 +67,7 @@ func appendFields(out *[]field, t reflect.Type, base uintptr) error {
 		if !plainKey(name) || !f.IsExported() {
 			return fmt.Errorf("%s.%s has the name %q", t, f.Name, name)
 		}
-		*out = append(*out, planned)
+		*out = append(*out, next)
 	}
 	return nil
 }

@@ -35,8 +35,8 @@ type Handler struct {
 	logger *slog.Logger
 }
 
-// New returns a handler for /name and /name/<check>, such as readyz. What fails is logged, because the answer to a
-// stranger withholds why.
+// New returns a handler for /name and /name/<check>, such as readyz. What fails is logged, because the answer to an
+// anonymous client withholds why.
 func New(name string, logger *slog.Logger, checks func() []Check) *Handler {
 	return &Handler{name: name, checks: checks, logger: logger}
 }

@@ -4,9 +4,9 @@
 // as garbage; to go from one text to the other takes a tenth, and leaves nothing. A list of a hundred thousand objects
 // depends on it: it is gone through twice, since the length of the whole stands at its beginning.
 //
-// What a message looks like is read from the Go type once (plan.go): the fields with their numbers from the protobuf
+// What a message looks like is read from the Go type once (message.go): the fields with their numbers from the protobuf
 // tags, their names in JSON from the json tags, and what upstream's generated code writes for a field that is absent.
-// The JSON is then gone through along this plan (encode.go).
+// The JSON is then gone through field by field (encode.go).
 //
 // The JSON has to be what encoding/json wrote of a value of the type: compact, its keys once each, those of maps in
 // order. Whatever is otherwise makes Append say that it cannot (ok is false), and the caller goes through the Go type.

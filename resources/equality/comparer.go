@@ -10,7 +10,7 @@ import (
 	core "k8s.io/kubernetes/pkg/apis/core"
 )
 
-// shape is how the values of a plan are compared.
+// shape is how the values of a comparer are compared.
 type shape uint8
 
 const (
@@ -26,34 +26,34 @@ const (
 	list
 	// byteList is a list of elements of one byte.
 	byteList
-	// function: by that of the plan.
+	// function: by that of the comparer.
 	function
 )
 
-// plan says how to compare two values of one type in memory. Plans form a graph that may have cycles.
-type plan struct {
+// comparer says how to compare two values of one type in memory. Comparers form a graph that may have cycles.
+type comparer struct {
 	shape  shape
-	fields []fieldPlan // of a structure, those of structures in it included
-	elem   *plan       // of a pointer or a list
-	size   uintptr     // of an element of a list
+	fields []comparedField // of a structure, those of structures in it included
+	elem   *comparer       // of a pointer or a list
+	size   uintptr         // of an element of a list
 	// identity is set on a pointer if what it points to is equal to itself: it has no function of its own and is no
 	// number, which may be NaN.
 	identity bool
 	function func(a, b unsafe.Pointer) bool
 }
 
-// fieldPlan is a field of a structure.
-type fieldPlan struct {
-	offset uintptr
-	plan   *plan
+// comparedField is a field of a structure.
+type comparedField struct {
+	offset   uintptr
+	comparer *comparer
 }
 
-// planned returns the plan of a type, made at first. The caller has e.mu.
-func (e *Equality) planned(t reflect.Type) *plan {
+// compiled returns the comparer of a type, made at first. The caller has e.mu.
+func (e *Equality) compiled(t reflect.Type) *comparer {
 	if p, ok := e.making[t]; ok {
 		return p
 	}
-	p := &plan{}
+	p := &comparer{}
 	e.making[t] = p // before its parts, which may refer to it
 	if known := e.known[t]; known != nil {
 		p.shape, p.function = function, known
@@ -63,8 +63,8 @@ func (e *Equality) planned(t reflect.Type) *plan {
 	return p
 }
 
-// fill makes the plan of t; it returns false where upstream has to walk.
-func (e *Equality) fill(p *plan, t reflect.Type) bool {
+// fill makes the comparer of t; it returns false where upstream has to walk.
+func (e *Equality) fill(p *comparer, t reflect.Type) bool {
 	if _, has := e.functions.Equalities[t]; has {
 		return false
 	}
@@ -86,10 +86,10 @@ func (e *Equality) fill(p *plan, t reflect.Type) bool {
 	case reflect.Float64:
 		p.shape = float64s
 	case reflect.Pointer:
-		p.shape, p.elem = pointer, e.planned(t.Elem())
+		p.shape, p.elem = pointer, e.compiled(t.Elem())
 		p.identity = e.equalsItself(t.Elem())
 	case reflect.Slice:
-		p.shape, p.elem, p.size = list, e.planned(t.Elem()), t.Elem().Size()
+		p.shape, p.elem, p.size = list, e.compiled(t.Elem()), t.Elem().Size()
 		if p.elem.shape == bits8 {
 			p.shape = byteList
 		}
@@ -105,7 +105,7 @@ func (e *Equality) fill(p *plan, t reflect.Type) bool {
 	return true
 }
 
-func (e *Equality) fillStructure(p *plan, t reflect.Type) bool {
+func (e *Equality) fillStructure(p *comparer, t reflect.Type) bool {
 	for i := range t.NumField() {
 		if !t.Field(i).IsExported() {
 			return false
@@ -114,13 +114,13 @@ func (e *Equality) fillStructure(p *plan, t reflect.Type) bool {
 	p.shape = structure
 	for i := range t.NumField() {
 		f := t.Field(i)
-		part := e.planned(f.Type)
+		part := e.compiled(f.Type)
 		if part.shape != structure {
-			p.fields = append(p.fields, fieldPlan{f.Offset, part})
+			p.fields = append(p.fields, comparedField{f.Offset, part})
 			continue
 		}
 		for _, inner := range part.fields { // finished: a struct is not in itself
-			p.fields = append(p.fields, fieldPlan{f.Offset + inner.offset, inner.plan})
+			p.fields = append(p.fields, comparedField{f.Offset + inner.offset, inner.comparer})
 		}
 	}
 	return true
@@ -164,13 +164,13 @@ func (e *Equality) maps(t reflect.Type) func(a, b unsafe.Pointer) bool {
 	case reflect.TypeFor[core.ResourceList]():
 		return equalQuantityMaps[core.ResourceName]
 	case reflect.TypeFor[map[string][]byte]():
-		return equalMaps[string, []byte](e.planned(t.Elem()))
+		return equalMaps[string, []byte](e.compiled(t.Elem()))
 	case reflect.TypeFor[map[string]any]():
 		return func(a, b unsafe.Pointer) bool {
 			return e.dynamicMaps(*(*map[string]any)(a), *(*map[string]any)(b))
 		}
 	}
-	return reflectMaps(t, e.planned(t.Elem()))
+	return reflectMaps(t, e.compiled(t.Elem()))
 }
 
 // upstreamFunctions are upstream's, for values in memory.

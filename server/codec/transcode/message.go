@@ -43,7 +43,7 @@ var messages sync.Map // reflect.Type → *Message, or the error why there is no
 func For(t reflect.Type) (*Message, error) {
 	known, ok := messages.Load(t)
 	if !ok {
-		m, err := (planner{}).message(t)
+		m, err := (compiler{}).message(t)
 		if known = m; err != nil {
 			known = err
 		}
@@ -55,10 +55,10 @@ func For(t reflect.Type) (*Message, error) {
 	return known.(*Message), nil
 }
 
-// planner has the messages of one plan that exist already; types may contain themselves.
-type planner map[reflect.Type]*Message
+// compiler has the messages of one compilation that exist already; types may contain themselves.
+type compiler map[reflect.Type]*Message
 
-func (p planner) message(t reflect.Type) (*Message, error) {
+func (p compiler) message(t reflect.Type) (*Message, error) {
 	if m := p[t]; m != nil {
 		return m, nil
 	}
@@ -71,7 +71,7 @@ func (p planner) message(t reflect.Type) (*Message, error) {
 }
 
 // fields returns those of t, whose keys are keys of the object of m: those of an inlined struct are, too.
-func (p planner) fields(t reflect.Type, m *Message) ([]field, error) {
+func (p compiler) fields(t reflect.Type, m *Message) ([]field, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%s is not a struct", t)
 	}
@@ -85,11 +85,11 @@ func (p planner) fields(t reflect.Type, m *Message) ([]field, error) {
 		if number == 0 { // TypeMeta, which is in the envelope
 			continue
 		}
-		planned, err := p.field(f, number, m)
+		compiled, err := p.field(f, number, m)
 		if err != nil {
 			return nil, fmt.Errorf("%s.%s: %w", t, f.Name, err)
 		}
-		out = append(out, planned)
+		out = append(out, compiled)
 	}
 	slices.SortFunc(out, func(a, b field) int { return int(a.number - b.number) })
 	return out, nil
@@ -110,7 +110,7 @@ func fieldNumber(f reflect.StructField) (protowire.Number, error) {
 	return protowire.Number(number), nil
 }
 
-func (p planner) field(f reflect.StructField, number protowire.Number, m *Message) (field, error) {
+func (p compiler) field(f reflect.StructField, number protowire.Number, m *Message) (field, error) {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	out := field{number: number, slot: -1}
 	if f.Anonymous && name == "" {
@@ -166,7 +166,7 @@ var leaves = map[reflect.Type]appendFunc{
 }
 
 // value returns how a value of a type is written.
-func (p planner) value(t reflect.Type) (protowire.Type, appendFunc, error) {
+func (p compiler) value(t reflect.Type) (protowire.Type, appendFunc, error) {
 	if leaf := leaves[t]; leaf != nil {
 		return protowire.BytesType, leaf, nil
 	}
@@ -196,7 +196,7 @@ func (p planner) value(t reflect.Type) (protowire.Type, appendFunc, error) {
 	return 0, nil, fmt.Errorf("%s is not covered", t.Kind())
 }
 
-func (p planner) list(t reflect.Type) (protowire.Type, appendFunc, error) {
+func (p compiler) list(t reflect.Type) (protowire.Type, appendFunc, error) {
 	if t.Elem().Kind() == reflect.Uint8 {
 		return protowire.BytesType, message((*encoder).bytes), nil
 	}
@@ -230,7 +230,7 @@ func absentElement(t reflect.Type) ([]byte, error) {
 
 var keyTag, valueTag = protowire.AppendTag(nil, 1, protowire.BytesType), protowire.Number(2)
 
-func (p planner) mapping(t reflect.Type) (protowire.Type, appendFunc, error) {
+func (p compiler) mapping(t reflect.Type) (protowire.Type, appendFunc, error) {
 	if t.Key().Kind() != reflect.String {
 		return 0, nil, fmt.Errorf("keys are of kind %s", t.Key().Kind())
 	}

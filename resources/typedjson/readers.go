@@ -16,8 +16,8 @@ type unmarshaler = json.Unmarshaler
 // maxFields is how many fields a struct may have.
 const maxFields = 128
 
-// structPlan is how a struct is read.
-type structPlan struct {
+// structReader is how a struct is read.
+type structReader struct {
 	fields []readField
 	byName map[string]int
 }
@@ -35,7 +35,7 @@ func readerOf(t reflect.Type) reader {
 	if known, ok := readers.Load(t); ok {
 		return known.(reader)
 	}
-	r, err := (planner{}).structure(t)
+	r, err := (readerCompiler{}).structure(t)
 	if err != nil || reflect.PointerTo(t).Implements(unmarshalerType) {
 		r = nil
 	}
@@ -43,10 +43,10 @@ func readerOf(t reflect.Type) reader {
 	return r
 }
 
-// planner has the structs of one plan that exist already; types may contain themselves.
-type planner map[reflect.Type]*structPlan
+// readerCompiler has the structs of one compilation that exist already; types may contain themselves.
+type readerCompiler map[reflect.Type]*structReader
 
-func (p planner) structure(t reflect.Type) (reader, error) {
+func (p readerCompiler) structure(t reflect.Type) (reader, error) {
 	if s := p[t]; s != nil {
 		return s.readStruct, nil
 	}
@@ -57,7 +57,7 @@ func (p planner) structure(t reflect.Type) (reader, error) {
 	if len(fields) > maxFields {
 		return nil, fmt.Errorf("%s has %d fields", t, len(fields))
 	}
-	s := &structPlan{fields: make([]readField, len(fields)), byName: make(map[string]int, len(fields))}
+	s := &structReader{fields: make([]readField, len(fields)), byName: make(map[string]int, len(fields))}
 	p[t] = s
 	for i, f := range fields {
 		read, err := p.value(f.typ)
@@ -76,7 +76,7 @@ var (
 )
 
 // value returns how a value of a type is read.
-func (p planner) value(t reflect.Type) (reader, error) {
+func (p readerCompiler) value(t reflect.Type) (reader, error) {
 	if t == reflect.TypeFor[metav1.Time]() {
 		return readTime, nil
 	}
@@ -112,7 +112,7 @@ func (p planner) value(t reflect.Type) (reader, error) {
 	return nil, fmt.Errorf("%s is not covered", t)
 }
 
-func (p planner) list(t reflect.Type) (reader, error) {
+func (p readerCompiler) list(t reflect.Type) (reader, error) {
 	if t.Elem().Kind() == reflect.Uint8 {
 		if t.Elem() != reflect.TypeFor[byte]() {
 			return nil, fmt.Errorf("%s is not covered", t)
@@ -123,7 +123,7 @@ func (p planner) list(t reflect.Type) (reader, error) {
 	return readList(t, read), err
 }
 
-func (p planner) mapping(t reflect.Type) (reader, error) {
+func (p readerCompiler) mapping(t reflect.Type) (reader, error) {
 	if t == reflect.TypeFor[map[string]string]() {
 		return readStrings, nil
 	}

@@ -15,37 +15,37 @@ import (
 // writer appends the JSON of the value at p, which is of the type that the writer was made for.
 type writer func(e *encoder, dst []byte, p unsafe.Pointer) []byte
 
-// encodingPlan is how values of a type are written, or the error that says what of the type is not covered.
-type encodingPlan struct {
+// compiledWriter is how values of a type are written, or the error that says what of the type is not covered.
+type compiledWriter struct {
 	write writer
 	err   error
 }
 
-var encodings sync.Map // reflect.Type → *encodingPlan
+var encodings sync.Map // reflect.Type → *compiledWriter
 
-// encodingOf returns the plan of a type, which is made when it is first asked for.
-func encodingOf(t reflect.Type) *encodingPlan {
+// encodingOf returns the writer of a type, which is made when it is first asked for.
+func encodingOf(t reflect.Type) *compiledWriter {
 	if known, ok := encodings.Load(t); ok {
-		return known.(*encodingPlan)
+		return known.(*compiledWriter)
 	}
-	made := encodingPlanner{}
-	plan := &encodingPlan{}
-	plan.write, plan.err = made.of(t)
-	if plan.err == nil {
+	made := writerCompiler{}
+	compiled := &compiledWriter{}
+	compiled.write, compiled.err = made.of(t)
+	if compiled.err == nil {
 		for t, write := range made { // complete, now that all is
-			encodings.LoadOrStore(t, &encodingPlan{write: *write})
+			encodings.LoadOrStore(t, &compiledWriter{write: *write})
 		}
 	}
-	known, _ := encodings.LoadOrStore(t, plan)
-	return known.(*encodingPlan)
+	known, _ := encodings.LoadOrStore(t, compiled)
+	return known.(*compiledWriter)
 }
 
-// encodingPlanner has the writers of the types that one plan has met. One that is nil is in the making.
-type encodingPlanner map[reflect.Type]*writer
+// writerCompiler has the writers of the types that one compilation has met. One that is nil is in the making.
+type writerCompiler map[reflect.Type]*writer
 
-func (made encodingPlanner) of(t reflect.Type) (writer, error) {
-	if known, ok := encodings.Load(t); ok && known.(*encodingPlan).err == nil {
-		return known.(*encodingPlan).write, nil
+func (made writerCompiler) of(t reflect.Type) (writer, error) {
+	if known, ok := encodings.Load(t); ok && known.(*compiledWriter).err == nil {
+		return known.(*compiledWriter).write, nil
 	}
 	if w := made[t]; w != nil && *w != nil {
 		return *w, nil
@@ -55,7 +55,7 @@ func (made encodingPlanner) of(t reflect.Type) (writer, error) {
 	w := new(writer)
 	made[t] = w
 	var err error
-	*w, err = made.plan(t)
+	*w, err = made.compile(t)
 	return *w, err
 }
 
@@ -64,7 +64,7 @@ var (
 	textMarshalerType = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-func (made encodingPlanner) plan(t reflect.Type) (writer, error) {
+func (made writerCompiler) compile(t reflect.Type) (writer, error) {
 	if leaf := leaves[t]; leaf != nil {
 		return leaf, nil
 	}
@@ -113,13 +113,13 @@ var scalars = map[reflect.Kind]writer{
 	reflect.Float64: appendFloat64,
 }
 
-func (made encodingPlanner) structure(t reflect.Type) (writer, error) {
-	planned, err := fieldsOf(t)
+func (made writerCompiler) structure(t reflect.Type) (writer, error) {
+	known, err := fieldsOf(t)
 	if err != nil {
 		return nil, err
 	}
-	fields := make([]structField, len(planned))
-	for i, f := range planned {
+	fields := make([]structField, len(known))
+	for i, f := range known {
 		w, err := made.of(f.typ)
 		if err != nil {
 			return nil, fmt.Errorf("%s.%s: %w", t, f.name, err)
@@ -129,7 +129,7 @@ func (made encodingPlanner) structure(t reflect.Type) (writer, error) {
 	return func(e *encoder, dst []byte, p unsafe.Pointer) []byte { return e.appendStruct(dst, p, fields) }, nil
 }
 
-func (made encodingPlanner) pointer(t reflect.Type) (writer, error) {
+func (made writerCompiler) pointer(t reflect.Type) (writer, error) {
 	w, err := made.of(t.Elem())
 	return func(e *encoder, dst []byte, p unsafe.Pointer) []byte {
 		target := *(*unsafe.Pointer)(p)
@@ -140,7 +140,7 @@ func (made encodingPlanner) pointer(t reflect.Type) (writer, error) {
 	}, err
 }
 
-func (made encodingPlanner) list(t reflect.Type) (writer, error) {
+func (made writerCompiler) list(t reflect.Type) (writer, error) {
 	w, err := made.of(t.Elem()) // not covered, either, is a slice of bytes that write themselves
 	if err != nil || t.Elem().Kind() == reflect.Uint8 {
 		return appendBytes, err
@@ -149,7 +149,7 @@ func (made encodingPlanner) list(t reflect.Type) (writer, error) {
 	return func(e *encoder, dst []byte, p unsafe.Pointer) []byte { return e.appendList(dst, p, size, w) }, nil
 }
 
-func (made encodingPlanner) mapping(t reflect.Type) (writer, error) {
+func (made writerCompiler) mapping(t reflect.Type) (writer, error) {
 	switch {
 	case isStringMap(t):
 		return appendStringMap, nil
