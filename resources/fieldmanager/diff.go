@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// diff walks two objects of a plan and returns the paths of the second that the first does not have or has with another
+// diff walks two objects of a node and returns the paths of the second that the first does not have or has with another
 // value, and the paths of the first that the second does not have. reason is not empty where the walk does not know.
-func diff(a *arena, p *plan, old, new reflect.Value) (changed, removed pathSet, reason string) {
+func diff(a *arena, p *typedNode, old, new reflect.Value) (changed, removed pathSet, reason string) {
 	d := differPool.Get().(*differ)
 	defer d.release()
 	d.changed.arena, d.removed.arena = a, a
@@ -87,7 +87,7 @@ func (d *differ) fail(reason string) (bool, bool) {
 }
 
 // child walks two values, of which one may be absent, and puts what it finds below an element.
-func (d *differ) child(e element, p *plan, l, r reflect.Value) {
+func (d *differ) child(e element, p *typedNode, l, r reflect.Value) {
 	c, m := d.changed.mark(), d.removed.mark()
 	added, gone := d.values(p, l, r)
 	d.changed.close(c, e, added)
@@ -95,7 +95,7 @@ func (d *differ) child(e element, p *plan, l, r reflect.Value) {
 }
 
 // values walks two values and says whether the path that leads to them is itself changed or removed.
-func (d *differ) values(p *plan, l, r reflect.Value) (changed, removed bool) {
+func (d *differ) values(p *typedNode, l, r reflect.Value) (changed, removed bool) {
 	switch p.shape {
 	case leaf:
 		return d.leaves(p, l, r)
@@ -109,7 +109,7 @@ func (d *differ) values(p *plan, l, r reflect.Value) (changed, removed bool) {
 	return d.fail("schema")
 }
 
-func (d *differ) leaves(p *plan, l, r reflect.Value) (changed, removed bool) {
+func (d *differ) leaves(p *typedNode, l, r reflect.Value) (changed, removed bool) {
 	lv, lp := open(l)
 	rv, rp := open(r)
 	if p.strict {
@@ -133,7 +133,7 @@ func ends(l, r presence) (changed, removed bool) {
 	return l != r, false
 }
 
-func (d *differ) structs(p *plan, l, r reflect.Value) (changed, removed bool) {
+func (d *differ) structs(p *typedNode, l, r reflect.Value) (changed, removed bool) {
 	lv, lp := open(l)
 	rv, rp := open(r)
 	empty := true
@@ -152,7 +152,7 @@ func (d *differ) structs(p *plan, l, r reflect.Value) (changed, removed bool) {
 		}
 		if x.IsValid() || y.IsValid() {
 			empty = false
-			d.child(f.element, f.plan, x, y)
+			d.child(f.element, f.node, x, y)
 		}
 	}
 	if empty {
@@ -161,7 +161,7 @@ func (d *differ) structs(p *plan, l, r reflect.Value) (changed, removed bool) {
 	return lp == absent, rp == absent
 }
 
-func (d *differ) maps(p *plan, l, r reflect.Value) (changed, removed bool) {
+func (d *differ) maps(p *typedNode, l, r reflect.Value) (changed, removed bool) {
 	lv, lp := openContainer(l)
 	rv, rp := openContainer(r)
 	start := len(d.names)
@@ -242,7 +242,7 @@ func (d *differ) addNames(v reflect.Value, p presence) {
 	}
 }
 
-func (d *differ) lists(p *plan, l, r reflect.Value) (changed, removed bool) {
+func (d *differ) lists(p *typedNode, l, r reflect.Value) (changed, removed bool) {
 	lv, lp := openContainer(l)
 	rv, rp := openContainer(r)
 	start := len(d.items)
@@ -283,7 +283,7 @@ func (d *differ) lists(p *plan, l, r reflect.Value) (changed, removed bool) {
 
 // addItems puts the items of a list on the stack in the order of their elements, and returns its new height. hint is
 // where the items of another list begin, whose elements may be the same strings.
-func (d *differ) addItems(p *plan, v reflect.Value, presence presence, hint int) int {
+func (d *differ) addItems(p *typedNode, v reflect.Value, presence presence, hint int) int {
 	start := len(d.items)
 	if presence != there {
 		return start
@@ -317,7 +317,7 @@ func (d *differ) addItems(p *plan, v reflect.Value, presence presence, hint int)
 }
 
 // check fails the walk where a keyed list below a leaf has an item without keys, which upstream refuses.
-func (d *differ) check(p *plan, v reflect.Value) {
+func (d *differ) check(p *typedNode, v reflect.Value) {
 	v, present := open(v)
 	if present != there || p.shape == unknown || marshals(v.Type()) {
 		return
@@ -327,7 +327,7 @@ func (d *differ) check(p *plan, v reflect.Value) {
 		for i := range p.fields {
 			f := &p.fields[i]
 			if x := f.of(v); f.omit == nil || !f.omit(x) {
-				d.check(f.plan, x)
+				d.check(f.node, x)
 			}
 		}
 	case reflect.Map:

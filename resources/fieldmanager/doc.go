@@ -3,7 +3,7 @@
 //
 // The behaviour is that of k8s.io/apimachinery's managedfields, byte for byte: a fuzz test runs both on the same objects
 // and compares. That manager converts objects back and forth, validates them against their schema and builds sets of
-// paths from them several times per write. Here one walk over the old and the new object, led by a plan made once per
+// paths from them several times per write. Here one walk over the old and the new object, led by nodes that are compiled once per
 // type, writes down the paths that differ; sets of paths are kept in the serialised form of their elements, so
 // that entries that a write does not touch are never rebuilt. What the walk does not cover (entries in other
 // versions, duplicate keys, conflicts, objects that do not fit their schema) is handed to upstream's manager, which
@@ -18,7 +18,7 @@
 //	pathset.go        a set of paths; pathset_json.go, its serialised form; element.go, one element of a path
 //	kind.go           what a manager knows of its kind
 //	schema.go         the schema of the built-in types (schema.txt, written by schemagen)
-//	plan.go           the plan of a Go type and its schema, for diff.go, the walk over two typed objects; equal.go, leaves
-//	schemaplan.go     the plan of a schema alone, for sets of paths and for objects that are maps:
+//	typed_node.go     a Go type with its schema, compiled, for diff.go, the walk over two typed objects; equal.go, leaves
+//	schema_node.go    a schema alone, compiled, for sets of paths and for objects that are maps:
 //	untyped*.go       validity, paths, differences and merging of those (custom resources, patches of Apply)
 package fieldmanager

@@ -176,7 +176,7 @@ func plainValue(s string) bool {
 
 // appendElement appends the element of an item of a keyed list or a set. ok is false where the item has none or one
 // that is not covered.
-func (p *plan) appendElement(b []byte, v reflect.Value) ([]byte, bool) {
+func (p *typedNode) appendElement(b []byte, v reflect.Value) ([]byte, bool) {
 	v, present := open(v)
 	if present != there {
 		return b, false

@@ -91,12 +91,12 @@ func (e *entry) replace(s pathSet) { e.set, e.text = s, "" }
 
 // lose takes fields from the entry. ok is false where the entry is not in the form in which this package writes it, or
 // is not one that the schema makes.
-func (e *entry) lose(a *arena, fields pathSet, plan *schemaPlan) (ok bool) {
+func (e *entry) lose(a *arena, fields pathSet, node *schemaNode) (ok bool) {
 	if e.text == "" {
 		e.set = e.set.minus(fields)
 		return true
 	}
-	meets, ok := scanPathSet(e.text, plan, fields)
+	meets, ok := scanPathSet(e.text, node, fields)
 	if ok && meets {
 		e.replace(e.paths(a).minus(fields))
 	}

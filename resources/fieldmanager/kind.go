@@ -13,12 +13,12 @@ import (
 
 // kindTypes is what a manager knows of its kind.
 type kindTypes struct {
-	schema *schemaPlan
+	schema *schemaNode
 	reset  pathSet // the reset fields in the version of requests
 
-	// Of built-in kinds, the struct of the version of requests and its plan.
+	// Of built-in kinds, the struct of the version of requests and its node.
 	goType reflect.Type
-	plan   *plan
+	node   *typedNode
 }
 
 // newKindTypes reads the schema of the kind and joins it with its Go type.
@@ -46,27 +46,27 @@ func (c Config) readBuiltinKind(out *kindTypes) error {
 		return err
 	}
 	out.goType = reflect.TypeOf(obj).Elem()
-	out.plan, out.schema = builtinPlans.of(out.goType, smdschema.TypeRef{NamedType: &name})
+	out.node, out.schema = builtinCompiled.of(out.goType, smdschema.TypeRef{NamedType: &name})
 	return nil
 }
 
-// builtinPlans are the plans of built-in types. They are shared by all managers, as kinds share most of their types.
-var builtinPlans = planCache{
-	typed:   planner{resolve: builtinTypes.resolve, made: map[planKey]*plan{}, equal: newEqualities()},
-	untyped: schemaPlanner{resolve: builtinTypes.resolve, made: map[string]*schemaPlan{}},
+// builtinCompiled are the nodes of built-in types. They are shared by all managers, as kinds share most of their types.
+var builtinCompiled = compiledTypes{
+	typed:   typedCompiler{resolve: builtinTypes.resolve, made: map[typedKey]*typedNode{}, equal: newEqualities()},
+	untyped: schemaCompiler{resolve: builtinTypes.resolve, made: map[string]*schemaNode{}},
 }
 
-// planCache makes plans one at a time. Plans that it has returned do not change any more.
-type planCache struct {
+// compiledTypes makes nodes one at a time. Nodes that it has returned do not change any more.
+type compiledTypes struct {
 	mu      sync.Mutex
-	typed   planner
-	untyped schemaPlanner
+	typed   typedCompiler
+	untyped schemaCompiler
 }
 
-func (c *planCache) of(t reflect.Type, ref smdschema.TypeRef) (*plan, *schemaPlan) {
+func (c *compiledTypes) of(t reflect.Type, ref smdschema.TypeRef) (*typedNode, *schemaNode) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.typed.join(t, ref), c.untyped.plan(ref)
+	return c.typed.join(t, ref), c.untyped.node(ref)
 }
 
 func (c Config) readCustomKind(out *kindTypes) error {
@@ -76,8 +76,8 @@ func (c Config) readCustomKind(out *kindTypes) error {
 	if err != nil {
 		return err
 	}
-	planner := schemaPlanner{resolve: v.Schema().Resolve, made: map[string]*schemaPlan{}}
-	out.schema = planner.plan(v.TypeRef())
+	compiler := schemaCompiler{resolve: v.Schema().Resolve, made: map[string]*schemaNode{}}
+	out.schema = compiler.node(v.TypeRef())
 	return nil
 }
 

@@ -15,9 +15,9 @@ func parsePathSet(a *arena, text string) (set pathSet, ok bool) {
 
 // scanPathSet checks that a text is one that parsePathSet reads, and that the schema leaves the set as it is, and tells
 // whether the set has a path in common with d. It builds nothing.
-func scanPathSet(text string, plan *schemaPlan, d pathSet) (meets, ok bool) {
+func scanPathSet(text string, node *schemaNode, d pathSet) (meets, ok bool) {
 	p := parser{scanner: scanner{text: text}}
-	meets, ok = p.object(plan, d, 0)
+	meets, ok = p.object(node, d, 0)
 	return meets, ok && p.pos == len(text)
 }
 
@@ -61,18 +61,18 @@ type parser struct {
 }
 
 // object reads a level from its brace on. Below the root, the caller has read {} and "." where they can be.
-func (p *parser) object(plan *schemaPlan, d pathSet, depth int) (meets, ok bool) {
+func (p *parser) object(node *schemaNode, d pathSet, depth int) (meets, ok bool) {
 	if depth == 0 && p.take("{}") {
 		return false, true
 	}
 	if !p.take("{") {
 		return false, false
 	}
-	return p.nodes(plan, d, depth)
+	return p.nodes(node, d, depth)
 }
 
-func (p *parser) nodes(plan *schemaPlan, d pathSet, depth int) (meets, ok bool) {
-	if depth > maxDepth || plan.leafSet() {
+func (p *parser) nodes(node *schemaNode, d pathSet, depth int) (meets, ok bool) {
+	if depth > maxDepth || node.leafSet() {
 		return false, false
 	}
 	last, field := "", 0
@@ -82,8 +82,8 @@ func (p *parser) nodes(plan *schemaPlan, d pathSet, depth int) (meets, ok bool) 
 			return false, false
 		}
 		last = e
-		var child *schemaPlan
-		if child, field, ok = plan.child(e, field); !ok {
+		var child *schemaNode
+		if child, field, ok = node.child(e, field); !ok {
 			return false, false
 		}
 		for len(d) > 0 && compareElements(d[0].element, e) < 0 {
@@ -108,7 +108,7 @@ func (p *parser) nodes(plan *schemaPlan, d pathSet, depth int) (meets, ok bool) 
 }
 
 // node reads what stands after a key: {} for a member, {".":{},…} for a member with more below it.
-func (p *parser) node(e element, plan *schemaPlan, other pathNode, depth int) (meets, ok bool) {
+func (p *parser) node(e element, node *schemaNode, other pathNode, depth int) (meets, ok bool) {
 	if p.take("{}") {
 		if p.build {
 			p.stack = append(p.stack, pathNode{e, true, nil})
@@ -118,9 +118,9 @@ func (p *parser) node(e element, plan *schemaPlan, other pathNode, depth int) (m
 	start := p.mark()
 	member := p.take(`{".":{},`)
 	if member {
-		meets, ok = p.nodes(plan, other.sub, depth+1)
+		meets, ok = p.nodes(node, other.sub, depth+1)
 	} else {
-		meets, ok = p.object(plan, other.sub, depth+1)
+		meets, ok = p.object(node, other.sub, depth+1)
 	}
 	if ok && p.build {
 		p.close(start, e, member)

@@ -6,7 +6,7 @@ import "slices"
 // the set of the previous Apply, owned that of all managers after this one. What goes is found in three steps, each of
 // which takes paths from the merged object, as upstream does: a path that goes takes everything below it along, so the
 // steps do not commute. It returns nil where the object has something that is not covered.
-func prune(a *arena, p *schemaPlan, merged any, last, owned pathSet) any {
+func prune(a *arena, p *schemaNode, merged any, last, owned pathSet) any {
 	all, ok := pathsOf(a, p, merged)
 	if !ok {
 		return nil
@@ -33,7 +33,7 @@ func prune(a *arena, p *schemaPlan, merged any, last, owned pathSet) any {
 
 // named adds to a set the fields that it only has something below of, where the schema declares them: whoever owns part
 // of a struct owns that it is there. Entries of maps and items of lists are not implied like that.
-func named(p *schemaPlan, s pathSet) pathSet {
+func named(p *schemaNode, s pathSet) pathSet {
 	out := make(pathSet, len(s))
 	for i, n := range s {
 		child, declared := p.below(n.element)
@@ -44,11 +44,11 @@ func named(p *schemaPlan, s pathSet) pathSet {
 	return out
 }
 
-// nothing is the plan of what a schema does not know.
-var nothing = &schemaPlan{}
+// nothing is the node of what a schema does not know.
+var nothing = &schemaNode{}
 
-// below finds the plan of what an element leads to, and whether it is a declared field.
-func (p *schemaPlan) below(e element) (child *schemaPlan, declared bool) {
+// below finds the node of what an element leads to, and whether it is a declared field.
+func (p *schemaNode) below(e element) (child *schemaNode, declared bool) {
 	switch {
 	case e[0] == 'f' && p.isMap:
 		child, declared = p.field(e[2:])
@@ -84,7 +84,7 @@ func (s pathSet) common(t pathSet) pathSet {
 
 // remove returns a value without the paths of a set. It copies what it changes. Containers that lose everything become
 // null.
-func remove(p *schemaPlan, v any, s pathSet) any {
+func remove(p *schemaNode, v any, s pathSet) any {
 	switch v := v.(type) {
 	case map[string]any:
 		if len(v) == 0 || p.mapAtomic {
@@ -100,7 +100,7 @@ func remove(p *schemaPlan, v any, s pathSet) any {
 	return v
 }
 
-func removeEntries(p *schemaPlan, m map[string]any, s pathSet) any {
+func removeEntries(p *schemaNode, m map[string]any, s pathSet) any {
 	out := make(map[string]any, len(m))
 	for name, x := range m {
 		i, found := s.find("f:" + name)
@@ -118,7 +118,7 @@ func removeEntries(p *schemaPlan, m map[string]any, s pathSet) any {
 	return out
 }
 
-func removeItems(p *schemaPlan, list []any, s pathSet) any {
+func removeItems(p *schemaNode, list []any, s pathSet) any {
 	out := make([]any, 0, len(list))
 	var buf []byte
 	for _, x := range list {

@@ -40,8 +40,8 @@ func kindOf(v any) kind {
 	return kindOther
 }
 
-// takes reports whether a plan allows the values of a kind.
-func (p *schemaPlan) takes(k kind) bool {
+// takes reports whether a node allows the values of a kind.
+func (p *schemaNode) takes(k kind) bool {
 	switch k {
 	case kindScalar:
 		return p.scalar != ""
@@ -53,8 +53,8 @@ func (p *schemaPlan) takes(k kind) bool {
 	return false
 }
 
-// several reports whether a plan allows more than one kind, which null then is none of.
-func (p *schemaPlan) several() bool {
+// several reports whether a node allows more than one kind, which null then is none of.
+func (p *schemaNode) several() bool {
 	n := 0
 	for _, allowed := range []bool{p.scalar != "", p.isMap, p.isList} {
 		if allowed {
@@ -66,7 +66,7 @@ func (p *schemaPlan) several() bool {
 
 // valid reports whether a value fits its schema; unique says that items of an associative list may not be there twice.
 // Where it does not fit, upstream's manager is left to say what is wrong.
-func (p *schemaPlan) valid(v any, unique bool) bool {
+func (p *schemaNode) valid(v any, unique bool) bool {
 	k := kindOf(v)
 	if k == kindNull {
 		return true
@@ -89,7 +89,7 @@ func (p *schemaPlan) valid(v any, unique bool) bool {
 	return true
 }
 
-func (p *schemaPlan) validItems(list []any, unique bool) bool {
+func (p *schemaNode) validItems(list []any, unique bool) bool {
 	var buf []byte
 	var seen map[element]bool
 	if unique && len(list) > 1 {
@@ -113,7 +113,7 @@ func (p *schemaPlan) validItems(list []any, unique bool) bool {
 	return true
 }
 
-func (p *schemaPlan) scalarFits(v any) bool {
+func (p *schemaNode) scalarFits(v any) bool {
 	switch v.(type) {
 	case string:
 		return p.scalar == schema.String || p.scalar == schema.Untyped
@@ -125,7 +125,7 @@ func (p *schemaPlan) scalarFits(v any) bool {
 
 // appendElement appends the element of an item of an associative list. ok is false where the item has none or one that
 // is not covered.
-func (p *schemaPlan) appendElement(b []byte, v any) ([]byte, bool) {
+func (p *schemaNode) appendElement(b []byte, v any) ([]byte, bool) {
 	if len(p.keys) == 0 {
 		return appendUntyped(append(b, "v:"...), v)
 	}

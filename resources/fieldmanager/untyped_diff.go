@@ -3,7 +3,7 @@ package fieldmanager
 import "slices"
 
 // diffUntyped is diff for untyped objects.
-func diffUntyped(a *arena, p *schemaPlan, old, new map[string]any) (changed, removed pathSet, reason string) {
+func diffUntyped(a *arena, p *schemaNode, old, new map[string]any) (changed, removed pathSet, reason string) {
 	if !p.valid(old, false) || !p.valid(new, false) {
 		return nil, nil, "schema"
 	}
@@ -26,7 +26,7 @@ func (d *untypedDiffer) fail(reason string) (bool, bool) {
 	return false, false
 }
 
-func (d *untypedDiffer) child(e element, p *schemaPlan, l, r any) {
+func (d *untypedDiffer) child(e element, p *schemaNode, l, r any) {
 	if p == nil || !plainElement(e) {
 		d.fail("escaped name")
 		return
@@ -38,7 +38,7 @@ func (d *untypedDiffer) child(e element, p *schemaPlan, l, r any) {
 }
 
 // values walks two values and says whether the path that leads to them is itself changed or removed.
-func (d *untypedDiffer) values(p *schemaPlan, l, r any) (changed, removed bool) {
+func (d *untypedDiffer) values(p *schemaNode, l, r any) (changed, removed bool) {
 	lk, rk := kindOf(l), kindOf(r)
 	lp, rp := presenceOf(lk), presenceOf(rk)
 	k := max(lk, rk)
@@ -76,7 +76,7 @@ func presenceOf(k kind) presence {
 	return there
 }
 
-func (d *untypedDiffer) maps(p *schemaPlan, l, r map[string]any) {
+func (d *untypedDiffer) maps(p *schemaNode, l, r map[string]any) {
 	names := make([]string, 0, len(l)+len(r))
 	for name := range l {
 		names = append(names, name)
@@ -101,7 +101,7 @@ func (d *untypedDiffer) maps(p *schemaPlan, l, r map[string]any) {
 	}
 }
 
-func (d *untypedDiffer) lists(p *schemaPlan, l, r []any) {
+func (d *untypedDiffer) lists(p *schemaNode, l, r []any) {
 	left, ok := p.elements(&d.buf, l)
 	right, ok2 := p.elements(&d.buf, r)
 	if !ok || !ok2 {

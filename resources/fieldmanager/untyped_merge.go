@@ -9,7 +9,7 @@ import (
 // its value, everything else stays. It returns the merged object, which shares with the old one whatever stays, the
 // paths whose values changed, and whether nothing did (a change of the order of a list counts). reason is not empty
 // where the merge does not know.
-func merge(a *arena, p *schemaPlan, object, patch map[string]any) (merged any, changed pathSet, same bool, reason string) {
+func merge(a *arena, p *schemaNode, object, patch map[string]any) (merged any, changed pathSet, same bool, reason string) {
 	m := merger{changed: builder{arena: a}}
 	out, same, _ := m.values(p, object, patch)
 	if m.reason != "" {
@@ -25,7 +25,7 @@ type merger struct {
 }
 
 // values merges two values. whole says that the path that leads to them is itself changed.
-func (m *merger) values(p *schemaPlan, l, r any) (out any, same, whole bool) {
+func (m *merger) values(p *schemaNode, l, r any) (out any, same, whole bool) {
 	lk, rk := kindOf(l), kindOf(r)
 	switch {
 	case rk == kindMissing:
@@ -54,7 +54,7 @@ func (m *merger) values(p *schemaPlan, l, r any) (out any, same, whole bool) {
 }
 
 // nulls merges a null with a value of kind k.
-func (m *merger) nulls(p *schemaPlan, l, r any, k kind) (out any, same, whole bool) {
+func (m *merger) nulls(p *schemaNode, l, r any, k kind) (out any, same, whole bool) {
 	if p.several() {
 		m.reason = "schema"
 		return l, true, false
@@ -83,7 +83,7 @@ func emptyContainer(v any) bool {
 }
 
 // added pushes the paths below a value that is new.
-func (m *merger) added(p *schemaPlan, v any) {
+func (m *merger) added(p *schemaNode, v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		if p.mapAtomic {
@@ -113,7 +113,7 @@ func sortItems(items []item) {
 	slices.SortFunc(items, func(a, b item) int { return compareElements(a.element, b.element) })
 }
 
-func (m *merger) child(e element, p *schemaPlan, l, r any) (out any, same bool) {
+func (m *merger) child(e element, p *schemaNode, l, r any) (out any, same bool) {
 	if p == nil || !plainElement(e) {
 		m.reason = "schema"
 		return l, true
@@ -127,7 +127,7 @@ func (m *merger) child(e element, p *schemaPlan, l, r any) (out any, same bool) 
 // plainElement reports whether an element made of a field's name needs no escape; others are made plain.
 func plainElement(e element) bool { return e[0] != 'f' || plainName(e[2:]) }
 
-func (m *merger) maps(p *schemaPlan, l, r map[string]any) (out map[string]any, same bool) {
+func (m *merger) maps(p *schemaNode, l, r map[string]any) (out map[string]any, same bool) {
 	out, same = l, true
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		old, there := l[name]
@@ -149,7 +149,7 @@ func (m *merger) maps(p *schemaPlan, l, r map[string]any) (out map[string]any, s
 	return out, same
 }
 
-func (m *merger) lists(p *schemaPlan, l, r []any) (out []any, same bool) {
+func (m *merger) lists(p *schemaNode, l, r []any) (out []any, same bool) {
 	left, ok := p.elements(&m.buf, l)
 	if !ok {
 		m.reason = "duplicate items"

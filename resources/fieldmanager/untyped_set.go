@@ -4,7 +4,7 @@ import "slices"
 
 // pathsOf returns the paths that a patch names, which are those that its manager then owns. ok is false where the patch
 // has something that is not covered.
-func pathsOf(a *arena, p *schemaPlan, v any) (set pathSet, ok bool) {
+func pathsOf(a *arena, p *schemaNode, v any) (set pathSet, ok bool) {
 	w := pathWalker{builder: builder{arena: a}}
 	w.value(p, v)
 	return w.finish(0), !w.failed
@@ -17,7 +17,7 @@ type pathWalker struct {
 }
 
 // value pushes the paths below a value and reports whether the value is owned whole.
-func (w *pathWalker) value(p *schemaPlan, v any) (whole bool) {
+func (w *pathWalker) value(p *schemaNode, v any) (whole bool) {
 	k := kindOf(v)
 	if k == kindNull {
 		// Null is a map where it could be one, else a scalar, else a list.
@@ -46,7 +46,7 @@ func (w *pathWalker) value(p *schemaPlan, v any) (whole bool) {
 	return true
 }
 
-func (w *pathWalker) entries(p *schemaPlan, m map[string]any) {
+func (w *pathWalker) entries(p *schemaNode, m map[string]any) {
 	names := make([]string, 0, len(m))
 	for name := range m {
 		names = append(names, name)
@@ -66,7 +66,7 @@ func (w *pathWalker) entries(p *schemaPlan, m map[string]any) {
 	}
 }
 
-func (w *pathWalker) items(p *schemaPlan, list []any) {
+func (w *pathWalker) items(p *schemaNode, list []any) {
 	own, ok := p.elements(&w.buf, list)
 	if !ok {
 		w.failed = true
@@ -82,7 +82,7 @@ func (w *pathWalker) items(p *schemaPlan, list []any) {
 
 // elements returns the elements of the items of a list, in the order of the list. ok is false where one has none or two
 // have the same.
-func (p *schemaPlan) elements(buf *[]byte, list []any) ([]item, bool) {
+func (p *schemaNode) elements(buf *[]byte, list []any) ([]item, bool) {
 	out := make([]item, 0, len(list))
 	for i, x := range list {
 		b, ok := p.appendElement((*buf)[:0], x)

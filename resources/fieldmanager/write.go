@@ -90,7 +90,7 @@ func (w write) compare(live, obj runtime.Object) (changed, removed pathSet, reas
 	if err != nil {
 		return nil, nil, "conversion"
 	}
-	if w.types.plan == nil {
+	if w.types.node == nil {
 		old, ok := before.(*unstructured.Unstructured)
 		new, ok2 := after.(*unstructured.Unstructured)
 		if !ok || !ok2 {
@@ -102,5 +102,5 @@ func (w write) compare(live, obj runtime.Object) (changed, removed pathSet, reas
 	if old.Type().Elem() != w.types.goType || new.Type().Elem() != w.types.goType {
 		return nil, nil, "kind"
 	}
-	return diff(w.arena, w.types.plan, old, new)
+	return diff(w.arena, w.types.node, old, new)
 }

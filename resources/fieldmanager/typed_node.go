@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// shape is how a plan's values are compared.
+// shape is how a node's values are compared.
 type shape uint8
 
 const (
@@ -30,57 +30,57 @@ const (
 	scalarSet
 )
 
-// plan says how to walk the values of one Go type under one schema. Plans form a graph that may have cycles.
-type plan struct {
+// typedNode says how to walk the values of one Go type under one schema. Nodes form a graph that may have cycles.
+type typedNode struct {
 	shape   shape
-	equal   equalFunc   // of two values that are both there; set for leaves
-	fields  []fieldPlan // of a struct, by name
-	elem    *plan       // of a map or list
-	keys    []keyPlan   // of a keyed list, by name
-	strings bool        // of a map[string]string
+	equal   equalFunc    // of two values that are both there; set for leaves
+	fields  []typedField // of a struct, by name
+	elem    *typedNode   // of a map or list
+	keys    []listKey    // of a keyed list, by name
+	strings bool         // of a map[string]string
 	// strict is set on leaves in which a keyed list may be, whose items must have keys even there.
 	strict bool
 }
 
-// fieldPlan is a field of a struct.
-type fieldPlan struct {
+// typedField is a field of a struct.
+type typedField struct {
 	name    string
 	element element
 	index   []int
 	omit    func(reflect.Value) bool // nil for a field that is always there
-	plan    *plan
+	node    *typedNode
 }
 
-// keyPlan is a field by which the items of a list are told apart.
-type keyPlan struct {
+// listKey is a field by which the items of a list are told apart.
+type listKey struct {
 	name     string
 	fallback string // the serialised default, empty if there is none
-	field    *fieldPlan
+	field    *typedField
 }
 
-func (f *fieldPlan) of(v reflect.Value) reflect.Value {
+func (f *typedField) of(v reflect.Value) reflect.Value {
 	if len(f.index) == 1 {
 		return v.Field(f.index[0])
 	}
 	return v.FieldByIndex(f.index)
 }
 
-// planner makes the plans of the types of one schema, each once.
-type planner struct {
+// typedCompiler makes the nodes of the types of one schema, each once.
+type typedCompiler struct {
 	resolve resolver
-	made    map[planKey]*plan
+	made    map[typedKey]*typedNode
 	equal   equalities
-	fresh   []*plan // since the last join
+	fresh   []*typedNode // since the last join
 }
 
-type planKey struct {
+type typedKey struct {
 	typ reflect.Type
 	ref string // the named type, with its override
 }
 
 // join joins a Go type with a schema's type.
-func (p *planner) join(t reflect.Type, ref schema.TypeRef) *plan {
-	root := p.plan(t, ref)
+func (p *typedCompiler) join(t reflect.Type, ref schema.TypeRef) *typedNode {
+	root := p.node(t, ref)
 	for _, made := range p.fresh {
 		// Only now, as the items of a list may be of a type that was not finished when the list was met.
 		for i := range made.keys {
@@ -91,14 +91,14 @@ func (p *planner) join(t reflect.Type, ref schema.TypeRef) *plan {
 				}
 			}
 		}
-		made.strict = made.shape == leaf && holdsKeyed(made, map[*plan]bool{})
+		made.strict = made.shape == leaf && holdsKeyed(made, map[*typedNode]bool{})
 	}
 	p.fresh = nil
 	return root
 }
 
-// holdsKeyed reports whether a keyed list can be below a plan.
-func holdsKeyed(p *plan, seen map[*plan]bool) bool {
+// holdsKeyed reports whether a keyed list can be below a node.
+func holdsKeyed(p *typedNode, seen map[*typedNode]bool) bool {
 	if p == nil || seen[p] {
 		return false
 	}
@@ -106,14 +106,14 @@ func holdsKeyed(p *plan, seen map[*plan]bool) bool {
 	if len(p.keys) > 0 || holdsKeyed(p.elem, seen) {
 		return true
 	}
-	return slices.ContainsFunc(p.fields, func(f fieldPlan) bool { return holdsKeyed(f.plan, seen) })
+	return slices.ContainsFunc(p.fields, func(f typedField) bool { return holdsKeyed(f.node, seen) })
 }
 
-func (p *planner) plan(t reflect.Type, ref schema.TypeRef) *plan {
+func (p *typedCompiler) node(t reflect.Type, ref schema.TypeRef) *typedNode {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	key := planKey{typ: t}
+	key := typedKey{typ: t}
 	if ref.NamedType != nil {
 		key.ref = *ref.NamedType
 		if ref.ElementRelationship != nil {
@@ -123,7 +123,7 @@ func (p *planner) plan(t reflect.Type, ref schema.TypeRef) *plan {
 			return out
 		}
 	}
-	out := &plan{}
+	out := &typedNode{}
 	p.fresh = append(p.fresh, out)
 	if ref.NamedType != nil {
 		p.made[key] = out // before its parts, which may refer to it
@@ -132,7 +132,7 @@ func (p *planner) plan(t reflect.Type, ref schema.TypeRef) *plan {
 	return out
 }
 
-func (p *planner) fill(out *plan, t reflect.Type, ref schema.TypeRef) {
+func (p *typedCompiler) fill(out *typedNode, t reflect.Type, ref schema.TypeRef) {
 	atom, ok := p.resolve(ref)
 	if !ok {
 		return
@@ -164,7 +164,7 @@ func (p *planner) fill(out *plan, t reflect.Type, ref schema.TypeRef) {
 	}
 }
 
-func (p *planner) fillScalar(out *plan, t reflect.Type, s *schema.Scalar) {
+func (p *typedCompiler) fillScalar(out *typedNode, t reflect.Type, s *schema.Scalar) {
 	if s == nil {
 		return
 	}
@@ -185,7 +185,7 @@ func (p *planner) fillScalar(out *plan, t reflect.Type, s *schema.Scalar) {
 	}
 }
 
-func (p *planner) fillStruct(out *plan, t reflect.Type, m *schema.Map) {
+func (p *typedCompiler) fillStruct(out *typedNode, t reflect.Type, m *schema.Map) {
 	if m == nil {
 		return
 	}
@@ -194,19 +194,19 @@ func (p *planner) fillStruct(out *plan, t reflect.Type, m *schema.Map) {
 		out.shape, out.equal = leaf, p.equal.of(t)
 	}
 	for _, f := range structFields(t) {
-		f.plan = &plan{}
+		f.node = &typedNode{}
 		ref := m.ElementType
 		if sf, ok := m.FindField(f.name); ok {
 			ref = sf.Type
 		}
 		if ref != (schema.TypeRef{}) {
-			f.plan = p.plan(t.FieldByIndex(f.index).Type, ref)
+			f.node = p.node(t.FieldByIndex(f.index).Type, ref)
 		}
 		out.fields = append(out.fields, f)
 	}
 }
 
-func (p *planner) fillMap(out *plan, t reflect.Type, m *schema.Map) {
+func (p *typedCompiler) fillMap(out *typedNode, t reflect.Type, m *schema.Map) {
 	if m == nil || len(m.Fields) > 0 || t.Key().Kind() != reflect.String || m.ElementType == (schema.TypeRef{}) {
 		return
 	}
@@ -214,15 +214,15 @@ func (p *planner) fillMap(out *plan, t reflect.Type, m *schema.Map) {
 	if m.ElementRelationship == schema.Atomic {
 		out.shape, out.equal = leaf, p.equal.of(t)
 	}
-	out.elem = p.plan(t.Elem(), m.ElementType)
+	out.elem = p.node(t.Elem(), m.ElementType)
 	out.strings = t == reflect.TypeFor[map[string]string]() && out.elem.shape == leaf
 }
 
-func (p *planner) fillList(out *plan, t reflect.Type, l *schema.List) {
+func (p *typedCompiler) fillList(out *typedNode, t reflect.Type, l *schema.List) {
 	if l == nil {
 		return
 	}
-	out.elem = p.plan(t.Elem(), l.ElementType)
+	out.elem = p.node(t.Elem(), l.ElementType)
 	switch {
 	case l.ElementRelationship == schema.Atomic:
 		out.shape, out.equal = leaf, p.equal.of(t)
@@ -233,13 +233,13 @@ func (p *planner) fillList(out *plan, t reflect.Type, l *schema.List) {
 	}
 }
 
-func (p *planner) fillKeys(out *plan, l *schema.List) {
+func (p *typedCompiler) fillKeys(out *typedNode, l *schema.List) {
 	atom, ok := p.resolve(l.ElementType)
 	if !ok || atom.Map == nil {
 		return
 	}
 	for _, name := range l.Keys {
-		key := keyPlan{name: name}
+		key := listKey{name: name}
 		if sf, ok := atom.Map.FindField(name); ok {
 			if key.fallback, ok = serializeDefault(sf.Default); !ok {
 				return
@@ -247,23 +247,23 @@ func (p *planner) fillKeys(out *plan, l *schema.List) {
 		}
 		out.keys = append(out.keys, key)
 	}
-	slices.SortFunc(out.keys, func(a, b keyPlan) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(out.keys, func(a, b listKey) int { return strings.Compare(a.name, b.name) })
 	out.shape = keyed
 }
 
 // structFields lists the fields that a struct has in JSON, by name.
-func structFields(t reflect.Type) []fieldPlan {
-	byName := map[string]fieldPlan{}
+func structFields(t reflect.Type) []typedField {
+	byName := map[string]typedField{}
 	collectFields(t, nil, byName)
-	out := make([]fieldPlan, 0, len(byName))
+	out := make([]typedField, 0, len(byName))
 	for _, f := range byName {
 		out = append(out, f)
 	}
-	slices.SortFunc(out, func(a, b fieldPlan) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(out, func(a, b typedField) int { return strings.Compare(a.name, b.name) })
 	return out
 }
 
-func collectFields(t reflect.Type, index []int, into map[string]fieldPlan) {
+func collectFields(t reflect.Type, index []int, into map[string]typedField) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag := f.Tag.Get("json")
@@ -282,7 +282,7 @@ func collectFields(t reflect.Type, index []int, into map[string]fieldPlan) {
 			name = f.Name
 		}
 		e := "f:" + name
-		into[name] = fieldPlan{name: e[2:], element: e, index: at, omit: omission(f.Type, strings.Split(options, ","))}
+		into[name] = typedField{name: e[2:], element: e, index: at, omit: omission(f.Type, strings.Split(options, ","))}
 	}
 }
 

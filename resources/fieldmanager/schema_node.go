@@ -7,19 +7,19 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// schemaPlan is a type of a schema, its references resolved, ready for walking sets of paths and untyped values. Plans
-// form a graph that may have cycles. A plan with several of scalar, fields and list takes what the value is.
-type schemaPlan struct {
+// schemaNode is a type of a schema, its references resolved, ready for walking sets of paths and untyped values. Nodes
+// form a graph that may have cycles. A node with several of scalar, fields and list takes what the value is.
+type schemaNode struct {
 	scalar schema.Scalar // empty: no scalar is allowed
 
 	isMap     bool
 	mapAtomic bool
 	fields    []schemaField // by name
-	entry     *schemaPlan   // of what is not among fields; nil: nothing else is allowed
+	entry     *schemaNode   // of what is not among fields; nil: nothing else is allowed
 
 	isList     bool
 	listAtomic bool
-	item       *schemaPlan
+	item       *schemaNode
 	keys       []schemaKey // by name; an associative list without is a set
 
 	any bool // for sets only: every element is welcome
@@ -28,7 +28,7 @@ type schemaPlan struct {
 type schemaField struct {
 	name    string
 	element element
-	plan    *schemaPlan
+	node    *schemaNode
 }
 
 type schemaKey struct {
@@ -37,18 +37,18 @@ type schemaKey struct {
 	covered  bool   // whether the default is one that elements can hold
 }
 
-// anySet is the plan of sets that are read without a schema.
-var anySet = &schemaPlan{any: true}
+// anySet is the node of sets that are read without a schema.
+var anySet = &schemaNode{any: true}
 
-// schemaPlanner makes the plans of the types of one schema, the named ones once.
-type schemaPlanner struct {
+// schemaCompiler makes the nodes of the types of one schema, the named ones once.
+type schemaCompiler struct {
 	resolve resolver
-	made    map[string]*schemaPlan
+	made    map[string]*schemaNode
 }
 
-func (p *schemaPlanner) plan(ref schema.TypeRef) *schemaPlan {
+func (p *schemaCompiler) node(ref schema.TypeRef) *schemaNode {
 	if ref.NamedType == nil {
-		out := &schemaPlan{}
+		out := &schemaNode{}
 		p.fill(out, ref)
 		return out
 	}
@@ -58,14 +58,14 @@ func (p *schemaPlanner) plan(ref schema.TypeRef) *schemaPlan {
 	}
 	out, ok := p.made[key]
 	if !ok {
-		out = &schemaPlan{}
+		out = &schemaNode{}
 		p.made[key] = out
 		p.fill(out, ref)
 	}
 	return out
 }
 
-func (p *schemaPlanner) fill(out *schemaPlan, ref schema.TypeRef) {
+func (p *schemaCompiler) fill(out *schemaNode, ref schema.TypeRef) {
 	atom, ok := p.resolve(ref)
 	if !ok {
 		return
@@ -76,16 +76,16 @@ func (p *schemaPlanner) fill(out *schemaPlan, ref schema.TypeRef) {
 	if m := atom.Map; m != nil {
 		out.isMap, out.mapAtomic = true, m.ElementRelationship == schema.Atomic
 		if (m.ElementType != schema.TypeRef{}) {
-			out.entry = p.plan(m.ElementType)
+			out.entry = p.node(m.ElementType)
 		}
 		for _, f := range m.Fields {
-			out.fields = append(out.fields, newSchemaField(f.Name, p.plan(f.Type)))
+			out.fields = append(out.fields, newSchemaField(f.Name, p.node(f.Type)))
 		}
 		slices.SortFunc(out.fields, func(a, b schemaField) int { return strings.Compare(a.name, b.name) })
 	}
 	if l := atom.List; l != nil {
 		out.isList, out.listAtomic = true, l.ElementRelationship != schema.Associative
-		out.item = p.plan(l.ElementType)
+		out.item = p.node(l.ElementType)
 		for _, name := range l.Keys {
 			out.keys = append(out.keys, p.key(l, name))
 		}
@@ -93,12 +93,12 @@ func (p *schemaPlanner) fill(out *schemaPlan, ref schema.TypeRef) {
 	}
 }
 
-func newSchemaField(name string, plan *schemaPlan) schemaField {
+func newSchemaField(name string, node *schemaNode) schemaField {
 	e := "f:" + name
-	return schemaField{e[2:], e, plan}
+	return schemaField{e[2:], e, node}
 }
 
-func (p *schemaPlanner) key(l *schema.List, name string) schemaKey {
+func (p *schemaCompiler) key(l *schema.List, name string) schemaKey {
 	key := schemaKey{name: name}
 	if atom, ok := p.resolve(l.ElementType); ok && atom.Map != nil {
 		f, _ := atom.Map.FindField(name)
@@ -107,14 +107,14 @@ func (p *schemaPlanner) key(l *schema.List, name string) schemaKey {
 	return key
 }
 
-// field finds the plan of a field or entry of a map. declared tells a field from an entry.
-func (p *schemaPlan) field(name string) (plan *schemaPlan, declared bool) {
+// field finds the node of a field or entry of a map. declared tells a field from an entry.
+func (p *schemaNode) field(name string) (node *schemaNode, declared bool) {
 	lo, hi := 0, len(p.fields)
 	for lo < hi {
 		mid := (lo + hi) / 2
 		switch c := strings.Compare(p.fields[mid].name, name); {
 		case c == 0:
-			return p.fields[mid].plan, true
+			return p.fields[mid].node, true
 		case c < 0:
 			lo = mid + 1
 		default:
@@ -125,7 +125,7 @@ func (p *schemaPlan) field(name string) (plan *schemaPlan, declared bool) {
 }
 
 // leafSet reports whether sets have nothing below this type.
-func (p *schemaPlan) leafSet() bool {
+func (p *schemaNode) leafSet() bool {
 	switch {
 	case p.any:
 		return false
@@ -137,9 +137,9 @@ func (p *schemaPlan) leafSet() bool {
 	return p.listAtomic
 }
 
-// child finds the plan below an element of a set. next is where to look among the fields, as elements come in their
+// child finds the node below an element of a set. next is where to look among the fields, as elements come in their
 // order. ok is false for an element that the schema does not make.
-func (p *schemaPlan) child(e element, next int) (child *schemaPlan, after int, ok bool) {
+func (p *schemaNode) child(e element, next int) (child *schemaNode, after int, ok bool) {
 	if p.any {
 		return p, 0, true
 	}
@@ -153,7 +153,7 @@ func (p *schemaPlan) child(e element, next int) (child *schemaPlan, after int, o
 		next++
 	}
 	if next < len(p.fields) && p.fields[next].element == e {
-		return p.fields[next].plan, next, true
+		return p.fields[next].node, next, true
 	}
 	return p.entry, next, p.entry != nil
 }
