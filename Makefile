@@ -39,7 +39,7 @@ FUZZTIME ?= 20
 ARGS     ?=
 
 # Packages in which many goroutines meet; the rest gains nothing from the race detector and takes ten times as long.
-race_packages := ./sqlstore/... ./server/... ./resources
+race_packages := ./sqlstore/... ./server/... ./resources ./resources/follow
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
 .PHONY: help run build test check lean unit vet lint test-race e2e compare conformance bench bench-postgres fuzz generate flags env clean

@@ -134,7 +134,7 @@ func (p *Plane) keepAPIServices() *chore {
 	if p.newAPIServices(p.Registry.Catalog()) == nil {
 		return nil
 	}
-	return &chore{name: "APIServices", follow: []resources.WatchOptions{{Resource: apiServicesResource}},
+	return &chore{name: "APIServices", follow: []resources.Key{{Resource: apiServicesResource}},
 		changed: func() <-chan struct{} { return p.Registry.Catalog().Replaced() },
 		do: func(ctx context.Context, _ []*resources.Event) (time.Duration, error) {
 			a := p.newAPIServices(p.Registry.Catalog())

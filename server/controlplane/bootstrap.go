@@ -87,7 +87,7 @@ func (p *Plane) bootstrapNamespaces(ctx context.Context, group *errgroup.Group) 
 func (p *Plane) keepNamespaces() *chore {
 	c := &chore{name: "the system's namespaces"}
 	for _, name := range systemNamespaces {
-		c.follow = append(c.follow, resources.WatchOptions{Resource: "namespaces", Name: name})
+		c.follow = append(c.follow, resources.Key{Resource: "namespaces", Name: name})
 	}
 	c.do = func(ctx context.Context, events []*resources.Event) (time.Duration, error) {
 		if events != nil && !slices.ContainsFunc(events, isDeletion) {

@@ -73,8 +73,8 @@ func (p *Plane) keepTrust() *chore {
 		do: func(ctx context.Context, _ []*resources.Event) (time.Duration, error) { return 0, p.ensureTrust(ctx) }}
 }
 
-func systemConfigMap(name string) []resources.WatchOptions {
-	return []resources.WatchOptions{{Resource: "configmaps", Namespace: metav1.NamespaceSystem, Name: name}}
+func systemConfigMap(name string) []resources.Key {
+	return []resources.Key{{Resource: "configmaps", Namespace: metav1.NamespaceSystem, Name: name}}
 }
 
 func (p *Plane) ensureTracking(ctx context.Context) error {

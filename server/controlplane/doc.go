@@ -3,7 +3,7 @@
 // HTTP, and the server that answers requests knows it by two calls (Front). Only cmd imports it.
 //
 //	controlplane.go       what it works on, and what it tells the server
-//	keep.go               the engine: what follows objects, and does a chore when they change
+//	keep.go               chores: what is done when objects change, which package follow tells of
 //	bootstrap*.go         the objects that exist from the start
 //	configmaps.go         ConfigMaps by which others know what this server does
 //	apiservices.go        an APIService for each version that is served

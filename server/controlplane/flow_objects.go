@@ -101,7 +101,7 @@ func (p *Plane) keepFlows() *chore {
 	}
 	turns := rate.NewLimiter(rate.Every(ensurePause), ensureBurst)
 	c := &chore{name: "FlowSchemas and PriorityLevelConfigurations",
-		follow: []resources.WatchOptions{{Resource: flowsResource}, {Resource: levelsResource}}}
+		follow: []resources.Key{{Resource: flowsResource}, {Resource: levelsResource}}}
 	c.do = func(ctx context.Context, _ []*resources.Event) (time.Duration, error) {
 		if err != nil {
 			return 0, err

@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"testing"
@@ -11,48 +10,86 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
+// newChoreTest returns a plane that has nothing but a store, rows in it, and a context within which a test has to be done.
+func newChoreTest(t *testing.T) (*Plane, *resources.Rows, context.Context) {
+	t.Helper()
+	rows := newRows(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return New(Config{Store: rows.Reader.(resources.View), Logger: slog.New(slog.DiscardHandler)}), rows, ctx
+}
+
 // What makes a chore necessary besides events is noticed, also when it comes together with some.
 func TestChoreOfEventsAndMore(t *testing.T) {
-	done := errors.New("done")
 	for i := range 30 {
-		rows := newRows(t)
-		key := resources.Key{Resource: membersResource, Name: "a"}
+		p, rows, ctx := newChoreTest(t)
+		ctx, stop := context.WithCancel(ctx)
 		changed := make(chan struct{})
 		began, calls := 0, []bool{} // whether anything may have happened
-		c := &chore{name: "a test", follow: []resources.WatchOptions{{Resource: membersResource}}, begin: func() { began++ },
+		c := &chore{name: "a test", follow: []resources.Key{{Resource: membersResource}}, begin: func() { began++ },
 			changed: func() <-chan struct{} { return changed }}
 		c.do = func(ctx context.Context, events []*resources.Event) (time.Duration, error) {
 			calls = append(calls, events == nil)
-			switch {
-			case len(calls) == 1:
-				if _, err := rows.Create(ctx, key, memberKind, 1, 0); err != nil {
-					return 0, err
+			if len(calls) > 1 {
+				if events == nil {
+					stop()
 				}
-				was := changed
-				changed = make(chan struct{})
-				close(was)
 				return 0, nil
-			case events == nil:
-				return 0, done
 			}
+			if _, err := rows.Create(ctx, resources.Key{Resource: membersResource, Name: "a"}, memberKind, 1, 0); err != nil {
+				return 0, err
+			}
+			was := changed
+			changed = make(chan struct{})
+			close(was)
 			return 0, nil
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		p := New(Config{Store: rows.Reader.(resources.View), Logger: slog.New(slog.DiscardHandler)})
-		err := p.follow(ctx, c)
-		cancel()
-		if !errors.Is(err, done) || began != 1 || !slices.Contains(calls[1:], true) {
-			t.Fatalf("round %d: %v, begun %d times, %v", i, err, began, calls)
+		p.keep(ctx, c)
+		if began != 1 || !slices.Contains(calls[1:], true) {
+			t.Fatalf("round %d: begun %d times, %v", i, began, calls)
 		}
+		stop()
+	}
+}
+
+// A chore is told of every event, of all at once when they are too many to remember.
+func TestChoreOfMany(t *testing.T) {
+	p, rows, ctx := newChoreTest(t)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	create := func(names ...string) {
+		for _, name := range names {
+			if _, err := rows.Create(ctx, resources.Key{Resource: membersResource, Name: name}, memberKind, 1, 0); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	var seen []int
+	p.keep(ctx, &chore{name: "a test", follow: []resources.Key{{Resource: membersResource}},
+		do: func(_ context.Context, events []*resources.Event) (time.Duration, error) {
+			switch seen = append(seen, len(events)); len(seen) {
+			case 1:
+				create("a", "b")
+			case 2:
+				for i := range 1100 {
+					create("many-" + string(rune('a'+i/100)) + string(rune('a'+i%100/10)) + string(rune('a'+i%10)))
+				}
+			default:
+				stop()
+			}
+			return 0, nil
+		}})
+	if !slices.Equal(seen, []int{0, 2, 0}) {
+		t.Errorf("events: %v", seen)
 	}
 }
 
 // A chore ends with its context, and is told so once.
 func TestChoreEnds(t *testing.T) {
-	rows := newRows(t)
-	ctx, stop := context.WithCancel(t.Context())
+	p, _, ctx := newChoreTest(t)
+	ctx, stop := context.WithCancel(ctx)
 	ended := 0
-	New(Config{Store: rows.Reader.(resources.View), Logger: slog.New(slog.DiscardHandler)}).keep(ctx, &chore{name: "a test",
+	p.keep(ctx, &chore{name: "a test",
 		do:  func(context.Context, []*resources.Event) (time.Duration, error) { stop(); return 0, nil },
 		end: func(context.Context) { ended++ }})
 	if ended != 1 {

@@ -11,7 +11,7 @@ import (
 )
 
 // keptObjects are those that keepServices follows. Of EndpointSlices there may be several.
-var keptObjects = []resources.WatchOptions{
+var keptObjects = []resources.Key{
 	{Resource: rangesResource, Name: serviceName}, {Resource: servicesResource, Namespace: metav1.NamespaceDefault, Name: serviceName},
 	{Resource: "endpoints", Namespace: metav1.NamespaceDefault, Name: serviceName}, {Resource: slicesResource, Namespace: metav1.NamespaceDefault},
 }
@@ -26,7 +26,7 @@ const leaveTimeout = 5 * time.Second
 // What users make of the Service stays.
 func (p *Plane) keepServices(n Network) *chore {
 	k := &keeper{plane: p, network: n}
-	c := &chore{name: "the Service kubernetes", follow: keptObjects, begin: k.begin, do: k.do, longest: shortestPause}
+	c := &chore{name: "the Service kubernetes", follow: keptObjects, begin: k.begin, do: k.do, longest: time.Second}
 	if n.Members != nil && n.Address != nil {
 		k.membership = n.membership()
 		c.changed, c.end = n.Members.Changed, k.leave

@@ -22,6 +22,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fieldmanager"
+	"github.com/rowlock/rowlock/resources/follow"
 )
 
 const (
@@ -55,7 +56,7 @@ func (p *Plane) keepAddresses() *chore {
 		return nil
 	}
 	return &chore{name: "IPAddresses", do: r.do,
-		follow: []resources.WatchOptions{{Resource: servicesResource}, {Resource: addressesResource}, {Resource: rangesResource}}}
+		follow: []resources.Key{{Resource: servicesResource}, {Resource: addressesResource}, {Resource: rangesResource}}}
 }
 
 func (p *Plane) newAddressRepair() *addressRepair {
@@ -106,7 +107,7 @@ func (r *addressRepair) do(ctx context.Context, events []*resources.Event) (time
 
 // lost: the store can be used no longer, or not now.
 func lost(ctx context.Context, err error) bool {
-	return over(ctx, err) || errors.Is(err, resources.ErrUnavailable) || errors.Is(err, resources.ErrUnknownOutcome)
+	return follow.Over(ctx, err) || errors.Is(err, resources.ErrUnavailable) || errors.Is(err, resources.ErrUnknownOutcome)
 }
 
 // clusterIPs are the addresses of a stored Service as IPAddresses are called, none for a headless one. A Service has them

@@ -85,9 +85,8 @@ func (x *repairs) repair(since int64) time.Duration {
 	x.Helper()
 	var events []*resources.Event
 	if since > 0 {
-		for _, o := range x.p.keepAddresses().follow {
-			o.After = since
-			w, err := x.store.Watch(x.Context(), o)
+		for _, key := range x.p.keepAddresses().follow {
+			w, err := x.store.Watch(x.Context(), resources.WatchOptions{Resource: key.Resource, After: since})
 			if err != nil {
 				x.Fatal(err)
 			}

@@ -58,7 +58,7 @@ func lead(ctx context.Context, c Config) {
 	if slices.Contains(c.Enabled, GarbageCollector) {
 		all = append(all, newGarbage(c))
 	}
-	f := &feed{registry: c.Registry, store: c.Store, logger: c.Logger, woken: make(chan struct{}, 1)}
+	f := &feed{}
 	var work errgroup.Group
 	for _, one := range all {
 		f.observers = append(f.observers, one)
@@ -67,6 +67,6 @@ func lead(ctx context.Context, c Config) {
 			return nil
 		})
 	}
-	f.run(ctx)
+	f.run(ctx, c)
 	_ = work.Wait() // the work has no errors
 }

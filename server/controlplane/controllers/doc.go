@@ -3,10 +3,10 @@
 //
 // # How they work
 //
-// A feed follows every type of the registry in the store, in one goroutine, and shows each change to both controllers.
-// What a change makes necessary goes into queues of keys, and few workers do it: they read the present state, decide,
-// and change it by the rules of the type (resources.Pipeline) under conditions that fail
-// when somebody else was faster. So it does no harm when kube-controller-manager does the same work beside them. What
+// Every type of the registry is followed in the store (package follow), by one goroutine, which shows each change to both
+// controllers. What a change makes necessary goes into queues of keys, and few workers do it: they read the present state,
+// decide, and change it by the rules of the type (resources.Pipeline) under conditions that fail when somebody else was
+// faster. So it does no harm when kube-controller-manager does the same work beside them. What
 // fails is repeated later and later and holds up nothing else. When nothing changes, nothing runs: there is no resync.
 //
 // # The graph
@@ -24,5 +24,5 @@
 //
 // # Locks
 //
-// feed.mu and graph.mu are leaves. feed.mu is taken by the store under its own locks.
+// graph.mu is a leaf.
 package controllers

@@ -13,9 +13,11 @@ import (
 type unsteady struct {
 	resources.Store
 	failure atomic.Pointer[error]
+	opened  atomic.Int32 // watches
 }
 
 func (u *unsteady) Watch(ctx context.Context, opts resources.WatchOptions) (resources.Watch, error) {
+	u.opened.Add(1)
 	w, err := u.Store.Watch(ctx, opts)
 	return unsteadyWatch{w, u}, err
 }
@@ -32,8 +34,8 @@ func (w unsteadyWatch) Next(ctx context.Context, max int) ([]*resources.Event, i
 	return w.Watch.Next(ctx, max)
 }
 
-// A feed that lost its place, or its database for a while, begins anew and misses nothing.
-func TestFeedBeginsAnew(t *testing.T) {
+// A feed that lost its place begins anew, one whose database does not answer for a while goes on; neither misses anything.
+func TestFeedFails(t *testing.T) {
 	for name, failure := range map[string]error{
 		"expired":     &resources.ExpiredError{Requested: 1, Oldest: 2},
 		"unavailable": errors.Join(resources.ErrUnavailable),
@@ -46,11 +48,15 @@ func TestFeedBeginsAnew(t *testing.T) {
 			owner, other := c.thing("owner"), c.thing("other")
 			child, stays := c.thing("child", ownedBy(owner)), c.thing("stays", ownedBy(other))
 			c.settle()
+			opened := store.opened.Load()
 			store.failure.Store(&failure)
 			c.delete(owner, background)
 			c.gone(child)
 			if store.failure.Load() != nil {
 				t.Error("nothing failed")
+			}
+			if anew := store.opened.Load() != opened; anew == errors.Is(failure, resources.ErrUnavailable) {
+				t.Errorf("begun anew: %v", anew)
 			}
 			c.stays(stays)
 			c.delete(other, background)

@@ -1,0 +1,248 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// stream is what Run has under way.
+type stream struct {
+	Source
+	handler Handler
+	ready   *ready
+
+	// begun: Begin was called, and watches are what has been opened since.
+	begun   bool
+	watches map[resources.Key]*cursor
+	// followed: all watches are open that there are to be, and with a registry, by the types of catalog.
+	followed bool
+	catalog  *resources.Catalog
+	changed  <-chan struct{}
+
+	// left are the cursors of a round that have still to tell.
+	left []*cursor
+	// told: there is something new since the last quiet turn. whole is Turn.Whole.
+	told, whole bool
+	// due is when to look without an event; zero for never.
+	due time.Time
+}
+
+// cursor is an open watch.
+type cursor struct {
+	watch resources.Watch
+	// closed: its type is gone.
+	closed bool
+	// listed says that it is in ready.cursors, whose mutex guards it.
+	listed bool
+}
+
+// round tells what there is to tell. quiet: there is nothing more.
+func (f *stream) round(ctx context.Context) (quiet bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	f.begin()
+	f.lookForChange()
+	if err := f.adopt(ctx); err != nil {
+		return false, err
+	}
+	if len(f.left) == 0 {
+		f.left = f.ready.take()
+	}
+	quiet = len(f.left) == 0
+	for len(f.left) > 0 {
+		if err := f.tell(ctx, f.left[0]); err != nil {
+			return false, err
+		}
+		f.left = f.left[1:]
+	}
+	return quiet, f.turn(ctx, quiet)
+}
+
+// begin is the beginning, unless it was.
+func (f *stream) begin() {
+	if f.begun {
+		return
+	}
+	f.begun, f.whole, f.due, f.watches = true, true, time.Time{}, map[resources.Key]*cursor{}
+	f.handler.Begin()
+}
+
+// lookForChange takes the channel for the next change before anything is looked at, so that none is missed.
+func (f *stream) lookForChange() {
+	if f.Changed == nil {
+		return
+	}
+	select {
+	case <-f.changed:
+		f.whole = true
+	default: // a nil channel as well
+	}
+	f.changed = f.Changed()
+}
+
+// turn has the handler do its work, unless there is no reason to.
+func (f *stream) turn(ctx context.Context, quiet bool) error {
+	if !f.told && !f.whole {
+		return nil
+	}
+	again, err := f.handler.Turn(ctx, Turn{Catalog: f.catalog, Quiet: quiet, Whole: f.whole})
+	if err != nil {
+		f.whole = true
+		return err
+	}
+	if !quiet {
+		return nil
+	}
+	f.told, f.whole, f.due = false, false, time.Time{}
+	if again > 0 {
+		f.due = time.Now().Add(again)
+	}
+	return nil
+}
+
+// adopt opens the watches that are missing, and closes those of types that are gone.
+func (f *stream) adopt(ctx context.Context) error {
+	var catalog *resources.Catalog
+	if f.Registry != nil {
+		catalog = f.Registry.Catalog()
+	}
+	if f.followed && catalog == f.catalog {
+		return nil
+	}
+	f.followed = false
+	wanted := map[resources.Key]bool{}
+	for _, key := range f.wanted(catalog) {
+		wanted[key] = true
+		if f.watches[key] == nil {
+			if err := f.open(ctx, key); err != nil {
+				return err
+			}
+		}
+	}
+	for key, c := range f.watches {
+		if wanted[key] {
+			continue
+		}
+		// What was deleted on the way to the type's removal is still to be told.
+		if err := f.tell(ctx, c); err != nil {
+			return err
+		}
+		c.watch.Close()
+		c.closed = true
+		delete(f.watches, key)
+	}
+	f.followed, f.catalog, f.told = true, catalog, true
+	return nil
+}
+
+func (f *stream) wanted(catalog *resources.Catalog) []resources.Key {
+	keys := f.Objects[:len(f.Objects):len(f.Objects)]
+	if catalog == nil {
+		return keys
+	}
+	for t := range catalog.Types {
+		if f.Types == nil || f.Types(t) {
+			keys = append(keys, resources.Key{Resource: t.ResourceName()})
+		}
+	}
+	return keys
+}
+
+// open follows objects from now on. Until it succeeds nothing of them was told.
+func (f *stream) open(ctx context.Context, key resources.Key) error {
+	now, err := f.Store.Snapshot(ctx, key.Resource, resources.At{Match: resources.MostRecent})
+	if err != nil {
+		return err
+	}
+	c := &cursor{}
+	c.watch, err = f.Store.Watch(ctx, resources.WatchOptions{Resource: key.Resource, Namespace: key.Namespace, Name: key.Name,
+		After: now.Revision(), Wake: func() { f.ready.add(c) }})
+	if err != nil {
+		c.closed = true // it may have been woken
+		return err
+	}
+	f.watches[key] = c
+	if f.Existing {
+		f.tellAll(now, key)
+	}
+	return ctx.Err()
+}
+
+// tellAll tells of what there is, as if it were created now.
+func (f *stream) tellAll(now resources.Snapshot, key resources.Key) {
+	page := make([]*resources.Event, 0, min(PageSize, now.Count(key.Namespace, "")))
+	now.Ascend(key.Namespace, "", func(o *resources.Object) bool {
+		if key.Name != "" && key.Name != o.Name {
+			return true
+		}
+		if len(page) == PageSize {
+			f.observe(page)
+			page = make([]*resources.Event, 0, PageSize)
+		}
+		page = append(page, &resources.Event{Op: resources.Create, Revision: o.Revision, Object: o})
+		return true
+	})
+	f.observe(page)
+}
+
+// tell tells what a watch has to tell. When the database does not answer, the watch is as it was; after any other error
+// everything is to begin anew.
+func (f *stream) tell(ctx context.Context, c *cursor) error {
+	for !c.closed {
+		events, _, err := c.watch.Next(ctx, PageSize)
+		if err != nil {
+			if !errors.Is(err, resources.ErrUnavailable) {
+				f.close()
+			}
+			return err
+		}
+		if len(events) == 0 {
+			return nil
+		}
+		f.observe(events)
+	}
+	return nil
+}
+
+func (f *stream) observe(events []*resources.Event) {
+	if len(events) > 0 {
+		f.told = true
+		f.handler.Observe(events)
+	}
+}
+
+// await waits for a reason to go on.
+func (f *stream) await(ctx context.Context) {
+	var due <-chan time.Time
+	if !f.due.IsZero() {
+		timer := time.NewTimer(time.Until(f.due))
+		defer timer.Stop()
+		due = timer.C
+	}
+	var replaced <-chan struct{}
+	if f.catalog != nil {
+		replaced = f.catalog.Replaced()
+	}
+	select {
+	case <-ctx.Done():
+	case <-f.ready.woken:
+	case <-replaced:
+	case <-f.changed: // noticed when the next is taken
+	case <-due:
+		f.whole = true
+	}
+}
+
+// close closes the watches; whoever goes on begins anew.
+func (f *stream) close() {
+	for _, c := range f.watches {
+		c.watch.Close()
+		c.closed = true
+	}
+	f.begun, f.followed, f.watches, f.left = false, false, nil, nil
+	f.ready.take()
+}
