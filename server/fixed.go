@@ -8,8 +8,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/status"
-	"github.com/rowlock/rowlock/server/version"
 )
 
 // OpenID is what those who verify the tokens of ServiceAccounts need to know ("OpenID Connect Discovery 1.0", section 4):
@@ -56,7 +56,7 @@ func accepts(r *http.Request, mediaType string) bool {
 }
 
 func versionDocument(http.Header) ([]byte, error) {
-	return json.MarshalIndent(version.Info(), "", "  ")
+	return json.MarshalIndent(upstream.Version(), "", "  ")
 }
 
 // kept is a document that caches may keep.

@@ -17,9 +17,9 @@ import (
 	statuszv1alpha1 "k8s.io/apiserver/pkg/server/statusz/api/v1alpha1"
 	statuszv1beta1 "k8s.io/apiserver/pkg/server/statusz/api/v1beta1"
 
+	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/status"
-	"github.com/rowlock/rowlock/server/version"
 )
 
 // zpage is a page by which people look at a component of Kubernetes (KEP-4827, KEP-4828): a text, or an object in one of
@@ -106,7 +106,7 @@ func flagz(flags map[string]string) zpage {
 // statusz shows since when the server runs, which version it is, and where there is more to see.
 func statusz(started time.Time, paths []string) zpage {
 	now := func() statuszv1beta1.Statusz {
-		info := version.Info()
+		info := upstream.Version()
 		return statuszv1beta1.Statusz{ObjectMeta: metav1.ObjectMeta{Name: zComponent}, StartTime: metav1.NewTime(started.UTC()),
 			UptimeSeconds: int64(time.Since(started).Seconds()), GoVersion: info.GoVersion, BinaryVersion: strings.TrimPrefix(info.GitVersion, "v"),
 			EmulationVersion: info.EmulationMajor + "." + info.EmulationMinor, Paths: paths}

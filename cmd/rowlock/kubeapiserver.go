@@ -20,7 +20,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/rowlock/rowlock/resources/admission"
-	kubernetes "github.com/rowlock/rowlock/server/version"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // kubeAPIServerName is the name under which the program takes kube-apiserver's place.
@@ -129,10 +129,10 @@ func (o *kubeAPIServerOptions) run(cmd *cobra.Command) (err error) {
 	switch o.version {
 	case "":
 	case "raw":
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%#v\n", kubernetes.Info())
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%#v\n", upstream.Version())
 		return err
 	default:
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "Kubernetes %s\n", kubernetes.Kubernetes)
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "Kubernetes %s\n", upstream.Release)
 		return err
 	}
 	if err := o.check(); err != nil {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	kubernetes "github.com/rowlock/rowlock/server/version"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // A link to the program is the command that it is named after.
@@ -37,7 +37,7 @@ func TestArguments(t *testing.T) {
 // to build: this is for the release that somebody forgot.
 func TestKubeAPIServerFlagsAreFresh(t *testing.T) {
 	first, _, _ := strings.Cut(kubeAPIServerFlags, "\n")
-	if want := "# of kube-apiserver " + kubernetes.Kubernetes; first != want {
+	if want := "# of kube-apiserver " + upstream.Release; first != want {
 		t.Errorf("kubeapiserver_flags.txt begins with %q, want %q: make generate", first, want)
 	}
 }

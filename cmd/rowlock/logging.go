@@ -5,7 +5,8 @@ import (
 	"log/slog"
 
 	"github.com/spf13/pflag"
-	"k8s.io/klog/v2"
+
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // logOptions say what is logged, and how.
@@ -29,6 +30,6 @@ func (o *logOptions) logger(w io.Writer) *slog.Logger {
 	}
 	logger := slog.New(handler)
 	slog.SetDefault(logger)
-	klog.SetSlogLogger(logger)
+	upstream.LogTo(logger)
 	return logger
 }

@@ -5,7 +5,7 @@
 //	serve.go       rowlock serve: everything put together
 //	options.go     the flags of serve, and what is refused
 //	options_*.go   those about one thing: the database, Services
-//	kubeapiserver.go, kubeapiserver_flags.go, admission.go, featuregates.go
+//	kubeapiserver.go, kubeapiserver_flags.go, admission.go
 //	               rowlock kube-apiserver: kube-apiserver's command line
 //	envtest.go     rowlock envtest-assets; etcd.go the etcd that goes with it
 //	help.go        flags in sections

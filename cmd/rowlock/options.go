@@ -12,6 +12,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/controlplane/controllers"
 	"github.com/rowlock/rowlock/server/pki"
 )
@@ -152,7 +153,7 @@ func (o *serveOptions) complete() error {
 	if err := o.kubelets.complete(); err != nil {
 		return err
 	}
-	if err := setFeatureGates(o.featureGates); err != nil {
+	if err := upstream.SetFeatureGates(o.featureGates); err != nil {
 		return usagef("--feature-gates: %v", err)
 	}
 	if o.apis, err = builtin.ParseRuntimeConfig(o.runtimeConfig); err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	kubernetes "github.com/rowlock/rowlock/server/version"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // version is what the build says this program is (-ldflags "-X main.version=…").
@@ -30,7 +30,7 @@ func newVersionCommand() *cobra.Command {
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "Rowlock %s\nKubernetes %s\nGo %s %s/%s\n",
-				ownVersion(), kubernetes.Kubernetes, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+				ownVersion(), upstream.Release, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

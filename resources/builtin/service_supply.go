@@ -3,23 +3,15 @@ package builtin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/registry/generic"
-	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
-	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
-	servicestorage "k8s.io/kubernetes/pkg/registry/core/service/storage"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fieldmanager"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // serviceSupply gives Services their addresses and ports. It keeps nothing: what is taken is what the store says, and
@@ -35,7 +27,7 @@ type serviceSupply struct {
 	// current in the place of what upstream's allocators would do by network. It takes microseconds: nothing is read or
 	// written meanwhile but snapshots.
 	mu      sync.Mutex
-	rules   func() (*servicestorage.REST, error)
+	rules   func() (*upstream.Services, error)
 	current *allocation
 }
 
@@ -46,19 +38,13 @@ func newServiceSupply(n ServiceNetwork, addresses, cidrs *resources.Type) *servi
 	return s
 }
 
-// newRules makes upstream's storage of Services, of which nothing is used but the hooks before and after a write: which
-// families and how many addresses a Service gets, which ports, what is kept by an update, and every error of that are
-// decided there. It has no storage behind it.
-func (s *serviceSupply) newRules() (*servicestorage.REST, error) {
+// newRules gives upstream's rules of Services our allocators.
+func (s *serviceSupply) newRules() (*upstream.Services, error) {
 	families := map[core.IPFamily]ipallocator.Interface{}
 	for _, f := range s.network.families() {
 		families[f] = &addressAllocator{family: f, supply: s}
 	}
-	rules, _, _, err := servicestorage.NewREST(noStorage{}, s.network.families()[0], families, &portAllocator{supply: s}, nil, nil, nil)
-	if err != nil {
-		return nil, fmt.Errorf("rules of Services: %w", err)
-	}
-	return rules, nil
+	return upstream.ServiceRules(s.network.families()[0], families, &portAllocator{supply: s})
 }
 
 // allocate fills in service, which old becomes, and returns what is to be written besides it. old is nil on a create,
@@ -104,18 +90,6 @@ func dropInternalPolicy(service *core.Service) {
 		(*p == core.ServiceInternalTrafficPolicyCluster || *p == core.ServiceInternalTrafficPolicyLocal) {
 		service.Spec.InternalTrafficPolicy = nil
 	}
-}
-
-// noStorage is where a storage comes from that is never used.
-type noStorage struct{}
-
-// GetRESTOptions returns options with nothing in them.
-func (noStorage) GetRESTOptions(r schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
-	return generic.RESTOptions{ResourcePrefix: r.String(), StorageConfig: &storagebackend.ConfigForResource{GroupResource: r},
-		Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object,
-			func() runtime.Object, storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
-			return nil, func() {}, nil
-		}}, nil
 }
 
 // allocation is what one write of one Service takes and gives back.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	upstream "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -140,29 +139,5 @@ func TestQuantitiesStay(t *testing.T) {
 	}
 	if want := make("1"); !reflect.DeepEqual(a, want) {
 		t.Errorf("%#v has become %#v", want, a)
-	}
-}
-
-// TestNoTypeLeftToUpstream: whatever is registered is compared by a comparer down to the last field, interfaces excepted.
-func TestNoTypeLeftToUpstream(t *testing.T) {
-	Register()
-	Register() // does nothing
-	for typ := range upstream.Semantic.Equalities {
-		if _, theirs := original.Equalities[typ]; !theirs {
-			semantic.comparer(typ)
-		}
-	}
-	if len(semantic.making) < 500 {
-		t.Errorf("only %d types have comparers", len(semantic.making))
-	}
-	for typ, p := range semantic.making {
-		switch typ.Kind() {
-		case reflect.Struct:
-			if p.shape != structure && semantic.known[typ] == nil {
-				t.Errorf("%s is left to upstream", typ)
-			}
-		case reflect.Array, reflect.Func, reflect.Chan, reflect.UnsafePointer, reflect.Uintptr, reflect.Complex64, reflect.Complex128:
-			t.Errorf("%s is left to upstream", typ)
-		}
 	}
 }

@@ -16,5 +16,5 @@
 //	equality.go  the entry, and equality with a function more
 //	comparer.go  the comparer of a type
 //	walk.go      what comparers do
-//	register.go  the types that upstream's own code compares by a comparer
+//	register.go  functions by which upstream's own code uses comparers (resources/upstream says of which types)
 package equality

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/conversion"
 )
 
-// original is upstream's equality as it is before Register adds to it.
+// original is upstream's equality as it is before resources/upstream adds to it.
 var original = upstream.Semantic.Copy()
 
 // Equality is semantic equality, perhaps with a function more. It can be used concurrently.

@@ -203,6 +203,22 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// TestNoTypeLeftToUpstream: whatever is registered is compared by a comparer down to the last field, interfaces excepted.
+func TestNoTypeLeftToUpstream(t *testing.T) {
+	for _, typ := range registered(t) {
+		equality.ComparerOf(typ)
+	}
+	compared := equality.Compared()
+	if len(compared) < 500 {
+		t.Errorf("only %d types have comparers", len(compared))
+	}
+	for typ, left := range compared {
+		if left {
+			t.Errorf("%s is left to upstream", typ)
+		}
+	}
+}
+
 // FuzzAgreesWithUpstream is TestRegisteredTypes and TestKinds without end.
 func FuzzAgreesWithUpstream(f *testing.F) {
 	types := append(registered(f), kinds()...)

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // leaves are types that write themselves and are met in nearly every object. What they write is known here.
@@ -37,16 +39,14 @@ func appendTimeAs(dst []byte, t time.Time, layout string) []byte {
 	return append(dst, '"')
 }
 
-// quantityText is the field in which a Quantity remembers its text. MarshalJSON writes that when there is one, and it
-// need not be what a Quantity would say now: the text survives a change of Format.
-var quantityText, quantityTextKnown = reflect.TypeFor[resource.Quantity]().FieldByName("s")
+var quantityText, quantityTextKnown = upstream.QuantityText()
 
 func appendQuantity(e *encoder, dst []byte, p unsafe.Pointer) []byte {
-	if !quantityTextKnown || quantityText.Type.Kind() != reflect.String {
+	if !quantityTextKnown {
 		return e.appendMarshaler(dst, (*resource.Quantity)(p))
 	}
 	dst = append(dst, '"')
-	if text := *(*string)(unsafe.Add(p, quantityText.Offset)); text != "" {
+	if text := *(*string)(unsafe.Add(p, quantityText)); text != "" {
 		dst = append(dst, text...)
 	} else {
 		// Not String, which would remember the text in an object that others may be reading.

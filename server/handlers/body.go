@@ -19,11 +19,9 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/rowlock/rowlock/resources/typedjson"
+	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/codec"
 )
-
-// maxBody is the most that a client may send in one request, in bytes: kube-apiserver's limit.
-const maxBody = 3 << 20
 
 // readBody reads the body, in the time that the request has: one that never comes would hold its place among the
 // requests under way for ever.
@@ -40,8 +38,8 @@ func (q *request) readBody() ([]byte, error) {
 
 func readLimited(r *http.Request) ([]byte, error) {
 	size := r.ContentLength
-	if size > maxBody {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))
+	if size > upstream.BodyBytes {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", upstream.BodyBytes))
 	}
 	var data []byte
 	var err error
@@ -49,13 +47,13 @@ func readLimited(r *http.Request) ([]byte, error) {
 		data = make([]byte, size)
 		_, err = io.ReadFull(r.Body, data)
 	} else {
-		data, err = io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+		data, err = io.ReadAll(io.LimitReader(r.Body, upstream.BodyBytes+1))
 	}
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxBody {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))
+	if len(data) > upstream.BodyBytes {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", upstream.BodyBytes))
 	}
 	return data, nil
 }

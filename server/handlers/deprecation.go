@@ -8,7 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/rowlock/rowlock/resources"
-	"github.com/rowlock/rowlock/server/version"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // The marks that upstream's types carry when their version is on its way out (KEP-1693).
@@ -53,7 +53,7 @@ func deprecationOf(obj runtime.Object, kind schema.GroupVersionKind) string {
 		return ""
 	}
 	major, minor := d.APILifecycleDeprecated()
-	if major == 0 && minor == 0 || major > version.Major || major == version.Major && minor > version.Minor {
+	if major == 0 && minor == 0 || major > upstream.Major || major == upstream.Major && minor > upstream.Minor {
 		return ""
 	}
 	text := fmt.Sprintf("%s %s is deprecated in v%d.%d+", kind.GroupVersion(), kind.Kind, major, minor)

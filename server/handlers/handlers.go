@@ -14,6 +14,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/runs"
 	"github.com/rowlock/rowlock/server/status"
@@ -59,7 +60,7 @@ func New(c Config) *Handlers {
 	if c.Offer == nil {
 		c.Offer = codec.NewOffer(false)
 	}
-	limitCopies()
+	upstream.LimitPatchCopies()
 	return &Handlers{Config: c, runs: runs.NewCache(runsRoom)}
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
@@ -20,10 +18,6 @@ import (
 
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
-
-// limitCopies bounds what copy operations may make in version 4 of the library, which keeps the bound in a variable for all
-// who use it.
-var limitCopies = sync.OnceFunc(func() { atomic.StoreInt64(&jsonpatch.AccumulatedCopySizeLimit, maxCopied) })
 
 // jsonOrMerge applies a JSON Patch (RFC 6902) or a JSON Merge Patch (RFC 7386) to the versioned JSON of an object.
 func (p *patcher) jsonOrMerge(ctx context.Context, old []byte) (runtime.Object, error) {

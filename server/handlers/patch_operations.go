@@ -13,13 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/rowlock/rowlock/resources/upstream"
 )
-
-// maxOperations is how many operations a JSON Patch may have, as kube-apiserver limits it.
-const maxOperations = 10000
-
-// maxCopied is how many bytes the copy operations of a JSON Patch may make, in sum.
-const maxCopied = 3 << 20
 
 // applyOperations applies a JSON Patch (RFC 6902) by version 4 of the library, which kube-apiserver has: clients see its words.
 func applyOperations(patch, doc []byte) ([]byte, error) {
@@ -27,9 +23,9 @@ func applyOperations(patch, doc []byte) ([]byte, error) {
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	if len(operations) > maxOperations {
+	if len(operations) > upstream.PatchOperations {
 		return nil, apierrors.NewRequestEntityTooLargeError(
-			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(operations)))
+			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", upstream.PatchOperations, len(operations)))
 	}
 	patched, err := operations.Apply(doc)
 	if err != nil {
@@ -57,11 +53,11 @@ func applyCommon(patch, doc []byte) (patched []byte, ok bool) {
 		}
 	}()
 	operations, err := jsonpatch.DecodePatch(patch)
-	if err != nil || len(operations) > maxOperations || !isCommon(operations, patch, doc) {
+	if err != nil || len(operations) > upstream.PatchOperations || !isCommon(operations, patch, doc) {
 		return nil, false
 	}
 	options := jsonpatch.NewApplyOptions()
-	options.AccumulatedCopySizeLimit = maxCopied
+	options.AccumulatedCopySizeLimit = upstream.PatchCopiedBytes
 	if patched, err = operations.ApplyWithOptions(doc, options); err != nil {
 		return nil, false
 	}

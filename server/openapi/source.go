@@ -14,7 +14,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/rowlock/rowlock/resources"
-	"github.com/rowlock/rowlock/server/version"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // source is what documents are made of. It grows large when one is built, and is made for one request.
@@ -107,7 +107,7 @@ func (s *source) name(model string, keep func(schema.GroupVersionKind) bool) (st
 
 // info is the head of every document. It names the minor release alone, as the API does not change within one.
 func info() *spec.Info {
-	v := version.Info()
+	v := upstream.Version()
 	return &spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes", Version: v.Major + "." + v.Minor}}
 }
 

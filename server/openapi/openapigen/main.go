@@ -11,11 +11,11 @@ import (
 	"os"
 	"path/filepath"
 
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/pkg/generated/openapi"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/upstream"
 	rowlock "github.com/rowlock/rowlock/server/openapi"
 )
 
@@ -35,7 +35,7 @@ func run(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := utilfeature.DefaultMutableFeatureGate.Set("AllAlpha=true,AllBeta=true"); err != nil {
+	if err := upstream.SetFeatureGates(map[string]bool{"AllAlpha": true, "AllBeta": true}); err != nil {
 		return err
 	}
 	_, gated, err := registries()

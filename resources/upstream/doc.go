@@ -1,0 +1,28 @@
+// Package upstream is the one door to what Rowlock changes, copies or takes for granted of Kubernetes' packages beyond
+// what they export to be used. Upstream promises none of it, so a new release may change any of it without a word: each has
+// a test that fails then, and docs/upgrading.md says what each of those tests means.
+//
+// Variables of upstream that are set, for the whole process:
+//
+//	scheme.go      kinds that are added to legacyscheme.Scheme
+//	semantic.go    functions that are added to equality.Semantic
+//	features.go    gates that are added to the feature gate, and defaults that are other ones
+//	privileged.go  whether pods may be privileged
+//	log.go         where klog writes to
+//	limits.go      how much a JSON Patch may copy
+//
+// What is copied:
+//
+//	release.go     which release this is
+//	limits.go      what kube-apiserver bounds by constants of its own
+//
+// Memory of upstream that is read without asking:
+//
+//	quantity.go    the text that a Quantity remembers
+//
+// What upstream is given nil for, or nothing:
+//
+//	services.go    the storage behind its rules of Services
+//
+// What the layers keep elsewhere is listed in door_test.go, with its reason; that test finds whatever is new.
+package upstream

@@ -1,0 +1,256 @@
+package upstream
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// elsewhere is what reaches into upstream, or into memory, outside of this package: by file or folder, what it does, and why there.
+// Whatever else TestOneDoor finds belongs here, into resources/upstream, and gets a test that fails when upstream changes.
+var elsewhere = map[string][]string{
+	// The fast paths read and write Go values in memory, as what is compiled of their types says.
+	"resources/equality":  {"unsafe"},
+	"resources/typedjson": {"unsafe"},
+	// Bytes that nobody changes become strings, and the other way round. Nothing of upstream is in it.
+	"resources/fieldmanager/entries.go":  {"unsafe"},
+	"resources/layout.go":                {"unsafe"},
+	"server/codec/transcode/document.go": {"unsafe"},
+	"server/codec/transcode/encode.go":   {"unsafe"},
+	"sqlstore/rows.go":                   {"unsafe"},
+	// The size of the HTTP/2 server's buffers. resources knows no HTTP. TestFramesLeaveTogether (server/cork) fails when they are
+	// something else, the linker when they are gone, and TestPoolOfHTTP2Buffers when they are kept otherwise.
+	"server/cork/buffers.go": {"linkname golang.org/x/net/http2.bufWriterPool", "unsafe"},
+	// The environment says for tests, which have no flags, which of Rowlock's own paths are on.
+	"resources/fastpath/fastpath.go": {"init"},
+}
+
+// ours is the module of Rowlock.
+const ours = "github.com/rowlock/rowlock"
+
+// doors are packages of upstream that are there to be changed. Only this package imports them.
+var doors = []string{
+	"k8s.io/kubernetes/pkg/api/legacyscheme", "k8s.io/kubernetes/pkg/capabilities",
+	"k8s.io/kubernetes/pkg/apis/*/install", "k8s.io/apiextensions-apiserver/pkg/apis/*/install", "k8s.io/kube-aggregator/pkg/apis/*/install",
+}
+
+// changing are how names of functions and methods begin by which variables of a package are changed.
+var changing = []string{"Set", "Add", "Register", "MustRegister", "Override", "Install", "Setup", "Initialize", "Reset"}
+
+// harmless are functions of such a name that change what they are given.
+var harmless = []string{
+	"k8s.io/api/apidiscovery/v2.AddToScheme", "k8s.io/apimachinery/pkg/apis/meta/v1.AddToGroupVersion", // of a scheme of its own
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion.SetListOptionsDefaults", "k8s.io/apimachinery/pkg/apis/meta/v1.SetMetaDataLabel",
+	"k8s.io/apimachinery/pkg/apis/meta/v1.SetMetaDataAnnotation", "k8s.io/apimachinery/pkg/api/meta.SetStatusCondition",
+	"k8s.io/apimachinery/pkg/api/meta.SetList", "k8s.io/apimachinery/pkg/util/net.SetTransportDefaults",
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration.SetAPIServiceCondition", "k8s.io/apiserver/pkg/warning.AddWarning",
+	"k8s.io/apimachinery/pkg/labels.Set", "k8s.io/apimachinery/pkg/fields.Set", // types
+}
+
+// TestOneDoor: what changes variables of other modules, reads their memory, links to what they do not export, or hands nil to
+// their constructors of storages is in this package, or is one of elsewhere.
+func TestOneDoor(t *testing.T) {
+	root, found, files := filepath.Join("..", ".."), map[string][]string{}, 0
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		path, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		path = filepath.ToSlash(path)
+		switch {
+		case entry.IsDir() && (path == "e2e" || path == "tools" || path == "bin" || path == "resources/upstream" || entry.Name() == "testdata" || entry.Name() == ".git"):
+			return filepath.SkipDir // e2e drives the binary from outside
+		case entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		files++
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		if folder := filepath.ToSlash(filepath.Dir(path)); elsewhere[folder] != nil {
+			path = folder
+		}
+		for _, r := range reachesOf(t, file) {
+			if !slices.Contains(found[path], r) {
+				found[path] = append(found[path], r)
+			}
+		}
+		return nil
+	})
+	if err != nil || files < 300 {
+		t.Fatalf("%d files were read: %v", files, err)
+	}
+	for path := range found {
+		slices.Sort(found[path])
+	}
+	if diff := cmp.Diff(elsewhere, found); diff != "" {
+		t.Errorf("outside of resources/upstream (-declared +found): %s", diff)
+	}
+}
+
+// reachesOf returns, each once, what a file does that belongs into this package.
+func reachesOf(t *testing.T, file *ast.File) (reaches []string) {
+	t.Helper()
+	known := imports(t, file)
+	note := func(format string, args ...any) {
+		if r := fmt.Sprintf(format, args...); !slices.Contains(reaches, r) {
+			reaches = append(reaches, r)
+		}
+	}
+	for _, p := range known {
+		if p == "unsafe" {
+			note("unsafe")
+		}
+		for _, door := range doors {
+			if ok, err := filepath.Match(door, p); ok || err != nil {
+				note("imports %s", p)
+			}
+		}
+	}
+	for _, i := range file.Imports { // not among known where two have one name
+		if i.Path.Value == `"unsafe"` {
+			note("unsafe")
+		}
+		for _, door := range doors {
+			if ok, err := filepath.Match(door, strings.Trim(i.Path.Value, `"`)); ok || err != nil {
+				note("imports %s", strings.Trim(i.Path.Value, `"`))
+			}
+		}
+	}
+	for _, group := range file.Comments {
+		for _, c := range group.List {
+			if words := strings.Fields(c.Text); len(words) > 0 && words[0] == "//go:linkname" {
+				note("linkname %s", words[len(words)-1])
+			}
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for _, left := range n.Lhs {
+				if v := foreign(known, left); v != "" && n.Tok != token.DEFINE {
+					note("sets %s", v)
+				}
+			}
+		case *ast.IncDecStmt:
+			if v := foreign(known, n.X); v != "" {
+				note("sets %s", v)
+			}
+		case *ast.UnaryExpr:
+			if v := foreign(known, n.X); v != "" && n.Op == token.AND {
+				note("sets %s", v)
+			}
+		case *ast.FuncDecl:
+			if n.Name.Name == "init" && n.Recv == nil {
+				note("init")
+			}
+		case *ast.CallExpr:
+			for _, r := range reachesOfCall(known, n) {
+				note("%s", r)
+			}
+		}
+		return true
+	})
+	return reaches
+}
+
+// reachesOfCall is reachesOf of a call.
+func reachesOfCall(known map[string]string, call *ast.CallExpr) (reaches []string) {
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return nil
+	}
+	if f.Sel.Name == "FieldByName" && len(call.Args) == 1 {
+		if name, ok := call.Args[0].(*ast.BasicLit); ok && name.Value[1] >= 'a' {
+			reaches = append(reaches, "reads the field "+name.Value)
+		}
+	}
+	callee := foreign(known, f)
+	if !strings.Contains(callee, "k8s.io/") {
+		return reaches
+	}
+	switch name := f.Sel.Name; {
+	case strings.HasPrefix(name, "New") && (strings.HasSuffix(name, "REST") || strings.HasSuffix(name, "Storage")):
+		for _, arg := range call.Args {
+			if id, ok := arg.(*ast.Ident); ok && id.Name == "nil" {
+				return append(reaches, "hands nil to "+callee)
+			}
+		}
+	case slices.ContainsFunc(changing, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) && !slices.Contains(harmless, callee):
+		reaches = append(reaches, "calls "+callee)
+	}
+	return reaches
+}
+
+// foreign returns which variable or function of another module an expression begins with, a part of it included.
+func foreign(known map[string]string, e ast.Expr) string {
+	name := ""
+	for {
+		switch x := e.(type) {
+		case *ast.SelectorExpr:
+			name = "." + x.Sel.Name + name
+			e = x.X
+		case *ast.IndexExpr:
+			e = x.X
+		case *ast.StarExpr:
+			e = x.X
+		case *ast.ParenExpr:
+			e = x.X
+		case *ast.Ident:
+			p := known[x.Name]
+			// Obj: a variable of this file hides the package.
+			if x.Obj != nil || name == "" || !strings.Contains(p, ".") || strings.HasPrefix(p, ours) {
+				return ""
+			}
+			return p + name
+		default:
+			return ""
+		}
+	}
+}
+
+// What the test above is to find is found.
+func TestReachesAreFound(t *testing.T) {
+	for source, want := range map[string]string{
+		`import _ "unsafe"`: "unsafe",
+		"import \"unsafe\"\n//go:linkname a k8s.io/b.c\nvar a int": "unsafe, linkname k8s.io/b.c",
+		"import \"k8s.io/kubernetes/pkg/capabilities\"":            "imports k8s.io/kubernetes/pkg/capabilities",
+		"import _ \"k8s.io/kubernetes/pkg/apis/core/install\"":     "imports k8s.io/kubernetes/pkg/apis/core/install",
+		"func init() {}": "init",
+		"import \"k8s.io/a\"\nfunc f() { a.B = nil }":                                             "sets k8s.io/a.B",
+		"import \"k8s.io/a\"\nfunc f() { a.B.C[1] = 2 }":                                          "sets k8s.io/a.B.C",
+		"import \"k8s.io/a\"\nfunc f() { a.B++ }":                                                 "sets k8s.io/a.B",
+		"import \"k8s.io/a\"\nvar x = &a.B":                                                       "sets k8s.io/a.B",
+		"import \"k8s.io/a\"\nvar x = &a.B{}":                                                     "",
+		"import \"k8s.io/a\"\nfunc f(a *T) { a.B = nil }":                                         "",
+		"import b \"k8s.io/a\"\nvar _ = b.Default.Set(1)":                                         "calls k8s.io/a.Default.Set",
+		"import b \"k8s.io/a\"\nvar _ = b.Get(1)":                                                 "",
+		"import \"k8s.io/x/storage\"\nvar _, _ = storage.NewREST(g, nil)":                         "hands nil to k8s.io/x/storage.NewREST",
+		"import \"k8s.io/x/storage\"\nvar _, _ = storage.NewREST(g)":                              "",
+		"import \"reflect\"\nvar _, _ = reflect.TypeFor[int]().FieldByName(\"s\")":                "reads the field \"s\"",
+		"import \"reflect\"\nvar _, _ = reflect.TypeFor[int]().FieldByName(\"Spec\")":             "",
+		"import \"github.com/rowlock/rowlock/a\"\nfunc f() { a.B = nil }":                         "",
+		"import \"k8s.io/apiserver/pkg/warning\"\nfunc f() { warning.AddWarning(c, \"\", \"\") }": "",
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "a.go", "package a\n"+source, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(reachesOf(t, file), ", "); got != want {
+			t.Errorf("%s\ngot %s, want %s", source, strconv.Quote(got), strconv.Quote(want))
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package upstream
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
+)
+
+// foreignGates are the gates of parts of kube-apiserver that are not part of this program, which are known all the same.
+var foreignGates = map[featuregate.Feature]featuregate.FeatureSpec{
+	"ContextualLogging": {Default: true, PreRelease: featuregate.Beta},
+	"ControllerManagerReleaseLeaderElectionLockOnExit": {PreRelease: featuregate.Alpha},
+	"LoggingAlphaOptions":                              {PreRelease: featuregate.Alpha},
+	"LoggingBetaOptions":                               {Default: true, PreRelease: featuregate.Beta},
+	"NativeHistograms":                                 {Default: true, PreRelease: featuregate.Beta},
+}
+
+// otherDefaults are gates that are on or off by default where kube-apiserver has it the other way round.
+var otherDefaults = map[featuregate.Feature]bool{
+	// Watches are not compressed unless somebody asks for it, though kube-apiserver v1.37 compresses those that begin with
+	// a list: it costs each of their clients more than it saves where servers are near.
+	features.WatchListCompression: false,
+}
+
+var prepareGates = sync.OnceFunc(func() {
+	utilruntime.Must(utilfeature.DefaultMutableFeatureGate.Add(foreignGates))
+	for gate, on := range otherDefaults {
+		utilruntime.Must(utilfeature.DefaultMutableFeatureGate.OverrideDefault(gate, on))
+	}
+})
+
+// SetFeatureGates turns features of kube-apiserver on and off for the whole process: upstream's rules for the types read
+// its gates there. Those that are not given get Rowlock's defaults. A name may begin with the component "kube:", as
+// kube-apiserver has it.
+// The error names a gate that does not exist or cannot be changed; nothing is changed then.
+func SetFeatureGates(given map[string]bool) error {
+	prepareGates()
+	gates := map[string]bool{}
+	for name, on := range given {
+		component, gate, ok := strings.Cut(name, ":")
+		switch {
+		case !ok:
+			gate = name
+		case component != "kube":
+			return fmt.Errorf("component not registered: %s", component)
+		}
+		gates[gate] = on
+	}
+	// A set that refuses a gate remembers it all the same, and refuses all others from then on.
+	if err := utilfeature.DefaultMutableFeatureGate.DeepCopy().SetFromMap(gates); err != nil {
+		return err
+	}
+	return utilfeature.DefaultMutableFeatureGate.SetFromMap(gates)
+}

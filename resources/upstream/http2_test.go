@@ -1,0 +1,21 @@
+package upstream
+
+import (
+	"go/ast"
+	"path/filepath"
+	"testing"
+)
+
+// TestPoolOfHTTP2Buffers: the variable to which server/cork links is of the type that it has there, which the linker does
+// not compare.
+func TestPoolOfHTTP2Buffers(t *testing.T) {
+	dir := moduleDir(t, "golang.org/x/net")
+	value, _ := variable(t, []*ast.File{parseFile(t, filepath.Join(dir, "http2", "http2.go"))}, "bufWriterPool")
+	literal, ok := value.(*ast.CompositeLit)
+	if !ok {
+		t.Fatalf("the pool is a %T", value)
+	}
+	if of, ok := literal.Type.(*ast.SelectorExpr); !ok || of.X.(*ast.Ident).Name != "sync" || of.Sel.Name != "Pool" {
+		t.Errorf("the pool is a %v", literal.Type)
+	}
+}

@@ -1,0 +1,62 @@
+package upstream
+
+import (
+	"go/ast"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestCopiesOfSemantic counts where upstream copies Semantic or adds to it: functions added to a copy are not asked below
+// the types that useComparers has, which says for each of these two why that does no harm.
+func TestCopiesOfSemantic(t *testing.T) {
+	pattern := regexp.MustCompile(`\bSemantic\.(Copy|AddFuncs?)\(`)
+	var found []string
+	files := 0
+	for _, root := range []string{"k8s.io/kubernetes/pkg", "k8s.io/kubernetes/plugin", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiserver",
+		"k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator", "k8s.io/component-base", "k8s.io/component-helpers",
+		"k8s.io/pod-security-admission"} {
+		dir := packageDir(t, root)
+		goFiles(t, dir, func(name string) {
+			files++
+			source, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range pattern.FindAll(source, -1) {
+				found = append(found, root+filepath.ToSlash(strings.TrimPrefix(name, dir)))
+			}
+		})
+	}
+	slices.Sort(found)
+	want := []string{
+		"k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager/equality.go",
+		"k8s.io/kubernetes/pkg/apis/core/validation/validation.go",
+	}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("copies of Semantic: %s", diff)
+	}
+	if files < 4000 {
+		t.Errorf("only %d files were read", files)
+	}
+}
+
+// TestFunctionsOfSemantic: the functions that Semantic has of its own are for these types. resources/equality has the same
+// answers without reflection for the four that are met in objects (upstreamFunctions).
+func TestFunctionsOfSemantic(t *testing.T) {
+	value, _ := variable(t, parsePackage(t, "k8s.io/apimachinery/pkg/api/equality"), "Semantic")
+	var got []string
+	for _, f := range value.(*ast.CallExpr).Args {
+		of := f.(*ast.FuncLit).Type.Params.List[0].Type.(*ast.SelectorExpr)
+		got = append(got, of.X.(*ast.Ident).Name+"."+of.Sel.Name)
+	}
+	want := []string{"resource.Quantity", "metav1.MicroTime", "metav1.Time", "metav1.FieldsV1", "labels.Selector", "fields.Selector"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("functions of Semantic: %s", diff)
+	}
+}

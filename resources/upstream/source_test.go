@@ -1,0 +1,142 @@
+package upstream
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var moduleDirs sync.Map // of a module, the folder with its source
+
+// moduleDir returns the folder with the source of a module in the version that is linked.
+func moduleDir(t testing.TB, module string) string {
+	t.Helper()
+	if known, ok := moduleDirs.Load(module); ok {
+		return known.(string)
+	}
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		t.Fatalf("find the source of %s: %v", module, err)
+	}
+	dir := strings.TrimSpace(string(out))
+	moduleDirs.Store(module, dir)
+	return dir
+}
+
+// packageDir returns the folder with the source of a package of k8s.io.
+func packageDir(t testing.TB, pkg string) string {
+	t.Helper()
+	module := strings.Join(strings.SplitN(pkg, "/", 3)[:2], "/")
+	return filepath.Join(moduleDir(t, module), filepath.FromSlash(strings.TrimPrefix(pkg, module)))
+}
+
+// parseFile reads a file of Go.
+func parseFile(t testing.TB, name string) *ast.File {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// parsePackage reads the files of a package of k8s.io but for its tests.
+func parsePackage(t testing.TB, pkg string) (files []*ast.File) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(packageDir(t, pkg), "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if !strings.HasSuffix(name, "_test.go") {
+			files = append(files, parseFile(t, name))
+		}
+	}
+	if len(files) == 0 {
+		t.Fatalf("%s has no files", pkg)
+	}
+	return files
+}
+
+// imports returns the packages that a file imports, by the names under which it knows them.
+func imports(t testing.TB, file *ast.File) map[string]string {
+	t.Helper()
+	known := map[string]string{}
+	for _, i := range file.Imports {
+		p, err := strconv.Unquote(i.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := path.Base(p)
+		if major := strings.TrimLeft(name, "v0123456789"); major == "" && !strings.HasPrefix(p, "k8s.io/") {
+			name = path.Base(path.Dir(p)) // the major version of a module
+		}
+		if i.Name != nil {
+			name = i.Name.Name
+		}
+		known[name] = p
+	}
+	return known
+}
+
+// variable returns what a package gives a variable, or a constant, to begin with.
+func variable(t testing.TB, files []*ast.File, name string) (ast.Expr, *ast.File) {
+	t.Helper()
+	for _, file := range files {
+		for _, decl := range file.Decls {
+			group, ok := decl.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, spec := range group.Specs {
+				value, ok := spec.(*ast.ValueSpec)
+				if !ok {
+					continue
+				}
+				for i, n := range value.Names {
+					if n.Name == name && i < len(value.Values) {
+						return value.Values[i], file
+					}
+				}
+			}
+		}
+	}
+	t.Fatalf("there is no %s in %s", name, files[0].Name)
+	return nil, nil
+}
+
+// text returns the value of a literal.
+func text(t testing.TB, e ast.Expr) string {
+	t.Helper()
+	literal, ok := e.(*ast.BasicLit)
+	if !ok {
+		t.Fatalf("%#v is no literal", e)
+	}
+	s, err := strconv.Unquote(literal.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// goFiles yields the names of the Go files below a folder, tests excepted.
+func goFiles(t testing.TB, root string, visit func(name string)) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
+			visit(name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
