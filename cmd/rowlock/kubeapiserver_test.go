@@ -74,7 +74,7 @@ func TestKubeAPIServerFlags(t *testing.T) {
 		t.Fatalf("only %d flags", len(line))
 	}
 	code, stdout, stderr := command(t, append(line, "--version")...)
-	if code != 0 || stdout != "Kubernetes v1.37.1\n" {
+	if code != 0 || stdout != "Kubernetes "+upstream.Release+"\n" {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }

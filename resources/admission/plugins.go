@@ -34,6 +34,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/storage/persistentvolume/resize"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // Config is what the plugins work with.
@@ -51,71 +52,61 @@ type Config struct {
 
 // plugin is one of kube-apiserver's plugins.
 type plugin struct {
-	name string
-	on   bool // by default
+	upstream.AdmissionPlugin
 	// register makes it known to upstream's chain; nil: Rowlock does not have it.
 	register func(*admission.Plugins)
 }
 
-// own is a plugin of this package, which is on by default.
-func own(name string, make func() admission.Interface) plugin {
-	return plugin{name, true, func(ps *admission.Plugins) {
+// own makes known a plugin of this package.
+func own(name string, make func() admission.Interface) func(*admission.Plugins) {
+	return func(ps *admission.Plugins) {
 		ps.Register(name, func(io.Reader) (admission.Interface, error) { return make(), nil })
-	}}
+	}
 }
 
-// ordered are the plugins in the order in which they run (kube-apiserver's AllOrderedPlugins). Those without a register
-// function decide who may do what, which has no answer before there is authorization, call out to webhooks and policies,
-// or need configuration of their own.
-func ordered(c Config) []plugin {
-	return []plugin{
-		{name: "AlwaysAdmit"},
-		{name: "NamespaceAutoProvision"},
-		own("NamespaceLifecycle", func() admission.Interface { return NamespaceLifecycle{Store: c.Store} }),
-		{name: "NamespaceExists"},
-		{"LimitPodHardAntiAffinityTopology", false, antiaffinity.Register},
-		{"LimitRanger", true, limitranger.Register},
-		{name: "ServiceAccount", on: true},
-		{name: "NodeRestriction"},
-		{"TaintNodesByCondition", true, nodetaint.Register},
-		{"AlwaysPullImages", false, alwayspullimages.Register},
-		{name: "ImagePolicyWebhook"},
-		{"PodSecurity", true, podsecurity.Register},
-		{name: "PodNodeSelector"},
-		{"Priority", true, priority.Register},
-		{"DefaultTolerationSeconds", true, defaulttolerationseconds.Register},
-		{name: "PodTolerationRestriction"},
-		{name: "EventRateLimit"},
-		{"ExtendedResourceToleration", false, extendedresourcetoleration.Register},
-		own("DefaultStorageClass", func() admission.Interface { return &DefaultStorageClass{} }),
-		own("StorageObjectInUseProtection", func() admission.Interface { return StorageObjectInUseProtection{} }),
-		{"PodGroupProtection", true, podgroupprotection.Register},
-		{name: "OwnerReferencesPermissionEnforcement"},
-		{"PersistentVolumeClaimResize", true, resize.Register},
-		{"RuntimeClass", true, runtimeclass.Register},
-		{name: "CertificateApproval", on: true},
-		{name: "CertificateSigning", on: true},
-		{name: "ClusterTrustBundleAttest", on: true},
-		{"CertificateSubjectRestriction", true, subjectrestriction.Register},
-		{"DefaultIngressClass", true, defaultingressclass.Register},
-		{"DenyServiceExternalIPs", false, denyserviceexternalips.Register},
-		{"PodTopologyLabels", true, podtopologylabels.Register},
-		{"NodeDeclaredFeatureValidator", true, nodedeclaredfeatures.Register},
-		{"PodResizeValidator", true, podresize.Register},
-		{name: "MutatingAdmissionPolicy", on: true},
-		{name: "MutatingAdmissionWebhook", on: true},
-		{name: "ValidatingAdmissionPolicy", on: true},
-		{name: "ValidatingAdmissionWebhook", on: true},
-		{"ResourceQuota", true, resourcequota.Register},
-		{name: "AlwaysDeny"},
+// registrations are of the plugins that Rowlock has, by name. The others decide who may do what, which has no answer before
+// there is authorization, call out to webhooks and policies, or need configuration of their own.
+func registrations(c Config) map[string]func(*admission.Plugins) {
+	return map[string]func(*admission.Plugins){
+		"NamespaceLifecycle":               own("NamespaceLifecycle", func() admission.Interface { return NamespaceLifecycle{Store: c.Store} }),
+		"LimitPodHardAntiAffinityTopology": antiaffinity.Register,
+		"LimitRanger":                      limitranger.Register,
+		"TaintNodesByCondition":            nodetaint.Register,
+		"AlwaysPullImages":                 alwayspullimages.Register,
+		"PodSecurity":                      podsecurity.Register,
+		"Priority":                         priority.Register,
+		"DefaultTolerationSeconds":         defaulttolerationseconds.Register,
+		"ExtendedResourceToleration":       extendedresourcetoleration.Register,
+		"DefaultStorageClass":              own("DefaultStorageClass", func() admission.Interface { return &DefaultStorageClass{} }),
+		"StorageObjectInUseProtection":     own("StorageObjectInUseProtection", func() admission.Interface { return StorageObjectInUseProtection{} }),
+		"PodGroupProtection":               podgroupprotection.Register,
+		"PersistentVolumeClaimResize":      resize.Register,
+		"RuntimeClass":                     runtimeclass.Register,
+		"CertificateSubjectRestriction":    subjectrestriction.Register,
+		"DefaultIngressClass":              defaultingressclass.Register,
+		"DenyServiceExternalIPs":           denyserviceexternalips.Register,
+		"PodTopologyLabels":                podtopologylabels.Register,
+		"NodeDeclaredFeatureValidator":     nodedeclaredfeatures.Register,
+		"PodResizeValidator":               podresize.Register,
+		"ResourceQuota":                    resourcequota.Register,
 	}
+}
+
+// ordered are the plugins in the order in which they run.
+func ordered(c Config) []plugin {
+	known := registrations(c)
+	var plugins []plugin
+	for _, p := range upstream.AdmissionPlugins() {
+		plugins = append(plugins, plugin{p, known[p.Name]})
+	}
+	return plugins
 }
 
 // Names are all of kube-apiserver's plugins in their order, whether Rowlock has them or not.
 func Names() []string {
 	var names []string
 	for _, p := range ordered(Config{}) {
-		names = append(names, p.name)
+		names = append(names, p.Name)
 	}
 	return names
 }
@@ -124,8 +115,8 @@ func Names() []string {
 func Missing(names []string) []string {
 	var missing []string
 	for _, p := range ordered(Config{}) {
-		if p.register == nil && slices.Contains(names, p.name) {
-			missing = append(missing, p.name)
+		if p.register == nil && slices.Contains(names, p.Name) {
+			missing = append(missing, p.Name)
 		}
 	}
 	return missing
@@ -142,12 +133,12 @@ func New(c Config) (admission.Interface, error) {
 	plugins := admission.NewPlugins()
 	var names []string
 	for _, p := range ordered(c) {
-		on := (p.on || slices.Contains(c.Enable, p.name)) && !slices.Contains(c.Disable, p.name)
+		on := (p.On || slices.Contains(c.Enable, p.Name)) && !slices.Contains(c.Disable, p.Name)
 		if !on || p.register == nil {
 			continue
 		}
 		p.register(plugins)
-		names = append(names, p.name)
+		names = append(names, p.Name)
 	}
 	informers := newInformers(c.Store)
 	quotas, err := newQuotas(informers)

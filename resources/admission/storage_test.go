@@ -40,7 +40,7 @@ func newPair(t *testing.T, name string, register func(*admission.Plugins), infor
 		return p
 	}
 	for _, p := range ordered(Config{}) {
-		if p.name == name {
+		if p.Name == name {
 			return pair{made(p.register), made(register)}
 		}
 	}

@@ -22,7 +22,7 @@ func admissionregistrationGroup() resources.GroupSpec {
 	mp := mutatingadmissionpolicy.NewStrategy(nil, unresolved{})
 	mapb := mutatingadmissionpolicybinding.NewStrategy(nil, nil, unresolved{})
 	ext := in("api-extensions")
-	return single(v1, 16700, 15,
+	return single(v1,
 		define[api.MutatingAdmissionPolicy, api.MutatingAdmissionPolicyList](v1, "mutatingadmissionpolicies", mp, ext),
 		define[api.MutatingAdmissionPolicyBinding, api.MutatingAdmissionPolicyBindingList](v1, "mutatingadmissionpolicybindings", mapb, ext),
 		define[api.MutatingWebhookConfiguration, api.MutatingWebhookConfigurationList](v1, "mutatingwebhookconfigurations",

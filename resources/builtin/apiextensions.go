@@ -12,7 +12,7 @@ import (
 
 func apiextensionsGroup() resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
-	return single(v1, 16700, 15,
+	return single(v1,
 		define[apiextensions.CustomResourceDefinition, apiextensions.CustomResourceDefinitionList](v1, "customresourcedefinitions",
 			crd.NewStrategy(Scheme), short("crd", "crds"), in("api-extensions"), selectBy(crd.GetAttrs),
 			table(func(schema.GroupResource) rest.TableConvertor { return tableconvertor.New() }), status(crd.NewStatusStrategy(Scheme)),

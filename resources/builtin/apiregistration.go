@@ -20,7 +20,7 @@ func apiregistrationGroup() resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "apiregistration.k8s.io", Version: "v1"}
 	// Upstream's constructor hides that its strategy has the rules of deletion too.
 	s := apiservice.NewStrategy(Scheme).(strategy)
-	return single(v1, 20001, 0,
+	return single(v1,
 		define[apiregistration.APIService, apiregistration.APIServiceList](v1, "apiservices", s,
 			in("api-extensions"), selectBy(apiservice.GetAttrs), status(apiservice.NewStatusStrategy(Scheme)),
 			table(func(schema.GroupResource) rest.TableConvertor { return apiServiceTable{} })),

@@ -16,7 +16,7 @@ import (
 
 func appsGroup() resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "apps", Version: "v1"}
-	return single(v1, 17800, 15,
+	return single(v1,
 		define[apps.ControllerRevision, apps.ControllerRevisionList](v1, "controllerrevisions", revisions),
 		define[apps.DaemonSet, apps.DaemonSetList](v1, "daemonsets", daemonset.Strategy,
 			short("ds"), in("all"), status(daemonset.StatusStrategy), fieldAnnotation(appsv1.DeprecatedTemplateGeneration)),

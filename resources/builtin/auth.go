@@ -21,7 +21,7 @@ import (
 
 func authenticationGroup(p Parts) resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "authentication.k8s.io", Version: "v1"}
-	return single(v1, 17700, 15,
+	return single(v1,
 		virtual[authentication.SelfSubjectReview](v1, "selfsubjectreviews", false, answeredBy(selfsubjectreview.NewREST())),
 		virtual[authentication.TokenReview](v1, "tokenreviews", false, answeredBy(tokenreview.NewREST(p.Authenticator, p.Audiences))),
 	)
@@ -29,7 +29,7 @@ func authenticationGroup(p Parts) resources.GroupSpec {
 
 func authorizationGroup(p Parts) resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "authorization.k8s.io", Version: "v1"}
-	return single(v1, 17600, 15,
+	return single(v1,
 		virtual[authorization.LocalSubjectAccessReview](v1, "localsubjectaccessreviews", true,
 			answeredBy(localsubjectaccessreview.NewREST(p.Authorizer, Scheme))),
 		virtual[authorization.SelfSubjectAccessReview](v1, "selfsubjectaccessreviews", false,

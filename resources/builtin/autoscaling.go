@@ -9,11 +9,10 @@ import (
 )
 
 func autoscalingGroup() resources.GroupSpec {
-	hpa := define[autoscaling.HorizontalPodAutoscaler, autoscaling.HorizontalPodAutoscalerList](
-		schema.GroupVersion{Group: "autoscaling", Version: "v2"}, "horizontalpodautoscalers", horizontalpodautoscaler.Strategy,
-		short("hpa"), in("all"), status(horizontalpodautoscaler.StatusStrategy))
-	return resources.GroupSpec{Name: "autoscaling", Priority: 17500, Versions: []resources.VersionSpec{
-		{Version: "v2", Priority: 30, Types: []*resources.Type{hpa}},
-		{Version: "v1", Priority: 15, Types: []*resources.Type{hpa}},
-	}}
+	v2, v1 := schema.GroupVersion{Group: "autoscaling", Version: "v2"}, schema.GroupVersion{Group: "autoscaling", Version: "v1"}
+	hpa := define[autoscaling.HorizontalPodAutoscaler, autoscaling.HorizontalPodAutoscalerList](v2, "horizontalpodautoscalers",
+		horizontalpodautoscaler.Strategy, short("hpa"), in("all"), status(horizontalpodautoscaler.StatusStrategy))
+	group := single(v2, hpa)
+	group.Versions = append(group.Versions, version(v1, hpa))
+	return group
 }

@@ -11,7 +11,7 @@ import (
 
 func batchGroup() resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "batch", Version: "v1"}
-	return single(v1, 17400, 15,
+	return single(v1,
 		define[batch.CronJob, batch.CronJobList](v1, "cronjobs", cronjob.Strategy,
 			short("cj"), in("all"), clockColumns, status(cronjob.StatusStrategy)),
 		define[batch.Job, batch.JobList](v1, "jobs", job.Strategy,

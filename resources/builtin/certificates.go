@@ -19,7 +19,7 @@ import (
 func certificatesGroup(p Parts) resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "certificates.k8s.io", Version: "v1"}
 	pcr := podcertificaterequest.NewStrategy()
-	return single(v1, 17300, 15,
+	return single(v1,
 		define[certificates.CertificateSigningRequest, certificates.CertificateSigningRequestList](v1, "certificatesigningrequests", csr.Strategy,
 			short("csr"), selectBy(csr.GetAttrs), status(csr.StatusStrategy),
 			part("approval", csr.ApprovalStrategy, "get", "patch", "update")),

@@ -38,7 +38,7 @@ func coreGroup(p Parts, s shared) resources.GroupSpec {
 	nodes := nodes(p.Kubelets)
 	pods := pods(nodes, s.budgets, p)
 	with(serviceProxy(s.services, pods, s.endpointSlices, p.Services.family()))(s.services)
-	return single(coreV1, 18000, 1,
+	return single(coreV1,
 		virtual[core.Binding](coreV1, "bindings", true, bindNamed(pods)),
 		componentStatuses(),
 		define[core.ConfigMap, core.ConfigMapList](coreV1, "configmaps", configmap.Strategy, short("cm"), selectBy(configmap.GetAttrs)),

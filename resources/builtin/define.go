@@ -16,6 +16,7 @@ import (
 	printerstorage "k8s.io/kubernetes/pkg/printers/storage"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // strategy is what upstream has per resource: one value with the rules of every write.
@@ -169,9 +170,12 @@ func with(sub *resources.Subresource) option {
 	return func(t *resources.Type) { t.Subresources[sub.Name] = sub }
 }
 
-// single is a group served in one version.
-func single(gv schema.GroupVersion, groupPriority, versionPriority int, types ...*resources.Type) resources.GroupSpec {
-	return resources.GroupSpec{Name: gv.Group, Priority: groupPriority, Versions: []resources.VersionSpec{
-		{Version: gv.Version, Priority: versionPriority, Types: types},
-	}}
+// single is a group with one version.
+func single(gv schema.GroupVersion, types ...*resources.Type) resources.GroupSpec {
+	return resources.GroupSpec{Name: gv.Group, Priority: upstream.Priorities[gv].Group, Versions: []resources.VersionSpec{version(gv, types...)}}
+}
+
+// version is a version of a group.
+func version(gv schema.GroupVersion, types ...*resources.Type) resources.VersionSpec {
+	return resources.VersionSpec{Version: gv.Version, Priority: upstream.Priorities[gv].Version, Types: types}
 }

@@ -31,29 +31,28 @@ import (
 func withEarlyVersions(groups []resources.GroupSpec) []resources.GroupSpec {
 	early := []struct {
 		group, version string
-		priority       int
 		resources      []string
 	}{
-		{"admissionregistration.k8s.io", "v1beta1", 12, []string{"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}},
-		{"admissionregistration.k8s.io", "v1alpha1", 9, []string{"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}},
-		{"certificates.k8s.io", "v1beta1", 9, []string{"clustertrustbundles", "podcertificaterequests"}},
-		{"resource.k8s.io", "v1beta2", 15, []string{"deviceclasses", "devicetaintrules", "resourceclaims", "resourceclaimtemplates", "resourceslices"}},
-		{"resource.k8s.io", "v1beta1", 9, []string{"deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"}},
-		{"resource.k8s.io", "v1alpha3", 1, []string{"devicetaintrules"}},
-		{"storagemigration.k8s.io", "v1beta1", 9, []string{"storageversionmigrations"}},
+		{"admissionregistration.k8s.io", "v1beta1", []string{"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}},
+		{"admissionregistration.k8s.io", "v1alpha1", []string{"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}},
+		{"certificates.k8s.io", "v1beta1", []string{"clustertrustbundles", "podcertificaterequests"}},
+		{"resource.k8s.io", "v1beta2", []string{"deviceclasses", "devicetaintrules", "resourceclaims", "resourceclaimtemplates", "resourceslices"}},
+		{"resource.k8s.io", "v1beta1", []string{"deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"}},
+		{"resource.k8s.io", "v1alpha3", []string{"devicetaintrules"}},
+		{"storagemigration.k8s.io", "v1beta1", []string{"storageversionmigrations"}},
 	}
 	for i := range groups {
 		stable := groups[i].Versions[0].Types
 		for _, e := range early {
 			if e.group == groups[i].Name {
 				types := slices.DeleteFunc(slices.Clone(stable), func(t *resources.Type) bool { return !slices.Contains(e.resources, t.Resource) })
-				groups[i].Versions = append(groups[i].Versions, resources.VersionSpec{Version: e.version, Priority: e.priority, Types: types})
+				groups[i].Versions = append(groups[i].Versions, version(schema.GroupVersion{Group: e.group, Version: e.version}, types...))
 			}
 		}
 		groups[i].Versions = withUnstableTypes(groups[i])
 	}
 	storageVersions := schema.GroupVersion{Group: "internal.apiserver.k8s.io", Version: "v1alpha1"}
-	return append(groups, lifecycleGroup(), single(storageVersions, 16000, 9,
+	return append(groups, lifecycleGroup(), single(storageVersions,
 		define[apiserverinternal.StorageVersion, apiserverinternal.StorageVersionList](storageVersions, "storageversions",
 			storageversion.Strategy, status(storageversion.StatusStrategy))))
 }
@@ -65,8 +64,7 @@ func withUnstableTypes(g resources.GroupSpec) []resources.VersionSpec {
 	case "coordination.k8s.io":
 		candidates := define[coordination.LeaseCandidate, coordination.LeaseCandidateList](gv("v1beta1"), "leasecandidates", leasecandidate.Strategy,
 			selectBy(leasecandidate.GetAttrs))
-		return append(g.Versions, resources.VersionSpec{Version: "v1beta1", Priority: 13, Types: []*resources.Type{candidates}},
-			resources.VersionSpec{Version: "v1alpha2", Priority: 12, Types: []*resources.Type{candidates}})
+		return append(g.Versions, version(gv("v1beta1"), candidates), version(gv("v1alpha2"), candidates))
 	case "resource.k8s.io":
 		last := &g.Versions[len(g.Versions)-1] // v1alpha3
 		last.Types = append(last.Types, define[resourceapi.ResourcePoolStatusRequest, resourceapi.ResourcePoolStatusRequestList](
@@ -74,8 +72,8 @@ func withUnstableTypes(g resources.GroupSpec) []resources.VersionSpec {
 			status(resourcepoolstatusrequest.StatusStrategy)))
 	case "scheduling.k8s.io":
 		both := gated(features.GenericWorkload, workloads(gv("v1beta1")), podGroups(gv("v1beta1")))
-		return append(g.Versions, resources.VersionSpec{Version: "v1beta1", Priority: 9, Types: both},
-			resources.VersionSpec{Version: "v1alpha3", Priority: 3, Types: append(both, gated(features.CompositePodGroup, compositePodGroups(gv("v1alpha3")))...)})
+		return append(g.Versions, version(gv("v1beta1"), both...),
+			version(gv("v1alpha3"), append(both, gated(features.CompositePodGroup, compositePodGroups(gv("v1alpha3")))...)...))
 	}
 	return g.Versions
 }
@@ -106,7 +104,7 @@ func compositePodGroups(gv schema.GroupVersion) *resources.Type {
 func lifecycleGroup() resources.GroupSpec {
 	v1alpha1 := schema.GroupVersion{Group: "lifecycle.k8s.io", Version: "v1alpha1"}
 	evictions, requests := evictionobject.NewStrategy(clock.RealClock{}), evictionrequest.NewStrategy()
-	return single(v1alpha1, 15700, 1, gated(features.EvictionRequestAPI,
+	return single(v1alpha1, gated(features.EvictionRequestAPI,
 		define[lifecycle.Eviction, lifecycle.EvictionList](v1alpha1, "evictions", evictions, status(evictionobject.NewStatusStrategy(evictions))),
 		define[lifecycle.EvictionRequest, lifecycle.EvictionRequestList](v1alpha1, "evictionrequests", requests,
 			status(evictionrequest.NewStatusStrategy(requests))))...)

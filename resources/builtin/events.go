@@ -7,5 +7,5 @@ import (
 )
 
 func eventsGroup(events *resources.Type) resources.GroupSpec {
-	return single(schema.GroupVersion{Group: "events.k8s.io", Version: "v1"}, 17750, 15, events)
+	return single(schema.GroupVersion{Group: "events.k8s.io", Version: "v1"}, events)
 }

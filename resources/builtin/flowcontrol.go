@@ -14,7 +14,7 @@ import (
 
 func flowcontrolGroup() resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "flowcontrol.apiserver.k8s.io", Version: "v1"}
-	return single(v1, 16100, 21,
+	return single(v1,
 		define[flowcontrol.FlowSchema, flowcontrol.FlowSchemaList](v1, "flowschemas", flowschema.Strategy,
 			status(flowschema.StatusStrategy), tableOrder(byPrecedence)),
 		define[flowcontrol.PriorityLevelConfiguration, flowcontrol.PriorityLevelConfigurationList](v1, "prioritylevelconfigurations",

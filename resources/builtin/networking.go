@@ -16,7 +16,7 @@ var networkingV1 = schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"
 
 func networkingGroup(addresses, cidrs *resources.Type) resources.GroupSpec {
 	v1 := networkingV1
-	return single(v1, 17200, 15,
+	return single(v1,
 		define[networking.IngressClass, networking.IngressClassList](v1, "ingressclasses", ingressclass.Strategy),
 		define[networking.Ingress, networking.IngressList](v1, "ingresses", ingress.Strategy,
 			short("ing"), status(ingress.StatusStrategy)),

@@ -11,7 +11,7 @@ import (
 var policyV1 = schema.GroupVersion{Group: "policy", Version: "v1"}
 
 func policyGroup(budgets *resources.Type) resources.GroupSpec {
-	return single(policyV1, 17100, 15, budgets)
+	return single(policyV1, budgets)
 }
 
 func podDisruptionBudgets() *resources.Type {

@@ -14,7 +14,7 @@ import (
 
 func rbacGroup() resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
-	return single(v1, 17000, 15,
+	return single(v1,
 		define[rbac.ClusterRole, rbac.ClusterRoleList](v1, "clusterroles", clusterrole.Strategy, table(rest.NewDefaultTableConvertor)),
 		define[rbac.ClusterRoleBinding, rbac.ClusterRoleBindingList](v1, "clusterrolebindings", clusterrolebinding.Strategy),
 		define[rbac.Role, rbac.RoleList](v1, "roles", role.Strategy, table(rest.NewDefaultTableConvertor)),

@@ -22,7 +22,7 @@ func resourceGroup(p Parts, namespaces *resources.Type) resources.GroupSpec {
 	gv := resourcev1.SchemeGroupVersion
 	lookup := namespaceLookup{reader: p.Reader, namespaces: namespaces}
 	claim := resourceclaim.NewStrategy(lookup, p.Authorizer)
-	return single(gv, 16200, 21,
+	return single(gv,
 		define[api.DeviceClass, api.DeviceClassList](gv, "deviceclasses", deviceclass.Strategy, returnsDeleted),
 		define[api.DeviceTaintRule, api.DeviceTaintRuleList](gv, "devicetaintrules", devicetaintrule.Strategy, clockColumns,
 			returnsDeletedIn("v1beta2", "v1alpha3"), storedUpstreamIn("v1beta2"), statusWithoutTable(devicetaintrule.StatusStrategy)),

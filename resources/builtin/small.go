@@ -20,11 +20,11 @@ import (
 
 func coordinationGroup() resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "coordination.k8s.io", Version: "v1"}
-	return single(v1, 16500, 15, define[coordination.Lease, coordination.LeaseList](v1, "leases", lease.Strategy))
+	return single(v1, define[coordination.Lease, coordination.LeaseList](v1, "leases", lease.Strategy))
 }
 
 func discoveryGroup(endpointSlices *resources.Type) resources.GroupSpec {
-	return single(discoveryV1, 16200, 15, endpointSlices)
+	return single(discoveryV1, endpointSlices)
 }
 
 var discoveryV1 = schema.GroupVersion{Group: "discovery.k8s.io", Version: "v1"}
@@ -35,19 +35,19 @@ func endpointSlices() *resources.Type {
 
 func nodeGroup() resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "node.k8s.io", Version: "v1"}
-	return single(v1, 16300, 15, define[node.RuntimeClass, node.RuntimeClassList](v1, "runtimeclasses", runtimeclass.Strategy))
+	return single(v1, define[node.RuntimeClass, node.RuntimeClassList](v1, "runtimeclasses", runtimeclass.Strategy))
 }
 
 func schedulingGroup() resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "scheduling.k8s.io", Version: "v1"}
-	return single(v1, 16600, 15,
+	return single(v1,
 		define[scheduling.PriorityClass, scheduling.PriorityClassList](v1, "priorityclasses", priorityclass.Strategy,
 			short("pc"), keepSystemClasses))
 }
 
 func storagemigrationGroup() resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "storagemigration.k8s.io", Version: "v1"}
-	return single(v1, 15800, 15,
+	return single(v1,
 		define[storagemigration.StorageVersionMigration, storagemigration.StorageVersionMigrationList](v1, "storageversionmigrations",
 			svm.Strategy, status(svm.StatusStrategy), storedUpstreamIn("v1beta1")))
 }

@@ -16,7 +16,7 @@ import (
 
 func storageGroup() resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "storage.k8s.io", Version: "v1"}
-	return single(v1, 16800, 15,
+	return single(v1,
 		define[storage.CSIDriver, storage.CSIDriverList](v1, "csidrivers", csidriver.Strategy, returnsDeleted),
 		define[storage.CSINode, storage.CSINodeList](v1, "csinodes", csinode.Strategy,
 			returnsDeleted, status(csinode.StatusStrategy)),

@@ -14,6 +14,8 @@
 // What is copied:
 //
 //	release.go     which release this is
+//	plugins.go     the admission plugins, their order, and which are on
+//	priorities.go  the order of groups and versions
 //	limits.go      what kube-apiserver bounds by constants of its own
 //
 // Memory of upstream that is read without asking:

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
 // elsewhere is what reaches into upstream, or into memory, outside of this package: by file or folder, what it does, and why there.
@@ -104,7 +106,7 @@ func TestOneDoor(t *testing.T) {
 // reachesOf returns, each once, what a file does that belongs into this package.
 func reachesOf(t *testing.T, file *ast.File) (reaches []string) {
 	t.Helper()
-	known := imports(t, file)
+	known := upstreamtest.Imports(t, file)
 	note := func(format string, args ...any) {
 		if r := fmt.Sprintf(format, args...); !slices.Contains(reaches, r) {
 			reaches = append(reaches, r)

@@ -11,6 +11,8 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
 	"sigs.k8s.io/yaml"
+
+	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
 // "Response compression" is for get and list: watches are compressed only where somebody turns that on.
@@ -38,7 +40,7 @@ type publishedGate struct {
 // publishes with its source.
 func TestGatesArePublished(t *testing.T) {
 	prepareGates()
-	data, err := os.ReadFile(filepath.Join(moduleDir(t, "k8s.io/kubernetes"), "test/compatibility_lifecycle/reference/versioned_feature_list.yaml"))
+	data, err := os.ReadFile(filepath.Join(upstreamtest.ModuleDir(t, "k8s.io/kubernetes"), "test/compatibility_lifecycle/reference/versioned_feature_list.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,13 +4,15 @@ import (
 	"go/ast"
 	"path/filepath"
 	"testing"
+
+	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
 // TestPoolOfHTTP2Buffers: the variable to which server/cork links is of the type that it has there, which the linker does
 // not compare.
 func TestPoolOfHTTP2Buffers(t *testing.T) {
-	dir := moduleDir(t, "golang.org/x/net")
-	value, _ := variable(t, []*ast.File{parseFile(t, filepath.Join(dir, "http2", "http2.go"))}, "bufWriterPool")
+	dir := upstreamtest.ModuleDir(t, "golang.org/x/net")
+	value, _ := upstreamtest.Variable(t, []*ast.File{upstreamtest.ParseFile(t, filepath.Join(dir, "http2", "http2.go"))}, "bufWriterPool")
 	literal, ok := value.(*ast.CompositeLit)
 	if !ok {
 		t.Fatalf("the pool is a %T", value)

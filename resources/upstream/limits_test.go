@@ -10,16 +10,18 @@ import (
 	"testing"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
 // TestLimitsAreUpstreams compares the limits with those in the source of kube-apiserver's library.
 func TestLimitsAreUpstreams(t *testing.T) {
-	operations, _ := variable(t, parsePackage(t, "k8s.io/apiserver/pkg/endpoints/handlers"), "maxJSONPatchOperations")
+	operations, _ := upstreamtest.Variable(t, upstreamtest.ParsePackage(t, "k8s.io/apiserver/pkg/endpoints/handlers"), "maxJSONPatchOperations")
 	if got := number(t, operations); got != PatchOperations {
 		t.Errorf("maxJSONPatchOperations is %d", got)
 	}
 	want := map[string]int64{"JSONPatchMaxCopyBytes": PatchCopiedBytes, "MaxRequestBodyBytes": BodyBytes}
-	for _, file := range parsePackage(t, "k8s.io/apiserver/pkg/server") {
+	for _, file := range upstreamtest.ParsePackage(t, "k8s.io/apiserver/pkg/server") {
 		ast.Inspect(file, func(n ast.Node) bool {
 			pair, ok := n.(*ast.KeyValueExpr)
 			if !ok {

@@ -7,13 +7,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
 // TestGroupsAreInstalled: the scheme has the groups that kube-apiserver has in its own, and those of the two servers
 // behind it.
 func TestGroupsAreInstalled(t *testing.T) {
 	installed := func(file string) (out []string) {
-		for _, i := range parseFile(t, file).Imports {
+		for _, i := range upstreamtest.ParseFile(t, file).Imports {
 			if p := strings.Trim(i.Path.Value, `"`); strings.HasPrefix(p, "k8s.io/kubernetes/pkg/apis/") {
 				out = append(out, p)
 			}
@@ -21,7 +23,7 @@ func TestGroupsAreInstalled(t *testing.T) {
 		slices.Sort(out)
 		return out
 	}
-	want := installed(filepath.Join(packageDir(t, "k8s.io/kubernetes/pkg/controlplane"), "import_known_versions.go"))
+	want := installed(filepath.Join(upstreamtest.PackageDir(t, "k8s.io/kubernetes/pkg/controlplane"), "import_known_versions.go"))
 	if diff := cmp.Diff(want, installed("scheme.go")); diff != "" || len(want) < 20 {
 		t.Errorf("groups (-upstream +ours): %s", diff)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
 // TestCopiesOfSemantic counts where upstream copies Semantic or adds to it: functions added to a copy are not asked below
@@ -21,8 +23,8 @@ func TestCopiesOfSemantic(t *testing.T) {
 	for _, root := range []string{"k8s.io/kubernetes/pkg", "k8s.io/kubernetes/plugin", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiserver",
 		"k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator", "k8s.io/component-base", "k8s.io/component-helpers",
 		"k8s.io/pod-security-admission"} {
-		dir := packageDir(t, root)
-		goFiles(t, dir, func(name string) {
+		dir := upstreamtest.PackageDir(t, root)
+		upstreamtest.GoFiles(t, dir, func(name string) {
 			files++
 			source, err := os.ReadFile(name)
 			if err != nil {
@@ -49,7 +51,7 @@ func TestCopiesOfSemantic(t *testing.T) {
 // TestFunctionsOfSemantic: the functions that Semantic has of its own are for these types. resources/equality has the same
 // answers without reflection for the four that are met in objects (upstreamFunctions).
 func TestFunctionsOfSemantic(t *testing.T) {
-	value, _ := variable(t, parsePackage(t, "k8s.io/apimachinery/pkg/api/equality"), "Semantic")
+	value, _ := upstreamtest.Variable(t, upstreamtest.ParsePackage(t, "k8s.io/apimachinery/pkg/api/equality"), "Semantic")
 	var got []string
 	for _, f := range value.(*ast.CallExpr).Args {
 		of := f.(*ast.FuncLit).Type.Params.List[0].Type.(*ast.SelectorExpr)

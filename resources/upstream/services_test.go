@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
 // TestServiceHooksUseNoStorage follows upstream's hooks through the methods that they call: what they touch of the storage
 // of Services is what ServiceRules gives it. There is no store, and there are no endpoints and no pods.
 func TestServiceHooksUseNoStorage(t *testing.T) {
-	files := parsePackage(t, "k8s.io/kubernetes/pkg/registry/core/service/storage")
+	files := upstreamtest.ParsePackage(t, "k8s.io/kubernetes/pkg/registry/core/service/storage")
 	methods := map[string]*ast.FuncDecl{} // of *REST
 	for _, file := range files {
 		for _, decl := range file.Decls {

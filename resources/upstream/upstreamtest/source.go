@@ -1,4 +1,6 @@
-package upstream
+// Package upstreamtest reads upstream's source for tests that compare with it what Rowlock copies or takes for granted: what
+// kube-apiserver keeps to itself is in packages behind which is all of it.
+package upstreamtest
 
 import (
 	"go/ast"
@@ -16,8 +18,8 @@ import (
 
 var moduleDirs sync.Map // of a module, the folder with its source
 
-// moduleDir returns the folder with the source of a module in the version that is linked.
-func moduleDir(t testing.TB, module string) string {
+// ModuleDir returns the folder with the source of a module in the version that is linked.
+func ModuleDir(t testing.TB, module string) string {
 	t.Helper()
 	if known, ok := moduleDirs.Load(module); ok {
 		return known.(string)
@@ -31,15 +33,15 @@ func moduleDir(t testing.TB, module string) string {
 	return dir
 }
 
-// packageDir returns the folder with the source of a package of k8s.io.
-func packageDir(t testing.TB, pkg string) string {
+// PackageDir returns the folder with the source of a package of k8s.io.
+func PackageDir(t testing.TB, pkg string) string {
 	t.Helper()
 	module := strings.Join(strings.SplitN(pkg, "/", 3)[:2], "/")
-	return filepath.Join(moduleDir(t, module), filepath.FromSlash(strings.TrimPrefix(pkg, module)))
+	return filepath.Join(ModuleDir(t, module), filepath.FromSlash(strings.TrimPrefix(pkg, module)))
 }
 
-// parseFile reads a file of Go.
-func parseFile(t testing.TB, name string) *ast.File {
+// ParseFile reads a file of Go.
+func ParseFile(t testing.TB, name string) *ast.File {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
 	if err != nil {
@@ -48,16 +50,16 @@ func parseFile(t testing.TB, name string) *ast.File {
 	return file
 }
 
-// parsePackage reads the files of a package of k8s.io but for its tests.
-func parsePackage(t testing.TB, pkg string) (files []*ast.File) {
+// ParsePackage reads the files of a package of k8s.io but for its tests.
+func ParsePackage(t testing.TB, pkg string) (files []*ast.File) {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(packageDir(t, pkg), "*.go"))
+	names, err := filepath.Glob(filepath.Join(PackageDir(t, pkg), "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {
 		if !strings.HasSuffix(name, "_test.go") {
-			files = append(files, parseFile(t, name))
+			files = append(files, ParseFile(t, name))
 		}
 	}
 	if len(files) == 0 {
@@ -66,8 +68,8 @@ func parsePackage(t testing.TB, pkg string) (files []*ast.File) {
 	return files
 }
 
-// imports returns the packages that a file imports, by the names under which it knows them.
-func imports(t testing.TB, file *ast.File) map[string]string {
+// Imports returns the packages that a file imports, by the names under which it knows them.
+func Imports(t testing.TB, file *ast.File) map[string]string {
 	t.Helper()
 	known := map[string]string{}
 	for _, i := range file.Imports {
@@ -87,8 +89,8 @@ func imports(t testing.TB, file *ast.File) map[string]string {
 	return known
 }
 
-// variable returns what a package gives a variable, or a constant, to begin with.
-func variable(t testing.TB, files []*ast.File, name string) (ast.Expr, *ast.File) {
+// Variable returns what a package gives a variable, or a constant, to begin with.
+func Variable(t testing.TB, files []*ast.File, name string) (ast.Expr, *ast.File) {
 	t.Helper()
 	for _, file := range files {
 		for _, decl := range file.Decls {
@@ -113,8 +115,8 @@ func variable(t testing.TB, files []*ast.File, name string) (ast.Expr, *ast.File
 	return nil, nil
 }
 
-// text returns the value of a literal.
-func text(t testing.TB, e ast.Expr) string {
+// Text returns the value of a literal.
+func Text(t testing.TB, e ast.Expr) string {
 	t.Helper()
 	literal, ok := e.(*ast.BasicLit)
 	if !ok {
@@ -127,8 +129,8 @@ func text(t testing.TB, e ast.Expr) string {
 	return s
 }
 
-// goFiles yields the names of the Go files below a folder, tests excepted.
-func goFiles(t testing.TB, root string, visit func(name string)) {
+// GoFiles yields the names of the Go files below a folder, tests excepted.
+func GoFiles(t testing.TB, root string, visit func(name string)) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
