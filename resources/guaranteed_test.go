@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"testing"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/rowlock/rowlock/resources"
-	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
 // staleStore has at hand what was current when it was made: another server has written since.
@@ -35,20 +34,6 @@ func (s *staleStore) Commit(ctx context.Context, writes ...resources.Write) ([]*
 	return s.Store.Commit(ctx, writes...)
 }
 
-func openStore(t *testing.T) resources.Store {
-	t.Helper()
-	s, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "rowlock.db"), Synchronous: "off"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
 var key = resources.Key{Resource: "things", Name: "a"}
 
 // write is one that stores a number.
@@ -70,7 +55,7 @@ func commit(t *testing.T, s resources.Store, w resources.Write) *resources.Objec
 func number(o *resources.Object) int { return int(gjson.GetBytes(o.Data, "n").Int()) }
 
 func TestGuaranteedUpdateOfStaleState(t *testing.T) {
-	s := openStore(t)
+	s := sqlitetest.Open(t)
 	old := commit(t, s, write(resources.Create, 0, 1))
 	commit(t, s, write(resources.Update, old.Revision, 2))
 	var saw []int
@@ -86,7 +71,7 @@ func TestGuaranteedUpdateOfStaleState(t *testing.T) {
 
 // Neither "nothing to do" nor a refusal is believed of stale state.
 func TestGuaranteedUpdateLooksAgain(t *testing.T) {
-	s := openStore(t)
+	s := sqlitetest.Open(t)
 	old := commit(t, s, write(resources.Create, 0, 1))
 	commit(t, s, write(resources.Update, old.Revision, 2))
 	refused := errors.New("refused")
@@ -145,7 +130,7 @@ func (s *losingStore) Commit(ctx context.Context, writes ...resources.Write) ([]
 
 // A loop that keeps losing ends with its context.
 func TestGuaranteedUpdateEnds(t *testing.T) {
-	s := openStore(t)
+	s := sqlitetest.Open(t)
 	commit(t, s, write(resources.Create, 0, 1))
 	ctx, cancel := context.WithCancel(t.Context())
 	losing := &losingStore{Store: s, lost: func(round int) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
 // gates write down what they are asked, in the order in which they are.
@@ -83,7 +84,7 @@ type way struct {
 }
 
 func newWay(t *testing.T) *way {
-	w := &way{T: t, gates: &gates{}, store: openStore(t)}
+	w := &way{T: t, gates: &gates{}, store: sqlitetest.Open(t)}
 	w.Pipeline = resources.NewPipeline(w.store, resources.PipelineOptions{Authorizer: authorizer.AuthorizerFunc(w.gates.Authorize), Audit: w.gates.record})
 	w.Use(w.gates)
 	r := resources.NewRegistry()
@@ -252,7 +253,7 @@ func TestPipelineOperation(t *testing.T) {
 
 // The door to Rowlock's own rows opens for nothing else.
 func TestRowsAreInternal(t *testing.T) {
-	s := openStore(t)
+	s := sqlitetest.Open(t)
 	rows := resources.NewRows(s)
 	if _, err := rows.Create(t.Context(), resources.Key{Resource: "configmaps", Namespace: "ns", Name: "a"}, "ConfigMap", 1, 0); err == nil {
 		t.Error("an object was written")

@@ -3,7 +3,6 @@ package server
 import (
 	"log/slog"
 	"net/http/httptest"
-	"path/filepath"
 	"testing"
 
 	"github.com/labstack/echo/v4"
@@ -13,16 +12,12 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/server/controlplane"
-	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
 // BenchmarkFlow is what the headers of priority and fairness cost a request.
 func BenchmarkFlow(b *testing.B) {
-	store, err := sqlstore.Open(b.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(b.TempDir(), "x.db"), Synchronous: "off"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer store.Close()
+	store := sqlitetest.Open(b)
 	registry := resources.NewRegistry()
 	registry.SetGroups(builtin.Groups())
 	pipeline, quiet := resources.NewPipeline(store, resources.PipelineOptions{}), slog.New(slog.DiscardHandler)

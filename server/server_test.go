@@ -4,27 +4,22 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tidwall/gjson"
 	"golang.org/x/net/websocket"
-	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/rowlock/rowlock/resources"
-	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/controlplane"
-	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/server/servertest"
 )
 
 const patience = time.Minute
@@ -32,38 +27,8 @@ const patience = time.Minute
 // newServer makes a server that knows everybody who says so.
 func newServer(t *testing.T, change func(*server.Config)) *server.Server {
 	t.Helper()
-	quiet := slog.New(slog.DiscardHandler)
-	store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "rowlock.db"), Synchronous: "off", Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	registry := resources.NewRegistry()
-	registry.SetGroups(builtin.Groups())
-	c := server.Config{Registry: registry, Store: store, Pipeline: resources.NewPipeline(store, resources.PipelineOptions{}), Logger: quiet, Authenticator: func(r *http.Request) (user.Info, bool, error) {
-		switch r.Header.Get("Authorization") {
-		case "":
-			return nil, false, nil
-		case "known":
-			return &user.DefaultInfo{Name: "known"}, true, nil
-		case "master":
-			return &user.DefaultInfo{Name: "master", Groups: []string{user.SystemPrivilegedGroup}}, true, nil
-		}
-		return nil, false, errors.New("wrong")
-	}}
-	if change != nil {
-		change(&c)
-	}
-	s, err := server.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	plane := controlplane.New(controlplane.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: quiet, Front: s})
+	s, c := servertest.New(t, change)
+	plane := controlplane.New(controlplane.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger, Front: s})
 	if err := plane.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -83,15 +48,7 @@ func serve(t *testing.T, s *server.Server) (address string, stop context.CancelF
 	return l.Addr().String(), stop, served
 }
 
-func get(h http.Handler, path, authorization string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest("GET", path, nil)
-	if authorization != "" {
-		r.Header.Set("Authorization", authorization)
-	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
-}
+var get = servertest.Get
 
 // Anonymous clients may ask how the server is, and nothing else.
 func TestAnonymous(t *testing.T) {

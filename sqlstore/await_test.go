@@ -83,32 +83,32 @@ func TestOpenThroughBreaks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cutter, err := pgtest.NewCutter(c)
+	proxy, err := pgtest.NewProxy(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cutter.Close()
+	defer proxy.Close()
 	for _, answered := range []bool{false, true} {
 		breaks := 0
 		for n := int64(0); ; n++ {
-			h := &postgresHarness{url: cutter.URL(), schema: fmt.Sprintf("Break %v %d", answered, n)}
+			h := &postgresHarness{url: proxy.URL(), schema: fmt.Sprintf("Break %v %d", answered, n)}
 			o := h.options()
 			o.Clock = hasty{clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
 			o.AwaitTimeout = 10 * time.Second
-			cutter.After(n, answered)
+			proxy.BreakAfter(n, answered)
 			s, err := Open(t.Context(), o)
 			if err != nil {
 				t.Fatalf("the connection breaks at message %d: %v", n, err)
 			}
-			cut := cutter.Cut()
-			cutter.After(1<<62, false)
+			broke := proxy.Broke()
+			proxy.BreakAfter(1<<62, false)
 			if made := mustCommit(t, s, createMap(t, "a"))[0]; made.Revision != 2 {
 				t.Errorf("the connection breaks at message %d: the first revision is %d", n, made.Revision)
 			}
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
-			if !cut {
+			if !broke {
 				break
 			}
 			breaks++

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
 // shortLimits is how long servers are patient in tests where the database will not answer. What succeeds under it may fail on a
@@ -16,12 +17,20 @@ var shortLimits = limits{shrink: time.Minute, rest: time.Minute, step: 1500 * ti
 	lock: time.Second, idle: time.Second, ping: 300 * time.Millisecond, poll: time.Second}
 
 // cutOff is a server behind a network that can lose everything, and one with a way of its own to the same database.
-func cutOff(t *testing.T) (network *proxy, far, near *Store) {
+func cutOff(t *testing.T) (network *pgtest.Proxy, far, near *Store) {
 	t.Helper()
 	h, c := newBreakable(t)
-	network = newProxy(t, c.Dir())
+	network, err := pgtest.NewProxy(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := network.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	near = h.store
-	h.url, h.limits = network.url(), shortLimits
+	h.url, h.limits = network.URL(), shortLimits
 	return network, h.openPeer(t), near
 }
 
@@ -40,7 +49,7 @@ func TestHalfOpenConnections(t *testing.T) {
 	l := startLoad(t, far)
 	for round := range 2 {
 		l.more(ctx, t, 20)
-		network.lose()
+		network.Lose()
 		for i := range 10 { // whatever the other one holds, it is not for long
 			commitSoon(ctx, t, near, createMap(t, fmt.Sprintf("near-%d-%d", round, i)))
 		}
@@ -53,7 +62,7 @@ func TestHalfOpenConnections(t *testing.T) {
 		if err := far.Ready(ctx); !errors.Is(err, resources.ErrUnavailable) {
 			t.Errorf("ready: %v, want ErrUnavailable", err)
 		}
-		network.recover()
+		network.Recover()
 	}
 	l.more(ctx, t, 20)
 	l.stop()
@@ -73,8 +82,8 @@ func TestHalfOpenListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watch.Close()
-	network.lose()
-	network.recover()
+	network.Lose()
+	network.Recover()
 	mustCommit(t, near, createMap(t, "end"))
 	collect(ctx, t, watch, "end")
 }
@@ -88,7 +97,7 @@ func TestLostInTheMiddleOfAStatement(t *testing.T) {
 	hasten(t, near)
 	commitSoon(ctx, t, far, createMap(t, "first"))
 	blob := createBlob(t, "half")
-	network.loseAfter(int64(len(blob.Draft.Data)))
+	network.LoseAfter(int64(len(blob.Draft.Data)))
 	answered := make(chan error)
 	go func() {
 		_, err := far.Commit(ctx, blob)
@@ -98,9 +107,9 @@ func TestLostInTheMiddleOfAStatement(t *testing.T) {
 	if err == nil {
 		t.Error("a batch that was cut off was acknowledged")
 	}
-	network.lose()
+	network.Lose()
 	commitSoon(ctx, t, near, createMap(t, "second"))
-	network.recover()
+	network.Recover()
 	commitSoon(ctx, t, far, createMap(t, "third"))
 	if snap := settled(context.Background(), t, far); snap.Count("", "") != 3 || snap.Get("default", "half") != nil {
 		t.Errorf("%d objects", snap.Count("", ""))

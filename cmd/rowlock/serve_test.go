@@ -223,24 +223,24 @@ func TestStartThroughBreaks(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	cutter, err := pgtest.NewCutter(c)
+	proxy, err := pgtest.NewProxy(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cutter.Close()
+	defer proxy.Close()
 	dir, breaks := t.TempDir(), 0
 	for n := int64(0); ; n += 9 {
-		cutter.After(n, n%2 == 1)
-		p := start(t, "--data-dir", filepath.Join(dir, fmt.Sprint(n)), "--datastore", cutter.URL(), "--schema", fmt.Sprintf("start %d", n))
-		cut := cutter.Cut()
-		cutter.After(1<<62, false)
+		proxy.BreakAfter(n, n%2 == 1)
+		p := start(t, "--data-dir", filepath.Join(dir, fmt.Sprint(n)), "--datastore", proxy.URL(), "--schema", fmt.Sprintf("start %d", n))
+		broke := proxy.Broke()
+		proxy.BreakAfter(1<<62, false)
 		if body, err := p.client(t).RESTClient().Get().AbsPath("/api/v1/namespaces/default/services/kubernetes").DoRaw(t.Context()); err != nil {
 			t.Errorf("a connection broke at message %d: %s, %v", n, body, err)
 		}
 		if code := p.end(); code != 0 {
 			t.Errorf("ended with %d: %s", code, p.stderr.String())
 		}
-		if !cut {
+		if !broke {
 			break
 		}
 		breaks++

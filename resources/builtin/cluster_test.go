@@ -3,7 +3,6 @@ package builtin_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +16,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
 const space = "space"
@@ -31,15 +31,7 @@ type cluster struct {
 
 func newCluster(t *testing.T, parts builtin.Parts) *cluster {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "rowlock.db"), Synchronous: "off"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := sqlitetest.Open(t)
 	r := resources.NewRegistry()
 	r.SetGroups(parts.Groups())
 	return &cluster{T: t, store: s, pipeline: resources.NewPipeline(s, resources.PipelineOptions{}), catalog: r.Catalog()}

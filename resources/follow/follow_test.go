@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,7 +17,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/follow"
-	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
 // unsteady is a store that fails as it is told to, and counts.
@@ -73,13 +72,8 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	s, err := sqlstore.Open(ctx, sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "x.db"), Synchronous: "off", Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
 	f := &fixture{T: t, ctx: ctx, failures: map[string][]error{}}
-	f.store = &unsteady{Store: s, fail: func(call string) (err error) {
+	f.store = &unsteady{Store: sqlitetest.Open(t), fail: func(call string) (err error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if list := f.failures[call]; len(list) > 0 {

@@ -4,12 +4,10 @@ import (
 	"context"
 	"net"
 	"slices"
-	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/kubernetes/pkg/apis/core"
@@ -108,13 +106,8 @@ func (p *Plane) markRange(ctx context.Context, t *resources.Type, cidrs []string
 			}
 			return c.DeepCopy(), nil
 		}
-		patch := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": t.StorageVersion.String(), "kind": t.Kind, "metadata": map[string]any{"name": serviceName},
-			"status": map[string]any{"conditions": []any{map[string]any{
-				"type": networkingv1.ServiceCIDRConditionReady, "status": string(metav1.ConditionTrue), "message": rangeIsReady,
-				"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
-			}}},
-		}}
+		patch := conditionPatch(t, serviceName, map[string]any{"type": networkingv1.ServiceCIDRConditionReady,
+			"status": string(metav1.ConditionTrue), "message": rangeIsReady})
 		return manager.Apply(existing, patch, rangeManager, true)
 	}
 	_, _, err = p.Pipeline.Update(resources.APIServer.Request(ctx, "update", t, t.KeyOf("", serviceName), "status"), &r)

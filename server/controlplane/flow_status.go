@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/tidwall/gjson"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
 	"k8s.io/kubernetes/pkg/apis/flowcontrol"
@@ -95,13 +93,8 @@ func (p *Plane) markFlow(ctx context.Context, manager *fieldmanager.Manager, nam
 				return schema.DeepCopy(), nil
 			}
 		}
-		patch := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": t.StorageVersion.String(), "kind": t.Kind, "metadata": map[string]any{"name": name},
-			"status": map[string]any{"conditions": []any{map[string]any{
-				"type": string(flowcontrolv1.FlowSchemaConditionDangling), "status": string(want.status), "reason": want.reason,
-				"message": want.message, "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
-			}}},
-		}}
+		patch := conditionPatch(t, name, map[string]any{"type": string(flowcontrolv1.FlowSchemaConditionDangling),
+			"status": string(want.status), "reason": want.reason, "message": want.message})
 		return manager.Apply(existing, patch, flowConsumer, true)
 	}
 	_, _, err := p.Pipeline.Update(resources.APIServer.Request(ctx, "update", t, t.KeyOf("", name), "status"), &r)

@@ -3,14 +3,13 @@ package controlplane
 import (
 	"context"
 	"net"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rowlock/rowlock/resources"
-	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
 // crew are members as a test wants them.
@@ -25,12 +24,7 @@ func (crew) Changed() <-chan struct{}                  { return nil }
 
 func newRows(t *testing.T) *resources.Rows {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "x.db"), Synchronous: "off"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return resources.NewRows(s)
+	return resources.NewRows(sqlitetest.Open(t))
 }
 
 // A server whose row is there and that is gone keeps its row for a while, and may come back; then its row goes.

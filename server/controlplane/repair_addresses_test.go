@@ -1,11 +1,9 @@
 package controlplane
 
 import (
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/server"
-	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/server/servertest"
 )
 
 // repairs is a server whose addresses are repaired when the test says so, at the time that it says.
@@ -33,33 +31,23 @@ type repairs struct {
 
 func newRepairs(t *testing.T) *repairs {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "x.db"), Synchronous: "off"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	registry := resources.NewRegistry()
 	_, more, err := net.ParseCIDR("fd00::/64")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ranges := append(builtin.DefaultServiceNetwork().Ranges, *more)
-	registry.SetGroups(builtin.Parts{Services: builtin.ServiceNetwork{Ranges: ranges}}.Groups())
-	pipeline, quiet := resources.NewPipeline(store, resources.PipelineOptions{}), slog.New(slog.DiscardHandler)
-	s, err := server.New(server.Config{Registry: registry, Store: store, Pipeline: pipeline, Logger: quiet,
-		Authenticator: func(*http.Request) (user.Info, bool, error) { return &user.DefaultInfo{Name: "u"}, true, nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	p := New(Config{Registry: registry, Store: store, Pipeline: pipeline, Logger: quiet, Front: s})
+	s, c := servertest.New(t, func(c *server.Config) {
+		c.Registry.SetGroups(builtin.Parts{Services: builtin.ServiceNetwork{Ranges: ranges}}.Groups())
+		c.Authenticator = func(*http.Request) (user.Info, bool, error) { return &user.DefaultInfo{Name: "u"}, true, nil }
+	})
+	p := New(Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger, Front: s})
 	if err := p.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.BootstrapServices(t.Context(), Network{ServiceRanges: ranges, Port: 6443}); err != nil {
 		t.Fatal(err)
 	}
-	x := &repairs{T: t, s: s, p: p, store: store, r: p.newAddressRepair(), now: time.Now()}
+	x := &repairs{T: t, s: s, p: p, store: c.Store.(resources.Store), r: p.newAddressRepair(), now: time.Now()}
 	x.r.now = func() time.Time { return x.now }
 	x.r.report.now = x.r.now
 	return x

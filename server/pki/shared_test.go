@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/rowlock/rowlock/resources"
-	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
 func openShared(t *testing.T, dir string, store resources.Store, log *bytes.Buffer) *PKI {
@@ -28,11 +28,7 @@ func openShared(t *testing.T, dir string, store resources.Store, log *bytes.Buff
 
 // Servers on one database have one authority: an administrator's certificate of one is accepted by the other.
 func TestSharedAuthority(t *testing.T) {
-	store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "x.db"), Synchronous: "off"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := sqlitetest.Open(t)
 	another := t.TempDir()
 	if _, err := Open(Options{DataDir: another, Names: []string{"localhost"}}); err != nil {
 		t.Fatal(err)
@@ -80,11 +76,7 @@ func verify(t *testing.T, text []byte, roots *x509.CertPool) {
 
 // What is in the database and cannot be used is not replaced silently: all servers trust it.
 func TestDamagedSharedAuthority(t *testing.T) {
-	store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "x.db"), Synchronous: "off"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := sqlitetest.Open(t)
 	d, err := resources.InternalDraft("CertificateAuthority", "ca", map[string]string{"certificate": "", "key": ""})
 	if err != nil {
 		t.Fatal(err)

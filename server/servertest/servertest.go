@@ -1,0 +1,64 @@
+// Package servertest makes servers for tests of what is seen through one.
+package servertest
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
+)
+
+// Quiet is a logger that says nothing.
+var Quiet = slog.New(slog.DiscardHandler)
+
+// New makes a server of the built-in types on a store of its own, and returns what it was made of, too. It knows those who
+// authenticate with Authenticate. change, when set, has the last word.
+func New(t testing.TB, change func(*server.Config)) (*server.Server, server.Config) {
+	t.Helper()
+	store, registry := sqlitetest.Open(t), resources.NewRegistry()
+	registry.SetGroups(builtin.Groups())
+	c := server.Config{Registry: registry, Store: store, Pipeline: resources.NewPipeline(store, resources.PipelineOptions{}),
+		Logger: Quiet, Authenticator: Authenticate}
+	if change != nil {
+		change(&c)
+	}
+	s, err := server.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s, c
+}
+
+// Authenticate knows "known", and "master", who may do everything, by their names in the header Authorization. Who has
+// none is anonymous.
+func Authenticate(r *http.Request) (user.Info, bool, error) {
+	switch r.Header.Get("Authorization") {
+	case "":
+		return nil, false, nil
+	case "known":
+		return &user.DefaultInfo{Name: "known"}, true, nil
+	case "master":
+		return &user.DefaultInfo{Name: "master", Groups: []string{user.SystemPrivilegedGroup}}, true, nil
+	}
+	return nil, false, errors.New("wrong")
+}
+
+// Get sends a GET as somebody whom Authenticate knows; "" for nobody.
+func Get(h http.Handler, path, authorization string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("GET", path, nil)
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}

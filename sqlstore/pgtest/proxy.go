@@ -1,0 +1,177 @@
+package pgtest
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+)
+
+// Proxy stands between servers and their database. It can break a connection instead of passing on a message of the server,
+// or the answer to it; and it can be a network that loses everything: what is sent arrives nowhere, and neither end of a
+// connection is told that the other is gone.
+type Proxy struct {
+	dir, target string
+	listener    net.Listener
+	work        sync.WaitGroup
+
+	// messages may still pass from servers before a connection breaks; negative: any number. answers says that it breaks
+	// before the answer, and not before the message.
+	messages atomic.Int64
+	answers  atomic.Bool
+
+	mu    sync.Mutex
+	pairs map[*pair]bool
+	lossy bool
+}
+
+// pair is a connection through the proxy.
+type pair struct {
+	*Proxy
+	client, server net.Conn
+	lost           atomic.Bool
+	breaks         atomic.Bool  // with the next answer
+	bytes          atomic.Int64 // that the client may still send before the pair is lost; negative: any number
+}
+
+// NewProxy stands before a cluster. It passes on everything until it is told otherwise. Close ends it.
+func NewProxy(c *Cluster) (*Proxy, error) {
+	dir, err := os.MkdirTemp("/tmp", "rowlock-px") // short: a socket's path has at most 107 bytes
+	if err != nil {
+		return nil, err
+	}
+	const socket = ".s.PGSQL.5432"
+	p := &Proxy{dir: dir, target: filepath.Join(c.dir, socket), pairs: map[*pair]bool{}}
+	p.messages.Store(-1)
+	if p.listener, err = net.Listen("unix", filepath.Join(dir, socket)); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	p.work.Go(p.accept)
+	return p, nil
+}
+
+// URL is the datastore of the cluster, by way of the proxy.
+func (p *Proxy) URL() string {
+	return "postgres:///postgres?user=postgres&host=" + url.QueryEscape(p.dir)
+}
+
+// BreakAfter lets so many messages of all connections together pass, and then breaks the connection of the next one: before
+// the message arrives, or, with answered, before its answer does.
+func (p *Proxy) BreakAfter(messages int64, answered bool) {
+	p.answers.Store(answered)
+	p.messages.Store(messages)
+}
+
+// Broke reports whether a connection was broken since BreakAfter was called.
+func (p *Proxy) Broke() bool { return p.messages.Load() < 0 }
+
+// Lose makes every connection there is, and those that come, go nowhere.
+func (p *Proxy) Lose() {
+	p.mu.Lock()
+	p.lossy = true
+	p.mu.Unlock()
+	p.each(func(c *pair) { c.lost.Store(true) })
+}
+
+// Recover lets connections that come arrive. Those that were lost stay so, half-open.
+func (p *Proxy) Recover() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lossy = false
+}
+
+// LoseAfter lets every connection there is send so many bytes, and then loses it.
+func (p *Proxy) LoseAfter(bytes int64) {
+	p.each(func(c *pair) { c.bytes.Store(bytes) })
+}
+
+// Close ends the proxy and all connections through it.
+func (p *Proxy) Close() error {
+	err := p.listener.Close()
+	p.each((*pair).close)
+	p.work.Wait()
+	return errors.Join(err, os.RemoveAll(p.dir))
+}
+
+func (p *Proxy) each(f func(*pair)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.pairs {
+		f(c)
+	}
+}
+
+func (p *Proxy) accept() {
+	defer p.each((*pair).close) // of one that came while the proxy was closed
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("unix", p.target)
+		if err != nil {
+			client.Close()
+			continue
+		}
+		c := &pair{Proxy: p, client: client, server: server}
+		c.bytes.Store(-1)
+		p.mu.Lock()
+		c.lost.Store(p.lossy)
+		p.pairs[c] = true
+		p.mu.Unlock()
+		p.work.Go(func() { c.forward(client, server, true) })
+		p.work.Go(func() { c.forward(server, client, false) })
+	}
+}
+
+// forward passes on what one side sends. asks: it is the client.
+func (c *pair) forward(from, to net.Conn, asks bool) {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if c.lost.Load() {
+			if err != nil {
+				return // nobody is told
+			}
+			continue
+		}
+		if err == nil && asks {
+			n, err = c.question(n)
+		} else if err == nil && c.breaks.Load() {
+			err = net.ErrClosed
+		}
+		if err == nil {
+			_, err = to.Write(buffer[:n])
+		}
+		if err != nil {
+			c.close()
+			return
+		}
+	}
+}
+
+// question says how much of a message of the client passes; an error when the connection is to break instead.
+func (c *pair) question(n int) (int, error) {
+	if c.messages.Load() >= 0 && c.messages.Add(-1) < 0 {
+		if !c.answers.Load() {
+			return 0, net.ErrClosed
+		}
+		c.breaks.Store(true)
+	}
+	if left := c.bytes.Load(); left >= 0 {
+		if int64(n) >= left {
+			n = int(left)
+			c.lost.Store(true)
+		}
+		c.bytes.Add(-int64(n))
+	}
+	return n, nil
+}
+
+func (c *pair) close() {
+	c.client.Close()
+	c.server.Close()
+}
