@@ -1,6 +1,6 @@
 // Package upstream is the one door to what Rowlock changes, copies or takes for granted of Kubernetes' packages beyond
 // what they export to be used. Upstream promises none of it, so a new release may change any of it without a word: each has
-// a test that fails then, and docs/upgrading.md says what each of those tests means.
+// a test that fails then.
 //
 // Variables of upstream that are set, for the whole process:
 //
@@ -22,9 +22,14 @@
 //
 //	quantity.go    the text that a Quantity remembers
 //
+// What the fast paths (resources/fastpath) know of how the types of the API are made is in shapes_test.go.
+//
 // What upstream is given nil for, or nothing:
 //
 //	services.go    the storage behind its rules of Services
+//
+// resources/admission gives the plugins informers and clients of the types that they ask for, and nil for the rest; its
+// TestWhatPluginsAsk says which.
 //
 // What the layers keep elsewhere is listed in door_test.go, with its reason; that test finds whatever is new.
 package upstream
