@@ -7,6 +7,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/client"
 
 	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // kubeletOptions say how the kubelets of nodes are connected to, for logs, exec, attach, port-forward and proxies.
@@ -20,7 +21,7 @@ func (o *kubeletOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.keyFile, "kubelet-client-key", "", "`file` with the key of --kubelet-client-certificate")
 	flags.StringVar(&o.caFile, "kubelet-certificate-authority", "",
 		"`file` with the authorities of the certificates of kubelets (default: any certificate is accepted)")
-	flags.StringSliceVar(&o.addresses, "kubelet-preferred-address-types", builtin.DefaultKubeletAddresses,
+	flags.StringSliceVar(&o.addresses, "kubelet-preferred-address-types", upstream.KubeletAddresses(),
 		"which `addresses` of a node are tried for its kubelet, the first kind that it has")
 }
 

@@ -15,7 +15,6 @@ func apiextensionsGroup() resources.GroupSpec {
 	return single(v1,
 		define[apiextensions.CustomResourceDefinition, apiextensions.CustomResourceDefinitionList](v1, "customresourcedefinitions",
 			crd.NewStrategy(Scheme), short("crd", "crds"), in("api-extensions"), selectBy(crd.GetAttrs),
-			table(func(schema.GroupResource) rest.TableConvertor { return tableconvertor.New() }), status(crd.NewStatusStrategy(Scheme)),
-			storedUpstreamIn("v1beta1")),
+			table(func(schema.GroupResource) rest.TableConvertor { return tableconvertor.New() }), status(crd.NewStatusStrategy(Scheme))),
 	)
 }

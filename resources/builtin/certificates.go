@@ -24,9 +24,9 @@ func certificatesGroup(p Parts) resources.GroupSpec {
 			short("csr"), selectBy(csr.GetAttrs), status(csr.StatusStrategy),
 			part("approval", csr.ApprovalStrategy, "get", "patch", "update")),
 		define[certificates.ClusterTrustBundle, certificates.ClusterTrustBundleList](v1, "clustertrustbundles", clustertrustbundle.Strategy,
-			selectBy(trustBundleAttrs), storedUpstreamIn("v1beta1")),
+			selectBy(trustBundleAttrs)),
 		define[certificates.PodCertificateRequest, certificates.PodCertificateRequestList](v1, "podcertificaterequests", pcr,
-			selectBy(podCertificateRequestAttrs), storedUpstreamIn("v1beta1"),
+			selectBy(podCertificateRequestAttrs),
 			status(podcertificaterequest.NewStatusStrategy(pcr, p.Authorizer, clock.RealClock{}))),
 	)
 }

@@ -25,6 +25,7 @@ import (
 	nodeutil "k8s.io/kubernetes/pkg/util/node"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // The subresources that lead to somebody else: a kubelet, a pod, what stands behind a Service. Where they lead and who is
@@ -45,10 +46,6 @@ type Kubelets struct {
 	addresses           []v1.NodeAddressType
 }
 
-// DefaultKubeletAddresses are the kinds of addresses of a node in the order in which kube-apiserver tries them.
-var DefaultKubeletAddresses = []string{string(v1.NodeHostName), string(v1.NodeInternalDNS), string(v1.NodeInternalIP),
-	string(v1.NodeExternalDNS), string(v1.NodeExternalIP)}
-
 // NewKubelets reads the certificates, if there are any, and fails when it cannot.
 func NewKubelets(files client.KubeletTLSConfig, addresses []string) (*Kubelets, error) {
 	config := client.KubeletClientConfig{Port: kubeletPort, TLSClientConfig: files}
@@ -64,7 +61,7 @@ func NewKubelets(files client.KubeletTLSConfig, addresses []string) (*Kubelets, 
 
 // defaultKubelets are connected to without a certificate, by a server that was told nothing about them.
 var defaultKubelets = sync.OnceValue(func() *Kubelets {
-	k, err := NewKubelets(client.KubeletTLSConfig{}, DefaultKubeletAddresses)
+	k, err := NewKubelets(client.KubeletTLSConfig{}, upstream.KubeletAddresses())
 	if err != nil {
 		panic(err) // no file is read
 	}

@@ -43,6 +43,9 @@ func define[T, L any, PT object[T], PL object[L]](gv schema.GroupVersion, resour
 	if r, ok := s.(rest.ResetFieldsStrategy); ok {
 		t.ResetFields = r.GetResetFields()
 	}
+	if v, other := upstream.StorageVersions[t.GroupResource]; other && v != gv.Version {
+		t.UpstreamStorageVersion = schema.GroupVersion{Group: gv.Group, Version: v}
+	}
 	t.Attrs = metaAttrs(t.Namespaced)
 	t.Table = tables
 	for _, o := range opts {
@@ -100,13 +103,6 @@ func short(names ...string) option {
 // in puts the type into a category, a name for many types: "all".
 func in(category string) option {
 	return func(t *resources.Type) { t.Categories = []string{category} }
-}
-
-// storedUpstreamIn names the version that kube-apiserver stores objects in, where that is another.
-func storedUpstreamIn(version string) option {
-	return func(t *resources.Type) {
-		t.UpstreamStorageVersion = schema.GroupVersion{Group: t.Group, Version: version}
-	}
 }
 
 // selectBy replaces the selectable fields.

@@ -25,7 +25,7 @@ func resourceGroup(p Parts, namespaces *resources.Type) resources.GroupSpec {
 	return single(gv,
 		define[api.DeviceClass, api.DeviceClassList](gv, "deviceclasses", deviceclass.Strategy, returnsDeleted),
 		define[api.DeviceTaintRule, api.DeviceTaintRuleList](gv, "devicetaintrules", devicetaintrule.Strategy, clockColumns,
-			returnsDeletedIn("v1beta2", "v1alpha3"), storedUpstreamIn("v1beta2"), statusWithoutTable(devicetaintrule.StatusStrategy)),
+			returnsDeletedIn("v1beta2", "v1alpha3"), statusWithoutTable(devicetaintrule.StatusStrategy)),
 		define[api.ResourceClaim, api.ResourceClaimList](gv, "resourceclaims", claim,
 			selectBy(resourceclaim.GetAttrs), returnsDeleted, statusWithoutTable(resourceclaim.NewStatusStrategy(claim))),
 		define[api.ResourceClaimTemplate, api.ResourceClaimTemplateList](gv, "resourceclaimtemplates", resourceclaimtemplate.NewStrategy(lookup),

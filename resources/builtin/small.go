@@ -49,5 +49,5 @@ func storagemigrationGroup() resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "storagemigration.k8s.io", Version: "v1"}
 	return single(v1,
 		define[storagemigration.StorageVersionMigration, storagemigration.StorageVersionMigrationList](v1, "storageversionmigrations",
-			svm.Strategy, status(svm.StatusStrategy), storedUpstreamIn("v1beta1")))
+			svm.Strategy, status(svm.StatusStrategy)))
 }

@@ -16,6 +16,8 @@
 //	release.go     which release this is
 //	plugins.go     the admission plugins, their order, and which are on
 //	priorities.go  the order of groups and versions
+//	storageversions.go  in which versions kube-apiserver stores what it does not store in the usual one
+//	kubelets.go    which addresses of a node it tries
 //	limits.go      what kube-apiserver bounds by constants of its own
 //
 // Memory of upstream that is read without asking:
