@@ -92,7 +92,7 @@ func nameOf(obj runtime.Object) string {
 	return m.GetName()
 }
 
-// errTaken: what the object was to get of a shared supply was taken by somebody else before it was stored.
+// errTaken: another writer took what the object was to get of a shared supply before it was stored.
 var errTaken = errors.New("allocated by another request")
 
 // createOnce creates an object under one name.

@@ -51,7 +51,7 @@ type Pipeline struct {
 type PipelineOptions struct {
 	// Authorizer decides who may do what. Nil: everybody may do everything.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// Audit is told of every write that is over. Nil: nobody is.
+	// Audit is told of every write that is over. Nil: there is no audit.
 	Audit Audit
 }
 

@@ -64,7 +64,7 @@ func (r *Registry) RemoveGroup(name string) {
 	r.Edit(func(e *Edit) { e.RemoveGroup(name) })
 }
 
-// Edit makes several changes in one step: nobody sees one without the others.
+// Edit makes several changes in one step: no request sees one without the others.
 func (r *Registry) Edit(change func(*Edit)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

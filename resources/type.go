@@ -167,7 +167,7 @@ type Subresource struct {
 	// KeepMeta: the uid and the resourceVersion of what is created at this path are preconditions on the parent, and
 	// reach Create as the client sent them. Otherwise the system fields of its metadata are wiped.
 	KeepMeta bool
-	// Connect makes what passes the requests at this path on to somebody else, a kubelet or a pod. Its errors are statuses
+	// Connect makes what passes the requests at this path on to another server, a kubelet or a pod. Its errors are statuses
 	// and those of Reader. May be nil.
 	Connect func(s Reader) rest.Connecter
 	// Stream makes what reads a text from there (log): its Get returns a rest.ResourceStreamer. May be nil.

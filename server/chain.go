@@ -197,7 +197,7 @@ var (
 	remoteExtra = headerrequest.StaticStringSlice{"X-Remote-Extra-"}
 )
 
-// closeConnection ends the HTTP/2 connection of somebody unknown after this request, as kube-apiserver does: many streams of an anonymous client
+// closeConnection ends the HTTP/2 connection of an anonymous client after this request, as kube-apiserver does: many streams of an anonymous client
 // would cost too much (CVE-2023-44487).
 func (s *Server) closeConnection(c echo.Context) {
 	if c.Request().ProtoMajor == 2 && s.Features.Enabled(features.UnauthenticatedHTTP2DOSMitigation) {
@@ -233,7 +233,7 @@ func (s *Server) withAuthorization(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// isAnonymous says whether nobody knows who it is, or somebody wishes to be treated so.
+// isAnonymous reports whether the client has no identity, or asks to be treated so.
 func isAnonymous(who user.Info) bool {
 	return who.GetName() == user.Anonymous
 }

@@ -90,7 +90,7 @@ func (l *levelLoads) each(f func(name string, load *levelLoad)) {
 }
 
 // The dumps below /debug/api_priority_and_fairness/ are kube-apiserver's, a line for what it keeps of each. No level has
-// queues here: nobody waits, who finds no place is refused.
+// queues here: no request waits, one that finds no seat is refused.
 var (
 	levelColumns = []string{"PriorityLevelName", "ActiveQueues", "IsIdle", "IsQuiescing", "WaitingRequests", "ExecutingRequests", "DispatchedRequests",
 		"RejectedRequests", "TimedoutRequests", "CancelledRequests"}

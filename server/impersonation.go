@@ -73,7 +73,7 @@ func impersonated(h http.Header) (*user.DefaultInfo, error) {
 	return nil, nil
 }
 
-// forget removes what names the user, which is nobody's business from there on.
+// forget removes the headers that name the user, which no later step may read.
 func forget(h http.Header) {
 	for name := range h {
 		if slices.Contains(impersonating, name) || strings.HasPrefix(name, authenticationv1.ImpersonateUserExtraHeaderPrefix) {

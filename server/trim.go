@@ -84,7 +84,7 @@ func (t *trimmer) run(ctx context.Context) {
 	}
 }
 
-// trim gives back what nobody needs: garbage, the memory around it, and code that has run; with forget, what the store has in
+// trim gives back what is not needed: garbage, the memory around it, and code that has run; with forget, what the store has in
 // memory for watches that are behind, too.
 func (t *trimmer) trim(forget bool) {
 	if allocated() >= t.allocated+trimWorth || (forget && t.kept) {

@@ -15,7 +15,7 @@ import (
 const (
 	// segmentsMax is how many bytes of history are kept for watchers that catch up.
 	segmentsMax = 16 << 20
-	// segmentsAge is for how long, once nobody reads it.
+	// segmentsAge is for how long a segment is kept after it was last read.
 	segmentsAge = time.Minute
 	// catchUpReads is how many connections read history for watchers. It leaves some to everybody else.
 	catchUpReads = 2
@@ -171,7 +171,7 @@ func (u *catchUps) join(q *historyQuery, reach int64) *flight {
 	return f
 }
 
-// leave is called by who no longer waits for a read. One that nobody waits for ends.
+// leave is called by a watch that no longer waits for a read. A read without a waiter is canceled.
 func (u *catchUps) leave(f *flight) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -181,7 +181,7 @@ func (u *catchUps) leave(f *flight) {
 	}
 }
 
-// land makes sure that nobody joins a read any more. Called with mu.
+// land makes sure that no watch joins a read any more. Called with mu.
 func (u *catchUps) land(f *flight) {
 	scope := f.query.scope()
 	if under := u.flights[scope]; under[f.query.after] == f {
@@ -220,7 +220,7 @@ func (u *catchUps) fly(f *flight) {
 func (u *catchUps) keep(f *flight) {
 	s := &segment{historyAnswer: f.answer, scope: f.query.scope(), after: f.query.after, size: 1 << 10, used: u.clock.Now()}
 	for _, e := range s.events {
-		s.size += eventSize(e) + e.Object.Size() // nobody else has the object
+		s.size += eventSize(e) + e.Object.Size() // nothing else holds the object
 	}
 	segments, ok := u.scopes[s.scope]
 	if !ok {

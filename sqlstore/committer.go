@@ -119,7 +119,7 @@ func (s *Store) begin() (transaction, error) {
 			}
 		}
 		s.applying.Unlock()
-		tx.rollback() // nobody is to wait for what comes now
+		tx.rollback() // no other server is to wait for what comes now
 		if complete {
 			err = s.peers.heal()
 		} else {

@@ -32,7 +32,7 @@ type database struct {
 
 // driver is what differs between databases. But for size, it belongs to the goroutine of the committer.
 type driver interface {
-	// begin starts the transaction of a batch. Where several servers share the database, nobody else can raise the
+	// begin starts the transaction of a batch. Where several servers share the database, no other can raise the
 	// counter from here on, and the page has what others wrote after the given revision; else there is no page.
 	begin(after int64) (transaction, *page, error)
 	// prune deletes the changes up to a revision and returns how many bytes history has left, by what was deleted and not

@@ -7,11 +7,11 @@
 // against the state before the batch and what the batch has done so far; one that fails leaves nothing behind. What is
 // accepted goes to the database in one transaction. After COMMIT, apply makes it visible: trees and logs first, then the
 // store's revision, then it is announced to watches. Then the requests are answered, those that failed too. So revision
-// order is commit order is event order, a writer reads its own writes, and who was refused reads what for. Watchers are
+// order is commit order is event order, a writer reads its own writes, and a writer that gets a conflict reads the change that conflicts. Watchers are
 // woken by a goroutine beside that, a slice at a time, so that no writer waits for ten thousand of them.
 //
 // What a database would refuse is not let into the queue. When it refuses something in a batch all the same, each request is
-// committed alone, so that nobody fails for what another has sent.
+// committed alone, so that no request fails for what another client has sent.
 //
 // # Peers
 //
@@ -93,6 +93,6 @@
 //
 // The committer owns the connection that writes, and builds the batches. The janitor prunes, expires and gives space back, by tasks
 // that the committer runs between batches; it has a timer only when something is due. The listener of the peers owns
-// its connection; recent has a goroutine while somebody asks, a collection while watchers are to be woken, catchUps one for
+// its connection; recent has a goroutine while a read asks, a collection while watchers are to be woken, catchUps one for
 // each page that is being read. Close ends all.
 package sqlstore

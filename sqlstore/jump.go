@@ -13,7 +13,7 @@ const (
 	blindJump = 1 << 32
 )
 
-// jumpTo returns where the counter goes on when nobody can know which revisions were given beyond one, and lost: at the time
+// jumpTo returns where the counter goes on when it cannot be known which revisions beyond one were given, and lost: at the time
 // that it is. Whoever remembers one remembers less, for a counter that began below the clock stays below it; a jump from
 // the same revision, when the same backup is restored again, leads elsewhere; and what comes of it is less than
 // 2^53, which is what clients in JavaScript can compare.

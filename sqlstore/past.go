@@ -24,7 +24,7 @@ func (s *Store) past(ctx context.Context, resource string, revision int64) (snap
 		return snapshot{}, err
 	}
 	defer leave()
-	if t := s.pastCache.get(key); t != nil { // somebody has made it meanwhile
+	if t := s.pastCache.get(key); t != nil { // another list has made it meanwhile
 		return snapshot{tree: t, revision: revision}, nil
 	}
 	t, err := s.makePast(ctx, key)

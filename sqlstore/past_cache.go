@@ -98,7 +98,7 @@ func (p *pastCache) reserve(ctx context.Context, bytes, has int64) error {
 	return nil
 }
 
-// makeRoom waits until there is room. What nobody holds any more is found by the garbage collector, so that has to run; what
+// makeRoom waits until there is room. A state without a holder is found by the garbage collector, so that has to run; what
 // is kept goes if that is not enough. Called with mu, which it gives back meanwhile.
 func (p *pastCache) makeRoom(ctx context.Context, bytes int64) error {
 	timer := time.NewTimer(p.wait)
@@ -156,7 +156,7 @@ func (p *pastCache) get(key pastKey) *tree {
 	return entry.tree
 }
 
-// add keeps a state, whose bytes are reserved, and counts them until nobody holds it.
+// add keeps a state, whose bytes are reserved, and counts them until the garbage collector has taken it.
 func (p *pastCache) add(entry *pastEntry) {
 	runtime.AddCleanup(entry.tree, p.release, entry.size)
 	entry.used = p.clock.Now()

@@ -173,7 +173,7 @@ func (p *peers) heal() error {
 	}
 	s.applying.Unlock()
 	if !errors.Is(err, errAstray) {
-		return err // nil: somebody has healed it
+		return err // nil: another call has healed it
 	}
 	jumped, err := p.db.settle(seen)
 	if err != nil {

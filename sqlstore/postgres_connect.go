@@ -39,7 +39,7 @@ func (c brief) SetDeadline(t time.Time) error {
 // cancelNothing makes a connection that is given up not ask the database to cancel what runs on it, which pgx does over a
 // second connection. What may run is a COMMIT that waits for a synchronous standby: to cancel it makes it visible
 // without being where it has to be, and what is visible must not be lost. Left alone, it waits on, or fails. All else
-// ends when the database sees that nobody listens, and a second connection may lead nowhere like the first.
+// ends when the database sees that the client is gone, and a second connection may lead nowhere like the first.
 func cancelNothing(_ context.Context, c *pgx.ConnConfig) error {
 	var connected atomic.Bool
 	dial := c.DialFunc
@@ -84,7 +84,7 @@ const evictSQL = `SELECT count(pg_terminate_backend(l.pid)) FROM pg_locks l JOIN
 WHERE l.relation = 'meta'::regclass AND l.mode = 'RowShareLock' AND l.granted AND a.usename = current_user
 AND a.wait_event = 'ClientRead' AND a.state_change < clock_timestamp() - make_interval(secs => $1)`
 
-// evict makes way to the counter, if somebody hangs who has it.
+// evict ends the transaction of a server that hangs while it holds the lock of the counter.
 func (p *postgresDriver) evict() {
 	ctx, cancel := context.WithTimeout(context.Background(), p.limits.read)
 	defer cancel()

@@ -101,7 +101,7 @@ func (t *postgresTransaction) outcomeIn(tx *postgresTransaction, b *batch) (outc
 	case status == nil: // forgotten
 		return outcomeUnknown, nil
 	case *status == "in progress":
-		return outcomeAborted, nil // somebody else's now: the one in question would hold the counter
+		return outcomeAborted, nil // another server's now: the transaction in question would hold the counter
 	case outcome(*status) != outcomeCommitted || b == nil:
 		return outcome(*status), nil
 	}

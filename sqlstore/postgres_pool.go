@@ -44,7 +44,7 @@ func (s *connPool) used(context.Context, *pgx.Conn) (bool, error) {
 	return true, nil
 }
 
-// trim closes the connections that nobody uses, but one.
+// trim closes the idle connections, but one.
 func (s *connPool) trim() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

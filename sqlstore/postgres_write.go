@@ -222,7 +222,7 @@ func (t *postgresTransaction) send(s *pgx.Batch) (committed bool, err error) {
 	takeWarning(conn) // of before
 	err = t.conn.SendBatch(ctx, s).Close()
 	if warning := takeWarning(conn); committed && warning != "" {
-		// Such as that it stopped waiting for a synchronous standby, because somebody canceled the statement.
+		// Such as that it stopped waiting for a synchronous standby, because an administrator canceled the statement.
 		committed, err = false, fmt.Errorf("COMMIT with a warning: %s", warning)
 	}
 	t.rollback() // which has nothing to do after COMMIT but to give the connection back
@@ -238,7 +238,7 @@ func (p *postgresDriver) settle(seen position) (jumped bool, err error) {
 	}
 	s := &pgx.Batch{}
 	switch {
-	case page.origin == "": // nobody was here before
+	case page.origin == "": // the first server of these tables
 		s.Queue("UPDATE meta SET origin = $1, revision = NULL", page.actual)
 	case page.astray(seen):
 		now, err := tx.now()

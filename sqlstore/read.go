@@ -63,7 +63,7 @@ func (s *Store) awaitPoint(ctx context.Context, at resources.At) error {
 	case resources.Any:
 		return nil
 	case resources.MostRecent:
-		// Where nobody else writes, this is Any: apply comes before the answer to a writer.
+		// Where no other server writes, this is Any: apply comes before the answer to a writer.
 		if s.peers != nil {
 			return s.peers.refresh(ctx)
 		}

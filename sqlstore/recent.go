@@ -42,7 +42,7 @@ func (r *recent) ask(ctx context.Context) (int64, error) {
 	}
 }
 
-// run asks until nobody waits.
+// run asks until no read waits.
 func (r *recent) run() {
 	for {
 		r.mu.Lock()

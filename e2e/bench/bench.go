@@ -27,7 +27,7 @@ type target struct {
 	Kubeconfig string
 	PIDs       processes
 	DataDir    string
-	// Ended is closed when the server has ended by itself; nil when nobody knows.
+	// Ended is closed when the server has ended by itself; nil when that is not known.
 	Ended <-chan struct{}
 }
 
@@ -175,7 +175,7 @@ func (b *bench) clean(ctx context.Context) error {
 	body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q},"spec":{"finalizers":[]}}`, namespace)
 	_, err := b.admin.do(ctx, request{method: http.MethodPut, path: path + "/finalize", body: body})
 	if isStatus(err, http.StatusNotFound) || isStatus(err, http.StatusConflict) {
-		return nil // somebody has done it
+		return nil // it is done
 	}
 	return err
 }

@@ -249,7 +249,7 @@ func ready(ctx context.Context, client *http.Client, url string) error {
 	return nil
 }
 
-// FreePort returns a port of 127.0.0.1 that nobody listens on.
+// FreePort returns a port of 127.0.0.1 that is free.
 func FreePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,6 +1,11 @@
-// Package admission has kube-apiserver's admission plugins, in its order and under its names: NamespaceLifecycle over the
-// Store (lifecycle.go), DefaultStorageClass (storageclass.go), StorageObjectInUseProtection (protection.go), and the others
-// from upstream, which read what they depend on through listers over the Store (listers.go).
+// Package admission has kube-apiserver's admission plugins, in its order and under its names.
+//
+//	plugins.go       the list of plugins and their order; New, which makes the chain
+//	lifecycle.go     NamespaceLifecycle, which reads the Store
+//	storageclass.go  DefaultStorageClass, and protection.go, StorageObjectInUseProtection: upstream's bring volume plugins
+//	listers.go       the informers that the plugins from upstream get, whose listers read the Store
+//	followers.go     event handlers of such informers, which are caught up before a plugin is called
+//	quota.go         how the use of resources is measured for ResourceQuota
 package admission
 
 import (

@@ -13,7 +13,7 @@ import (
 )
 
 // StorageObjectInUseProtection is kube-apiserver's admission plugin of this name: volumes, claims and classes of
-// attributes begin with a finalizer, which a controller removes when nobody uses them any more. Upstream's own brings the
+// attributes begin with a finalizer, which a controller removes when they are no longer used. Upstream's own brings the
 // volume plugins of the kubelet, and with them code under the MPL.
 type StorageObjectInUseProtection struct{}
 

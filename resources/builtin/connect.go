@@ -28,7 +28,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// The subresources that lead to somebody else: a kubelet, a pod, what stands behind a Service. Where they lead and who is
+// The subresources that lead to another server: a kubelet, a pod, what stands behind a Service. Where they lead and who is
 // refused is upstream's to say; here they are given the objects to look at.
 
 var (

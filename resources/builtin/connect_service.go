@@ -98,7 +98,7 @@ func (b behindService) endpoints(ctx context.Context, service string) ([]*discov
 	return found, failed
 }
 
-// isPod tells whether an endpoint is a pod of the namespace: nobody is to reach, through the server, what he made up.
+// isPod tells whether an endpoint is a pod of the namespace: a user who invents an endpoint must not reach it through the server.
 func (b behindService) isPod(ctx context.Context, e *discoveryv1.Endpoint) bool {
 	if e.TargetRef == nil || e.TargetRef.Namespace != genericapirequest.NamespaceValue(ctx) || len(e.Addresses) == 0 {
 		return false

@@ -15,7 +15,7 @@ import (
 )
 
 // serviceSupply gives Services their addresses and ports. It keeps nothing: what is taken is what the store says, and
-// what a Service takes or gives back becomes writes that are committed with it. If somebody else takes the same at
+// what a Service takes or gives back becomes writes that are committed with it. If another writer takes the same at
 // the same time, one of the two commits fails and is computed again.
 type serviceSupply struct {
 	network          ServiceNetwork
@@ -129,7 +129,7 @@ func (a *allocation) writes() ([]resources.Write, error) {
 	return append(a.taken, a.freed...), a.failed
 }
 
-// has tells whether somebody has what a key stands for, this allocation included.
+// has tells whether a Service has what a key stands for, this allocation included.
 func (a *allocation) has(snapshot resources.Snapshot, key resources.Key) bool {
 	for _, w := range a.taken {
 		if w.Key == key {

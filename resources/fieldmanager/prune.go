@@ -2,7 +2,7 @@ package fieldmanager
 
 import "slices"
 
-// prune takes from a merged object what its applier applied before and now leaves out, unless somebody owns it. last is
+// prune takes from a merged object what its applier applied before and now leaves out, unless another manager owns it. last is
 // the set of the previous Apply, owned that of all managers after this one. What goes is found in three steps, each of
 // which takes paths from the merged object, as upstream does: a path that goes takes everything below it along, so the
 // steps do not commute. It returns nil where the object has something that is not covered.

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// stripped are the fields that nobody owns.
+// stripped are the fields that no manager owns.
 var stripped = mustParse(`{"f:apiVersion":{},"f:kind":{},"f:metadata":{".":{},"f:clusterName":{},` +
 	`"f:creationTimestamp":{},"f:generation":{},"f:managedFields":{},"f:name":{},"f:namespace":{},` +
 	`"f:resourceVersion":{},"f:selfLink":{},"f:uid":{}}}`)

@@ -13,7 +13,7 @@
 //     begins anew with Begin, which says to forget: what was deleted meanwhile is not told. Nothing else leads to it but an
 //     error that the contract of resources.Watch does not name. resources.ErrUnavailable does not: the same watches are
 //     asked again after a pause, and nothing is told twice.
-//   - Bounded memory: a cursor per watch, and a page of PageSize events. A Handler that is slow holds up nobody.
+//   - Bounded memory: a cursor per watch, and a page of PageSize events. A slow Handler delays no other and no writer.
 //   - Of one Catalog: with Source.Registry, Turn.Catalog is the Catalog whose types were followed in the round. The watch of
 //     a type ends when a Catalog comes without it, after its last event was told; Run ends with its context, or the store.
 package follow

@@ -1,5 +1,13 @@
 // Package storetest is the conformance suite of resources.Store: what the contract says, as tests. Every implementation
 // runs all of it, on a fresh store per test. A test opens with the sentence it checks.
+//
+//	storetest.go      Run, and the Harness that an implementation provides
+//	write.go          creates, updates, deletes, conflicts; transaction.go, several objects in one commit
+//	read.go           get, snapshots, "most recent"; past.go, older revisions
+//	watch.go          order, cursors, wake-ups; many_watchers.go, the same with thousands of them
+//	history.go        pruning and 410; lifetime.go, objects that expire
+//	end.go            closing and starting again
+//	model.go          random operations, compared with a model in memory
 package storetest
 
 import (

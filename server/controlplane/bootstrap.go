@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fieldmanager"
 )
 
-// systemNamespaces exist from the start, and again when somebody found a way to remove one.
+// systemNamespaces exist from the start, and again when one was removed.
 var systemNamespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease"}
 
 // Bootstrap makes the objects that clients count on; it comes before Serve. Several servers may do so at once.

@@ -57,7 +57,7 @@ func (p *Plane) BootstrapServices(ctx context.Context, n Network) error {
 	return n.membership().reconcile(ctx, p)
 }
 
-// ensureReachable makes what is the same whoever serves: the default ServiceCIDR and the Service.
+// ensureReachable makes what is the same for every server: the default ServiceCIDR and the Service.
 func (p *Plane) ensureReachable(ctx context.Context, n Network) error {
 	if err := p.ensureRange(ctx, n.ServiceRanges); err != nil {
 		return err

@@ -23,7 +23,7 @@ import (
 
 const (
 	// trackingName is the ConfigMap that says since when the use of tokens in Secrets is written down (KEP-2799): who
-	// removes tokens that nobody uses looks there.
+	// removes unused tokens looks there.
 	trackingName = "kube-apiserver-legacy-service-account-token-tracking"
 	trackingKey  = "since"
 

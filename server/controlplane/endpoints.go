@@ -159,7 +159,7 @@ func fillSlice(e *discovery.EndpointSlice, g *endpointGroup) {
 }
 
 // ensureEndpointSlice makes the EndpointSlice of a number that of a group, or removes it when there is no such group. It
-// reports whether there may be more of them, and whether this one is somebody else's, and left alone.
+// reports whether there may be more of them, and whether this one is a user's, and left alone.
 func (p *Plane) ensureEndpointSlice(ctx context.Context, t *resources.Type, number, group int, source endpointSource) (more, others bool, err error) {
 	name := serviceName
 	if number > 0 {

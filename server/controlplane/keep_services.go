@@ -21,8 +21,8 @@ const slicesResource = "endpointslices.discovery.k8s.io"
 // leaveTimeout bounds how long a server that stops tries to take itself out of the endpoints.
 const leaveTimeout = 5 * time.Second
 
-// keepServices brings back what BootstrapServices made when somebody deletes it, and keeps the endpoints those of the
-// servers that live, whatever somebody makes of them. At the end this server is an endpoint no longer, if there are others.
+// keepServices brings back what BootstrapServices made when it is deleted, and keeps the endpoints those of the
+// servers that live, however they are changed. At the end this server is an endpoint no longer, if there are others.
 // What users make of the Service stays.
 func (p *Plane) keepServices(n Network) *chore {
 	k := &keeper{plane: p, network: n}

@@ -267,7 +267,7 @@ func (r *addressRepair) inRange(ctx context.Context, ip string, match resources.
 	return found, nil
 }
 
-// create makes the IPAddress of a Service; false when somebody else did.
+// create makes the IPAddress of a Service; false when another writer did.
 func (r *addressRepair) create(ctx context.Context, service resources.Key, ip string) (bool, error) {
 	manager, err := r.manager()
 	if err != nil {
@@ -287,7 +287,7 @@ func (r *addressRepair) create(ctx context.Context, service resources.Key, ip st
 	return err == nil, err
 }
 
-// remove deletes an IPAddress, or marks it where finalizers keep it; neither when somebody else did, or it has changed.
+// remove deletes an IPAddress, or marks it where finalizers keep it; neither when another writer did, or it has changed.
 func (r *addressRepair) remove(ctx context.Context, o *resources.Object) (resources.Deleted, error) {
 	uid := types.UID(gjson.GetBytes(o.Data, "metadata.uid").Str)
 	version := resources.FormatRevision(o.Revision)

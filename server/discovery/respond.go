@@ -75,7 +75,7 @@ func writeBody(w http.ResponseWriter, code int, contentType string, body []byte)
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // the client has gone; there is nobody left to tell
+	_, _ = w.Write(body) // the client has gone: the error cannot be reported
 }
 
 // writeError answers with a Status, in an encoding that the request accepts if there is one.

@@ -80,7 +80,7 @@ func WriteBody(w http.ResponseWriter, r *http.Request, offer *codec.Offer, code 
 		defer http.NewResponseController(w).Flush() //nolint:errcheck // as below
 	}
 	b := newBody(w, r, offer, code)
-	_, _ = b.Write(data) // the client is gone: nobody is left to tell
+	_, _ = b.Write(data) // the client is gone: the error cannot be reported
 	_ = b.Close()
 }
 

@@ -141,7 +141,7 @@ func (r *responder) Object(code int, obj runtime.Object) {
 	r.err = r.q.value(code, codec.Format{Media: codec.JSON, Pretty: codec.WantsPretty(r.q.r)}, obj)
 }
 
-// streamText answers with a text that is read from somebody else ("log"), as it comes.
+// streamText answers with a text that is read from another server ("log"), as it comes.
 func (h *Handlers) streamText(q *request) error {
 	if _, err := q.offer.Negotiate(q.r, codec.Path{Text: true}); err != nil {
 		return err

@@ -6,4 +6,8 @@
 //	body.go      reading and decoding what clients send
 //	respond.go   writing what the codec made
 //	managers.go  field managers, one for each type, version and subresource
+//	joined.go    lists that are joined of compressed runs; compress.go, gzip of other answers
+//	frames.go    where the frames of a watch go; websocket*.go, over WebSocket; watch_pace.go, many watches of one type
+//	connect.go   subresources that are passed on to a kubelet, a pod or a Service
+//	computed.go  types whose objects are computed when they are asked for
 package handlers

@@ -35,7 +35,7 @@ func (q *request) joined(l *codec.Items) error {
 			_, _ = j.Write(l.Separator)
 		}
 		if err := j.Run(run); err != nil {
-			return nil // the client is gone: nobody is left to tell
+			return nil // the client is gone: the error cannot be reported
 		}
 		from = to
 	}

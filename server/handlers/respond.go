@@ -68,12 +68,12 @@ func (q *request) stream(f codec.Format, list *codec.List) error {
 	if err := list.Write(buf); err != nil {
 		abort()
 	}
-	_ = buf.Flush() // the client is gone: nobody is left to tell
+	_ = buf.Flush() // the client is gone: the error cannot be reported
 	_ = b.Close()
 	return nil
 }
 
-// abort ends an answer of which only a part is on its way. The connection is cut so that nobody takes it for the whole.
+// abort ends an answer of which only a part is on its way. The connection is cut so that no client takes the part for the whole.
 func abort() { panic(http.ErrAbortHandler) }
 
 // tableOptions reads and checks the options of a Table.

@@ -1,7 +1,7 @@
 // Package openapi serves the description of the API: /openapi/v2 in one document, /openapi/v3 in one document per
 // group version, as the section "OpenAPI interface definition" of the API concepts has them.
 //
-// A document is made when somebody asks for it. Those of what is served by default, and those of version 3 of what a
+// A document is made when a client asks for it. Those of what is served by default, and those of version 3 of what a
 // runtime config may add, are prepared: they are embedded, and sent when they have the fingerprint of what the catalog of
 // the registry comes to. Others are built from the catalog and the embedded definitions. What is kept of a document is its
 // compressed encoding. `make generate` writes the embedded files from upstream's definitions (openapigen).

@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// makeDir creates a directory that nobody but its owner can look into. One that exists already keeps its mode.
+// makeDir creates a directory that its owner alone can read. One that exists already keeps its mode.
 func makeDir(dir string) error { return os.MkdirAll(dir, 0o700) }
 
-// writeFile replaces a file in one step: whoever reads it, also after a crash, finds the old content or the new.
+// writeFile replaces a file in one step: a process that reads it, also after a crash, finds the old content or the new.
 func writeFile(path string, data []byte, mode fs.FileMode) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

@@ -234,7 +234,7 @@ func (c *clientPool) certificates() []*x509.Certificate {
 	return all
 }
 
-// refreshDue is Refresh where nobody waits for its error: what is there stays in use, and it is tried again soon. Of
+// refreshDue is Refresh where no caller waits for its error: what is there stays in use, and it is tried again soon. Of
 // many who find at once that it is time, one does the work.
 func (p *PKI) refreshDue() {
 	p.mu.Lock()

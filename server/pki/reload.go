@@ -12,10 +12,10 @@ import (
 )
 
 // reloadInterval is how long files are believed to be unchanged. Nothing watches them in between, so that an idle
-// server does nothing; whoever needs the value looks.
+// server does nothing; the file is looked at when the value is needed.
 const reloadInterval = time.Second
 
-// reloading is a value read from files that somebody else may replace.
+// reloading is a value read from files that another process may replace.
 type reloading[T any] struct {
 	reloadOptions
 	paths []string

@@ -74,7 +74,7 @@ type key struct {
 	sum  uint64
 }
 
-// entry is a run that is kept, or that somebody makes.
+// entry is a run that is kept, or is being made.
 type entry struct {
 	key key
 	// revisions are those of the objects. A revision is given to one object once and for all, so that with the form they
@@ -139,7 +139,7 @@ func (c *Cache) made(e *entry) {
 	defer c.mu.Unlock()
 	at := c.kept[e.key]
 	if at == nil || at.Value != e {
-		return // somebody needed the room meanwhile
+		return // another run needed the room meanwhile
 	}
 	if e.err != nil {
 		c.remove(at)

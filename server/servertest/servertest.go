@@ -52,7 +52,7 @@ func Authenticate(r *http.Request) (user.Info, bool, error) {
 	return nil, false, errors.New("wrong")
 }
 
-// Get sends a GET as somebody whom Authenticate knows; "" for nobody.
+// Get sends a GET as a user whom Authenticate knows; "" for an anonymous one.
 func Get(h http.Handler, path, authorization string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("GET", path, nil)
 	if authorization != "" {

@@ -1,4 +1,9 @@
 // Package pgtest starts Postgres for tests: real processes on throw-away data, which a test may also break.
+//
+//	pgtest.go     Cluster: start, stop, kill, pause, replicas
+//	proxy.go      a network between server and database that can be cut
+//	pgbouncer.go  a pooler in transaction mode
+//	limit.go      a bound of the size of files, as a full disk is; attributes_*.go, that processes end with the test
 package pgtest
 
 import (

@@ -5,7 +5,7 @@
 //
 // Every type of the registry is followed in the store (package follow), by one goroutine, which shows each change to both
 // controllers. What a change makes necessary goes into queues of keys, and few workers do it: they read the present state,
-// decide, and change it by the rules of the type (resources.Pipeline) under conditions that fail when somebody else was
+// decide, and change it by the rules of the type (resources.Pipeline) under conditions that fail when another writer was
 // faster. So it does no harm when kube-controller-manager does the same work beside them. What
 // fails is repeated later and later and holds up nothing else. When nothing changes, nothing runs: there is no resync.
 //

@@ -89,7 +89,7 @@ func (e Election) lease() *resourcelock.LeaseLock {
 		Client: leases{Election: e}, LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity}}
 }
 
-// record writes into the Lease who leads; nobody, when identity is empty. The lock has decided that already, so that it
+// record writes into the Lease which server leads; none, when identity is empty. The lock has decided that already, so that it
 // cannot be written now is no reason not to lead.
 func (e Election) record(ctx context.Context, identity string, duration time.Duration) {
 	lease := e.lease()
@@ -101,7 +101,7 @@ func (e Election) record(ctx context.Context, identity string, duration time.Dur
 	case apierrors.IsNotFound(err):
 		err = lease.Create(ctx, next)
 	case err == nil && identity == "" && before.HolderIdentity != e.Identity:
-		return // somebody else leads
+		return // another server leads
 	case err == nil:
 		next.LeaderTransitions = before.LeaderTransitions
 		if identity != "" && before.HolderIdentity != identity {

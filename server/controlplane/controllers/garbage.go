@@ -172,7 +172,7 @@ func (p *parked) take() []types.UID {
 	return uids
 }
 
-// propagation is how an object is deleted that lost its owners: as its finalizers say, if somebody put one on it.
+// propagation is how an object is deleted that lost its owners: as its finalizers say, if it has one.
 func (m metadata) propagation() metav1.DeletionPropagation {
 	switch {
 	case m.orphan:

@@ -23,7 +23,7 @@ const (
 )
 
 var (
-	// errUnknownKind: nobody serves the kind of an owner, at present. The object is left alone.
+	// errUnknownKind: the kind of an owner is not served at present. The object is left alone.
 	errUnknownKind = errors.New("kind of the owner is not known")
 	// errNamespacedOwner: a cluster-scoped object cannot belong to a namespaced one. It is left alone.
 	errNamespacedOwner = errors.New("cluster-scoped object with a namespaced owner")

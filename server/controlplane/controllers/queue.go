@@ -69,7 +69,7 @@ func (q *queue[T]) one(ctx context.Context, item T, do func(context.Context, T) 
 	q.addAfter(item, wait)
 }
 
-// safely makes an error of a panic: an object that nobody foresaw must not end the server.
+// safely makes an error of a panic: an object that the code does not foresee must not end the server.
 func safely[T any](ctx context.Context, item T, do func(context.Context, T) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
