@@ -42,7 +42,7 @@ ARGS     ?=
 race_packages := ./sqlstore/... ./server/... ./resources ./resources/follow
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
-.PHONY: help run build test check lean unit vet lint test-race e2e compare conformance bench bench-postgres fuzz generate flags env clean
+.PHONY: help run build test check lean unit vet lint test-race e2e compare conformance bench bench-postgres fuzz generate upgrade flags env clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -121,6 +121,26 @@ generate: ## Write again what is generated from upstream's sources; tests fail w
 	go run ./resources/fieldmanager/schemagen > bin/schema.txt && mv bin/schema.txt resources/fieldmanager/schema.txt
 	go run ./server/openapi/openapigen server/openapi
 	@grep -qx '# of kube-apiserver $(KUBERNETES)' cmd/rowlock/kubeapiserver_flags.txt || $(MAKE) --no-print-directory flags
+
+# Where something fails when upstream has changed what Rowlock copies, sets or takes for granted of it.
+upstream_tests := ./resources/upstream/... ./resources/admission ./resources/builtin ./resources/equality ./resources/fieldmanager/... \
+	./resources/typedjson ./server/codec/... ./server/cork ./server/discovery ./server/openapi/... ./cmd/rowlock
+
+upgrade: ## Take another release of Kubernetes (VERSION=v1.38.0), and show what it changes; see docs/upgrading.md
+	$(if $(filter command,$(firstword $(origin VERSION))),,$(error say which one: make upgrade VERSION=v1.38.0))
+	go run ./resources/upstream/upgrade $(VERSION)
+	$(MAKE) --no-print-directory upgraded
+
+# With what go.mod says now. Prepared files are written anew before the tests look at them.
+.PHONY: upgraded
+upgraded:
+	$(MAKE) --no-print-directory generate
+	@git --no-pager diff --stat
+	@was=$$(git show HEAD:go.mod | awk '$$1 == "k8s.io/kubernetes" { print $$2 }'); now=$(KUBERNETES); \
+	if [ "$${was%.*}" != "$${now%.*}" ]; then was=$${was%.*}; fi; echo; echo "Where $$was is named:"; \
+	git --no-pager grep -nF "$${was#v}" -- '*.md' '*.go' ':!CHANGELOG.md' ':!docs/benchmarks*' ':!docs/upgrading.md' || true
+	@echo; echo 'What each failing test means is in docs/upgrading.md.'
+	go test $(upstream_tests)
 
 flags: bin/kube-apiserver ## Write down the flags of kube-apiserver, after a new version of it
 	( echo '# of kube-apiserver $(KUBERNETES)'; bin/kube-apiserver --help | sed -nE 's/^ +(-v, )?--([a-z0-9-]+)( [^ ]+)?(  .*)?$$/\2\3/p' | grep -vx help \

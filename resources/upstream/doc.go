@@ -1,6 +1,6 @@
 // Package upstream is the one door to what Rowlock changes, copies or takes for granted of Kubernetes' packages beyond
 // what they export to be used. Upstream promises none of it, so a new release may change any of it without a word: each has
-// a test that fails then.
+// a test that fails then, and docs/upgrading.md says what each of those tests means.
 //
 // Variables of upstream that are set, for the whole process:
 //
