@@ -20,13 +20,12 @@ type limits struct {
 	rest   time.Duration // without use, before the last one is
 	quiet  time.Duration // for another write, while a batch gathers
 	gather time.Duration // for a batch to gather
-	slow   time.Duration // for a commit, beyond which writes gather while it lasts
 }
 
 var usualLimits = limits{step: 15 * time.Second, read: 10 * time.Second, rows: 30 * time.Second, lookUp: 20 * time.Second,
 	lock: 10 * time.Second, idle: 5 * time.Second, ping: 3 * time.Second, poll: 30 * time.Second,
 	shrink: 5 * time.Second, rest: time.Minute,
-	quiet: time.Millisecond, gather: 5 * time.Millisecond, slow: 2 * time.Millisecond}
+	quiet: time.Millisecond, gather: 5 * time.Millisecond}
 
 // statement sets, within a transaction, what the database itself is to watch over: waiting for the counter, and holding
 // it while the server is gone or stopped, which would stop all others. An acknowledged write is durable, so

@@ -15,8 +15,8 @@ const (
 //
 // A transaction costs nearly the same for one write as for ten, and with a fast disk the committer is done with one before
 // the next write is computed. So it waits until there are as many as there were at a time: those of the batch before, and
-// those that came while that was committed, most of which are of other clients. Who is alone does not wait. Where nobody
-// comes in time, it waits ever more rarely; where a commit takes long, writes gather by themselves.
+// those that came while that was committed, most of which are of other clients. Who is alone does not wait, and nobody
+// waits longer than limits.quiet for another, or limits.gather for all. docs/group-commit.md has what that gains.
 type queue struct {
 	limits limits
 
@@ -26,19 +26,12 @@ type queue struct {
 	closed   bool
 	wake     chan struct{} // has a value when something was put that the committer is to see now
 
-	taken   time.Time // when the last batch was
-	writers int       // requests that were there at a time; 0 when there is no reason to wait for as many
-	want    int       // how many are to come before the committer looks; 0 while it does not gather
-	skip    int       // batches that are not to wait, because one waited in vain
-	skipped int       // how many those were the last time
+	writers int // requests that were there at a time
+	want    int // how many are to come before the committer looks; 0 while it does not gather
 }
 
-const (
-	// gatherMost is how many requests are enough: more make each of them hardly cheaper.
-	gatherMost = 16
-	// gatherSkips is how many batches, at most, do not wait after one that waited in vain.
-	gatherSkips = 63
-)
+// gatherMost is how many requests are enough: more make each of them hardly cheaper.
+const gatherMost = 16
 
 func newQueue(l limits) *queue { return &queue{limits: l, wake: make(chan struct{}, 1)} }
 
@@ -110,33 +103,18 @@ func (q *queue) await(timer <-chan time.Time) (late bool) {
 	}
 }
 
-// gather waits until there are so many requests, none came for a while, or it has taken too long. Called with mu.
+// gather waits until there are so many requests, none came for a while, it has taken too long, or there is something else to
+// do. Called with mu.
 func (q *queue) gather(want int) {
 	if len(q.requests) >= want {
 		return
 	}
-	if q.skip > 0 {
-		q.skip--
-		return
-	}
-	before := len(q.requests)
 	q.want = want
-	q.awaitMore()
-	q.want = 0
-	if len(q.requests) > before {
-		q.skipped = 0
-		return
-	}
-	q.skipped = min(2*q.skipped+1, gatherSkips)
-	q.skip = q.skipped
-}
-
-// awaitMore is the waiting of gather.
-func (q *queue) awaitMore() {
+	defer func() { q.want = 0 }()
 	begun := time.Now()
 	timer := time.NewTimer(q.limits.quiet)
 	defer timer.Stop()
-	for seen := len(q.requests); len(q.requests) < q.want && len(q.tasks) == 0 && !q.closed; {
+	for seen := len(q.requests); len(q.requests) < want && len(q.tasks) == 0 && !q.closed; {
 		if !q.await(timer.C) {
 			continue
 		}
@@ -159,7 +137,6 @@ func (q *queue) takeBatch() []*request {
 		}
 		n++
 	}
-	q.taken = time.Now()
 	batch := q.requests[:n:n]
 	q.requests = q.requests[n:]
 	if len(q.requests) == 0 {
@@ -173,9 +150,7 @@ func (q *queue) takeBatch() []*request {
 func (q *queue) noteCommit(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.writers = n + len(q.requests); time.Since(q.taken) > q.limits.slow {
-		q.writers = 0
-	}
+	q.writers = n + len(q.requests)
 }
 
 // close lets nothing more in. What is in the queue is still taken.

@@ -11,8 +11,7 @@ import (
 
 // patient is a queue that gathers for as long as it takes, after a batch of so many.
 func patient(committed int) *queue {
-	q := newQueue(limits{quiet: time.Hour, gather: time.Hour, slow: time.Hour})
-	q.taken = time.Now()
+	q := newQueue(limits{quiet: time.Hour, gather: time.Hour})
 	q.noteCommit(committed)
 	return q
 }
@@ -101,40 +100,11 @@ func TestGatherEnds(t *testing.T) {
 	}
 }
 
-// Where nobody comes in time, the batch is committed without, and others wait ever more rarely.
+// Where nobody comes in time, the batch is committed without.
 func TestGatherInVain(t *testing.T) {
-	q := patient(0)
+	q := patient(5)
 	q.limits.quiet = time.Nanosecond
-	waited := 0
-	for range 200 {
-		skip := q.skip
-		q.putSome(1)
-		q.noteCommit(1)
-		wantBatch(t, q, 1)
-		if skip == 0 {
-			waited++
-		}
-	}
-	if waited != 8 { // after 0, 1, 3, 7, … 63 and again 63 batches that did not
-		t.Errorf("waited %d times of 200", waited)
-	}
-	// When one comes, the next waits again.
-	q.skip, q.limits.quiet = 0, time.Hour
 	q.putSome(1)
-	q.noteCommit(1)
-	taken := takeLater(t, q)
-	q.putSome(1)
-	if batch := <-taken; len(batch) != 2 || q.skip != 0 || q.skipped != 0 {
-		t.Errorf("a batch of %d; the next %d do not wait, after %d", len(batch), q.skip, q.skipped)
-	}
-}
-
-// While a slow commit lasts, as many gather as ever will.
-func TestGatherNotAfterSlowCommit(t *testing.T) {
-	q := patient(0)
-	q.limits.slow = 0
-	q.putSome(1)
-	q.noteCommit(5)
 	wantBatch(t, q, 1)
 }
 
@@ -182,7 +152,7 @@ func TestGatherAfterRefusal(t *testing.T) {
 		q.mu.Lock()
 		left := q.writers
 		q.mu.Unlock()
-		if left > 1 { // 0 where the machine was slow
+		if left > 1 {
 			t.Errorf("the next waits for %d", left)
 		}
 	}
