@@ -37,12 +37,13 @@ DATA_DIR ?= .rowlock
 LISTEN   ?= 127.0.0.1:6443
 FUZZTIME ?= 20
 ARGS     ?=
+OFF      ?= -all
 
 # Packages in which many goroutines meet; the rest gains nothing from the race detector and takes ten times as long.
 race_packages := ./sqlstore/... ./server/... ./resources ./resources/follow
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
-.PHONY: help run build test check lean unit vet lint test-race e2e compare conformance bench bench-postgres fuzz generate upgrade flags env clean
+.PHONY: help run build test check lean unit vet lint test-race test-fast-paths e2e compare conformance bench bench-postgres fuzz generate upgrade flags env clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +79,11 @@ unit: ## Unit tests of the packages that test-race leaves out
 test-race: ## Where goroutines meet, under the race detector: unit tests, the store's conformance suite, the crash test
 	CGO_ENABLED=1 go test -race -timeout 20m $(race_packages)
 	CGO_ENABLED=1 go test -race -timeout 20m -count=1 -run '$(race_tests)' ./e2e
+
+# In the end-to-end tests the servers inherit the choice. What go test remembers of a test was run under the same choice.
+test-fast-paths: ## The unit tests and the end-to-end tests without the fast paths (OFF=-merge-patch: without one of them)
+	ROWLOCK_FAST_PATHS=$(OFF) go test -timeout 20m $$(go list ./... | grep -v -x -E -e '$(module)/(e2e|migrations|sqlstore.*)')
+	ROWLOCK_FAST_PATHS=$(OFF) go test -timeout 20m -count=1 ./e2e
 
 e2e: ## The built binary on each database against kubectl, helm, client-go, controller-runtime and kube-controller-manager, and a quick run of the benchmark
 	go test -timeout 20m -count=1 ./e2e

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // AgeMark stands in kept cells where the age goes. It cannot come from a printer: JSON escapes the character.
@@ -23,7 +25,7 @@ const CellsForm = "cells"
 // Cells returns the beginning of an object's row in a Table, `{"cells":[…]` and the conditions, with AgeMark for the age;
 // or nothing when something else in it changes with the clock, and it has to be printed each time by PrintRow.
 func (t *Type) Cells(hub runtime.Object) ([]byte, error) {
-	if t.Table == nil || t.TableTimeDependent {
+	if t.Table == nil || t.TableTimeDependent || !fastpath.Cells.On() {
 		return nil, nil
 	}
 	row, err := t.PrintRow(hub)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/resources/typedjson"
 )
 
@@ -51,7 +52,11 @@ func (t *Type) DecodeStored(o *Object) (runtime.Object, error) {
 // decodeKnown decodes what begins with the kind that is expected, as everything does that was stored by this version. To
 // find that out by parsing, as a serializer does, would cost as much again. It returns nil when the kind is another.
 func (t *Type) decodeKnown(data []byte, gvk schema.GroupVersionKind) (runtime.Object, error) {
-	if t.Untyped || !bytes.HasPrefix(data, t.Head(gvk.GroupVersion())) {
+	if t.Untyped || !fastpath.StoredKind.On() {
+		return nil, nil
+	}
+	if !bytes.HasPrefix(data, t.Head(gvk.GroupVersion())) {
+		fastpath.StoredKind.Fallback()
 		return nil, nil
 	}
 	obj, err := t.Scheme.New(gvk)

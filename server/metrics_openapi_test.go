@@ -22,6 +22,7 @@ func TestFallbacksOfFastPathsAreCounted(t *testing.T) {
 
 // Documents that are not prepared are counted: those of a choice of versions for which there is none.
 func TestBuiltDocumentsAreCounted(t *testing.T) {
+	t.Cleanup(fastpath.OpenAPI.Turn(true))
 	for want, config := range map[string]map[string]string{
 		"rowlock_openapi_documents_built_total 0": nil,
 		"rowlock_openapi_documents_built_total 1": {"api/ga": "false", "v1": "true"},

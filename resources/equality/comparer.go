@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	core "k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // shape is how the values of a comparer are compared.
@@ -141,6 +143,7 @@ func (e *Equality) equalsItself(t reflect.Type) bool {
 // upstreamWalk leaves values to upstream. They are given by address, at which a value may be equal to itself.
 func (e *Equality) upstreamWalk(t reflect.Type) func(a, b unsafe.Pointer) bool {
 	return func(a, b unsafe.Pointer) bool {
+		fastpath.Equality.Fallback()
 		return e.functions.DeepEqual(reflect.NewAt(t, a).Interface(), reflect.NewAt(t, b).Interface())
 	}
 }

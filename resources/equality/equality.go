@@ -7,6 +7,8 @@ import (
 
 	upstream "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/conversion"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // original is upstream's equality as it is before resources/upstream adds to it.
@@ -51,11 +53,15 @@ func (e *Equality) DeepEqual(a, b any) bool {
 	if x.Type() != y.Type() {
 		return false
 	}
+	if !fastpath.Equality.On() {
+		return e.functions.DeepEqual(a, b)
+	}
 	switch x.Kind() {
 	case reflect.Pointer, reflect.Map:
 		p, q := x.UnsafePointer(), y.UnsafePointer()
 		return e.comparer(x.Type()).equal(unsafe.Pointer(&p), unsafe.Pointer(&q))
 	}
+	fastpath.Equality.Fallback()
 	return e.functions.DeepEqual(a, b)
 }
 

@@ -1,7 +1,6 @@
 package fastpath
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -15,12 +14,35 @@ type Path struct {
 	// Doc says in a sentence what it is.
 	Doc string
 
-	off       atomic.Bool
+	state     atomic.Int32
 	fallbacks atomic.Int64
 }
 
+// The states of a path. Nothing is decided before somebody asks, so that `go test` sees a test read the environment, and does
+// not take what it remembers of another one for the outcome.
+const (
+	undecided = iota
+	on
+	off
+)
+
 // On tells whether the path is to be taken. It costs a read of memory.
-func (p *Path) On() bool { return !p.off.Load() }
+func (p *Path) On() bool {
+	if s := p.state.Load(); s != undecided {
+		return s == on
+	}
+	return p.decide()
+}
+
+// decide asks the environment.
+func (p *Path) decide() bool {
+	s, err := parse(strings.Split(os.Getenv(Environment), ","))
+	if err != nil && isTest(os.Args[0]) {
+		panic(fmt.Errorf("%s: %w", Environment, err)) // in other programs the flag has said so, whose value the variable is
+	}
+	p.state.CompareAndSwap(undecided, s.of(p))
+	return p.On()
+}
 
 // Fallback counts something that the path, which is on, has left to the plain way.
 func (p *Path) Fallback() { p.fallbacks.Add(1) }
@@ -29,9 +51,26 @@ func (p *Path) Fallback() { p.fallbacks.Add(1) }
 func (p *Path) Fallbacks() int64 { return p.fallbacks.Load() }
 
 // Turn turns the path on or off, and returns what puts it back. It is for tests.
-func (p *Path) Turn(on bool) (back func()) {
-	was := p.off.Swap(!on)
-	return func() { p.off.Store(was) }
+func (p *Path) Turn(to bool) (back func()) {
+	s := int32(off)
+	if to {
+		s = on
+	}
+	was := p.state.Swap(s)
+	return func() { p.state.Store(was) }
+}
+
+// TurnAll is Turn of every path.
+func TurnAll(to bool) (back func()) {
+	var backs []func()
+	for _, p := range all {
+		backs = append(backs, p.Turn(to))
+	}
+	return func() {
+		for _, back := range backs {
+			back()
+		}
+	}
 }
 
 var all []*Path
@@ -52,23 +91,42 @@ const everyPath = "all"
 // Choose turns paths off, and all others on, as --fast-paths says: name for one that is on, -name for one that is off; all and
 // -all stand for every path. Of several that name a path the last counts. An error changes nothing, and lists the names.
 func Choose(choice []string) error {
-	off := map[*Path]bool{}
-	for _, word := range choice {
-		name, minus := strings.CutPrefix(strings.TrimSpace(word), "-")
-		known := name == everyPath
+	s, err := parse(choice)
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		p.state.Store(s.of(p))
+	}
+	return nil
+}
+
+// choice has the states of those paths that it names.
+type choice map[*Path]int32
+
+// of is the state of a path: it is on unless something else is said.
+func (c choice) of(p *Path) int32 { return max(c[p], on) }
+
+func parse(words []string) (choice, error) {
+	c := choice{}
+	for _, word := range words {
+		word = strings.TrimSpace(word)
+		name, minus := strings.CutPrefix(word, "-")
+		known := word == ""
 		for _, p := range all {
-			if name == everyPath || name == p.Name {
-				off[p], known = minus, true
+			if name != everyPath && name != p.Name {
+				continue
+			}
+			c[p], known = on, true
+			if minus {
+				c[p] = off
 			}
 		}
 		if !known {
-			return fmt.Errorf("there is no fast path %q; there are %s and %s", name, strings.Join(Names(), ", "), everyPath)
+			return nil, fmt.Errorf("there is no fast path %q; there are %s and %s", name, strings.Join(Names(), ", "), everyPath)
 		}
 	}
-	for _, p := range all {
-		p.off.Store(off[p])
-	}
-	return nil
+	return c, nil
 }
 
 // Names are those of all paths.
@@ -80,19 +138,8 @@ func Names() []string {
 	return names
 }
 
-// Environment is the variable that says the same as --fast-paths, with commas between names. Tests know no flags: it is looked
-// at when the program starts.
+// Environment is the variable that says the same as --fast-paths, with commas between names. Tests, which have no flags, heed it.
 const Environment = "ROWLOCK_FAST_PATHS"
-
-func init() {
-	value := os.Getenv(Environment)
-	if value == "" {
-		return
-	}
-	if err := Choose(strings.Split(value, ",")); err != nil && isTest(os.Args[0]) {
-		panic(errors.Join(errors.New(Environment), err)) // in others the flag says so, whose value the variable is
-	}
-}
 
 // isTest tells whether a program is a test. `go test` gives it this name.
 func isTest(program string) bool {

@@ -1,6 +1,7 @@
 package fastpath
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -56,7 +57,7 @@ func TestChoose(t *testing.T) {
 // What names no path changes nothing, and the error lists what there is.
 func TestChooseUnknown(t *testing.T) {
 	on := states(t)
-	for _, choice := range []string{"merge", "-", "", "--merge-patch", "ALL"} {
+	for _, choice := range []string{"merge", "-", "--merge-patch", "ALL"} {
 		err := Choose([]string{"-all", choice})
 		if err == nil {
 			t.Fatalf("%q was taken", choice)
@@ -70,6 +71,30 @@ func TestChooseUnknown(t *testing.T) {
 			t.Errorf("%q: on are %q", choice, got)
 		}
 	}
+}
+
+// Until somebody chooses, the environment does, when a path is asked for first.
+func TestEnvironment(t *testing.T) {
+	states(t)
+	for value, want := range map[string]bool{"": true, "-all": false, "-protobuf": false, "-merge-patch": true, "-all,protobuf": true} {
+		t.Setenv(Environment, value)
+		Protobuf.state.Store(undecided)
+		if got := Protobuf.On(); got != want {
+			t.Errorf("%q: on is %t", value, got)
+		}
+		t.Setenv(Environment, "-all,protobuf")
+		if got := Protobuf.On(); got != want {
+			t.Errorf("%q: on is %t when asked again", value, got)
+		}
+	}
+	t.Setenv(Environment, "-protobof")
+	Protobuf.state.Store(undecided)
+	defer func() {
+		if why := fmt.Sprint(recover()); !strings.Contains(why, `no fast path "protobof"`) {
+			t.Errorf("a test with a name that is none goes on: %s", why)
+		}
+	}()
+	Protobuf.On()
 }
 
 func TestFallbacksAreCounted(t *testing.T) {

@@ -2,12 +2,23 @@ package fastpath
 
 // All fast paths. docs/fast-paths.md says of each what it covers, and what it is compared with.
 var (
-	JSONDecode = register("json-decode", "objects of Go types are read from JSON by plans")
-	JSONEncode = register("json-encode", "objects of Go types are written as JSON by plans")
-	Protobuf   = register("protobuf", "protobuf is made of stored bytes, without the Go type between")
+	JSONDecode = register("json-decode", "objects of Go types are read from JSON by functions made of each type once")
+	JSONEncode = register("json-encode", "objects of Go types are written as JSON by functions made of each type once")
+	StoredKind = register("stored-kind", "stored objects whose first bytes are the kind expected are decoded without finding it out")
+	BodyKind   = register("body-kind", "bodies and patched objects of the kind expected are decoded without finding it out")
 
-	ManagedFields = register("managed-fields", "the owners of fields are found by a walk along plans")
+	StoredJSON = register("stored-json", "stored bytes are sent as they are where their version is asked for")
+	Metadata   = register("metadata", "the metadata of stored bytes is sent as it is")
+	Cells      = register("cells", "the cells of a Table are printed once, when an object is written")
+	Protobuf   = register("protobuf", "protobuf is made of stored bytes, without the Go type between")
+	Streaming  = register("streaming", "lists that are indented or in YAML are written an object at a time")
+	GzipRuns   = register("gzip-runs", "compressed lists are joined of runs that are kept compressed")
+	OpenAPI    = register("openapi", "OpenAPI documents are sent that were prepared when the program was built")
+
+	ManagedFields = register("managed-fields", "the owners of fields are found by one walk over both objects")
+	Equality      = register("equality", "upstream's equality.Semantic compares large types without reflection")
 	MergePatch    = register("merge-patch", "a merge patch is laid over the text of an object")
 	JSONPatch     = register("json-patch", "a JSON patch is applied by version 5 of the library")
 	ApplyJSON     = register("apply-json", "an apply configuration that is JSON is not read as YAML")
+	Owners        = register("owners", "the controllers read owners and finalizers from stored bytes")
 )

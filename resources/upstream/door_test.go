@@ -32,8 +32,6 @@ var elsewhere = map[string][]string{
 	// The size of the HTTP/2 server's buffers. resources knows no HTTP. TestFramesLeaveTogether (server/cork) fails when they are
 	// something else, the linker when they are gone, and TestPoolOfHTTP2Buffers when they are kept otherwise.
 	"server/cork/buffers.go": {"linkname golang.org/x/net/http2.bufWriterPool", "unsafe"},
-	// The environment says for tests, which have no flags, which of Rowlock's own paths are on.
-	"resources/fastpath/fastpath.go": {"init"},
 }
 
 // ours is the module of Rowlock.

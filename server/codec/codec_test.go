@@ -29,6 +29,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/server/codec"
 )
 
@@ -368,6 +369,7 @@ func (l *largest) Write(p []byte) (int, error) {
 
 // A list in YAML is written an object at a time.
 func TestYAMLListsAreStreamed(t *testing.T) {
+	t.Cleanup(fastpath.Streaming.Turn(true))
 	const objects = 50
 	eachSample(t, func(t *testing.T, s sample) {
 		many := make([]*resources.Object, objects)

@@ -126,7 +126,8 @@ func (e *Events) printEmpty(o *resources.Object, hub runtime.Object) error {
 func (e *Events) bookmarkAs(w io.Writer, o *resources.Object, versioned runtime.Object) error {
 	if e.r.Format.As != AsObject {
 		stored := *e.r
-		stored.stored = true
+		// Its bytes are what is shown, whatever fast paths are on: they were never in a store.
+		stored.stored, stored.copies, stored.metadataAsStored, stored.keepsCells = true, true, true, true
 		frames := Events{r: &stored, apart: e.apart, headers: e.headers}
 		err := frames.Event(w, watch.Bookmark, o)
 		e.headers = frames.headers

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // List is a collection ready to be written: what can fail has been done, so that an error can still become a Status.
@@ -88,7 +89,7 @@ func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (*List, 
 		// kube-apiserver leaves the empty list of this kind null, other than that of every other kind.
 		return inOne(r.whole(append(bytes.TrimSuffix(open, []byte("[")), "null}"...), nil))
 	}
-	if r.Format.Media == YAML {
+	if r.Format.Media == YAML && fastpath.Streaming.On() {
 		return r.yamlList(objects, m)
 	}
 	items := r.items(objects, func(w io.Writer, i int) error { return r.jsonItem(w, objects[i]) })
@@ -115,10 +116,10 @@ func (r *Renderer) items(objects []*resources.Object, item func(w io.Writer, i i
 }
 
 // streamed makes what writes a document as JSON on a line what writes it in the format asked for: as it is produced, other
-// than a Table in YAML, which needs the whole.
+// than a Table in YAML, which needs the whole, and where the fast path is off.
 func (r *Renderer) streamed(write func(io.Writer) error) (func(io.Writer) error, error) {
 	switch {
-	case r.Format.Media != JSON:
+	case r.Format.Media != JSON || r.Format.Pretty && !fastpath.Streaming.On():
 		var buf bytes.Buffer
 		if err := write(&buf); err != nil {
 			return nil, err

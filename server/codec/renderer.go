@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tidwall/gjson"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // Renderer makes the bytes of objects of one served type in one format.
@@ -24,6 +26,8 @@ type Renderer struct {
 	head []byte
 	// stored: the stored bytes are those of the version asked for.
 	stored bool
+	// copies, metadataAsStored and keepsCells are the fast paths stored-json, metadata and cells.
+	copies, metadataAsStored, keepsCells bool
 	// messages makes protobuf; it is set for that format alone.
 	messages messages
 	bulk     *bulk // nil: one object, or one event
@@ -32,7 +36,8 @@ type Renderer struct {
 // NewRenderer returns a Renderer.
 func NewRenderer(s *resources.Served, f Format) *Renderer {
 	r := &Renderer{Served: s, Format: f, head: s.Head(s.GroupVersion()),
-		stored: s.GroupVersion() == s.StorageVersion || s.StorageVersion.Empty()}
+		stored: s.GroupVersion() == s.StorageVersion || s.StorageVersion.Empty(),
+		copies: fastpath.StoredJSON.On(), metadataAsStored: fastpath.Metadata.On(), keepsCells: fastpath.Cells.On()}
 	if f.Media == Protobuf {
 		r.messages = r.newMessages()
 	}
@@ -106,8 +111,11 @@ func (r *Renderer) asStored(o *resources.Object) bool {
 
 // json returns the compact JSON of the version asked for, apiVersion and kind included.
 func (r *Renderer) json(o *resources.Object) ([]byte, error) {
-	if r.asStored(o) {
-		return o.Data, nil
+	if r.copies && r.stored {
+		if r.asStored(o) {
+			return o.Data, nil
+		}
+		fastpath.StoredJSON.Fallback()
 	}
 	return r.form(o, r.Served.FormID("json "+r.Served.GroupVersion().String(), true), func() ([]byte, error) {
 		obj, err := r.versioned(o)
@@ -156,10 +164,14 @@ func (r *Renderer) partial(o *resources.Object) ([]byte, error) {
 
 // metadata returns the JSON of an object's metadata as the hub form has it.
 func (r *Renderer) metadata(o *resources.Object) (string, error) {
+	if !r.metadataAsStored {
+		return r.hubMetadata(o)
+	}
 	m, name := resources.MetadataOf(o.Data), r.Served.FieldAnnotation
 	if name == "" || gjson.Get(m, "annotations."+gjson.Escape(name)).Str == "" {
 		return m, nil
 	}
+	fastpath.Metadata.Fallback()
 	data, err := r.form(o, "hub metadata", func() ([]byte, error) {
 		var hub metav1.ObjectMeta
 		if err := json.Unmarshal([]byte(m), &hub); err != nil {
@@ -168,6 +180,20 @@ func (r *Renderer) metadata(o *resources.Object) (string, error) {
 		delete(hub.Annotations, name)
 		return json.Marshal(&hub)
 	})
+	return string(data), err
+}
+
+// hubMetadata makes it of the hub form itself.
+func (r *Renderer) hubMetadata(o *resources.Object) (string, error) {
+	hub, err := r.Served.DecodeHub(o)
+	if err != nil {
+		return "", err
+	}
+	m, err := meta.Accessor(hub)
+	if err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(meta.AsPartialObjectMetadata(m).ObjectMeta)
 	return string(data), err
 }
 

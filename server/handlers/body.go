@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/resources/typedjson"
 	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/codec"
@@ -65,10 +66,11 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 	if err != nil {
 		return nil, err
 	}
-	if media == codec.JSON && !q.served.Untyped {
+	if media == codec.JSON && !q.served.Untyped && fastpath.BodyKind.On() {
 		if obj, ok, err := q.decodeJSON(body, fieldValidation, false); ok || err != nil {
 			return obj, err
 		}
+		fastpath.BodyKind.Fallback()
 	}
 	info, ok := runtime.SerializerInfoForMediaType(q.served.Serializer.SupportedMediaTypes(), media)
 	if !ok {

@@ -25,7 +25,7 @@ func (p *patcher) jsonOrMerge(ctx context.Context, old []byte) (runtime.Object, 
 	if p.typ == types.JSONPatchType {
 		path, fast = fastpath.JSONPatch, p.operateFast
 	}
-	if path.On() {
+	if path.On() && fastpath.BodyKind.On() { // with which the outcome is decoded
 		if obj, ok, err := fast(old); ok || err != nil {
 			return obj, err
 		}
@@ -100,10 +100,11 @@ func (p *patcher) mergePatch(old []byte) (patched []byte, strict []error, err er
 // decodePatched reads the outcome of a patch; strict are the errors of strict decoding that the patch itself had.
 func (p *patcher) decodePatched(ctx context.Context, patched []byte, strict []error) (runtime.Object, error) {
 	q := p.q
-	if len(strict) == 0 {
+	if len(strict) == 0 && fastpath.BodyKind.On() {
 		if obj, ok, err := q.decodeJSON(patched, p.validation, true); ok || err != nil {
 			return obj, err
 		}
+		fastpath.BodyKind.Fallback()
 	}
 	into, err := q.newHub()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/cork"
 )
@@ -55,7 +56,7 @@ func (q *request) stream(f codec.Format, list *codec.List) error {
 	corked := cork.Of(q.r)
 	corked.Cork()
 	defer corked.Uncork()
-	if list.Items != nil && !q.offer.PlainBodies && acceptsGzip(q.r) && longerThan(list.Items, compressFrom) {
+	if fastpath.GzipRuns.On() && list.Items != nil && !q.offer.PlainBodies && acceptsGzip(q.r) && longerThan(list.Items, compressFrom) {
 		return q.joined(list.Items)
 	}
 	b := newBody(q.w, q.r, q.offer, http.StatusOK)

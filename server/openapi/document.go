@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // encoding is a form of a document.
@@ -81,6 +83,9 @@ func (d *document) makeJSON(s *source) error {
 	}
 	s.used = true
 	s.built.Add(1)
+	if fastpath.OpenAPI.On() {
+		fastpath.OpenAPI.Fallback()
+	}
 	json, err := d.build(s, all)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
@@ -47,7 +48,7 @@ func (s *source) release() {
 
 // prepared finds the prepared document that is the same as the one of these operations.
 func (s *source) prepared(format string, all []*routes) (prepared, bool, error) {
-	if s.anew {
+	if s.anew || !fastpath.OpenAPI.On() {
 		return prepared{}, false, nil
 	}
 	fingerprint, err := s.fingerprint(format, all)

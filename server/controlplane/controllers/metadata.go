@@ -2,10 +2,15 @@ package controllers
 
 import (
 	"bytes"
+	"encoding/json"
+	"iter"
+	"slices"
 
 	"github.com/tidwall/gjson"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // metadata is what the garbage collector wants to know of an object.
@@ -44,6 +49,9 @@ var (
 // readMetadata reads a stored object. Most have none of the fields, which a search of the bytes finds out sooner than a
 // walk over them; the same words elsewhere in the object only cost the walk.
 func readMetadata(data []byte) metadata {
+	if !fastpath.Owners.On() {
+		return decodeMetadata(data)
+	}
 	m := metadata{uid: types.UID(gjson.GetBytes(data, "metadata.uid").Str)}
 	if bytes.Contains(data, ownersKey) {
 		gjson.GetBytes(data, "metadata.ownerReferences").ForEach(func(_, ref gjson.Result) bool {
@@ -62,11 +70,37 @@ func readMetadata(data []byte) metadata {
 	return m
 }
 
+// decodeMetadata does the same by encoding/json.
+func decodeMetadata(data []byte) metadata {
+	o := decodePartial(data)
+	m := metadata{uid: o.UID, owners: ownersOf(o), deleting: o.DeletionTimestamp != nil}
+	for _, f := range o.Finalizers {
+		m.foreground = m.foreground || f == metav1.FinalizerDeleteDependents
+		m.orphan = m.orphan || f == metav1.FinalizerOrphanDependents
+	}
+	return m
+}
+
+// decodePartial decodes the metadata of stored bytes, which were encoded by this program or one of its releases before.
+func decodePartial(data []byte) *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{}
+	if err := json.Unmarshal(data, o); err != nil {
+		return &metav1.PartialObjectMetadata{} // as a walk over the bytes finds nothing
+	}
+	return o
+}
+
 func isDeleting(data []byte) bool {
+	if !fastpath.Owners.On() {
+		return decodePartial(data).DeletionTimestamp != nil
+	}
 	return bytes.Contains(data, deletionKey) && gjson.GetBytes(data, "metadata.deletionTimestamp").Exists()
 }
 
-func finalizers(data []byte) func(yield func(string) bool) {
+func finalizers(data []byte) iter.Seq[string] {
+	if !fastpath.Owners.On() {
+		return slices.Values(decodePartial(data).Finalizers)
+	}
 	return func(yield func(string) bool) {
 		gjson.GetBytes(data, "metadata.finalizers").ForEach(func(_, f gjson.Result) bool { return yield(f.Str) })
 	}

@@ -1,0 +1,55 @@
+package controllers
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
+)
+
+// FuzzReadMetadata: what is read from stored bytes is what decoding them tells, wherever the words stand besides.
+func FuzzReadMetadata(f *testing.F) {
+	f.Add("uid", "name", "foregroundDeletion", "value", uint8(0xff))
+	f.Add("", "ownerReferences", "orphan", `"finalizers":["orphan"]`, uint8(0x55))
+	f.Add(`"`, "<é>\\", "deletionTimestamp", `"metadata":{"uid":"other"}`, uint8(3))
+	f.Fuzz(func(t *testing.T, uid, name, finalizer, value string, has uint8) {
+		var o metav1.PartialObjectMetadata
+		o.Annotations = map[string]string{value: value, "deletionTimestamp": "ownerReferences"}
+		if has&1 != 0 {
+			o.UID = types.UID(uid)
+		}
+		for i := range has >> 1 & 3 {
+			blocks := i == 1
+			o.OwnerReferences = append(o.OwnerReferences, metav1.OwnerReference{UID: types.UID(uid), APIVersion: value, Kind: finalizer, Name: name,
+				BlockOwnerDeletion: []*bool{nil, &blocks}[has>>3&1]})
+		}
+		if has&16 != 0 {
+			now := metav1.Unix(1700000000, 0)
+			o.DeletionTimestamp = &now
+		}
+		if has&32 != 0 {
+			o.Finalizers = []string{finalizer, metav1.FinalizerOrphanDependents}
+		}
+		if has&64 != 0 {
+			o.Finalizers = append(o.Finalizers, metav1.FinalizerDeleteDependents)
+		}
+		data, err := json.Marshal(&o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := func(on bool) (metadata, bool, []string) {
+			defer fastpath.Owners.Turn(on)()
+			return readMetadata(data), isDeleting(data), slices.Collect(finalizers(data))
+		}
+		fast, fastDeleting, fastFinalizers := read(true)
+		plain, plainDeleting, plainFinalizers := read(false)
+		if !reflect.DeepEqual(fast, plain) || fastDeleting != plainDeleting || !slices.Equal(fastFinalizers, plainFinalizers) {
+			t.Errorf("%s: %+v %t %q, decoded %+v %t %q", data, fast, fastDeleting, fastFinalizers, plain, plainDeleting, plainFinalizers)
+		}
+	})
+}
