@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // table returns the JSON of a Table of the objects ("Receiving resources as Tables" of the API concepts page).
@@ -162,6 +163,9 @@ func (r *Renderer) row(buf *bytes.Buffer, o *resources.Object, include metav1.In
 // cells writes `{"cells":[…]` and the row's conditions. They are kept with the object, but for the age, unless something
 // else in them changes with the clock.
 func (r *Renderer) cells(buf *bytes.Buffer, o *resources.Object, now time.Time) error {
+	if !r.keepsCells {
+		return r.printCells(buf, o)
+	}
 	kept, err := r.form(o, r.Served.FormID(resources.CellsForm, false), func() ([]byte, error) {
 		hub, err := r.Served.DecodeHub(o)
 		if err != nil {
@@ -173,12 +177,13 @@ func (r *Renderer) cells(buf *bytes.Buffer, o *resources.Object, now time.Time) 
 		return err
 	}
 	if len(kept) == 0 {
+		fastpath.Cells.Fallback()
 		return r.printCells(buf, o)
 	}
 	before, after, marked := bytes.Cut(kept, []byte(resources.AgeMark))
 	buf.Write(before)
 	if marked {
-		buf.WriteString(resources.Age(createdAt(o), now))
+		json.HTMLEscape(buf, []byte(resources.Age(createdAt(o), now))) // <unknown>, <invalid>
 		buf.Write(after)
 	}
 	return nil
