@@ -43,7 +43,7 @@ OFF      ?= -all
 race_packages := ./sqlstore/... ./server/... ./resources ./resources/follow
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
-.PHONY: help run build test check lean unit vet lint test-race test-fast-paths e2e compare conformance bench bench-postgres fuzz generate upgrade flags env clean
+.PHONY: help run build test check lean unit unit-plain vet lint test-race test-fast-paths e2e compare conformance bench bench-postgres fuzz generate upgrade flags env clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,7 +53,7 @@ run: build ## Build and start `rowlock serve` (DATA_DIR=.rowlock LISTEN=127.0.0.
 
 build: bin/rowlock ## Build the static binary bin/rowlock
 
-test: vet lint lean unit test-race fuzz-briefly e2e ## Everything that has to pass
+test: vet lint lean unit unit-plain test-race fuzz-briefly e2e ## Everything that has to pass
 
 check: vet lint ## What to run while one works: unit tests, the store's contract on SQLite; under 3 minutes when the cache is warm
 	go test $$(go list ./... | grep -v -x -E -e '$(module)/(e2e|sqlstore|migrations)')
@@ -80,9 +80,13 @@ test-race: ## Where goroutines meet, under the race detector: unit tests, the st
 	CGO_ENABLED=1 go test -race -timeout 20m $(race_packages)
 	CGO_ENABLED=1 go test -race -timeout 20m -count=1 -run '$(race_tests)' ./e2e
 
-# In the end-to-end tests the servers inherit the choice. What go test remembers of a test was run under the same choice.
-test-fast-paths: ## The unit tests and the end-to-end tests without the fast paths (OFF=-merge-patch: without one of them)
-	ROWLOCK_FAST_PATHS=$(OFF) go test -timeout 20m $$(go list ./... | grep -v -x -E -e '$(module)/(e2e|migrations|sqlstore.*)')
+# The environment is inherited by the servers of the end-to-end tests. Tests that depend on it are not taken for done because
+# they were under another one: go test notices that they read it.
+unit-plain: ## Unit tests without the fast paths (OFF=-merge-patch: without one of them), of the packages that have any
+	ROWLOCK_FAST_PATHS=$(OFF) go test ./resources ./resources/admission ./resources/builtin ./resources/upstream ./server/...
+
+test-fast-paths: ## All unit tests and the end-to-end tests without the fast paths (OFF=-merge-patch: without one of them)
+	ROWLOCK_FAST_PATHS=$(OFF) go test -timeout 20m $$(go list ./... | grep -v -x -F -e $(module)/e2e)
 	ROWLOCK_FAST_PATHS=$(OFF) go test -timeout 20m -count=1 ./e2e
 
 e2e: ## The built binary on each database against kubectl, helm, client-go, controller-runtime and kube-controller-manager, and a quick run of the benchmark
