@@ -367,22 +367,24 @@ func (l *largest) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A list in YAML is written an object at a time.
+// A list in YAML is written an object at a time, or as a whole where the fast path is off.
 func TestYAMLListsAreStreamed(t *testing.T) {
-	t.Cleanup(fastpath.Streaming.Turn(true))
 	const objects = 50
 	eachSample(t, func(t *testing.T, s sample) {
 		many := make([]*resources.Object, objects)
 		for i := range many {
 			many[i] = s.object
 		}
-		list, err := codec.NewRenderer(s.served, codec.Format{Media: codec.YAML}).List(many, metav1.ListMeta{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var l largest
-		if err := list.Write(&l); err != nil || l.all < objects*l.piece {
-			t.Errorf("%d bytes with a piece of %d: %v", l.all, l.piece, err)
+		for _, on := range []bool{true, false} {
+			t.Cleanup(fastpath.Streaming.Turn(on))
+			list, err := codec.NewRenderer(s.served, codec.Format{Media: codec.YAML}).List(many, metav1.ListMeta{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var l largest
+			if err := list.Write(&l); err != nil || on != (l.all >= objects*l.piece) {
+				t.Errorf("on: %t: %d bytes with a piece of %d: %v", on, l.all, l.piece, err)
+			}
 		}
 	})
 }

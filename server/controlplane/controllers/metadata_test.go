@@ -53,3 +53,14 @@ func FuzzReadMetadata(f *testing.F) {
 		}
 	})
 }
+
+// What is cut off is none that was stored, and tells whether the bytes were decoded.
+func TestOwnersAreSwitched(t *testing.T) {
+	for on, want := range map[bool]types.UID{true: "u", false: ""} {
+		back := fastpath.Owners.Turn(on)
+		if got := readMetadata([]byte(`{"metadata":{"uid":"u"},"spec":`)).uid; got != want {
+			t.Errorf("on: %t: the uid is %q", on, got)
+		}
+		back()
+	}
+}
