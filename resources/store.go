@@ -151,7 +151,9 @@ type Watch interface {
 	// events when there are none at the moment; it may read history from the database, but never waits for new events.
 	//
 	// The returned revision says how far the cursor has come: every event up to it was returned by this call or an
-	// earlier one. It is what a bookmark may carry.
+	// earlier one. It is what a bookmark may carry. With fewer events than max, it is no less than any revision that a read
+	// had shown before the call: Next needs no value of Ready to return what reads can see. On a watch with a Wake, that
+	// holds for what Wake was called for.
 	//
 	// Errors: *ExpiredError when history was pruned beyond the cursor (the client must list again); ErrUnavailable
 	// (call again later); ErrClosed; the context's error.

@@ -87,8 +87,12 @@ func (w *watch) fromLog(max int) (events []*resources.Event, revision, historyEn
 	// What a batch that is being applied has put into the log already is not visible before the revision is.
 	visible := w.store.revisions.current.Load()
 	c.remind(w)
+	last := c.tree.Load().last
+	if seen := min(last, visible); seen > c.announced && w.wake == nil {
+		w.learn(span{c.announced + 1, seen}) // reads can see it, and it is about to be announced
+	}
 	if w.cursor >= w.newest {
-		if c.tree.Load().last > c.announced {
+		if w.wake != nil && last > c.announced {
 			visible = min(visible, c.announced) // the rest was not announced yet
 		}
 		w.advance(visible)
