@@ -7,13 +7,34 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/rowlock/rowlock/resources"
 )
 
-// BenchmarkOpenSnapshot has a writer create objects for 12 seconds while a transaction keeps a snapshot open, as a dump
-// does: how many in each of the first two seconds, and in each of the last two.
+// BenchmarkOpenSnapshot has a writer write for 12 seconds, in a database of 20,000 objects, while a transaction keeps a
+// snapshot open, as a dump does: how many writes in each of the first two seconds, and in each of the last two. It makes
+// objects, or changes so many of those there are, one after the other, whose dead rows stay.
 func BenchmarkOpenSnapshot(b *testing.B) {
+	for _, objects := range []int{0, 5000, 100, 1} {
+		b.Run("updated="+strconv.Itoa(objects), func(b *testing.B) { benchmarkOpenSnapshot(b, objects) })
+	}
+}
+
+func benchmarkOpenSnapshot(b *testing.B, updated int) {
 	s := openPostgresBench(b)
 	ctx := context.Background()
+	var there []*resources.Object
+	for range 40 {
+		var writes []resources.Write
+		for range 500 {
+			writes = append(writes, createMap(b, "there-"+strconv.Itoa(len(there)+len(writes))))
+		}
+		made, err := s.Commit(ctx, writes...)
+		if err != nil {
+			b.Fatal(err)
+		}
+		there = append(there, made...)
+	}
 	conn, err := pgx.Connect(ctx, s.options.URL)
 	if err != nil {
 		b.Fatal(err)
@@ -27,8 +48,17 @@ func BenchmarkOpenSnapshot(b *testing.B) {
 		var written [seconds]int
 		began := time.Now()
 		for i, second := 0, 0; second < seconds; i++ {
-			if _, err := s.Commit(ctx, createMap(b, strconv.Itoa(n)+"-"+strconv.Itoa(i))); err != nil {
+			w, at := createMap(b, strconv.Itoa(n)+"-"+strconv.Itoa(i)), 0
+			if updated > 0 {
+				at = i % updated
+				w.Op, w.Key, w.From = resources.Update, there[at].Key, there[at].Revision
+			}
+			made, err := s.Commit(ctx, w)
+			if err != nil {
 				b.Fatal(err)
+			}
+			if updated > 0 {
+				there[at] = made[0]
 			}
 			if second = int(time.Since(began).Seconds()); second < seconds {
 				written[second]++
