@@ -59,7 +59,7 @@ func sqliteIn(ctx context.Context, db *sql.DB, f func(driver) error) (err error)
 }
 
 // settleDirty decides what became of a step of an earlier release, which marked the schema dirty, took the step, and marked
-// it clean, in three transactions: who was killed in between left a database that no server opened any more. The step
+// it clean, in three transactions: a server that was killed in between left a database that no server opened any more. The step
 // itself was one transaction, so the tables are those of before or those of after, and if they are exactly one of the
 // two, it is known which. If they are neither, the tables were changed by hand, and the mark stays.
 func settleDirty(d driver, files fs.FS) error {

@@ -20,7 +20,7 @@ type View interface {
 	Watcher
 }
 
-// Pipeline is the one way of every write of an object, whoever makes it: a client's request, a controller, bootstrap, a
+// Pipeline is the one way of every write of an object, by any of its writers: a client's request, a controller, bootstrap, a
 // repair. Nobody else has a Writer; Rowlock's own rows go through Rows. A write passes, in this order:
 //
 //	identity             the user and the RequestInfo of the context (genericapirequest); see Actor for the server's own

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Registry is the set of resource types that exist now. Types come and go while the server runs, so whoever needs a
+// Registry is the set of resource types that exist now. Types come and go while the server runs, so code that needs a
 // consistent view takes a Catalog once per request and keeps nothing longer than that; what is derived from a Catalog
 // (discovery, OpenAPI) is cached with it, and what is derived from one served type with that (Served.Memo).
 //

@@ -6,8 +6,8 @@ import (
 	"github.com/rowlock/rowlock/server/health"
 )
 
-// healthChecks are the checks of one health path. Their names are those of kube-apiserver, for whoever asks for one or
-// excludes one, and no name is here that has no counterpart.
+// healthChecks are the checks of one health path. Their names are those of kube-apiserver, for clients that ask for one or
+// exclude one, and no name is here that has no counterpart.
 //
 // A server that is alive may yet not be ready, while its store is away or it is shutting down: to start it again would not
 // help, so that /livez does not ask the store. Its check answers there for itself.

@@ -32,7 +32,7 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_duration_seconds",
 			Help:    "Time to answer, watches apart.",
 			Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60},
-			// For whoever asks in protobuf, as fine as kube-apiserver's (KEP-5808).
+			// For scrapers that ask in protobuf, as fine as kube-apiserver's (KEP-5808).
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160}, labels),
 		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_current_inflight_requests",
 			Help: "Requests under way, watches apart."}, []string{"request_kind"}),

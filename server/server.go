@@ -165,7 +165,7 @@ func localAddress(r *http.Request) string {
 // Handler returns the whole of the server as a handler, for tests that bring their own listener. They have to Close it.
 func (s *Server) Handler() http.Handler { return s.echo }
 
-// Close ends what writes have started (workers of admission plugins). It comes last: after Serve, and after whoever else
+// Close ends what writes have started (workers of admission plugins). It comes last: after Serve, and after all else that
 // writes through the Pipeline.
 func (s *Server) Close() { s.end() }
 

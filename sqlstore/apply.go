@@ -6,7 +6,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// apply makes committed changes visible: first to reads, then to watchers. It is the only way into the cache, whoever
+// apply makes committed changes visible: first to reads, then to watchers. It is the only way into the cache, whichever server
 // made the changes. It is called with applying, and with events in the order of revisions and without gaps.
 //
 // The order of its steps is what keeps reads and watches consistent with each other: every tree and log is complete up

@@ -97,7 +97,7 @@ func (o *kubeAPIServerOptions) sections() []section {
 	return []section{{"Flags of kube-apiserver", acting}, {"Flags of Rowlock", own}, {"Flags of kube-apiserver that do nothing here", o.inert}}
 }
 
-// setDefaults replaces the defaults of serve by those of kube-apiserver, on which whoever starts one counts: it runs no
+// setDefaults replaces the defaults of serve by those of kube-apiserver, on which its users count: it runs no
 // controllers, which are kube-controller-manager's, and it leaves nothing behind but what is in its database.
 func (o *kubeAPIServerOptions) setDefaults(acting, own *pflag.FlagSet) {
 	o.serve.services.ranges, acting.Lookup("service-cluster-ip-range").DefValue = "10.0.0.0/24", "10.0.0.0/24"
@@ -144,7 +144,7 @@ func (o *kubeAPIServerOptions) run(cmd *cobra.Command) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(o.serve.dataDir)) }()
-		// Nobody will read it after a power cut.
+		// It is not read after a power cut.
 		o.serve.storage.synchronous = "normal"
 	}
 	if err := o.complete(); err != nil {

@@ -21,7 +21,7 @@ func (o *logOptions) addFlags(flags *pflag.FlagSet) {
 	flags.Var(newChoice(&o.format, "text", "json"), "log-format", "the form of a line of the log")
 }
 
-// logger makes the one log, and sends there also what upstream's packages and the standard library's log say.
+// logger makes the one log, and sends there as well what upstream's packages and the standard library's log say.
 func (o *logOptions) logger(w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: logLevels[o.level]}
 	var handler slog.Handler = slog.NewTextHandler(w, options)

@@ -10,7 +10,7 @@
 //	envtest.go     rowlock envtest-assets; etcd.go the etcd that goes with it
 //	help.go        flags in sections
 //	choice.go      a flag with a few possible values
-//	statedir.go    where data lives when nobody says
+//	statedir.go    where data lives without --data-dir
 //	logging.go     one log for everything
 //	kubeconfig.go  rowlock kubeconfig
 //	version.go     rowlock version

@@ -31,7 +31,7 @@ func prune(a *arena, p *schemaNode, merged any, last, owned pathSet) any {
 	return remove(p, merged, all.minus(kept).common(last))
 }
 
-// named adds to a set the fields that it only has something below of, where the schema declares them: whoever owns part
+// named adds to a set the fields that it only has something below of, where the schema declares them: a manager that owns part
 // of a struct owns that it is there. Entries of maps and items of lists are not implied like that.
 func named(p *schemaNode, s pathSet) pathSet {
 	out := make(pathSet, len(s))

@@ -237,7 +237,7 @@ func (f *stream) await(ctx context.Context) {
 	}
 }
 
-// close closes the watches; whoever goes on begins anew.
+// close closes the watches; a Handler that goes on begins anew.
 func (f *stream) close() {
 	for _, c := range f.watches {
 		c.watch.Close()

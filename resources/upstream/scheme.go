@@ -42,6 +42,6 @@ var Scheme = installed()
 func installed() *runtime.Scheme {
 	crdinstall.Install(legacyscheme.Scheme)
 	apiserviceinstall.Install(legacyscheme.Scheme)
-	useComparers() // here, since whoever compares the kinds knows them from here, and nothing runs yet
+	useComparers() // here, since code that compares the kinds imports them from here, and nothing runs yet
 	return legacyscheme.Scheme
 }

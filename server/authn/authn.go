@@ -1,10 +1,10 @@
 // Package authn says who sent a request: by the client certificate of its connection, or by a bearer token.
 //
-//	authn.go         the ways to be known, in the order they are tried
+//	authn.go         the kinds of credentials, in the order in which they are tried
 //	certificates.go  client certificates, verified once per connection
 //
 // What a certificate or a token stands for is upstream's to say (k8s.io/apiserver/pkg/authentication); how often it has
-// to be worked out is decided here.
+// to be verified is decided here.
 package authn
 
 import (
@@ -22,7 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Options say whom to know.
+// Options say which credentials are accepted.
 type Options struct {
 	// ClientCAs returns the authorities whose client certificates are accepted, another pool when they have changed.
 	ClientCAs func() *x509.CertPool

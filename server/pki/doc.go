@@ -5,12 +5,12 @@
 //	pki.go         the certificates of one data directory, and when they are renewed
 //	issue.go       making and judging certificates (RFC 5280)
 //	kubeconfig.go  admin.kubeconfig
-//	reload.go      files that somebody else replaces while the server runs
+//	reload.go      files that another process replaces while the server runs
 //	files.go       reading and atomic writing of PEM files
 //
 // In the data directory:
 //
-//	pki/ca.crt, pki/ca.key                the authority; whoever holds its key is an administrator
+//	pki/ca.crt, pki/ca.key                the authority; its key makes an administrator of its holder
 //	pki/apiserver.crt, pki/apiserver.key  the serving certificate
 //	admin.kubeconfig                      the administrator's credentials, complete in themselves
 package pki

@@ -48,7 +48,7 @@ func (k *keyPair) usable(ca *keyPair, now time.Time) bool {
 	return k.current(now) && k.fits() && k.cert.CheckSignatureFrom(ca.cert) == nil
 }
 
-// renewAt is when two thirds of a certificate's life are over: a third is left for those who hold it to notice.
+// renewAt is when two thirds of a certificate's life are over: a third is left in which its holders can fetch the new one.
 func renewAt(c *x509.Certificate) time.Time {
 	return c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3)
 }
@@ -120,7 +120,7 @@ func sign(template *x509.Certificate, key *ecdsa.PrivateKey, by *keyPair) (*keyP
 	return &keyPair{cert: cert, key: key}, nil
 }
 
-// DefaultNames are the names under which a server is reached without anybody saying so: from the same machine, by its
+// DefaultNames are the names under which a server is reached without --tls-san: from the same machine, by its
 // host name, and from within a cluster, where serviceIP is the address of the Service "kubernetes".
 func DefaultNames(hostname, serviceIP string) []string {
 	n := []string{"localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc",

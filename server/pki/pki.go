@@ -19,7 +19,7 @@ import (
 const refreshInterval = 24 * time.Hour
 
 // loopbackName is the server name under which a server that was given a certificate by its user still shows its own,
-// so that admin.kubeconfig, which trusts the own authority alone, keeps working whoever signed the other.
+// so that admin.kubeconfig, which trusts the own authority alone, keeps working whichever authority signed the other.
 const loopbackName = "loopback.rowlock.internal"
 
 // Options say where certificates are kept and what they are to contain.
@@ -235,7 +235,7 @@ func (c *clientPool) certificates() []*x509.Certificate {
 }
 
 // refreshDue is Refresh where no caller waits for its error: what is there stays in use, and it is tried again soon. Of
-// many who find at once that it is time, one does the work.
+// many handshakes that find a renewal due at once, one does the work.
 func (p *PKI) refreshDue() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -276,7 +276,7 @@ func (p *PKI) refreshCA() (*keyPair, error) {
 func (p *PKI) refreshServing(ca *keyPair) (*keyPair, error) {
 	base := filepath.Join(p.opts.DataDir, "pki", "apiserver")
 	now := p.opts.Now()
-	// A serving certificate that cannot be read is as good as none: a new one takes nothing from anybody.
+	// A serving certificate that cannot be read is as good as none: no client loses anything by a new one.
 	have, err := readKeyPair(base)
 	names := newNames(append([]string{loopbackName}, p.opts.Names...))
 	if err == nil && have.usable(ca, now) && names.equal(have.cert) {

@@ -86,7 +86,7 @@ type entry struct {
 	size      int // what it counts for; 0 before it is made. Of Cache.mu
 }
 
-// Get returns the run of objects, which write writes; it is made if it is not kept. Of several who want it at once one makes
+// Get returns the run of objects, which write writes; it is made if it is not kept. Of several lists that want it at once one makes
 // it. Nothing is kept of objects that have no revision, and nothing of what cannot be written.
 func (c *Cache) Get(f Form, objects []*resources.Object, write func(io.Writer) error) (*Run, error) {
 	e := c.find(f, objects)
@@ -101,7 +101,7 @@ func (c *Cache) Get(f Form, objects []*resources.Object, write func(io.Writer) e
 	return e.run, e.err
 }
 
-// errUnfinished is what others hear when the one who made a run panicked.
+// errUnfinished is what waiting lists get when the list that made a run panicked.
 var errUnfinished = errors.New("the run was not made")
 
 // find returns the entry of objects, which becomes the one that was used last.
@@ -130,7 +130,7 @@ func (c *Cache) find(f Form, objects []*resources.Object) *entry {
 	return e
 }
 
-// overhead is about what a run takes besides its data and its objects' revisions.
+// overhead is about how many bytes a run takes besides its data and its objects' revisions.
 const overhead = 300
 
 // made counts what was made, and lets go of what was not used for longest.
