@@ -1,5 +1,7 @@
 package fieldmanager
 
+import "github.com/rowlock/rowlock/resources/jsonscan"
+
 // maxDepth bounds the depth of sets that clients send; no built-in type comes near.
 const maxDepth = 100
 
@@ -37,20 +39,16 @@ func (p *scanner) take(token string) bool {
 
 // element reads a key and its colon.
 func (p *scanner) element() (element, bool) {
-	if !p.take(`"`) {
+	if p.pos >= len(p.text) || p.text[p.pos] != '"' {
 		return "", false
 	}
-	for i := p.pos; i < len(p.text); i++ {
-		switch p.text[i] {
-		case '\\':
-			i++ // an escaped quote: the only escape that validElement lets pass
-		case '"':
-			e := p.text[p.pos:i]
-			p.pos = i + 1
-			return e, validElement(e) && p.take(":")
-		}
+	end := jsonscan.EndOfString(p.text, p.pos) // of escapes, validElement lets only that of a quote pass
+	if end == 0 {
+		return "", false
 	}
-	return "", false
+	e := p.text[p.pos+1 : end-1]
+	p.pos = end
+	return e, validElement(e) && p.take(":")
 }
 
 // parser reads a FieldsV1 beside the schema and another set.

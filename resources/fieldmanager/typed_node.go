@@ -1,6 +1,7 @@
 package fieldmanager
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"github.com/rowlock/rowlock/resources/gotype"
 )
 
 // shape is how a node's values are compared.
@@ -251,46 +254,24 @@ func (p *typedCompiler) fillKeys(out *typedNode, l *schema.List) {
 	out.shape = keyed
 }
 
-// structFields lists the fields that a struct has in JSON, by name.
+// structFields lists the fields that a struct has in JSON, by name. Of several with a name the last counts.
 func structFields(t reflect.Type) []typedField {
 	byName := map[string]typedField{}
-	collectFields(t, nil, byName)
-	out := make([]typedField, 0, len(byName))
-	for _, f := range byName {
-		out = append(out, f)
+	for f := range gotype.Fields(t) {
+		if f.Inline {
+			continue // of what is no struct
+		}
+		e := "f:" + f.JSON
+		byName[f.JSON] = typedField{name: e[2:], element: e, index: f.Path, omit: omission(f)}
 	}
-	slices.SortFunc(out, func(a, b typedField) int { return strings.Compare(a.name, b.name) })
-	return out
-}
-
-func collectFields(t reflect.Type, index []int, into map[string]typedField) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		tag := f.Tag.Get("json")
-		if tag == "-" || f.PkgPath != "" && !f.Anonymous {
-			continue
-		}
-		name, options, _ := strings.Cut(tag, ",")
-		at := append(slices.Clone(index), i)
-		if f.Anonymous && name == "" {
-			if f.Type.Kind() == reflect.Struct {
-				collectFields(f.Type, at, into)
-			}
-			continue
-		}
-		if name == "" {
-			name = f.Name
-		}
-		e := "f:" + name
-		into[name] = typedField{name: e[2:], element: e, index: at, omit: omission(f.Type, strings.Split(options, ","))}
-	}
+	return slices.SortedFunc(maps.Values(byName), func(a, b typedField) int { return strings.Compare(a.name, b.name) })
 }
 
 // omission returns the test by which JSON leaves a field out, or nil.
-func omission(t reflect.Type, options []string) func(reflect.Value) bool {
+func omission(f gotype.Field) func(reflect.Value) bool {
 	var tests []func(reflect.Value) bool
-	if slices.Contains(options, "omitempty") {
-		switch t.Kind() {
+	if f.OmitEmpty {
+		switch f.Type.Kind() {
 		case reflect.Slice, reflect.Map, reflect.String:
 			tests = append(tests, func(v reflect.Value) bool { return v.Len() == 0 })
 		case reflect.Struct, reflect.Array: // never empty
@@ -298,8 +279,8 @@ func omission(t reflect.Type, options []string) func(reflect.Value) bool {
 			tests = append(tests, reflect.Value.IsZero)
 		}
 	}
-	if slices.Contains(options, "omitzero") {
-		tests = append(tests, value.OmitZeroFunc(t))
+	if f.OmitZero {
+		tests = append(tests, value.OmitZeroFunc(f.Type))
 	}
 	switch len(tests) {
 	case 0:

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
 // Decode reads the JSON of an object into obj, a pointer to an empty struct, as UnmarshalStrict of sigs.k8s.io/json does.
@@ -37,29 +38,29 @@ func decode(data []byte, obj any) (ok bool) {
 	if r == nil {
 		return false
 	}
-	d := newDecoder(data)
-	return d.peek() == '{' && r(&d, v.UnsafePointer()) && d.end()
+	d := jsonscan.New(data)
+	return d.Peek() == '{' && r(&d, v.UnsafePointer()) && d.End()
 }
 
 // reader reads a value to where p points: the zero value of its type.
-type reader func(d *decoder, p unsafe.Pointer) bool
+type reader func(d *jsonscan.Scanner, p unsafe.Pointer) bool
 
 // readStruct reads along the fields of a struct.
-func (s *structReader) readStruct(d *decoder, p unsafe.Pointer) bool {
-	if !d.take('{') {
-		return d.null()
+func (s *structReader) readStruct(d *jsonscan.Scanner, p unsafe.Pointer) bool {
+	if !d.Take('{') {
+		return d.Null()
 	}
-	if !d.deeper() {
+	if !d.Deeper() {
 		return false
 	}
-	defer d.up()
-	if d.take('}') {
+	defer d.Up()
+	if d.Take('}') {
 		return true
 	}
 	var seen [maxFields / 64]uint64
 	for next := 0; ; next++ {
-		key, ok := d.string()
-		if !ok || !d.take(':') {
+		key, ok := d.Text()
+		if !ok || !d.Take(':') {
 			return false
 		}
 		if next = s.find(key, next); next < 0 {
@@ -74,8 +75,8 @@ func (s *structReader) readStruct(d *decoder, p unsafe.Pointer) bool {
 		if !f.read(d, unsafe.Add(p, f.offset)) {
 			return false
 		}
-		if !d.take(',') {
-			return d.take('}')
+		if !d.Take(',') {
+			return d.Take('}')
 		}
 	}
 }
@@ -94,33 +95,33 @@ func (s *structReader) find(name string, from int) int {
 	return -1
 }
 
-func readString(d *decoder, p unsafe.Pointer) bool {
-	if d.peek() != '"' {
-		return d.null()
+func readString(d *jsonscan.Scanner, p unsafe.Pointer) bool {
+	if d.Peek() != '"' {
+		return d.Null()
 	}
-	s, ok := d.string()
+	s, ok := d.Text()
 	*(*string)(p) = s
 	return ok
 }
 
-func readBool(d *decoder, p unsafe.Pointer) bool {
-	switch d.peek() {
+func readBool(d *jsonscan.Scanner, p unsafe.Pointer) bool {
+	switch d.Peek() {
 	case 't':
 		*(*bool)(p) = true
-		return d.word("true")
+		return d.Word("true")
 	case 'f':
-		return d.word("false")
+		return d.Word("false")
 	}
-	return d.null()
+	return d.Null()
 }
 
 // readInt reads an integer of so many bits.
 func readInt(bits int, set func(p unsafe.Pointer, n int64)) reader {
-	return func(d *decoder, p unsafe.Pointer) bool {
-		if d.peek() == 'n' {
-			return d.null()
+	return func(d *jsonscan.Scanner, p unsafe.Pointer) bool {
+		if d.Peek() == 'n' {
+			return d.Null()
 		}
-		text, integer, ok := d.number()
+		text, integer, ok := d.Number()
 		if !ok || !integer {
 			return false
 		}
@@ -133,11 +134,11 @@ func readInt(bits int, set func(p unsafe.Pointer, n int64)) reader {
 	}
 }
 
-func readFloat64(d *decoder, p unsafe.Pointer) bool {
-	if d.peek() == 'n' {
-		return d.null()
+func readFloat64(d *jsonscan.Scanner, p unsafe.Pointer) bool {
+	if d.Peek() == 'n' {
+		return d.Null()
 	}
-	text, _, ok := d.number()
+	text, _, ok := d.Number()
 	if !ok {
 		return false
 	}
@@ -147,11 +148,11 @@ func readFloat64(d *decoder, p unsafe.Pointer) bool {
 }
 
 // readBytes reads []byte, which is base64 in JSON.
-func readBytes(d *decoder, p unsafe.Pointer) bool {
-	if d.peek() != '"' {
-		return d.null()
+func readBytes(d *jsonscan.Scanner, p unsafe.Pointer) bool {
+	if d.Peek() != '"' {
+		return d.Null()
 	}
-	s, ok := d.string()
+	s, ok := d.Text()
 	if !ok {
 		return false
 	}
@@ -161,11 +162,11 @@ func readBytes(d *decoder, p unsafe.Pointer) bool {
 }
 
 // readTime reads what metav1.Time reads.
-func readTime(d *decoder, p unsafe.Pointer) bool {
-	if d.peek() != '"' {
-		return d.null()
+func readTime(d *jsonscan.Scanner, p unsafe.Pointer) bool {
+	if d.Peek() != '"' {
+		return d.Null()
 	}
-	s, ok := d.string()
+	s, ok := d.Text()
 	if !ok {
 		return false
 	}
@@ -175,13 +176,13 @@ func readTime(d *decoder, p unsafe.Pointer) bool {
 }
 
 // readStrings reads labels and the like, without the cost of reflection.
-func readStrings(d *decoder, p unsafe.Pointer) bool {
-	if d.peek() != '{' {
-		return d.null()
+func readStrings(d *jsonscan.Scanner, p unsafe.Pointer) bool {
+	if d.Peek() != '{' {
+		return d.Null()
 	}
 	m := map[string]string{}
 	*(*map[string]string)(p) = m
-	return d.members(func(key string) bool {
+	return d.Members(func(key string) bool {
 		var value string
 		if !readString(d, unsafe.Pointer(&value)) {
 			return false
@@ -193,9 +194,9 @@ func readStrings(d *decoder, p unsafe.Pointer) bool {
 }
 
 func readPointer(t reflect.Type, read reader) reader {
-	return func(d *decoder, p unsafe.Pointer) bool {
-		if d.peek() == 'n' {
-			return d.null()
+	return func(d *jsonscan.Scanner, p unsafe.Pointer) bool {
+		if d.Peek() == 'n' {
+			return d.Null()
 		}
 		to := reflect.New(t).UnsafePointer()
 		*(*unsafe.Pointer)(p) = to
@@ -205,14 +206,14 @@ func readPointer(t reflect.Type, read reader) reader {
 
 func readList(t reflect.Type, read reader) reader {
 	size := t.Elem().Size()
-	return func(d *decoder, p unsafe.Pointer) bool {
-		if d.peek() != '[' {
-			return d.null()
+	return func(d *jsonscan.Scanner, p unsafe.Pointer) bool {
+		if d.Peek() != '[' {
+			return d.Null()
 		}
 		list := reflect.NewAt(t, p).Elem()
 		list.Set(reflect.MakeSlice(t, 0, 0))
 		n := 0
-		return d.elements(func() bool {
+		return d.Elements(func() bool {
 			list.Grow(1)
 			n++
 			list.SetLen(n)
@@ -222,14 +223,14 @@ func readList(t reflect.Type, read reader) reader {
 }
 
 func readMap(t reflect.Type, read reader) reader {
-	return func(d *decoder, p unsafe.Pointer) bool {
-		if d.peek() != '{' {
-			return d.null()
+	return func(d *jsonscan.Scanner, p unsafe.Pointer) bool {
+		if d.Peek() != '{' {
+			return d.Null()
 		}
 		m := reflect.MakeMap(t)
 		reflect.NewAt(t, p).Elem().Set(m)
 		key := reflect.New(t.Key()).Elem()
-		return d.members(func(name string) bool {
+		return d.Members(func(name string) bool {
 			value := reflect.New(t.Elem())
 			if !read(d, value.UnsafePointer()) {
 				return false
@@ -244,8 +245,8 @@ func readMap(t reflect.Type, read reader) reader {
 
 // readItself reads a type that decodes itself.
 func readItself(t reflect.Type) reader {
-	return func(d *decoder, p unsafe.Pointer) bool {
-		data, ok := d.raw()
+	return func(d *jsonscan.Scanner, p unsafe.Pointer) bool {
+		data, ok := d.Raw()
 		return ok && reflect.NewAt(t, p).Interface().(unmarshaler).UnmarshalJSON(data) == nil
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
 // Append appends the JSON of obj, a pointer to a struct, as encoding/json.Marshal writes it. It is not ok when obj is not
@@ -171,23 +172,11 @@ func appendStringAt(_ *encoder, dst []byte, p unsafe.Pointer) []byte {
 	return appendString(dst, *(*string)(p))
 }
 
-// unescaped are the bytes that stand for themselves in strings: printable ASCII but quotes, backslashes and what HTML takes
-// for its own.
-var unescaped = func() (set [256]bool) {
-	for c := ' '; c <= 0x7f; c++ {
-		set[c] = true
-	}
-	for _, c := range `"\<>&` {
-		set[c] = false
-	}
-	return set
-}()
-
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for {
 		n := 0
-		for n < len(s) && unescaped[s[n]] {
+		for n < len(s) && jsonscan.Unescaped[s[n]] {
 			n++
 		}
 		dst = append(dst, s[:n]...)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/rowlock/rowlock/resources/jsonscan"
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
@@ -79,7 +80,7 @@ func (e *encoder) appendMarshaler(dst []byte, m json.Marshaler) []byte {
 
 // appendRaw writes JSON of others: without white space, and escaped for HTML. Most of it is so already.
 func (e *encoder) appendRaw(dst, raw []byte) []byte {
-	if skipPlain(raw, 0, maxNesting) == len(raw) {
+	if jsonscan.Plain(raw, maxNesting) {
 		return append(dst, raw...)
 	}
 	text, err := json.Marshal(json.RawMessage(raw))

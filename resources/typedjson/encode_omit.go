@@ -5,16 +5,18 @@ import (
 	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rowlock/rowlock/resources/gotype"
 )
 
 // omission returns what tells whether a value of a field is left out; nil where none ever is.
-func omission(f field) func(p unsafe.Pointer) bool {
+func omission(f gotype.Field) func(p unsafe.Pointer) bool {
 	var empty, zero func(p unsafe.Pointer) bool
-	if f.omitEmpty {
-		empty = emptiness(f.typ)
+	if f.OmitEmpty {
+		empty = emptiness(f.Type)
 	}
-	if f.omitZero {
-		zero = zeroness(f.typ)
+	if f.OmitZero {
+		zero = zeroness(f.Type)
 	}
 	switch {
 	case empty == nil:

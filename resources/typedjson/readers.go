@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"sync"
 	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rowlock/rowlock/resources/gotype"
 )
 
 type unmarshaler = json.Unmarshaler
@@ -28,18 +29,16 @@ type readField struct {
 	read   reader
 }
 
-var readers sync.Map // reflect.Type → reader, nil where the type is not covered
+var readers gotype.Memo[reader]
 
 // readerOf returns the reader of a struct, nil where it is not covered.
-func readerOf(t reflect.Type) reader {
-	if known, ok := readers.Load(t); ok {
-		return known.(reader)
-	}
+func readerOf(t reflect.Type) reader { return readers.Of(t, compileReader) }
+
+func compileReader(t reflect.Type) reader {
 	r, err := (readerCompiler{}).structure(t)
 	if err != nil || reflect.PointerTo(t).Implements(unmarshalerType) {
-		r = nil
+		return nil
 	}
-	readers.Store(t, r)
 	return r
 }
 
@@ -60,12 +59,12 @@ func (p readerCompiler) structure(t reflect.Type) (reader, error) {
 	s := &structReader{fields: make([]readField, len(fields)), byName: make(map[string]int, len(fields))}
 	p[t] = s
 	for i, f := range fields {
-		read, err := p.value(f.typ)
+		read, err := p.value(f.Type)
 		if err != nil {
-			return nil, fmt.Errorf("%s.%s: %w", t, f.name, err)
+			return nil, fmt.Errorf("%s.%s: %w", t, f.JSON, err)
 		}
-		s.fields[i] = readField{f.name, f.offset, read}
-		s.byName[f.name] = i
+		s.fields[i] = readField{f.JSON, f.Start, read}
+		s.byName[f.JSON] = i
 	}
 	return s.readStruct, nil
 }

@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"sync"
 	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/rowlock/rowlock/resources/gotype"
 )
 
 // writer appends the JSON of the value at p, which is of the type that the writer was made for.
@@ -21,31 +22,29 @@ type compiledWriter struct {
 	err   error
 }
 
-var encodings sync.Map // reflect.Type → *compiledWriter
+var encodings gotype.Memo[*compiledWriter]
 
-// encodingOf returns the writer of a type, which is made when it is first asked for.
-func encodingOf(t reflect.Type) *compiledWriter {
-	if known, ok := encodings.Load(t); ok {
-		return known.(*compiledWriter)
-	}
+// encodingOf returns the writer of a type, which is compiled when it is first asked for.
+func encodingOf(t reflect.Type) *compiledWriter { return encodings.Of(t, compileWriter) }
+
+func compileWriter(t reflect.Type) *compiledWriter {
 	made := writerCompiler{}
 	compiled := &compiledWriter{}
 	compiled.write, compiled.err = made.of(t)
 	if compiled.err == nil {
 		for t, write := range made { // complete, now that all is
-			encodings.LoadOrStore(t, &compiledWriter{write: *write})
+			encodings.Keep(t, &compiledWriter{write: *write})
 		}
 	}
-	known, _ := encodings.LoadOrStore(t, compiled)
-	return known.(*compiledWriter)
+	return compiled
 }
 
 // writerCompiler has the writers of the types that one compilation has met. One that is nil is in the making.
 type writerCompiler map[reflect.Type]*writer
 
 func (made writerCompiler) of(t reflect.Type) (writer, error) {
-	if known, ok := encodings.Load(t); ok && known.(*compiledWriter).err == nil {
-		return known.(*compiledWriter).write, nil
+	if known, ok := encodings.Known(t); ok && known.err == nil {
+		return known.write, nil
 	}
 	if w := made[t]; w != nil && *w != nil {
 		return *w, nil
@@ -120,11 +119,11 @@ func (made writerCompiler) structure(t reflect.Type) (writer, error) {
 	}
 	fields := make([]structField, len(known))
 	for i, f := range known {
-		w, err := made.of(f.typ)
+		w, err := made.of(f.Type)
 		if err != nil {
-			return nil, fmt.Errorf("%s.%s: %w", t, f.name, err)
+			return nil, fmt.Errorf("%s.%s: %w", t, f.JSON, err)
 		}
-		fields[i] = structField{key: `,"` + f.name + `":`, offset: f.offset, omit: omission(f), write: w}
+		fields[i] = structField{key: `,"` + f.JSON + `":`, offset: f.Start, omit: omission(f), write: w}
 	}
 	return func(e *encoder, dst []byte, p unsafe.Pointer) []byte { return e.appendStruct(dst, p, fields) }, nil
 }

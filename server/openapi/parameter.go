@@ -3,11 +3,12 @@ package openapi
 import (
 	"reflect"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kube-openapi/pkg/common"
+
+	"github.com/rowlock/rowlock/resources/gotype"
 )
 
 // parameter is a parameter of an operation, as common.Parameter.
@@ -46,8 +47,8 @@ func queryParameters(options any, except ...string) []common.Parameter {
 	var params []common.Parameter
 	typ := reflect.TypeOf(options).Elem()
 	for i := range typ.NumField() {
-		field := typ.Field(i)
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		field := gotype.FieldOf(typ.Field(i))
+		name := field.JSON
 		dataType, ok := queryType(field.Type)
 		if name == "" || !ok || slices.Contains(except, name) {
 			continue

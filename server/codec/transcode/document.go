@@ -4,7 +4,7 @@ import (
 	"iter"
 	"unsafe"
 
-	"github.com/rowlock/rowlock/resources/typedjson"
+	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
 // document is a JSON document that is known to have been written compactly. What does not fit makes it bad; it is then
@@ -44,7 +44,7 @@ func (d *document) index() bool {
 	for i := 0; i < len(d.data); i++ {
 		switch d.data[i] {
 		case '"':
-			if i = endOfString(d.data, i) - 1; i < 0 {
+			if i = jsonscan.EndOfString(d.data, i) - 1; i < 0 {
 				return false
 			}
 		case '{', '[':
@@ -62,19 +62,6 @@ func (d *document) index() bool {
 	return len(d.opened) == 0
 }
 
-// endOfString returns where the string that begins at i ends, 0 when it does not.
-func endOfString(data []byte, i int) int {
-	for i++; i < len(data); i++ {
-		switch data[i] {
-		case '"':
-			return i + 1
-		case '\\':
-			i++
-		}
-	}
-	return 0
-}
-
 // valueAt returns the value that begins at pos, before which all containers up to the given one have begun.
 func (d *document) valueAt(pos, container int32) (v value, next int32) {
 	v = value{start: pos, container: container}
@@ -84,7 +71,7 @@ func (d *document) valueAt(pos, container int32) (v value, next int32) {
 		v.end = c.end
 		return v, c.next
 	case '"':
-		v.end = int32(endOfString(d.data, int(pos)))
+		v.end = int32(jsonscan.EndOfString(d.data, int(pos)))
 	default:
 		for v.end = pos; literal(d.data[v.end]); { // the document ends with another byte
 			v.end++
@@ -116,7 +103,7 @@ func (d *document) members(v value) iter.Seq2[[]byte, value] {
 				d.bad = true
 				return
 			}
-			end := int32(endOfString(d.data, int(pos)))
+			end := int32(jsonscan.EndOfString(d.data, int(pos)))
 			if d.data[end] != ':' {
 				d.bad = true
 				return
@@ -199,7 +186,7 @@ func (d *document) text(dst, quoted []byte) []byte {
 			return dst
 		}
 		var n int
-		if dst, n = typedjson.AppendEscape(dst, quoted[i:]); n == 0 {
+		if dst, n = jsonscan.AppendEscape(dst, quoted[i:]); n == 0 {
 			d.bad = true
 			return dst
 		}

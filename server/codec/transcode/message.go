@@ -7,12 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/rowlock/rowlock/resources/gotype"
 )
 
 // Message says how the objects of one Go type become messages.
@@ -37,22 +38,24 @@ type appendFunc func(e *encoder, dst []byte, tag []byte, v value) []byte
 
 type marshaler interface{ Marshal() ([]byte, error) }
 
-var messages sync.Map // reflect.Type → *Message, or the error why there is none
+var messages gotype.Memo[*compiled]
+
+// compiled is the Message of a type, or why there is none.
+type compiled struct {
+	message *Message
+	err     error
+}
 
 // For returns the Message of a Go type, a struct with protobuf tags. The error names what of the type is not covered.
 func For(t reflect.Type) (*Message, error) {
-	known, ok := messages.Load(t)
-	if !ok {
+	known := messages.Of(t, func(t reflect.Type) *compiled {
 		m, err := (compiler{}).message(t)
-		if known = m; err != nil {
-			known = err
-		}
-		messages.Store(t, known)
+		return &compiled{m, err}
+	})
+	if known.err != nil {
+		return nil, known.err
 	}
-	if err, failed := known.(error); failed {
-		return nil, err
-	}
-	return known.(*Message), nil
+	return known.message, nil
 }
 
 // compiler has the messages of one compilation that exist already; types may contain themselves.
@@ -111,9 +114,9 @@ func fieldNumber(f reflect.StructField) (protowire.Number, error) {
 }
 
 func (p compiler) field(f reflect.StructField, number protowire.Number, m *Message) (field, error) {
-	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	inJSON := gotype.FieldOf(f)
 	out := field{number: number, slot: -1}
-	if f.Anonymous && name == "" {
+	if inJSON.Inline {
 		out.tag = protowire.AppendTag(nil, number, protowire.BytesType)
 		var err error
 		out.inline, err = p.fields(f.Type, m)
@@ -127,10 +130,11 @@ func (p compiler) field(f reflect.StructField, number protowire.Number, m *Messa
 	if out.absent, err = absent(f.Type, out.tag); err != nil {
 		return field{}, err
 	}
-	if name == "-" {
+	if inJSON.Ignored {
 		return out, nil
 	}
-	if _, twice := m.slots[name]; twice || name == "" {
+	name := inJSON.JSON
+	if _, twice := m.slots[name]; twice {
 		return field{}, fmt.Errorf("json name %q", name)
 	}
 	out.slot = len(m.slots)

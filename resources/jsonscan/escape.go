@@ -1,4 +1,4 @@
-package typedjson
+package jsonscan
 
 import (
 	"unicode/utf16"

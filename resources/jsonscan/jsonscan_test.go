@@ -1,0 +1,57 @@
+package jsonscan_test
+
+import (
+	"encoding/json"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/rowlock/rowlock/resources/jsonscan"
+)
+
+// FuzzScan: what the functions take is JSON, and they agree on where things end.
+func FuzzScan(f *testing.F) {
+	for _, s := range []string{``, `null`, ` [1, -2.5e+7, 0.1E9, true, false, "é\u00e9\ud83d\ude00\n"] `, `{"a":{"b":[{}]},"":""}`, `01`, `-`, `1.`, `1e`, `+1`,
+		`"\ud800"`, `"\x"`, "\"\x01\"", "\"\xff\"", `"a\\"`, `"a\"`, `{"a":1,}`, `[1 2]`, `nul`, `"<>&"`, "\"\u2028\""} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		whole := jsonscan.New(data)
+		if whole.Skip() && whole.End() && !json.Valid(data) {
+			t.Errorf("%q is taken", data)
+		}
+		if jsonscan.Plain(data, 50) {
+			copied, err := json.Marshal(json.RawMessage(data))
+			if err != nil || string(copied) != string(data) {
+				t.Errorf("%q is plain, and written as %q, %v", data, copied, err)
+			}
+		}
+		scanner, again := jsonscan.New(data), jsonscan.New(data)
+		if text, ok := scanner.Text(); ok {
+			raw, ok := again.Raw()
+			var want string
+			if err := json.Unmarshal(raw, &want); err != nil || !ok || text != want || !utf8.ValidString(text) {
+				t.Errorf("%q is read as %q, want %q, %v", raw, text, want, err)
+			}
+			if end := jsonscan.EndOfString(raw, 0); end != len(raw) || end != jsonscan.EndOfString(string(raw), 0) {
+				t.Errorf("%q ends at %d", raw, end)
+			}
+		}
+	})
+}
+
+// Every kind of number is gone past as a whole, and told apart.
+func TestNumber(t *testing.T) {
+	for text, integer := range map[string]bool{"0": true, "-0": true, "10": true, "-7": true, "1.5": false, "1e5": false, "1E+05": false, "-1.25e-7": false} {
+		s := jsonscan.New([]byte(" " + text + ","))
+		got, is, ok := s.Number()
+		if got != text || is != integer || !ok || s.Peek() != ',' {
+			t.Errorf("%s: %q, %v, %v", text, got, is, ok)
+		}
+	}
+	for _, text := range []string{"", "-", ".5", "1.", "1.e5", "1e", "1e+", "x"} {
+		s := jsonscan.New([]byte(text))
+		if got, _, ok := s.Number(); ok {
+			t.Errorf("%q is the number %q", text, got)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package jsonscan
+
+// nowhere is what functions return that follow JSON from an index and return the index behind what they found, where they
+// did not find it.
+const nowhere = -1
+
+// Unescaped are the bytes that stand for themselves in strings: printable ASCII but quotes, backslashes and what HTML takes
+// for its own.
+var Unescaped = func() (set [256]bool) {
+	for c := ' '; c <= 0x7f; c++ {
+		set[c] = true
+	}
+	for _, c := range `"\<>&` {
+		set[c] = false
+	}
+	return set
+}()
+
+// EndOfString returns where the string ends that begins with a quote at i, 0 when it does not. What is in it is not looked
+// at: whoever wrote the text knows how.
+func EndOfString[T []byte | string](text T, i int) int {
+	for i++; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			return i + 1
+		case '\\':
+			i++
+		}
+	}
+	return 0
+}
+
+// number follows a number, and reports whether it is an integer.
+func number(b []byte, i int) (end int, integer bool) {
+	if at(b, i) == '-' {
+		i++
+	}
+	if at(b, i) == '0' {
+		i++
+	} else if i = digits(b, i); i == nowhere {
+		return nowhere, false
+	}
+	integer = true
+	if at(b, i) == '.' {
+		integer = false
+		if i = digits(b, i+1); i == nowhere {
+			return nowhere, false
+		}
+	}
+	if at(b, i)|' ' == 'e' {
+		integer = false
+		i++
+		if c := at(b, i); c == '+' || c == '-' {
+			i++
+		}
+		i = digits(b, i)
+	}
+	return i, integer
+}
+
+// digits follows one digit or more.
+func digits(b []byte, i int) int {
+	start := i
+	for i < len(b) && isDigit(b[i]) {
+		i++
+	}
+	if i == start {
+		return nowhere
+	}
+	return i
+}
+
+// at returns the byte at an index, 0 where there is none. No JSON has a 0.
+func at(b []byte, i int) byte {
+	if i < 0 || i >= len(b) {
+		return 0
+	}
+	return b[i]
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
