@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -98,6 +99,29 @@ func TestOneDoor(t *testing.T) {
 	}
 	if diff := cmp.Diff(elsewhere, found); diff != "" {
 		t.Errorf("outside of resources/upstream (-declared +found): %s", diff)
+	}
+}
+
+// Each file of this package is in its comment, and has tests of its own.
+func TestEachIsListedAndTested(t *testing.T) {
+	comment, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("%v: %v", files, err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") || name == "doc.go" {
+			continue
+		}
+		if !strings.Contains(string(comment), "//\t"+name+" ") {
+			t.Errorf("doc.go does not list %s", name)
+		}
+		if test := strings.TrimSuffix(name, ".go") + "_test.go"; !slices.Contains(files, test) {
+			t.Errorf("there is no %s, which fails when upstream changes what %s is about", test, name)
+		}
 	}
 }
 

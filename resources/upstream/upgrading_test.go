@@ -42,4 +42,4 @@ func TestUpgradingNamesTests(t *testing.T) {
 
 // ofRowlock are tests that do not depend on a release.
 var ofRowlock = map[string]bool{"TestReachesAreFound": true, "TestGatesThatAreRefused": true, "TestWatchesAreNotCompressedByDefault": true,
-	"TestUpgradingNamesTests": true}
+	"TestUpgradingNamesTests": true, "TestEachIsListedAndTested": true}
