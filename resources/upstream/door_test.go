@@ -22,22 +22,18 @@ import (
 // Whatever else TestOneDoor finds belongs here, into resources/upstream, and gets a test that fails when upstream changes.
 var elsewhere = map[string][]string{
 	// The fast paths read and write Go values in memory, as what is compiled of their types says.
-	"resources/equality":  {"unsafe"},
-	"resources/typedjson": {"unsafe"},
-	// Bytes that nobody changes become strings, and the other way round. Nothing of upstream is in it.
-	"resources/fieldmanager/entries.go":  {"unsafe"},
-	"resources/jsonscan":                 {"unsafe"},
-	"resources/layout.go":                {"unsafe"},
-	"server/codec/transcode/document.go": {"unsafe"},
-	"server/codec/transcode/encode.go":   {"unsafe"},
-	"sqlstore/rows.go":                   {"unsafe"},
+	"resources/equality":  {"unsafe.Add", "unsafe.Pointer"},
+	"resources/typedjson": {"unsafe.Add", "unsafe.Pointer"},
 	// The size of the HTTP/2 server's buffers. resources knows no HTTP. TestFramesLeaveTogether (server/cork) fails when they are
 	// something else, the linker when they are gone, and TestPoolOfHTTP2Buffers when they are kept otherwise.
-	"server/cork/buffers.go": {"linkname golang.org/x/net/http2.bufWriterPool", "unsafe"},
+	"server/cork/buffers.go": {"linkname golang.org/x/net/http2.bufWriterPool"},
 }
 
 // ours is the module of Rowlock.
 const ours = "github.com/rowlock/rowlock"
+
+// ofStrings is what of package unsafe is about bytes and strings.
+var ofStrings = []string{"String", "StringData", "Slice", "SliceData"}
 
 // doors are packages of upstream that are there to be changed. Only this package imports them.
 var doors = []string{
@@ -135,20 +131,7 @@ func reachesOf(t *testing.T, file *ast.File) (reaches []string) {
 			reaches = append(reaches, r)
 		}
 	}
-	for _, p := range known {
-		if p == "unsafe" {
-			note("unsafe")
-		}
-		for _, door := range doors {
-			if ok, err := filepath.Match(door, p); ok || err != nil {
-				note("imports %s", p)
-			}
-		}
-	}
-	for _, i := range file.Imports { // not among known where two have one name
-		if i.Path.Value == `"unsafe"` {
-			note("unsafe")
-		}
+	for _, i := range file.Imports { // not known, where two have one name
 		for _, door := range doors {
 			if ok, err := filepath.Match(door, strings.Trim(i.Path.Value, `"`)); ok || err != nil {
 				note("imports %s", strings.Trim(i.Path.Value, `"`))
@@ -181,6 +164,11 @@ func reachesOf(t *testing.T, file *ast.File) (reaches []string) {
 		case *ast.FuncDecl:
 			if n.Name.Name == "init" && n.Recv == nil {
 				note("init")
+			}
+		case *ast.SelectorExpr:
+			// Bytes that nobody changes become strings, and the other way round: nothing of upstream is in it.
+			if x, ok := n.X.(*ast.Ident); ok && known[x.Name] == "unsafe" && !slices.Contains(ofStrings, n.Sel.Name) {
+				note("unsafe.%s", n.Sel.Name)
 			}
 		case *ast.CallExpr:
 			for _, r := range reachesOfCall(known, n) {
@@ -250,8 +238,10 @@ func foreign(known map[string]string, e ast.Expr) string {
 // What the test above is to find is found.
 func TestReachesAreFound(t *testing.T) {
 	for source, want := range map[string]string{
-		`import _ "unsafe"`: "unsafe",
-		"import \"unsafe\"\n//go:linkname a k8s.io/b.c\nvar a int": "unsafe, linkname k8s.io/b.c",
+		"import \"unsafe\"\nvar _ = unsafe.String(unsafe.SliceData(b), 1)": "",
+		"import \"unsafe\"\nvar _ = unsafe.Pointer(&x)":                    "unsafe.Pointer",
+		`import _ "unsafe"`: "",
+		"import \"unsafe\"\n//go:linkname a k8s.io/b.c\nvar a int": "linkname k8s.io/b.c",
 		"import \"k8s.io/kubernetes/pkg/capabilities\"":            "imports k8s.io/kubernetes/pkg/capabilities",
 		"import _ \"k8s.io/kubernetes/pkg/apis/core/install\"":     "imports k8s.io/kubernetes/pkg/apis/core/install",
 		"func init() {}": "init",
