@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server"
 )
 
@@ -78,7 +80,8 @@ func TestZPages(t *testing.T) {
 		{"/flagz", "application/vnd.kubernetes.protobuf;g=config.k8s.io;v=v1beta1;as=Flagz", 406, refused},
 		{"/statusz", "text/plain", 200, "Paths: /flagz /healthz /livez /metrics /readyz /statusz /version\n"},
 		{"/statusz", "application/json;g=config.k8s.io;v=v1beta1;as=Statusz", 200,
-			`"binaryVersion":"1.37.1","emulationVersion":"1.37","paths":["/flagz","/healthz","/livez","/metrics","/readyz","/statusz","/version"]}`},
+			fmt.Sprintf(`"binaryVersion":"%s","emulationVersion":"%d.%d",`, strings.TrimPrefix(upstream.Release, "v"), upstream.Major, upstream.Minor) +
+				`"paths":["/flagz","/healthz","/livez","/metrics","/readyz","/statusz","/version"]}`},
 	} {
 		r := httptest.NewRequest(http.MethodGet, test.path, nil)
 		r.Header.Set("Authorization", "known")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/pki"
 )
 
@@ -141,7 +142,7 @@ func TestHelp(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	code, stdout, _ := command(t, "version")
-	for _, want := range []string{"Rowlock " + ownVersion(), "Kubernetes v1.37.1", "Go " + runtime.Version()} {
+	for _, want := range []string{"Rowlock " + ownVersion(), "Kubernetes " + upstream.Release, "Go " + runtime.Version()} {
 		if code != 0 || !strings.Contains(stdout, want) {
 			t.Errorf("exit code %d, %q, want %q", code, stdout, want)
 		}
