@@ -128,7 +128,7 @@ fuzz-briefly:
 
 generate: ## Write again what is generated from upstream's sources; tests fail while any of it is stale
 	@mkdir -p bin
-	go run ./resources/fieldmanager/schemagen > bin/schema.txt && mv bin/schema.txt resources/fieldmanager/schema.txt
+	go run ./resources/fieldmanager/schemagen > bin/schema.txt && gzip -9nc bin/schema.txt > resources/fieldmanager/schema.txt.gz
 	go run ./server/openapi/openapigen server/openapi
 	@grep -qx '# of kube-apiserver $(KUBERNETES)' cmd/rowlock/kubeapiserver_flags.txt || $(MAKE) --no-print-directory flags
 
@@ -186,6 +186,9 @@ bin/etcd: e2e/peers/etcd/go.mod
 
 bin/helm: e2e/peers/helm/go.mod
 	go build -C e2e/peers/helm -ldflags '-s -w' -o $(CURDIR)/$@ helm.sh/helm/v4/cmd/helm
+
+bin/h2spec: e2e/peers/h2spec/go.mod
+	go build -C e2e/peers/h2spec -ldflags '-s -w' -o $(CURDIR)/$@ github.com/summerwind/h2spec/cmd/h2spec
 
 # kine has SQLite only with cgo.
 bin/kine: e2e/peers/kine/go.mod

@@ -17,7 +17,7 @@
 //	entries.go        entries of managedFields: reading, matching, sorting, writing
 //	pathset.go        a set of paths; pathset_json.go, its serialised form; element.go, one element of a path
 //	kind.go           what a manager knows of its kind
-//	schema.go         the schema of the built-in types (schema.txt, written by schemagen)
+//	schema.go         the schema of the built-in types (schema.txt.gz, written by schemagen)
 //	typed_node.go     a Go type with its schema, compiled, for diff.go, the walk over two typed objects; equal.go, leaves
 //	schema_node.go    a schema alone, compiled, for sets of paths and for objects that are maps:
 //	untyped*.go       validity, paths, differences and merging of those (custom resources, patches of Apply)

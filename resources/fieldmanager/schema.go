@@ -1,16 +1,21 @@
 package fieldmanager
 
 import (
+	"bytes"
+	"compress/gzip"
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"io"
 	"sort"
 	"strings"
+	"sync"
+	"weak"
 
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// schemaText describes the built-in types: see schemagen, which writes it. A line that does not start with a space
+// packedSchema describes the built-in types: see schemagen, which writes it. A line that does not start with a space
 // opens a type, the indented lines after it are its fields; types stand in byte order.
 //
 //	s n b u      scalars: string, numeric, boolean, any of them
@@ -20,19 +25,42 @@ import (
 //	*[]t|{}t     any scalar, list or map
 //	!            no type, ?t a nullable one
 //
-//go:embed schema.txt
-var schemaText string
+//go:embed schema.txt.gz
+var packedSchema []byte
 
-// builtinTypes are the types of schemaText. They are decoded when asked for and not kept: what is made of them is.
-var builtinTypes = typeTable(schemaText)
+// builtinTypes are the types of packedSchema. They are decoded when asked for and not kept: what is made of them is.
+var builtinTypes = &typeTable{packed: packedSchema}
 
-type typeTable string
+type typeTable struct {
+	packed []byte
+	mu     sync.Mutex
+	text   weak.Pointer[string] // stays while many types are asked for
+}
+
+func (t *typeTable) unpacked() (string, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if text := t.text.Value(); text != nil {
+		return *text, nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(t.packed))
+	if err != nil {
+		return "", fmt.Errorf("schema of the built-in types: %w", err)
+	}
+	all, err := io.ReadAll(z)
+	if err != nil {
+		return "", fmt.Errorf("schema of the built-in types: %w", err)
+	}
+	text := string(all)
+	t.text = weak.Make(&text)
+	return text, nil
+}
 
 // resolver finds the type that a reference leads to.
 type resolver func(schema.TypeRef) (schema.Atom, bool)
 
 // resolve is a resolver.
-func (t typeTable) resolve(ref schema.TypeRef) (schema.Atom, bool) {
+func (t *typeTable) resolve(ref schema.TypeRef) (schema.Atom, bool) {
 	if ref.NamedType == nil {
 		return ref.Inlined, true
 	}
@@ -50,7 +78,7 @@ func (t typeTable) resolve(ref schema.TypeRef) (schema.Atom, bool) {
 }
 
 // reachable returns a schema of a type and all that it refers to.
-func (t typeTable) reachable(root string) (*schema.Schema, error) {
+func (t *typeTable) reachable(root string) (*schema.Schema, error) {
 	s := &schema.Schema{}
 	seen := map[string]bool{}
 	for queue := []string{root, untypedAtomic.Name, untypedDeduced.Name}; len(queue) > 0; {
@@ -70,14 +98,18 @@ func (t typeTable) reachable(root string) (*schema.Schema, error) {
 	return s, nil
 }
 
-func (t typeTable) lookup(name string) (schema.TypeDef, error) {
+func (t *typeTable) lookup(name string) (schema.TypeDef, error) {
 	switch name {
 	case untypedAtomic.Name:
 		return untypedAtomic, nil
 	case untypedDeduced.Name:
 		return untypedDeduced, nil
 	}
-	body, ok := t.find(name)
+	text, err := t.unpacked()
+	if err != nil {
+		return schema.TypeDef{}, err
+	}
+	body, ok := find(text, name)
 	if !ok {
 		return schema.TypeDef{}, fmt.Errorf("no schema of type %s", name)
 	}
@@ -89,8 +121,7 @@ func (t typeTable) lookup(name string) (schema.TypeDef, error) {
 }
 
 // find returns what follows a type's name: the rest of its line and its fields.
-func (t typeTable) find(name string) (string, bool) {
-	text := string(t)
+func find(text, name string) (string, bool) {
 	// opens returns the start of the first type at or after a position.
 	opens := func(pos int) int {
 		for pos > 0 && pos < len(text) && (text[pos-1] != '\n' || text[pos] == ' ') {

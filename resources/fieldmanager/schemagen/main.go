@@ -1,4 +1,4 @@
-// Command schemagen writes schema.txt: what field management needs to know of the built-in types, taken from the
+// Command schemagen writes what `make generate` packs into schema.txt.gz: what field management needs to know of the built-in types, taken from the
 // OpenAPI definitions that kube-apiserver publishes. Running it is part of taking a new Kubernetes version; a test of
 // package fieldmanager fails while the file is stale.
 //
