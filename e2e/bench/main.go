@@ -18,6 +18,7 @@
 //	crew.go      clients share connections
 //	objects.go   what is written
 //	proc.go      CPU and memory of processes
+//	ratios.go    servers and protocols beside each other, and the goals
 //	report.go    the results, and how they are printed
 package main
 

@@ -99,6 +99,8 @@ func markdown(servers []*Server) string {
 	fmt.Fprintf(&out, "%s.\n\n", machine())
 	out.WriteString("### Servers\n\n")
 	serverTable(&out, servers)
+	out.WriteString("\n### Protocols, and goals\n\n")
+	ratioTable(&out, servers)
 	for _, p := range spoken(servers) {
 		fmt.Fprintf(&out, "\n### Lists, %s\n\n", p)
 		listTable(&out, servers, p)
