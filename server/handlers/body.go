@@ -67,8 +67,8 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 		return nil, err
 	}
 	if media == codec.JSON && !q.served.Untyped && fastpath.BodyKind.On() {
-		if obj, ok, err := q.decodeJSON(body, fieldValidation, false); ok || err != nil {
-			return obj, err
+		if obj, ok := q.decodeJSON(body, fieldValidation, false); ok {
+			return obj, nil
 		}
 		fastpath.BodyKind.Fallback()
 	}
@@ -99,15 +99,15 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 // decodeJSON decodes a body of the expected kind without finding its kind out first, which costs a serializer as much as
 // all the rest. ok is false when there is anything to say against the body: the serializer then says it. mustSay: the
 // body has to say its kind itself, as what comes of a patch has.
-func (q *request) decodeJSON(body []byte, fieldValidation string, mustSay bool) (obj runtime.Object, ok bool, err error) {
+func (q *request) decodeJSON(body []byte, fieldValidation string, mustSay bool) (obj runtime.Object, ok bool) {
 	versioned, err := q.served.Scheme.New(q.kind)
 	if err != nil {
-		return nil, false, err
+		return nil, false
 	}
 	var strict []error
 	if !typedjson.Decode(body, versioned) {
 		if versioned, err = q.served.Scheme.New(q.kind); err != nil {
-			return nil, false, err
+			return nil, false
 		}
 		if fieldValidation == metav1.FieldValidationIgnore {
 			err = kjson.UnmarshalCaseSensitivePreserveInts(body, versioned)
@@ -117,16 +117,16 @@ func (q *request) decodeJSON(body []byte, fieldValidation string, mustSay bool) 
 	}
 	sent := versioned.GetObjectKind().GroupVersionKind()
 	if typ, is := versioned.GetObjectKind().(*metav1.TypeMeta); is && typ.APIVersion != "" && sent.Version == "" {
-		return nil, false, nil // it is none: the serializer says so
+		return nil, false // it is none: the serializer says so
 	}
 	expected := sent == q.kind || !mustSay && (sent.Kind == "" || sent.Kind == q.kind.Kind) &&
 		(sent.GroupVersion().Empty() || sent.GroupVersion() == q.kind.GroupVersion())
 	if err != nil || len(strict) > 0 || !expected {
-		return nil, false, nil
+		return nil, false
 	}
 	q.served.Scheme.Default(versioned)
 	obj, err = q.served.ToHub(versioned)
-	return obj, true, err
+	return obj, err == nil
 }
 
 // decodeError says what was wrong with a body.

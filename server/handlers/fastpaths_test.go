@@ -49,13 +49,13 @@ func FuzzFastPathsOfPatches(f *testing.F) {
 	for i, seeds := range [][]string{{
 		`{"data":{"k":null,"n":"<&>"}}`, `{"metadata":{"labels":{"x":null,"y":"é"}}}`, `{"spec":{"replicas":"3"}}`, `{"nosuch":1}`, `{"data":{"a":"b","a":"c"}}`,
 		`{"kind":"Other"}`, `{"metadata":{"name":"other"}}`, `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"i","nosuch":1}]}}}}`,
-		`{"metadata":{"managedFields":[{}]}}`, `{"metadata":{"creationTimestamp":"now"}}`, `null`, `[]`, `{`,
+		`{"metadata":{"annotations":{"deprecated.deployment.rollback.to":"x"}}}`, `{"metadata":{"managedFields":[{}]}}`, `{"metadata":{"creationTimestamp":"now"}}`, `null`, `[]`, `{`,
 	}, {
 		`{"data":{"k":null}}`, `{"spec":{"template":{"spec":{"containers":[{"$patch":"delete","name":"c"}]}}}}`,
 	}, {
 		`[{"op":"add","path":"/data/n","value":"v"}]`, `[{"op":"test","path":"/data/k","value":"w"}]`, `[{"op":"remove","path":"/nosuch"}]`,
 		`[{"op":"replace","path":"/spec/replicas","value":7}]`, `[{"op":"add","path":"/spec/nosuch","value":1}]`, `[{"op":"copy","from":"/metadata/name","path":"/data/x"}]`,
-		`[{"op":"move","from":"/data","path":"/binaryData"}]`, `[{"op":"add","path":"/data/n","value":"v","nosuch":1}]`, `{}`,
+		`[{"op":"add","path":"/metadata/annotations","value":{"deprecated.deployment.rollback.to":"x"}}]`, `[{"op":"move","from":"/data","path":"/binaryData"}]`, `[{"op":"add","path":"/data/n","value":"v","nosuch":1}]`, `{}`,
 	}, {
 		`{"apiVersion":"v1","kind":"ConfigMap","data":{"n":"v"}}`, `{"apiVersion":"apps/v1","kind":"Deployment","spec":{"replicas":2}}`,
 		"apiVersion: v1\nkind: ConfigMap\ndata: {n: yes}", `{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"b","a":"c"}}`,
@@ -83,7 +83,7 @@ func FuzzFastPathsOfPatches(f *testing.F) {
 func FuzzFastPathsOfBodies(f *testing.F) {
 	a := fuzzAPI(f)
 	for i, seed := range []string{`{"metadata":{"name":"b"}}`, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"data":{"k":"<"},"binaryData":{"b":"AA=="}}`, deployment,
-		`{"kind":"Deployment"}`, `{"apiVersion":"v1"}`, `{"apiVersion":"/v1","kind":"ConfigMap"}`, `{"metadata":{"name":"b"},"nosuch":1,"data":{"a":"1","a":"2"}}`,
+		`{"kind":"Deployment"}`, `{"metadata":{"name":"d","annotations":{"deprecated.deployment.rollback.to":"x"}}}`, `{"apiVersion":"v1"}`, `{"apiVersion":"/v1","kind":"ConfigMap"}`, `{"metadata":{"name":"b"},"nosuch":1,"data":{"a":"1","a":"2"}}`,
 		`{"metadata":{"name":"b","labels":{"a":7}}}`, `{"spec":{"replicas":1.5}}`, `{"spec":{"replicas":1e2}}`, `{"metadata":{"name":"\ud800","generateName":"\u00e9"}}`, `{"Metadata":{}}`,
 		`{"metadata":{"name":"b","annotations":{"a":"` + "\xff" + `"}}}`, ` {"metadata" : null} `, `{"metadata":{"name":"b"}} {}`, `null`, `[]`, `7`, `{"kind":"List"}`, `{`, `{"data":{"a":nul}}`} {
 		f.Add(uint8(i), seed)
@@ -98,4 +98,16 @@ func FuzzFastPathsOfBodies(f *testing.F) {
 		a.alike(t, "PUT", "/apis/apps/v1/namespaces/test/deployments/d"+query, header, body)
 		a.alike(t, "PUT", "/apis/apps/v1/namespaces/test/deployments/d/scale"+query, header, body)
 	})
+}
+
+// What cannot be converted is refused as kube-apiserver does it: it is the body that is wrong, not the server.
+func TestConversionThatFails(t *testing.T) {
+	a := newAPI(t)
+	const deployments = "/apis/apps/v1/namespaces/test/deployments"
+	const wrong = `{"metadata":{"name":"d","annotations":{"deprecated.deployment.rollback.to":"x"}}}`
+	a.run(exchange{do: "POST " + deployments, body: wrong, code: 400, says: says{"reason": "BadRequest",
+		"message": `Deployment in version "v1" cannot be handled as a Deployment: failed to parse annotation[deprecated.deployment.rollback.to]=x as int64: ` +
+			`strconv.ParseInt: parsing "x": invalid syntax`}},
+		exchange{do: "POST " + deployments, body: deployment, code: 201},
+		exchange{do: "PATCH " + deployments + "/d", header: asMergePatch, body: wrong, code: 422, says: says{"reason": "Invalid"}})
 }

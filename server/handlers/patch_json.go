@@ -26,8 +26,8 @@ func (p *patcher) jsonOrMerge(ctx context.Context, old []byte) (runtime.Object, 
 		path, fast = fastpath.JSONPatch, p.operateFast
 	}
 	if path.On() && fastpath.BodyKind.On() { // with which the outcome is decoded
-		if obj, ok, err := fast(old); ok || err != nil {
-			return obj, err
+		if obj, ok := fast(old); ok {
+			return obj, nil
 		}
 		path.Fallback()
 	}
@@ -73,13 +73,13 @@ func (p *patcher) jsonPatch(old []byte) (patched []byte, strict []error, err err
 
 // mergeFast applies a merge patch to which there is nothing to object. ok is false for any other, which then takes the way
 // that tells what is wrong with it.
-func (p *patcher) mergeFast(old []byte) (obj runtime.Object, ok bool, err error) {
+func (p *patcher) mergeFast(old []byte) (obj runtime.Object, ok bool) {
 	if !utf8.Valid(p.body) {
-		return nil, false, nil
+		return nil, false
 	}
 	strict, err := kjson.UnmarshalStrict(p.body, &map[string]any{})
 	if err != nil || len(strict) > 0 || !isJSONObject(p.body) {
-		return nil, false, nil
+		return nil, false
 	}
 	return p.q.decodeJSON(mergeJSON(old, gjson.ParseBytes(p.body)), p.validation, true)
 }
@@ -101,8 +101,8 @@ func (p *patcher) mergePatch(old []byte) (patched []byte, strict []error, err er
 func (p *patcher) decodePatched(ctx context.Context, patched []byte, strict []error) (runtime.Object, error) {
 	q := p.q
 	if len(strict) == 0 && fastpath.BodyKind.On() {
-		if obj, ok, err := q.decodeJSON(patched, p.validation, true); ok || err != nil {
-			return obj, err
+		if obj, ok := q.decodeJSON(patched, p.validation, true); ok {
+			return obj, nil
 		}
 		fastpath.BodyKind.Fallback()
 	}

@@ -71,7 +71,7 @@ func twice(doc string) bool {
 // A patch that is not UTF-8 takes the way of the library: its keys may be others than they look.
 func TestMergeFastTakesUTF8Alone(t *testing.T) {
 	p := &patcher{typ: types.MergePatchType, body: []byte("{\"metadata\":{\"annotations\":{\"\xff\":null}}}")}
-	if _, ok, err := p.mergeFast([]byte(`{"metadata":{"annotations":{"\ufffd":"a"}}}`)); ok || err != nil {
-		t.Errorf("it is taken: %t, %v", ok, err)
+	if _, ok := p.mergeFast([]byte(`{"metadata":{"annotations":{"\ufffd":"a"}}}`)); ok {
+		t.Error("it is taken")
 	}
 }

@@ -36,10 +36,10 @@ func applyOperations(patch, doc []byte) ([]byte, error) {
 
 // operateFast applies a JSON Patch to which there is nothing to object, by version 5 of the library. ok is false for any
 // other, which then takes the way of version 4.
-func (p *patcher) operateFast(old []byte) (obj runtime.Object, ok bool, err error) {
+func (p *patcher) operateFast(old []byte) (obj runtime.Object, ok bool) {
 	patched, ok := applyCommon(p.body, old)
 	if !ok {
-		return nil, false, nil
+		return nil, false
 	}
 	return p.q.decodeJSON(patched, p.validation, true)
 }
