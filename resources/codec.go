@@ -37,8 +37,11 @@ func (t *Type) DecodeHub(o *Object) (runtime.Object, error) {
 // DecodeStored returns a stored object in the version it is stored in, with today's defaults.
 func (t *Type) DecodeStored(o *Object) (runtime.Object, error) {
 	gvk := t.StorageKind()
-	if obj, err := t.decodeKnown(o.Data, gvk); obj != nil || err != nil {
-		return obj, err
+	if fastpath.StoredKind.On() && !t.Untyped {
+		if obj := t.decodeKnown(o.Data, gvk); obj != nil {
+			return obj, nil
+		}
+		fastpath.StoredKind.Fallback()
 	}
 	s := json.NewSerializerWithOptions(json.DefaultMetaFactory, t.Scheme, t.Scheme, json.SerializerOptions{})
 	obj, _, err := s.Decode(o.Data, &gvk, nil)
@@ -50,29 +53,23 @@ func (t *Type) DecodeStored(o *Object) (runtime.Object, error) {
 }
 
 // decodeKnown decodes what begins with the kind that is expected, as everything does that was stored by this version. To
-// find that out by parsing, as a serializer does, would cost as much again. It returns nil when the kind is another.
-func (t *Type) decodeKnown(data []byte, gvk schema.GroupVersionKind) (runtime.Object, error) {
-	if t.Untyped || !fastpath.StoredKind.On() {
-		return nil, nil
-	}
+// find that out by parsing, as a serializer does, would cost as much again. It returns nil when the kind is another, and when
+// there is anything wrong.
+func (t *Type) decodeKnown(data []byte, gvk schema.GroupVersionKind) runtime.Object {
 	if !bytes.HasPrefix(data, t.Head(gvk.GroupVersion())) {
-		fastpath.StoredKind.Fallback()
-		return nil, nil
+		return nil
 	}
 	obj, err := t.Scheme.New(gvk)
-	if err != nil {
-		return nil, err
+	if err == nil && !typedjson.Decode(data, obj) {
+		if obj, err = t.Scheme.New(gvk); err == nil {
+			err = kjson.UnmarshalCaseSensitivePreserveInts(data, obj)
+		}
 	}
-	if !typedjson.Decode(data, obj) {
-		if obj, err = t.Scheme.New(gvk); err != nil {
-			return nil, err
-		}
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(data, obj); err != nil {
-			return nil, fmt.Errorf("decode a stored %s: %w", gvk, err)
-		}
+	if err != nil {
+		return nil
 	}
 	t.Scheme.Default(obj)
-	return obj, nil
+	return obj
 }
 
 // ToHub converts an object of a served version to the hub form, that of the version's own group (an Event has one Go

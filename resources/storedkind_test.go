@@ -3,6 +3,7 @@ package resources_test
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -52,6 +53,29 @@ func FuzzStoredKind(f *testing.F) {
 			t.Errorf("%s (-serializer +fast path):\n%s", data, diff)
 		}
 	})
+}
+
+// What cannot be decoded is refused by upstream's serializer, with the key of the object, whether the path is on or off.
+func TestStoredGarbage(t *testing.T) {
+	for _, s := range builtintest.StoredTypes(t) {
+		if s.GroupResource.String() != "secrets" {
+			continue
+		}
+		for _, data := range []string{`{"kind":"Secret","apiVersion":"v1","metadata":[]}`, `{"kind":"Secret","apiVersion":"v1","metadata":{}`, `{}`, ``} {
+			var said [2]string
+			for i, on := range []bool{true, false} {
+				back := fastpath.StoredKind.Turn(on)
+				_, err := s.DecodeStored(resources.LoadObject(s.KeyOf("n", "a"), 1, []byte(data), nil, nil))
+				back()
+				if err != nil {
+					said[i] = err.Error()
+				}
+			}
+			if said[0] != said[1] || data != "{}" && !strings.HasPrefix(said[0], "decode "+s.KeyOf("n", "a").String()) {
+				t.Errorf("%q: %q by the fast path, %q without", data, said[0], said[1])
+			}
+		}
+	}
 }
 
 func encoded(t *testing.T, obj runtime.Object) string {
