@@ -124,7 +124,7 @@ fuzz: ## Run every fuzz target for FUZZTIME seconds (20); a failing input goes t
 # What CI runs of it.
 .PHONY: fuzz-briefly
 fuzz-briefly:
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=5
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=4
 
 generate: ## Write again what is generated from upstream's sources; tests fail while any of it is stale
 	@mkdir -p bin
