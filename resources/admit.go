@@ -24,7 +24,7 @@ func (p *Pipeline) admit(ctx context.Context, a admitted) error {
 	if p.mutating == nil || !p.mutating.Handles(a.op) {
 		return nil
 	}
-	return p.mutating.Admit(ctx, a.attributes(ctx), objectInterfaces{a.t})
+	return p.mutating.Admit(ctx, a.attributes(ctx), objectInterfaces{a.t, ctx})
 }
 
 // validate runs validating admission.
@@ -32,7 +32,7 @@ func (p *Pipeline) validate(ctx context.Context, a admitted) error {
 	if p.validating == nil || !p.validating.Handles(a.op) {
 		return nil
 	}
-	return p.validating.Validate(ctx, a.attributes(ctx), objectInterfaces{a.t})
+	return p.validating.Validate(ctx, a.attributes(ctx), objectInterfaces{a.t, ctx})
 }
 
 // attributes describe the write to the plugins. What it is about and who asks for it is the context's to say.
@@ -60,15 +60,18 @@ func (a admitted) attributes(ctx context.Context) admission.Attributes {
 
 func (t *Type) isNamespaces() bool { return t.Resource == "namespaces" && t.Group == "" }
 
-// objectInterfaces are what plugins may ask of a type.
-type objectInterfaces struct{ t *Type }
+// objectInterfaces are what plugins may ask of a type, in the context of a request.
+type objectInterfaces struct {
+	t   *Type
+	ctx context.Context
+}
 
 func (o objectInterfaces) GetObjectCreater() runtime.ObjectCreater     { return o.t.Scheme }
 func (o objectInterfaces) GetObjectTyper() runtime.ObjectTyper         { return o.t.Scheme }
 func (o objectInterfaces) GetObjectDefaulter() runtime.ObjectDefaulter { return o.t.Scheme }
 func (o objectInterfaces) GetObjectConvertor() runtime.ObjectConvertor { return o.t.Scheme }
 func (o objectInterfaces) GetEquivalentResourceMapper() runtime.EquivalentResourceMapper {
-	return runtime.NewEquivalentResourceRegistry()
+	return equivalents{o}
 }
 
 // The options that plugins see of a write that came without: those of a client that asked for nothing. They are shared,

@@ -1,0 +1,78 @@
+package resources
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// equivalents say under which other names and versions the objects of a resource are served, by the catalog of the request. It
+// is a runtime.EquivalentResourceMapper. Who asks without a catalog knows nothing but the type at hand.
+type equivalents struct{ objectInterfaces }
+
+func (e equivalents) catalog() *Catalog {
+	c, _ := e.ctx.Value(catalogKey{}).(*Catalog)
+	return c
+}
+
+// EquivalentResourcesFor returns the resources of the same objects, that itself among them, which serve the subresource if one
+// is named.
+func (e equivalents) EquivalentResourcesFor(resource schema.GroupVersionResource, subresource string) []schema.GroupVersionResource {
+	c := e.catalog()
+	if c == nil {
+		if resource.GroupResource() == e.t.GroupResource {
+			return []schema.GroupVersionResource{resource}
+		}
+		return nil
+	}
+	type equivalentKey struct {
+		resource    schema.GroupVersionResource
+		subresource string
+	}
+	all, _ := c.Memo(equivalentKey{resource, subresource}, func() (any, error) { return c.equivalents(resource, subresource), nil })
+	return slices.Clone(all.([]schema.GroupVersionResource))
+}
+
+func (c *Catalog) equivalents(resource schema.GroupVersionResource, subresource string) (all []schema.GroupVersionResource) {
+	of, ok := c.Lookup(resource)
+	if !ok {
+		return nil
+	}
+	for _, g := range c.groups {
+		for _, v := range g.Versions {
+			s, ok := g.served[inVersion{v.Version, resource.Resource}]
+			if !ok || s.ResourceName() != of.ResourceName() {
+				continue
+			}
+			if _, has := s.Subresources[subresource]; has || subresource == "" {
+				all = append(all, s.GVR())
+			}
+		}
+	}
+	return all
+}
+
+// KindFor returns the kind of what a resource or a subresource carries; zero when it is not served.
+func (e equivalents) KindFor(resource schema.GroupVersionResource, subresource string) schema.GroupVersionKind {
+	t, kind := e.t, resource.GroupVersion().WithKind(e.t.Kind)
+	if c := e.catalog(); c != nil {
+		s, ok := c.Lookup(resource)
+		if !ok {
+			return schema.GroupVersionKind{}
+		}
+		t, kind = s.Type, s.GroupVersionKind
+	} else if resource.GroupResource() != t.GroupResource {
+		return schema.GroupVersionKind{}
+	}
+	if subresource == "" {
+		return kind
+	}
+	sub, ok := t.Subresources[subresource]
+	switch {
+	case !ok:
+		return schema.GroupVersionKind{}
+	case !sub.Kind.Empty():
+		return sub.Kind
+	}
+	return kind
+}
