@@ -69,7 +69,7 @@ var sectionFlags = map[string]struct{ rowlock, kubeAPIServer []string }{
 		rowlock:       []string{"--service-cluster-ip-range", "10.43.0.0/16,fd00:10:43::/112"},
 		kubeAPIServer: []string{"--service-cluster-ip-range", "10.43.0.0/16,fd00:10:43::/112"},
 	},
-	"expired": {rowlock: []string{"--history-age", "1s"}, kubeAPIServer: []string{"--etcd-compaction-interval", "1s"}},
+	"expired": {rowlock: []string{"--history-age", "5s"}, kubeAPIServer: []string{"--etcd-compaction-interval", "1s"}},
 }
 
 // startSectionServers starts the servers that cases are sent to: Rowlock and, if asked for, kube-apiserver.

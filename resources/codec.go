@@ -37,14 +37,15 @@ func (t *Type) DecodeHub(o *Object) (runtime.Object, error) {
 // DecodeStored returns a stored object in the version it is stored in, with today's defaults.
 func (t *Type) DecodeStored(o *Object) (runtime.Object, error) {
 	gvk := t.StorageKind()
-	if fastpath.StoredKind.On() && !t.Untyped {
-		if obj := t.decodeKnown(o.Data, gvk); obj != nil {
+	stored := o.Stored()
+	if !t.Untyped && (fastpath.StoredKind.On() || typedjson.HasNull(stored)) {
+		if obj := t.decodeKnown(stored, gvk); obj != nil {
 			return obj, nil
 		}
 		fastpath.StoredKind.Fallback()
 	}
 	s := json.NewSerializerWithOptions(json.DefaultMetaFactory, t.Scheme, t.Scheme, json.SerializerOptions{})
-	obj, _, err := s.Decode(o.Data, &gvk, nil)
+	obj, _, err := s.Decode(stored, &gvk, nil)
 	if err != nil {
 		return nil, fmt.Errorf("decode %s: %w", o.Key, err)
 	}
@@ -60,7 +61,7 @@ func (t *Type) decodeKnown(data []byte, gvk schema.GroupVersionKind) runtime.Obj
 		return nil
 	}
 	obj, err := t.Scheme.New(gvk)
-	if err == nil && !typedjson.Decode(data, obj) {
+	if err == nil && !typedjson.DecodeStored(data, obj) {
 		if obj, err = t.Scheme.New(gvk); err == nil {
 			err = kjson.UnmarshalCaseSensitivePreserveInts(data, obj)
 		}
@@ -136,11 +137,14 @@ func (t *Type) NewDraft(hub runtime.Object) (Draft, error) {
 	return d, err
 }
 
-// encode returns the JSON of an object, with no room behind it: it may be kept for long.
+// encode returns the JSON of an object as it is stored, with no room behind it: it may be kept for long.
 func (t *Type) encode(versioned runtime.Object) ([]byte, error) {
 	room := encodeRoom.Get().(*[]byte)
 	defer encodeRoom.Put(room)
-	if data, ok := typedjson.Append((*room)[:0], versioned); ok {
+	if data, asSent, ok := typedjson.AppendStored((*room)[:0], versioned); ok {
+		if _, hides := hidden(t.GroupResource.String(), data); asSent || hides > 0 {
+			data = append(data, notShown)
+		}
 		*room = data
 		return bytes.Clone(data), nil
 	}

@@ -107,6 +107,10 @@ func quoted(s string) []byte {
 
 // sameState tells whether the draft is what is stored already, resourceVersion aside.
 func (d Draft) sameState(o *Object) bool {
-	return bytes.Equal(d.Data[:d.RevisionStart], o.Data[:o.revisionStart]) &&
-		bytes.Equal(d.Data[d.RevisionEnd:], o.Data[o.revisionEnd:])
+	stored, start, end := o.Data, o.revisionStart, o.revisionEnd
+	if f := o.forms.find(storedForm); f != nil {
+		stored = f.data
+		start, end, _ = RevisionSpan(stored)
+	}
+	return bytes.Equal(d.Data[:d.RevisionStart], stored[:start]) && bytes.Equal(d.Data[d.RevisionEnd:], stored[end:])
 }

@@ -90,7 +90,7 @@ func WithRevision(data []byte, start, end int, revision int64) ([]byte, int) {
 type Object struct {
 	Key
 	Revision int64
-	// Data is the complete object in its storage version as JSON, metadata.resourceVersion included.
+	// Data is the complete object in its storage version as JSON, metadata.resourceVersion included, as it is shown; see Stored.
 	Data []byte
 	// Labels are metadata.labels.
 	Labels labels.Set
@@ -104,12 +104,15 @@ type Object struct {
 // NewObject gives a draft its revision. A draft that has no place for one (a dry run's) is taken as it is.
 func NewObject(key Key, d Draft, revision int64) *Object {
 	if d.RevisionEnd == 0 {
-		return &Object{Key: key, Revision: revision, Data: d.Data, Labels: d.Labels, Fields: d.Fields}
+		o := &Object{Key: key, Revision: revision, Data: d.Data, Labels: d.Labels, Fields: d.Fields}
+		o.show()
+		return o
 	}
 	data, end := WithRevision(d.Data, d.RevisionStart, d.RevisionEnd, revision)
 	o := &Object{Key: key, Revision: revision, Data: data, Labels: d.Labels, Fields: d.Fields,
 		revisionStart: d.RevisionStart, revisionEnd: end}
 	o.forms.head.Store(&form{id: CellsForm, data: d.Cells})
+	o.show()
 	return o
 }
 
@@ -117,6 +120,7 @@ func NewObject(key Key, d Draft, revision int64) *Object {
 func LoadObject(key Key, revision int64, data []byte, l labels.Set, f fields.Set) *Object {
 	o := &Object{Key: key, Revision: revision, Data: data, Labels: l, Fields: f}
 	o.revisionStart, o.revisionEnd, _ = RevisionSpan(data)
+	o.show()
 	return o
 }
 
@@ -161,12 +165,14 @@ func (o *Object) Size() int64 {
 }
 
 // Moved returns the same object with its bytes where place copies them and its sets as share returns them, which are
-// equal to those it is given. Of its forms it keeps its cells alone. Who holds the object it was made of goes on with that.
+// equal to those it is given. Of its forms it keeps its cells and its stored bytes alone. Who holds the object it was made of goes on with that.
 func (o *Object) Moved(place func([]byte) []byte, share func(map[string]string) map[string]string) *Object {
 	moved := &Object{Key: o.Key, Revision: o.Revision, Data: place(o.Data), Labels: share(o.Labels), Fields: share(o.Fields),
 		revisionStart: o.revisionStart, revisionEnd: o.revisionEnd}
-	if cells := o.forms.find(CellsForm); cells != nil {
-		moved.forms.head.Store(&form{id: CellsForm, data: place(cells.data)})
+	for _, id := range []string{CellsForm, storedForm} {
+		if kept := o.forms.find(id); kept != nil {
+			moved.forms.head.Store(&form{id: id, data: place(kept.data), next: moved.forms.head.Load()})
+		}
 	}
 	return moved
 }

@@ -90,7 +90,7 @@ func (p *Pipeline) update(ctx context.Context, r *UpdateRequest) (stored *Object
 	}
 	switch {
 	case removed != nil:
-		return removed, false, nil
+		return removed.Whole(), false, nil
 	case dry != nil:
 		return dry, created, nil
 	}

@@ -60,6 +60,10 @@ type Config struct {
 	// answered with 429.
 	// Defaults 3000 and 1000.
 	MaxInFlight, MaxMutatingInFlight int
+	// HistoryAge is how long the store keeps changes: clients may go on with a list as long as that. 0: as long as the store can.
+	HistoryAge time.Duration
+	// Now is the clock by which lists age. Default time.Now.
+	Now func() time.Time
 	// RequestTimeout bounds every request that is not a watch. Default 60 seconds.
 	RequestTimeout time.Duration
 	// Flags are those that the server was started with, for /flagz; what is secret has been taken out. Nil: there is no such page.
@@ -116,6 +120,7 @@ func New(c Config) (*Server, error) {
 	}
 	c.Pipeline.Use(plugins)
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
+		HistoryAge: c.HistoryAge, Now: c.Now,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
 	s.trimmer = newTrimmer(limits.underWay, s.handlers.Watches, c.DefragmentHeap)
 	// What others read into informers, and count, the store has read and counted; documents are made when they are asked for.

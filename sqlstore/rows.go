@@ -44,7 +44,7 @@ func parseOp(name string) (resources.Op, error) {
 
 func newChangeRow(e *resources.Event, at, size int64) (r changeRow, err error) {
 	r = changeRow{revision: e.Revision, at: at, size: size, op: ops[e.Op], resource: e.Object.Resource,
-		namespace: e.Object.Namespace, name: e.Object.Name, data: text(e.Object.Data)}
+		namespace: e.Object.Namespace, name: e.Object.Name, data: text(e.Object.Stored())}
 	if r.fields, err = encodeFields(e.Object.Fields); err != nil {
 		return r, err
 	}
@@ -52,7 +52,7 @@ func newChangeRow(e *resources.Event, at, size int64) (r changeRow, err error) {
 		r.prevRevision = sql.NullInt64{Int64: e.Prev.Revision, Valid: true}
 	}
 	if e.Op == resources.Update {
-		r.prevData = sql.NullString{String: text(e.Prev.Data), Valid: true}
+		r.prevData = sql.NullString{String: text(e.Prev.Stored()), Valid: true}
 		r.prevFields, err = encodeFields(e.Prev.Fields)
 	}
 	return r, err

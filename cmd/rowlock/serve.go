@@ -191,6 +191,7 @@ func (o *serveOptions) newServer(registry *resources.Registry, store *sqlstore.S
 		DefragmentHeap: store.DefragmentHeap,
 		Features:       utilfeature.DefaultFeatureGate,
 		Flags:          o.flags,
+		HistoryAge:     o.storage.historyAge,
 
 		EnableAdmissionPlugins:  o.admission.enable,
 		DisableAdmissionPlugins: o.admission.disable,

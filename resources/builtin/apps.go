@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kubernetes/pkg/apis/apps"
+	"k8s.io/kubernetes/pkg/registry/apps/controllerrevision"
 	"k8s.io/kubernetes/pkg/registry/apps/daemonset"
 	"k8s.io/kubernetes/pkg/registry/apps/deployment"
 	"k8s.io/kubernetes/pkg/registry/apps/replicaset"
@@ -17,7 +18,7 @@ import (
 func appsGroup() resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "apps", Version: "v1"}
 	return single(v1,
-		define[apps.ControllerRevision, apps.ControllerRevisionList](v1, "controllerrevisions", revisions),
+		define[apps.ControllerRevision, apps.ControllerRevisionList](v1, "controllerrevisions", controllerrevision.Strategy),
 		define[apps.DaemonSet, apps.DaemonSetList](v1, "daemonsets", daemonset.Strategy,
 			short("ds"), in("all"), status(daemonset.StatusStrategy), fieldAnnotation(appsv1.DeprecatedTemplateGeneration)),
 		define[apps.Deployment, apps.DeploymentList](v1, "deployments", deployment.Strategy,

@@ -71,25 +71,14 @@ func (s *serviceSupply) allocate(ctx context.Context, r resources.Reader, servic
 		if _, err := rules.BeginCreate(ctx, service, &metav1.CreateOptions{}); err != nil {
 			return nil, err
 		}
-		dropInternalPolicy(service)
 	default:
 		finish, err := rules.BeginUpdate(ctx, service, old, &metav1.UpdateOptions{})
 		if err != nil {
 			return nil, err
 		}
 		finish(ctx, true) // gives back what is no longer needed
-		dropInternalPolicy(service)
 	}
 	return a.writes()
-}
-
-// dropInternalPolicy: kube-apiserver never shows the policy of an ExternalName, and reports one that there cannot be.
-func dropInternalPolicy(service *core.Service) {
-	p := service.Spec.InternalTrafficPolicy
-	if service.Spec.Type == core.ServiceTypeExternalName && p != nil &&
-		(*p == core.ServiceInternalTrafficPolicyCluster || *p == core.ServiceInternalTrafficPolicyLocal) {
-		service.Spec.InternalTrafficPolicy = nil
-	}
 }
 
 // allocation is what one write of one Service takes and gives back.

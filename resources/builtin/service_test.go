@@ -74,7 +74,7 @@ func (c *cluster) decoded(s *resources.Served, o *resources.Object, err error) (
 	if err != nil {
 		return nil, err
 	}
-	hub, err := s.DecodeHub(o)
+	hub, err := s.DecodeHub(o.Shown())
 	if err != nil {
 		c.Fatal(err)
 	}

@@ -12,6 +12,8 @@ type Scanner struct {
 	text  string // the same bytes: what is read of them are parts of it
 	pos   int
 	depth int
+	// Stored is for readers: what they read was stored, and not sent by a client. See typedjson.DecodeStored.
+	Stored bool
 }
 
 // maxDepth bounds how deep structs are within each other. Types that contain themselves are rarely deeper than ten.

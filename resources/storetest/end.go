@@ -20,6 +20,7 @@ var endTests = map[string]func(*suite){
 	"CloseFinishesWrites":   testCloseFinishesWrites,
 	"RevisionsNeverGoBack":  testRevisionsNeverGoBack,
 	"AllBytesSurvive":       testAllBytesSurvive,
+	"StoredIsNotShown":      testStoredIsNotShown,
 	"DeletedStaysDeleted":   testDeletedStaysDeleted,
 	"FieldsSurviveARestart": testFieldsSurviveARestart,
 }

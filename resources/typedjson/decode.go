@@ -1,6 +1,7 @@
 package typedjson
 
 import (
+	"bytes"
 	"encoding/base64"
 	"reflect"
 	"strconv"
@@ -23,13 +24,31 @@ func Decode(data []byte, obj any) (ok bool) {
 	if !fastpath.JSONDecode.On() {
 		return false
 	}
-	if ok = decode(data, obj); !ok {
+	if ok = decode(data, obj, false); !ok {
 		fastpath.JSONDecode.Fallback()
 	}
 	return ok
 }
 
-func decode(data []byte, obj any) (ok bool) {
+// DecodeStored is like Decode, for what Append or AppendStored has written: a time that would have been left out, had there been
+// none, and is null all the same, is the zero time. kube-apiserver, which stores protobuf, tells the two apart. Since only this
+// package does, null is read by it even where the fast path is off.
+func DecodeStored(data []byte, obj any) (ok bool) {
+	if !fastpath.JSONDecode.On() && !HasNull(data) {
+		return false
+	}
+	if ok = decode(data, obj, true); !ok {
+		fastpath.JSONDecode.Fallback()
+	}
+	return ok
+}
+
+// HasNull reports whether there may be a time in stored data that DecodeStored alone reads right.
+func HasNull(data []byte) bool { return bytes.Contains(data, nullMember) }
+
+var nullMember = []byte(":null")
+
+func decode(data []byte, obj any, stored bool) (ok bool) {
 	v := reflect.ValueOf(obj)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
 		return false
@@ -39,6 +58,7 @@ func decode(data []byte, obj any) (ok bool) {
 		return false
 	}
 	d := jsonscan.New(data)
+	d.Stored = stored
 	return d.Peek() == '{' && r(&d, v.UnsafePointer()) && d.End()
 }
 
@@ -173,6 +193,16 @@ func readTime(d *jsonscan.Scanner, p unsafe.Pointer) bool {
 	t, err := time.Parse(time.RFC3339, s)
 	*(*metav1.Time)(p) = metav1.Time{Time: t.Local()}
 	return err == nil
+}
+
+// readStoredTime reads a pointer to a time that is left out when it is nil.
+func readStoredTime(t reflect.Type, read reader) reader {
+	return func(d *jsonscan.Scanner, p unsafe.Pointer) bool {
+		if d.Stored && d.Peek() == 'n' {
+			*(*unsafe.Pointer)(p) = reflect.New(t).UnsafePointer()
+		}
+		return read(d, p)
+	}
 }
 
 // readStrings reads labels and the like, without the cost of reflection.

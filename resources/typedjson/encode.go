@@ -22,36 +22,53 @@ func Append(dst []byte, obj any) (out []byte, ok bool) {
 	if !fastpath.JSONEncode.On() {
 		return dst, false
 	}
-	if out, ok = appendObject(dst, obj); !ok {
+	if out, _, ok = appendObject(dst, obj, false); !ok {
 		fastpath.JSONEncode.Fallback()
 	}
 	return out, ok
 }
 
-func appendObject(dst []byte, obj any) (out []byte, ok bool) {
+// AppendStored is like Append, but leaves JSON that others have written (json.RawMessage, runtime.RawExtension) as it is, with
+// its white space and its characters. asSent tells whether there is any that Append would write in another way. Since only this
+// package leaves it so, such an object is written by it even where the fast path is off.
+func AppendStored(dst []byte, obj any) (out []byte, asSent, ok bool) {
+	out, asSent, ok = appendObject(dst, obj, true)
+	switch {
+	case !fastpath.JSONEncode.On() && !asSent:
+		return dst, false, false
+	case !ok:
+		fastpath.JSONEncode.Fallback()
+	}
+	return out, asSent, ok
+}
+
+func appendObject(dst []byte, obj any, stored bool) (out []byte, asSent, ok bool) {
 	v := reflect.ValueOf(obj)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Type().Elem().Kind() != reflect.Struct {
-		return dst, false
+		return dst, false, false
 	}
 	p := encodingOf(v.Type().Elem())
 	if p.err != nil {
-		return dst, false
+		return dst, false, false
 	}
 	e := encoders.Get().(*encoder)
+	e.stored = stored
 	out = p.write(e, dst, v.UnsafePointer())
 	runtime.KeepAlive(obj)
-	ok = !e.failed
+	ok, asSent = !e.failed, e.asSent
 	*e = encoder{}
 	encoders.Put(e)
 	if !ok {
-		return dst, false
+		return dst, false, false
 	}
-	return out, true
+	return out, asSent, true
 }
 
 // encoder is what the writers of one object share. It is the room, too, for what would be on the heap otherwise.
 type encoder struct {
 	failed   bool // the object has something that is not covered, and what is written of it is thrown away
+	stored   bool // JSON of others is left as it is
+	asSent   bool // and there was some that encoding/json would not leave so
 	depth    int  // of values in values of their own type
 	quantity resource.Quantity
 	number   [32]byte

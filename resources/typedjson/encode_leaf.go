@@ -78,9 +78,14 @@ func (e *encoder) appendMarshaler(dst []byte, m json.Marshaler) []byte {
 	return e.appendRaw(dst, text)
 }
 
-// appendRaw writes JSON of others: without white space, and escaped for HTML. Most of it is so already.
+// appendRaw writes JSON of others: without white space, and escaped for HTML, unless it is to be left as it is. Most of it is so
+// already.
 func (e *encoder) appendRaw(dst, raw []byte) []byte {
 	if jsonscan.Plain(raw, maxNesting) {
+		return append(dst, raw...)
+	}
+	if e.stored && json.Valid(raw) {
+		e.asSent = true
 		return append(dst, raw...)
 	}
 	text, err := json.Marshal(json.RawMessage(raw))

@@ -63,6 +63,9 @@ func (p readerCompiler) structure(t reflect.Type) (reader, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s.%s: %w", t, f.JSON, err)
 		}
+		if f.OmitEmpty && (f.Type == reflect.TypeFor[*metav1.Time]() || f.Type == reflect.TypeFor[*metav1.MicroTime]()) {
+			read = readStoredTime(f.Type.Elem(), read)
+		}
 		s.fields[i] = readField{f.JSON, f.Start, read}
 		s.byName[f.JSON] = i
 	}

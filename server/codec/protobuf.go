@@ -76,7 +76,7 @@ func (r *Renderer) newMessage(o *resources.Object) ([]byte, error) {
 func (r *Renderer) appendMessage(dst []byte, o *resources.Object) ([]byte, error) {
 	if fast := r.messages.fast; fast != nil {
 		if r.Format.As == AsPartial || r.asStored(o) {
-			if out, ok := fast.Append(dst, o.Data); ok {
+			if out, ok := fast.Append(dst, o.Shown().Stored()); ok {
 				return out, nil
 			}
 		}

@@ -141,6 +141,7 @@ func (r *Renderer) item(o *resources.Object) (open, rest []byte, err error) {
 
 // versioned decodes an object into the version asked for.
 func (r *Renderer) versioned(o *resources.Object) (runtime.Object, error) {
+	o = o.Shown()
 	if r.asStored(o) {
 		return r.Served.DecodeStored(o)
 	}

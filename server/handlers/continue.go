@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"time"
 )
 
 // continueToken says where a list goes on. Clients treat it as opaque; its form is that of kube-apiserver, so that a list
@@ -17,6 +18,16 @@ type continueToken struct {
 	Revision int64 `json:"rv"`
 	// Start is the first path of the page below the range of the list, behind a slash.
 	Start string `json:"start"`
+	// Began is when the first page was asked for, in seconds since 1970; 0 when nobody knows, as of a token that kube-apiserver has
+	// made.
+	Began int64 `json:"began,omitempty"`
+}
+
+// older tells whether the list began more than age ago, as far as is known; no list does when age is 0. What is asked of
+// history has pruned itself: this is for the revision of a store to which nobody writes, which stays the latest one, where
+// the counter of etcd goes on and kube-apiserver has it compacted.
+func (t *continueToken) older(age time.Duration, now time.Time) bool {
+	return age > 0 && t != nil && t.Revision > 0 && t.Began > 0 && now.Sub(time.Unix(t.Began, 0)) > age
 }
 
 const tokenVersion = "meta.k8s.io/v1"
@@ -56,8 +67,8 @@ func decodeContinue(s string) (*continueToken, error) {
 }
 
 // encodeContinue is the token of the page after an object.
-func encodeContinue(last, namespace string, revision int64) string {
-	return continueToken{APIVersion: tokenVersion, Revision: revision, Start: "/" + trimNamespace(last, namespace) + "\x00"}.String()
+func encodeContinue(last, namespace string, revision, began int64) string {
+	return continueToken{APIVersion: tokenVersion, Revision: revision, Start: "/" + trimNamespace(last, namespace) + "\x00", Began: began}.String()
 }
 
 func (t continueToken) String() string {

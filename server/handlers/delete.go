@@ -39,6 +39,9 @@ func (h *Handlers) delete(q *request) error {
 		s.GetObjectKind().SetGroupVersionKind(metav1.Unversioned.WithKind("Status"))
 		return q.value(code, f, s)
 	}
+	if !d.Gone && !d.Unchanged {
+		d.Object = d.Object.Whole() // what was only marked is answered as it is stored
+	}
 	return q.object(code, f, d.Object)
 }
 

@@ -35,6 +35,10 @@ type Config struct {
 	MinWatchTimeout time.Duration
 	// BookmarkPeriod is the time between bookmarks. Default one minute.
 	BookmarkPeriod time.Duration
+	// HistoryAge is for how long clients may go on with a list. 0: as long as the store can.
+	HistoryAge time.Duration
+	// Now is the clock; nil: the system's.
+	Now func() time.Time
 	// Draining is closed when the server shuts down: watches then end cleanly, and what comes from kubelets and pods ends.
 	Draining <-chan struct{}
 	// ManagedFieldsFallback counts writes whose managedFields upstream's manager had to compute. May be nil.
@@ -56,6 +60,9 @@ func New(c Config) *Handlers {
 	}
 	if c.BookmarkPeriod == 0 {
 		c.BookmarkPeriod = time.Minute
+	}
+	if c.Now == nil {
+		c.Now = time.Now
 	}
 	if c.Offer == nil {
 		c.Offer = codec.NewOffer(false)

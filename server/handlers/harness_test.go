@@ -41,6 +41,8 @@ type api struct {
 	http.Handler
 	registry *resources.Registry
 	store    *interruptedStore
+	// later is how far the server's clock is ahead.
+	later atomic.Int64
 	// kept are values of earlier answers, by the name they are kept under.
 	kept map[string]string
 }
@@ -73,7 +75,9 @@ func newAPIWith(t testing.TB, features map[string]bool) *api {
 	registry := resources.NewRegistry()
 	registry.SetGroups(builtin.Groups())
 	pipeline := resources.NewPipeline(interrupted, resources.PipelineOptions{})
+	a := &api{TB: t, registry: registry, store: interrupted, kept: map[string]string{}}
 	s, err := server.New(server.Config{Registry: registry, Store: interrupted, Logger: quiet, Features: gates,
+		HistoryAge: sqlstore.DefaultHistoryAge, Now: func() time.Time { return time.Now().Add(time.Duration(a.later.Load())) },
 		Pipeline: pipeline,
 		Authenticator: func(*http.Request) (user.Info, bool, error) {
 			return &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}, true, nil
@@ -86,7 +90,7 @@ func newAPIWith(t testing.TB, features map[string]bool) *api {
 	if err := plane.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	a := &api{TB: t, Handler: s.Handler(), registry: registry, store: interrupted, kept: map[string]string{}}
+	a.Handler = s.Handler()
 	a.run(exchange{do: "POST /api/v1/namespaces", body: `{"metadata":{"name":"test"}}`, code: 201})
 	return a
 }

@@ -39,13 +39,17 @@ func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([
 	if opts.Continue != "" {
 		s.name = "" // a token speaks of a range
 	}
-	page := page{limit: opts.Limit}
+	now := h.Now()
+	page := page{limit: opts.Limit, began: now.Unix()}
 	if opts.ResourceVersion == "0" && !q.served.Uncached {
 		page.limit = 0 // as kube-apiserver, which has the whole collection at hand at "any" version
 	}
 	at, err := page.at(opts, s.name != "")
 	if err != nil {
 		return nil, metav1.ListMeta{}, err
+	}
+	if page.token.older(h.HistoryAge, now) {
+		return nil, metav1.ListMeta{}, page.expired(&resources.ExpiredError{})
 	}
 	snapshot, err := h.Store.Snapshot(q.ctx, q.served.ResourceName(), at)
 	if err != nil {
@@ -76,6 +80,7 @@ type page struct {
 	limit int64
 	token *continueToken // nil for the first page
 	exact bool           // a revision was asked for
+	began int64          // when the first page was asked for, as tokens have it
 }
 
 // at says at which point the collection is to be read: the table of "Semantics for get and list".
@@ -92,6 +97,7 @@ func (p *page) at(opts *metainternalversion.ListOptions, single bool) (resources
 		if token.Revision < 0 {
 			return resources.At{Match: resources.MostRecent}, nil
 		}
+		p.began = token.Began
 		return resources.At{Match: resources.Exact, Revision: token.Revision}, nil
 	}
 	if opts.ResourceVersion == "" {
@@ -138,7 +144,7 @@ func (p *page) read(snapshot resources.Snapshot, s *selection) ([]*resources.Obj
 		return objects, m
 	}
 	last := objects[len(objects)-1].Path()
-	m.Continue = encodeContinue(last, s.namespace, snapshot.Revision())
+	m.Continue = encodeContinue(last, s.namespace, snapshot.Revision(), p.began)
 	if s.everything() {
 		remaining := int64(snapshot.Count(s.namespace, last))
 		m.RemainingItemCount = &remaining
@@ -165,7 +171,7 @@ func (p *page) expired(err error) error {
 	}
 	gone := apierrors.NewResourceExpired(expiredContinue)
 	token := *p.token
-	token.Revision = -1
+	token.Revision, token.Began = -1, 0
 	gone.ErrStatus.Continue = token.String()
 	return gone
 }

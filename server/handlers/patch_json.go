@@ -1,7 +1,9 @@
 package handlers
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"unicode/utf8"
@@ -81,7 +83,14 @@ func (p *patcher) mergeFast(old []byte) (obj runtime.Object, ok bool) {
 	if err != nil || len(strict) > 0 || !isJSONObject(p.body) {
 		return nil, false
 	}
-	return p.q.decodeJSON(mergeJSON(old, gjson.ParseBytes(p.body)), p.validation, true)
+	patched := mergeJSON(old, gjson.ParseBytes(p.body))
+	if bytes.ContainsAny(p.body, "&<>\u2028\u2029") {
+		// What is kept as it was sent (runtime.RawExtension) is written anew by a merge.
+		var escaped bytes.Buffer
+		json.HTMLEscape(&escaped, patched)
+		patched = escaped.Bytes()
+	}
+	return p.q.decodeJSON(patched, p.validation, true)
 }
 
 func (p *patcher) mergePatch(old []byte) (patched []byte, strict []error, err error) {

@@ -123,7 +123,7 @@ func (m *modification) request() *resources.UpdateRequest {
 				if q.sub != nil && q.sub.Projection != nil {
 					return q.projectedJSON(existing)
 				}
-				return codec.VersionedJSON(q.served, live)
+				return codec.VersionedJSON(q.served, live.Whole())
 			})
 			if err == nil && m.disowned {
 				disown(obj)

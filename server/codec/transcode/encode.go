@@ -70,6 +70,9 @@ func (e *encoder) fields(dst []byte, fields []field, base int) []byte {
 		}
 		if f.slot < 0 || e.null(e.values[base+f.slot]) {
 			dst = append(dst, f.absent...)
+			if f.zeroTime && e.values[base+f.slot].end != 0 {
+				dst = append(append(dst, f.tag...), 0)
+			}
 			continue
 		}
 		dst = f.append(e, dst, f.tag, e.values[base+f.slot])

@@ -29,8 +29,10 @@ type field struct {
 	tag    []byte
 	slot   int    // where its value is noted; -1: it is not in JSON
 	absent []byte // what is written when JSON does not have it
-	append appendFunc
-	inline []field // the fields of a message whose keys are among those of this one
+	// zeroTime: null is the zero time, as typedjson.DecodeStored has it, and not the same as nothing.
+	zeroTime bool
+	append   appendFunc
+	inline   []field // the fields of a message whose keys are among those of this one
 }
 
 // appendFunc appends a field, tag and all, whose value is v.
@@ -137,6 +139,7 @@ func (p compiler) field(f reflect.StructField, number protowire.Number, m *Messa
 	if _, twice := m.slots[name]; twice {
 		return field{}, fmt.Errorf("json name %q", name)
 	}
+	out.zeroTime = inJSON.OmitEmpty && (f.Type == reflect.TypeFor[*metav1.Time]() || f.Type == reflect.TypeFor[*metav1.MicroTime]())
 	out.slot = len(m.slots)
 	m.slots[name] = out.slot
 	return out, nil

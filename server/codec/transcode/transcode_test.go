@@ -12,6 +12,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin/builtintest"
+	"github.com/rowlock/rowlock/resources/typedjson"
 	"github.com/rowlock/rowlock/server/codec/transcode"
 )
 
@@ -30,7 +31,11 @@ func compare(t testing.TB, s *resources.Served, data []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, obj); err != nil {
+	if bytes.Contains(data, []byte(":null")) { // may be a zero time, which only the reader of stored bytes knows
+		if !typedjson.DecodeStored(data, obj) {
+			t.Fatalf("cannot read %s", data)
+		}
+	} else if err := kjson.UnmarshalCaseSensitivePreserveInts(data, obj); err != nil {
 		t.Fatal(err)
 	}
 	want, err := obj.(message).Marshal()
