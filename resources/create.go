@@ -29,7 +29,8 @@ type CreateRequest struct {
 	Type *Type
 	// Object is the new object in the hub form. It is changed and kept.
 	Object runtime.Object
-	// Decode, when set, makes Object of what was sent.
+	// Decode, when set, makes Object of what was sent, and may set Options and DryRun. It is called again when the object is too
+	// large with its managedFields, which kube-apiserver then leaves out.
 	Decode func() (runtime.Object, error)
 	// Options are those of the request, for admission. Nil: there are none.
 	Options *metav1.CreateOptions
@@ -42,19 +43,25 @@ type CreateRequest struct {
 //
 // Errors are API status errors, or those of Store.Commit that the caller maps.
 func (p *Pipeline) Create(ctx context.Context, r *CreateRequest) (*Object, error) {
-	stored, err := p.create(ctx, r)
+	var stored *Object
+	err := p.authorize(ctx)
+	if err == nil {
+		if stored, err = p.create(ctx, r, false); errors.Is(err, ErrTooLarge) && r.Decode != nil {
+			stored, err = p.create(ctx, r, true)
+		}
+	}
 	p.written(ctx, nameOf(r.Object), stored, r.DryRun, err)
 	return stored, err
 }
 
-func (p *Pipeline) create(ctx context.Context, r *CreateRequest) (stored *Object, err error) {
-	if err := p.authorize(ctx); err != nil {
-		return nil, err
-	}
+func (p *Pipeline) create(ctx context.Context, r *CreateRequest, disowned bool) (stored *Object, err error) {
 	if r.Decode != nil {
 		if r.Object, err = r.Decode(); err != nil {
 			return nil, err
 		}
+	}
+	if disowned {
+		disown(r.Object)
 	}
 	if r.Options == nil {
 		r.Options = plainCreate
@@ -77,6 +84,13 @@ func (p *Pipeline) create(ctx context.Context, r *CreateRequest) (stored *Object
 		}
 	}
 	return stored, err
+}
+
+// disown takes managedFields out of an object.
+func disown(obj runtime.Object) {
+	if m, err := meta.Accessor(obj); err == nil {
+		m.SetManagedFields(nil)
+	}
 }
 
 func (r *CreateRequest) admitted(obj runtime.Object) admitted {

@@ -21,6 +21,8 @@ import (
 type DeleteRequest struct {
 	Type *Type
 	Name string
+	// Decode, when set, reads what was sent into Options.
+	Decode func() error
 	// Options are those of the request, their preconditions among them. Nil: there are none. The strategy may change
 	// them, as kube-apiserver's do (a default grace period is filled in).
 	Options *metav1.DeleteOptions
@@ -49,12 +51,8 @@ type Deleted struct {
 //
 // Errors are API status errors, or those of the Store that the caller maps.
 func (p *Pipeline) Delete(ctx context.Context, r *DeleteRequest) (Deleted, error) {
-	if r.Options == nil {
-		r.Options = &metav1.DeleteOptions{TypeMeta: optionsKind("DeleteOptions")}
-	}
-	r.sent = r.Options
 	d, err := p.delete(ctx, r)
-	p.written(ctx, r.Name, d.Object, dryrun.IsDryRun(r.sent.DryRun), err)
+	p.written(ctx, r.Name, d.Object, r.sent != nil && dryrun.IsDryRun(r.sent.DryRun), err)
 	return d, err
 }
 
@@ -62,6 +60,15 @@ func (p *Pipeline) delete(ctx context.Context, r *DeleteRequest) (Deleted, error
 	if err := p.authorize(ctx); err != nil {
 		return Deleted{}, err
 	}
+	if r.Decode != nil {
+		if err := r.Decode(); err != nil {
+			return Deleted{}, err
+		}
+	}
+	if r.Options == nil {
+		r.Options = &metav1.DeleteOptions{TypeMeta: optionsKind("DeleteOptions")}
+	}
+	r.sent = r.Options
 	if err := p.admit(ctx, r.admitted(nil)); err != nil {
 		return Deleted{}, err
 	}

@@ -12,29 +12,35 @@ import (
 
 // CollectionRequest is the deletion of what a list returns ("Collections" of the API concepts page).
 type CollectionRequest struct {
-	Type    *Type
+	Type *Type
+	// Decode, when set, reads what was sent: it sets Options, and may set Select.
+	Decode  func() error
 	Options *metav1.DeleteOptions
 	// Select returns the objects.
 	Select func() ([]*Object, error)
 }
 
 // DeleteCollection deletes the objects one by one, with a copy of the options for each, and ends at the first error;
-// objects that are gone already are passed over. Mutating admission is asked once, for all; see Pipeline.
+// objects that are gone already are passed over. Mutating admission is asked once, for all; see Pipeline. The audit is told of
+// each object, and at last of the whole, without a name.
 //
 // Errors are API status errors, or those of the Store that the caller maps.
 func (p *Pipeline) DeleteCollection(ctx context.Context, r *CollectionRequest) error {
-	d := DeleteRequest{Type: r.Type, Options: r.Options, sent: r.Options}
-	objects, err := p.selected(ctx, r, &d)
+	err := p.deleteCollection(ctx, r)
+	p.written(ctx, "", nil, r.Options != nil && dryrun.IsDryRun(r.Options.DryRun), err)
+	return err
+}
+
+func (p *Pipeline) deleteCollection(ctx context.Context, r *CollectionRequest) error {
+	objects, err := p.selected(ctx, r)
 	if err != nil {
-		p.written(ctx, "", nil, dryrun.IsDryRun(r.Options.DryRun), err)
 		return err
 	}
 	for _, obj := range objects {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		one := d
-		one.Name, one.Options = obj.Name, r.Options.DeepCopy()
+		one := DeleteRequest{Type: r.Type, Name: obj.Name, Options: r.Options.DeepCopy(), sent: r.Options}
 		ctx := genericapirequest.WithNamespace(ctx, obj.Namespace)
 		deleted, err := p.deleteTwice(ctx, &one, obj.Key)
 		if apierrors.IsNotFound(err) || errors.Is(err, ErrNotFound) {
@@ -49,10 +55,16 @@ func (p *Pipeline) DeleteCollection(ctx context.Context, r *CollectionRequest) e
 }
 
 // selected are the objects to be deleted, if the user may, and admission has nothing against it.
-func (p *Pipeline) selected(ctx context.Context, r *CollectionRequest, d *DeleteRequest) ([]*Object, error) {
+func (p *Pipeline) selected(ctx context.Context, r *CollectionRequest) ([]*Object, error) {
 	if err := p.authorize(ctx); err != nil {
 		return nil, err
 	}
+	if r.Decode != nil {
+		if err := r.Decode(); err != nil {
+			return nil, err
+		}
+	}
+	d := DeleteRequest{Type: r.Type, Options: r.Options, sent: r.Options}
 	if err := p.admit(ctx, d.admitted(nil)); err != nil {
 		return nil, err
 	}

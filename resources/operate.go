@@ -16,9 +16,9 @@ type OperationRequest struct {
 	Name string
 	// Do is the operation.
 	Do CreateFunc
-	// Decode makes the hub form of what was sent.
+	// Decode makes the hub form of what was sent, and may set Options.
 	Decode func() (runtime.Object, error)
-	// Options are those of the request.
+	// Options are those of the request. Nil: there are none.
 	Options *metav1.CreateOptions
 }
 
@@ -34,7 +34,7 @@ type Operation struct {
 // Errors are API status errors, or those of the Store that the caller maps.
 func (p *Pipeline) Operate(ctx context.Context, r *OperationRequest) (runtime.Object, error) {
 	result, err := p.operate(ctx, r)
-	p.written(ctx, r.Name, nil, dryrun.IsDryRun(r.Options.DryRun), err)
+	p.written(ctx, r.Name, nil, r.Options != nil && dryrun.IsDryRun(r.Options.DryRun), err)
 	return result, err
 }
 
@@ -46,6 +46,9 @@ func (p *Pipeline) operate(ctx context.Context, r *OperationRequest) (runtime.Ob
 	if err != nil {
 		return nil, err
 	}
+	if r.Options == nil {
+		r.Options = plainCreate
+	}
 	a := admitted{t: r.Type, obj: obj, op: admission.Create, options: r.Options, dryRun: dryrun.IsDryRun(r.Options.DryRun)}
 	if err := p.admit(ctx, a); err != nil {
 		return nil, err
@@ -56,12 +59,16 @@ func (p *Pipeline) operate(ctx context.Context, r *OperationRequest) (runtime.Ob
 	return r.Do(ctx, p.within, r.Name, obj, r.Options)
 }
 
-// Connect asks whether a connection to what an object stands for (exec, proxy) may be made, with the options of the path. It
-// writes nothing, and what goes over the connection is not looked at.
+// Connect asks whether a connection to what an object stands for (exec, proxy) may be made, with the options that decode reads of
+// the path. It writes nothing, and what goes over the connection is not looked at.
 //
 // Errors are API status errors.
-func (p *Pipeline) Connect(ctx context.Context, t *Type, options runtime.Object) error {
+func (p *Pipeline) Connect(ctx context.Context, t *Type, decode func() (runtime.Object, error)) error {
 	if err := p.authorize(ctx); err != nil {
+		return err
+	}
+	options, err := decode()
+	if err != nil {
 		return err
 	}
 	a := admitted{t: t, obj: options, op: admission.Connect}

@@ -25,7 +25,7 @@ type View interface {
 //
 //	identity             the user and the RequestInfo of the context (genericapirequest); see Actor for the server's own
 //	authorize            403, before anything is read
-//	decode               what was sent, into the hub form
+//	decode               what was sent: what the answer is to be, the options, the body, into the hub form
 //	mutating admission   ┐
 //	allocate             │ once more for every attempt, where the object is computed from the current one: from decoding
 //	strategy, validation │ for an update, from allocating for a create
@@ -72,7 +72,7 @@ type AuditEvent struct {
 	// Object is what was stored, or what was deleted as it was last; nil when nothing was, and for an operation.
 	Object *Object
 	DryRun bool
-	// Err is what the requester is told; nil when the write took effect, or there was nothing to write.
+	// Err is why it failed, before that becomes a Status; nil when the write took effect, or there was nothing to write.
 	Err error
 }
 

@@ -199,6 +199,116 @@ func TestPipelineRefuses(t *testing.T) {
 	}
 }
 
+// The audit is told of every write once, whatever becomes of it and wherever that shows: what cannot be read, too. Whoever may not
+// do something has nothing read.
+func TestPipelineAuditsAll(t *testing.T) {
+	w := newWay(t)
+	maps, pods := w.typeOf("configmaps"), w.typeOf("pods")
+	broken := apierrors.NewBadRequest("broken")
+	decode := func() error { w.step("decode"); return broken }
+	object := func() (runtime.Object, error) { return nil, decode() }
+	for verb, write := range map[string]func(ctx context.Context) error{
+		"create": func(ctx context.Context) error {
+			_, err := w.Create(ctx, &resources.CreateRequest{Type: maps, Decode: object})
+			return err
+		},
+		"update": func(ctx context.Context) error {
+			_, _, err := w.Update(ctx, &resources.UpdateRequest{Type: maps, Name: "a", Decode: decode})
+			return err
+		},
+		"delete": func(ctx context.Context) error {
+			_, err := w.Pipeline.Delete(ctx, &resources.DeleteRequest{Type: maps, Name: "a", Decode: decode})
+			return err
+		},
+		"deletecollection": func(ctx context.Context) error {
+			return w.DeleteCollection(ctx, &resources.CollectionRequest{Type: maps, Decode: decode})
+		},
+		"operate": func(ctx context.Context) error {
+			_, err := w.Operate(ctx, &resources.OperationRequest{Type: pods, Name: "a", Decode: object})
+			return err
+		},
+	} {
+		w.denied = ""
+		w.expect(write(w.request(verb, maps, "a")), metav1.StatusReasonBadRequest, "authorize jane "+verb+" a", "decode", "audit jane "+verb+" ns/a BadRequest")
+		w.denied = verb
+		w.expect(write(w.request(verb, maps, "a")), metav1.StatusReasonForbidden, "authorize jane "+verb+" a", "audit jane "+verb+" ns/a Forbidden")
+	}
+
+	w.denied = ""
+	connect := w.request("connect", pods, "a", "exec")
+	w.expect(w.Connect(connect, pods, object), metav1.StatusReasonBadRequest, "authorize jane connect a", "decode")
+	w.denied = "connect"
+	w.expect(w.Connect(connect, pods, object), metav1.StatusReasonForbidden, "authorize jane connect a")
+}
+
+// A collection is told of object by object, and at last as a whole.
+func TestPipelineAuditsCollections(t *testing.T) {
+	w := newWay(t)
+	maps := w.typeOf("configmaps")
+	var objects []*resources.Object
+	for _, name := range []string{"a", "b"} {
+		o, err := w.Create(w.request("create", maps, name), &resources.CreateRequest{Type: maps, Object: w.config(name)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, o)
+	}
+	w.steps = nil
+	all := resources.CollectionRequest{Type: maps, Options: &metav1.DeleteOptions{}, Select: func() ([]*resources.Object, error) { return objects, nil }}
+	err := w.DeleteCollection(w.request("deletecollection", maps, ""), &all)
+	w.expect(err, "", "authorize jane deletecollection ", "admit jane DELETE configmaps/", "validate jane DELETE configmaps/", "audit jane deletecollection ns/a done",
+		"validate jane DELETE configmaps/", "audit jane deletecollection ns/b done", "audit jane deletecollection ns/ done")
+}
+
+// An object that is too large with its managedFields is stored without, which is still one write; one that is nothing without
+// them (an apply) is not.
+func TestPipelineTooLarge(t *testing.T) {
+	w := newWay(t)
+	w.store = narrow{w.store}
+	w.Pipeline = resources.NewPipeline(w.store, resources.PipelineOptions{Audit: w.gates.record})
+	maps := w.typeOf("configmaps")
+	large := func() *core.ConfigMap {
+		c := w.config("a").(*core.ConfigMap)
+		c.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:data":{"f:` + strings.Repeat("x", widest) + `":{}}}`)}}}
+		return c
+	}
+	create := &resources.CreateRequest{Type: maps, Decode: func() (runtime.Object, error) { return large(), nil }}
+	_, err := w.Create(w.request("create", maps, "a"), create)
+	w.expect(err, "", "audit jane create ns/a done")
+	update := resources.UpdateRequest{Type: maps, Name: "a", Decode: func() error { return nil },
+		Change: func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
+			obj := existing.DeepCopyObject().(*core.ConfigMap)
+			obj.ManagedFields, obj.Data = large().ManagedFields, map[string]string{"a": "b"}
+			return obj, nil
+		}}
+	apply := update
+	apply.Owned = true
+	if _, _, err = w.Update(w.request("patch", maps, "a"), &apply); !errors.Is(err, resources.ErrTooLarge) {
+		t.Error(err)
+	}
+	w.steps = nil
+	stored, _, err := w.Update(w.request("update", maps, "a"), &update)
+	w.expect(err, "", "audit jane update ns/a done")
+	if strings.Contains(string(stored.Data), "managedFields") {
+		t.Errorf("stored %.200s", stored.Data)
+	}
+}
+
+// narrow is a store that takes small objects only.
+type narrow struct{ resources.Store }
+
+const widest = 1000
+
+func (s narrow) Commit(ctx context.Context, writes ...resources.Write) ([]*resources.Object, error) {
+	for _, w := range writes {
+		if len(w.Draft.Data) > widest {
+			return nil, resources.ErrTooLarge
+		}
+	}
+	return s.Store.Commit(ctx, writes...)
+}
+
 // What the chain of a server has asked is not asked again, unless it is another request or another user.
 func TestPipelineKnowsPermission(t *testing.T) {
 	w := newWay(t)

@@ -41,7 +41,7 @@ func (u update) changedProjection(ctx context.Context, existing runtime.Object, 
 		return nil, err
 	}
 	oldMeta.SetManagedFields(entries)
-	sub, err := u.Change(ctx, old, live)
+	sub, err := u.change(ctx, old, live)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ const optimisticLockMessage = "the object has been modified; please apply your c
 type UpdateRequest struct {
 	Type *Type
 	Name string
-	// Decode, when set, reads what was sent, before anything is looked up: it may set Change and UID.
+	// Decode, when set, reads what was sent, before anything is looked up: it may set Change, UID, Options and DryRun.
 	Decode func() error
 	// Change makes the new object (hub form) of the existing one, which it must leave alone. existing is an empty
 	// object and live is nil when there is none. It may be called several times. At a subresource that shows another
@@ -40,6 +40,9 @@ type UpdateRequest struct {
 	Strategy rest.RESTUpdateStrategy
 	// ForceCreate creates a missing object even where the strategy does not (server-side apply).
 	ForceCreate bool
+	// Owned: the object is nothing without its managedFields (server-side apply). Any other that is too large with them is stored
+	// without, as by kube-apiserver.
+	Owned bool
 	// Options are those of the request, for admission. Nil: there are none.
 	Options *metav1.UpdateOptions
 	// DryRun: everything happens but the storing.
@@ -66,9 +69,19 @@ func (p *Pipeline) update(ctx context.Context, r *UpdateRequest) (stored *Object
 	if err != nil {
 		return nil, false, err
 	}
+	if stored, created, err = u.commit(ctx, key); errors.Is(err, ErrTooLarge) && r.Decode != nil && !r.Owned {
+		u.disowned = true
+		stored, created, err = u.commit(ctx, key)
+	}
+	return stored, created, err
+}
+
+// commit computes the update and writes it, again and again while others come in between.
+func (u update) commit(ctx context.Context, key Key) (stored *Object, created bool, err error) {
+	r := u.UpdateRequest
 	// Two updates in this store: what the closure decided last is what was committed.
 	var dry, removed *Object
-	stored, err = GuaranteedUpdate(ctx, p.store, key, func(live *Object) ([]Write, error) {
+	stored, err = GuaranteedUpdate(ctx, u.p.store, key, func(live *Object) ([]Write, error) {
 		dry, removed, created = nil, nil, false
 		writes, err := u.prepare(ctx, live)
 		if err != nil || len(writes) == 0 {
@@ -104,6 +117,17 @@ type update struct {
 	sub *Subresource // nil for the object itself
 	// whole: the object itself is written, by its own strategy. Only then it is given of a supply.
 	whole bool
+	// disowned: it is stored without managedFields.
+	disowned bool
+}
+
+// change is the new object, before admission.
+func (u update) change(ctx context.Context, existing runtime.Object, live *Object) (runtime.Object, error) {
+	obj, err := u.Change(ctx, existing, live)
+	if err == nil && u.disowned {
+		disown(obj)
+	}
+	return obj, err
 }
 
 // beginUpdate does what comes before anything is looked up.
@@ -192,7 +216,7 @@ func (u update) changed(ctx context.Context, existing runtime.Object, live *Obje
 	if u.projection() != nil {
 		return u.changedProjection(ctx, existing, live)
 	}
-	obj, err := u.Change(ctx, existing, live)
+	obj, err := u.change(ctx, existing, live)
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +287,7 @@ func (u update) prepareCreate(ctx context.Context) ([]Write, error) {
 	if u.projection() != nil || !u.ForceCreate && !u.Strategy.AllowCreateOnUpdate(ctx) {
 		return nil, apierrors.NewNotFound(resource, u.Name)
 	}
-	obj, err := u.Change(ctx, u.Type.New(), nil)
+	obj, err := u.change(ctx, u.Type.New(), nil)
 	if err != nil {
 		return nil, err
 	}

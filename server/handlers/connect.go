@@ -22,15 +22,14 @@ import (
 
 // connect passes a request on to what the path leads to: a kubelet, a pod ("exec", "proxy").
 func (h *Handlers) connect(q *request) error {
-	if q.r.URL.Query().Has("dryRun") {
-		return apierrors.NewBadRequest("dryRun is not supported")
-	}
 	connecter := q.sub.Connect(h.Store)
 	opts, takesPath, pathKey := connecter.NewConnectOptions()
-	if err := q.connectOptions(opts, takesPath, pathKey); err != nil {
-		return err
-	}
-	if err := h.Pipeline.Connect(q.ctx, q.served.Type, opts); err != nil {
+	if err := h.Pipeline.Connect(q.ctx, q.served.Type, func() (runtime.Object, error) {
+		if q.r.URL.Query().Has("dryRun") {
+			return nil, apierrors.NewBadRequest("dryRun is not supported")
+		}
+		return opts, q.connectOptions(opts, takesPath, pathKey)
+	}); err != nil {
 		return err
 	}
 	ctx, cancel := h.untilDraining(q.ctx)

@@ -1,8 +1,8 @@
 package handlers
 
 import (
-	"errors"
 	"net/http"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,17 +19,17 @@ import (
 // create stores a new object, or carries out the operation that a virtual type or a subresource stands for.
 func (h *Handlers) create(q *request) error {
 	opts := &metav1.CreateOptions{}
-	f, body, err := q.begin(opts, "CreateOptions", func() field.ErrorList { return metav1validation.ValidateCreateOptions(opts) })
-	if err != nil {
-		return err
-	}
-	disowned := false
+	var f codec.Format
+	read := sync.OnceValues(func() (body []byte, err error) {
+		f, body, err = q.begin(opts, "CreateOptions", func() field.ErrorList { return metav1validation.ValidateCreateOptions(opts) })
+		return body, err
+	})
 	decode := func() (runtime.Object, error) {
-		obj, err := h.decodeNew(q, body, opts)
-		if err == nil && disowned {
-			disown(obj)
+		body, err := read()
+		if err != nil {
+			return nil, err
 		}
-		return obj, err
+		return h.decodeNew(q, body, opts)
 	}
 	if operation := q.operation(); operation != nil {
 		result, err := h.Pipeline.Operate(q.ctx, &resources.OperationRequest{Type: q.served.Type, Name: q.info.Name, Do: operation,
@@ -39,27 +39,17 @@ func (h *Handlers) create(q *request) error {
 		}
 		return q.answer(http.StatusCreated, f, result)
 	}
-	create := func() (*resources.Object, error) {
-		return h.Pipeline.Create(q.ctx, &resources.CreateRequest{Type: q.served.Type, Decode: decode, Options: opts,
-			DryRun: dryrun.IsDryRun(opts.DryRun)})
+	r := &resources.CreateRequest{Type: q.served.Type, Options: opts}
+	r.Decode = func() (runtime.Object, error) {
+		obj, err := decode()
+		r.DryRun = dryrun.IsDryRun(opts.DryRun)
+		return obj, err
 	}
-	stored, err := create()
-	if errors.Is(err, resources.ErrTooLarge) {
-		// As with kube-apiserver, an object that is too large with its managedFields is stored without.
-		disowned = true
-		stored, err = create()
-	}
+	stored, err := h.Pipeline.Create(q.ctx, r)
 	if err != nil {
 		return err
 	}
 	return q.object(http.StatusCreated, f, stored)
-}
-
-// disown takes managedFields out of an object.
-func disown(obj runtime.Object) {
-	if m, err := meta.Accessor(obj); err == nil {
-		m.SetManagedFields(nil)
-	}
 }
 
 // decodeNew makes the hub form of a new object of what was sent.

@@ -13,20 +13,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/codec"
 )
 
 // delete deletes one object ("Resource deletion").
 func (h *Handlers) delete(q *request) error {
-	f, err := q.format()
-	if err != nil {
-		return err
+	var f codec.Format
+	accepted := false
+	r := &resources.DeleteRequest{Type: q.served.Type, Name: q.info.Name}
+	r.Decode = func() (err error) {
+		if f, err = q.format(); err != nil {
+			return err
+		}
+		if r.Options, err = q.deleteOptions(); err != nil {
+			return err
+		}
+		accepted = r.Options.OrphanDependents != nil && !*r.Options.OrphanDependents //nolint:staticcheck // deprecated, and still served
+		return nil
 	}
-	opts, err := q.deleteOptions()
-	if err != nil {
-		return err
-	}
-	accepted := opts.OrphanDependents != nil && !*opts.OrphanDependents //nolint:staticcheck // deprecated, and still served
-	d, err := h.Pipeline.Delete(q.ctx, &resources.DeleteRequest{Type: q.served.Type, Name: q.info.Name, Options: opts})
+	d, err := h.Pipeline.Delete(q.ctx, r)
 	if err != nil {
 		return err
 	}

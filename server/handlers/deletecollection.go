@@ -11,34 +11,35 @@ import (
 
 // deleteCollection deletes what a list with the same options would return ("Collections").
 func (h *Handlers) deleteCollection(q *request) error {
-	f, err := q.format()
-	if err != nil {
-		return err
-	}
-	list, err := q.listOptions()
-	if err != nil {
-		return err
-	}
-	opts, err := q.deleteOptions()
-	if err != nil {
-		return err
-	}
-	if ptr.Deref(opts.IgnoreStoreReadErrorWithClusterBreakingPotential, false) {
-		return invalidOptions("DeleteOptions", field.ErrorList{field.Invalid(field.NewPath("ignoreStoreReadErrorWithClusterBreakingPotential"),
-			true, "is not allowed with DELETECOLLECTION, try again after removing the option")})
-	}
-	// kube-apiserver reads the list in pages, so that a version means this one and none later.
-	if rv := list.ResourceVersion; rv != "" && rv != "0" && list.ResourceVersionMatch == "" && q.selection(list).name == "" {
-		list.ResourceVersionMatch = metav1.ResourceVersionMatchExact
-	}
-	var objects []*resources.Object
-	var m metav1.ListMeta
-	err = h.Pipeline.DeleteCollection(q.ctx, &resources.CollectionRequest{Type: q.served.Type, Options: opts,
-		Select: func() (_ []*resources.Object, err error) {
+	var (
+		f       codec.Format
+		objects []*resources.Object
+		m       metav1.ListMeta
+	)
+	r := &resources.CollectionRequest{Type: q.served.Type}
+	r.Decode = func() error {
+		var err error
+		if f, err = q.format(); err != nil {
+			return err
+		}
+		list, err := q.listOptions()
+		if err != nil {
+			return err
+		}
+		if r.Options, err = q.collectionOptions(); err != nil {
+			return err
+		}
+		// kube-apiserver reads the list in pages, so that a version means this one and none later.
+		if rv := list.ResourceVersion; rv != "" && rv != "0" && list.ResourceVersionMatch == "" && q.selection(list).name == "" {
+			list.ResourceVersionMatch = metav1.ResourceVersionMatchExact
+		}
+		r.Select = func() (_ []*resources.Object, err error) {
 			objects, m, err = h.collect(q, list)
 			return objects, err
-		}})
-	if err != nil {
+		}
+		return nil
+	}
+	if err := h.Pipeline.DeleteCollection(q.ctx, r); err != nil {
 		return err
 	}
 	write, err := codec.NewRenderer(q.served, f).List(objects, m)
@@ -46,4 +47,14 @@ func (h *Handlers) deleteCollection(q *request) error {
 		return err
 	}
 	return q.stream(f, write)
+}
+
+// collectionOptions reads the options that each object is deleted with.
+func (q *request) collectionOptions() (*metav1.DeleteOptions, error) {
+	opts, err := q.deleteOptions()
+	if err == nil && ptr.Deref(opts.IgnoreStoreReadErrorWithClusterBreakingPotential, false) {
+		err = invalidOptions("DeleteOptions", field.ErrorList{field.Invalid(field.NewPath("ignoreStoreReadErrorWithClusterBreakingPotential"),
+			true, "is not allowed with DELETECOLLECTION, try again after removing the option")})
+	}
+	return opts, err
 }

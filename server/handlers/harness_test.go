@@ -18,6 +18,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/goleak"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/rowlock/rowlock/resources"
@@ -41,7 +42,9 @@ type api struct {
 	http.Handler
 	registry *resources.Registry
 	store    *interruptedStore
-	// later is how far the server's clock is ahead.
+	// authorize is who may do what; nil: everybody everything.
+	authorize func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error)
+	// later is how far the server's clock, which stands still, is ahead.
 	later atomic.Int64
 	// kept are values of earlier answers, by the name they are kept under.
 	kept map[string]string
@@ -74,10 +77,11 @@ func newAPIWith(t testing.TB, features map[string]bool) *api {
 	interrupted := &interruptedStore{Store: store}
 	registry := resources.NewRegistry()
 	registry.SetGroups(builtin.Groups())
-	pipeline := resources.NewPipeline(interrupted, resources.PipelineOptions{})
+	start := time.Now()
 	a := &api{TB: t, registry: registry, store: interrupted, kept: map[string]string{}}
+	pipeline := resources.NewPipeline(interrupted, resources.PipelineOptions{Authorizer: authorizer.AuthorizerFunc(a.Authorize)})
 	s, err := server.New(server.Config{Registry: registry, Store: interrupted, Logger: quiet, Features: gates,
-		HistoryAge: sqlstore.DefaultHistoryAge, Now: func() time.Time { return time.Now().Add(time.Duration(a.later.Load())) },
+		HistoryAge: sqlstore.DefaultHistoryAge, Now: func() time.Time { return start.Add(time.Duration(a.later.Load())) },
 		Pipeline: pipeline,
 		Authenticator: func(*http.Request) (user.Info, bool, error) {
 			return &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}, true, nil
@@ -93,6 +97,14 @@ func newAPIWith(t testing.TB, features map[string]bool) *api {
 	a.Handler = s.Handler()
 	a.run(exchange{do: "POST /api/v1/namespaces", body: `{"metadata":{"name":"test"}}`, code: 201})
 	return a
+}
+
+// Authorize implements the function of authorizer.Authorizer.
+func (a *api) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	if a.authorize == nil {
+		return authorizer.DecisionAllow, "", nil
+	}
+	return a.authorize(ctx, attributes)
 }
 
 // interruptedStore lets a test do something at the moment between a request's read and its write.

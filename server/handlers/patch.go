@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
 
 	"github.com/rowlock/rowlock/resources/fieldmanager"
 	"github.com/rowlock/rowlock/server/status"
@@ -44,26 +45,29 @@ func applies(typ types.PatchType) bool {
 
 // patch changes an object by a patch ("Updates to existing resources").
 func (h *Handlers) patch(q *request) error {
-	contentType := q.patchType()
-	if !q.takesPatch(contentType) {
-		return status.UnknownPatch()
-	}
-	typ, opts := types.PatchType(contentType), &metav1.PatchOptions{}
-	f, body, err := q.begin(opts, "PatchOptions", func() field.ErrorList { return metav1validation.ValidatePatchOptions(opts, typ) })
-	if err != nil {
+	opts := &metav1.PatchOptions{}
+	p := &patcher{q: q, typ: types.PatchType(q.patchType()), opts: opts}
+	m := &modification{q: q, apply: p.apply}
+	r := m.request()
+	r.Owned = applies(p.typ)
+	r.ForceCreate = r.Owned && (q.sub == nil || q.sub.AppliedNew)
+	r.Decode = func() (err error) {
+		if !q.takesPatch(string(p.typ)) {
+			return status.UnknownPatch()
+		}
+		m.format, p.body, err = q.begin(opts, "PatchOptions", func() field.ErrorList { return metav1validation.ValidatePatchOptions(opts, p.typ) })
+		if err != nil {
+			return err
+		}
+		if err := wellFormed(p.body, p.typ); err != nil {
+			return err
+		}
+		p.validation, p.by = validationOf(opts.FieldValidation), managerName(opts.FieldManager, q.r.UserAgent())
+		r.Options, r.DryRun = updateOptionsOf(opts), dryrun.IsDryRun(opts.DryRun)
+		p.manager, err = h.manager(q)
 		return err
 	}
-	if err := wellFormed(body, typ); err != nil {
-		return err
-	}
-	manager, err := h.manager(q)
-	if err != nil {
-		return err
-	}
-	p := &patcher{q: q, body: body, typ: typ, opts: opts, manager: manager, validation: validationOf(opts.FieldValidation),
-		by: managerName(opts.FieldManager, q.r.UserAgent())}
-	m := &modification{q: q, options: updateOptionsOf(opts), apply: p.apply, forceCreate: applies(typ)}
-	return h.modify(m, f, m.request())
+	return h.modify(m, r)
 }
 
 // wellFormed refuses what is no JSON, or no YAML, before anything is looked up.

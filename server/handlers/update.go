@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,23 +15,21 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fieldmanager"
 	"github.com/rowlock/rowlock/server/codec"
 )
 
 // update replaces an object ("HTTP PUT to replace existing resource").
 func (h *Handlers) update(q *request) error {
 	opts := &metav1.UpdateOptions{}
-	f, body, err := q.begin(opts, "UpdateOptions", func() field.ErrorList { return metav1validation.ValidateUpdateOptions(opts) })
-	if err != nil {
-		return err
-	}
-	manager, err := h.manager(q)
-	if err != nil {
-		return err
-	}
-	by := managerName(opts.FieldManager, q.r.UserAgent())
-	var obj runtime.Object
-	m := &modification{q: q, options: opts, apply: func(_ context.Context, existing runtime.Object, _ func() ([]byte, error)) (runtime.Object, error) {
+	m := &modification{q: q}
+	var (
+		body    []byte
+		obj     runtime.Object
+		manager *fieldmanager.Manager
+		by      string
+	)
+	m.apply = func(_ context.Context, existing runtime.Object, _ func() ([]byte, error)) (_ runtime.Object, err error) {
 		// Strategies write into the object. The first round may have it; further ones start from what was sent.
 		sent := obj
 		if obj = nil; sent == nil {
@@ -41,9 +38,18 @@ func (h *Handlers) update(q *request) error {
 			}
 		}
 		return manager.Update(existing, sent, by), nil
-	}}
+	}
 	r := m.request()
 	r.Decode = func() (err error) {
+		m.format, body, err = q.begin(opts, "UpdateOptions", func() field.ErrorList { return metav1validation.ValidateUpdateOptions(opts) })
+		if err != nil {
+			return err
+		}
+		r.Options, r.DryRun = opts, dryrun.IsDryRun(opts.DryRun)
+		if manager, err = h.manager(q); err != nil {
+			return err
+		}
+		by = managerName(opts.FieldManager, q.r.UserAgent())
 		into, err := q.newHub()
 		if err != nil {
 			return err
@@ -54,7 +60,7 @@ func (h *Handlers) update(q *request) error {
 		r.UID, err = q.checkSent(obj)
 		return err
 	}
-	return h.modify(m, f, r)
+	return h.modify(m, r)
 }
 
 // decodeAgain decodes a body that was decoded and checked before; what there was to warn of was said then.
@@ -102,44 +108,31 @@ func (q *request) checkName(m metav1.Object) error {
 
 // modification is an update or a patch, of an object or through a subresource.
 type modification struct {
-	q       *request
-	options *metav1.UpdateOptions
+	q *request
+	// format is what the answer is to be.
+	format codec.Format
 	// apply makes the new object of the existing one; json returns the latter in the version of the request.
 	apply func(ctx context.Context, existing runtime.Object, json func() ([]byte, error)) (runtime.Object, error)
-	// forceCreate: a missing object is created (server-side apply).
-	forceCreate bool
-	// disowned: the object is stored without managedFields, with which it would be too large. kube-apiserver does so, too, but
-	// for server-side apply, which needs them.
-	disowned bool
 }
 
-// request is the modification for the pipeline.
+// request is the modification for the pipeline, which has yet to decode it.
 func (m *modification) request() *resources.UpdateRequest {
 	q := m.q
-	return &resources.UpdateRequest{Type: q.served.Type, Name: q.info.Name, Options: m.options, DryRun: dryrun.IsDryRun(m.options.DryRun),
-		ForceCreate: m.forceCreate && (q.sub == nil || q.sub.AppliedNew),
+	return &resources.UpdateRequest{Type: q.served.Type, Name: q.info.Name,
 		Change: func(ctx context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
-			obj, err := m.apply(ctx, existing, func() ([]byte, error) {
+			return m.apply(ctx, existing, func() ([]byte, error) {
 				if q.sub != nil && q.sub.Projection != nil {
 					return q.projectedJSON(existing)
 				}
 				return codec.VersionedJSON(q.served, live.Whole())
 			})
-			if err == nil && m.disowned {
-				disown(obj)
-			}
-			return obj, err
 		}}
 }
 
 // modify takes an update or a patch through the pipeline, and answers.
-func (h *Handlers) modify(m *modification, f codec.Format, r *resources.UpdateRequest) error {
+func (h *Handlers) modify(m *modification, r *resources.UpdateRequest) error {
 	q := m.q
 	stored, created, err := h.Pipeline.Update(q.ctx, r)
-	if errors.Is(err, resources.ErrTooLarge) && !m.forceCreate {
-		m.disowned = true
-		stored, created, err = h.Pipeline.Update(q.ctx, r)
-	}
 	if err != nil {
 		return err
 	}
@@ -148,7 +141,7 @@ func (h *Handlers) modify(m *modification, f codec.Format, r *resources.UpdateRe
 		code = http.StatusCreated
 	}
 	if q.sub != nil && q.sub.Projection != nil {
-		return q.projected(code, f, stored)
+		return q.projected(code, m.format, stored)
 	}
-	return q.object(code, f, stored)
+	return q.object(code, m.format, stored)
 }
