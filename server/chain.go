@@ -64,8 +64,8 @@ func (s *Server) withRequestInfo(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil {
 			// kube-apiserver's words, which are no Status, from before it thinks of caches.
 			c.Response().Header().Del("Cache-Control")
-			http.Error(c.Response(), fmt.Sprintf("Internal Server Error: %q: failed to create RequestInfo: %v",
-				uriEscaper.Replace(r.RequestURI), err), http.StatusInternalServerError)
+			http.Error(c.Response(), uriEscaper.Replace(fmt.Sprintf("Internal Server Error: %q: failed to create RequestInfo: %v",
+				r.RequestURI, err)), http.StatusInternalServerError)
 			return nil
 		}
 		ctx := genericapirequest.WithRequestInfo(r.Context(), info)
@@ -224,6 +224,7 @@ func (s *Server) withAuthorization(next echo.HandlerFunc) echo.HandlerFunc {
 		before := c.Request().Context()
 		ctx, err := s.Pipeline.Authorize(before)
 		if err != nil {
+			noSniffing(c)
 			return err
 		}
 		if ctx != before {
@@ -232,6 +233,9 @@ func (s *Server) withAuthorization(next echo.HandlerFunc) echo.HandlerFunc {
 		return next(c)
 	}
 }
+
+// noSniffing is on what kube-apiserver answers before a request is looked at any further, which shows what clients have sent.
+func noSniffing(c echo.Context) { c.Response().Header().Set("X-Content-Type-Options", "nosniff") }
 
 // isAnonymous reports whether the client has no identity, or asks to be treated so.
 func isAnonymous(who user.Info) bool {

@@ -26,6 +26,7 @@ func (s *Server) withImpersonation(next echo.HandlerFunc) echo.HandlerFunc {
 		r := c.Request()
 		wanted, err := impersonated(r.Header)
 		if err != nil {
+			noSniffing(c)
 			return err
 		}
 		if wanted == nil {

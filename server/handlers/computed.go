@@ -17,12 +17,12 @@ import (
 
 // computed answers get and list of a type whose objects are not stored but found out when asked for.
 func (h *Handlers) computed(q *request) error {
-	if q.info.Verb == "watch" {
-		return apierrors.NewMethodNotSupported(q.resource(), q.info.Verb)
-	}
 	f, err := q.format()
 	if err != nil {
 		return err
+	}
+	if q.info.Verb == "watch" {
+		return apierrors.NewMethodNotSupported(q.resource(), q.info.Verb)
 	}
 	found, err := q.served.Computed(q.ctx, h.Store)
 	if err != nil {

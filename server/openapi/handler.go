@@ -98,8 +98,7 @@ func (h *Handler) serveIndex(w http.ResponseWriter, r *http.Request, s *state, s
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	// kube-apiserver names no better type for it.
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	// Its type is guessed, as with kube-apiserver: text/plain.
 	http.ServeContent(w, r, "", idx.modified, bytes.NewReader(idx.data))
 }
 
@@ -110,6 +109,9 @@ func (h *Handler) serveV3(w http.ResponseWriter, r *http.Request, s *state, src 
 	if !ok {
 		w.WriteHeader(http.StatusNotFound)
 		return
+	}
+	if header := r.Header.Get("Accept"); header != "" && len(goautoneg.ParseAccept(header)) == 0 {
+		return // who accepts what is no media type is sent nothing, with 200, as by kube-apiserver
 	}
 	w.Header().Set("Vary", "Accept")
 	e, ok := accepted(r, "v3")
