@@ -22,9 +22,11 @@ import (
 	"k8s.io/component-base/featuregate"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/cork"
 	"github.com/rowlock/rowlock/server/discovery"
+	"github.com/rowlock/rowlock/server/h2"
 	"github.com/rowlock/rowlock/server/handlers"
 	"github.com/rowlock/rowlock/server/health"
 	"github.com/rowlock/rowlock/server/openapi"
@@ -134,8 +136,21 @@ func New(c Config) (*Server, error) {
 		if err := cork.ConfigureHTTP2(s.http); err != nil {
 			return nil, fmt.Errorf("HTTP/2: %w", err)
 		}
+		s.http.TLSNextProto["h2"] = http2Server(s.http)
 	}
 	return s, nil
+}
+
+// http2Server returns what answers HTTP/2 on new connections: our own server, or golang.org/x/net/http2's, which is there.
+func http2Server(s *http.Server) func(*http.Server, *tls.Conn, http.Handler) {
+	plain, fast := s.TLSNextProto["h2"], h2.Serve(s)
+	return func(s *http.Server, c *tls.Conn, h http.Handler) {
+		if fastpath.HTTP2.On() {
+			fast(s, c, h)
+			return
+		}
+		plain(s, c, h)
+	}
 }
 
 func setDefaults(c *Config) {

@@ -31,15 +31,17 @@ func TestChoose(t *testing.T) {
 	without := func(names ...string) []string {
 		return slices.DeleteFunc(Names(), func(name string) bool { return slices.Contains(names, name) })
 	}
+	usual := func(names ...string) []string { return without(append(names, HTTP2.Name)...) }
 	for choice, want := range map[string][]string{
-		"":                               Names(),
+		"":                               usual(),
+		"http2":                          Names(),
 		"all":                            Names(),
 		"-all":                           nil,
-		"-merge-patch":                   without("merge-patch"),
-		"-merge-patch, -protobuf":        without("merge-patch", "protobuf"),
+		"-merge-patch":                   usual("merge-patch"),
+		"-merge-patch, -protobuf":        usual("merge-patch", "protobuf"),
 		"-all,protobuf":                  {"protobuf"},
 		"-protobuf,all":                  Names(),
-		"-protobuf,json-patch,-protobuf": without("protobuf"),
+		"-protobuf,json-patch,-protobuf": usual("protobuf"),
 	} {
 		var words []string
 		if choice != "" {
@@ -113,7 +115,7 @@ func TestDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, inPackages := regexp.MustCompile("`([^`]+)`"), regexp.MustCompile("((?:`[A-Za-z]+`(?:, )?)+) \\(`([a-z/]+)`\\)")
+	code, inPackages := regexp.MustCompile("`([^`]+)`"), regexp.MustCompile("((?:`[A-Za-z0-9]+`(?:, )?)+) \\(`([a-z0-9/]+)`\\)")
 	var listed []string
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")

@@ -21,4 +21,7 @@ var (
 	JSONPatch     = register("json-patch", "a JSON patch is applied by version 5 of the library")
 	ApplyJSON     = register("apply-json", "an apply configuration that is JSON is not read as YAML")
 	Owners        = register("owners", "the controllers read owners and finalizers from stored bytes")
+
+	// It faces the network, and is young.
+	HTTP2 = registerOff("http2", "HTTP/2 is served by a server of our own; a connection stays with the one it began with")
 )

@@ -79,6 +79,9 @@ func Of(r *http.Request) *Conn {
 	return c
 }
 
+// NetConn is the connection below.
+func (c *Conn) NetConn() net.Conn { return c.Conn }
+
 // Cork holds back what is written from now on, as far as there is room, until Uncork. What net/http holds back itself has
 // to be flushed before Uncork, or it takes a write of its own. Whoever corks must uncork before the handler returns:
 // otherwise the end of the answer never leaves.

@@ -1,0 +1,282 @@
+package h2
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// How much a client may send that no handler has read, in bytes: on a stream, on a connection (RFC 9113, 6.9).
+const (
+	streamWindow = 1 << 20
+	connWindow   = 1 << 20
+)
+
+var (
+	errBodyClosed    = errors.New("body closed by handler")
+	errPanicked      = errors.New("http2: the handler panicked")
+	errWriteDeadline = fmt.Errorf("write: %w", os.ErrDeadlineExceeded)
+	errReadDeadline  = fmt.Errorf("read: %w", os.ErrDeadlineExceeded)
+)
+
+// inflow is the flow control of what is received.
+type inflow struct {
+	left int // what the client may send
+	owed int // what was read since it was told
+	size int // left and owed, and what is not read yet
+}
+
+func (f *inflow) take(n int) bool {
+	if n > f.left {
+		return false
+	}
+	f.left -= n
+	return true
+}
+
+// credit lets the client send n bytes more, and tells it of a quarter of the window at a time; stream 0 is the connection. The
+// caller holds mu, and flushes.
+func (c *conn) credit(f *inflow, id uint32, n int) {
+	if f.owed += n; f.owed < f.size/4 {
+		return
+	}
+	c.out = appendWindowUpdate(c.grown(), id, f.owed)
+	f.left += f.owed
+	f.owed = 0
+}
+
+// body is what the client sends on a stream. It is guarded by conn.mu.
+type body struct {
+	changed  sync.Cond
+	data     []byte
+	read     int // of data
+	err      error
+	closed   bool // by the handler
+	declared int64
+	received int64
+	inflow   inflow
+	trailer  http.Header
+	deadline time.Time
+	// sayContinue: the client waits to hear that its body is wanted (RFC 9110, 10.1.1).
+	sayContinue bool
+}
+
+// end says what comes after the data, once.
+func (b *body) end(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+	b.changed.Broadcast()
+}
+
+// drop forgets what was not read, and returns how much it was.
+func (b *body) drop() int {
+	n := len(b.data) - b.read
+	b.data, b.read = nil, 0
+	return n
+}
+
+// add takes data.
+func (b *body) add(p []byte) {
+	if b.data == nil && b.declared > 0 {
+		b.data = make([]byte, 0, max(len(p), int(min(b.declared, 64<<10))))
+	}
+	if b.read > 0 && len(b.data)+len(p) > cap(b.data) {
+		b.data = b.data[:copy(b.data, b.data[b.read:])]
+		b.read = 0
+	}
+	b.data = append(b.data, p...)
+	b.changed.Broadcast()
+}
+
+// readData reads a DATA frame (6.1).
+func (c *conn) readData(h head) error {
+	whole, ends := h.length, h.flags.Has(http2.FlagDataEndStream)
+	if h.id == 0 {
+		return connError(http2.ErrCodeProtocol)
+	}
+	if whole == 0 && !ends {
+		if err := c.calm.idle(); err != nil {
+			return err
+		}
+	}
+	padding, err := c.readPadding(&h)
+	if err != nil {
+		return err
+	}
+	st, refused := c.admit(h, whole)
+	if refused != nil || st == nil {
+		if err := c.skip(h.length + padding); err != nil {
+			return err
+		}
+		return refused
+	}
+	if err := c.copyData(st, h.length); err != nil {
+		return err
+	}
+	if err := c.skip(padding); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer c.flushSoon()
+	c.credit(&c.inflow, 0, whole-h.length)
+	if st.closed {
+		return nil
+	}
+	st.body.inflow.owed += whole - h.length
+	if ends {
+		st.remoteEnds()
+	}
+	return nil
+}
+
+// admit says whose body a frame belongs to: nobody's if it is to be skipped, for which the error, if there is one, tells why.
+func (c *conn) admit(h head, whole int) (*stream, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unopened(h.id) {
+		return nil, connError(http2.ErrCodeProtocol)
+	}
+	if !c.inflow.take(whole) {
+		return nil, connError(http2.ErrCodeFlowControl)
+	}
+	st := c.streams[h.id]
+	var err error
+	switch {
+	case st == nil && (c.ignored(h.id) || c.resets.has(h.id)):
+		err = c.calm.idle()
+		st = nil
+	case st == nil || st.remoteClosed:
+		if err = c.calm.idle(); err == nil {
+			err = streamError{h.id, http2.ErrCodeStreamClosed} // 5.1
+		}
+	case st.body.declared >= 0 && st.body.received+int64(h.length) > st.body.declared:
+		c.reset(h.id, http2.ErrCodeProtocol, fmt.Errorf("sender tried to send more than declared Content-Length of %d bytes", st.body.declared)) // 8.1.1
+	case !st.body.inflow.take(whole):
+		err = streamError{h.id, http2.ErrCodeFlowControl}
+	default:
+		st.body.received += int64(h.length)
+		return st, nil
+	}
+	c.credit(&c.inflow, 0, whole)
+	c.flushSoon()
+	return nil, err
+}
+
+// copyData reads so many bytes of a body as they come.
+func (c *conn) copyData(st *stream, left int) error {
+	for left > 0 {
+		if _, err := c.br.Peek(1); err != nil {
+			return err
+		}
+		p, err := c.br.Peek(min(left, c.br.Buffered()))
+		if err != nil {
+			return err
+		}
+		c.mu.Lock()
+		if st.closed || st.body.closed {
+			c.credit(&c.inflow, 0, len(p))
+			c.flushSoon()
+		} else {
+			st.body.add(p)
+		}
+		c.mu.Unlock()
+		if err := c.skip(len(p)); err != nil {
+			return err
+		}
+		left -= len(p)
+	}
+	return nil
+}
+
+// requestBody is what a handler reads.
+type requestBody struct{ st *stream }
+
+// Read reads what has come, or waits for some.
+func (r requestBody) Read(p []byte) (int, error) {
+	st, c, b := r.st, r.st.c, &r.st.body
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b.sayContinue {
+		b.sayContinue = false
+		if !st.closed && !st.answer.sent {
+			c.appendHeaders(st.id, http.StatusContinue, nil, false)
+			c.flush()
+		}
+	}
+	for {
+		switch {
+		case b.closed:
+			return 0, errBodyClosed
+		case b.read < len(b.data):
+			n := copy(p, b.data[b.read:])
+			if b.read += n; b.read == len(b.data) {
+				b.data, b.read = b.data[:0], 0
+			}
+			if !st.closed {
+				c.credit(&c.inflow, 0, n)
+				if !st.remoteClosed {
+					c.credit(&b.inflow, st.id, n)
+				}
+				c.flush()
+			}
+			return n, nil
+		case b.err != nil:
+			b.giveTrailers(st.r)
+			return 0, b.err
+		case len(p) == 0:
+			return 0, nil
+		case !b.deadline.IsZero() && !time.Now().Before(b.deadline):
+			b.err = errReadDeadline
+			return 0, b.err
+		}
+		b.wait()
+	}
+}
+
+// wait waits for whatever may come. There is a timer only as long as somebody waits.
+func (b *body) wait() {
+	if !b.deadline.IsZero() {
+		t := time.AfterFunc(time.Until(b.deadline), func() {
+			b.changed.L.Lock()
+			defer b.changed.L.Unlock()
+			b.changed.Broadcast()
+		})
+		defer t.Stop()
+	}
+	b.changed.Wait()
+}
+
+// giveTrailers hands a request the trailers that it announced.
+func (b *body) giveTrailers(r *http.Request) {
+	if !errors.Is(b.err, io.EOF) {
+		return
+	}
+	for name, values := range b.trailer {
+		if _, ok := r.Trailer[name]; ok {
+			r.Trailer[name] = values
+		}
+	}
+	b.trailer = nil
+}
+
+// Close says that nothing more will be read.
+func (r requestBody) Close() error {
+	c, b := r.st.c, &r.st.body
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b.closed = true
+	if n := b.drop(); n > 0 && !r.st.closed {
+		c.credit(&c.inflow, 0, n)
+		c.flush()
+	}
+	b.changed.Broadcast()
+	return nil
+}

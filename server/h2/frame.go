@@ -1,0 +1,203 @@
+package h2
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"golang.org/x/net/http2"
+)
+
+const (
+	frameHeader = 9
+	// minFrame is what every MAX_FRAME_SIZE is at least, in bytes; mostFrame is ours (RFC 9113, 6.5.2). Larger frames would
+	// come in TLS records of this size all the same.
+	minFrame  = 16 << 10
+	mostFrame = minFrame
+)
+
+// connError ends the connection, streamError a stream (RFC 9113, 5.4).
+type connError http2.ErrCode
+
+func (e connError) Error() string { return http2.ErrCode(e).String() }
+
+type streamError struct {
+	id   uint32
+	code http2.ErrCode
+}
+
+func (e streamError) Error() string { return fmt.Sprintf("stream %d: %s", e.id, e.code) }
+
+// head is the header of a frame (RFC 9113, 4.1).
+type head struct {
+	length int
+	typ    http2.FrameType
+	flags  http2.Flags
+	id     uint32
+}
+
+func (c *conn) readHeader() (head, error) {
+	p, err := c.br.Peek(frameHeader)
+	if err != nil {
+		return head{}, err
+	}
+	h := head{length: int(p[0])<<16 | int(p[1])<<8 | int(p[2]), typ: http2.FrameType(p[3]), flags: http2.Flags(p[4]),
+		id: binary.BigEndian.Uint32(p[5:]) & (1<<31 - 1)}
+	_, err = c.br.Discard(frameHeader)
+	return h, err
+}
+
+func putHead(p []byte, length int, typ http2.FrameType, flags http2.Flags, id uint32) {
+	p[0], p[1], p[2], p[3], p[4] = byte(length>>16), byte(length>>8), byte(length), byte(typ), byte(flags)
+	binary.BigEndian.PutUint32(p[5:], id)
+}
+
+func appendHead(p []byte, length int, typ http2.FrameType, flags http2.Flags, id uint32) []byte {
+	p = append(p, make([]byte, frameHeader)...)
+	putHead(p[len(p)-frameHeader:], length, typ, flags, id)
+	return p
+}
+
+// readFrame reads a frame and does what it asks for.
+func (c *conn) readFrame() error {
+	h, err := c.readHeader()
+	if err != nil {
+		return err
+	}
+	return c.frame(h)
+}
+
+func (c *conn) frame(h head) error {
+	if h.length > mostFrame {
+		return connError(http2.ErrCodeFrameSize)
+	}
+	// Nothing comes between the frames of a header block (4.3).
+	if c.header.open && (h.typ != http2.FrameContinuation || h.id != c.header.id) {
+		return connError(http2.ErrCodeProtocol)
+	}
+	switch h.typ {
+	case http2.FrameData:
+		return c.readData(h)
+	case http2.FrameHeaders:
+		return c.readHeaders(h)
+	case http2.FrameContinuation:
+		return c.readContinuation(h)
+	case http2.FrameWindowUpdate:
+		return c.readWindowUpdate(h)
+	}
+	if err := c.calm.idle(); err != nil {
+		return err
+	}
+	switch h.typ {
+	case http2.FramePriority:
+		return c.readPriority(h)
+	case http2.FrameRSTStream:
+		return c.readReset(h)
+	case http2.FrameSettings:
+		return c.readSettings(h)
+	case http2.FramePing:
+		return c.readPing(h)
+	case http2.FrameGoAway:
+		return c.readGoAway(h)
+	case http2.FramePushPromise: // clients do not push (8.4)
+		return connError(http2.ErrCodeProtocol)
+	}
+	return c.skip(h.length) // of a kind that came later (4.1)
+}
+
+func (c *conn) skip(n int) error {
+	_, err := c.br.Discard(n)
+	return err
+}
+
+// payload reads a frame that is of size bytes. The result is good until the next read.
+func (c *conn) payload(h head, size int) ([]byte, error) {
+	if h.length != size {
+		return nil, connError(http2.ErrCodeFrameSize)
+	}
+	p, err := c.br.Peek(size)
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.br.Discard(size)
+	return p, err
+}
+
+// readPadding reads how much padding ends a frame, and takes it and the length of itself off the frame (6.1).
+func (c *conn) readPadding(h *head) (int, error) {
+	if !h.flags.Has(http2.FlagDataPadded) { // has the same bit as FlagHeadersPadded
+		return 0, nil
+	}
+	if h.length == 0 {
+		return 0, connError(http2.ErrCodeFrameSize)
+	}
+	b, err := c.br.ReadByte()
+	if err != nil {
+		return 0, err
+	}
+	if int(b) >= h.length {
+		return 0, connError(http2.ErrCodeProtocol)
+	}
+	h.length -= 1 + int(b)
+	return int(b), nil
+}
+
+// readPriority reads what RFC 9113, 5.3.2 has done away with: the server says that it does not look at it.
+func (c *conn) readPriority(h head) error {
+	if h.id == 0 {
+		return connError(http2.ErrCodeProtocol)
+	}
+	if h.length != 5 {
+		if err := c.skip(h.length); err != nil {
+			return err
+		}
+		return streamError{h.id, http2.ErrCodeFrameSize}
+	}
+	p, err := c.payload(h, 5)
+	if err != nil {
+		return err
+	}
+	if dependency(p) == h.id {
+		return streamError{h.id, http2.ErrCodeProtocol}
+	}
+	return nil
+}
+
+// dependency is the stream on which a priority depends.
+func dependency(p []byte) uint32 { return binary.BigEndian.Uint32(p) & (1<<31 - 1) }
+
+// readReset reads a RST_STREAM (6.4).
+func (c *conn) readReset(h head) error {
+	p, err := c.payload(h, 4)
+	if err != nil {
+		return err
+	}
+	code := http2.ErrCode(binary.BigEndian.Uint32(p))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h.id == 0 || c.unopened(h.id) {
+		return connError(http2.ErrCodeProtocol)
+	}
+	if st := c.streams[h.id]; st != nil {
+		defer c.flushSoon() // what was not read of its body is read now
+		c.close(st, http2.StreamError{StreamID: h.id, Code: code})
+	}
+	c.resets.remove(h.id) // what comes now was not sent in ignorance
+	return nil
+}
+
+// readGoAway reads that the client opens no more streams (6.8).
+func (c *conn) readGoAway(h head) error {
+	if h.id != 0 {
+		return connError(http2.ErrCodeProtocol)
+	}
+	if h.length < 8 {
+		return connError(http2.ErrCodeFrameSize)
+	}
+	if err := c.skip(h.length); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.goAway(http2.ErrCodeNo)
+	return nil
+}

@@ -1,0 +1,177 @@
+package h2
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// A client that resets what it asks for has no more handlers than others, and is sent away (CVE-2023-44487).
+func TestRapidResets(t *testing.T) {
+	var running, most atomic.Int64
+	free := make(chan struct{})
+	c := newRawClient(t, 10, func(http.ResponseWriter, *http.Request) {
+		if n := running.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		<-free
+		running.Add(-1)
+	})
+	go func() {
+		for id := uint32(1); ; id += 2 {
+			c.block.Reset()
+			if c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.headers("GET", "/"), EndStream: true, EndHeaders: true}) != nil ||
+				c.WriteRSTStream(id, http2.ErrCodeCancel) != nil {
+				return
+			}
+			if id > 1000 {
+				return
+			}
+		}
+	}()
+	c.goneWith(http2.ErrCodeEnhanceYourCalm)
+	close(free)
+	if most.Load() > 10 {
+		t.Errorf("%d handlers ran at once, of 10 that are allowed", most.Load())
+	}
+}
+
+// Frames that cost something and get nowhere end the connection at some point (RFC 9113, 10.5), and so do requests without end.
+func TestFloods(t *testing.T) {
+	fields := func(c *rawClient) []byte { return c.headers("GET", "/", "x", strings.Repeat("y", 1000)) }
+	for name, row := range map[string]struct {
+		flood func(c *rawClient, n int) error
+		want  http2.ErrCode
+	}{
+		"ping":     {func(c *rawClient, _ int) error { return c.WritePing(false, [8]byte{}) }, http2.ErrCodeEnhanceYourCalm},
+		"settings": {func(c *rawClient, _ int) error { return c.WriteSettings() }, http2.ErrCodeEnhanceYourCalm},
+		"priority": {func(c *rawClient, _ int) error { return c.WritePriority(1, http2.PriorityParam{}) }, http2.ErrCodeEnhanceYourCalm},
+		"unknown":  {func(c *rawClient, _ int) error { return c.WriteRawFrame(99, 0, 0, nil) }, http2.ErrCodeEnhanceYourCalm},
+		"empty data": {func(c *rawClient, n int) error {
+			if n == 0 {
+				return c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.headers("POST", "/"), EndHeaders: true})
+			}
+			return c.WriteData(1, false, nil)
+		}, http2.ErrCodeEnhanceYourCalm},
+		"empty continuations": {func(c *rawClient, n int) error {
+			if n == 0 {
+				return c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: fields(c), EndStream: true})
+			}
+			return c.WriteContinuation(1, false, nil)
+		}, http2.ErrCodeEnhanceYourCalm},
+		"long continuations": {func(c *rawClient, n int) error {
+			if n == 0 {
+				return c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: fields(c), EndStream: true})
+			}
+			return c.WriteContinuation(1, false, make([]byte, 16<<10))
+		}, http2.ErrCodeEnhanceYourCalm},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newRawClient(t, 10, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+			go func() {
+				for n := range 10 * calmMost {
+					if row.flood(c, n) != nil {
+						return
+					}
+				}
+			}()
+			c.goneWith(row.want)
+		})
+	}
+}
+
+// What is wrong with a request or a frame ends the stream or the connection (RFC 9113, 5.1, 6, 8.1.1).
+func TestMalformed(t *testing.T) {
+	post := func(c *rawClient, id uint32, more ...string) {
+		c.must(c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.headers("POST", "/", more...), EndHeaders: true}))
+	}
+	for name, row := range map[string]struct {
+		send func(c *rawClient)
+		want http2.ErrCode
+		conn bool
+	}{
+		"more than the declared length": {send: func(c *rawClient) { post(c, 1, "content-length", "1"); c.must(c.WriteData(1, true, []byte("ab"))) }, want: http2.ErrCodeProtocol},
+		"less than the declared length": {send: func(c *rawClient) { post(c, 1, "content-length", "3"); c.must(c.WriteData(1, true, []byte("ab"))) }, want: http2.ErrCodeProtocol},
+		"a length and no body": {send: func(c *rawClient) {
+			c.must(c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.headers("POST", "/", "content-length", "3"), EndHeaders: true, EndStream: true}))
+		}, want: http2.ErrCodeProtocol},
+		"capital letters":           {send: func(c *rawClient) { post(c, 1, "X-Upper", "1") }, want: http2.ErrCodeProtocol},
+		"a line in a value":         {send: func(c *rawClient) { post(c, 1, "x", "1\r\ny: 2") }, want: http2.ErrCodeProtocol},
+		"a pseudo field late":       {send: func(c *rawClient) { post(c, 1, "x", "1", ":path", "/y") }, want: http2.ErrCodeProtocol},
+		"a pseudo field twice":      {send: func(c *rawClient) { post(c, 1, ":path", "/y") }, want: http2.ErrCodeProtocol},
+		"a pseudo field of answers": {send: func(c *rawClient) { post(c, 1, ":status", "200") }, want: http2.ErrCodeProtocol},
+		"a protocol":                {send: func(c *rawClient) { post(c, 1); post(c, 3, ":protocol", "websocket") }, want: http2.ErrCodeProtocol},
+		"trailers that go on":       {send: func(c *rawClient) { post(c, 1); post(c, 1) }, want: http2.ErrCodeProtocol},
+		"data beyond the window": {send: func(c *rawClient) {
+			post(c, 1)
+			for range streamWindow/mostFrame + 1 {
+				if c.WriteData(1, false, make([]byte, mostFrame)) != nil {
+					break
+				}
+			}
+		}, want: http2.ErrCodeFlowControl, conn: true},
+		"a window beyond all":        {send: func(c *rawClient) { post(c, 1); c.must(c.WriteWindowUpdate(1, mostWindow)) }, want: http2.ErrCodeFlowControl},
+		"a window of all beyond all": {send: func(c *rawClient) { c.must(c.WriteWindowUpdate(0, mostWindow)) }, want: http2.ErrCodeFlowControl, conn: true},
+		"an even stream":             {send: func(c *rawClient) { post(c, 2) }, want: http2.ErrCodeProtocol, conn: true},
+		"a stream that goes back":    {send: func(c *rawClient) { post(c, 5); post(c, 3) }, want: http2.ErrCodeProtocol, conn: true},
+		"data before a stream":       {send: func(c *rawClient) { c.must(c.WriteData(1, false, nil)) }, want: http2.ErrCodeProtocol, conn: true},
+		"a frame amidst a block": {send: func(c *rawClient) {
+			c.must(c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1}))
+			c.must(c.WritePing(false, [8]byte{}))
+		}, want: http2.ErrCodeProtocol, conn: true},
+		"padding that is no less": {send: func(c *rawClient) {
+			post(c, 1)
+			c.must(c.WriteRawFrame(http2.FrameData, http2.FlagDataPadded, 1, []byte{2, 0}))
+		}, want: http2.ErrCodeProtocol, conn: true},
+		"a block that is none": {send: func(c *rawClient) {
+			c.must(c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x80}, EndHeaders: true}))
+		}, want: http2.ErrCodeCompression, conn: true},
+		"a push":                   {send: func(c *rawClient) { c.must(c.WriteRawFrame(http2.FramePushPromise, 0, 1, make([]byte, 4))) }, want: http2.ErrCodeProtocol, conn: true},
+		"a frame that is too long": {send: func(c *rawClient) { _, err := c.nc.Write([]byte{0xff, 0, 0, 0, 0, 0, 0, 0, 1}); c.must(err) }, want: http2.ErrCodeFrameSize, conn: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newRawClient(t, 10, func(_ http.ResponseWriter, r *http.Request) {
+				if strings.HasPrefix(name, "data beyond") { // it is read by nobody
+					<-r.Context().Done()
+				}
+				_, _ = io.Copy(io.Discard, r.Body)
+			})
+			row.send(c)
+			if row.conn {
+				c.goneWith(row.want)
+				return
+			}
+			f, _ := c.until(func(f http2.Frame) bool {
+				return f.Header().Type == http2.FrameRSTStream || f.Header().Type == http2.FrameGoAway
+			}).(*http2.RSTStreamFrame)
+			if f == nil || f.ErrCode != row.want {
+				t.Errorf("%v, want a reset with %s", f, row.want)
+			}
+			c.must(c.WritePing(false, [8]byte{1})) // the connection goes on
+			if c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FramePing }) == nil {
+				t.Error("the connection ended")
+			}
+		})
+	}
+}
+
+// A header that is too large is answered; it is not given to the handler.
+func TestLargeHeader(t *testing.T) {
+	c := newRawClient(t, 10, func(http.ResponseWriter, *http.Request) { t.Error("was answered") })
+	c.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	block := c.headers("GET", "/", "x", strings.Repeat("y", 40<<10), "z", strings.Repeat("y", 40<<10))
+	c.must(c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:10000], EndStream: true}))
+	for block = block[10000:]; len(block) > 10000; block = block[10000:] {
+		c.must(c.WriteContinuation(1, false, block[:10000]))
+	}
+	c.must(c.WriteContinuation(1, true, block))
+	f, _ := c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameHeaders }).(*http2.MetaHeadersFrame)
+	if f == nil || f.PseudoValue("status") != "431" {
+		t.Errorf("answered by %v", f)
+	}
+}

@@ -1,0 +1,108 @@
+package h2
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"slices"
+	"sync"
+
+	"golang.org/x/net/http2"
+)
+
+// Serve returns what answers HTTP/2 on connections of s, for http.Server.TLSNextProto["h2"], which lists it among the
+// protocols of TLS. Shutdown of s lets connections end gracefully. Of s.HTTP2 it reads MaxConcurrentStreams (default 250).
+func Serve(s *http.Server) func(*http.Server, *tls.Conn, http.Handler) {
+	srv := newServer(s)
+	s.RegisterOnShutdown(srv.shutdown)
+	return func(_ *http.Server, c *tls.Conn, h http.Handler) { srv.serveTLS(c, h) }
+}
+
+type server struct {
+	http       *http.Server
+	maxStreams int
+	work       workers
+
+	serving sync.WaitGroup
+	mu      sync.Mutex
+	conns   map[*conn]struct{}
+}
+
+func newServer(s *http.Server) *server {
+	srv := &server{http: s, maxStreams: 250, conns: map[*conn]struct{}{}}
+	if s.HTTP2 != nil && s.HTTP2.MaxConcurrentStreams > 0 {
+		srv.maxStreams = s.HTTP2.MaxConcurrentStreams
+	}
+	return srv
+}
+
+// serveTLS serves a connection until it ends. TLS has to be what RFC 9113, 9.2 wants.
+func (s *server) serveTLS(tc *tls.Conn, h http.Handler) {
+	state := tc.ConnectionState()
+	ctx := context.Background()
+	// net/http hands over the context of the connection as a method of the handler.
+	if h, ok := h.(interface{ BaseContext() context.Context }); ok {
+		ctx = h.BaseContext()
+	}
+	c := s.newConn(tc, ctx, h)
+	c.tls = &state
+	c.below, _ = tc.NetConn().(corker)
+	if state.Version < tls.VersionTLS12 || state.Version == tls.VersionTLS12 && !goodCipher(state.CipherSuite) {
+		c.out = appendGoAway(nil, 0, http2.ErrCodeInadequateSecurity)
+		_ = c.write(c.out, nil) // it is closed
+		_ = tc.Close()
+		return
+	}
+	c.serve()
+}
+
+// goodCipher tells whether a suite of TLS 1.2 is none of those of RFC 9113, Appendix A: an ephemeral key and an AEAD.
+func goodCipher(id uint16) bool {
+	return slices.Contains([]uint16{
+		tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+		tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+	}, id)
+}
+
+func (s *server) add(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conns[c] = struct{}{}
+	s.serving.Add(1)
+	s.work.keep(true)
+}
+
+func (s *server) remove(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	s.serving.Done()
+	if len(s.conns) == 0 {
+		s.work.keep(false)
+	}
+}
+
+// shutdown lets each connection end when its streams have.
+func (s *server) shutdown() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		c.mu.Lock()
+		c.goAway(http2.ErrCodeNo)
+		c.mu.Unlock()
+	}
+}
+
+// setState tells who asked for it. That a connection is new, and closed, net/http says itself.
+func (c *conn) setState(state http.ConnState) {
+	if hook := c.srv.http.ConnState; hook != nil {
+		hook(c.nc, state)
+	}
+}
+
+func (c *conn) logf(format string, args ...any) {
+	if l := c.srv.http.ErrorLog; l != nil {
+		l.Printf(format, args...)
+	}
+}

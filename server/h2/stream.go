@@ -1,0 +1,211 @@
+package h2
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// stream is a request and its answer (RFC 9113, 5.1). All but the answer is guarded by conn.mu. One that is in conn.streams is
+// open or half closed; all others are closed.
+type stream struct {
+	c      *conn
+	id     uint32
+	r      *http.Request
+	serve  http.HandlerFunc
+	cancel context.CancelFunc
+	answer response
+
+	remoteClosed bool // the client has sent all
+	closed       bool
+	err          error // why it is closed
+	body         body
+
+	window  int64     // what may be sent, in bytes (6.9)
+	changed sync.Cond // of conn.mu: whatever the handler, when it writes, may be waiting for
+	waits   bool      // for a window
+	starved bool      // it is in conn.starved
+	turn    bool      // it is its turn to write to the connection, and conn.writing is set for it
+	bulk    bool      // it is in conn.bulk
+	limit   *time.Timer
+}
+
+// unopened tells whether a stream was never opened (5.1.1). The server opens none. The caller holds mu.
+func (c *conn) unopened(id uint32) bool { return id%2 == 0 || id > c.maxID && !c.goingAway }
+
+// ignored tells whether a stream was opened after the client was told that none is answered (6.8). The caller holds mu.
+func (c *conn) ignored(id uint32) bool { return c.goingAway && id > c.maxID }
+
+// open opens the stream of the header block that was read last.
+func (c *conn) open() error {
+	r := &c.header
+	st := &stream{c: c, id: r.id, remoteClosed: r.ends}
+	st.changed.L, st.body.changed.L = &c.mu, &c.mu
+	st.body.inflow = inflow{left: streamWindow, size: streamWindow}
+	st.answer.st = st
+	ctx, cancel := context.WithCancel(c.ctx)
+	st.cancel = cancel
+	req, err := c.newRequest(ctx, st, r.ends)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.maxID = r.id
+	if err != nil {
+		cancel()
+		return streamError{r.id, http2.ErrCodeProtocol}
+	}
+	if len(c.streams) >= c.srv.maxStreams {
+		cancel()
+		return streamError{r.id, http2.ErrCodeRefusedStream} // 5.1.2
+	}
+	st.r, st.serve, st.window = req, c.handler.ServeHTTP, c.initial
+	if refuse := c.refused(req); refuse != nil {
+		st.serve = refuse
+	}
+	if c.streams[st.id] = st; len(c.streams) == 1 {
+		c.setState(http.StateActive)
+	}
+	if hs := c.srv.http; hs.ReadTimeout > 0 {
+		st.body.deadline = time.Now().Add(hs.ReadTimeout)
+	}
+	if hs := c.srv.http; hs.WriteTimeout > 0 {
+		st.limitWrites(time.Now().Add(hs.WriteTimeout))
+	}
+	return c.start(st)
+}
+
+// start has the handler of a stream run. There are never more handlers than streams are allowed: those of streams that were
+// reset count until they return, and who goes on to open streams and reset them is sent away (CVE-2023-44487). The caller holds
+// mu.
+func (c *conn) start(st *stream) error {
+	if c.handlers < c.srv.maxStreams {
+		c.handlers++
+		c.srv.work.run(st)
+		return nil
+	}
+	if c.queued = append(c.queued, st); len(c.queued) > 4*c.srv.maxStreams {
+		return connError(http2.ErrCodeEnhanceYourCalm)
+	}
+	return nil
+}
+
+// run runs the handler, on a goroutine of its own.
+func (st *stream) run() {
+	panicked := true
+	defer func() {
+		if panicked {
+			st.panicked(recover())
+		}
+		if st.r.MultipartForm != nil {
+			_ = st.r.MultipartForm.RemoveAll() // files of the handler's, for which nobody is left
+		}
+		st.done()
+	}()
+	st.serve(&st.answer, st.r)
+	st.answer.finish()
+	panicked = false
+}
+
+// panicked resets the stream of a handler that did not return: nobody is to take the answer for a whole one.
+func (st *stream) panicked(p any) {
+	if p != nil && p != http.ErrAbortHandler { //nolint:errorlint // net/http compares so
+		stack := make([]byte, 64<<10)
+		stack = stack[:runtime.Stack(stack, false)]
+		st.c.logf("http2: panic serving %s: %v\n%s", st.c.remote, p, stack)
+	}
+	st.answer.drop()
+	c := st.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !st.closed {
+		c.reset(st.id, http2.ErrCodeInternal, errPanicked)
+		c.flush()
+	}
+}
+
+// done lets the next handler run.
+func (st *stream) done() {
+	st.cancel()
+	c := st.c
+	st.answer.over = true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st.noBulk()
+	c.handlers--
+	for len(c.queued) > 0 && c.handlers < c.srv.maxStreams {
+		next := c.queued[0]
+		c.queued[0] = nil
+		c.queued = c.queued[1:]
+		if next.closed {
+			continue
+		}
+		c.handlers++
+		c.srv.work.run(next)
+	}
+}
+
+// remoteEnds notes that the client has sent all of the body. A handler must not learn that it is another than was declared
+// before the stream is reset: it could answer. The caller holds mu, and flushes.
+func (st *stream) remoteEnds() {
+	b := &st.body
+	st.remoteClosed = true
+	if b.declared >= 0 && b.declared != b.received { // 8.1.1
+		st.c.reset(st.id, http2.ErrCodeProtocol, fmt.Errorf("request declared a Content-Length of %d but only wrote %d bytes", b.declared, b.received))
+		return
+	}
+	b.end(io.EOF)
+}
+
+// reset ends a stream from here (6.4), open or not. The caller holds mu, and flushes.
+func (c *conn) reset(id uint32, code http2.ErrCode, why error) {
+	c.out = appendReset(c.grown(), id, code)
+	if c.control++; c.control > controlMost {
+		_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // it asks for resets and does not read them: the reading goroutine ends it
+	}
+	c.resets.add(id)
+	if st := c.streams[id]; st != nil {
+		c.close(st, why)
+	}
+}
+
+// close ends a stream, whoever wants it. The caller holds mu.
+func (c *conn) close(st *stream, why error) {
+	st.closed, st.err = true, why
+	delete(c.streams, st.id)
+	c.closed.add(st.id)
+	st.body.end(why)
+	c.credit(&c.inflow, 0, st.body.drop()) // to be told to the client with something else
+	if st.limit != nil {
+		st.limit.Stop()
+	}
+	st.changed.Broadcast()
+	st.cancel()
+	if len(c.streams) == 0 {
+		c.becameIdle()
+		c.closeWhenDone()
+	}
+}
+
+// limitWrites resets the stream at a time, if its answer is not sent by then; the zero time never does. The caller holds mu.
+func (st *stream) limitWrites(at time.Time) {
+	if st.limit != nil {
+		st.limit.Stop()
+		st.limit = nil
+	}
+	if at.IsZero() || st.closed {
+		return
+	}
+	st.limit = time.AfterFunc(time.Until(at), func() {
+		st.c.mu.Lock()
+		defer st.c.mu.Unlock()
+		if !st.closed {
+			st.c.reset(st.id, http2.ErrCodeInternal, errWriteDeadline)
+			st.c.flush()
+		}
+	})
+}
