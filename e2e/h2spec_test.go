@@ -1,0 +1,88 @@
+package e2e
+
+import (
+	"encoding/xml"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/rowlock/rowlock/e2e/harness"
+)
+
+// TestHTTP2Conformance has h2spec, the published suite of RFC 9113's predecessors, ask Rowlock's own HTTP/2 server and
+// golang.org/x/net/http2's, in its strict mode. What fails is known, and why.
+func TestHTTP2Conformance(t *testing.T) {
+	if database.url != "" {
+		return // no request of it reaches the database
+	}
+	if err := harness.Build(t.Context(), "h2spec"); err != nil {
+		t.Fatal(err)
+	}
+	// kube-apiserver answers these with 400, as RFC 9113, 8.1.1 allows, and h2spec wants a reset.
+	refused := []string{
+		"http2/8.1.2.2 Sends a HEADERS frame that contains the TE header field with any value other than \"trailers\"",
+		"http2/8.1.2.2 Sends a HEADERS frame that contains the connection-specific header field",
+	}
+	// Answers that are faster than h2spec asks never are more than a thousand at once: TestTooManyStreams (server/h2).
+	fast := "http2/5.1.2 Sends HEADERS frames that causes their advertised concurrent stream limit to be exceeded"
+	own := h2spec(t, "--fast-paths=http2")
+	for _, failed := range own {
+		if !slices.Contains(append(refused, fast), failed) {
+			t.Errorf("our own server fails at: %s", failed)
+		}
+	}
+	for _, failed := range refused {
+		if !slices.Contains(own, failed) {
+			t.Errorf("our own server no longer fails at: %s", failed)
+		}
+	}
+	if plain := h2spec(t); len(plain) < len(own) {
+		t.Errorf("golang.org/x/net/http2 fails at less: %q", plain)
+	}
+}
+
+// h2spec returns what a server fails at that was started with such arguments.
+func h2spec(t *testing.T, args ...string) (failed []string) {
+	t.Helper()
+	server := startServer(t, harness.RowlockOptions{Args: args})
+	at, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := filepath.Join(t.TempDir(), "report.xml")
+	output, err := exec.CommandContext(t.Context(), harness.Binary("h2spec"), "--host", at.Hostname(), "--port", at.Port(), "--path", "/healthz",
+		"--tls", "--insecure", "--strict", "--timeout", "5", "--junit-report", report).CombinedOutput() // its error is that something failed
+	text, rerr := os.ReadFile(report)
+	if rerr != nil {
+		t.Fatalf("%v, %v\n%s", err, rerr, output)
+	}
+	var suites struct {
+		Suites []struct {
+			Package string `xml:"package,attr"`
+			Cases   []struct {
+				Name    string    `xml:"classname,attr"`
+				Failure *struct{} `xml:"failure"`
+				Error   *struct{} `xml:"error"`
+			} `xml:"testcase"`
+		} `xml:"testsuite"`
+	}
+	if err := xml.Unmarshal(text, &suites); err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, suite := range suites.Suites {
+		for _, c := range suite.Cases {
+			count++
+			if c.Failure != nil || c.Error != nil {
+				failed = append(failed, suite.Package+" "+c.Name)
+			}
+		}
+	}
+	if count < 140 {
+		t.Fatalf("h2spec made %d tests\n%s", count, output)
+	}
+	return failed
+}
