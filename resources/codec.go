@@ -142,7 +142,7 @@ func (t *Type) encode(versioned runtime.Object) ([]byte, error) {
 	room := encodeRoom.Get().(*[]byte)
 	defer encodeRoom.Put(room)
 	if data, asSent, ok := typedjson.AppendStored((*room)[:0], versioned); ok {
-		if _, hides := hidden(t.GroupResource.String(), data); asSent || hides > 0 {
+		if asSent || t.hides(data) {
 			data = append(data, notShown)
 		}
 		*room = data
@@ -150,8 +150,14 @@ func (t *Type) encode(versioned runtime.Object) ([]byte, error) {
 	}
 	var buf bytes.Buffer
 	s := json.NewSerializerWithOptions(json.DefaultMetaFactory, t.Scheme, t.Scheme, json.SerializerOptions{})
-	err := s.Encode(versioned, &buf)
-	return bytes.TrimRight(buf.Bytes(), "\n"), err
+	if err := s.Encode(versioned, &buf); err != nil {
+		return nil, err
+	}
+	data := bytes.TrimRight(buf.Bytes(), "\n")
+	if t.hides(data) {
+		data = append(data, notShown)
+	}
+	return data, nil
 }
 
 // encodeRoom has the room in which objects are encoded before their size is known.

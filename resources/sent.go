@@ -80,6 +80,15 @@ func escaped(stored []byte) []byte {
 // hiding is the resource that has hidden members.
 const hiding = "services"
 
+// hides tells whether bytes that are to be stored have members that are not shown.
+func (t *Type) hides(data []byte) bool {
+	if t.Group != "" || t.Resource != hiding {
+		return false
+	}
+	_, end := hidden(hiding, data)
+	return end > 0
+}
+
 // hidden returns where the internalTrafficPolicy of an ExternalName is in the bytes of an object, the comma before it included.
 // kube-apiserver takes it out of what it reads (defaultOnReadInternalTrafficPolicy), which a deletion that only marks the
 // object, and an update that ends one, do not do. end is zero when there is none.
