@@ -270,7 +270,7 @@ func TestPipelineTooLarge(t *testing.T) {
 	large := func() *core.ConfigMap {
 		c := w.config("a").(*core.ConfigMap)
 		c.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:data":{"f:` + strings.Repeat("x", widest) + `":{}}}`)}}}
+			FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:` + strings.Repeat("x", widest) + `":{}}}`)}}
 		return c
 	}
 	create := &resources.CreateRequest{Type: maps, Decode: func() (runtime.Object, error) { return large(), nil }}
