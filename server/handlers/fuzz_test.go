@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fieldselector "k8s.io/apimachinery/pkg/fields"
@@ -40,6 +41,10 @@ func fuzzAPI(f *testing.F) *api {
 	a := newAPI(f)
 	a.run(exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a","labels":{"x":"y"}},"data":{"k":"v"}}`, code: 201},
 		exchange{do: "POST /apis/apps/v1/namespaces/test/deployments", body: deployment, code: 201})
+	// managedFields are ordered by their times, which have seconds: a request in the second of the creates and one after it
+	// would rightly be answered differently.
+	now := time.Now()
+	time.Sleep(now.Truncate(time.Second).Add(time.Second).Sub(now))
 	return a
 }
 
