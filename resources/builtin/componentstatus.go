@@ -19,7 +19,7 @@ import (
 // componentStatuses tell of the store, under the name that clients know for it, and of a scheduler and a controller
 // manager on the same host: these are asked at the ports that they have by default, as kube-apiserver does.
 func componentStatuses() *resources.Type {
-	t := newType[core.ComponentStatus](coreV1, "componentstatuses", false)
+	t := newType(coreV1, "componentstatuses", false, maker[core.ComponentStatus])
 	t.NewList = func() runtime.Object { return &core.ComponentStatusList{} }
 	t.ShortNames = []string{"cs"}
 	t.Attrs = metaAttrs(true) // kube-apiserver selects by namespace too, always an empty one

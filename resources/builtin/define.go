@@ -36,9 +36,19 @@ type object[T any] interface {
 type option func(*resources.Type)
 
 // define declares a stored type: T and L are the hub form of its objects and lists, gv the version it is stored in.
+//
+// It is compiled once per type, so what does not depend on T and L is in declare.
 func define[T, L any, PT object[T], PL object[L]](gv schema.GroupVersion, resource string, s strategy, opts ...option) *resources.Type {
-	t := newType[T, PT](gv, resource, s.NamespaceScoped())
-	t.NewList = func() runtime.Object { return PL(new(L)) }
+	return declare(gv, resource, maker[T, PT], maker[L, PL], s, opts)
+}
+
+// maker returns a new object.
+func maker[T any, PT object[T]]() runtime.Object { return PT(new(T)) }
+
+// declare is define without its types.
+func declare(gv schema.GroupVersion, resource string, newObject, newList func() runtime.Object, s strategy, opts []option) *resources.Type {
+	t := newType(gv, resource, s.NamespaceScoped(), newObject)
+	t.NewList = newList
 	t.CreateStrategy, t.UpdateStrategy, t.DeleteStrategy = s, s, s
 	if r, ok := s.(rest.ResetFieldsStrategy); ok {
 		t.ResetFields = r.GetResetFields()
@@ -56,14 +66,14 @@ func define[T, L any, PT object[T], PL object[L]](gv schema.GroupVersion, resour
 
 // virtual declares a type whose objects are answered, not stored.
 func virtual[T any, PT object[T]](gv schema.GroupVersion, resource string, namespaced bool, create resources.CreateFunc) *resources.Type {
-	t := newType[T, PT](gv, resource, namespaced)
+	t := newType(gv, resource, namespaced, maker[T, PT])
 	t.Table = rest.NewDefaultTableConvertor(t.GroupResource)
 	t.Virtual = create
 	return t
 }
 
-func newType[T any, PT object[T]](gv schema.GroupVersion, resource string, namespaced bool) *resources.Type {
-	kind := reflect.TypeFor[T]().Name()
+func newType(gv schema.GroupVersion, resource string, namespaced bool, newObject func() runtime.Object) *resources.Type {
+	kind := reflect.TypeOf(newObject()).Elem().Name()
 	return &resources.Type{
 		GroupResource:  gv.WithResource(resource).GroupResource(),
 		Kind:           kind,
@@ -72,7 +82,7 @@ func newType[T any, PT object[T]](gv schema.GroupVersion, resource string, names
 		Scheme:         Scheme,
 		Serializer:     Codecs,
 		StorageVersion: gv,
-		New:            func() runtime.Object { return PT(new(T)) },
+		New:            newObject,
 		Subresources:   map[string]*resources.Subresource{},
 	}
 }
