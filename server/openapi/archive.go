@@ -1,12 +1,11 @@
 package openapi
 
 import (
-	"bufio"
 	"bytes"
-	"compress/gzip"
 	_ "embed" // the files below
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -28,35 +27,38 @@ var (
 // definitionsSection is the first of the archive.
 const definitionsSection = "definitions"
 
-// sections returns those of the archive's sections that are asked for. It reads as far as it has to, and keeps nothing else.
+// sections returns those of the archive's sections that are asked for.
 func sections(packed []byte, names ...string) (map[string][]byte, error) {
-	z, err := gzip.NewReader(bytes.NewReader(packed))
+	text, err := unpackArchive(packed)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string][]byte{}
+	for len(found) < len(names) {
+		head, rest, _ := bytes.Cut(text, []byte("\n"))
+		var name string
+		var size int
+		if _, err := fmt.Sscanf(string(head), "%s %d", &name, &size); err != nil {
+			return nil, fmt.Errorf("OpenAPI archive, looking for %s: %w", names, err)
+		}
+		if size > len(rest) {
+			return nil, fmt.Errorf("OpenAPI archive, section %s: %w", name, io.ErrUnexpectedEOF)
+		}
+		if slices.Contains(names, name) {
+			found[name] = slices.Clone(rest[:size]) // the rest is not kept
+		}
+		text = rest[size:]
+	}
+	return found, nil
+}
+
+// unpackArchive is the reverse of packArchive.
+func unpackArchive(packed []byte) ([]byte, error) {
+	data, err := unpack(packed)
 	if err != nil {
 		return nil, fmt.Errorf("OpenAPI archive: %w", err)
 	}
-	found := map[string][]byte{}
-	for in := bufio.NewReader(z); len(found) < len(names); {
-		var name string
-		var size int64
-		if _, err := fmt.Fscanf(in, "%s %d\n", &name, &size); err != nil {
-			return nil, fmt.Errorf("OpenAPI archive, looking for %s: %w", names, err)
-		}
-		var body bytes.Buffer
-		to := io.Discard
-		for _, want := range names {
-			if want == name {
-				body.Grow(int(size))
-				to = &body
-			}
-		}
-		if _, err := io.CopyN(to, in, size); err != nil {
-			return nil, fmt.Errorf("OpenAPI archive, section %s: %w", name, err)
-		}
-		if to != io.Discard {
-			found[name] = body.Bytes()
-		}
-	}
-	return found, nil
+	return unpackRepeats(data)
 }
 
 // definitionText is a definition as the archive has it. In a line of its own: its name, its dependencies, its schema as

@@ -2,7 +2,6 @@ package openapi
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -172,20 +171,13 @@ func packArchive(definitions map[string]definitionText, documents map[string][]b
 		d := definitions[name]
 		fmt.Fprintf(&lines, "%s\t%s\t%s\t%s\n", name, strings.Join(d.dependencies, " "), d.v3, d.v2)
 	}
-	var packed bytes.Buffer
-	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(z, "%s %d\n%s", definitionsSection, lines.Len(), lines.String())
+	var all bytes.Buffer
+	fmt.Fprintf(&all, "%s %d\n%s", definitionsSection, lines.Len(), lines.String())
 	// In the order of their texts, because those of a group have much in common.
 	names := slices.SortedFunc(maps.Keys(documents), func(a, b string) int { return bytes.Compare(documents[a], documents[b]) })
 	for _, name := range names {
 		text := template(documents[name], definitions)
-		fmt.Fprintf(z, "%s %d\n%s", name, len(text), text)
+		fmt.Fprintf(&all, "%s %d\n%s", name, len(text), text)
 	}
-	if err := z.Close(); err != nil {
-		return nil, err
-	}
-	return packed.Bytes(), nil
+	return pack(packRepeats(all.Bytes()))
 }
