@@ -17,7 +17,13 @@ type Group struct {
 
 	served map[inVersion]*Served
 	stored map[string]*Type // by resource name
+	kinds  map[schema.GroupVersionKind]*Served
+	memo   memo
 }
+
+// Memo returns what build made of this group under a key, building it once. Catalogs share the groups that a change does not
+// touch, and with them what is derived.
+func (g *Group) Memo(key any, build func() (any, error)) (any, error) { return g.memo.get(key, build) }
 
 // inVersion is a resource in a version of a group.
 type inVersion struct{ version, resource string }
@@ -33,7 +39,7 @@ type Version struct {
 
 // newGroup makes a group. What it serves as the group before it (old, may be nil) is the same Served.
 func newGroup(spec GroupSpec, old *Group) *Group {
-	g := &Group{Name: spec.Name, Priority: spec.Priority, served: map[inVersion]*Served{}, stored: map[string]*Type{}}
+	g := &Group{Name: spec.Name, Priority: spec.Priority, served: map[inVersion]*Served{}, stored: map[string]*Type{}, kinds: map[schema.GroupVersionKind]*Served{}}
 	for _, vs := range spec.Versions {
 		g.Versions = append(g.Versions, &Version{GroupVersion: schema.GroupVersion{Group: spec.Name, Version: vs.Version}, Priority: vs.Priority})
 	}
@@ -47,6 +53,9 @@ func newGroup(spec GroupSpec, old *Group) *Group {
 			s := newServed(t, v.GroupVersion, versions[t.Resource], old)
 			v.Resources = append(v.Resources, s)
 			g.served[inVersion{v.Version, t.Resource}] = s
+			if t.Stored() {
+				g.kinds[s.GroupVersionKind] = s
+			}
 			if _, known := g.stored[t.Resource]; t.Stored() && (!known || t.StorageVersion == v.GroupVersion) {
 				g.stored[t.Resource] = t
 			}

@@ -215,6 +215,16 @@ func (c *Catalog) Type(resource string) (*Type, bool) {
 	return t, ok
 }
 
+// Kind finds the stored type whose objects are of a kind, in the version of that.
+func (c *Catalog) Kind(kind schema.GroupVersionKind) (*Served, bool) {
+	g, ok := c.byName[kind.Group]
+	if !ok {
+		return nil, false
+	}
+	s, ok := g.kinds[kind]
+	return s, ok
+}
+
 // Types calls yield for every stored type.
 func (c *Catalog) Types(yield func(*Type) bool) {
 	for _, g := range c.groups {

@@ -67,6 +67,9 @@ type Type struct {
 	// FieldTypes is the schema of the version for the ownership of fields; nil for built-in types.
 	FieldTypes managedfields.TypeConverter
 
+	// OpenAPI describes the objects of an untyped type in the version that it is served in. Nil: it says nothing of them.
+	OpenAPI *OpenAPI
+
 	// New and NewList make an empty object and an empty list in the hub form.
 	New     func() runtime.Object
 	NewList func() runtime.Object

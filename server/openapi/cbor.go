@@ -10,9 +10,9 @@ func (s *source) encoded(r *routes) *routes {
 	if !s.cbor {
 		return r
 	}
-	all := &routes{root: r.root}
+	all := &routes{root: r.root, untyped: r.untyped}
 	for _, op := range r.list {
-		if plain, ok := op.(*route); ok {
+		if plain, ok := op.(*route); ok && !plain.untyped {
 			more := *plain
 			more.consumes, more.produces = withCBOR(more.consumes), withCBOR(more.produces)
 			op = &more

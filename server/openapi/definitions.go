@@ -3,7 +3,9 @@ package openapi
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	utilopenapi "k8s.io/apiserver/pkg/util/openapi"
@@ -19,11 +21,12 @@ const (
 )
 
 // Definitions are upstream's, each referring to others below a prefix, less what belongs to features that are off.
-// Upstream's generated code for them is six megabytes of a binary and is not linked: the archive has them as text.
-type Definitions func(prefix string) (map[string]common.OpenAPIDefinition, error)
+// Upstream's generated code for them is six megabytes of a binary and is not linked: the archive has them as text. Where models
+// are named, those and what they depend on are enough; the caller may add to the map.
+type Definitions func(prefix string, models []string) (map[string]common.OpenAPIDefinition, error)
 
 // embedded reads the definitions of the archive.
-func embedded(prefix string) (map[string]common.OpenAPIDefinition, error) {
+func embedded(prefix string, models []string) (map[string]common.OpenAPIDefinition, error) {
 	found, err := sections(archive, definitionsSection)
 	if err != nil {
 		return nil, err
@@ -32,8 +35,18 @@ func embedded(prefix string) (map[string]common.OpenAPIDefinition, error) {
 	if err != nil {
 		return nil, err
 	}
-	definitions := make(map[string]common.OpenAPIDefinition, len(texts))
-	for name, text := range texts {
+	if models == nil {
+		models = slices.Collect(maps.Keys(texts))
+	}
+	definitions := make(map[string]common.OpenAPIDefinition, len(models))
+	for left := slices.Clone(models); len(left) > 0; {
+		name := left[len(left)-1]
+		left = left[:len(left)-1]
+		text, ok := texts[name]
+		if _, done := definitions[name]; done || !ok {
+			continue
+		}
+		left = append(left, text.dependencies...)
 		d, err := text.definition(prefix)
 		if err != nil {
 			return nil, fmt.Errorf("OpenAPI definition %s: %w", name, err)

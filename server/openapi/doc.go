@@ -3,7 +3,10 @@
 //
 // A document is made when a client asks for it. Those of what is served by default, and those of version 3 of what a
 // runtime config may add, are prepared: they are embedded, and sent when they have the fingerprint of what the catalog of
-// the registry comes to. Others are built from the catalog and the embedded definitions. What is kept of a document is its
+// the registry comes to. Others are built from the catalog, the embedded definitions and the schemas of types that have no
+// Go type. The hashes in the index of version 3 are made of what the documents are made of: the index builds none. What a
+// type without a Go type contributes to a hash is kept with the type, and documents with their versions: a change costs
+// what has changed. What is kept of a document is its
 // compressed encoding. `make generate` writes the embedded files from upstream's definitions (openapigen).
 //
 //	handler.go     paths to documents
@@ -17,6 +20,7 @@
 //	v3.go          the documents of version 3
 //	source.go      what a document is built from
 //	definitions.go upstream's definitions, read from the archive
+//	untyped.go     the paths and the definitions of types without a Go type
 //	rest.go        the paths of a resource, verb by verb
 //	connect.go     the paths that carry a stream: exec, log, proxy
 //	fixed.go       the paths that are no resource

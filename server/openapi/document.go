@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha512"
 	"fmt"
@@ -29,7 +30,10 @@ type document struct {
 	*format
 	// describe returns the operations.
 	describe func() ([]*routes, error)
-	forms    [2]atomic.Pointer[form] // by encoding
+	// sum sums up what the document is made of, where that needs no operations: it is not prepared then. May be nil.
+	sum    func(*source) (string, error)
+	forms  [2]atomic.Pointer[form] // by encoding
+	hashed atomic.Pointer[string]  // the ETag, once it is known
 }
 
 // format is a version of OpenAPI.
@@ -74,11 +78,11 @@ func (d *document) makeJSON(s *source) error {
 	if err != nil {
 		return err
 	}
-	found, ok, err := s.prepared(d.name, all)
+	found, etag, err := d.identify(s, all)
 	if err != nil {
 		return err
 	}
-	if ok {
+	if found.etag != "" && !s.anew && fastpath.OpenAPI.On() {
 		return d.usePrepared(found, s.now())
 	}
 	s.used = true
@@ -90,7 +94,28 @@ func (d *document) makeJSON(s *source) error {
 	if err != nil {
 		return err
 	}
-	return d.keep(asJSON, json, etagOf(json), s.now())
+	if d.name == nameV2 {
+		etag = etagOf(json) // no index has it, and other inputs may come to the same document
+	}
+	return d.keep(asJSON, json, etag, s.now())
+}
+
+// identify finds the prepared document that is the same as this one, if there is one, and the ETag: of one that is not
+// prepared, it is made of what the document is made of. all may be nil: it is found out where it is needed.
+func (d *document) identify(s *source, all []*routes) (found prepared, etag string, err error) {
+	var sum string
+	if d.sum != nil {
+		sum, err = d.sum(s)
+	} else {
+		if all == nil {
+			if all, err = d.encoded(s); err != nil {
+				return found, "", err
+			}
+		}
+		sum, err = s.fingerprint(d.name, all)
+		found, _ = findPrepared(sum)
+	}
+	return found, cmp.Or(found.etag, strings.ToUpper(sum)), err
 }
 
 func etagOf(json []byte) string { return fmt.Sprintf("%X", sha512.Sum512(json)) }
@@ -120,24 +145,18 @@ func (d *document) usePrepared(p prepared, now time.Time) error {
 	return d.keep(asJSON, json, p.etag, now)
 }
 
-// etag returns the ETag without making the document, if it is prepared.
+// etag returns the ETag of a document of version 3, without making it.
 func (d *document) etag(s *source) (string, error) {
-	if f := d.forms[asJSON].Load(); f != nil {
-		return f.etag, nil
+	if known := d.hashed.Load(); known != nil {
+		return *known, nil
 	}
-	all, err := d.encoded(s)
+	s.summed.Add(1)
+	_, etag, err := d.identify(s, nil)
 	if err != nil {
 		return "", err
 	}
-	found, ok, err := s.prepared(d.name, all)
-	if err != nil || ok {
-		return found.etag, err
-	}
-	f, err := d.get(s, asJSON)
-	if err != nil {
-		return "", err
-	}
-	return f.etag, nil
+	d.hashed.Store(&etag)
+	return etag, nil
 }
 
 func (d *document) encodeProtobuf() error {

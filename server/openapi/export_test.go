@@ -10,3 +10,6 @@ import (
 func NewAt(registry *resources.Registry, now func() time.Time) *Handler {
 	return &Handler{registry: registry, now: now, definitions: embedded}
 }
+
+// Summed counts the documents whose ETags were found out for an index.
+func (h *Handler) Summed() int64 { return h.summed.Load() }

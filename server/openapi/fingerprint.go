@@ -15,25 +15,63 @@ import (
 	genericfeatures "k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kube-openapi/pkg/common"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // fingerprint stands for everything that a document is made of and that differs between servers of one build: its
 // operations, the kinds that are known, the release, and the features that definitions depend on. Two documents of one
 // fingerprint are the same, so a prepared one may be sent instead of building it. A test fails when the code that builds
 // documents changes and the prepared ones were not made again.
-func (s *source) fingerprint(version string, all []*routes) (string, error) {
+func (s *source) fingerprint(format string, all []*routes) (string, error) {
 	f := fingerprinter{sha256.New()}
 	head, err := json.Marshal(info())
 	if err != nil {
 		return "", err
 	}
-	f.add(version, string(head), s.kindsDigest(), strconv.FormatBool(utilfeature.DefaultFeatureGate.Enabled(genericfeatures.OpenAPIEnums)))
+	f.add(format, string(head), s.kindsDigest(), strconv.FormatBool(utilfeature.DefaultFeatureGate.Enabled(genericfeatures.OpenAPIEnums)))
 	for _, r := range all {
 		f.add(r.root)
 		f.addList(sortedDigests(r.list))
+		for _, u := range r.untyped {
+			f.addSchema(u)
+		}
 	}
 	return hex.EncodeToString(f.Sum(nil)[:16]), nil
 }
+
+// sumUntyped is the fingerprint of the document of a version that has nothing but types without a Go type. What a type
+// contributes is kept with it, so that a change of one does not cost the others of the version.
+func (s *source) sumUntyped(v *resources.Version) (string, error) {
+	f := fingerprinter{sha256.New()}
+	f.add("untyped", upstream.Release, versionPath(v.GroupVersion))
+	for _, served := range v.Resources {
+		sum, err := served.Memo(untypedSum{}, func() (any, error) {
+			one := fingerprinter{sha256.New()}
+			one.addList(sortedDigests(untypedRoutes(served)))
+			one.addSchema(served)
+			return string(one.Sum(nil)), nil
+		})
+		if err != nil {
+			return "", err
+		}
+		f.add(sum.(string))
+	}
+	return hex.EncodeToString(f.Sum(nil)), nil
+}
+
+// addSchema adds what the definitions of a type without a Go type are made of.
+func (f fingerprinter) addSchema(s *resources.Served) {
+	f.add(s.Type.Kind, s.KindOfLists())
+	if s.OpenAPI != nil {
+		f.add(s.OpenAPI.Digest)
+		f.addList(s.OpenAPI.SelectableFields)
+	}
+}
+
+// untypedSum is the key of what a type without a Go type contributes to a fingerprint.
+type untypedSum struct{}
 
 // sortedDigests sums up operations, whose order makes no difference and is not always the same.
 func sortedDigests(list []common.Route) []string {

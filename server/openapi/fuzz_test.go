@@ -30,7 +30,7 @@ func FuzzPrepared(f *testing.F) {
 			}
 		}
 		registry := registryOf(t, config)
-		names := slices.Sorted(maps.Keys(New(registry, cbor).current().v3))
+		names := slices.Sorted(maps.Keys(New(registry, cbor).stateOf(registry.Catalog()).v3))
 		path := pathV3 + "/" + names[int(which)%len(names)]
 		answer := func(on bool, h *Handler) *httptest.ResponseRecorder {
 			defer fastpath.OpenAPI.Turn(on)()

@@ -32,10 +32,11 @@ type Handler struct {
 	definitions Definitions
 	anew        bool
 
-	mu       sync.Mutex // guards state
-	state    *state
-	building sync.Mutex // held while a document is made
-	built    atomic.Int64
+	fixedOnce sync.Once
+	fixed     map[string]*document // see fixedDocuments
+	building  sync.Mutex           // held while a document is made
+	built     atomic.Int64
+	summed    atomic.Int64 // documents whose ETag was found out for the index
 }
 
 // New returns a handler that describes what the registry holds at the time of each request, with CBOR among the encodings
@@ -50,7 +51,7 @@ func (h *Handler) Built() int64 { return h.built.Load() }
 
 // ServeHTTP answers any method as it does GET, as kube-apiserver does.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s := h.current()
+	s := h.stateOf(h.registry.Catalog())
 	src := newSource(h, s.catalog)
 	defer src.release()
 	switch name, below := strings.CutPrefix(r.URL.Path, pathV3+"/"); {
@@ -63,16 +64,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.NotFound(w, r)
 	}
-}
-
-// current returns the documents of the present catalog.
-func (h *Handler) current() *state {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if c := h.registry.Catalog(); h.state == nil || h.state.catalog != c {
-		h.state = newState(c, h.state)
-	}
-	return h.state
 }
 
 func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, s *state, src *source) {

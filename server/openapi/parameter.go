@@ -64,6 +64,8 @@ func queryParameters(options any, except ...string) []common.Parameter {
 // their method would keep the linker from leaving out that of every other type.
 func descriptions(options any) map[string]string {
 	switch o := options.(type) {
+	case *metav1.GetOptions:
+		return o.SwaggerDoc()
 	case *metav1.CreateOptions:
 		return o.SwaggerDoc()
 	case *metav1.UpdateOptions:

@@ -26,7 +26,7 @@ const (
 
 // Upstreams are the definitions that upstream has generated.
 func Upstreams(generated common.GetOpenAPIDefinitions) Definitions {
-	return func(prefix string) (map[string]common.OpenAPIDefinition, error) {
+	return func(prefix string, _ []string) (map[string]common.OpenAPIDefinition, error) {
 		return enabled(generated(func(model string) spec.Ref {
 			return spec.MustCreateRef(prefix + common.EscapeJsonPointer(model))
 		})), nil
@@ -46,7 +46,7 @@ func Prepare(generated common.GetOpenAPIDefinitions, byDefault, added, gated *re
 	for i, registry := range []*resources.Registry{byDefault, added, gated} {
 		h := &Handler{registry: registry, now: time.Now, definitions: Upstreams(generated), anew: true}
 		src := newSource(h, registry.Catalog())
-		state := h.current()
+		state := h.stateOf(registry.Catalog())
 		if i == 0 {
 			line, err := prepareV2(src, state.v2, files)
 			if err != nil {
@@ -111,7 +111,7 @@ func prepareV2(src *source, doc *document, files map[string][]byte) (line string
 
 // definitionTexts are the definitions as the archive has them.
 func definitionTexts(definitions Definitions) (map[string]definitionText, error) {
-	all, err := definitions(definitionsV3)
+	all, err := definitions(definitionsV3, nil)
 	if err != nil {
 		return nil, err
 	}

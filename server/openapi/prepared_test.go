@@ -67,11 +67,11 @@ func TestPreparedFilesAreFresh(t *testing.T) {
 // TestEmbeddedDefinitionsAreUpstreams compares what is built with where nothing is prepared.
 func TestEmbeddedDefinitionsAreUpstreams(t *testing.T) {
 	for _, prefix := range []string{definitionsV2, definitionsV3} {
-		want, err := Upstreams(openapi.GetOpenAPIDefinitions)(prefix)
+		want, err := Upstreams(openapi.GetOpenAPIDefinitions)(prefix, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := embedded(prefix)
+		got, err := embedded(prefix, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestWhatIsServedIsWhatIsBuilt(t *testing.T) {
 			oracle := New(registry, c.cbor)
 			oracle.definitions, oracle.anew = once(Upstreams(openapi.GetOpenAPIDefinitions)), true
 			paths := []string{pathV2, pathV3}
-			for name := range h.current().v3 {
+			for name := range h.stateOf(h.registry.Catalog()).v3 {
 				paths = append(paths, pathV3+"/"+name)
 			}
 			slices.Sort(paths)
@@ -167,7 +167,7 @@ func TestWhatIsServedIsWhatIsBuilt(t *testing.T) {
 // TestPreparedProtobuf asks for the other encoding.
 func TestPreparedProtobuf(t *testing.T) {
 	h := New(registryOf(t, nil), false)
-	json, err := h.current().v2.get(newSource(h, h.registry.Catalog()), asJSON)
+	json, err := h.stateOf(h.registry.Catalog()).v2.get(newSource(h, h.registry.Catalog()), asJSON)
 	if err != nil {
 		t.Fatal(err)
 	}

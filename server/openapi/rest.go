@@ -1,7 +1,6 @@
 package openapi
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -49,18 +48,25 @@ type endpoint struct {
 // versionRoutes are all operations of a group version.
 func versionRoutes(v *resources.Version) (*routes, error) {
 	all := &routes{root: versionPath(v.GroupVersion)}
-	all.list = append(all.list, discoveryRoute(all.root, "getAPIResources", "get available resources", metav1.APIResourceList{}))
+	if !onlyUntyped(v) {
+		all.list = append(all.list, discoveryRoute(all.root, "getAPIResources", "get available resources", metav1.APIResourceList{}))
+	}
 	for _, s := range v.Resources {
 		rs, err := resourceRoutes(s)
-		if errors.Is(err, errNoType) {
-			continue
-		}
 		if err != nil {
 			return nil, fmt.Errorf("describe %s: %w", s.GVR(), err)
 		}
 		all.list = append(all.list, rs...)
+		if s.Untyped {
+			all.untyped = append(all.untyped, s)
+		}
 	}
 	return all, nil
+}
+
+// onlyUntyped: the version has nothing but types without a Go type. Its discovery is then in no document, as in kube-apiserver.
+func onlyUntyped(v *resources.Version) bool {
+	return len(v.Resources) > 0 && !slices.ContainsFunc(v.Resources, func(s *resources.Served) bool { return !s.Untyped })
 }
 
 func versionPath(gv schema.GroupVersion) string {
@@ -70,11 +76,11 @@ func versionPath(gv schema.GroupVersion) string {
 	return "/apis/" + gv.Group + "/" + gv.Version
 }
 
-// errNoType is the reason to leave out a resource: no Go type is behind it, so that there is no definition of it.
-var errNoType = errors.New("objects have no Go type")
-
 // resourceRoutes are the operations of a resource and its subresources.
 func resourceRoutes(s *resources.Served) ([]common.Route, error) {
+	if s.Untyped {
+		return untypedRoutes(s), nil
+	}
 	main, err := newEndpoint(s, "", s.GroupVersionKind, s.Verbs())
 	if err != nil {
 		return nil, err
@@ -113,9 +119,6 @@ func newEndpoint(s *resources.Served, subresource string, kind schema.GroupVersi
 	object, err := s.Scheme.New(kind)
 	if err != nil {
 		return nil, err
-	}
-	if _, ok := object.(runtime.Unstructured); ok {
-		return nil, errNoType
 	}
 	e := &endpoint{
 		parent: s, noun: s.Type.Kind, subresource: subresource, verbs: verbs, kind: kind, object: object,

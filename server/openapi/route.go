@@ -6,12 +6,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/common"
+
+	"github.com/rowlock/rowlock/resources"
 )
 
 // routes are the operations below a root path, as common.RouteContainer.
 type routes struct {
 	root string
 	list []common.Route
+	// untyped are the types without a Go type among those whose operations they are.
+	untyped []*resources.Served
 }
 
 func (r *routes) RootPath() string                   { return r.root }
@@ -32,6 +36,8 @@ type route struct {
 	kind   schema.GroupVersionKind
 	// body and result are samples of the types that are sent and received. body may be nil.
 	body, result any
+	// untyped: it is an operation of a type without a Go type.
+	untyped bool
 	// codes are the status codes of success. None: 200.
 	codes []int
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/rowlock/rowlock/resources"
-	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
@@ -33,7 +32,7 @@ func newSource(h *Handler, c *resources.Catalog) *source {
 	s := &source{Handler: h, catalog: c}
 	s.kinds = sync.OnceValue(func() map[string][]schema.GroupVersionKind { return kindsByModel(c) })
 	s.kindsDigest = sync.OnceValue(s.digestKinds)
-	s.definitionsV3 = sync.OnceValues(func() (map[string]common.OpenAPIDefinition, error) { return s.definitions(definitionsV3) })
+	s.definitionsV3 = sync.OnceValues(func() (map[string]common.OpenAPIDefinition, error) { return s.definitions(definitionsV3, nil) })
 	return s
 }
 
@@ -44,19 +43,6 @@ func (s *source) release() {
 		s.kinds, s.definitionsV3 = nil, nil
 		debug.FreeOSMemory()
 	}
-}
-
-// prepared finds the prepared document that is the same as the one of these operations.
-func (s *source) prepared(format string, all []*routes) (prepared, bool, error) {
-	if s.anew || !fastpath.OpenAPI.On() {
-		return prepared{}, false, nil
-	}
-	fingerprint, err := s.fingerprint(format, all)
-	if err != nil {
-		return prepared{}, false, err
-	}
-	found, ok := findPrepared(fingerprint)
-	return found, ok, nil
 }
 
 // kindsByModel lists the kinds that a Go type is registered as, by the name of its model, in the order of their names.

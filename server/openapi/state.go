@@ -9,16 +9,14 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// state are the documents of one catalog. A catalog that follows another shares the documents of all groups and
-// versions that it has taken over unchanged, so that a new group costs its own document and not everybody's.
+// state are the documents of one catalog, and live with it. Those of a group and its versions live with the group, which
+// catalogs share: a new group costs its own documents and not everybody's.
 type state struct {
 	catalog *resources.Catalog
 	v2      *document
 	// v3 are the documents by the path of what they describe, without the slash before it.
-	v3 map[string]*document
-	// origin is the group or version that a document was made for.
-	origin map[any]*document
-	index  atomic.Pointer[indexDocument]
+	v3    map[string]*document
+	index atomic.Pointer[indexDocument]
 }
 
 // indexDocument is the list of the documents of version 3.
@@ -27,44 +25,68 @@ type indexDocument struct {
 	modified time.Time
 }
 
-// newState prepares the documents of a catalog; previous may be nil.
-func newState(c *resources.Catalog, previous *state) *state {
-	s := &state{catalog: c, v3: map[string]*document{}, origin: map[any]*document{}}
+// stateKey and documentKey are under what a handler's documents are kept with a catalog or a group.
+type (
+	stateKey    struct{ h *Handler }
+	documentKey struct {
+		h       *Handler
+		version string // empty: that of the group
+	}
+)
+
+// stateOf returns the documents of a catalog.
+func (h *Handler) stateOf(c *resources.Catalog) *state {
+	s, _ := c.Memo(stateKey{h}, func() (any, error) { return h.newState(c), nil }) // it has no error
+	return s.(*state)
+}
+
+func (h *Handler) newState(c *resources.Catalog) *state {
+	s := &state{catalog: c, v3: map[string]*document{}}
 	s.v2 = &document{format: formatV2, describe: func() ([]*routes, error) { return allRoutes(c) }}
-	add := func(origin any, root string, describe func() (*routes, error)) {
-		doc := previous.documentOf(origin)
-		if doc == nil {
-			doc = &document{format: formatV3, describe: func() ([]*routes, error) {
-				r, err := describe()
-				return []*routes{r}, err
-			}}
-		}
-		s.origin[origin] = doc
+	for root, doc := range h.fixedDocuments() {
 		s.v3[root[1:]] = doc
 	}
-	for _, r := range fixedRoutes() {
-		add(r.root, r.root, func() (*routes, error) { return r, nil })
-	}
 	for _, g := range c.Groups() {
-		if g.Name != "" {
-			add(g, "/apis/"+g.Name, func() (*routes, error) { return groupRoutes(g), nil })
+		if describesGroup(g) {
+			s.v3["apis/"+g.Name] = h.documentOf(g, "", nil, func() (*routes, error) { return groupRoutes(g), nil })
 		}
 		for _, v := range g.Versions {
-			add(v, versionPath(v.GroupVersion), func() (*routes, error) { return versionRoutes(v) })
+			var sum func(*source) (string, error)
+			if onlyUntyped(v) {
+				sum = func(src *source) (string, error) { return src.sumUntyped(v) }
+			}
+			s.v3[versionPath(v.GroupVersion)[1:]] = h.documentOf(g, v.Version, sum, func() (*routes, error) { return versionRoutes(v) })
 		}
 	}
 	return s
 }
 
-// documentOf returns the document that was made for a group or version.
-func (s *state) documentOf(origin any) *document {
-	if s == nil {
-		return nil
-	}
-	return s.origin[origin]
+// documentOf returns the document of a group or of one of its versions.
+func (h *Handler) documentOf(g *resources.Group, version string, sum func(*source) (string, error), describe func() (*routes, error)) *document {
+	doc, _ := g.Memo(documentKey{h, version}, func() (any, error) { return newDocumentV3(sum, describe), nil }) // it has no error
+	return doc.(*document)
 }
 
-// getIndex makes the index when it is first asked for, and every document for the hash of it.
+func newDocumentV3(sum func(*source) (string, error), describe func() (*routes, error)) *document {
+	return &document{format: formatV3, sum: sum, describe: func() ([]*routes, error) {
+		r, err := describe()
+		return []*routes{r}, err
+	}}
+}
+
+// fixedDocuments are those that do not depend on the catalog, by their roots.
+func (h *Handler) fixedDocuments() map[string]*document {
+	h.fixedOnce.Do(func() {
+		h.fixed = map[string]*document{}
+		for _, r := range fixedRoutes() {
+			h.fixed[r.root] = newDocumentV3(nil, func() (*routes, error) { return r, nil })
+		}
+	})
+	return h.fixed
+}
+
+// getIndex makes the index when it is first asked for. The hashes in it are made of what the documents are made of: none is
+// built.
 func (s *state) getIndex(src *source) (*indexDocument, error) {
 	if made := s.index.Load(); made != nil {
 		return made, nil

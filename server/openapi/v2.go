@@ -17,13 +17,18 @@ var formatV2 = &format{nameV2, buildV2, protobufV2}
 
 // buildV2 makes the JSON of the one document of OpenAPI 2.
 func buildV2(s *source, all []*routes) ([]byte, error) {
-	definitions, err := s.definitions(definitionsV2)
+	definitions, err := s.definitions(definitionsV2, nil)
 	if err != nil {
 		return nil, err
 	}
 	containers := make([]common.RouteContainer, 0, len(all))
 	for _, r := range all {
 		containers = append(containers, r)
+		for _, u := range r.untyped {
+			if err := addUntyped(definitions, u, definitionsV2); err != nil {
+				return nil, err
+			}
+		}
 	}
 	swagger, err := builder.BuildOpenAPISpecFromRoutes(containers, s.configV2(definitions))
 	if err != nil {
@@ -55,7 +60,7 @@ func (s *source) configV2(definitions map[string]common.OpenAPIDefinition) *comm
 func allRoutes(c *resources.Catalog) ([]*routes, error) {
 	all := fixedRoutes()
 	for _, g := range c.Groups() {
-		if g.Name != "" {
+		if describesGroup(g) {
 			all = append(all, groupRoutes(g))
 		}
 		for _, v := range g.Versions {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	openapiv3 "github.com/google/gnostic-models/openapiv3"
@@ -22,16 +23,44 @@ var formatV3 = &format{"v3", buildV3, protobufV3}
 
 // buildV3 makes the JSON of one document of OpenAPI 3.
 func buildV3(s *source, all []*routes) ([]byte, error) {
-	definitions, err := s.definitionsV3()
+	r := all[0]
+	definitions, err := s.definitionsOf(r)
 	if err != nil {
 		return nil, err
 	}
-	r := all[0]
-	doc, err := builder3.BuildOpenAPISpecFromRoutes([]common.RouteContainer{r}, s.configV3(r.root, definitions))
+	config := s.configV3(r.root, definitions)
+	if r.onlyUntyped() {
+		config.Info = &spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}}
+		config.SecuritySchemes, config.DefaultSecurity = nil, nil
+	}
+	doc, err := builder3.BuildOpenAPISpecFromRoutes([]common.RouteContainer{r}, config)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(doc)
+}
+
+// definitionsOf are the definitions that a document may need.
+func (s *source) definitionsOf(r *routes) (definitions map[string]common.OpenAPIDefinition, err error) {
+	if r.onlyUntyped() {
+		definitions, err = s.definitions(definitionsV3, untypedModels)
+	} else {
+		definitions, err = s.definitionsV3()
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range r.untyped {
+		if err := addUntyped(definitions, u, definitionsV3); err != nil {
+			return nil, err
+		}
+	}
+	return definitions, nil
+}
+
+// onlyUntyped: all operations are those of types without a Go type.
+func (r *routes) onlyUntyped() bool {
+	return len(r.untyped) > 0 && !slices.ContainsFunc(r.list, func(op common.Route) bool { return !op.(*route).untyped })
 }
 
 func (s *source) configV3(root string, definitions map[string]common.OpenAPIDefinition) *common.OpenAPIV3Config {
@@ -62,6 +91,11 @@ func tellsKind(root string, k schema.GroupVersionKind) bool {
 		return true
 	}
 	return k.GroupVersion() == metav1.Unversioned || versionPath(k.GroupVersion()) == root
+}
+
+// describesGroup: the discovery of a group is in the documents, unless the group has nothing but types without a Go type.
+func describesGroup(g *resources.Group) bool {
+	return g.Name != "" && (len(g.Versions) == 0 || slices.ContainsFunc(g.Versions, func(v *resources.Version) bool { return !onlyUntyped(v) }))
 }
 
 // groupRoutes is the operation of a group: its document of discovery.
