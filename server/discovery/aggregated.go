@@ -1,9 +1,11 @@
 package discovery
 
 import (
+	"bytes"
 	"crypto/sha512"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 
@@ -28,14 +30,15 @@ var aggregatedKind = apidiscoveryv2.SchemeGroupVersion.WithKind("APIGroupDiscove
 // aggregated is a document with its ETag, quotes included. The ETag is one for all encodings of the document, which
 // Vary keeps apart.
 type aggregated struct {
-	doc  *apidiscoveryv2.APIGroupDiscoveryList
-	etag string
+	doc   *apidiscoveryv2.APIGroupDiscoveryList
+	items [][]byte // of doc, as JSON
+	etag  string
 }
 
 type aggregatedKey struct{ root root }
 
 func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, c *resources.Catalog, root root, n negotiated) {
-	v, err := c.Memo(aggregatedKey{root}, func() (any, error) { return newAggregated(c, root) })
+	v, err := c.Memo(aggregatedKey{root}, func() (any, error) { return h.newAggregated(c, root) })
 	if err != nil {
 		h.writeError(w, r, err)
 		return
@@ -48,7 +51,7 @@ func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, c *res
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	body, err := kept(c, n, "aggregated "+string(root), func() runtime.Object { return a.doc })
+	body, err := a.encoded(c, n, root)
 	if err != nil {
 		h.writeError(w, r, err)
 		return
@@ -58,20 +61,73 @@ func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, c *res
 	writeBody(w, http.StatusOK, contentType, body)
 }
 
-func newAggregated(c *resources.Catalog, root root) (*aggregated, error) {
-	doc := &apidiscoveryv2.APIGroupDiscoveryList{}
+// newAggregated joins what the groups contribute, each of which is made once as long as the group is the same.
+func (h *Handler) newAggregated(c *resources.Catalog, root root) (*aggregated, error) {
+	a := &aggregated{doc: &apidiscoveryv2.APIGroupDiscoveryList{}}
 	for _, g := range c.Groups() {
-		if (g.Name == "") == (root == coreRoot) && len(g.Versions) > 0 {
-			doc.Items = append(doc.Items, groupDiscovery(g))
+		if (g.Name == "") != (root == coreRoot) || len(g.Versions) == 0 {
+			continue
 		}
+		made, err := g.Memo(describedKey{}, func() (any, error) { return h.describe(g) })
+		if err != nil {
+			return nil, err
+		}
+		one := made.(*described)
+		a.doc.Items, a.items = append(a.doc.Items, one.doc), append(a.items, one.json)
 	}
 	// The digest is of the document without its kind.
-	data, err := json.Marshal(doc)
-	if err != nil {
-		return nil, err
+	digest := sha512.New()
+	a.write(digest, "{")
+	a.etag = strconv.Quote(fmt.Sprintf("%X", digest.Sum(nil)))
+	a.doc.APIVersion, a.doc.Kind = aggregatedKind.ToAPIVersionAndKind()
+	return a, nil
+}
+
+// write writes the JSON of the document behind how it begins.
+func (a *aggregated) write(w io.Writer, begins string) {
+	text := func(s string) { _, _ = io.WriteString(w, s) } // into memory
+	text(begins + `"metadata":{},"items":`)
+	if len(a.items) == 0 {
+		text("null}")
+		return
 	}
-	doc.APIVersion, doc.Kind = aggregatedKind.ToAPIVersionAndKind()
-	return &aggregated{doc: doc, etag: strconv.Quote(fmt.Sprintf("%X", sha512.Sum512(data)))}, nil
+	between := "["
+	for _, item := range a.items {
+		text(between)
+		_, _ = w.Write(item)
+		between = ","
+	}
+	text("]}")
+}
+
+// encoded returns the document as it is sent.
+func (a *aggregated) encoded(c *resources.Catalog, n negotiated, root root) ([]byte, error) {
+	name := "aggregated " + string(root)
+	if n.pretty || n.info.MediaType != runtime.ContentTypeJSON {
+		return kept(c, n, name, func() runtime.Object { return a.doc })
+	}
+	body, err := c.Memo(documentKey{name: name, mediaType: n.info.MediaType}, func() (any, error) {
+		var buf bytes.Buffer
+		a.write(&buf, fmt.Sprintf(`{"kind":%q,"apiVersion":%q,`, a.doc.Kind, a.doc.APIVersion))
+		buf.WriteByte('\n')
+		return buf.Bytes(), nil
+	})
+	return body.([]byte), err
+}
+
+// described is what a group contributes to aggregated discovery.
+type described struct {
+	doc  apidiscoveryv2.APIGroupDiscovery
+	json []byte
+}
+
+type describedKey struct{}
+
+func (h *Handler) describe(g *resources.Group) (*described, error) {
+	h.described.Add(1)
+	doc := groupDiscovery(g)
+	data, err := json.Marshal(doc)
+	return &described{doc, data}, err
 }
 
 func groupDiscovery(g *resources.Group) apidiscoveryv2.APIGroupDiscovery {

@@ -2,7 +2,8 @@
 // /apis/GROUP, /api/v1 and /apis/GROUP/VERSION, in the form of one document per path and in the aggregated form that
 // holds everything in two requests (KEP-3352).
 //
-// Everything is computed from a catalog of the registry when it is first asked for and lives as long as that catalog.
+// Everything is computed from a catalog of the registry when it is first asked for and lives as long as that catalog; what a
+// group contributes to the aggregated form, as long as the group is the same.
 //
 //	discovery.go   paths to documents
 //	legacy.go      APIVersions, APIGroupList, APIGroup, APIResourceList
@@ -15,6 +16,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,6 +43,8 @@ type Handler struct {
 	options  Options
 	offered  []runtime.SerializerInfo
 	offer    *codec.Offer // for errors
+	// described counts the groups that were described for aggregated discovery.
+	described atomic.Int64
 }
 
 // New returns the handler for /api, /apis, /api/VERSION, /apis/GROUP and /apis/GROUP/VERSION, with or without a
