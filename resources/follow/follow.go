@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/rowlock/rowlock/resources"
 )
 
@@ -43,6 +45,16 @@ type Handler interface {
 	// an event, 0 for never; only what a quiet turn returns counts. After an error it is called again, later and later,
 	// with Turn.Whole.
 	Turn(ctx context.Context, t Turn) (again time.Duration, err error)
+}
+
+// TypesHandler is a Handler that is told when the types of Source.Registry begin and cease to be followed. Its methods are
+// called as those of Handler are. What happens to the objects of a type while it is not followed is not told.
+type TypesHandler interface {
+	Handler
+	// Opened comes when what is there of a type was told, with Source.Existing.
+	Opened(resource string)
+	// Closed comes after the last event of a type that is in the Catalog no longer, with the kind of its objects.
+	Closed(resource string, kind schema.GroupKind)
 }
 
 // Turn is what a Handler is told about a round.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/rowlock/rowlock/resources"
 )
 
@@ -33,6 +35,7 @@ type stream struct {
 // cursor is an open watch.
 type cursor struct {
 	watch resources.Watch
+	kind  schema.GroupKind // of the objects, where a type is followed
 	// closed: its type is gone.
 	closed bool
 	// listed says that it is in ready.cursors, whose mutex guards it.
@@ -115,12 +118,17 @@ func (f *stream) adopt(ctx context.Context) error {
 	}
 	f.followed = false
 	wanted := map[resources.Key]bool{}
-	for _, key := range f.wanted(catalog) {
+	for _, key := range f.Objects {
 		wanted[key] = true
 		if f.watches[key] == nil {
 			if err := f.open(ctx, key); err != nil {
 				return err
 			}
+		}
+	}
+	if catalog != nil {
+		if err := f.adoptTypes(ctx, catalog, wanted); err != nil {
+			return err
 		}
 	}
 	for key, c := range f.watches {
@@ -134,22 +142,33 @@ func (f *stream) adopt(ctx context.Context) error {
 		c.watch.Close()
 		c.closed = true
 		delete(f.watches, key)
+		if h, ok := f.handler.(TypesHandler); ok {
+			h.Closed(key.Resource, c.kind)
+		}
 	}
 	f.followed, f.catalog, f.told = true, catalog, true
 	return nil
 }
 
-func (f *stream) wanted(catalog *resources.Catalog) []resources.Key {
-	keys := f.Objects[:len(f.Objects):len(f.Objects)]
-	if catalog == nil {
-		return keys
-	}
+// adoptTypes opens the watches of types, and notes which are wanted.
+func (f *stream) adoptTypes(ctx context.Context, catalog *resources.Catalog, wanted map[resources.Key]bool) error {
 	for t := range catalog.Types {
-		if f.Types == nil || f.Types(t) {
-			keys = append(keys, resources.Key{Resource: t.ResourceName()})
+		if f.Types != nil && !f.Types(t) {
+			continue
 		}
+		key := resources.Key{Resource: t.ResourceName()}
+		wanted[key] = true
+		if f.watches[key] == nil {
+			if err := f.open(ctx, key); err != nil {
+				return err
+			}
+			if h, ok := f.handler.(TypesHandler); ok {
+				h.Opened(key.Resource)
+			}
+		}
+		f.watches[key].kind = schema.GroupKind{Group: t.Group, Kind: t.Kind}
 	}
-	return keys
+	return nil
 }
 
 // open follows objects from now on. Until it succeeds nothing of them was told.

@@ -16,9 +16,11 @@ const patience = time.Minute
 // kept is a server with its control plane, as clients see it.
 type kept struct {
 	*testing.T
-	s     *server.Server
-	p     *controlplane.Plane
-	store resources.Store
+	s        *server.Server
+	p        *controlplane.Plane
+	store    resources.Store
+	registry *resources.Registry
+	pipeline *resources.Pipeline
 }
 
 // newWhole makes a server that knows everybody who says so, with what exists from the start.
@@ -32,7 +34,7 @@ func newWhole(t *testing.T, change func(*server.Config, *controlplane.Config)) k
 		}
 	})
 	pc.Front = s
-	k := kept{t, s, controlplane.New(pc), c.Store.(resources.Store)}
+	k := kept{t, s, controlplane.New(pc), c.Store.(resources.Store), c.Registry, c.Pipeline}
 	if err := k.p.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}

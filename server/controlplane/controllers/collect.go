@@ -31,9 +31,10 @@ func (g *garbage) judge(ctx context.Context, uid types.UID) error {
 	if !ok {
 		return nil
 	}
-	catalog := g.registry.Catalog()
-	t, ok := catalog.Type(n.key.Resource)
+	g.parked.remove(uid)
+	t, ok := g.registry.Catalog().Type(n.key.Resource)
 	if !ok {
+		g.park(uid, absent{resource: n.key.Resource})
 		return nil
 	}
 	live, err := g.store.Get(ctx, n.key, resources.At{Match: resources.Any})
@@ -53,12 +54,10 @@ func (g *garbage) judge(ctx context.Context, uid types.UID) error {
 		return nil
 	}
 	owners, err := g.classify(ctx, live.Key, m.owners)
+	var unknown *absentError
 	switch {
-	case errors.Is(err, errUnknownKind):
-		g.parked.add(uid)
-		if g.registry.Catalog() != catalog {
-			g.deletions.Add(uid) // typesChanged may have come before
-		}
+	case errors.As(err, &unknown):
+		g.park(uid, unknown.absent)
 		return nil
 	case errors.Is(err, errNamespacedOwner):
 		return nil // nothing will change that

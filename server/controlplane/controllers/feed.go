@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/follow"
 )
@@ -18,6 +20,10 @@ type observer interface {
 	// turn comes after every round. quiet: all that has happened was shown. Otherwise the next round is to come soon,
 	// and will show at least what had happened before anything of the last was visible.
 	turn(quiet bool)
+	// shown comes when all objects of a type were shown that is new, or served again.
+	shown(resource string)
+	// left tells that a type is no longer served, and what happens to its objects no longer shown.
+	left(resource string, kind schema.GroupKind)
 	// typesChanged tells that types were added or removed.
 	typesChanged()
 }
@@ -52,6 +58,20 @@ func (f *feed) Observe(events []*resources.Event) {
 		for _, o := range f.observers {
 			o.observe(e)
 		}
+	}
+}
+
+// Opened implements follow.TypesHandler.
+func (f *feed) Opened(resource string) {
+	for _, o := range f.observers {
+		o.shown(resource)
+	}
+}
+
+// Closed implements follow.TypesHandler.
+func (f *feed) Closed(resource string, kind schema.GroupKind) {
+	for _, o := range f.observers {
+		o.left(resource, kind)
 	}
 }
 

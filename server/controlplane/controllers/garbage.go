@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -62,7 +62,7 @@ func (g *garbage) work(ctx context.Context) {
 func (g *garbage) forget() {
 	g.graph.clear()
 	g.fresh, g.ripe = findings{}, findings{}
-	g.parked.take()
+	g.parked.clear()
 }
 
 // ignored are the types that no garbage is made of, as with kube-controller-manager: an Event ends by itself.
@@ -75,6 +75,7 @@ func (g *garbage) observe(e *resources.Event) {
 	m := readMetadata(e.Object.Data)
 	if e.Op == resources.Delete {
 		g.fresh.look = append(g.fresh.look, g.graph.remove(m.uid)...)
+		g.parked.remove(m.uid)
 		return
 	}
 	c := g.graph.put(e.Object.Key, m)
@@ -107,11 +108,38 @@ func (g *garbage) hand(f findings) {
 	}
 }
 
-// typesChanged: an owner whose kind was unknown may be known now.
-func (g *garbage) typesChanged() {
-	for _, uid := range g.parked.take() {
+// typesChanged: what an object waits for may be served now.
+func (g *garbage) typesChanged() { g.unpark() }
+
+func (g *garbage) unpark() {
+	for _, uid := range g.parked.take(g.registry.Catalog()) {
 		g.deletions.Add(uid)
+		g.orphans.Add(uid)
 	}
+}
+
+// park has an object judged when something is served. It may be by now, and the object gone.
+func (g *garbage) park(uid types.UID, until absent) {
+	g.parked.add(uid, until)
+	if until.served(g.registry.Catalog()) {
+		g.unpark()
+	}
+	if _, ok := g.graph.node(uid); !ok {
+		g.parked.remove(uid)
+	}
+}
+
+// left: nobody knows what becomes of the objects of a type that is not served. Who belongs to one of them is judged when it is
+// served again; and so is who of them has gone by then.
+func (g *garbage) left(resource string, kind schema.GroupKind) {
+	for uid, until := range g.graph.leave(resource, kind) {
+		g.park(uid, until)
+	}
+}
+
+// shown: of a type that is served again, the objects that were not shown have gone meanwhile.
+func (g *garbage) shown(resource string) {
+	g.fresh.look = append(g.fresh.look, g.graph.missed(resource)...)
 }
 
 // belongs tells whether all owners of an object are there and are to stay. Whoever refers to an object in another
@@ -147,29 +175,6 @@ func (g *garbage) elsewhere(ctx context.Context, t *resources.Type, o owner, nam
 		return !found
 	})
 	return found
-}
-
-// parked are objects that refer to owners of a kind that is not known, and wait for it.
-type parked struct {
-	mu   sync.Mutex
-	uids sets.Set[types.UID]
-}
-
-func (p *parked) add(uid types.UID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.uids == nil {
-		p.uids = sets.Set[types.UID]{}
-	}
-	p.uids.Insert(uid)
-}
-
-func (p *parked) take() []types.UID {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	uids := p.uids.UnsortedList()
-	p.uids = nil
-	return uids
 }
 
 // propagation is how an object is deleted that lost its owners: as its finalizers say, if it has one.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -16,6 +17,8 @@ type graph struct {
 	mu         sync.Mutex
 	nodes      map[types.UID]*node
 	dependents map[types.UID]sets.Set[*node]
+	// missing are the objects of types that are not served at present. They may have gone meanwhile.
+	missing map[string]sets.Set[types.UID]
 }
 
 // node is an object of the graph. All but its key and uid is guarded by graph.mu.
@@ -28,6 +31,7 @@ func (g *graph) clear() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.nodes, g.dependents = map[types.UID]*node{}, map[types.UID]sets.Set[*node]{}
+	g.missing = map[string]sets.Set[types.UID]{}
 }
 
 // change is what a new state of an object means for others.
@@ -44,6 +48,7 @@ type change struct {
 func (g *graph) put(key resources.Key, m metadata) change {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.missing[key.Resource].Delete(m.uid)
 	n, known := g.nodes[m.uid]
 	if !known {
 		if m.plain() {
@@ -75,6 +80,10 @@ func (g *graph) put(key resources.Key, m metadata) change {
 func (g *graph) remove(uid types.UID) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.drop(uid)
+}
+
+func (g *graph) drop(uid types.UID) []types.UID {
 	look := g.referring(uid)
 	n, ok := g.nodes[uid]
 	if !ok {
@@ -83,6 +92,39 @@ func (g *graph) remove(uid types.UID) []types.UID {
 	delete(g.nodes, uid)
 	g.unlink(n, n.owners)
 	return append(look, g.unblocked(n.owners, nil)...)
+}
+
+// leave notes that a type is no longer served, and returns who refers to objects of its kind, with what each refers to.
+func (g *graph) leave(resource string, kind schema.GroupKind) map[types.UID]absent {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	refer, missing := map[types.UID]absent{}, sets.Set[types.UID]{}
+	for uid, n := range g.nodes {
+		if n.key.Resource == resource {
+			missing.Insert(uid)
+		}
+		for _, o := range n.owners {
+			if k := schema.FromAPIVersionAndKind(o.apiVersion, o.kind); k.GroupKind() == kind {
+				refer[uid] = absent{kind: k}
+			}
+		}
+	}
+	if missing.Len() > 0 {
+		g.missing[resource] = missing
+	}
+	return refer
+}
+
+// missed takes out the objects of a type that were not put since it left, and returns whose deletion this may make
+// possible, or necessary.
+func (g *graph) missed(resource string) (look []types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for uid := range g.missing[resource] {
+		look = append(look, g.drop(uid)...)
+	}
+	delete(g.missing, resource)
+	return look
 }
 
 // unblocked returns the owners that wait for their dependents and that a reference no longer blocks.

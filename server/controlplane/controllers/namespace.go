@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/apis/core"
 
@@ -66,6 +67,18 @@ func (c *namespaces) forget() {
 
 // turn does nothing: to empty a namespace a little early does no harm, for what comes late is noticed.
 func (c *namespaces) turn(bool) {}
+
+// shown does nothing: what goes of a namespace that is being deleted while nobody looks, nobody waits for.
+func (c *namespaces) shown(string) {}
+
+// left: what no longer is served keeps no namespace from going.
+func (c *namespaces) left(string, schema.GroupKind) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name := range c.ending {
+		c.queue.Add(name)
+	}
+}
 
 // typesChanged does nothing: the objects of a new type are shown as they come.
 func (c *namespaces) typesChanged() {}

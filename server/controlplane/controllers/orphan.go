@@ -22,6 +22,7 @@ func (g *garbage) orphanDependents(ctx context.Context, uid types.UID) error {
 	}
 	t, ok := g.registry.Catalog().Type(n.key.Resource)
 	if !ok {
+		g.park(uid, absent{resource: n.key.Resource})
 		return nil
 	}
 	var writers errgroup.Group
@@ -29,7 +30,9 @@ func (g *garbage) orphanDependents(ctx context.Context, uid types.UID) error {
 	for _, dependent := range g.graph.dependentsOf(uid) {
 		dt, ok := g.registry.Catalog().Type(dependent.key.Resource)
 		if !ok {
-			continue
+			// The owner stays until this dependent no longer refers to it, or it would go with the owner.
+			g.park(uid, absent{resource: dependent.key.Resource})
+			return writers.Wait()
 		}
 		writers.Go(func() error { return g.dropOwners(ctx, dt, dependent.key, dependent.uid, []owner{{uid: uid}}) })
 	}

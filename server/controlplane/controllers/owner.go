@@ -3,7 +3,6 @@ package controllers
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -22,27 +21,21 @@ const (
 	waiting
 )
 
-var (
-	// errUnknownKind: the kind of an owner is not served at present. The object is left alone.
-	errUnknownKind = errors.New("kind of the owner is not known")
-	// errNamespacedOwner: a cluster-scoped object cannot belong to a namespaced one. It is left alone.
-	errNamespacedOwner = errors.New("cluster-scoped object with a namespaced owner")
-)
+// errNamespacedOwner: a cluster-scoped object cannot belong to a namespaced one. It is left alone.
+var errNamespacedOwner = errors.New("cluster-scoped object with a namespaced owner")
 
-// ownerType finds the type that a reference means. With errNamespacedOwner the type is returned as well.
+// ownerType finds the type that a reference means. Errors: absentError; errNamespacedOwner, with which the type is returned
+// as well.
 func (g *garbage) ownerType(o owner, of resources.Key) (*resources.Type, error) {
-	kinds, err := kindsOf(g.registry.Catalog())
-	if err != nil {
-		return nil, err
-	}
-	t, ok := kinds[schema.FromAPIVersionAndKind(o.apiVersion, o.kind)]
+	kind := schema.FromAPIVersionAndKind(o.apiVersion, o.kind)
+	t, ok := g.registry.Catalog().Kind(kind)
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("%w: %s %s", errUnknownKind, o.apiVersion, o.kind)
+		return nil, &absentError{absent{kind: kind}}
 	case t.Namespaced && of.Namespace == "":
-		return t, errNamespacedOwner
+		return t.Type, errNamespacedOwner
 	}
-	return t, nil
+	return t.Type, nil
 }
 
 // ownerState looks the owner up where the object's reference points to: in its own namespace, or among what has none.
@@ -67,7 +60,7 @@ func (g *garbage) ownerState(ctx context.Context, t *resources.Type, o owner, of
 	return solid, nil
 }
 
-// classify looks up all owners. Errors: errUnknownKind, errNamespacedOwner, those of the store.
+// classify looks up all owners. Errors: absentError, errNamespacedOwner, those of the store.
 func (g *garbage) classify(ctx context.Context, of resources.Key, owners []owner) (map[state][]owner, error) {
 	byState := map[state][]owner{}
 	for _, o := range owners {
@@ -82,27 +75,4 @@ func (g *garbage) classify(ctx context.Context, of resources.Key, owners []owner
 		byState[s] = append(byState[s], o)
 	}
 	return byState, nil
-}
-
-type kindsKey struct{}
-
-// kindsOf returns the stored types of a catalog by the kinds they are served as.
-func kindsOf(c *resources.Catalog) (map[schema.GroupVersionKind]*resources.Type, error) {
-	kinds, err := c.Memo(kindsKey{}, func() (any, error) {
-		kinds := map[schema.GroupVersionKind]*resources.Type{}
-		for _, group := range c.Groups() {
-			for _, v := range group.Versions {
-				for _, s := range v.Resources {
-					if s.Stored() {
-						kinds[s.GroupVersionKind] = s.Type
-					}
-				}
-			}
-		}
-		return kinds, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return kinds.(map[schema.GroupVersionKind]*resources.Type), nil
 }
