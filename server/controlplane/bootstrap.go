@@ -56,9 +56,9 @@ func atOnce(ctx context.Context, functions ...func(context.Context, *errgroup.Gr
 	return group.Wait()
 }
 
-// chores are what a server keeps right while it runs; nil where that is of a type that is not served.
+// chores are what a server keeps right while it runs, whatever is served; nil where there is nothing to. See upkeeps for the rest.
 func (p *Plane) chores() []*chore {
-	return []*chore{p.keepNamespaces(), p.keepAPIServices(), p.keepTracking(), p.keepTrust(), p.keepFlows(), p.keepAddresses()}
+	return []*chore{p.keepNamespaces(), p.keepTracking(), p.keepTrust()}
 }
 
 func (p *Plane) bootstrapNamespaces(ctx context.Context, group *errgroup.Group) error {

@@ -53,10 +53,16 @@ func (p *Plane) Keep(ctx context.Context, n Network) {
 	var work errgroup.Group
 	for _, c := range append(p.chores(), p.keepServices(n)) {
 		if c == nil {
-			continue // of a type that is not served
+			continue // there is nothing to keep
 		}
 		work.Go(func() error {
 			p.keep(ctx, c)
+			return nil
+		})
+	}
+	for _, u := range p.upkeeps() {
+		work.Go(func() error {
+			p.keepServed(ctx, u)
 			return nil
 		})
 	}

@@ -1,0 +1,84 @@
+package controlplane_test
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/server/controlplane"
+)
+
+// counted are rules that count how many objects were made by them.
+type counted struct {
+	rest.RESTCreateStrategy
+	made *atomic.Int64
+}
+
+func (c counted) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	c.made.Add(1)
+	c.RESTCreateStrategy.PrepareForCreate(ctx, obj)
+}
+
+// What is kept right of types that come while the server runs is kept right, and by the rules of those that take their place.
+func TestKeepTypesThatComeAndChange(t *testing.T) {
+	k := newWhole(t, nil)
+	network := controlplane.Network{ServiceRanges: builtin.DefaultServiceNetwork().Ranges, Port: 6443}
+	if err := k.p.BootstrapServices(t.Context(), network); err != nil {
+		t.Fatal(err)
+	}
+	groups := []string{"flowcontrol.apiserver.k8s.io", "networking.k8s.io"}
+	k.registry.Edit(func(e *resources.Edit) {
+		for _, name := range groups {
+			e.RemoveGroup(name)
+		}
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		k.p.Keep(ctx, network)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+	})
+	const flows, addresses = "flowschemas.flowcontrol.apiserver.k8s.io", "ipaddresses.networking.k8s.io"
+	const flow, address = flowSchemas + "/probes", "/apis/networking.k8s.io/v1/ipaddresses/10.43.0.1"
+	for range 2 {
+		made := serveCounted(k.registry, flows, addresses)
+		was, of := k.send("GET", flow, ""), k.send("GET", address, "")
+		k.send("DELETE", flow, "")
+		k.send("DELETE", address, "")
+		k.back(flows, flow, was)
+		k.back(addresses, address, of)
+		for name, n := range made {
+			if n.Load() == 0 {
+				t.Errorf("%s were made by the rules of a type that is no longer served", name)
+			}
+		}
+	}
+}
+
+// serveCounted serves the built-in types anew, and returns how many objects of some are made by the new rules.
+func serveCounted(r *resources.Registry, names ...string) map[string]*atomic.Int64 {
+	made := map[string]*atomic.Int64{}
+	specs := builtin.Groups()
+	for _, g := range specs {
+		for _, v := range g.Versions {
+			for _, t := range v.Types {
+				if name := t.ResourceName(); slices.Contains(names, name) && made[name] == nil {
+					made[name] = &atomic.Int64{}
+					t.CreateStrategy = counted{t.CreateStrategy, made[name]}
+				}
+			}
+		}
+	}
+	r.SetGroups(specs)
+	return made
+}
