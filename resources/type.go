@@ -83,9 +83,10 @@ type Type struct {
 	// Attrs returns the labels and the selectable fields of an object in the hub form, metadata.name and
 	// metadata.namespace among the fields.
 	Attrs func(obj runtime.Object) (labels.Set, fields.Set, error)
-	// FieldsOf returns the selectable fields of a stored object other than metadata.name and metadata.namespace, where they
-	// are not those that were stored with it: which fields there are may change while objects stay. May be nil.
-	FieldsOf func(*Object) fields.Set
+	// FieldsOf returns the selectable fields of an object other than metadata.name and metadata.namespace, where they are not
+	// those that were stored with it: which there are may change while objects stay, and differ between versions. data is the
+	// object as JSON in the version that the type is served in. May be nil.
+	FieldsOf func(data []byte) fields.Set
 	// Table makes the columns that kubectl prints.
 	Table rest.TableConvertor
 	// TableTimeDependent is set where cells change with the clock other than one made of metadata.creationTimestamp alone,

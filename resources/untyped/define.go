@@ -48,7 +48,7 @@ func Define(gvr schema.GroupVersionResource, kind string, storage string, s *Sch
 		return list
 	}
 	if len(s.SelectableFields) > 0 {
-		t.FieldsOf = func(o *resources.Object) fields.Set { return fieldsOf(o, s.SelectableFields) }
+		t.FieldsOf = func(data []byte) fields.Set { return fieldsOf(data, s.SelectableFields) }
 	}
 	return t
 }
@@ -62,11 +62,11 @@ func attrs(obj runtime.Object) (labels.Set, fields.Set, error) {
 	return m.GetLabels(), fields.Set{"metadata.name": m.GetName(), "metadata.namespace": m.GetNamespace()}, nil
 }
 
-// fieldsOf reads the selectable fields of a stored object. They are not stored with it: which there are may change.
-func fieldsOf(o *resources.Object, names []string) fields.Set {
+// fieldsOf reads the selectable fields of an object.
+func fieldsOf(data []byte, names []string) fields.Set {
 	set := make(fields.Set, len(names))
 	for _, name := range names {
-		set[name] = gjson.GetBytes(o.Data, name).String()
+		set[name] = gjson.GetBytes(data, name).String()
 	}
 	return set
 }

@@ -30,6 +30,13 @@ type Events struct {
 // NewEvents returns the frames of one stream. apart is set for a transport of messages, which says itself where one ends.
 func NewEvents(r *Renderer, apart bool) *Events { return &Events{r: r, apart: apart} }
 
+// Follow goes on with a type that has replaced the one of the stream. Tables tell their columns again.
+func (e *Events) Follow(s *resources.Served) {
+	bulk := e.r.bulk
+	e.r = NewRenderer(s, e.r.Format)
+	e.r.bulk, e.headers = bulk, false
+}
+
 // Media is the media type of the frames.
 func (e *Events) Media() string { return e.r.Format.Media }
 

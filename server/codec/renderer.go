@@ -233,5 +233,8 @@ func Value(obj runtime.Object, f Format) ([]byte, error) {
 
 // VersionedJSON returns the JSON of an object in the version that is served: what a patch is made against.
 func VersionedJSON(s *resources.Served, o *resources.Object) ([]byte, error) {
-	return NewRenderer(s, Format{}).json(o)
+	return NewRenderer(s, Format{}).Versioned(o)
 }
+
+// Versioned returns the compact JSON of an object in the version that is served, whatever the format. The bytes are shared.
+func (r *Renderer) Versioned(o *resources.Object) ([]byte, error) { return r.json(o) }

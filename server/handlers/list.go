@@ -56,10 +56,11 @@ func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([
 		return nil, metav1.ListMeta{}, page.expired(err)
 	}
 	if s.name != "" {
-		return one(snapshot, &s)
+		objects, m := one(snapshot, &s)
+		return objects, m, s.failed
 	}
 	objects, m := page.read(snapshot, &s)
-	return objects, m, nil
+	return objects, m, s.failed
 }
 
 func listMeta(resourceVersion string) metav1.ListMeta {
@@ -67,12 +68,12 @@ func listMeta(resourceVersion string) metav1.ListMeta {
 }
 
 // one lists the single object that a selection can match.
-func one(snapshot resources.Snapshot, s *selection) ([]*resources.Object, metav1.ListMeta, error) {
+func one(snapshot resources.Snapshot, s *selection) ([]*resources.Object, metav1.ListMeta) {
 	m := metav1.ListMeta{ResourceVersion: resources.FormatRevision(snapshot.Revision())}
 	if o := snapshot.Get(s.namespace, s.name); o != nil && s.matches(o) {
-		return []*resources.Object{o}, m, nil
+		return []*resources.Object{o}, m
 	}
-	return nil, m, nil
+	return nil, m
 }
 
 // page is the part of a collection that one request is for.

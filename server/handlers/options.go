@@ -91,11 +91,13 @@ type selection struct {
 	labels          labels.Selector
 	fields          fields.Selector
 	// fieldsOf reads the selectable fields of an object; nil: they are those stored with it.
-	fieldsOf func(*resources.Object) fields.Set
+	fieldsOf func(*resources.Object) (fields.Set, error)
+	// failed is the first error of fieldsOf. Who asks what matches has to look at it before an answer is given.
+	failed error
 }
 
 func (q *request) selection(opts *metainternalversion.ListOptions) selection {
-	s := selection{namespace: q.namespace(), labels: opts.LabelSelector, fields: opts.FieldSelector, fieldsOf: q.served.FieldsOf}
+	s := selection{namespace: q.namespace(), labels: opts.LabelSelector, fields: opts.FieldSelector}
 	if s.labels != nil && s.labels.Empty() {
 		s.labels = nil
 	}
@@ -104,6 +106,17 @@ func (q *request) selection(opts *metainternalversion.ListOptions) selection {
 	}
 	if s.fields == nil {
 		return s
+	}
+	if of := q.served.FieldsOf; of != nil {
+		r := codec.NewRenderer(q.served, codec.Format{})
+		r.Bulk(2) // what is made to be looked at is kept where there is room
+		s.fieldsOf = func(o *resources.Object) (fields.Set, error) {
+			data, err := r.Versioned(o)
+			if err != nil {
+				return nil, err
+			}
+			return of(data), nil
+		}
 	}
 	if ns, ok := s.fields.RequiresExactMatch("metadata.namespace"); ok && s.namespace == "" && q.served.Namespaced {
 		s.namespace = ns
@@ -127,7 +140,13 @@ func (s *selection) matches(o *resources.Object) bool {
 	}
 	own := o.Fields
 	if s.fieldsOf != nil {
-		own = s.fieldsOf(o)
+		var err error
+		if own, err = s.fieldsOf(o); err != nil {
+			if s.failed == nil {
+				s.failed = err
+			}
+			return false
+		}
 	}
 	return s.fields.Matches(objectFields{o, own})
 }

@@ -2,7 +2,6 @@ package handlers_test
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,99 +15,24 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
-	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/rowlock/rowlock/resources"
-	"github.com/rowlock/rowlock/resources/builtin"
-	"github.com/rowlock/rowlock/resources/untyped"
+	"github.com/rowlock/rowlock/resources/untyped/untypedtest"
 )
 
-// Toys are a kind without a Go type that comes and goes while a server runs. It has two versions, each with rules of its own: v1
-// has spec.color and spec.price; v2 calls the color a paint, shows no price in tables, and warns.
+// Toys are a kind without a Go type that comes and goes while a server runs (untypedtest).
 
-// toyVersion is what a version of the kind is like.
-type toyVersion struct {
-	version, color string
-	columns        []apiextensionsv1.CustomResourceColumnDefinition
-	form, warning  string
-}
+type toyVersion = untypedtest.Version
 
-var toyVersions = []toyVersion{
-	{version: "v1", color: "color", form: "1", columns: []apiextensionsv1.CustomResourceColumnDefinition{
-		{Name: "Color", Type: "string", JSONPath: ".spec.color"}, {Name: "Price", Type: "integer", JSONPath: ".spec.price"}}},
-	{version: "v2", color: "paint", form: "1", warning: "toys.example.org/v2 Toy is in the making",
-		columns: []apiextensionsv1.CustomResourceColumnDefinition{{Name: "Paint", Type: "string", JSONPath: ".spec.paint"}}},
-}
-
-func (v toyVersion) define(t testing.TB) *resources.Type {
-	t.Helper()
-	gvr := schema.GroupVersionResource{Group: "toys.example.org", Version: v.version, Resource: "toys"}
-	kind := gvr.GroupVersion().WithKind("Toy")
-	s := &untyped.Scheme{Kind: kind.GroupKind(), Others: builtin.Scheme, SelectableFields: []string{"spec.price"},
-		Defaults: func(_ string, toy map[string]any) {
-			if spec, ok := toy["spec"].(map[string]any); ok && spec["price"] == nil {
-				spec["price"] = int64(1)
-			}
-		},
-		Conversion: func(toy map[string]any, from, to string) error {
-			names := map[string]string{"v1": "color", "v2": "paint"}
-			if spec, ok := toy["spec"].(map[string]any); ok && spec[names[from]] != nil {
-				spec[names[to]] = spec[names[from]]
-				delete(spec, names[from])
-			}
-			return nil
-		}}
-	rules := customresource.NewStrategy(s, true, kind, nil, nil, nil, &apiextensions.CustomResourceSubresourceStatus{}, nil, nil)
-	toy := untyped.Define(gvr, "Toy", "v1", s, rules)
-	toy.ListKind, toy.ShortNames, toy.Categories = "ToyBox", []string{"ty"}, []string{"playthings"}
-	toy.Form, toy.DeprecationWarning = v.form, v.warning
-	toy.ResetFields = rules.GetResetFields()
-	status := customresource.NewStatusStrategy(rules)
-	toy.Subresources["status"] = &resources.Subresource{Name: "status", Verbs: []string{"get", "patch", "update"}, UpdateStrategy: status,
-		ResetFields: status.GetResetFields()}
-	var err error
-	if toy.Table, err = tableconvertor.New(v.columns); err != nil {
-		t.Fatal(err)
-	}
-	if toy.FieldTypes, err = toyFields(); err != nil {
-		t.Fatal(err)
-	}
-	return toy
-}
-
-// toyFields is the schema of all versions, by which the ownership of fields goes.
-var toyFields = sync.OnceValues(func() (managedfields.TypeConverter, error) {
-	definitions := map[string]*spec.Schema{}
-	for _, v := range toyVersions {
-		text := fmt.Sprintf(`{"type":"object","properties":{"apiVersion":{"type":"string"},"kind":{"type":"string"},
-			"metadata":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
-			"status":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
-			"spec":{"type":"object","properties":{%q:{"type":"string"},"price":{"type":"integer"},
-				"tags":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}}}}},
-			"x-kubernetes-group-version-kind":[{"group":"toys.example.org","version":%q,"kind":"Toy"}]}`, v.color, v.version)
-		s := &spec.Schema{}
-		if err := json.Unmarshal([]byte(text), s); err != nil {
-			return nil, err
-		}
-		definitions["org.example."+v.version+".Toy"] = s
-	}
-	return managedfields.NewTypeConverter(definitions, false)
-})
+var toyVersions = untypedtest.Versions()
 
 // serveToys adds the kind to what is served, or changes it.
 func (a *api) serveToys(versions ...toyVersion) {
 	a.Helper()
-	a.registry.Edit(func(e *resources.Edit) {
-		for _, v := range versions {
-			e.SetType(schema.GroupVersion{Group: "toys.example.org", Version: v.version}, 1000, 100, v.define(a))
-		}
-	})
+	if err := untypedtest.Serve(a.registry, versions...); err != nil {
+		a.Fatal(err)
+	}
 }
 
 func (a *api) stopServingToys() { a.registry.RemoveGroup("toys.example.org") }
@@ -146,6 +70,7 @@ func TestToysByEveryVerb(t *testing.T) {
 		exchange{do: "GET " + toys, code: 200, says: says{"kind": "ToyBox", "items.#": "2", "items.0.kind": "Toy", "items.1.spec.color": "blue"}},
 		exchange{do: "GET " + toysAsV2, code: 200, says: says{"kind": "ToyBox", "items.0.apiVersion": "toys.example.org/v2", "items.1.spec.paint": "blue"}},
 		exchange{do: "GET " + toys + "?fieldSelector=spec.price%3D5", code: 200, says: says{"items.#.metadata.name": `["b"]`}},
+		exchange{shows: "a field of another version", do: "GET " + toysAsV2 + "?fieldSelector=spec.paint%3Dblue", code: 200, says: says{"items.#.metadata.name": `["b"]`}},
 		exchange{do: "GET " + toys + "?labelSelector=resourceVersion%3Dx&limit=1", code: 200, says: says{"items.#": "1", "metadata.remainingItemCount": "-"}},
 		exchange{do: "GET " + toys + "?fieldSelector=spec.color%3Dred", code: 400, says: says{"message": "field label not supported: spec.color"}},
 		exchange{do: "PUT " + toys + "/a", body: strings.Replace(toy("a", `{"color":"black"}`), `"name":"a"`, `"name":"a","resourceVersion":"{rv}"`, 1), code: 200,
@@ -194,9 +119,16 @@ func TestToysInEveryEncoding(t *testing.T) {
 }
 
 // watchOf opens a watch; next returns its events one by one, and false at its end.
-func watchOf(t *testing.T, client *http.Client, url string) (next func() (gjson.Result, bool)) {
+func watchOf(t *testing.T, client *http.Client, url string, header says) (next func() (gjson.Result, bool)) {
 	t.Helper()
-	resp, err := client.Get(url)
+	r, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	resp, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +151,9 @@ func TestWatchOfToysThatChange(t *testing.T) {
 	a := newAPI(t)
 	s := a.listen()
 	a.serveToys(toyVersions...)
-	one, two := watchOf(t, s.Client(), s.URL+toys+"?watch=1"), watchOf(t, s.Client(), s.URL+toysAsV2+"?watch=1")
+	one, two := watchOf(t, s.Client(), s.URL+toys+"?watch=1", nil), watchOf(t, s.Client(), s.URL+toysAsV2+"?watch=1", nil)
+	table := watchOf(t, s.Client(), s.URL+toys+"?watch=1", says{"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"})
+	painted := watchOf(t, s.Client(), s.URL+toysAsV2+"?watch=1&fieldSelector=spec.paint%3Dgold", nil)
 	expect := func(next func() (gjson.Result, bool), typ, path, value string) {
 		t.Helper()
 		e, ok := next()
@@ -230,16 +164,30 @@ func TestWatchOfToysThatChange(t *testing.T) {
 	a.run(exchange{do: "POST " + toys, body: toy("a", `{"color":"red"}`), code: 201})
 	expect(one, "ADDED", "object.spec.color", "red")
 	expect(two, "ADDED", "object.spec.paint", "red")
+	expect(table, "ADDED", "object.columnDefinitions.#.name", `["Name","Color","Price"]`)
 
 	columns := toyVersions[0]
-	columns.columns = nil
+	columns.Columns = columns.Columns[:1]
 	a.serveToys(columns)
 	a.run(exchange{do: "POST " + toys, body: toy("b", `{"color":"blue"}`), code: 201})
 	expect(one, "ADDED", "object.spec.color", "blue")
 	expect(two, "ADDED", "object.spec.paint", "blue")
+	rows := func(typ, columns, cells string) {
+		t.Helper()
+		e, ok := table()
+		if !ok || e.Get("type").Str != typ || e.Get("object.columnDefinitions.#.name").Raw != columns || e.Get("object.rows.0.cells").Raw != cells {
+			t.Errorf("got %v %s, want %s with columns %s and cells %s", ok, e.Raw, typ, columns, cells)
+		}
+	}
+	rows("ADDED", `["Name","Color"]`, `["b","blue"]`)
+	a.run(exchange{do: "PATCH " + toys + "/b", header: asMergePatch, body: `{"spec":{"color":"gold"}}`, code: 200})
+	rows("MODIFIED", ``, `["b","gold"]`)
+	expect(one, "MODIFIED", "object.spec.color", "gold")
+	expect(two, "MODIFIED", "object.spec.paint", "gold")
+	expect(painted, "ADDED", "object.spec.paint", "gold")
 
 	changed := toyVersions[1]
-	changed.form = "2"
+	changed.Form = "2"
 	a.serveToys(changed)
 	expect(two, "ERROR", "object.code", "410")
 	if e, ok := two(); ok {
@@ -261,7 +209,10 @@ func TestToysComeAndGo(t *testing.T) {
 	const rounds = 10_000
 	var alive atomic.Int64
 	define := func(v toyVersion) *resources.Type {
-		toy := v.define(t)
+		toy, err := v.Type()
+		if err != nil {
+			t.Fatal(err)
+		}
 		alive.Add(1)
 		runtime.AddCleanup(toy, func(*atomic.Int64) { alive.Add(-1) }, &alive)
 		return toy
@@ -306,7 +257,7 @@ func TestToysComeAndGo(t *testing.T) {
 	for round := range rounds {
 		a.registry.Edit(func(e *resources.Edit) {
 			for i, v := range toyVersions {
-				v.form = fmt.Sprint(round / 2) // every other change leaves the bytes as they are
+				v.Form = fmt.Sprint(round / 2) // every other change leaves the bytes as they are
 				e.SetType(gvs[i], 1000, 100, define(v))
 			}
 		})

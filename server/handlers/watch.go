@@ -91,6 +91,7 @@ type watchStream struct {
 	opts      *metainternalversion.ListOptions
 	selection selection
 	events    *codec.Events
+	catalog   *resources.Catalog // the last that was looked at for a type that replaces the one watched
 
 	to frames
 
@@ -258,6 +259,10 @@ func (w *watchStream) sendInitial() bool {
 		if w.selection.matches(o) {
 			ok = w.write(w.events.Event(w.to.writer(), watch.Added, o))
 		}
+		if ok && w.selection.failed != nil {
+			w.fail(w.selection.failed)
+			ok = false
+		}
 		ok = ok && w.q.ctx.Err() == nil // its time may be over before its end
 		return ok
 	}
@@ -298,9 +303,14 @@ func (w *watchStream) drain() bool {
 		}
 		w.retry, w.pause = nil, 0
 		w.position = max(w.position, position)
+		w.follow()
 		wrote := false
 		for _, e := range events {
 			typ, o := w.selection.transition(e)
+			if w.selection.failed != nil {
+				w.fail(w.selection.failed)
+				return false
+			}
 			if o == nil {
 				continue
 			}
@@ -315,6 +325,20 @@ func (w *watchStream) drain() bool {
 		if len(events) == 0 {
 			return true
 		}
+	}
+}
+
+// follow takes up the type that has replaced the one that is watched and shows objects by the same bytes: what it says of rows
+// and their columns is what is sent from now on.
+func (w *watchStream) follow() {
+	c := w.h.Registry.Catalog()
+	if c == w.catalog {
+		return
+	}
+	w.catalog = c
+	if s, ok := c.Lookup(w.q.gvr()); ok && s != w.q.served && s.Ended() == w.q.served.Ended() {
+		w.q.served = s
+		w.events.Follow(s)
 	}
 }
 
