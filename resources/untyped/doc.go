@@ -4,4 +4,5 @@
 //	scheme.go      makes, recognises, defaults and converts the objects of one kind
 //	serializer.go  reads bodies in the encodings that clients send
 //	define.go      a resources.Type of such objects
+//	untypedtest/   a kind for tests that comes, changes and goes
 package untyped

@@ -4,6 +4,7 @@
 //
 //	controlplane.go       what it works on, and what it tells the server
 //	keep.go               chores: what is done when objects change, which package follow tells of
+//	keep_served.go        chores of types that come, are replaced and go
 //	bootstrap*.go         the objects that exist from the start
 //	configmaps.go         ConfigMaps by which others know what this server does
 //	apiservices.go        an APIService for each version that is served

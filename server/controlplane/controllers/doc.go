@@ -21,8 +21,10 @@
 //     garbage.turn). So no dependent is missed that existed when its owner's deletion was asked for.
 //   - An object is deleted for its owners' sake only while its ownerReferences are those that were judged, and in a
 //     namespace only while that is the namespace whose deletion was asked for.
+//   - What cannot be judged because a type is not served waits for that type and for nothing else (parked.go). An owner whose
+//     dependents are to be orphaned waits for those that are not served, or they would go with it.
 //
 // # Locks
 //
-// graph.mu is a leaf.
+// graph.mu and parked.mu are leaves.
 package controllers
