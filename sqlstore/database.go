@@ -78,7 +78,7 @@ func (d *database) close() error {
 
 // each calls visit for every row that a statement returns. A database that hangs must not hang its readers.
 func (d *database) each(ctx context.Context, visit func(scan func(...any) error) error, statement string, args ...any) error {
-	bounded, cancel := context.WithTimeout(ctx, d.limits.read)
+	bounded, cancel := boundedBy(ctx, d.limits.read)
 	defer cancel()
 	visited := false
 	noted := func(scan func(...any) error) error {
@@ -89,10 +89,27 @@ func (d *database) each(ctx context.Context, visit func(scan func(...any) error)
 		err := d.read(bounded, noted, statement, args...)
 		return !visited, err
 	})
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	switch {
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return fmt.Errorf("%w: no answer in %v", resources.ErrUnavailable, d.limits.read)
 	}
 	return err
+}
+
+// boundedBy returns a context that ends with ctx, and after a time. It has none of the values of ctx: an idle connection keeps
+// the context of its last statement, and what a request knows, its Catalog among it, is not to live as long as that.
+func boundedBy(ctx context.Context, limit time.Duration) (bounded context.Context, cancel func()) {
+	bounded, end := context.WithTimeout(context.Background(), limit)
+	if ctx.Err() != nil {
+		end()
+	}
+	forget := context.AfterFunc(ctx, end)
+	return bounded, func() {
+		forget()
+		end()
+	}
 }
 
 func (d *database) read(ctx context.Context, visit func(scan func(...any) error) error, statement string, args ...any) error {

@@ -51,7 +51,7 @@ func (p *postgresDriver) letGo(int) {}
 
 // counter reads the counter.
 func (p *postgresDriver) counter(ctx context.Context) (revision int64, err error) {
-	bounded, cancel := context.WithTimeout(ctx, p.limits.read)
+	bounded, cancel := boundedBy(ctx, p.limits.read)
 	defer cancel()
 	err = retryDead(postgresReaders, func() (bool, error) {
 		return true, p.query(bounded, p.pool, "SELECT "+counterSQL+" FROM meta m").scan(&revision)
@@ -88,7 +88,7 @@ type sender interface {
 }
 
 func (p *postgresDriver) readPage(ctx context.Context, from sender, after int64, rows, bytes int) (found *page, err error) {
-	bounded, cancel := context.WithTimeout(ctx, p.limits.read)
+	bounded, cancel := boundedBy(ctx, p.limits.read)
 	defer cancel()
 	if err = p.query(bounded, from, selectPageSQL, after, rows, bytes, p.self).each(func(rows pgx.Rows) error {
 		found, err = scanPage(rows)
