@@ -71,17 +71,21 @@ func (c *namespaces) turn(bool) {}
 // shown does nothing: what goes of a namespace that is being deleted while nobody looks, nobody waits for.
 func (c *namespaces) shown(string) {}
 
-// left: what no longer is served keeps no namespace from going.
-func (c *namespaces) left(string, schema.GroupKind) {
+// left does nothing: typesChanged comes after it.
+func (c *namespaces) left(string, schema.GroupKind) {}
+
+// typesChanged: what is no longer served keeps no namespace from going. And a type may have been away and come again between
+// two looks at the catalog: its objects are not shown anew then, and who emptied a namespace meanwhile did not see them.
+func (c *namespaces) typesChanged() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name := range c.ending {
 		c.queue.Add(name)
 	}
+	for name := range c.ended {
+		c.queue.Add(name)
+	}
 }
-
-// typesChanged does nothing: the objects of a new type are shown as they come.
-func (c *namespaces) typesChanged() {}
 
 func (c *namespaces) observe(e *resources.Event) {
 	switch {
