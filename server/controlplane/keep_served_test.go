@@ -11,7 +11,6 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
-	"github.com/rowlock/rowlock/server/controlplane"
 )
 
 // counted are rules that count how many objects were made by them.
@@ -28,26 +27,14 @@ func (c counted) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 // What is kept right of types that come while the server runs is kept right, and by the rules of those that take their place.
 func TestKeepTypesThatComeAndChange(t *testing.T) {
 	k := newWhole(t, nil)
-	network := controlplane.Network{ServiceRanges: builtin.DefaultServiceNetwork().Ranges, Port: 6443}
-	if err := k.p.BootstrapServices(t.Context(), network); err != nil {
-		t.Fatal(err)
-	}
+	network := k.services()
 	groups := []string{"flowcontrol.apiserver.k8s.io", "networking.k8s.io"}
 	k.registry.Edit(func(e *resources.Edit) {
 		for _, name := range groups {
 			e.RemoveGroup(name)
 		}
 	})
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		k.p.Keep(ctx, network)
-	}()
-	t.Cleanup(func() {
-		stop()
-		<-done
-	})
+	k.keep(network)
 	const flows, addresses = "flowschemas.flowcontrol.apiserver.k8s.io", "ipaddresses.networking.k8s.io"
 	const flow, address = flowSchemas + "/probes", "/apis/networking.k8s.io/v1/ipaddresses/10.43.0.1"
 	for range 2 {

@@ -28,21 +28,32 @@ import (
 func newKept(t *testing.T, change func(*server.Config, *controlplane.Config)) kept {
 	t.Helper()
 	k := newWhole(t, change)
+	k.keep(k.services())
+	return k
+}
+
+// services makes the Services that every cluster has, and returns their network.
+func (k kept) services() controlplane.Network {
+	k.Helper()
 	network := controlplane.Network{ServiceRanges: builtin.DefaultServiceNetwork().Ranges, Port: 6443}
-	if err := k.p.BootstrapServices(t.Context(), network); err != nil {
-		t.Fatal(err)
+	if err := k.p.BootstrapServices(k.Context(), network); err != nil {
+		k.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
+	return network
+}
+
+// keep does the chores until the test ends.
+func (k kept) keep(network controlplane.Network) {
+	ctx, stop := context.WithCancel(k.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		k.p.Keep(ctx, network)
 	}()
-	t.Cleanup(func() {
+	k.Cleanup(func() {
 		stop()
 		<-done
 	})
-	return k
 }
 
 // send sends a request that has to succeed. A patch is a merge patch.

@@ -17,6 +17,12 @@ type observer interface {
 	forget()
 	// observe shows a change. Those of one type come in their order, those of several nearly so.
 	observe(e *resources.Event)
+	// typesChanged tells that types were added or removed.
+	typesChanged()
+}
+
+// roundObserver is an observer that judges by what it has been shown of several types.
+type roundObserver interface {
 	// turn comes after every round. quiet: all that has happened was shown. Otherwise the next round is to come soon,
 	// and will show at least what had happened before anything of the last was visible.
 	turn(quiet bool)
@@ -24,8 +30,6 @@ type observer interface {
 	shown(resource string)
 	// left tells that a type is no longer served, and what happens to its objects no longer shown.
 	left(resource string, kind schema.GroupKind)
-	// typesChanged tells that types were added or removed.
-	typesChanged()
 }
 
 // feed shows the changes of all types to observers.
@@ -61,16 +65,25 @@ func (f *feed) Observe(events []*resources.Event) {
 	}
 }
 
+// rounds are the observers that want to know of rounds.
+func (f *feed) rounds(yield func(roundObserver) bool) {
+	for _, o := range f.observers {
+		if r, ok := o.(roundObserver); ok && !yield(r) {
+			return
+		}
+	}
+}
+
 // Opened implements follow.TypesHandler.
 func (f *feed) Opened(resource string) {
-	for _, o := range f.observers {
+	for o := range f.rounds {
 		o.shown(resource)
 	}
 }
 
 // Closed implements follow.TypesHandler.
 func (f *feed) Closed(resource string, kind schema.GroupKind) {
-	for _, o := range f.observers {
+	for o := range f.rounds {
 		o.left(resource, kind)
 	}
 }
@@ -79,10 +92,12 @@ func (f *feed) Closed(resource string, kind schema.GroupKind) {
 func (f *feed) Turn(_ context.Context, t follow.Turn) (time.Duration, error) {
 	changed := f.catalog != nil && f.catalog != t.Catalog
 	f.catalog = t.Catalog
-	for _, o := range f.observers {
-		if changed {
+	if changed {
+		for _, o := range f.observers {
 			o.typesChanged()
 		}
+	}
+	for o := range f.rounds {
 		o.turn(t.Quiet)
 	}
 	return 0, nil

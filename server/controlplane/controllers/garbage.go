@@ -59,6 +59,8 @@ func (g *garbage) work(ctx context.Context) {
 	_ = all.Wait() // the queues have no errors
 }
 
+var _ roundObserver = (*garbage)(nil)
+
 func (g *garbage) forget() {
 	g.graph.clear()
 	g.fresh, g.ripe = findings{}, findings{}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/apis/core"
 
@@ -17,7 +16,8 @@ import (
 )
 
 // namespaces empties the namespaces that are being deleted, and lets them go ("a namespace-scoped resource type will be
-// deleted when its namespace is deleted", API concepts page, "Resource types").
+// deleted when its namespace is deleted", API concepts page, "Resource types"). It needs no rounds (roundObserver): to empty a
+// namespace a little early does no harm, because what comes late is noticed, and nobody waits for what goes while its type is away.
 type namespaces struct {
 	registry *resources.Registry
 	store    resources.View
@@ -64,15 +64,6 @@ func (c *namespaces) forget() {
 	defer c.mu.Unlock()
 	c.ending = map[string]*ending{}
 }
-
-// turn does nothing: to empty a namespace a little early does no harm, for what comes late is noticed.
-func (c *namespaces) turn(bool) {}
-
-// shown does nothing: what goes of a namespace that is being deleted while nobody looks, nobody waits for.
-func (c *namespaces) shown(string) {}
-
-// left does nothing: typesChanged comes after it.
-func (c *namespaces) left(string, schema.GroupKind) {}
 
 // typesChanged: what is no longer served keeps no namespace from going. And a type may have been away and come again between
 // two looks at the catalog: its objects are not shown anew then, and who emptied a namespace meanwhile did not see them.
