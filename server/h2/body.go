@@ -75,6 +75,17 @@ func (b *body) end(err error) {
 	b.changed.Broadcast()
 }
 
+// fail ends the body before its end, unless all of it was read, and returns how much was not. Even when the client has sent all
+// of it, it does not end with io.EOF then: the handler would take a part of it for the whole.
+func (b *body) fail(why error) int {
+	n := b.drop()
+	if n > 0 {
+		b.err = why
+	}
+	b.end(why)
+	return n
+}
+
 // drop forgets what was not read, and returns how much it was.
 func (b *body) drop() int {
 	n := len(b.data) - b.read
@@ -101,14 +112,14 @@ func (c *conn) readData(h head) error {
 	if h.id == 0 {
 		return connError(http2.ErrCodeProtocol)
 	}
-	if whole == 0 && !ends {
-		if err := c.calm.idle(); err != nil {
-			return err
-		}
-	}
 	padding, err := c.readPadding(&h)
 	if err != nil {
 		return err
+	}
+	if h.length == 0 && !ends {
+		if err := c.calm.idle(); err != nil {
+			return err
+		}
 	}
 	st, refused := c.admit(h, whole)
 	if refused != nil || st == nil {
@@ -130,10 +141,11 @@ func (c *conn) readData(h head) error {
 	if st.closed {
 		return nil
 	}
-	st.body.inflow.owed += whole - h.length
 	if ends {
 		st.remoteEnds()
+		return nil
 	}
+	c.credit(&st.body.inflow, st.id, whole-h.length)
 	return nil
 }
 
@@ -208,6 +220,7 @@ func (r requestBody) Read(p []byte) (int, error) {
 		b.sayContinue = false
 		if !st.closed && !st.answer.sent {
 			c.appendHeaders(st.id, http.StatusContinue, nil, false)
+			c.countControl()
 			c.flush()
 		}
 	}

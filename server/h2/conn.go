@@ -99,11 +99,14 @@ func (s *server) newConn(nc net.Conn, ctx context.Context, h http.Handler) *conn
 
 // serve reads until the connection ends.
 func (c *conn) serve() {
-	c.srv.add(c)
+	c.out = c.appendSettings(c.grown()) // they come first, whoever else has something to say
+	ending := c.srv.add(c)
 	defer c.srv.remove(c)
 	defer c.end()
 	c.mu.Lock()
-	c.out = c.appendSettings(c.grown())
+	if ending {
+		c.goAway(http2.ErrCodeNo)
+	}
 	c.flushSoon()
 	c.mu.Unlock()
 	if err := c.greet(); err != nil {

@@ -31,6 +31,8 @@
 //     see that the client resets a stream or is gone.
 //   - A closed stream is in no map and no queue, and nobody waits for it. Its handler may still run: handlers are counted by
 //     themselves, so that a client that resets what it asks for (CVE-2023-44487) has no more of them than others.
+//   - A handler that is writing to the connection when its stream is reset returns when the client reads, or the connection ends:
+//     there is no other way to interrupt a write. All others who wait return at once. What else has to be sent waits as well.
 //   - What is not yet sent or not yet read of a connection is bounded: conn.out by outMost and the answers to control frames
 //     by controlMost, bodies by the windows that the client was given, header blocks by http.Server.MaxHeaderBytes.
 package h2

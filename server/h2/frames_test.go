@@ -208,11 +208,7 @@ func TestResetsOfWhoWaits(t *testing.T) {
 	c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FramePing }) // nothing else is being written
 	c.open(1, "/writes", true)
 	<-began
-	c.own.mu.Lock()
-	var own *conn
-	for own = range c.own.conns {
-	}
-	c.own.mu.Unlock()
+	own := c.connection()
 	for stuck := false; !stuck; runtime.Gosched() { // 1 has taken of the window what it is writing
 		own.mu.Lock()
 		stuck = own.window < 1<<30+initialWindow

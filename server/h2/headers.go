@@ -35,8 +35,9 @@ type headerReader struct {
 
 const (
 	mostContinuations = 128
-	// keptBlock is how large a buffer for blocks is kept, in bytes.
-	keptBlock = 16 << 10
+	// keptBlock is how large a buffer for blocks is kept, in bytes; keptFields is for how many fields.
+	keptBlock  = 16 << 10
+	keptFields = 64
 )
 
 var (
@@ -182,9 +183,18 @@ func validName(name string) bool {
 	return len(name) > 0
 }
 
+// forget lets go of the fields of the last block, which a connection that does nothing would keep.
+func (r *headerReader) forget() {
+	clear(r.fields)
+	if r.fields = r.fields[:0]; cap(r.fields) > keptFields {
+		r.fields = nil
+	}
+}
+
 // headersRead does what a whole block asks for: it opens a stream or ends the body of one (8.1).
 func (c *conn) headersRead() error {
 	r := &c.header
+	defer r.forget()
 	r.open = false
 	c.mu.Lock()
 	st := c.streams[r.id]

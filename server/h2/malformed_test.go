@@ -58,6 +58,12 @@ func TestFloods(t *testing.T) {
 			}
 			return c.WriteData(1, false, nil)
 		}, http2.ErrCodeEnhanceYourCalm},
+		"padding": {func(c *rawClient, n int) error {
+			if n == 0 {
+				return c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.headers("POST", "/"), EndHeaders: true})
+			}
+			return c.WriteDataPadded(1, false, nil, []byte{0})
+		}, http2.ErrCodeEnhanceYourCalm},
 		"empty continuations": {func(c *rawClient, n int) error {
 			if n == 0 {
 				return c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: fields(c), EndStream: true})

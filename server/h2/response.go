@@ -236,7 +236,7 @@ func (w *response) gather(last bool) error {
 	} else if ends {
 		c.out = appendHead(c.grown(), 0, http2.FrameData, http2.FlagDataEndStream, st.id)
 	}
-	if trailer != nil {
+	if trailer != nil && !st.closed { // it may have been reset while its data were being written
 		c.appendHeaders(st.id, 0, trailer, true)
 	}
 	return nil

@@ -26,6 +26,7 @@ type server struct {
 	serving sync.WaitGroup
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
+	ending  bool // by Shutdown
 }
 
 func newServer(s *http.Server) *server {
@@ -65,12 +66,14 @@ func goodCipher(id uint16) bool {
 	}, id)
 }
 
-func (s *server) add(c *conn) {
+// add reports whether the server is ending.
+func (s *server) add(c *conn) (ending bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.conns[c] = struct{}{}
 	s.serving.Add(1)
 	s.work.keep(true)
+	return s.ending
 }
 
 func (s *server) remove(c *conn) {
@@ -83,10 +86,11 @@ func (s *server) remove(c *conn) {
 	}
 }
 
-// shutdown lets each connection end when its streams have.
+// shutdown lets each connection end when its streams have, one that is only beginning as well.
 func (s *server) shutdown() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.ending = true
 	for c := range s.conns {
 		c.mu.Lock()
 		c.goAway(http2.ErrCodeNo)

@@ -135,7 +135,6 @@ func (st *stream) done() {
 	st.answer.over = true
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	st.noBulk()
 	c.handlers--
 	for len(c.queued) > 0 && c.handlers < c.srv.maxStreams {
 		next := c.queued[0]
@@ -164,9 +163,7 @@ func (st *stream) remoteEnds() {
 // reset ends a stream from here (6.4), open or not. The caller holds mu, and flushes.
 func (c *conn) reset(id uint32, code http2.ErrCode, why error) {
 	c.out = appendReset(c.grown(), id, code)
-	if c.control++; c.control > controlMost {
-		_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // it asks for resets and does not read them: the reading goroutine ends it
-	}
+	c.countControl()
 	c.resets.add(id)
 	if st := c.streams[id]; st != nil {
 		c.close(st, why)
@@ -178,11 +175,11 @@ func (c *conn) close(st *stream, why error) {
 	st.closed, st.err = true, why
 	delete(c.streams, st.id)
 	c.closed.add(st.id)
-	st.body.end(why)
-	c.credit(&c.inflow, 0, st.body.drop()) // to be told to the client with something else
+	c.credit(&c.inflow, 0, st.body.fail(why)) // to be told to the client with something else
 	if st.limit != nil {
 		st.limit.Stop()
 	}
+	st.noBulk()
 	st.changed.Broadcast()
 	st.cancel()
 	if len(c.streams) == 0 {

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 )
 
 const (
@@ -45,6 +46,14 @@ type gathered struct{ c *conn }
 func (g gathered) Write(p []byte) (int, error) {
 	g.c.out = append(g.c.out, p...)
 	return len(p), nil
+}
+
+// countControl counts an answer that is not the handlers', and has the reading goroutine end a connection whose client asks for
+// them and does not read. The caller holds mu.
+func (c *conn) countControl() {
+	if c.control++; c.control > controlMost {
+		_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+	}
 }
 
 // write sends out and then data. Only who has set writing calls it, without mu.
