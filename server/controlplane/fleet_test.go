@@ -19,7 +19,6 @@ import (
 	"github.com/rowlock/rowlock/server/controlplane/controllers"
 	"github.com/rowlock/rowlock/server/servertest"
 	"github.com/rowlock/rowlock/sqlstore"
-	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
 // fleet are whole servers on one database, as clients see them, with the controllers. Requests go to all of them in turn.
@@ -29,18 +28,13 @@ type fleet struct {
 	turn    *atomic.Int64
 }
 
-// newFleet makes servers on a Postgres, or one on SQLite.
-func newFleet(t *testing.T, n int, postgres *sqlstore.Options) fleet {
+// newFleet makes servers, each with one of the stores.
+func newFleet(t *testing.T, stores []*sqlstore.Store) fleet {
 	t.Helper()
 	f := fleet{T: t, turn: &atomic.Int64{}}
-	for range n {
-		var session *sqlstore.Session
+	for _, store := range stores {
+		session := store.Session()
 		k := newWhole(t, func(c *server.Config, p *controlplane.Config) {
-			if postgres == nil {
-				return
-			}
-			store := openPostgres(t, *postgres)
-			session = store.Session()
 			c.Store, c.Pipeline = store, resources.NewPipeline(store, resources.PipelineOptions{})
 			p.Store, p.Pipeline = c.Store, c.Pipeline
 		})
@@ -63,38 +57,10 @@ func newFleet(t *testing.T, n int, postgres *sqlstore.Options) fleet {
 	return f
 }
 
-func openPostgres(t *testing.T, o sqlstore.Options) *sqlstore.Store {
-	t.Helper()
-	o.Logger = servertest.Quiet
-	store, err := sqlstore.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return store
-}
-
 // onEveryDatabase runs a test on SQLite, on Postgres, and on two servers of one Postgres.
 func onEveryDatabase(t *testing.T, test func(t *testing.T, f fleet)) {
-	t.Run("SQLite", func(t *testing.T) { test(t, newFleet(t, 1, nil)) })
-	c, err := pgtest.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	for _, n := range []int{1, 2} {
-		t.Run(fmt.Sprint("Postgres, servers: ", n), func(t *testing.T) {
-			test(t, newFleet(t, n, &sqlstore.Options{URL: c.URL(), Schema: fmt.Sprint("servers", n)}))
-		})
-	}
+	t.Helper()
+	servertest.OnEveryDatabase(t, func(t *testing.T, stores []*sqlstore.Store) { test(t, newFleet(t, stores)) })
 }
 
 // serve has all servers serve the kind Toy; stopServing ends that.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
@@ -41,7 +42,9 @@ type api struct {
 	testing.TB
 	http.Handler
 	registry *resources.Registry
-	store    *interruptedStore
+	// registries are those of all servers, where there are several (newAPIs).
+	registries []*resources.Registry
+	store      *interruptedStore
 	// authorize is who may do what; nil: everybody everything.
 	authorize func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error)
 	// later is how far the server's clock, which stands still, is ahead.
@@ -63,9 +66,8 @@ func newAPIWith(t testing.TB, features map[string]bool) *api {
 	if err := gates.SetFromMap(features); err != nil {
 		t.Fatal(err)
 	}
-	quiet := slog.New(slog.DiscardHandler)
 	store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "rowlock.db"),
-		Synchronous: "off", MaxObjectBytes: 1536 << 10, Logger: quiet})
+		Synchronous: "off", MaxObjectBytes: 1536 << 10, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,11 +76,20 @@ func newAPIWith(t testing.TB, features map[string]bool) *api {
 			t.Error(err)
 		}
 	})
+	a := newServer(t, gates, store)
+	a.run(exchange{do: "POST /api/v1/namespaces", body: `{"metadata":{"name":"test"}}`, code: 201})
+	return a
+}
+
+// newServer starts a server over a store.
+func newServer(t testing.TB, gates featuregate.FeatureGate, store resources.Store) *api {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
 	interrupted := &interruptedStore{Store: store}
 	registry := resources.NewRegistry()
 	registry.SetGroups(builtin.Groups())
 	start := time.Now()
-	a := &api{TB: t, registry: registry, store: interrupted, kept: map[string]string{}}
+	a := &api{TB: t, registry: registry, registries: []*resources.Registry{registry}, store: interrupted, kept: map[string]string{}}
 	pipeline := resources.NewPipeline(interrupted, resources.PipelineOptions{Authorizer: authorizer.AuthorizerFunc(a.Authorize)})
 	s, err := server.New(server.Config{Registry: registry, Store: interrupted, Logger: quiet, Features: gates,
 		HistoryAge: sqlstore.DefaultHistoryAge, Now: func() time.Time { return start.Add(time.Duration(a.later.Load())) },
@@ -95,7 +106,6 @@ func newAPIWith(t testing.TB, features map[string]bool) *api {
 		t.Fatal(err)
 	}
 	a.Handler = s.Handler()
-	a.run(exchange{do: "POST /api/v1/namespaces", body: `{"metadata":{"name":"test"}}`, code: 201})
 	return a
 }
 

@@ -30,12 +30,25 @@ var toyVersions = untypedtest.Versions()
 // serveToys adds the kind to what is served, or changes it.
 func (a *api) serveToys(versions ...toyVersion) {
 	a.Helper()
-	if err := untypedtest.Serve(a.registry, versions...); err != nil {
-		a.Fatal(err)
+	for _, registry := range a.registries {
+		if err := untypedtest.Serve(registry, versions...); err != nil {
+			a.Fatal(err)
+		}
 	}
 }
 
-func (a *api) stopServingToys() { a.registry.RemoveGroup("toys.example.org") }
+// edit changes what all servers serve.
+func (a *api) edit(change func(*resources.Edit)) {
+	for _, registry := range a.registries {
+		registry.Edit(change)
+	}
+}
+
+func (a *api) stopServingToys() {
+	for _, registry := range a.registries {
+		registry.RemoveGroup(untypedtest.Group)
+	}
+}
 
 const toys = "/apis/toys.example.org/v1/namespaces/test/toys"
 
@@ -48,7 +61,10 @@ func toy(name, spec string) string {
 
 // Every verb of a kind without a Go type, in both of its versions.
 func TestToysByEveryVerb(t *testing.T) {
-	a := newAPI(t)
+	onEveryDatabase(t, func(_ *testing.T, a *api) { a.toysByEveryVerb() })
+}
+
+func (a *api) toysByEveryVerb() {
 	a.run(exchange{do: "GET " + toys, code: 404})
 	a.serveToys(toyVersions...)
 	a.run(
@@ -99,7 +115,10 @@ func TestToysByEveryVerb(t *testing.T) {
 
 // Every representation of a kind without a Go type.
 func TestToysInEveryEncoding(t *testing.T) {
-	a := newAPI(t)
+	onEveryDatabase(t, func(_ *testing.T, a *api) { a.toysInEveryEncoding() })
+}
+
+func (a *api) toysInEveryEncoding() {
 	a.serveToys(toyVersions...)
 	table := says{"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 	partial := says{"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
@@ -148,7 +167,10 @@ func watchOf(t *testing.T, client *http.Client, url string, header says) (next f
 // A watch goes on over a change that leaves the bytes of its version as they are, and ends over one that does not: with 410
 // where the version is still served, so that the client lists again.
 func TestWatchOfToysThatChange(t *testing.T) {
-	a := newAPI(t)
+	onEveryDatabase(t, watchOfToysThatChange)
+}
+
+func watchOfToysThatChange(t *testing.T, a *api) {
 	s := a.listen()
 	a.serveToys(toyVersions...)
 	one, two := watchOf(t, s.Client(), s.URL+toys+"?watch=1", nil), watchOf(t, s.Client(), s.URL+toysAsV2+"?watch=1", nil)
@@ -204,7 +226,10 @@ func TestWatchOfToysThatChange(t *testing.T) {
 // A kind that comes, changes and goes while clients use it answers every request as one that is there or one that is not, ends
 // every watch, and leaves nothing behind.
 func TestToysComeAndGo(t *testing.T) {
-	a := newAPI(t)
+	onEveryDatabase(t, toysComeAndGo)
+}
+
+func toysComeAndGo(t *testing.T, a *api) {
 	s := a.listen()
 	const rounds = 10_000
 	var alive atomic.Int64
@@ -255,7 +280,7 @@ func TestToysComeAndGo(t *testing.T) {
 	}
 	gvs := []schema.GroupVersion{{Group: "toys.example.org", Version: "v1"}, {Group: "toys.example.org", Version: "v2"}}
 	for round := range rounds {
-		a.registry.Edit(func(e *resources.Edit) {
+		a.edit(func(e *resources.Edit) {
 			for i, v := range toyVersions {
 				v.Form = fmt.Sprint(round / 2) // every other change leaves the bytes as they are
 				e.SetType(gvs[i], 1000, 100, define(v))
@@ -265,7 +290,7 @@ func TestToysComeAndGo(t *testing.T) {
 		case round%3 == 2:
 			a.stopServingToys()
 		case round%3 == 1:
-			a.registry.Edit(func(e *resources.Edit) { e.RemoveType(gvs[1].WithResource("toys")) })
+			a.edit(func(e *resources.Edit) { e.RemoveType(gvs[1].WithResource("toys")) })
 		}
 	}
 	close(stop)

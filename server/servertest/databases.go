@@ -1,0 +1,49 @@
+package servertest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/pgtest"
+	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
+)
+
+// OnEveryDatabase runs a test on SQLite, on Postgres, and on two servers of one Postgres. The test gets a store for each server;
+// they are closed when it ends.
+func OnEveryDatabase(t *testing.T, test func(t *testing.T, stores []*sqlstore.Store)) {
+	t.Helper()
+	t.Run("SQLite", func(t *testing.T) { test(t, []*sqlstore.Store{sqlitetest.Open(t)}) })
+	c, err := pgtest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, n := range []int{1, 2} {
+		t.Run(fmt.Sprint("Postgres, servers: ", n), func(t *testing.T) {
+			var stores []*sqlstore.Store
+			for range n {
+				stores = append(stores, openPostgres(t, sqlstore.Options{URL: c.URL(), Schema: fmt.Sprint("servers", n), Logger: Quiet}))
+			}
+			test(t, stores)
+		})
+	}
+}
+
+func openPostgres(t *testing.T, o sqlstore.Options) *sqlstore.Store {
+	t.Helper()
+	store, err := sqlstore.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return store
+}
