@@ -2,6 +2,7 @@ package untyped
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -36,6 +37,7 @@ func Define(gvr schema.GroupVersionResource, kind string, storage string, s *Sch
 			u.SetGroupVersionKind(served)
 			return u
 		},
+		ServedVerbs:    slices.Clone(verbs),
 		CreateStrategy: rules, UpdateStrategy: rules, DeleteStrategy: rules,
 		ReturnDeletedObject: true,
 		Attrs:               attrs,
@@ -52,6 +54,9 @@ func Define(gvr schema.GroupVersionResource, kind string, storage string, s *Sch
 	}
 	return t
 }
+
+// verbs are in the order in which kube-apiserver lists those of custom resources.
+var verbs = []string{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
 
 // attrs are the labels and the fields that every kind has.
 func attrs(obj runtime.Object) (labels.Set, fields.Set, error) {

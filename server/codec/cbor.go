@@ -94,7 +94,7 @@ func (r *Renderer) cborList(objects []*resources.Object, m metav1.ListMeta) (fun
 	if err != nil {
 		return nil, err
 	}
-	entries, err := direct.Marshal(map[string]any{"metadata": m})
+	entries, err := direct.Marshal(map[string]any{"metadata": r.listMeta(m)})
 	if err != nil {
 		return nil, err
 	}

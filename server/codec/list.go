@@ -79,12 +79,10 @@ func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (*List, 
 	case r.Format.Media == CBOR:
 		return inOne(r.cborList(objects, m))
 	}
-	head, err := json.Marshal(m)
+	open, end, err := r.around(m)
 	if err != nil {
 		return nil, err
 	}
-	kind := r.listKind()
-	open := fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, kind.Kind, kind.GroupVersion().String(), head)
 	if r.Format.As == AsPartial && len(objects) == 0 {
 		// kube-apiserver leaves the empty list of this kind null, other than that of every other kind.
 		return inOne(r.whole(append(bytes.TrimSuffix(open, []byte("[")), "null}"...), nil))
@@ -93,7 +91,7 @@ func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (*List, 
 		return r.yamlList(objects, m)
 	}
 	items := r.items(objects, func(w io.Writer, i int) error { return r.jsonItem(w, objects[i]) })
-	items.Head, items.Separator, items.Tail = open, comma, listEnd
+	items.Head, items.Separator, items.Tail = open, comma, end
 	list, err := inOne(r.streamed(items.Write))
 	if err == nil && r.Format.Media == JSON && !r.Format.Pretty {
 		list.Items = items
@@ -152,10 +150,34 @@ func (r *Renderer) whole(data []byte, err error) (func(io.Writer) error, error) 
 	}, nil
 }
 
-var (
-	comma   = []byte(",")
-	listEnd = []byte("]}\n")
-)
+var comma = []byte(",")
+
+// around is what stands before and after the items of a list in JSON. kube-apiserver writes the keys of what has no Go type in
+// the order of the alphabet.
+func (r *Renderer) around(m metav1.ListMeta) (open, end []byte, err error) {
+	kind := r.listKind()
+	name, version := kind.Kind, kind.GroupVersion().String()
+	head, err := json.Marshal(r.listMeta(m))
+	if r.untypedList() {
+		return fmt.Appendf(nil, `{"apiVersion":%q,"items":[`, version), fmt.Appendf(nil, "],\"kind\":%q,\"metadata\":%s}\n", name, head), err
+	}
+	return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, name, version, head), []byte("]}\n"), err
+}
+
+// untypedList: the list has no Go type. One of metadata alone has.
+func (r *Renderer) untypedList() bool { return r.Served.Untyped && r.Format.As != AsPartial }
+
+// listMeta is the metadata of a list as it is encoded. A list without a Go type always says where it is to be continued.
+func (r *Renderer) listMeta(m metav1.ListMeta) any {
+	if !r.untypedList() {
+		return m
+	}
+	return struct {
+		Continue           string `json:"continue"`
+		RemainingItemCount *int64 `json:"remainingItemCount,omitempty"`
+		ResourceVersion    string `json:"resourceVersion,omitempty"`
+	}{m.Continue, m.RemainingItemCount, m.ResourceVersion}
+}
 
 func (r *Renderer) jsonItem(w io.Writer, o *resources.Object) error {
 	if r.Format.As == AsPartial {

@@ -19,9 +19,9 @@ func (r *Renderer) yamlList(objects []*resources.Object, m metav1.ListMeta) (*Li
 		return nil, err
 	}
 	tail, err := yaml.Marshal(struct {
-		Kind string          `json:"kind"`
-		Meta metav1.ListMeta `json:"metadata"`
-	}{kind.Kind, m})
+		Kind string `json:"kind"`
+		Meta any    `json:"metadata"`
+	}{kind.Kind, r.listMeta(m)})
 	if err != nil {
 		return nil, err
 	}

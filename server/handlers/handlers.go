@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
@@ -139,7 +140,7 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 	q := &request{w: w, r: r, ctx: r.Context(), info: info, offer: h.Offer, runs: h.runs, served: served, kind: served.GroupVersionKind}
 	if info.Subresource != "" {
 		if q.sub, ok = served.Subresources[info.Subresource]; !ok {
-			return nil, status.NotFound()
+			return nil, noSubresource(info, served)
 		}
 		if !q.sub.Kind.Empty() {
 			q.kind = q.sub.Kind
@@ -149,6 +150,15 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 		return nil, status.MethodNotAllowed()
 	}
 	return q, nil
+}
+
+// noSubresource is the answer for a subresource that there is not. kube-apiserver says of a custom resource that the object is
+// not there.
+func noSubresource(info *genericapirequest.RequestInfo, served *resources.Served) error {
+	if served.Untyped {
+		return apierrors.NewNotFound(served.GroupResource, info.Name)
+	}
+	return status.NotFound()
 }
 
 // leadsNowhere tells whether a path is none of the type's ("Resource URIs" of the API concepts page): in a namespace

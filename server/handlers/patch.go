@@ -38,6 +38,14 @@ func (q *request) takesPatch(contentType string) bool {
 	return slices.Contains(patchTypes, contentType) || q.offer.CBOR() && contentType == string(types.ApplyCBORPatchType)
 }
 
+// unknownPatch is the answer to a patch of another kind. kube-apiserver's handler of custom resources has words of its own.
+func (q *request) unknownPatch() error {
+	if !q.served.Untyped {
+		return status.UnknownPatch()
+	}
+	return status.UnsupportedMediaType(strings.Join(slices.DeleteFunc(slices.Clone(patchTypes), func(t string) bool { return !q.takesPatch(t) }), ", "))
+}
+
 // applies tells whether a patch is an apply configuration.
 func applies(typ types.PatchType) bool {
 	return typ == types.ApplyYAMLPatchType || typ == types.ApplyCBORPatchType
@@ -53,7 +61,7 @@ func (h *Handlers) patch(q *request) error {
 	r.ForceCreate = r.Owned && (q.sub == nil || q.sub.AppliedNew)
 	r.Decode = func() (err error) {
 		if !q.takesPatch(string(p.typ)) {
-			return status.UnknownPatch()
+			return q.unknownPatch()
 		}
 		m.format, p.body, err = q.begin(opts, "PatchOptions", func() field.ErrorList { return metav1validation.ValidatePatchOptions(opts, p.typ) })
 		if err != nil {

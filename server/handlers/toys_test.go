@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/resources/untyped/untypedtest"
 )
 
@@ -70,7 +71,7 @@ func (a *api) toysByEveryVerb() {
 	a.run(
 		exchange{do: "GET /apis/toys.example.org", code: 200, says: says{"versions.#.version": `["v2","v1"]`, "preferredVersion.version": "v2"}},
 		exchange{do: "GET /apis/toys.example.org/v1", code: 200, says: says{"resources.#.name": `["toys","toys/status"]`, "resources.0.shortNames": `["ty"]`,
-			"resources.0.categories": `["playthings"]`, "resources.0.singularName": "toy"}},
+			"resources.0.categories": `["playthings"]`, "resources.0.verbs": `["delete","deletecollection","get","list","patch","create","update","watch"]`, "resources.0.singularName": "toy"}},
 		exchange{do: "GET /openapi/v3", code: 200},
 		exchange{do: "POST " + toys, body: toy("a", `{"color":"red"}`), code: 201, keep: says{"rv": "metadata.resourceVersion", "uid": "metadata.uid"},
 			says: says{"spec": `{"color":"red","price":1}`, "metadata.generation": "1", "metadata.annotations.resourceVersion": "0",
@@ -96,7 +97,8 @@ func (a *api) toysByEveryVerb() {
 		exchange{do: "PATCH " + toysAsV2 + "/a", header: asJSONPatch, body: `[{"op":"replace","path":"/spec/paint","value":"gold"}]`, code: 200,
 			says: says{"spec.paint": "gold", "metadata.managedFields.#(apiVersion==toys.example.org/v2).operation": "Update"}},
 		exchange{do: "GET " + toys + "/a", code: 200, says: says{"spec.color": "gold"}},
-		exchange{do: "PATCH " + toys + "/a", header: asStrategicPatch, body: `{}`, code: 415, says: says{"reason": "UnsupportedMediaType"}},
+		exchange{do: "PATCH " + toys + "/a", header: asStrategicPatch, body: `{}`, code: 415, says: says{"reason": "UnsupportedMediaType",
+			"message": "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"}},
 		exchange{do: "PATCH " + toys + "/a?fieldManager=me", header: asApply, body: `{"apiVersion":"toys.example.org/v1","kind":"Toy","spec":{"tags":["y"]}}`, code: 200,
 			says: says{"spec.tags": `["x","y"]`}},
 		exchange{do: "PATCH " + toys + "/a?fieldManager=other", header: asApply, body: `{"apiVersion":"toys.example.org/v1","kind":"Toy","spec":{"color":"grey"}}`, code: 409,
@@ -104,6 +106,7 @@ func (a *api) toysByEveryVerb() {
 		exchange{do: "PATCH " + toys + "/new?fieldManager=me", header: asApply, body: `{"apiVersion":"toys.example.org/v1","kind":"Toy","metadata":{"name":"new"},"spec":{"price":2}}`, code: 201},
 		exchange{do: "PATCH " + toys + "/a/status", header: asMergePatch, body: `{"status":{"sold":true},"spec":{"color":"none"}}`, code: 200,
 			says: says{"status.sold": "true", "spec.color": "gold"}},
+		exchange{do: "GET " + toys + "/a/scale", code: 404, says: says{"message": `toys.toys.example.org "a" not found`}},
 		exchange{do: "DELETE " + toys + "/b", code: 200},
 		exchange{do: "GET " + toys + "/b", code: 404, says: says{"message": `toys.toys.example.org "b" not found`}},
 		exchange{do: "DELETE " + toys, code: 200, says: says{"kind": "ToyBox", "items.#": "2"}},
@@ -135,6 +138,31 @@ func (a *api) toysInEveryEncoding() {
 		exchange{shows: "nor of a list", do: "GET " + toys, header: says{"Accept": "application/vnd.kubernetes.protobuf"}, code: 406},
 		exchange{shows: "nor of an empty one", do: "GET " + toys + "?labelSelector=none", header: says{"Accept": "application/vnd.kubernetes.protobuf"}, code: 406},
 	)
+}
+
+// A list has its keys in the order in which kube-apiserver writes them for custom resources, and says where it is continued even
+// where it is not, in each encoding, by fast paths and without.
+func TestListsOfToys(t *testing.T) {
+	a := newAPI(t)
+	a.serveToys(toyVersions...)
+	a.run(exchange{do: "GET " + toys, code: 200, keep: says{"rv": "metadata.resourceVersion"}})
+	for _, on := range []bool{true, false} {
+		back := fastpath.TurnAll(on)
+		for media, want := range map[string]string{
+			"application/json": `{"apiVersion":"toys.example.org/v1","items":[],"kind":"ToyBox","metadata":{"continue":"","resourceVersion":"{rv}"}}` + "\n",
+			"application/yaml": "apiVersion: toys.example.org/v1\nitems: []\nkind: ToyBox\nmetadata:\n  continue: \"\"\n  resourceVersion: \"{rv}\"\n",
+		} {
+			if got := a.ask("GET", toys, media, "", "").Body.String(); got != a.fill(want) {
+				t.Errorf("%s, fast paths on: %t: %s, want %s", media, on, got, a.fill(want))
+			}
+		}
+		back()
+	}
+	a.run(exchange{do: "POST " + toys, body: toy("a", `{}`), code: 201}, exchange{do: "POST " + toys, body: toy("b", `{}`), code: 201},
+		exchange{do: "GET " + toys + "?limit=1", code: 200, says: says{"@keys": `["apiVersion","items","kind","metadata"]`,
+			"metadata|@keys": `["continue","remainingItemCount","resourceVersion"]`}},
+		exchange{shows: "metadata alone", do: "GET " + toys, header: says{"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}, code: 200,
+			says: says{"@keys": `["kind","apiVersion","metadata","items"]`, "metadata|@keys": `["resourceVersion"]`}})
 }
 
 // watchOf opens a watch; next returns its events one by one, and false at its end.
