@@ -28,8 +28,9 @@ func buildV3(s *source, all []*routes) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := s.configV3(r.root, definitions)
-	if r.onlyUntyped() {
+	untyped := r.onlyUntyped()
+	config := s.configV3(r.root, untyped, definitions)
+	if untyped {
 		config.Info = &spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}}
 		config.SecuritySchemes, config.DefaultSecurity = nil, nil
 	}
@@ -63,7 +64,9 @@ func (r *routes) onlyUntyped() bool {
 	return len(r.untyped) > 0 && !slices.ContainsFunc(r.list, func(op common.Route) bool { return !op.(*route).untyped })
 }
 
-func (s *source) configV3(root string, definitions map[string]common.OpenAPIDefinition) *common.OpenAPIV3Config {
+// configV3: untyped says that a document has nothing but types without a Go type. Its definitions name the kinds that
+// clients know them as, as kube-apiserver's of custom resources do.
+func (s *source) configV3(root string, untyped bool, definitions map[string]common.OpenAPIDefinition) *common.OpenAPIV3Config {
 	token := tokenScheme()
 	return &common.OpenAPIV3Config{
 		Info: info(),
@@ -72,6 +75,9 @@ func (s *source) configV3(root string, definitions map[string]common.OpenAPIDefi
 		},
 		Definitions: definitions,
 		GetDefinitionName: func(model string) (string, spec.Extensions) {
+			if untyped {
+				return s.name(model, clientsKnow)
+			}
 			return s.name(model, func(k schema.GroupVersionKind) bool { return tellsKind(root, k) })
 		},
 		GetOperationIDAndTagsFromRoute: operationID,
@@ -91,6 +97,15 @@ func tellsKind(root string, k schema.GroupVersionKind) bool {
 		return true
 	}
 	return k.GroupVersion() == metav1.Unversioned || versionPath(k.GroupVersion()) == root
+}
+
+// clientsKnow tells whether client-go's scheme has the group of a kind: it has all built-in groups but these.
+func clientsKnow(k schema.GroupVersionKind) bool {
+	switch k.Group {
+	case "admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io":
+		return false
+	}
+	return true
 }
 
 // describesGroup: the discovery of a group is in the documents, unless the group has nothing but types without a Go type.
