@@ -127,7 +127,7 @@ func (o *serveOptions) addFeatureFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.allowPrivileged, "allow-privileged", true,
 		"take Pods with privileged containers, which drivers of networks and volumes need")
 	flags.StringSliceVar(&o.fastPaths, "fast-paths", nil,
-		"which of the shorter ways to the same answers are taken, all but http2 unless one is suspected: -`name` for one that is not, -all for none; there are "+
+		"which of the shorter ways to the same answers are taken, when one is suspected: -`name` for one that is not, -all for none; there are "+
 			strings.Join(fastpath.Names(), ", "))
 }
 

@@ -14,7 +14,6 @@ type Path struct {
 	// Doc says in a sentence what it is.
 	Doc string
 
-	chosen    bool // it is on only when it is named
 	state     atomic.Int32
 	fallbacks atomic.Int64
 }
@@ -83,13 +82,6 @@ func register(name, doc string) *Path {
 	return p
 }
 
-// registerOff makes a path, which is off until somebody names it: one that has to prove itself.
-func registerOff(name, doc string) *Path {
-	p := register(name, doc)
-	p.chosen = true
-	return p
-}
-
 // All returns all paths, in the order of paths.go. The slice must not be changed.
 func All() []*Path { return all }
 
@@ -97,8 +89,8 @@ func All() []*Path { return all }
 const everyPath = "all"
 
 // Choose turns paths on or off, as --fast-paths says: name for one that is on, -name for one that is off; all and -all stand for
-// every path. What is not named is on, but for paths that are made to be off. Of several words that name a path the last counts.
-// An error changes nothing, and lists the names.
+// every path. What is not named is on. Of several words that name a path the last counts. An error changes nothing, and lists the
+// names.
 func Choose(choice []string) error {
 	s, err := parse(choice)
 	if err != nil {
@@ -113,13 +105,10 @@ func Choose(choice []string) error {
 // choice has the states of those paths that it names.
 type choice map[*Path]int32
 
-// of is the state of a path: it is what is said, and otherwise on, unless the path has to be named.
+// of is the state of a path: it is what is said, and otherwise on.
 func (c choice) of(p *Path) int32 {
-	switch s, named := c[p]; {
-	case named:
+	if s, named := c[p]; named {
 		return s
-	case p.chosen:
-		return off
 	}
 	return on
 }

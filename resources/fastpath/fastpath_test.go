@@ -31,17 +31,17 @@ func TestChoose(t *testing.T) {
 	without := func(names ...string) []string {
 		return slices.DeleteFunc(Names(), func(name string) bool { return slices.Contains(names, name) })
 	}
-	usual := func(names ...string) []string { return without(append(names, HTTP2.Name)...) }
 	for choice, want := range map[string][]string{
-		"":                               usual(),
+		"":                               Names(),
 		"http2":                          Names(),
+		"-http2":                         without("http2"),
 		"all":                            Names(),
 		"-all":                           nil,
-		"-merge-patch":                   usual("merge-patch"),
-		"-merge-patch, -protobuf":        usual("merge-patch", "protobuf"),
+		"-merge-patch":                   without("merge-patch"),
+		"-merge-patch, -protobuf":        without("merge-patch", "protobuf"),
 		"-all,protobuf":                  {"protobuf"},
 		"-protobuf,all":                  Names(),
-		"-protobuf,json-patch,-protobuf": usual("protobuf"),
+		"-protobuf,json-patch,-protobuf": without("protobuf"),
 	} {
 		var words []string
 		if choice != "" {

@@ -22,6 +22,5 @@ var (
 	ApplyJSON     = register("apply-json", "an apply configuration that is JSON is not read as YAML")
 	Owners        = register("owners", "the controllers read owners and finalizers from stored bytes")
 
-	// It faces the network, and is young.
-	HTTP2 = registerOff("http2", "HTTP/2 is served by a server of our own; a connection stays with the one it began with")
+	HTTP2 = register("http2", "HTTP/2 is served by a server of our own; a connection stays with the one it began with")
 )
