@@ -106,14 +106,25 @@ func (q *request) format() (codec.Format, error) {
 	return f, nil
 }
 
+// saysOnlyDryRun tells whether dryRun stands n times in a query, each time without a value: that means no dry run ("Dry-run" of the
+// API concepts page). An empty value (dryRun=) is refused, as by kube-apiserver.
+func saysOnlyDryRun(query string, n int) bool {
+	for part := range strings.SplitSeq(query, "&") {
+		if part == "dryRun" {
+			n--
+		}
+	}
+	return n == 0
+}
+
 // decodeOptions reads the options of a verb from the query.
 func (q *request) decodeOptions(into runtime.Object) error {
 	if q.r.URL.RawQuery == "" {
 		return nil
 	}
 	query := q.r.URL.Query()
-	if !slices.ContainsFunc(query["dryRun"], func(v string) bool { return v != "" }) {
-		delete(query, "dryRun") // without a value it means no dry run ("Dry-run" of the API concepts page)
+	if saysOnlyDryRun(q.r.URL.RawQuery, len(query["dryRun"])) {
+		delete(query, "dryRun")
 	}
 	if err := metainternalversionscheme.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, into); err != nil {
 		return apierrors.NewBadRequest(err.Error())

@@ -46,6 +46,10 @@ func TestDryRun(t *testing.T) {
 			says: says{"items.#.metadata.name": `["a"]`, "items.0.data.k": "v", "items.0.metadata.resourceVersion": "{rv}", "metadata.resourceVersion": "{rv}"}},
 		exchange{do: "POST " + configMaps + "?dryRun=Some", body: `{"metadata":{"name":"b"}}`, code: 422,
 			says: says{"details.causes.0.message": `Unsupported value: ["Some"]: supported values: "All"`}},
+		exchange{do: "POST " + configMaps + "?dryRun=", body: `{"metadata":{"name":"b"}}`, code: 422,
+			says: says{"message": `CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: [""]: supported values: "All"`}},
+		exchange{do: "DELETE " + configMaps + "/a?dryRun=", code: 422, says: says{"details.kind": "DeleteOptions"}},
+		exchange{shows: "one with and one without a value", do: "DELETE " + configMaps + "/a?dryRun&dryRun=", code: 422, says: says{"details.kind": "DeleteOptions"}},
 		exchange{shows: "without a value there are side effects", do: "POST " + configMaps + "?dryRun&pretty=true", body: `{"metadata":{"name":"b"}}`, code: 201},
 		exchange{do: "GET " + configMaps + "/b", code: 200},
 	)

@@ -188,7 +188,22 @@ func (f *form) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	http.ServeContent(w, r, "", f.modified, bytes.NewReader(data))
+	serveContent(w, r, f.modified, data)
+}
+
+// serveContent is http.ServeContent, but for the answer to a range that there is not, from which that takes Cache-Control.
+func serveContent(w http.ResponseWriter, r *http.Request, modified time.Time, data []byte) {
+	http.ServeContent(uncached{w}, r, "", modified, bytes.NewReader(data))
+}
+
+// uncached keeps an answer without the range asked for out of caches, as kube-apiserver does.
+type uncached struct{ http.ResponseWriter }
+
+func (w uncached) WriteHeader(code int) {
+	if code == http.StatusRequestedRangeNotSatisfiable {
+		w.Header().Set("Cache-Control", "no-cache, private")
+	}
+	w.ResponseWriter.WriteHeader(code)
 }
 
 // serveCompressed is serve for clients that may take it as it is kept; Vary says that it depends on them.
@@ -198,7 +213,7 @@ func (f *form) serveCompressed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Encoding", "gzip")
-	http.ServeContent(w, r, "", f.modified, bytes.NewReader(f.packed))
+	serveContent(w, r, f.modified, f.packed)
 }
 
 // acceptsGzip follows RFC 9110, section 12.5.3.

@@ -1,7 +1,6 @@
 package openapi
 
 import (
-	"bytes"
 	"net/http"
 	"strconv"
 	"strings"
@@ -90,7 +89,7 @@ func (h *Handler) serveIndex(w http.ResponseWriter, r *http.Request, s *state, s
 		return
 	}
 	// Its type is guessed, as with kube-apiserver: text/plain.
-	http.ServeContent(w, r, "", idx.modified, bytes.NewReader(idx.data))
+	serveContent(w, r, idx.modified, idx.data)
 }
 
 // serveV3 answers one document. Under its hash it never changes and may be kept for ever; under the hash of another

@@ -69,6 +69,11 @@ func TestFormsOfV2(t *testing.T) {
 	if w := get(t, h, "/openapi/v2", "If-None-Match", etag); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
 		t.Errorf("known ETag: %d", w.Code)
 	}
+	for _, path := range []string{"/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1", urlOf(t, h, "api/v1")} {
+		if w := get(t, h, path, "Range", "bytes=5-2"); w.Code != http.StatusRequestedRangeNotSatisfiable || w.Header().Get("Cache-Control") != "no-cache, private" {
+			t.Errorf("%s without the range: %d %v", path, w.Code, w.Header())
+		}
+	}
 	if w := get(t, h, "/openapi/v2", "Range", "bytes=0-9", "Accept-Encoding", "gzip"); w.Code != http.StatusPartialContent ||
 		w.Body.String() != plain.Body.String()[:10] {
 		t.Errorf("range: %d %q", w.Code, w.Body)
