@@ -41,6 +41,10 @@ OFF      ?= -all
 
 # Packages in which many goroutines meet; the rest gains nothing from the race detector and takes ten times as long.
 race_packages := ./sqlstore/... ./server/... ./resources ./resources/follow
+# Comparisons of every document and every type with what upstream makes of them, by one goroutine: the race detector, which has
+# nothing to find there, makes minutes of them. `unit` runs them without it; no other test of race_packages may have such a name.
+race_leaves   := ^(TestWhatIsServedIsWhatIsBuilt|TestPreparedFilesAreFresh|TestEmbeddedDefinitionsAreUpstreams|TestV[23]IsUpstreams|TestAgreesWithUpstream|TestFastPathsAgree)$$
+leaves_in     := ./server/openapi ./server/codec/...
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
 .PHONY: help run build test check lean unit unit-plain vet lint test-race test-fast-paths e2e compare conformance bench bench-postgres fuzz generate upgrade flags env clean
@@ -73,11 +77,12 @@ lean: ## The stripped binary has at most MOST_BYTES, and the linker may leave ou
 	  | awk '/<ReflectMethod>/ { print; bad = 1 } !/ -> |^# / { print } END { exit bad }'
 	@size=$$(wc -c < bin/rowlock-lean); rm bin/rowlock-lean; echo "bin/rowlock: $$size bytes"; [ "$$size" -le $(MOST_BYTES) ]
 
-unit: ## Unit tests of the packages that test-race leaves out
+unit: ## Unit tests of the packages that test-race leaves out, and the tests that it leaves out of others
 	go test $$(go list ./... | grep -v -x -F -e $(module)/e2e -f <(go list $(race_packages)))
+	go test -run '$(race_leaves)' $(leaves_in)
 
 test-race: ## Where goroutines meet, under the race detector: unit tests, the store's conformance suite, the crash test
-	CGO_ENABLED=1 go test -race -timeout 20m $(race_packages)
+	CGO_ENABLED=1 go test -race -timeout 20m -skip '$(race_leaves)' $(race_packages)
 	CGO_ENABLED=1 go test -race -timeout 20m -count=1 -run '$(race_tests)' ./e2e
 
 # The environment is inherited by the servers of the end-to-end tests. Tests that depend on it are not taken for done because
