@@ -87,3 +87,22 @@ func TestRollingUpgrade(t *testing.T) {
 		})
 	}
 }
+
+// The first version of the tables would read wrong what is stored in SQLite from the third on. It refuses.
+func TestFirstVersionRefusesTheThird(t *testing.T) {
+	db := openSQLite(t)
+	if err := SQLite(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	first := fstest.MapFS{}
+	for _, name := range []string{"sqlite/0001_store.up.sql", "sqlite/0001_store.down.sql"} {
+		data, err := fs.ReadFile(files, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first[name] = &fstest.MapFile{Data: data}
+	}
+	if err := sqliteUp(t.Context(), db, first); !errors.As(err, new(*NewerError)) {
+		t.Errorf("got %v, want NewerError", err)
+	}
+}

@@ -12,21 +12,23 @@ import (
 type batchBuilder struct {
 	state    func(resource string) *tree // before the batch
 	revision int64                       // of the last change added, or of the state
+	floor    int64                       // the log has every change after it
 	changes  []change
 	pending  map[resources.Key]*resources.Object // by key, after the changes; nil for deleted
 }
 
 // change is one write that passed its preconditions.
 type change struct {
-	event   *resources.Event
-	expires int64 // unix milliseconds; 0 for never
+	event    *resources.Event
+	expires  int64 // unix milliseconds; 0 for never
+	withPrev bool  // the object before it is stored with it, because the log may not have it
 }
 
 // size is what the change adds to history.
 func (c *change) size() int64 {
-	n := len(c.event.Object.Data)
-	if c.event.Op == resources.Update {
-		n += len(c.event.Prev.Data)
+	n := len(c.event.Object.Stored())
+	if c.withPrev {
+		n += len(c.event.Prev.Stored())
 	}
 	return int64(n)
 }
@@ -36,6 +38,7 @@ type batch struct {
 	at       int64 // unix milliseconds
 	revision int64 // of the last change
 	size     int64 // what it adds to history
+	floor    int64 // of its builder
 	changes  []change
 	cut      *cut // what it takes out of history; nil: nothing
 }
@@ -82,7 +85,7 @@ func (b *batchBuilder) change(w *resources.Write) (change, error) {
 	default:
 		e.Object = current.At(revision)
 	}
-	return change{event: e}, nil
+	return change{event: e, withPrev: w.Op == resources.Update && current.Revision <= b.floor}, nil
 }
 
 func (b *batchBuilder) current(key resources.Key) *resources.Object {

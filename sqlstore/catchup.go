@@ -221,6 +221,9 @@ func (u *catchUps) keep(f *flight) {
 	s := &segment{historyAnswer: f.answer, scope: f.query.scope(), after: f.query.after, size: 1 << 10, used: u.clock.Now()}
 	for _, e := range s.events {
 		s.size += eventSize(e) + e.Object.Size() // nothing else holds the object
+		if sharesPrev(e, s.after) {
+			s.size -= e.Prev.Size()
+		}
 	}
 	segments, ok := u.scopes[s.scope]
 	if !ok {

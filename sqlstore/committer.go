@@ -55,7 +55,7 @@ func (s *Store) commitTogether(requests []*request) (answered bool) {
 	}
 	defer s.applying.Unlock()
 	started, uncut := s.clock.Now(), s.uncut
-	p := &batchBuilder{state: s.tree, revision: s.position.revision}
+	p := &batchBuilder{state: s.tree, revision: s.position.revision, floor: tx.floor()}
 	added, refused := make([]*request, 0, len(requests)), []*request(nil)
 	for _, r := range requests {
 		if r.err = r.ctx.Err(); r.err == nil {
@@ -135,7 +135,7 @@ func (s *Store) begin() (transaction, error) {
 // write makes what was built durable and visible. Errors: resources.ErrRefused, resources.ErrUnavailable,
 // resources.ErrUnknownOutcome. Called with applying.
 func (s *Store) write(tx transaction, p *batchBuilder, now time.Time) error {
-	b := &batch{at: now.UnixMilli(), revision: p.revision, changes: p.changes}
+	b := &batch{at: now.UnixMilli(), revision: p.revision, floor: p.floor, changes: p.changes}
 	for i := range b.changes {
 		b.size += b.changes[i].size()
 	}
@@ -166,7 +166,7 @@ func (s *Store) accept(b *batch) {
 	if b.cut != nil && b.cut.floor > 0 {
 		s.raiseFloor(b.cut.floor)
 		s.budget.evictTo(b.cut.floor)
-		s.historyBytes.Store(b.cut.left + b.size)
+		s.historyBytes.Store(b.cut.left)
 	} else {
 		s.historyBytes.Add(b.size)
 	}

@@ -62,6 +62,9 @@ type transaction interface {
 	// resources.ErrRefused when nothing was written and would not be the next time either, for what is in the batch;
 	// resources.ErrUnavailable when nothing was written; resources.ErrUnknownOutcome.
 	commit(*batch) error
+	// floor is a revision after which the log has every change, and keeps it until commit: an update of an object that
+	// was changed after it is stored without the object before.
+	floor() int64
 	rollback()
 }
 

@@ -53,6 +53,10 @@
 // objects that were replaced or deleted. Older changes are read from the table changes, until they are pruned; the watches
 // that need them share pages, of which some are kept (catchUps). The floor is the revision up to which changes may be gone.
 //
+// An update is stored with the object before it only where that is not the object of an earlier change of the log
+// (change.withPrev): else readers take it from there. Servers of the version before do not know that, so while they may be
+// there, every update has it (transaction.floor).
+//
 // A past state is the present one with the changes since taken back. What all of those hold is bounded in bytes (pastCache).
 //
 // The cache is loaded by several readers at once, each with a transaction of its own; all see one state of the database. A
@@ -76,6 +80,12 @@
 //   - The floor in memory is never above the one in the database: it is raised when a prune is committed, so that one that
 //     failed leaves no trace. It refuses early what is too late for certain; a read of history takes the floor from the
 //     statement that reads, so that it cannot miss what was pruned meanwhile.
+//   - The table changes has every change after the floor, and of those up to it exactly the ones that are before a change
+//     after the floor, as its prev_revision: so whoever reads history finds the object before each update, in it or there.
+//     A change is deleted when the floor passes the next one of its object; where there is none, when the floor passes
+//     itself (freesSQL). Whether there is one is seen by objects alone, so a batch that prunes does so after it has
+//     changed that. All that is kept is counted as history. Where the counter jumps, the table is emptied. Beside servers of
+//     the version before, which do not keep such changes, nobody does: every update has the object before it then.
 //   - A tree that was stored in collection.tree is never changed.
 //   - collection.followers and watchers have every watch that is not closed. An event that a watch wants and that is
 //     after both its cursor and its newest was not announced yet, or is in wakeRound, where Next looks first.

@@ -53,7 +53,7 @@ func (d *database) history(ctx context.Context, q historyQuery) (historyAnswer, 
 		}
 		last = e.Revision
 		answer.events = append(answer.events, e)
-		if bytes += len(e.Object.Data); e.Prev != nil {
+		if bytes += len(e.Object.Data); e.Prev != nil && !sharesPrev(e, q.after) {
 			bytes += len(e.Prev.Data)
 		}
 		if len(answer.events) == q.limit || bytes > historyBytes {
@@ -63,6 +63,11 @@ func (d *database) history(ctx context.Context, q historyQuery) (historyAnswer, 
 		return nil
 	}, statement, q.resource, q.after, q.upTo, q.namespace, q.name, q.limit)
 	return answer, err
+}
+
+// sharesPrev reports whether the object before an event is that of another event of the changes after a revision.
+func sharesPrev(e *resources.Event, after int64) bool {
+	return e.Op == resources.Update && e.Prev.Revision > after
 }
 
 // event makes an event of a row of selectHistorySQL: nil of the one that carries the floor.
@@ -80,12 +85,21 @@ func (l *loader) event(resource string, scan func(...any) error) (floor int64, e
 	}
 	key := resources.Key{Resource: resource, Namespace: namespace.String, Name: name.String}
 	e = &resources.Event{Revision: revision.Int64, Object: l.build(key, revision.Int64, data, f)}
+	if l.changed == nil {
+		l.changed = map[int64]*resources.Object{}
+	}
+	l.changed[e.Revision] = e.Object
 	if e.Op, err = parseOp(op.String); err != nil {
 		return 0, nil, err
 	}
 	switch e.Op {
 	case resources.Update:
-		e.Prev = l.build(key, prevRevision.Int64, prevData, prevFields)
+		if e.Prev = l.changed[prevRevision.Int64]; e.Prev == nil && prevData != nil {
+			e.Prev = l.build(key, prevRevision.Int64, prevData, prevFields)
+		}
+		if e.Prev == nil {
+			return 0, nil, &resources.ExpiredError{Requested: prevRevision.Int64, Oldest: e.Revision}
+		}
 	case resources.Delete:
 		e.Prev = e.Object.At(prevRevision.Int64)
 	}

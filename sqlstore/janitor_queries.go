@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/rowlock/rowlock/resources"
@@ -9,19 +10,19 @@ import (
 
 // This file has the queries of the janitor.
 
-// oldChange is what pruning needs to know of a change.
-type oldChange struct{ revision, at, size int64 }
+// oldChange is what pruning needs to know of a change: also how many bytes it sets free when it leaves history.
+type oldChange struct{ revision, at, frees int64 }
 
-// oldest returns the first changes after a revision.
-func (d *database) oldest(ctx context.Context, after int64, limit int) (changes []oldChange, err error) {
+// oldest returns the first changes of history.
+func (d *database) oldest(ctx context.Context, limit int) (changes []oldChange, err error) {
 	err = d.each(ctx, func(scan func(...any) error) error {
 		var c oldChange
-		if err := scan(&c.revision, &c.at, &c.size); err != nil {
+		if err := scan(&c.revision, &c.at, &c.frees); err != nil {
 			return unavailable(err)
 		}
 		changes = append(changes, c)
 		return nil
-	}, selectOldestSQL, after, limit)
+	}, selectOldestSQL, limit, math.MaxInt64)
 	return changes, err
 }
 

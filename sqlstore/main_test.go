@@ -22,8 +22,12 @@ var clusterUsed atomic.Bool
 
 // Every goroutine has an owner and stops.
 func TestMain(m *testing.M) {
-	if url := os.Getenv(writerVariable); url != "" {
-		if err := writeUntilTold(url); err != nil {
+	for variable, serve := range map[string]func(string) error{writerVariable: writeUntilTold, killedVariable: writeUntilKilled} {
+		where := os.Getenv(variable)
+		if where == "" {
+			continue
+		}
+		if err := serve(where); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

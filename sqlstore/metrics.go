@@ -63,7 +63,7 @@ func newMetrics(s *Store, r prometheus.Registerer) (*metrics, error) {
 
 // historyAge is asked of the database: nothing else needs it, and a scrape is rare.
 func (s *Store) historyAge() float64 {
-	oldest, err := s.db.oldest(context.Background(), s.floor.Load(), 1)
+	oldest, err := s.db.oldest(context.Background(), 1)
 	if err != nil || len(oldest) == 0 {
 		return 0
 	}

@@ -15,6 +15,9 @@ const (
 
 	totalSQL     = `UPDATE changes SET total = $2 WHERE revision = $1`
 	logCountsSQL = `UPDATE meta SET revision = NULL, freed = 0`
+	// forgetSQL takes away what the version before left when the counter jumped. It is not counted, nor needed: every update
+	// still has the object before it.
+	forgetSQL = `DELETE FROM changes WHERE revision <= (SELECT floor FROM meta)`
 )
 
 // modernize makes the log the counter when no server of the version before is there. One that is there all the same, because
@@ -48,5 +51,6 @@ func (p *postgresDriver) tryModernize() error {
 	s := &pgx.Batch{}
 	s.Queue(totalSQL, page.revision, page.historyBytes)
 	s.Queue(logCountsSQL)
+	s.Queue(forgetSQL)
 	return tx.finish(s, nil)
 }

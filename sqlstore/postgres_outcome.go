@@ -114,7 +114,7 @@ WHERE revision = $1 AND at = $2 AND op = $3 AND resource = $4 AND namespace = $5
 // recorded tells by the last change of a batch whether the log has it.
 func (t *postgresTransaction) recorded(ctx context.Context, b *batch) (outcome, error) {
 	last := &b.changes[len(b.changes)-1]
-	row, err := newChangeRow(last.event, b.at, last.size())
+	row, err := newChangeRow(last, b.at)
 	if err != nil {
 		return "", err
 	}

@@ -60,7 +60,7 @@ func queueRows(s *pgx.Batch, b *batch, total int64) error {
 	var stored, deleted objectColumns
 	for i := range b.changes {
 		c := &b.changes[i]
-		row, err := newChangeRow(c.event, b.at, c.size())
+		row, err := newChangeRow(c, b.at)
 		if err != nil {
 			return err
 		}

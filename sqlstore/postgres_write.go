@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
@@ -32,24 +33,6 @@ SET revision = excluded.revision, expires = excluded.expires, fields = excluded.
 	unnestDeletesSQL = `DELETE FROM objects AS o USING unnest($1::text[], $2::text[], $3::text[]) AS d (resource, namespace, name)
 WHERE o.resource = d.resource AND o.namespace = d.namespace AND o.name = d.name`
 
-	// pruneSQL does not count what is below the floor: it was left when the counter jumped.
-	pruneSQL = `WITH gone AS (DELETE FROM changes WHERE revision <= $1 RETURNING revision, size),
-` + countFreedSQL + `UPDATE meta m SET floor = greatest(m.floor, $1), freed = m.freed + counted.bytes,
-history_bytes = CASE WHEN m.revision <= $1 THEN 0 ELSE greatest(m.history_bytes - counted.bytes, 0) END
-FROM counted RETURNING ` + historyBytesSQL
-
-	countFreedSQL = `counted AS (SELECT coalesce(sum(g.size), 0)::bigint AS bytes FROM gone g JOIN meta b ON g.revision > b.floor)
-`
-
-	// cutSQL prunes the oldest changes after a floor until so many bytes are gone, or so many changes.
-	cutSQL = `WITH oldest AS (SELECT revision, sum(size) OVER (ORDER BY revision) - size AS before
-  FROM (SELECT revision, size FROM changes WHERE revision > $1 ORDER BY revision LIMIT $3) AS c),
-cut AS (SELECT coalesce(max(revision), 0) AS floor FROM oldest WHERE before < $2),
-gone AS (DELETE FROM changes WHERE revision <= (SELECT floor FROM cut) RETURNING revision, size),
-` + countFreedSQL + `UPDATE meta m SET floor = greatest(m.floor, cut.floor), freed = m.freed + counted.bytes,
-history_bytes = CASE WHEN m.revision <= cut.floor THEN 0 ELSE greatest(m.history_bytes - counted.bytes, 0) END
-FROM counted, cut RETURNING cut.floor, ` + historyBytesSQL
-
 	touchSQL = `UPDATE meta SET floor = floor`
 
 	// touchLogSQL leaves nothing. The text is random so that it takes the room that it seems to.
@@ -63,7 +46,9 @@ SELECT -1, 0, 0, 'create', '', '', '', random FROM text`
 	raiseSQL = `UPDATE meta SET history_bytes = history_bytes + $2, revision = CASE WHEN revision = $3 THEN $1::bigint
 ELSE current_setting('rowlock.the_counter_was_changed_by_somebody_else')::bigint END`
 
-	settleSQL = `UPDATE meta SET revision = CASE WHEN revision IS NULL THEN NULL ELSE $1::bigint END, floor = $1, history_bytes = 0, origin = $2`
+	// settleSQL leaves nothing of the log: what is below the floor would not be counted, and stay.
+	settleSQL = `WITH gone AS (DELETE FROM changes)
+UPDATE meta SET revision = CASE WHEN revision IS NULL THEN NULL ELSE $1::bigint END, floor = $1, history_bytes = 0, origin = $2`
 )
 
 // postgresTransaction is a batch that holds the lock of the counter.
@@ -73,6 +58,7 @@ type postgresTransaction struct {
 	xid    string
 	origin string // of the database that has it
 	at     int64  // the counter
+	from   int64  // the floor
 	total  int64  // bytes that were ever written to the log
 	legacy bool   // the counter is to be raised in meta, too
 	heard  bool   // another server listens
@@ -136,7 +122,8 @@ func (p *postgresDriver) tryBegin(after int64, limit int) (_ *postgresTransactio
 		}
 		return nil, nil, err
 	}
-	tx.at, tx.origin, tx.total, tx.legacy, tx.heard = read.revision, read.actual, read.historyBytes+read.freed, read.legacy, read.heard
+	tx.at, tx.from, tx.origin, tx.total = read.revision, read.floor, read.actual, read.historyBytes+read.freed
+	tx.legacy, tx.heard = read.legacy, read.heard
 	return tx, read, nil
 }
 
@@ -150,6 +137,14 @@ func (t *postgresTransaction) rollback() {
 	t.conn.Release()
 }
 
+// floor is where history begins. Servers of the version before read nothing but the change itself, and keep no other for it.
+func (t *postgresTransaction) floor() int64 {
+	if t.legacy {
+		return math.MaxInt64
+	}
+	return t.from
+}
+
 // commit writes the batch in one round trip.
 func (t *postgresTransaction) commit(b *batch) error {
 	before := b.revision - int64(len(b.changes))
@@ -158,15 +153,15 @@ func (t *postgresTransaction) commit(b *batch) error {
 		return unavailable(fmt.Errorf("the batch begins at revision %d, the counter is at %d", before, t.at))
 	}
 	s := &pgx.Batch{}
-	if c := b.cut; c != nil {
-		s.Queue(cutSQL, c.after, c.bytes, c.rows).QueryRow(func(row pgx.Row) error { return row.Scan(&c.floor, &c.left) })
-	}
 	if err := queueRows(s, b, t.total); err != nil {
 		t.rollback()
 		return unavailable(err)
 	}
 	if t.legacy {
 		s.Queue(raiseSQL, b.revision, b.size, before)
+	}
+	if c := b.cut; c != nil { // last, so that it knows which objects the batch changes
+		s.Queue(t.cutSQL(), c.rows, before, c.bytes).QueryRow(func(row pgx.Row) error { return row.Scan(&c.floor, &c.left) })
 	}
 	// Transactions that notify commit one after the other in all of the cluster. Who begins to listen says so before it
 	// takes the lock that this transaction has, and reads the log after that (Session.enter): whoever is not seen here
@@ -254,19 +249,6 @@ func (p *postgresDriver) settle(seen position) (jumped bool, err error) {
 	}
 	s.Queue("SELECT pg_notify($1, '')", p.channel)
 	return jumped, tx.finish(s, nil) // if it is wrong that this happened, the next batch finds the database astray again
-}
-
-// prune deletes changes. Another server may have deleted some of them. It takes the lock of the counter before it locks
-// rows, as a batch does that prunes: each would wait for the other.
-func (p *postgresDriver) prune(floor int64) (left int64, err error) {
-	tx, _, err := p.tryBegin(floor, 1)
-	if err != nil {
-		return 0, hung(context.Background(), err)
-	}
-	s := &pgx.Batch{}
-	s.Queue(pruneSQL, floor).QueryRow(func(row pgx.Row) error { return row.Scan(&left) })
-	err = tx.finish(s, nil)
-	return left, err
 }
 
 // touch also writes a row into the log, and takes it back: a change of nothing finds room where a batch does not.

@@ -50,7 +50,7 @@ type pruneResult struct {
 func (j *janitor) pruneOnce() (r pruneResult, err error) {
 	s := j.store
 	now := s.clock.Now()
-	oldest, err := s.db.oldest(context.Background(), s.floor.Load(), pruneStep)
+	oldest, err := s.db.oldest(context.Background(), pruneStep)
 	if err != nil {
 		return r, err
 	}
@@ -63,7 +63,7 @@ func (j *janitor) pruneOnce() (r pruneResult, err error) {
 			break
 		}
 		floor = c.revision
-		freed += c.size
+		freed += c.frees
 		r.more = i == len(oldest)-1
 	}
 	r.more = r.more && len(oldest) == pruneStep
@@ -87,11 +87,10 @@ func (j *janitor) pruneOnce() (r pruneResult, err error) {
 // cut is what a batch takes out of history in its own transaction, so that history keeps its bound however fast it grows: it
 // costs no commit of its own.
 type cut struct {
-	after int64 // the floor
 	bytes int64 // to take out, the last change that it takes for it included
 	rows  int64 // to take out at most
 
-	floor, left int64 // what came of it: the floor, and the bytes of history before those of the batch; 0: nothing
+	floor, left int64 // what came of it: the floor, and the bytes of history, those of the batch included; 0: nothing
 }
 
 // cut returns what a batch is to take out of history that adds so many bytes. It is not much more than it adds: what else
@@ -102,7 +101,7 @@ func (s *Store) cut(adds int64) *cut {
 	if excess <= 0 || s.uncut {
 		return nil
 	}
-	return &cut{after: s.floor.Load(), bytes: min(excess, 2*adds) + min(cutSlice, s.options.HistorySize/64), rows: cutRows + adds/cutRow}
+	return &cut{bytes: min(excess, 2*adds) + min(cutSlice, s.options.HistorySize/64), rows: cutRows + adds/cutRow}
 }
 
 // dueAt is dueOf of a change from before the store was opened. The time that the store was away does not count: of the changes from

@@ -42,8 +42,9 @@ func parseOp(name string) (resources.Op, error) {
 	return 0, fmt.Errorf("unknown operation %q in the database", name)
 }
 
-func newChangeRow(e *resources.Event, at, size int64) (r changeRow, err error) {
-	r = changeRow{revision: e.Revision, at: at, size: size, op: ops[e.Op], resource: e.Object.Resource,
+func newChangeRow(c *change, at int64) (r changeRow, err error) {
+	e := c.event
+	r = changeRow{revision: e.Revision, at: at, size: c.size(), op: ops[e.Op], resource: e.Object.Resource,
 		namespace: e.Object.Namespace, name: e.Object.Name, data: text(e.Object.Stored())}
 	if r.fields, err = encodeFields(e.Object.Fields); err != nil {
 		return r, err
@@ -51,7 +52,7 @@ func newChangeRow(e *resources.Event, at, size int64) (r changeRow, err error) {
 	if e.Prev != nil {
 		r.prevRevision = sql.NullInt64{Int64: e.Prev.Revision, Valid: true}
 	}
-	if e.Op == resources.Update {
+	if c.withPrev {
 		r.prevData = sql.NullString{String: text(e.Prev.Stored()), Valid: true}
 		r.prevFields, err = encodeFields(e.Prev.Fields)
 	}
@@ -75,7 +76,8 @@ type loader struct {
 	strings        map[string]string
 	labelSets      textSets
 	selectableSets textSets
-	origin         string // where history was read
+	origin         string                      // where history was read
+	changed        map[int64]*resources.Object // what was read of history, by revision
 
 	row  objectRow
 	into []any // row

@@ -17,6 +17,7 @@ type sqliteDriver struct {
 	writer  *sql.Conn
 	trimmer *walTrimmer
 	ahead   ahead
+	from    sql.NullInt64 // the floor; not valid: to be read
 
 	upsertObject, deleteObject, insertChange, updateMeta *sql.Stmt
 }
@@ -53,7 +54,29 @@ func (d *sqliteDriver) close() error {
 }
 
 // begin leaves all to commit: nobody else writes to the file.
-func (d *sqliteDriver) begin(int64) (transaction, *page, error) { return d, nil, nil }
+func (d *sqliteDriver) begin(int64) (transaction, *page, error) {
+	if d.from.Valid {
+		return d, nil, nil
+	}
+	if err := d.writer.QueryRowContext(context.Background(), "SELECT floor FROM meta").Scan(&d.from); err != nil {
+		return nil, nil, unavailable(err)
+	}
+	return d, nil, nil
+}
+
+// floor is where history begins.
+func (d *sqliteDriver) floor() int64 { return d.from.Int64 }
+
+// raiseFloor calls f, which may raise the floor. Only where it succeeds is it known where that is.
+func (d *sqliteDriver) raiseFloor(f func() (floor int64, err error)) error {
+	before := d.from
+	d.from = sql.NullInt64{}
+	floor, err := f()
+	if err == nil && before.Valid {
+		d.from = sql.NullInt64{Int64: max(floor, before.Int64), Valid: true}
+	}
+	return err
+}
 
 func (d *sqliteDriver) rollback() {}
 
@@ -94,15 +117,21 @@ func (d *sqliteDriver) undo(ctx context.Context, cause error) error {
 // commit writes a batch: every change into the log, the last state of every object, the counter. It is flushed with a mark
 // where the one there is does not cover its revisions.
 func (d *sqliteDriver) commit(b *batch) error {
-	if d.ahead.covers(b.revision) {
-		return d.write(b, 0)
-	}
-	mark := d.ahead.next(b.revision)
-	err := d.flushed(func() error { return d.write(b, mark) })
-	if err == nil {
-		d.ahead.mark = mark
-	}
-	return err
+	return d.raiseFloor(func() (int64, error) {
+		var err error
+		if d.ahead.covers(b.revision) {
+			err = d.write(b, 0)
+		} else {
+			mark := d.ahead.next(b.revision)
+			if err = d.flushed(func() error { return d.write(b, mark) }); err == nil {
+				d.ahead.mark = mark
+			}
+		}
+		if b.cut == nil {
+			return 0, err
+		}
+		return b.cut.floor, err
+	})
 }
 
 // write is commit with a mark to set; 0: none.
@@ -112,12 +141,9 @@ func (d *sqliteDriver) write(b *batch, mark int64) error {
 		lastOf[b.changes[i].event.Object.Key] = b.changes[i].event.Revision
 	}
 	return d.transaction(func(ctx context.Context) error {
-		if err := d.makeCut(ctx, b.cut); err != nil {
-			return err
-		}
 		for i := range b.changes {
 			c := &b.changes[i]
-			row, err := newChangeRow(c.event, b.at, c.size())
+			row, err := newChangeRow(c, b.at)
 			if err != nil {
 				return err
 			}
@@ -136,7 +162,11 @@ func (d *sqliteDriver) write(b *batch, mark int64) error {
 				return err
 			}
 		}
-		return affectOne(d.updateMeta.ExecContext(ctx, b.revision, b.size, b.revision-int64(len(b.changes))))
+		before := b.revision - int64(len(b.changes))
+		if err := affectOne(d.updateMeta.ExecContext(ctx, b.revision, b.size, before, b.floor)); err != nil {
+			return err
+		}
+		return d.makeCut(ctx, b.cut, before) // last, so that it knows which objects the batch changes
 	})
 }
 
@@ -162,26 +192,28 @@ func affectOne(res sql.Result, err error) error {
 
 // prune deletes the changes up to a revision and returns how many bytes history has left.
 func (d *sqliteDriver) prune(floor int64) (left int64, err error) {
-	err = d.transaction(func(ctx context.Context) error {
-		left, err = d.deleteChanges(ctx, floor)
-		return err
+	err = d.raiseFloor(func() (int64, error) {
+		return floor, d.transaction(func(ctx context.Context) error {
+			left, err = d.deleteChanges(ctx, floor)
+			return err
+		})
 	})
 	return left, err
 }
 
-// makeCut deletes what a batch is to take out of history, within its transaction.
-func (d *sqliteDriver) makeCut(ctx context.Context, c *cut) error {
+// makeCut deletes what a batch is to take out of history up to a revision, within its transaction.
+func (d *sqliteDriver) makeCut(ctx context.Context, c *cut, upTo int64) error {
 	if c == nil {
 		return nil
 	}
-	rows, err := d.writer.QueryContext(ctx, selectOldestSQL, c.after, c.rows)
+	rows, err := d.writer.QueryContext(ctx, selectOldestSQL, c.rows, upTo)
 	var floor, found int64
 	err = eachRow(rows, err)(func(scan func(...any) error) error {
-		var at, size int64
-		if err := scan(&floor, &at, &size); err != nil {
+		var at, frees int64
+		if err := scan(&floor, &at, &frees); err != nil {
 			return err
 		}
-		if found += size; found >= c.bytes {
+		if found += frees; found >= c.bytes {
 			return errStop
 		}
 		return nil

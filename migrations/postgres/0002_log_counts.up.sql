@@ -10,6 +10,10 @@ ALTER TABLE meta ADD COLUMN freed BIGINT NOT NULL DEFAULT 0; -- the sum of chang
 -- before wrote it.
 ALTER TABLE changes ADD COLUMN total BIGINT;
 
+-- Once meta.revision is NULL, an update has changes.prev_data and prev_fields only where the change prev_revision was not
+-- after meta.floor: else those are its data and fields. A change stays in the table, below the floor, until the one that
+-- has it as prev_revision is pruned.
+
 -- The servers that listen for changes, each by the advisory lock that it holds.
 CREATE TABLE servers (
   id  INTEGER PRIMARY KEY,

@@ -17,6 +17,7 @@ var historyTests = map[string]func(*suite){
 	"PruningLeavesCaughtUp": testPruningLeavesCaughtUp,
 	"QuietTypeOutlives":     testQuietTypeOutlives,
 	"PruneInSteps":          testPruneInSteps,
+	"KnowsTheObjectBefore":  testHistoryKnowsTheObjectBefore,
 }
 
 // *ExpiredError: at is Exact and that revision is no longer in history.
