@@ -12,7 +12,11 @@ import (
 // fill creates objects, in large transactions.
 func fill(b *testing.B, s *Store, objects int) {
 	b.Helper()
-	d := draft(b, "default", "name")
+	fillWith(b, s, objects, draft(b, "default", "name"))
+}
+
+func fillWith(b *testing.B, s *Store, objects int, d resources.Draft) {
+	b.Helper()
 	for i := 0; i < objects; {
 		var writes []resources.Write
 		for ; i < objects && len(writes) < batchWrites; i++ {

@@ -34,8 +34,13 @@ func openBench(b *testing.B) *Store {
 
 // draft makes an object of about 2 KB.
 func draft(b testing.TB, namespace, name string) resources.Draft {
+	return draftOf(b, namespace, name, 2048)
+}
+
+// draftOf makes an object of about so many bytes.
+func draftOf(b testing.TB, namespace, name string, bytes int) resources.Draft {
 	data := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"namespace":%q,"resourceVersion":"0",`+
-		`"labels":{"app":"bench"}},"data":{"text":%q}}`, name, namespace, strings.Repeat("0123456789", 190))
+		`"labels":{"app":"bench"}},"data":{"text":%q}}`, name, namespace, strings.Repeat("0123456789", (bytes-140)/10))
 	d := resources.Draft{Data: []byte(data), Labels: map[string]string{"app": "bench"}}
 	var ok bool
 	if d.RevisionStart, d.RevisionEnd, ok = resources.RevisionSpan(d.Data); !ok {

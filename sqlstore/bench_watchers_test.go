@@ -87,6 +87,30 @@ func BenchmarkCommitBesideWatchers(b *testing.B) {
 	}
 }
 
+// BenchmarkIdleWatch opens watches that wait, and says how many bytes of memory one takes.
+func BenchmarkIdleWatch(b *testing.B) {
+	const watches = 10000
+	s := openBench(b)
+	for range b.N {
+		open := make([]resources.Watch, watches)
+		before := heapBytes()
+		for i := range open {
+			w, err := s.Watch(context.Background(), resources.WatchOptions{Resource: "configmaps", After: s.revisions.current.Load()})
+			if err == nil {
+				_, _, err = w.Next(context.Background(), 1000)
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			open[i] = w
+		}
+		b.ReportMetric(float64(heapBytes()-before)/watches, "heap-B/watch")
+		for _, w := range open {
+			w.Close()
+		}
+	}
+}
+
 func reportQuantiles(b *testing.B, name string, d []time.Duration) {
 	slices.Sort(d)
 	for _, q := range []struct {

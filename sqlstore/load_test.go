@@ -186,14 +186,33 @@ func TestSharedSetsAreBounded(t *testing.T) {
 	}
 }
 
-// BenchmarkLoad reads many objects.
+// BenchmarkLoad reads objects of so many bytes, as a start does, and says how many bytes of memory one takes.
 func BenchmarkLoad(b *testing.B) {
-	s := openBench(b)
-	fill(b, s, 100000)
+	for name, open := range map[string]func(*testing.B) *Store{"SQLite": openBench, "Postgres": openPostgresBench} {
+		for _, bytes := range []int{1024, 2048} {
+			b.Run(fmt.Sprintf("%s/bytes=%d", name, bytes), func(b *testing.B) { benchmarkLoad(b, open(b), bytes) })
+		}
+	}
+}
+
+func benchmarkLoad(b *testing.B, s *Store, bytes int) {
+	const objects = 200000
+	fillWith(b, s, objects, draftOf(b, "default", "name", bytes))
+	var trees any
+	before := heapBytes()
 	b.ResetTimer()
-	measured(b, 1, func(int64) error {
-		_, _, err := s.readTrees(context.Background())
+	measured(b, 1, func(int64) (err error) {
+		trees = nil
+		trees, _, err = s.readTrees(context.Background())
 		return err
 	})
-	b.ReportMetric(100000, "objects")
+	b.ReportMetric(float64(heapBytes()-before)/objects, "heap-B/object")
+	runtime.KeepAlive(trees)
+}
+
+func heapBytes() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
