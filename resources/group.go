@@ -25,6 +25,15 @@ type Group struct {
 // touch, and with them what is derived.
 func (g *Group) Memo(key any, build func() (any, error)) (any, error) { return g.memo.get(key, build) }
 
+// Types calls yield for every stored type of the group.
+func (g *Group) Types(yield func(*Type) bool) {
+	for _, t := range g.stored {
+		if !yield(t) {
+			return
+		}
+	}
+}
+
 // inVersion is a resource in a version of a group.
 type inVersion struct{ version, resource string }
 

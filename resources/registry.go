@@ -3,7 +3,6 @@ package resources
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -40,7 +39,7 @@ type VersionSpec struct {
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry {
 	r := &Registry{}
-	r.current.Store(&Catalog{byName: map[string]*Group{}, replaced: make(chan struct{})})
+	r.current.Store(&Catalog{replaced: make(chan struct{})})
 	return r
 }
 
@@ -71,18 +70,21 @@ func (r *Registry) Edit(change func(*Edit)) {
 	before := r.Catalog()
 	e := &Edit{before: before, changed: map[string]*GroupSpec{}}
 	change(e)
-	after := &Catalog{byName: maps.Clone(before.byName), groups: slices.Clone(before.groups), replaced: make(chan struct{})}
+	after := &Catalog{groups: slices.Clone(before.groups), replaced: make(chan struct{})}
+	changed := make(map[string]*Group, len(e.changed))
 	var ended []*Served
 	for name, spec := range e.changed {
-		old := before.byName[name]
+		old, _ := before.Group(name)
 		after.remove(old)
 		var now *Group
 		if spec != nil {
 			now = newGroup(*spec, old)
 			after.insert(now)
 		}
+		changed[name] = now
 		ended = append(ended, old.without(now)...)
 	}
+	after.byName = before.byName.with(changed)
 	close(r.current.Swap(after).replaced)
 	for _, s := range ended {
 		s.life.end()
@@ -154,7 +156,7 @@ func withoutType(types []*Type, resource string) []*Type {
 // Catalog is one immutable state of a Registry.
 type Catalog struct {
 	groups   []*Group
-	byName   map[string]*Group
+	byName   groupIndex
 	memo     memo
 	replaced chan struct{}
 }
@@ -163,7 +165,6 @@ type Catalog struct {
 func (c *Catalog) insert(g *Group) {
 	i, _ := slices.BinarySearchFunc(c.groups, g, inDiscovery)
 	c.groups = slices.Insert(c.groups, i, g)
-	c.byName[g.Name] = g
 }
 
 func (c *Catalog) remove(g *Group) {
@@ -173,7 +174,6 @@ func (c *Catalog) remove(g *Group) {
 	if i, found := slices.BinarySearchFunc(c.groups, g, inDiscovery); found {
 		c.groups = slices.Delete(c.groups, i, i+1)
 	}
-	delete(c.byName, g.Name)
 }
 
 // inDiscovery is the order of groups in discovery.
@@ -189,13 +189,12 @@ func (c *Catalog) Groups() []*Group { return c.groups }
 
 // Group finds a group by name.
 func (c *Catalog) Group(name string) (*Group, bool) {
-	g, ok := c.byName[name]
-	return g, ok
+	return c.byName.get(name)
 }
 
 // Lookup finds what a version of a group serves under a resource name.
 func (c *Catalog) Lookup(gvr schema.GroupVersionResource) (*Served, bool) {
-	g, ok := c.byName[gvr.Group]
+	g, ok := c.byName.get(gvr.Group)
 	if !ok {
 		return nil, false
 	}
@@ -207,7 +206,7 @@ func (c *Catalog) Lookup(gvr schema.GroupVersionResource) (*Served, bool) {
 // is stored.
 func (c *Catalog) Type(resource string) (*Type, bool) {
 	gr := schema.ParseGroupResource(resource)
-	g, ok := c.byName[gr.Group]
+	g, ok := c.byName.get(gr.Group)
 	if !ok {
 		return nil, false
 	}
@@ -217,7 +216,7 @@ func (c *Catalog) Type(resource string) (*Type, bool) {
 
 // Kind finds the stored type whose objects are of a kind, in the version of that.
 func (c *Catalog) Kind(kind schema.GroupVersionKind) (*Served, bool) {
-	g, ok := c.byName[kind.Group]
+	g, ok := c.byName.get(kind.Group)
 	if !ok {
 		return nil, false
 	}
@@ -228,12 +227,35 @@ func (c *Catalog) Kind(kind schema.GroupVersionKind) (*Served, bool) {
 // Types calls yield for every stored type.
 func (c *Catalog) Types(yield func(*Type) bool) {
 	for _, g := range c.groups {
-		for _, t := range g.stored {
+		for t := range g.Types {
 			if !yield(t) {
 				return
 			}
 		}
 	}
+}
+
+// Since returns the groups of an earlier catalog that this one does not have, and those of this one that the earlier one did not
+// have. A group that was changed is in both. It costs a look at each group, not at its types.
+func (c *Catalog) Since(before *Catalog) (gone, come []*Group) {
+	was, is := before.groups, c.groups
+	for len(was) > 0 && len(is) > 0 {
+		order := inDiscovery(was[0], is[0])
+		same := was[0] == is[0]
+		if !same && order <= 0 {
+			gone = append(gone, was[0])
+		}
+		if !same && order >= 0 {
+			come = append(come, is[0])
+		}
+		if order <= 0 {
+			was = was[1:]
+		}
+		if order >= 0 {
+			is = is[1:]
+		}
+	}
+	return append(gone, was...), append(come, is...)
 }
 
 // Memo returns what build made of this catalog under a key, building it once. It is how derived documents live exactly

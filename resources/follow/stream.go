@@ -3,6 +3,8 @@ package follow
 import (
 	"context"
 	"errors"
+	"iter"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -116,7 +118,15 @@ func (f *stream) adopt(ctx context.Context) error {
 	if f.followed && catalog == f.catalog {
 		return nil
 	}
+	before, complete := f.catalog, f.followed
 	f.followed = false
+	if complete && before != nil && catalog != nil {
+		if err := f.adoptChange(ctx, before, catalog); err != nil {
+			return err
+		}
+		f.followed, f.catalog, f.told = true, catalog, true
+		return nil
+	}
 	wanted := map[resources.Key]bool{}
 	for _, key := range f.Objects {
 		wanted[key] = true
@@ -127,32 +137,63 @@ func (f *stream) adopt(ctx context.Context) error {
 		}
 	}
 	if catalog != nil {
-		if err := f.adoptTypes(ctx, catalog, wanted); err != nil {
+		if err := f.adoptTypes(ctx, catalog.Types, wanted); err != nil {
 			return err
 		}
 	}
 	for key, c := range f.watches {
-		if wanted[key] {
-			continue
-		}
-		// What was deleted on the way to the type's removal is still to be told.
-		if err := f.tell(ctx, c); err != nil {
-			return err
-		}
-		c.watch.Close()
-		c.closed = true
-		delete(f.watches, key)
-		if h, ok := f.handler.(TypesHandler); ok {
-			h.Closed(key.Resource, c.kind)
+		if !wanted[key] {
+			if err := f.drop(ctx, key, c); err != nil {
+				return err
+			}
 		}
 	}
 	f.followed, f.catalog, f.told = true, catalog, true
 	return nil
 }
 
+// adoptChange does the same for the groups that a change of the catalog has touched, where all was open before.
+func (f *stream) adoptChange(ctx context.Context, before, after *resources.Catalog) error {
+	gone, come := after.Since(before)
+	wanted := map[resources.Key]bool{}
+	for _, g := range come {
+		if err := f.adoptTypes(ctx, g.Types, wanted); err != nil {
+			return err
+		}
+	}
+	for _, g := range gone {
+		for t := range g.Types {
+			key := resources.Key{Resource: t.ResourceName()}
+			c := f.watches[key]
+			if c == nil || wanted[key] || slices.Contains(f.Objects, key) {
+				continue
+			}
+			if err := f.drop(ctx, key, c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// drop closes a watch that is no longer wanted.
+func (f *stream) drop(ctx context.Context, key resources.Key, c *cursor) error {
+	// What was deleted on the way to the type's removal is still to be told.
+	if err := f.tell(ctx, c); err != nil {
+		return err
+	}
+	c.watch.Close()
+	c.closed = true
+	delete(f.watches, key)
+	if h, ok := f.handler.(TypesHandler); ok {
+		h.Closed(key.Resource, c.kind)
+	}
+	return nil
+}
+
 // adoptTypes opens the watches of types, and notes which are wanted.
-func (f *stream) adoptTypes(ctx context.Context, catalog *resources.Catalog, wanted map[resources.Key]bool) error {
-	for t := range catalog.Types {
+func (f *stream) adoptTypes(ctx context.Context, types iter.Seq[*resources.Type], wanted map[resources.Key]bool) error {
+	for t := range types {
 		if f.Types != nil && !f.Types(t) {
 			continue
 		}

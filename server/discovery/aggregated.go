@@ -100,6 +100,15 @@ func (a *aggregated) write(w io.Writer, begins string) {
 	text("]}")
 }
 
+// size is about how long the JSON is.
+func (a *aggregated) size() int {
+	n := 1 << 10
+	for _, item := range a.items {
+		n += len(item) + 1
+	}
+	return n
+}
+
 // encoded returns the document as it is sent.
 func (a *aggregated) encoded(c *resources.Catalog, n negotiated, root root) ([]byte, error) {
 	name := "aggregated " + string(root)
@@ -108,6 +117,7 @@ func (a *aggregated) encoded(c *resources.Catalog, n negotiated, root root) ([]b
 	}
 	body, err := c.Memo(documentKey{name: name, mediaType: n.info.MediaType}, func() (any, error) {
 		var buf bytes.Buffer
+		buf.Grow(a.size())
 		a.write(&buf, fmt.Sprintf(`{"kind":%q,"apiVersion":%q,`, a.doc.Kind, a.doc.APIVersion))
 		buf.WriteByte('\n')
 		return buf.Bytes(), nil

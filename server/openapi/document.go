@@ -34,6 +34,7 @@ type document struct {
 	sum    func(*source) (string, error)
 	forms  [2]atomic.Pointer[form] // by encoding
 	hashed atomic.Pointer[string]  // the ETag, once it is known
+	listed atomic.Pointer[[]byte]  // the entry of the index, once it is known
 }
 
 // format is a version of OpenAPI.

@@ -3,6 +3,8 @@ package openapi
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -91,18 +93,36 @@ func (s *state) getIndex(src *source) (*indexDocument, error) {
 	if made := s.index.Load(); made != nil {
 		return made, nil
 	}
-	idx := index{Paths: map[string]indexEntry{}}
-	for name, doc := range s.v3 {
-		etag, err := doc.etag(src)
+	data := []byte(`{"paths":{`)
+	for i, name := range slices.Sorted(maps.Keys(s.v3)) {
+		entry, err := s.v3[name].entry(src, name)
 		if err != nil {
 			return nil, fmt.Errorf("describe %s: %w", name, err)
 		}
-		idx.Paths[name] = indexEntry{ServerRelativeURL: hashedURL(name, etag)}
+		if i > 0 {
+			data = append(data, ',')
+		}
+		data = append(data, entry...)
 	}
-	data, err := json.Marshal(idx)
+	data = append(data, "}}"...)
+	s.index.CompareAndSwap(nil, &indexDocument{data: data, modified: src.now()})
+	return s.index.Load(), nil
+}
+
+// entry is the line of the index about a document, in JSON. It is kept with the document.
+func (d *document) entry(src *source, name string) ([]byte, error) {
+	if made := d.listed.Load(); made != nil {
+		return *made, nil
+	}
+	etag, err := d.etag(src)
 	if err != nil {
 		return nil, err
 	}
-	s.index.CompareAndSwap(nil, &indexDocument{data: data, modified: src.now()})
-	return s.index.Load(), nil
+	line, err := json.Marshal(map[string]indexEntry{name: {ServerRelativeURL: hashedURL(name, etag)}})
+	if err != nil {
+		return nil, err
+	}
+	line = line[1 : len(line)-1]
+	d.listed.Store(&line)
+	return line, nil
 }

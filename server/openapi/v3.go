@@ -130,11 +130,7 @@ func protobufV3(json []byte) ([]byte, error) {
 	return proto.Marshal(doc)
 }
 
-// index is the document at /openapi/v3.
-type index struct {
-	Paths map[string]indexEntry `json:"paths"`
-}
-
+// indexEntry says where a document is, in the index at /openapi/v3, whose paths are the names of documents.
 type indexEntry struct {
 	ServerRelativeURL string `json:"serverRelativeURL"`
 }
