@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"maps"
@@ -92,7 +93,6 @@ func (p *Plane) ensureTrust(ctx context.Context) error {
 		if bundle := combined(is[trustKey], p.ClientAuthorities.Certificates(), time.Now()); bundle != "" {
 			data[trustKey] = bundle
 		}
-		// What a server says that trusts a proxy stays; this one trusts none.
 		if is[trustProxyKey] != "" {
 			for key, value := range is {
 				if strings.HasPrefix(key, trustProxyPrefix) {
@@ -100,8 +100,37 @@ func (p *Plane) ensureTrust(ctx context.Context) error {
 				}
 			}
 		}
+		if p.FrontProxy != nil {
+			p.FrontProxy.publish(data, time.Now())
+		}
 		return data
 	})
+}
+
+// publish adds the proxy to those that are trusted already: other servers of the API may have other authorities.
+func (f *FrontProxy) publish(data map[string]string, now time.Time) {
+	bundle := combined(data[trustProxyKey], f.Authorities(), now)
+	if bundle == "" {
+		return
+	}
+	data[trustProxyKey] = bundle
+	for name, value := range map[string]string{"allowed-names": f.Name, "username-headers": "X-Remote-User", "uid-headers": "X-Remote-Uid",
+		"group-headers": "X-Remote-Group", "extra-headers-prefix": "X-Remote-Extra-"} {
+		data[trustProxyPrefix+name] = listed(data[trustProxyPrefix+name], value)
+	}
+}
+
+// listed is a list in JSON that has a value besides what it has. One that cannot be read is begun anew.
+func listed(list, value string) string {
+	var all []string
+	if err := json.Unmarshal([]byte(list), &all); err != nil {
+		all = nil
+	}
+	if !slices.Contains(all, value) {
+		all = append(all, value)
+	}
+	data, _ := json.Marshal(all) // strings can be written
+	return string(data)
 }
 
 // ensureData makes a ConfigMap of the system's have the data that change makes of its data, which change may change.

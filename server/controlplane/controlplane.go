@@ -20,6 +20,8 @@ type Config struct {
 	Logger   *slog.Logger
 	// ClientAuthorities are published to servers that extend the API. Nil: none are.
 	ClientAuthorities ClientAuthorities
+	// FrontProxy is published with them: how servers that extend the API know this one. Nil: it is not.
+	FrontProxy *FrontProxy
 	// Front is told what concerns those who answer requests.
 	Front Front
 }
@@ -38,6 +40,14 @@ type ClientAuthorities interface {
 	Certificates() []*x509.Certificate
 	// Changed returns a channel that is closed when Certificates would return others.
 	Changed() <-chan struct{}
+}
+
+// FrontProxy is who says, to servers that extend the API, on whose behalf a request is sent.
+type FrontProxy struct {
+	// Name is the common name of its certificate.
+	Name string
+	// Authorities returns those that sign it. ClientAuthorities.Changed tells of others, too.
+	Authorities func() []*x509.Certificate
 }
 
 // Plane makes the objects that are there from the start, and keeps them right.

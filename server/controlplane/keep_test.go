@@ -247,6 +247,40 @@ func TestKeepTrust(t *testing.T) {
 	}
 }
 
+// Servers that extend the API are told of the front proxy, besides those that others have told them of.
+func TestKeepTrustInProxy(t *testing.T) {
+	const path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+	own := newAuthority(t, "own", time.Now().Add(time.Hour))
+	proxy, others := newAuthority(t, "proxy", time.Now().Add(time.Hour)), newAuthority(t, "others", time.Now().Add(time.Hour))
+	k := newKept(t, func(_ *server.Config, c *controlplane.Config) {
+		c.ClientAuthorities = &authorities{all: []*x509.Certificate{own}}
+		c.FrontProxy = &controlplane.FrontProxy{Name: "front", Authorities: func() []*x509.Certificate { return []*x509.Certificate{proxy} }}
+	})
+	trusts := func(want ...string) func(string) bool {
+		return func(answer string) bool {
+			bundle, err := cert.ParseCertsPEM([]byte(gjson.Get(answer, "data.requestheader-client-ca-file").Str))
+			var names []string
+			for _, c := range bundle {
+				names = append(names, c.Subject.CommonName)
+			}
+			return err == nil && slices.Equal(names, want)
+		}
+	}
+	answer := k.until("made", "configmaps", path, trusts("proxy"))
+	for key, want := range map[string]string{"allowed-names": `["front"]`, "username-headers": `["X-Remote-User"]`, "uid-headers": `["X-Remote-Uid"]`,
+		"group-headers": `["X-Remote-Group"]`, "extra-headers-prefix": `["X-Remote-Extra-"]`} {
+		if !field("data.requestheader-"+key, want)(answer) {
+			t.Errorf("%s: %s", key, answer)
+		}
+	}
+	text := strings.ReplaceAll(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: others.Raw})), "\n", `\n`)
+	k.send("PATCH", path, `{"data":{"requestheader-client-ca-file":"`+text+`","requestheader-allowed-names":"[\"other\"]","requestheader-username-headers":"none"}}`)
+	answer = k.until("of both", "configmaps", path, trusts("others", "proxy"))
+	if !field("data.requestheader-allowed-names", `["other","front"]`)(answer) || !field("data.requestheader-username-headers", `["X-Remote-User"]`)(answer) {
+		t.Error(answer)
+	}
+}
+
 // A ConfigMap that users made one that cannot be changed does not keep a server from starting.
 func TestBootstrapRefusedConfigMaps(t *testing.T) {
 	const path = "/api/v1/namespaces/kube-system/configmaps/"

@@ -55,7 +55,7 @@ func renewAt(c *x509.Certificate) time.Time {
 
 // issueCA makes a certificate authority. A predecessor's key is kept, so that what it signed stays valid, and so that
 // clients that know only the predecessor still accept what the new one signs.
-func issueCA(now time.Time, predecessor *keyPair) (*keyPair, error) {
+func issueCA(now time.Time, commonName string, predecessor *keyPair) (*keyPair, error) {
 	var key *ecdsa.PrivateKey
 	var err error
 	if predecessor != nil {
@@ -64,7 +64,7 @@ func issueCA(now time.Time, predecessor *keyPair) (*keyPair, error) {
 		return nil, err
 	}
 	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: "rowlock-ca"},
+		Subject:               pkix.Name{CommonName: commonName},
 		NotBefore:             now.Add(-backdating),
 		NotAfter:              now.Add(caLifetime),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature,
@@ -90,6 +90,13 @@ func issueServing(ca *keyPair, now time.Time, n names) (*keyPair, error) {
 func issueAdmin(ca *keyPair, now time.Time) (*keyPair, error) {
 	return issue(ca, now, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kubernetes-admin", Organization: []string{user.SystemPrivilegedGroup}},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+}
+
+func issueProxy(ca *keyPair, now time.Time) (*keyPair, error) {
+	return issue(ca, now, &x509.Certificate{
+		Subject:     pkix.Name{CommonName: ProxyName},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 }

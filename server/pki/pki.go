@@ -50,6 +50,8 @@ type PKI struct {
 
 	ca       atomic.Pointer[keyPair]
 	serving  atomic.Pointer[tls.Certificate]
+	proxyCA  atomic.Pointer[keyPair]
+	proxy    atomic.Pointer[tls.Certificate]
 	nextLook atomic.Int64 // Unix seconds; no renewal is due before
 
 	userCert   *reloading[*tls.Certificate]    // nil without CertFile
@@ -61,6 +63,7 @@ type PKI struct {
 // clientPool remembers what a pool was made of, so that it is made again only when that changes.
 type clientPool struct {
 	ca    *keyPair
+	proxy *keyPair // the front proxy's authority, which is not in the pool, but is published with it
 	extra *loaded[[]*x509.Certificate]
 	pool  *x509.CertPool
 	// replaced is closed when there is another.
@@ -94,8 +97,10 @@ func Open(opts Options) (*PKI, error) {
 		return nil, err
 	}
 	if opts.Shared != nil {
-		if err := p.agree(opts.Shared); err != nil {
-			return nil, fmt.Errorf("certificate authority of the database: %w", err)
+		for _, a := range []authority{clientAuthority, proxyAuthority} {
+			if err := p.agree(opts.Shared, a); err != nil {
+				return nil, fmt.Errorf("certificate authority of the database: %w", err)
+			}
 		}
 	}
 	if err := p.Refresh(); err != nil {
@@ -113,7 +118,7 @@ func (p *PKI) Refresh() error {
 }
 
 func (p *PKI) refresh() error {
-	ca, err := p.refreshCA()
+	ca, err := p.refreshCA(clientAuthority, p.ca.Load())
 	if err != nil {
 		return fmt.Errorf("certificate authority: %w", err)
 	}
@@ -123,6 +128,9 @@ func (p *PKI) refresh() error {
 		return fmt.Errorf("serving certificate: %w", err)
 	}
 	p.serving.Store(serving.tls())
+	if err := p.refreshProxy(); err != nil {
+		return fmt.Errorf("front proxy: %w", err)
+	}
 	if p.serverURL != "" {
 		if err := p.refreshKubeconfig(); err != nil {
 			return err
@@ -198,7 +206,8 @@ func (p *PKI) ClientCAs() *x509.CertPool { return p.clientPool().pool }
 // Certificates returns the authorities of ClientCAs.
 func (p *PKI) Certificates() []*x509.Certificate { return p.clientPool().certificates() }
 
-// Changed returns a channel that is closed when ClientCAs has returned another pool. A file of authorities is looked at
+// Changed returns a channel that is closed when ClientCAs has returned another pool, which it also does when ProxyAuthorities
+// are others. A file of authorities is looked at
 // when a client shows a certificate.
 func (p *PKI) Changed() <-chan struct{} { return p.clientPool().replaced }
 
@@ -208,11 +217,11 @@ func (p *PKI) clientPool() *clientPool {
 		if p.clientCAs != nil {
 			extra = p.clientCAs.get()
 		}
-		ca, known := p.ca.Load(), p.pool.Load()
-		if known != nil && known.ca == ca && known.extra == extra {
+		ca, proxy, known := p.ca.Load(), p.proxyCA.Load(), p.pool.Load()
+		if known != nil && known.ca == ca && known.proxy == proxy && known.extra == extra {
 			return known
 		}
-		made := &clientPool{ca: ca, extra: extra, pool: x509.NewCertPool(), replaced: make(chan struct{})}
+		made := &clientPool{ca: ca, proxy: proxy, extra: extra, pool: x509.NewCertPool(), replaced: make(chan struct{})}
 		for _, c := range made.certificates() {
 			made.pool.AddCert(c)
 		}
@@ -249,8 +258,19 @@ func (p *PKI) refreshDue() {
 	}
 }
 
-func (p *PKI) refreshCA() (*keyPair, error) {
-	base := filepath.Join(p.opts.DataDir, "pki", "ca")
+// authority is one of those that a server has.
+type authority struct {
+	// name is that of its files and of its row in the database, commonName what its certificate says.
+	name, commonName string
+}
+
+var clientAuthority = authority{"ca", "rowlock-ca"}
+
+func (p *PKI) base(a authority) string { return filepath.Join(p.opts.DataDir, "pki", a.name) }
+
+// refreshCA returns an authority as it is to be used from now on; known is what is in use, nil at first.
+func (p *PKI) refreshCA(a authority, known *keyPair) (*keyPair, error) {
+	base := p.base(a)
 	now := p.opts.Now()
 	ca, err := readKeyPair(base)
 	if err != nil {
@@ -260,16 +280,16 @@ func (p *PKI) refreshCA() (*keyPair, error) {
 		return nil, fmt.Errorf("%s.key is not the key of %s.crt", base, base)
 	}
 	if ca.current(now) {
-		if old := p.ca.Load(); old != nil && old.cert.Equal(ca.cert) {
-			return old, nil
+		if known != nil && known.cert.Equal(ca.cert) {
+			return known, nil
 		}
 		return ca, nil
 	}
-	renewed, err := issueCA(now, ca)
+	renewed, err := issueCA(now, a.commonName, ca)
 	if err != nil {
 		return nil, err
 	}
-	p.opts.Logger.Info("issued certificate authority", "notAfter", renewed.cert.NotAfter)
+	p.opts.Logger.Info("issued certificate authority", "name", a.name, "notAfter", renewed.cert.NotAfter)
 	return renewed, renewed.write(base)
 }
 

@@ -16,7 +16,7 @@ type given struct {
 
 func newGiven(t *testing.T, c *clock) *given {
 	t.Helper()
-	ca, err := issueCA(c.Now(), nil)
+	ca, err := issueCA(c.Now(), "other-ca", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

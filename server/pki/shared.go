@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"k8s.io/client-go/util/cert"
@@ -12,8 +11,10 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// authorityKey is where servers on one database keep the certificate authority that they share. No API serves it.
-var authorityKey = resources.Key{Resource: "authorities.rowlock.internal", Name: "ca"}
+// key is where servers on one database keep a certificate authority that they share. No API serves it.
+func (a authority) key() resources.Key {
+	return resources.Key{Resource: "authorities.rowlock.internal", Name: a.name}
+}
 
 // sharedAuthority is what is kept there, as PEM.
 type sharedAuthority struct {
@@ -25,34 +26,34 @@ type sharedAuthority struct {
 const agreeTimeout = 30 * time.Second
 
 // agree makes the authority of this server that of all on the database: the first one that comes brings its own.
-func (p *PKI) agree(rows *resources.Rows) error {
+func (p *PKI) agree(rows *resources.Rows, a authority) error {
 	ctx, cancel := context.WithTimeout(context.Background(), agreeTimeout)
 	defer cancel()
-	o, err := rows.Get(ctx, authorityKey, resources.At{Match: resources.MostRecent})
+	o, err := rows.Get(ctx, a.key(), resources.At{Match: resources.MostRecent})
 	if errors.Is(err, resources.ErrNotFound) {
-		own, failed := p.refreshCA()
+		own, failed := p.refreshCA(a, nil)
 		if failed != nil {
 			return failed
 		}
-		if err = own.publish(ctx, rows); !errors.Is(err, resources.ErrExists) {
+		if err = own.publish(ctx, rows, a); !errors.Is(err, resources.ErrExists) {
 			return err
 		}
-		o, err = rows.Get(ctx, authorityKey, resources.At{Match: resources.MostRecent})
+		o, err = rows.Get(ctx, a.key(), resources.At{Match: resources.MostRecent})
 	}
 	if err != nil {
 		return err
 	}
-	return p.adopt(o)
+	return p.adopt(a, o)
 }
 
 // adopt puts what is in the database in the place of what is in the data directory. With the same key that is as good, or
 // newer.
-func (p *PKI) adopt(o *resources.Object) error {
+func (p *PKI) adopt(a authority, o *resources.Object) error {
 	agreed, err := parseShared(o)
 	if err != nil {
 		return err
 	}
-	base := filepath.Join(p.opts.DataDir, "pki", "ca")
+	base := p.base(a)
 	own, err := readKeyPair(base)
 	switch {
 	case err != nil:
@@ -60,18 +61,18 @@ func (p *PKI) adopt(o *resources.Object) error {
 	case own != nil && own.key.Equal(agreed.key):
 		return nil
 	case own != nil:
-		p.opts.Logger.Warn("the certificate authority of the database takes the place of the one that was in the data directory")
+		p.opts.Logger.Warn("the certificate authority of the database takes the place of the one that was in the data directory", "name", a.name)
 	}
 	return agreed.write(base)
 }
 
 // publish writes an authority into the database. Errors: resources.ErrExists when there is one.
-func (k *keyPair) publish(ctx context.Context, rows *resources.Rows) error {
+func (k *keyPair) publish(ctx context.Context, rows *resources.Rows, a authority) error {
 	key, err := k.keyPEM()
 	if err != nil {
 		return err
 	}
-	_, err = rows.Create(ctx, authorityKey, "CertificateAuthority", sharedAuthority{Certificate: string(k.certPEM()), Key: string(key)}, 0)
+	_, err = rows.Create(ctx, a.key(), "CertificateAuthority", sharedAuthority{Certificate: string(k.certPEM()), Key: string(key)}, 0)
 	return err
 }
 
