@@ -36,6 +36,11 @@ func (s *Server) paths() []string {
 			paths = append(paths, root+"/"+v.Version)
 		}
 	}
+	if external := s.external(); external != nil {
+		for _, v := range external.Versions {
+			paths = append(paths, "/apis/"+v.Group, "/apis/"+v.String())
+		}
+	}
 	for _, name := range healthPaths {
 		paths = append(paths, "/"+name)
 		for _, check := range s.healthChecks(name) {
@@ -46,7 +51,7 @@ func (s *Server) paths() []string {
 		paths = append(paths, openIDPaths...)
 	}
 	slices.Sort(paths)
-	return paths
+	return slices.Compact(paths)
 }
 
 // serveStatusz answers with the page, which names the folders that tell how the server is.

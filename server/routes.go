@@ -63,6 +63,9 @@ func (s *Server) newEcho() *echo.Echo {
 // serveAPI answers everything below /api and /apis: resources, and the discovery of them.
 func (s *Server) serveAPI(c echo.Context) error {
 	info := requestInfo(c)
+	if answered, err := s.passOn(c); answered || err != nil {
+		return err
+	}
 	if !info.IsResourceRequest {
 		s.discovery.ServeHTTP(c.Response(), c.Request())
 		return nil

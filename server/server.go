@@ -23,6 +23,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/server/aggregate"
 	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/cork"
 	"github.com/rowlock/rowlock/server/discovery"
@@ -38,6 +39,8 @@ type Config struct {
 	// Store is read and watched; what is written goes through Pipeline, whose admission New sets.
 	Store    resources.View
 	Pipeline *resources.Pipeline
+	// Aggregator passes on what is another server's to answer. Nil: nothing is.
+	Aggregator *aggregate.Aggregator
 	// Checks are asked by /healthz and /readyz, besides ping.
 	Checks []health.Check
 	// Authenticator says who sent a request; see authn.New.
@@ -108,9 +111,10 @@ func New(c Config) (*Server, error) {
 	offer.PlainBodies = !c.Features.Enabled(features.APIResponseCompression)
 	offer.PlainWatchLists = !c.Features.Enabled(features.WatchListCompression)
 	s := &Server{Config: c, offer: offer, draining: make(chan struct{}), ended: make(chan struct{}), limits: limits,
-		started:   time.Now(),
-		info:      &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
-		discovery: discovery.New(c.Registry, discovery.Options{ServerAddress: localAddress, CBOR: offer.CBOR()}), openapi: openapi.New(c.Registry, offer.CBOR())}
+		started: time.Now(),
+		info:    &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
+		openapi: openapi.New(c.Registry, offer.CBOR())}
+	s.discovery = discovery.New(c.Registry, discovery.Options{ServerAddress: localAddress, CBOR: offer.CBOR(), External: s.external})
 	s.end = sync.OnceFunc(func() { close(s.ended) })
 	var err error
 	if s.metrics, err = newMetrics(c.Metrics, s.openapi.Built); err != nil {
@@ -128,6 +132,9 @@ func New(c Config) (*Server, error) {
 	// What others read into informers, and count, the store has read and counted; documents are made when they are asked for.
 	s.Finish("storage-readiness", "start-apiserver-admission-initializer", "generic-apiserver-start-informers", "start-kube-aggregator-informers",
 		"storage-object-count-tracker-hook", "apiservice-discovery-controller", "apiservice-openapi-controller", "apiservice-openapiv3-controller")
+	if c.Aggregator != nil {
+		s.Finish("apiservice-registration-controller", "apiservice-status-remote-available-controller") // the store says what is registered
+	}
 	s.echo = s.newEcho()
 	s.http = &http.Server{Handler: s.echo, ConnContext: cork.Context, TLSConfig: c.TLS, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second,
 		MaxHeaderBytes: 1 << 20, ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),

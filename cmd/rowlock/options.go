@@ -36,6 +36,8 @@ type serveOptions struct {
 	tokens   tokenOptions
 	kubelets kubeletOptions
 
+	routeToEndpoints bool
+
 	featureGates  map[string]bool
 	runtimeConfig cliflag.ConfigurationMap
 	apis          builtin.RuntimeConfig
@@ -102,6 +104,8 @@ func (o *serveOptions) addServingFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.certFile, "tls-cert-file", "",
 		"`file` with the certificate to serve with, and its chain, instead of one made here; read again when it changes")
 	flags.StringVar(&o.keyFile, "tls-private-key-file", "", "`file` with the key of --tls-cert-file")
+	flags.BoolVar(&o.routeToEndpoints, "enable-aggregator-routing", false,
+		"send requests for aggregated APIs to the endpoints of their Service, and not to its ClusterIP, which takes a kube-proxy on this machine")
 }
 
 func (o *serveOptions) addAccessFlags(flags *pflag.FlagSet) {

@@ -16,12 +16,14 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/aggregate"
 	"github.com/rowlock/rowlock/server/authn"
 	"github.com/rowlock/rowlock/server/controlplane"
 	"github.com/rowlock/rowlock/server/controlplane/controllers"
@@ -76,13 +78,14 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err != nil {
 		return err
 	}
-	srv, err := o.newServer(registry, store, pipeline, certificates, logger, metrics)
+	aggregator := o.newAggregator(registry, store, certificates, logger)
+	srv, err := o.newServer(registry, store, pipeline, certificates, aggregator, logger, metrics)
 	if err != nil {
 		return err
 	}
 	defer srv.Close()
 	plane := controlplane.New(controlplane.Config{Registry: registry, Store: store, Pipeline: pipeline, Logger: logger,
-		ClientAuthorities: certificates, Front: srv})
+		ClientAuthorities: certificates, FrontProxy: &controlplane.FrontProxy{Name: pki.ProxyName, Authorities: certificates.ProxyAuthorities}, Front: srv})
 	if err := store.Await(ctx, func() error { return plane.Bootstrap(ctx) }); err != nil {
 		return fmt.Errorf("create the objects that exist from the start: %w", err)
 	}
@@ -109,9 +112,10 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	})
 	work.Go(func() error { certificates.Run(ctx); return nil })
 	work.Go(func() error { plane.Keep(ctx, network); return nil })
+	work.Go(func() error { aggregator.Run(ctx); return nil })
 	work.Go(func() error {
 		return controllers.Run(ctx, controllers.Config{Registry: registry, Store: store, Pipeline: pipeline,
-			Logger: logger, Enabled: o.enabledControllers, Elect: elect(registry, store, pipeline, logger)})
+			Logger: logger, Enabled: o.enabledControllers, Prober: aggregator, Elect: elect(registry, store, pipeline, logger)})
 	})
 	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", shellQuoted(certificates.KubeconfigPath()))
 	return work.Wait()
@@ -171,8 +175,14 @@ func elect(registry *resources.Registry, store *sqlstore.Store, pipeline *resour
 	return e.Elect
 }
 
+// newAggregator returns what passes on the requests that are for other servers.
+func (o *serveOptions) newAggregator(registry *resources.Registry, store *sqlstore.Store, certificates *pki.PKI, logger *slog.Logger) *aggregate.Aggregator {
+	return aggregate.New(aggregate.Config{Registry: registry, Store: store, Logger: logger, Certificate: certificates.ProxyCertificate,
+		RouteToEndpoints: o.routeToEndpoints, UID: utilfeature.DefaultFeatureGate.Enabled(features.RemoteRequestHeaderUID)})
+}
+
 func (o *serveOptions) newServer(registry *resources.Registry, store *sqlstore.Store, pipeline *resources.Pipeline, certificates *pki.PKI,
-	logger *slog.Logger, metrics *prometheus.Registry) (*server.Server, error) {
+	aggregator *aggregate.Aggregator, logger *slog.Logger, metrics *prometheus.Registry) (*server.Server, error) {
 	authenticate, err := authn.New(authn.Options{ClientCAs: certificates.ClientCAs, TokenFile: o.tokenFile})
 	if err != nil {
 		return nil, err
@@ -181,6 +191,7 @@ func (o *serveOptions) newServer(registry *resources.Registry, store *sqlstore.S
 		Registry:      registry,
 		Store:         store,
 		Pipeline:      pipeline,
+		Aggregator:    aggregator,
 		Checks:        []health.Check{{Name: "etcd", Run: func(r *http.Request) error { return store.Ready(r.Context()) }}}, // see docs/operations.md
 		Authenticator: authenticate,
 		TLS:           certificates.TLSConfig(),

@@ -2,7 +2,6 @@ package builtin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/behind"
 )
 
 // serviceProxy leads to a pod behind a Service.
@@ -78,24 +78,7 @@ func (b behindService) portName(ctx context.Context, name string, number int64) 
 
 // endpoints are the EndpointSlices of a Service.
 func (b behindService) endpoints(ctx context.Context, service string) ([]*discoveryv1.EndpointSlice, error) {
-	snapshot, err := b.services.s.Snapshot(ctx, b.endpointSlices.ResourceName(), resources.At{Match: resources.Any})
-	if err != nil {
-		return nil, err
-	}
-	var found []*discoveryv1.EndpointSlice
-	var failed error
-	snapshot.Ascend(genericapirequest.NamespaceValue(ctx), "", func(o *resources.Object) bool {
-		if o.Labels[discoveryv1.LabelServiceName] != service {
-			return true
-		}
-		versioned, err := b.endpointSlices.DecodeStored(o)
-		if err == nil {
-			found = append(found, versioned.(*discoveryv1.EndpointSlice))
-		}
-		failed = errors.Join(failed, err)
-		return true
-	})
-	return found, failed
+	return behind.Slices(ctx, b.services.s, b.endpointSlices, genericapirequest.NamespaceValue(ctx), service)
 }
 
 // isPod tells whether an endpoint is a pod of the namespace: a user who invents an endpoint must not reach it through the server.

@@ -3,7 +3,6 @@ package discovery
 import (
 	"bytes"
 	"crypto/sha512"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -37,7 +36,7 @@ type aggregated struct {
 
 type aggregatedKey struct{ root root }
 
-func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, c *resources.Catalog, root root, n negotiated) {
+func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, c *shown, root root, n negotiated) {
 	v, err := c.Memo(aggregatedKey{root}, func() (any, error) { return h.newAggregated(c, root) })
 	if err != nil {
 		h.writeError(w, r, err)
@@ -62,17 +61,16 @@ func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, c *res
 }
 
 // newAggregated joins what the groups contribute, each of which is made once as long as the group is the same.
-func (h *Handler) newAggregated(c *resources.Catalog, root root) (*aggregated, error) {
+func (h *Handler) newAggregated(c *shown, root root) (*aggregated, error) {
 	a := &aggregated{doc: &apidiscoveryv2.APIGroupDiscoveryList{}}
-	for _, g := range c.Groups() {
-		if (g.Name == "") != (root == coreRoot) || len(g.Versions) == 0 {
+	for _, g := range c.groups {
+		if (g.name == "") != (root == coreRoot) || len(g.versions) == 0 {
 			continue
 		}
-		made, err := g.Memo(describedKey{}, func() (any, error) { return h.describe(g) })
+		one, err := h.describe(g)
 		if err != nil {
 			return nil, err
 		}
-		one := made.(*described)
 		a.doc.Items, a.items = append(a.doc.Items, one.doc), append(a.items, one.json)
 	}
 	// The digest is of the document without its kind.
@@ -110,7 +108,7 @@ func (a *aggregated) size() int {
 }
 
 // encoded returns the document as it is sent.
-func (a *aggregated) encoded(c *resources.Catalog, n negotiated, root root) ([]byte, error) {
+func (a *aggregated) encoded(c memo, n negotiated, root root) ([]byte, error) {
 	name := "aggregated " + string(root)
 	if n.pretty || n.info.MediaType != runtime.ContentTypeJSON {
 		return kept(c, n, name, func() runtime.Object { return a.doc })
@@ -132,21 +130,6 @@ type described struct {
 }
 
 type describedKey struct{}
-
-func (h *Handler) describe(g *resources.Group) (*described, error) {
-	h.described.Add(1)
-	doc := groupDiscovery(g)
-	data, err := json.Marshal(doc)
-	return &described{doc, data}, err
-}
-
-func groupDiscovery(g *resources.Group) apidiscoveryv2.APIGroupDiscovery {
-	doc := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
-	for _, v := range g.Versions {
-		doc.Versions = append(doc.Versions, versionDiscovery(v))
-	}
-	return doc
-}
 
 func versionDiscovery(v *resources.Version) apidiscoveryv2.APIVersionDiscovery {
 	doc := apidiscoveryv2.APIVersionDiscovery{Version: v.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}

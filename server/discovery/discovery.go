@@ -7,6 +7,7 @@
 //
 //	discovery.go   paths to documents
 //	legacy.go      APIVersions, APIGroupList, APIGroup, APIResourceList
+//	external.go    what other servers serve, among what this one does
 //	aggregated.go  APIGroupDiscoveryList and its ETag
 //	negotiate.go   Accept to an encoding
 //	respond.go     documents and Status to bytes
@@ -32,6 +33,8 @@ import (
 type Options struct {
 	// ServerAddress is the host:port at which the client of a request reaches the server. Nil: none is told.
 	ServerAddress func(*http.Request) string
+	// External returns what other servers serve, the same while that is; nil: nothing. Nil: there are none.
+	External func() *External
 	// CBOR is set where it is among the encodings.
 	CBOR bool
 }
@@ -43,6 +46,8 @@ type Handler struct {
 	options  Options
 	offered  []runtime.SerializerInfo
 	offer    *codec.Offer // for errors
+	// merged is what there was to discover when something of another server's was asked for last.
+	merged atomic.Pointer[shown]
 	// described counts the groups that were described for aggregated discovery.
 	described atomic.Int64
 }
@@ -58,28 +63,28 @@ func New(registry *resources.Registry, options Options) *Handler {
 
 // ServeHTTP answers one discovery request. A group or version that is not in the catalog is 404.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	catalog := h.registry.Catalog()
+	c := h.shown()
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/apis//"): // a group without a name
 		http.NotFound(w, r)
 	case parts[0] == "api" && len(parts) == 1:
-		h.serveRoot(w, r, catalog, coreRoot, strictTypes|onlyGet)
+		h.serveRoot(w, r, c, coreRoot, strictTypes|onlyGet)
 	case parts[0] == "apis" && len(parts) == 1:
-		h.serveRoot(w, r, catalog, groupsRoot, 0)
+		h.serveRoot(w, r, c, groupsRoot, 0)
 	case parts[0] == "api" && len(parts) == 2:
-		h.serveVersion(w, r, catalog, schema.GroupVersion{Version: parts[1]})
+		h.serveVersion(w, r, c, schema.GroupVersion{Version: parts[1]})
 	case parts[0] == "apis" && len(parts) == 2:
-		h.serveGroup(w, r, catalog, parts[1])
+		h.serveGroup(w, r, c, parts[1])
 	case parts[0] == "apis" && len(parts) == 3:
-		h.serveVersion(w, r, catalog, schema.GroupVersion{Group: parts[1], Version: parts[2]})
+		h.serveVersion(w, r, c, schema.GroupVersion{Group: parts[1], Version: parts[2]})
 	default:
 		http.NotFound(w, r)
 	}
 }
 
 // serveRoot answers /api and /apis, the two paths that have an aggregated form.
-func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, c *resources.Catalog, root root, rules rules) {
+func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, c *shown, root root, rules rules) {
 	n, err := h.negotiate(r, rules|allowAggregated)
 	if err != nil {
 		h.writeError(w, r, err)
@@ -90,15 +95,15 @@ func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, c *resources
 		h.serveAggregated(w, r, c, root, n)
 	case root == coreRoot:
 		// The address differs from client to client, so this document alone is not kept.
-		writeObject(w, r, n, h.apiVersions(r, c))
+		writeObject(w, r, n, h.apiVersions(r, c.catalog))
 	default:
 		serveKept(w, r, c, n, "apis", func() runtime.Object { return apiGroupList(c) })
 	}
 }
 
-func (h *Handler) serveGroup(w http.ResponseWriter, r *http.Request, c *resources.Catalog, name string) {
-	group, ok := c.Group(name)
-	if !ok || name == "" {
+func (h *Handler) serveGroup(w http.ResponseWriter, r *http.Request, c *shown, name string) {
+	group := c.find(name)
+	if group == nil || name == "" {
 		http.NotFound(w, r)
 		return
 	}
@@ -112,14 +117,14 @@ func (h *Handler) serveGroup(w http.ResponseWriter, r *http.Request, c *resource
 		return
 	}
 	serveKept(w, r, c, n, "group "+name, func() runtime.Object {
-		g := apiGroup(group)
+		g := group.legacy()
 		g.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroup"}
 		return &g
 	})
 }
 
-func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, c *resources.Catalog, gv schema.GroupVersion) {
-	group, ok := c.Group(gv.Group)
+func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, c *shown, gv schema.GroupVersion) {
+	group, ok := c.catalog.Group(gv.Group)
 	if !ok {
 		http.NotFound(w, r)
 		return

@@ -33,23 +33,12 @@ func (h *Handler) apiVersions(r *http.Request, c *resources.Catalog) *metav1.API
 }
 
 // apiGroupList is /apis.
-func apiGroupList(c *resources.Catalog) *metav1.APIGroupList {
+func apiGroupList(c *shown) *metav1.APIGroupList {
 	doc := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}, Groups: []metav1.APIGroup{}}
-	for _, g := range c.Groups() {
-		if g.Name != "" && len(g.Versions) > 0 {
-			doc.Groups = append(doc.Groups, apiGroup(g))
+	for _, g := range c.groups {
+		if g.name != "" && len(g.versions) > 0 {
+			doc.Groups = append(doc.Groups, g.legacy())
 		}
-	}
-	return doc
-}
-
-func apiGroup(g *resources.Group) metav1.APIGroup {
-	doc := metav1.APIGroup{Name: g.Name}
-	for _, v := range g.Versions {
-		doc.Versions = append(doc.Versions, metav1.GroupVersionForDiscovery{GroupVersion: v.String(), Version: v.Version})
-	}
-	if len(doc.Versions) > 0 {
-		doc.PreferredVersion = doc.Versions[0]
 	}
 	return doc
 }

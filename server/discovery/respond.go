@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
-	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/status"
 )
@@ -32,7 +31,7 @@ type documentKey struct {
 }
 
 // kept returns the bytes of a document, built and encoded once per catalog.
-func kept(c *resources.Catalog, n negotiated, name string, build func() runtime.Object) ([]byte, error) {
+func kept(c memo, n negotiated, name string, build func() runtime.Object) ([]byte, error) {
 	body, err := c.Memo(documentKey{name, n.info.MediaType, n.pretty}, func() (any, error) { return encode(n, build()) })
 	if err != nil {
 		return nil, err
@@ -40,7 +39,7 @@ func kept(c *resources.Catalog, n negotiated, name string, build func() runtime.
 	return body.([]byte), nil
 }
 
-func serveKept(w http.ResponseWriter, r *http.Request, c *resources.Catalog, n negotiated, name string,
+func serveKept(w http.ResponseWriter, r *http.Request, c memo, n negotiated, name string,
 	build func() runtime.Object) {
 	body, err := kept(c, n, name, build)
 	if err != nil {

@@ -39,17 +39,22 @@ func (h *Handlers) connect(q *request) error {
 	if err != nil {
 		return q.drained(ctx, err)
 	}
-	handler.ServeHTTP(interimWriter{q.w}, q.r.WithContext(ctx))
+	handler.ServeHTTP(Interim(q.w), q.r.WithContext(ctx))
 	return q.drained(ctx, responder.err)
 }
 
 // untilDraining returns a context that ends when the server shuts down, which would otherwise wait for whoever is at the
 // other end. The caller has to cancel it.
 func (h *Handlers) untilDraining(parent context.Context) (context.Context, context.CancelFunc) {
+	return Until(h.Draining, parent)
+}
+
+// Until returns a context that ends when a channel is closed. The caller has to cancel it.
+func Until(over <-chan struct{}, parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	go func() {
 		select {
-		case <-h.Draining:
+		case <-over:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -67,6 +72,9 @@ func (q *request) drained(ctx context.Context, err error) error {
 	}
 	return err
 }
+
+// Interim returns a writer that lets interim answers through; see interimWriter.
+func Interim(w http.ResponseWriter) http.ResponseWriter { return interimWriter{w} }
 
 // interimWriter lets interim answers (1xx, RFC 9110, section 15.2) through. The writer around which it is may take the
 // first header for the only one, and would drop that of the answer itself.

@@ -21,6 +21,8 @@ type Config struct {
 	Logger   *slog.Logger
 	// Enabled are the names of those that run; see Select.
 	Enabled []string
+	// Prober, when set, is asked for the status of APIServices that have a Service, whatever is Enabled.
+	Prober Prober
 	// Elect, when set, calls lead while this process is the one of several servers on the same database whose
 	// controllers are to work, with a context that ends when it no longer is. It returns when its own context ends.
 	// Nil: there is only one server.
@@ -36,7 +38,7 @@ type controller interface {
 
 // Run runs the controllers until ctx ends, and returns when they have stopped.
 func Run(ctx context.Context, c Config) error {
-	if len(c.Enabled) == 0 {
+	if len(c.Enabled) == 0 && c.Prober == nil {
 		return nil
 	}
 	if c.Elect == nil {
@@ -67,6 +69,14 @@ func lead(ctx context.Context, c Config) {
 			return nil
 		})
 	}
-	f.run(ctx, c)
+	if c.Prober != nil {
+		work.Go(func() error {
+			newAvailability(c).run(ctx)
+			return nil
+		})
+	}
+	if len(all) > 0 {
+		f.run(ctx, c)
+	}
 	_ = work.Wait() // the work has no errors
 }

@@ -9,6 +9,9 @@
 // faster. So it does no harm when kube-controller-manager does the same work beside them. What
 // fails is repeated later and later and holds up nothing else. When nothing changes, nothing runs: there is no resync.
 //
+// Beside them, and whether they run or not, the status of APIServices that have a Service is kept (availabilities.go): that is not
+// kube-controller-manager's, and needs no graph.
+//
 // # The graph
 //
 // The garbage collector keeps the objects that have owners, and those that wait for their dependents, by uid, and for

@@ -1,0 +1,140 @@
+// Package behind finds what stands behind Services: the Services and their EndpointSlices as the store has them, in the form
+// that upstream's rules ask for them (k8s.io/apiserver/pkg/util/proxy).
+package behind
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	listersv1 "k8s.io/client-go/listers/core/v1"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// The types, by their names in the store.
+const (
+	ServicesResource = "services"
+	SlicesResource   = "endpointslices.discovery.k8s.io"
+)
+
+// Lister reads Services and EndpointSlices from a store, at the point At. It remembers what it has decoded as long as that is
+// what is stored, and may be used concurrently. For the duration of one request; see With.
+type Lister struct {
+	reader   resources.Reader
+	registry *resources.Registry
+	decoded  *decoded
+	ctx      context.Context
+	at       resources.At
+}
+
+// New returns a Lister of whatever is at hand.
+func New(reader resources.Reader, registry *resources.Registry) *Lister {
+	return &Lister{reader: reader, registry: registry, decoded: &decoded{}, ctx: context.Background(), at: resources.At{Match: resources.Any}}
+}
+
+// With returns a Lister for a request, at a point. The two share what they remember.
+func (l Lister) With(ctx context.Context, at resources.At) *Lister {
+	l.ctx, l.at = ctx, at
+	return &l
+}
+
+// Forget drops what is remembered of Services and EndpointSlices.
+func (l *Lister) Forget() { l.decoded.objects.Clear() }
+
+// Service returns a Service. Errors: NotFound as upstream's listers have it; those of resources.Reader.
+func (l *Lister) Service(namespace, name string) (*v1.Service, error) {
+	t, ok := l.registry.Catalog().Type(ServicesResource)
+	if !ok {
+		return nil, apierrors.NewNotFound(v1.Resource("service"), name)
+	}
+	o, err := l.reader.Get(l.ctx, t.KeyOf(namespace, name), l.at)
+	if errors.Is(err, resources.ErrNotFound) {
+		return nil, apierrors.NewNotFound(v1.Resource("service"), name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	obj, err := l.decoded.get(t, o)
+	if err != nil {
+		return nil, err
+	}
+	return obj.(*v1.Service), nil
+}
+
+// GetEndpointSlices implements upstream's EndpointSliceGetter. The slice is the caller's, what is in it is shared.
+func (l *Lister) GetEndpointSlices(namespace, service string) ([]*discoveryv1.EndpointSlice, error) {
+	t, ok := l.registry.Catalog().Type(SlicesResource)
+	if !ok {
+		return nil, nil
+	}
+	return slicesOf(l.ctx, l.reader, t, namespace, service, l.at, l.decoded.get)
+}
+
+// Slices are the EndpointSlices of a Service, whatever is at hand.
+func Slices(ctx context.Context, reader resources.Reader, t *resources.Type, namespace, service string) ([]*discoveryv1.EndpointSlice, error) {
+	return slicesOf(ctx, reader, t, namespace, service, resources.At{Match: resources.Any}, (*resources.Type).DecodeStored)
+}
+
+func slicesOf(ctx context.Context, reader resources.Reader, t *resources.Type, namespace, service string, at resources.At,
+	decode func(*resources.Type, *resources.Object) (runtime.Object, error)) ([]*discoveryv1.EndpointSlice, error) {
+	snapshot, err := reader.Snapshot(ctx, t.ResourceName(), at)
+	if err != nil {
+		return nil, err
+	}
+	var found []*discoveryv1.EndpointSlice
+	var failed error
+	snapshot.Ascend(namespace, "", func(o *resources.Object) bool {
+		if o.Labels[discoveryv1.LabelServiceName] != service {
+			return true
+		}
+		obj, err := decode(t, o)
+		if err == nil {
+			found = append(found, obj.(*discoveryv1.EndpointSlice))
+		}
+		failed = errors.Join(failed, err)
+		return true
+	})
+	return found, failed
+}
+
+// Services implements upstream's ServiceLister.
+func (l *Lister) Services(namespace string) listersv1.ServiceNamespaceLister {
+	return inNamespace{l, namespace}
+}
+
+// List implements upstream's ServiceLister. Nobody asks for it.
+func (l *Lister) List(labels.Selector) ([]*v1.Service, error) { return nil, errors.ErrUnsupported }
+
+type inNamespace struct {
+	*Lister
+	namespace string
+}
+
+// Get implements upstream's ServiceNamespaceLister.
+func (n inNamespace) Get(name string) (*v1.Service, error) { return n.Service(n.namespace, name) }
+
+// decoded remembers the last form of objects.
+type decoded struct{ objects sync.Map }
+
+type form struct {
+	revision int64
+	obj      runtime.Object
+}
+
+func (d *decoded) get(t *resources.Type, o *resources.Object) (runtime.Object, error) {
+	if known, ok := d.objects.Load(o.Key); ok && known.(form).revision == o.Revision {
+		return known.(form).obj, nil
+	}
+	obj, err := t.DecodeStored(o)
+	if err != nil {
+		return nil, err
+	}
+	d.objects.Store(o.Key, form{o.Revision, obj})
+	return obj, nil
+}

@@ -1,0 +1,107 @@
+package aggregate
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	utilproxy "k8s.io/apiserver/pkg/util/proxy"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// defaultPort is that of a reference to a Service without one, as upstream has it.
+const defaultPort = 443
+
+// Backend is one state of an APIService: who answers for a version of a group, and how they are reached.
+type Backend struct {
+	owner     *Aggregator
+	revision  int64
+	available bool
+	service   apiregistrationv1.ServiceReference
+	port      int32
+	bundle    []byte // of CA certificates; empty: those of the system
+	insecure  bool
+	// transport is nil for what this server answers, and where transportErr says why there is none.
+	transport    *http.Transport
+	transportErr error
+}
+
+// newBackend reads an APIService. What it says of connections may be the same as before.
+func (a *Aggregator) newBackend(is *apiregistrationv1.APIService, revision int64, before *Backend) *Backend {
+	b := &Backend{owner: a, revision: revision}
+	if is.Spec.Service == nil {
+		return b
+	}
+	b.available = helper.IsAPIServiceConditionTrue(is, apiregistrationv1.Available)
+	b.service, b.port, b.bundle, b.insecure = *is.Spec.Service, defaultPort, is.Spec.CABundle, is.Spec.InsecureSkipTLSVerify
+	if p := is.Spec.Service.Port; p != nil {
+		b.port = *p
+	}
+	if before != nil && before.transport != nil && before.sameConnections(b) {
+		b.transport = before.transport
+		return b
+	}
+	b.transport, b.transportErr = b.newTransport()
+	return b
+}
+
+// local: this server answers.
+func (b *Backend) local() bool { return b.service.Name == "" }
+
+// remote returns b where another server answers, otherwise nil.
+func (b *Backend) remote() *Backend {
+	if b == nil || b.local() {
+		return nil
+	}
+	return b
+}
+
+func (b *Backend) sameConnections(other *Backend) bool {
+	return b.service.Namespace == other.service.Namespace && b.service.Name == other.service.Name && b.insecure == other.insecure &&
+		bytes.Equal(b.bundle, other.bundle)
+}
+
+// newTransport says how connections are made: as upstream's, with the certificate that is valid when one is.
+func (b *Backend) newTransport() (*http.Transport, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: b.service.Name + "." + b.service.Namespace + ".svc", InsecureSkipVerify: b.insecure}
+	if b.owner.Certificate != nil {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return b.owner.Certificate(), nil }
+	}
+	switch {
+	case len(b.bundle) == 0:
+	case b.insecure:
+		return nil, errors.New("specifying a root certificates file with the insecure flag is not allowed")
+	default:
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(b.bundle) {
+			return nil, errors.New("unable to load root certificates: unable to parse bytes as PEM block")
+		}
+	}
+	return utilnet.SetTransportDefaults(&http.Transport{
+		TLSClientConfig:     config,
+		TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConnsPerHost: 25,
+		DialContext:         (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		// What the client accepts is passed on, and the answer as it comes.
+		DisableCompression: true,
+	}), nil
+}
+
+// resolve returns where the server is reached.
+func (b *Backend) resolve(ctx context.Context) (*url.URL, error) {
+	l := b.owner.behind.With(ctx, resources.At{Match: resources.Any})
+	if b.owner.RouteToEndpoints {
+		return utilproxy.ResolveEndpoint(l, l, b.service.Namespace, b.service.Name, b.port)
+	}
+	return utilproxy.ResolveCluster(l, b.service.Namespace, b.service.Name, b.port)
+}

@@ -1,0 +1,58 @@
+package aggregate_test
+
+import (
+	"io"
+	"net/http"
+	"syscall"
+	"testing"
+)
+
+// BenchmarkProxy measures what a request through the server costs beside one of a type of its own: the difference is what the other
+// server costs and what it costs to pass the request on. cpu-µs/op is that of the process, in which all of them are.
+func BenchmarkProxy(b *testing.B) {
+	f := newFixture(b)
+	f.register()
+	f.condition("Passed")
+	for name, url := range map[string]string{
+		"own":     "http://" + f.address + "/api/v1/namespaces/default",
+		"proxied": "http://" + f.address + apples + "/apples",
+	} {
+		b.Run(name, func(b *testing.B) {
+			r, err := http.NewRequestWithContext(b.Context(), "GET", url, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			r.Header.Set("Authorization", "known")
+			before := cpu()
+			for b.Loop() {
+				answer, err := http.DefaultClient.Do(r)
+				if err != nil || answer.StatusCode >= 300 {
+					b.Fatal(answer, err)
+				}
+				_, _ = io.Copy(io.Discard, answer.Body)
+				answer.Body.Close()
+			}
+			b.ReportMetric(float64(cpu()-before)/1000/float64(b.N), "cpu-µs/op")
+		})
+	}
+	b.Run("direct", func(b *testing.B) {
+		client := f.direct()
+		before := cpu()
+		for b.Loop() {
+			answer, err := client.Get(f.ext.URL + apples + "/apples")
+			if err != nil || answer.StatusCode >= 300 {
+				b.Fatal(answer, err)
+			}
+			_, _ = io.Copy(io.Discard, answer.Body)
+			answer.Body.Close()
+		}
+		b.ReportMetric(float64(cpu()-before)/1000/float64(b.N), "cpu-µs/op")
+	})
+}
+
+// cpu is what the process has used, in nanoseconds.
+func cpu() int64 {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it does not fail for the process itself
+	return u.Utime.Nano() + u.Stime.Nano()
+}

@@ -1,0 +1,186 @@
+package aggregate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+// acceptAggregated asks for aggregated discovery, or for what there is.
+const acceptAggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+// maxDiscovery bounds what is read of an answer, in bytes. All that kube-apiserver itself serves takes 100 KB.
+const maxDiscovery = 16 << 20
+
+// errSame: the server says that it serves what it did.
+var errSame = errors.New("not modified")
+
+// legacyProbing is who asks for the older form, as upstream.
+var legacyProbing user.Info = &user.DefaultInfo{Name: probing.GetName()}
+
+// question is what a server is asked: what it serves in a version.
+type question struct {
+	a    *Aggregator
+	gv   schema.GroupVersion
+	etag string
+}
+
+// ask asks for aggregated discovery, and for the older form of a server that has no other. Errors: errSame; any other says that
+// the server did not answer as it should.
+func (q question) ask(ctx context.Context) (said *apidiscoveryv2.APIVersionDiscovery, etag string, err error) {
+	b, err := q.a.Find(ctx, q.gv)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case b == nil:
+		return nil, "", errors.New("there is no such APIService")
+	case b.transportErr != nil:
+		return nil, "", b.transportErr
+	}
+	headers := []string{"Accept", acceptAggregated + ",application/json"}
+	if q.etag != "" {
+		headers = append(headers, "If-None-Match", q.etag)
+	}
+	code, header, body, err := b.read(ctx, "/apis", probing, headers...)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case code == http.StatusNotModified:
+		return nil, "", errSame
+	case code == http.StatusServiceUnavailable:
+		return nil, "", fmt.Errorf("answered with %d", code)
+	case code == http.StatusOK && isAggregated(header.Get("Content-Type")):
+		said, err = q.find(body)
+		return said, header.Get("Etag"), err
+	}
+	said, err = q.askLegacy(ctx, b)
+	return said, "", err
+}
+
+// read sends a GET and reads the answer.
+func (b *Backend) read(ctx context.Context, path string, who user.Info, headers ...string) (code int, header http.Header, body []byte, err error) {
+	at, err := b.resolve(ctx)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	at.Path = path
+	answer, err := b.ask(ctx, at, who, headers...)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	defer answer.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(answer.Body, maxDiscovery+1))
+	if err == nil && len(body) > maxDiscovery {
+		err = fmt.Errorf("the answer to %s has more than %d bytes", path, maxDiscovery)
+	}
+	return answer.StatusCode, answer.Header, body, err
+}
+
+func isAggregated(contentType string) bool {
+	media, params, err := mime.ParseMediaType(contentType)
+	return err == nil && media == "application/json" && params["g"] == apidiscoveryv2.GroupName && params["v"] == "v2" &&
+		params["as"] == "APIGroupDiscoveryList"
+}
+
+// find returns the version from aggregated discovery, which has all that the server serves. One that is not there is empty.
+func (q question) find(body []byte) (*apidiscoveryv2.APIVersionDiscovery, error) {
+	var all apidiscoveryv2.APIGroupDiscoveryList
+	if err := json.Unmarshal(body, &all); err != nil {
+		return nil, err
+	}
+	for _, g := range all.Items {
+		for i := range g.Versions {
+			if v := &g.Versions[i]; g.Name == q.gv.Group && v.Version == q.gv.Version {
+				fillKinds(v.Resources)
+				return v, nil
+			}
+		}
+	}
+	return &apidiscoveryv2.APIVersionDiscovery{}, nil
+}
+
+// fillKinds: older clients fail where there is no kind at all (kubernetes issue 118361).
+func fillKinds(list []apidiscoveryv2.APIResourceDiscovery) {
+	for i := range list {
+		r := &list[i]
+		if r.ResponseKind == nil {
+			r.ResponseKind = &metav1.GroupVersionKind{}
+		}
+		for j := range r.Subresources {
+			if r.Subresources[j].ResponseKind == nil {
+				r.Subresources[j].ResponseKind = &metav1.GroupVersionKind{}
+			}
+		}
+	}
+}
+
+func (q question) askLegacy(ctx context.Context, b *Backend) (*apidiscoveryv2.APIVersionDiscovery, error) {
+	code, _, body, err := b.read(ctx, discoveryPath(q.gv), legacyProbing, "Accept", "application/json")
+	if err != nil {
+		return nil, err
+	}
+	if code != http.StatusOK {
+		return nil, fmt.Errorf("%s is answered with %d", discoveryPath(q.gv), code)
+	}
+	var list metav1.APIResourceList
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, err
+	}
+	described, err := describe(list.APIResources)
+	return &apidiscoveryv2.APIVersionDiscovery{Resources: described}, err
+}
+
+// describe says in the newer form what a list of the older one says: there, subresources are resources with a slash in their
+// names.
+func describe(list []metav1.APIResource) ([]apidiscoveryv2.APIResourceDiscovery, error) {
+	var all []apidiscoveryv2.APIResourceDiscovery
+	at := map[string]int{}
+	for _, r := range list {
+		if !strings.Contains(r.Name, "/") {
+			at[r.Name] = len(all)
+			all = append(all, apidiscoveryv2.APIResourceDiscovery{Resource: r.Name, Scope: scope(r), ResponseKind: kind(r), Verbs: r.Verbs,
+				ShortNames: r.ShortNames, Categories: r.Categories, SingularResource: r.SingularName})
+		}
+	}
+	for _, r := range list {
+		name, sub, ok := strings.Cut(r.Name, "/")
+		if !ok {
+			continue
+		}
+		i, known := at[name]
+		if !known {
+			i = len(all)
+			at[name] = i
+			all = append(all, apidiscoveryv2.APIResourceDiscovery{Resource: name, Scope: scope(r), ResponseKind: &metav1.GroupVersionKind{}})
+		}
+		if all[i].Scope != scope(r) {
+			return nil, fmt.Errorf("%s is of another scope than %s", r.Name, name)
+		}
+		all[i].Subresources = append(all[i].Subresources, apidiscoveryv2.APISubresourceDiscovery{Subresource: sub, ResponseKind: kind(r), Verbs: r.Verbs})
+	}
+	return all, nil
+}
+
+func scope(r metav1.APIResource) apidiscoveryv2.ResourceScope {
+	if r.Namespaced {
+		return apidiscoveryv2.ScopeNamespace
+	}
+	return apidiscoveryv2.ScopeCluster
+}
+
+func kind(r metav1.APIResource) *metav1.GroupVersionKind {
+	if r.Kind == "" {
+		return &metav1.GroupVersionKind{}
+	}
+	return &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
+}

@@ -1,0 +1,20 @@
+package aggregate
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Resolve returns where a request for a version of a group goes.
+func (a *Aggregator) Resolve(ctx context.Context, group, version string) (string, error) {
+	b, err := a.Find(ctx, schema.GroupVersion{Group: group, Version: version})
+	if err != nil {
+		return "", err
+	}
+	at, err := b.resolve(ctx)
+	if err != nil {
+		return "", err
+	}
+	return at.String(), nil
+}

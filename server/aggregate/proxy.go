@@ -1,0 +1,73 @@
+package aggregate
+
+import (
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/util/proxy"
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	utilproxy "k8s.io/apiserver/pkg/util/proxy"
+	"k8s.io/client-go/transport"
+	"k8s.io/streaming/pkg/httpstream"
+)
+
+// unavailable is what clients are told, whatever the reason; the status of the APIService has it.
+const unavailable = "service unavailable"
+
+// ServeHTTP passes a request on, in the name of the user of its context, and the answer back. What comes in parts (watches, logs)
+// and what takes the connection over (upgrades) goes through as it comes.
+func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !b.available {
+		http.Error(w, unavailable, http.StatusServiceUnavailable)
+		return
+	}
+	b.pass(w, r)
+}
+
+// pass is ServeHTTP whether the server is thought to be available or not.
+func (b *Backend) pass(w http.ResponseWriter, r *http.Request) {
+	if b.transportErr != nil {
+		http.Error(w, b.transportErr.Error(), http.StatusInternalServerError)
+		return
+	}
+	who, ok := genericapirequest.UserFrom(r.Context())
+	if !ok {
+		http.Error(w, "missing user", http.StatusInternalServerError)
+		return
+	}
+	location, err := b.resolve(r.Context())
+	if err != nil {
+		b.owner.Logger.Warn("the server of an APIService is not found", "service", b.service.Namespace+"/"+b.service.Name, "error", err)
+		http.Error(w, unavailable, http.StatusServiceUnavailable)
+		return
+	}
+	location.Path, location.RawQuery = r.URL.Path, r.URL.Query().Encode()
+	sent, cancel := utilproxy.NewRequestForProxy(location, r)
+	defer cancel()
+	if id := w.Header().Get("Audit-Id"); id != "" {
+		sent.Header.Set("Audit-Id", id)
+	}
+	uid := b.uidOf(who)
+	upgrade := httpstream.IsUpgradeRequest(r)
+	if upgrade {
+		// Then the connection is dialled, and the transport sends nothing.
+		transport.SetAuthProxyHeaders(sent, who.GetName(), uid, who.GetGroups(), who.GetExtra())
+	}
+	through := transport.NewAuthProxyRoundTripper(who.GetName(), uid, who.GetGroups(), who.GetExtra(), b.transport)
+	proxy.NewUpgradeAwareHandler(location, through, true, upgrade, responder{}).ServeHTTP(w, sent)
+}
+
+func (b *Backend) uidOf(who user.Info) string {
+	if !b.owner.UID {
+		return ""
+	}
+	return who.GetUID()
+}
+
+// responder words what goes wrong with a connection, before an answer has begun.
+type responder struct{}
+
+// Error implements upstream's proxy.ErrorResponder.
+func (responder) Error(w http.ResponseWriter, _ *http.Request, err error) {
+	http.Error(w, err.Error(), http.StatusServiceUnavailable)
+}

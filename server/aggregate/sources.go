@@ -1,0 +1,223 @@
+package aggregate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/follow"
+	"github.com/rowlock/rowlock/server/discovery"
+)
+
+// refreshInterval is how often a server is asked whether it serves the same as before, and firstPause when it is asked again that
+// did not answer, which doubles; both are upstream's.
+const (
+	refreshInterval = time.Minute
+	firstPause      = 500 * time.Millisecond
+)
+
+// Run asks other servers what they serve until ctx ends or the store is closed: each when its APIService comes or changes, and
+// every minute. While there are none, nothing runs.
+func (a *Aggregator) Run(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	s := &a.sources
+	s.ctx = ctx
+	follow.Run(ctx, follow.Source{Store: a.Store, Logger: a.Logger, Name: "what other servers serve", Existing: true,
+		Objects: []resources.Key{{Resource: apiServicesResource}}}, s)
+	stop()
+	s.work.Wait()
+}
+
+// sources are the APIServices with a Service. It is a follow.Handler.
+type sources struct {
+	owner *Aggregator
+	ctx   context.Context // of Run
+	work  sync.WaitGroup
+
+	// gone are those that were there before history was lost and have not been told of since; for the follower alone.
+	gone map[string]bool
+	// mu guards all, and what is in each source but its channel.
+	mu  sync.Mutex
+	all map[string]*source
+}
+
+// source is one of them.
+type source struct {
+	is   *apiregistrationv1.APIService
+	wake chan struct{} // to ask now
+	stop context.CancelFunc
+	// said is what its server said last, and etag says which of its answers that is.
+	said *apidiscoveryv2.APIVersionDiscovery
+	etag string
+	// fresh: it has answered when it was last asked.
+	fresh bool
+}
+
+// Begin implements follow.Handler.
+func (s *sources) Begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = map[string]bool{}
+	for name := range s.all {
+		s.gone[name] = true
+	}
+}
+
+// Observe implements follow.Handler.
+func (s *sources) Observe(events []*resources.Event) {
+	t, ok := s.owner.Registry.Catalog().Type(apiServicesResource)
+	if !ok {
+		return
+	}
+	for _, e := range events {
+		name := e.Object.Name
+		delete(s.gone, name)
+		if e.Op == resources.Delete {
+			s.remove(name)
+			continue
+		}
+		obj, err := t.DecodeStored(e.Object)
+		if err != nil {
+			s.owner.Logger.Error("an APIService cannot be read", "name", name, "error", err)
+			continue
+		}
+		if is := obj.(*apiregistrationv1.APIService); is.Spec.Service != nil && is.Spec.Group != "" {
+			s.put(is)
+		} else {
+			s.remove(name)
+		}
+	}
+}
+
+// Turn implements follow.Handler.
+func (s *sources) Turn(_ context.Context, t follow.Turn) (time.Duration, error) {
+	if !t.Quiet {
+		return 0, nil
+	}
+	for name := range s.gone {
+		s.remove(name)
+	}
+	s.gone = nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.publish()
+	return 0, nil
+}
+
+// put has an APIService asked that has come or changed.
+func (s *sources) put(is *apiregistrationv1.APIService) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	src, known := s.all[is.Name]
+	if !known {
+		src = &source{wake: make(chan struct{}, 1)}
+		s.all[is.Name] = src
+	}
+	src.is = is
+	if known {
+		select {
+		case src.wake <- struct{}{}:
+		default: // it will ask
+		}
+		return
+	}
+	var ctx context.Context
+	ctx, src.stop = context.WithCancel(s.ctx)
+	s.work.Go(func() { s.keep(ctx, src) })
+}
+
+func (s *sources) remove(name string) {
+	s.owner.forget(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if src, ok := s.all[name]; ok {
+		src.stop()
+		delete(s.all, name)
+	}
+}
+
+// keep asks the server of an APIService until ctx ends.
+func (s *sources) keep(ctx context.Context, src *source) {
+	pause := firstPause
+	for {
+		wait := refreshInterval
+		if s.refresh(ctx, src) {
+			pause = firstPause
+		} else {
+			wait = pause
+			pause = min(2*pause, refreshInterval)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-src.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// refresh asks once, and publishes what was said. It returns false when the server did not answer.
+func (s *sources) refresh(ctx context.Context, src *source) bool {
+	s.mu.Lock()
+	gv := schema.GroupVersion{Group: src.is.Spec.Group, Version: src.is.Spec.Version}
+	q := question{a: s.owner, gv: gv, etag: src.etag}
+	s.mu.Unlock()
+	s.owner.behind.Forget() // what has gone meanwhile is not to be remembered for ever
+	said, etag, err := q.ask(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ctx.Err() != nil {
+		return true // it is not asked any more
+	}
+	switch {
+	case err == nil:
+		src.said, src.etag = said, etag
+	case errors.Is(err, errSame):
+		err = nil
+	default:
+		s.owner.Logger.Debug("a server does not say what it serves", "version", gv, "error", err)
+	}
+	src.fresh = err == nil
+	s.publish()
+	return src.fresh
+}
+
+// publish puts what is known of all into force, if that is something new. The caller holds s.mu.
+func (s *sources) publish() {
+	var now []discovery.ExternalVersion
+	for _, src := range s.all {
+		v := discovery.ExternalVersion{GroupVersion: schema.GroupVersion{Group: src.is.Spec.Group, Version: src.is.Spec.Version},
+			GroupPriority: int(src.is.Spec.GroupPriorityMinimum), VersionPriority: int(src.is.Spec.VersionPriority)}
+		if src.said != nil {
+			v.Discovery = *src.said
+		}
+		v.Discovery.Version, v.Discovery.Freshness = v.GroupVersion.Version, apidiscoveryv2.DiscoveryFreshnessStale
+		if src.fresh {
+			v.Discovery.Freshness = apidiscoveryv2.DiscoveryFreshnessCurrent
+		}
+		now = append(now, v)
+	}
+	slices.SortFunc(now, func(a, b discovery.ExternalVersion) int {
+		return strings.Compare(a.GroupVersion.String(), b.GroupVersion.String())
+	})
+	before := s.owner.external.Load()
+	switch {
+	case len(now) == 0:
+		s.owner.external.Store(nil)
+	case before == nil || !apiequality.Semantic.DeepEqual(before.Versions, now):
+		s.owner.external.Store(&discovery.External{Versions: now})
+	}
+}

@@ -1,0 +1,180 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/behind"
+)
+
+// Prober asks the servers behind APIServices whether they are there.
+type Prober interface {
+	// Probe asks the one that answers for a version of a group, and says why it does not. It may take some seconds.
+	Probe(ctx context.Context, gv schema.GroupVersion) error
+}
+
+// judge says whether the server of an APIService is available, by upstream's reasons and in its words. failed: the server was
+// asked and did not answer, so that it is to be asked again soon.
+func (a *availability) judge(ctx context.Context, is *apiregistrationv1.APIService) (c apiregistration.APIServiceCondition, failed bool) {
+	namespace, name, port := is.Spec.Service.Namespace, is.Spec.Service.Name, *is.Spec.Service.Port
+	lister := behind.New(a.Store, a.Registry).With(ctx, resources.At{Match: resources.MostRecent})
+	service, err := lister.Service(namespace, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return available(apiregistration.ConditionFalse, "ServiceNotFound", "service/%s in %q is not present", name, namespace), false
+	case err != nil:
+		return available(apiregistration.ConditionUnknown, "ServiceAccessError", "service/%s in %q cannot be checked due to: %v", name, namespace, err), true
+	}
+	if service.Spec.Type == corev1.ServiceTypeClusterIP {
+		i := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port })
+		if i < 0 {
+			return available(apiregistration.ConditionFalse, "ServicePortError", "service/%s in %q is not listening on port %d", name, namespace, port), false
+		}
+		all, err := lister.GetEndpointSlices(namespace, name)
+		switch portName := service.Spec.Ports[i].Name; {
+		case err != nil:
+			return available(apiregistration.ConditionUnknown, "EndpointsAccessError", "service/%s in %q cannot be checked due to: %v", name, namespace, err), true
+		case len(all) == 0:
+			return available(apiregistration.ConditionFalse, "EndpointsNotFound", "cannot find endpointslices for service/%s in %q", name, namespace), false
+		case !slices.ContainsFunc(all, func(s *discoveryv1.EndpointSlice) bool { return serves(s, portName) }):
+			return available(apiregistration.ConditionFalse, "MissingEndpoints",
+				"endpointslices for service/%s in %q have no addresses with port name %q", name, namespace, portName), false
+		}
+	}
+	if err := a.Prober.Probe(ctx, schema.GroupVersion{Group: is.Spec.Group, Version: is.Spec.Version}); err != nil {
+		return available(apiregistration.ConditionFalse, "FailedDiscoveryCheck", "%v", err), true
+	}
+	return available(apiregistration.ConditionTrue, "Passed", "all checks passed"), false
+}
+
+// serves tells whether something is ready at a port.
+func serves(s *discoveryv1.EndpointSlice, port string) bool {
+	return slices.ContainsFunc(s.Endpoints, func(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }) &&
+		slices.ContainsFunc(s.Ports, func(p discoveryv1.EndpointPort) bool { return p.Name != nil && *p.Name == port && p.Port != nil })
+}
+
+func available(status apiregistration.ConditionStatus, reason, message string, of ...any) apiregistration.APIServiceCondition {
+	return apiregistration.APIServiceCondition{Type: apiregistration.Available, Status: status, LastTransitionTime: metav1.Now(), Reason: reason,
+		Message: fmt.Sprintf(message, of...)}
+}
+
+// check looks after the status of one APIService.
+type check struct {
+	wake chan struct{} // to look now
+	stop context.CancelFunc
+
+	mu   sync.Mutex
+	spec *apiregistrationv1.APIServiceSpec
+	// told is what the status was made to say.
+	told apiregistration.APIServiceCondition
+}
+
+// concerns: what an APIService says has another reason than that this server wrote its status.
+func (c *check) concerns(is *apiregistrationv1.APIService) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	same := c.spec != nil && apiequality.Semantic.DeepEqual(*c.spec, is.Spec) && slices.ContainsFunc(is.Status.Conditions, func(is apiregistrationv1.APIServiceCondition) bool {
+		return is.Type == apiregistrationv1.Available && string(is.Status) == string(c.told.Status) && is.Reason == c.told.Reason && is.Message == c.told.Message
+	})
+	c.spec = &is.Spec
+	return !same
+}
+
+func (c *check) now() {
+	select {
+	case c.wake <- struct{}{}:
+	default: // it will look
+	}
+}
+
+// look judges once and writes it down. It returns false when it is to be done again soon.
+func (a *availability) look(ctx context.Context, name string, c *check) bool {
+	t, ok := a.Registry.Catalog().Type(apiServicesResource)
+	if !ok {
+		return true
+	}
+	o, err := a.Store.Get(ctx, t.KeyOf("", name), resources.At{Match: resources.MostRecent})
+	if errors.Is(err, resources.ErrNotFound) {
+		return true // the follower will hear of it
+	}
+	var obj runtime.Object
+	if err == nil {
+		obj, err = t.DecodeStored(o)
+	}
+	if err != nil {
+		a.failed(ctx, name, err)
+		return false
+	}
+	is := obj.(*apiregistrationv1.APIService)
+	if is.Spec.Service == nil {
+		return true // the control plane keeps the status of that
+	}
+	judged, failed := a.judge(ctx, is)
+	if ctx.Err() != nil {
+		return true
+	}
+	c.mu.Lock()
+	c.told = judged
+	c.mu.Unlock()
+	if err := a.tell(ctx, t, is, judged); err != nil {
+		a.failed(ctx, name, err)
+		return false
+	}
+	return !failed
+}
+
+func (a *availability) failed(ctx context.Context, name string, err error) {
+	if ctx.Err() == nil {
+		a.Logger.Warn("the availability of an APIService is not known", "name", name, "error", err)
+	}
+}
+
+// tell writes a condition into the status of the APIService that was judged, if it says anything new.
+func (a *availability) tell(ctx context.Context, t *resources.Type, judged *apiregistrationv1.APIService, c apiregistration.APIServiceCondition) error {
+	manager, err := t.ServerManager("status")
+	if err != nil {
+		return err
+	}
+	r := resources.UpdateRequest{Type: t, Name: judged.Name}
+	r.Change = func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
+		is := existing.DeepCopyObject().(*apiregistration.APIService)
+		before := is.Status.DeepCopy()
+		if is.UID != judged.UID || is.Spec.Service == nil || is.Spec.Service.Name != judged.Spec.Service.Name ||
+			is.Spec.Service.Namespace != judged.Spec.Service.Namespace || is.Spec.Service.Port != *judged.Spec.Service.Port {
+			return is, nil // it will be judged anew
+		}
+		apiregistration.SetAPIServiceCondition(is, c)
+		if apiequality.Semantic.DeepEqual(before, &is.Status) {
+			return is, nil
+		}
+		return manager.Update(existing, is, resources.ServerManagerName), nil
+	}
+	_, _, err = a.Pipeline.Update(resources.APIServer.Request(ctx, "update", t, t.KeyOf("", judged.Name), "status"), &r)
+	if errors.Is(err, resources.ErrNotFound) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// pauseAfter is how long a check that has failed so many times is put off, as by upstream's queue.
+func pauseAfter(failures int) time.Duration {
+	if failures > 12 {
+		return checkInterval
+	}
+	return min(5*time.Millisecond<<failures, checkInterval)
+}

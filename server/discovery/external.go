@@ -1,0 +1,186 @@
+package discovery
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// External is what other servers serve. It is immutable.
+type External struct{ Versions []ExternalVersion }
+
+// ExternalVersion is a version of a group that another server serves, also where this one serves it as well.
+type ExternalVersion struct {
+	schema.GroupVersion
+	// GroupPriority and VersionPriority order it among others, as resources.Group.Priority and resources.Version.Priority.
+	// Of a group's priorities the highest counts.
+	GroupPriority, VersionPriority int
+	Discovery                      apidiscoveryv2.APIVersionDiscovery
+}
+
+// shown is what there is to discover: a catalog and what is external, with the documents that are made of them.
+type shown struct {
+	catalog  *resources.Catalog
+	external *External
+	groups   []*shownGroup // in the order of discovery
+
+	mu   sync.Mutex
+	made map[any]any
+}
+
+// memo keeps documents as long as that lives of which they are made.
+type memo interface {
+	Memo(key any, build func() (any, error)) (any, error)
+}
+
+// shownGroup is a group of this server (group), or one with versions of others (merged).
+type shownGroup struct {
+	name     string
+	priority int
+	group    *resources.Group
+	versions []shownVersion // the preferred one first
+}
+
+type shownVersion struct {
+	name     string
+	priority int
+	own      *resources.Version
+	external *ExternalVersion
+}
+
+// Memo is resources.Catalog.Memo for what is made of both.
+func (s *shown) Memo(key any, build func() (any, error)) (any, error) {
+	if s.external == nil {
+		return s.catalog.Memo(key, build)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v, ok := s.made[key]; ok {
+		return v, nil
+	}
+	v, err := build()
+	if err == nil {
+		s.made[key] = v
+	}
+	return v, err
+}
+
+type shownKey struct{}
+
+// shown returns what there is to discover now. Documents of what was external before are forgotten.
+func (h *Handler) shown() *shown {
+	catalog := h.registry.Catalog()
+	var external *External
+	if h.options.External != nil {
+		external = h.options.External()
+	}
+	if external == nil {
+		h.merged.Store(nil)
+		v, _ := catalog.Memo(shownKey{}, func() (any, error) { return newShown(catalog, nil), nil }) // it has no error
+		return v.(*shown)
+	}
+	if known := h.merged.Load(); known != nil && known.catalog == catalog && known.external == external {
+		return known
+	}
+	made := newShown(catalog, external)
+	h.merged.Store(made)
+	return made
+}
+
+func newShown(c *resources.Catalog, external *External) *shown {
+	s := &shown{catalog: c, external: external, made: map[any]any{}}
+	byName := map[string]*shownGroup{}
+	add := func(name string, priority int) *shownGroup {
+		g := byName[name]
+		if g == nil {
+			g = &shownGroup{name: name, priority: priority}
+			byName[name] = g
+			s.groups = append(s.groups, g)
+		}
+		g.priority = max(g.priority, priority)
+		return g
+	}
+	for _, own := range c.Groups() {
+		g := add(own.Name, own.Priority)
+		g.group = own
+		for _, v := range own.Versions {
+			g.versions = append(g.versions, shownVersion{name: v.Version, priority: v.Priority, own: v})
+		}
+	}
+	if external == nil {
+		return s
+	}
+	for i := range external.Versions {
+		v := &external.Versions[i]
+		g := add(v.Group, v.GroupPriority)
+		g.group = nil // it is more than that
+		g.versions = slices.DeleteFunc(g.versions, func(own shownVersion) bool { return own.name == v.Version })
+		g.versions = append(g.versions, shownVersion{name: v.Version, priority: v.VersionPriority, external: v})
+	}
+	for _, g := range s.groups {
+		slices.SortStableFunc(g.versions, func(a, b shownVersion) int {
+			return cmp.Or(cmp.Compare(b.priority, a.priority), version.CompareKubeAwareVersionStrings(b.name, a.name))
+		})
+	}
+	slices.SortStableFunc(s.groups, func(a, b *shownGroup) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.name, b.name))
+	})
+	return s
+}
+
+// find returns a group by name; nil: there is none.
+func (s *shown) find(name string) *shownGroup {
+	i := slices.IndexFunc(s.groups, func(g *shownGroup) bool { return g.name == name })
+	if i < 0 {
+		return nil
+	}
+	return s.groups[i]
+}
+
+// legacy is the group in the older form.
+func (g *shownGroup) legacy() metav1.APIGroup {
+	doc := metav1.APIGroup{Name: g.name}
+	for _, v := range g.versions {
+		gv := schema.GroupVersion{Group: g.name, Version: v.name}
+		doc.Versions = append(doc.Versions, metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: v.name})
+	}
+	if len(doc.Versions) > 0 {
+		doc.PreferredVersion = doc.Versions[0]
+	}
+	return doc
+}
+
+// describe is what a group contributes to aggregated discovery. That of a group of this server alone is made once as long as
+// the group is the same.
+func (h *Handler) describe(g *shownGroup) (*described, error) {
+	if g.group != nil {
+		made, err := g.group.Memo(describedKey{}, func() (any, error) { return h.newDescribed(g) })
+		if err != nil {
+			return nil, err
+		}
+		return made.(*described), nil
+	}
+	return h.newDescribed(g)
+}
+
+func (h *Handler) newDescribed(g *shownGroup) (*described, error) {
+	h.described.Add(1)
+	doc := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.name}}
+	for _, v := range g.versions {
+		if v.own != nil {
+			doc.Versions = append(doc.Versions, versionDiscovery(v.own))
+		} else {
+			doc.Versions = append(doc.Versions, v.external.Discovery)
+		}
+	}
+	data, err := json.Marshal(doc)
+	return &described{doc, data}, err
+}
