@@ -12,7 +12,11 @@
 //	helm_test.go         releases, with helm
 //	types_test.go        every built-in type: the verbs, selectors, tables, explain, apply
 //	clients_test.go      client-go: typed, dynamic and metadata clients, informers
+//	encodings_test.go    client-go's clients and informers in every encoding that they speak
 //	manager_test.go      a controller written with controller-runtime
+//	controllerruntime_test.go, envtest_test.go
+//	                     controller-runtime's own tests, and Rowlock as the server of a controller's tests
+//	h2spec_test.go       HTTP/2, by a suite of its own
 //	badrequests_test.go  what is refused, and in which words
 //	sections_*_test.go   every section of the API concepts page, as tables of requests
 //	endpoints_test.go    health, version, metrics, discovery, OpenAPI

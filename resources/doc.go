@@ -4,12 +4,48 @@
 // The package is the middle of Rowlock. Package server asks it what a request means for a type and hands finished
 // objects to the Store; package sqlstore implements the Store. Neither imports the other.
 //
-//	store.go     the Store contract: Reader, Writer, Watcher, and every error they return
-//	object.go    one revision of one object, as bytes
-//	update.go    the read-modify-commit loop over a Store
-//	type.go      a resource type: its versions, strategies, columns, selectors, subresources
-//	registry.go  the set of types that exist now; it changes while the server runs
-//	admission/   kube-apiserver's admission plugins
-//	builtin/     the types that kube-apiserver serves by default, from upstream's packages
-//	equality/    upstream's semantic equality, made quick
+// Types:
+//
+//	type.go          a resource type: its rules, selectors, columns, subresources
+//	served.go        a type as one version of a group shows it; group.go, a group and its versions
+//	registry.go      the groups that exist now, which change while the server runs; groupindex.go finds them by name
+//	equivalents.go   under which other names the objects of a type are served
+//	openapi.go       what a type without a Go type says of itself to OpenAPI
+//
+// Objects:
+//
+//	object.go        one revision of one object, as bytes; forms.go, the encodings that are kept with it
+//	layout.go        how stored bytes are laid out; sent.go, objects whose stored bytes are not those shown
+//	codec.go         from stored bytes to Go objects and back; cells.go, to rows of Tables
+//	projection.go    subresources that show something else than the object, as Scale
+//
+// The store:
+//
+//	store.go         the contract: Reader, Writer, Watcher, and every error they return
+//	storable.go      which keys a store takes
+//	rows.go          the door to Rowlock's own rows, which no API serves
+//
+// Writes:
+//
+//	pipeline.go      the one way of every write; actor.go, who writes for the server itself
+//	create.go, update.go, delete.go, deletecollection.go, operate.go
+//	                 the kinds of writes; an operation is a create that is an action, as an eviction
+//	guaranteed.go    the loop of read, change and commit, which begins again after a conflict
+//	admit.go         admission of a write, before the rules of its type and after them
+//	owners.go, servermanager.go
+//	                 owner references given twice; the field manager of what the server writes
+//
+// Packages below:
+//
+//	admission/       kube-apiserver's admission plugins
+//	builtin/         the types that kube-apiserver serves by default, from upstream's packages
+//	untyped/         types without a Go type
+//	fieldmanager/    who set which field: Server-Side Apply, and managedFields of every other write
+//	follow/          telling of the changes of objects
+//	typedjson/, gotype/, jsonscan/
+//	                 JSON of Go types, read and written by code that is compiled once per type
+//	equality/        upstream's semantic equality, made quick
+//	fastpath/        the list of the fast paths, and their switches
+//	upstream/        what is changed, copied or taken for granted of upstream's packages
+//	storetest/       the contract of the store, as tests
 package resources

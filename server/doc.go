@@ -7,10 +7,14 @@
 //	index.go        the list of paths
 //	checks.go       what the health checks are
 //	errors.go       the one place that writes an error
+//	fixed.go        version, the keys of ServiceAccounts' issuer; zpages.go, /flagz and /statusz
+//	impersonation.go   requests as another user
+//	limits.go       how many requests are under way at once
+//	warnings.go     Warning headers
 //	metrics.go      what is counted
 //	admission.go    the plugins, and the client that they reach the API with
-//	trim.go         memory that goes back after a burst of requests
-//	flow.go         the headers of priority and fairness
+//	trim.go         memory that goes back after a burst of requests; madvise_*.go, that of the program's file
+//	flow.go         the headers of priority and fairness; flow_match.go, by which rules; flow_dump.go, pages about it
 //	handlers/       the verbs
 //	codec/          media types, and objects to bytes
 //	cork/           connections on which an answer leaves in one write

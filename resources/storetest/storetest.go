@@ -4,7 +4,8 @@
 //	storetest.go      Run, and the Harness that an implementation provides
 //	write.go          creates, updates, deletes, conflicts; transaction.go, several objects in one commit
 //	read.go           get, snapshots, "most recent"; past.go, older revisions
-//	watch.go          order, cursors, wake-ups; many_watchers.go, the same with thousands of them
+//	watch.go          order, cursors, wake-ups; many_watchers.go, the same with thousands of them; before.go, objects before a change
+//	sent.go           objects that are stored in other bytes than they are shown in
 //	history.go        pruning and 410; lifetime.go, objects that expire
 //	end.go            closing and starting again
 //	model.go          random operations, compared with a model in memory

@@ -4,8 +4,7 @@
 //
 //	fields.go       the fields of a struct by their json tags
 //	readers.go      how values of a type are read
-//	decode.go       reading with a reader; scan.go, the text itself; escape.go, escapes in strings
+//	decode.go       reading with a reader; package jsonscan reads the text itself
 //	writers.go      how values of a type are written; encode_omit.go, when fields are left out
 //	encode.go       writing with a writer; encode_map.go, encode_leaf.go, types that have their own way
-//	encode_raw.go   JSON that is copied as it is
 package typedjson

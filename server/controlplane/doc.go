@@ -8,7 +8,7 @@
 //	bootstrap*.go         the objects that exist from the start
 //	configmaps.go         ConfigMaps by which others know what this server does
 //	apiservices.go        an APIService for each version that is served
-//	flow_*.go             the configuration of priority and fairness
+//	flow_*.go             the configuration of priority and fairness; conditions.go, how conditions are written
 //	keep_services.go      the Service kubernetes, with members.go and endpoints.go: who serves, and where
 //	repair_*.go           IPAddresses that no longer agree with the Services; reporter.go: the Events about them
 //	controllers/          the controllers, which work on one server at a time

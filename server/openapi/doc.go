@@ -14,7 +14,7 @@
 //	document.go    one encoded document and how it is sent
 //	fingerprint.go what a document is made of, summed up
 //	prepared.go    the index of the documents that are prepared
-//	archive.go     the embedded files
+//	archive.go     the embedded files; repeats.go, what they say again and again
 //	prepare.go     how they are made
 //	v2.go          the one document of version 2
 //	v3.go          the documents of version 3
@@ -25,6 +25,6 @@
 //	connect.go     the paths that carry a stream: exec, log, proxy
 //	fixed.go       the paths that are no resource
 //	route.go       one operation, as the builders of kube-openapi want it
-//	parameter.go   parameters of an operation
+//	parameter.go   parameters of an operation; cbor.go, the encoding that is served when it is asked for
 //	operationid.go names of operations
 package openapi

@@ -7,6 +7,7 @@
 //	kubeconfig.go  admin.kubeconfig
 //	reload.go      files that another process replaces while the server runs
 //	files.go       reading and atomic writing of PEM files
+//	shared.go      the authority that servers on one database have together
 //
 // In the data directory:
 //
