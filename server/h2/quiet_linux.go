@@ -3,6 +3,8 @@ package h2
 import (
 	"net"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // quietMost is how much may come in, in bytes, before the kernel says so on a quiet connection.
@@ -52,4 +54,14 @@ func (q *quiet) wakeFrom(bytes int) {
 	}
 	q.bytes = bytes
 	_ = q.raw.Control(q.set) // of a connection that is closed
+}
+
+// pending tells whether the kernel has something that was not read.
+func (q *quiet) pending() bool {
+	if q == nil {
+		return false
+	}
+	n := 0
+	_ = q.raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }) // it only rests too early
+	return n > 0
 }

@@ -11,3 +11,5 @@ func newQuiet(net.Conn) *quiet { return nil }
 
 func (*quiet) on()  {}
 func (*quiet) off() {}
+
+func (*quiet) pending() bool { return false }

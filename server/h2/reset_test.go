@@ -249,3 +249,27 @@ func TestContinueUnread(t *testing.T) {
 	}
 	t.Errorf("%d bytes wait for the client", len(own.out))
 }
+
+// While much is being sent the reading goroutine may rest: not where a client that gives little would be kept waiting, and not
+// for the sake of what it gives on the connection.
+func TestRestsWhereNobodyWaits(t *testing.T) {
+	for _, row := range []struct {
+		stream, conn, initial int64
+		bulk, want            bool
+	}{
+		{stream: restRoom, conn: restRoom, initial: restRoom, bulk: true, want: true},
+		{stream: restRoom, conn: restRoom, initial: restRoom},
+		{stream: restRoom - 1, conn: restRoom, initial: wideWindow - 1, bulk: true},
+		{stream: 0, conn: restRoom, initial: wideWindow, bulk: true, want: true},
+		{stream: wideWindow, conn: restRoom - 1, initial: wideWindow, bulk: true},
+	} {
+		c := &conn{window: row.conn, initial: row.initial}
+		st := &stream{c: c, window: row.stream}
+		if row.bulk {
+			st.isBulk()
+		}
+		if got := c.mayRest(); got != row.want {
+			t.Errorf("%+v: rests: %t", row, got)
+		}
+	}
+}

@@ -137,7 +137,7 @@ func (c *conn) sendData(st *stream, f *frames, ends bool) error {
 		from, to := c.next(st, f, ends) // nothing if others have used up the window meanwhile
 		c.send(f.b[from:to])
 		c.release()
-		if min(st.window, c.window) < restRoom {
+		if !c.patient(st) {
 			c.read()
 		}
 	}
@@ -169,7 +169,9 @@ func (c *conn) waitForWindow(st *stream) error {
 	c.flush()
 	st.waits = true
 	for !st.closed && min(st.window, c.window) <= 0 {
-		c.read()
+		if !c.patient(st) {
+			c.read()
+		}
 		switch queue := st.window > 0; {
 		case queue && !st.starved:
 			st.starved = true

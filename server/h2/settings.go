@@ -3,6 +3,7 @@ package h2
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -185,26 +186,35 @@ const (
 	restTime = 500 * time.Microsecond
 	// restRoom is how much more may be sent, in bytes, while it rests.
 	restRoom = 512 << 10
+	// wideWindow is what a stream's window is at first, in bytes, of a client that has more to read than it reads in restTime when
+	// the window is used up: until then it does not miss what more could be sent.
+	wideWindow = 2 << 20
 )
 
-// rest lets frames come in, where that does no harm.
+// patient tells whether it does no harm to a stream that the reading goroutine rests. The caller holds mu.
+func (c *conn) patient(st *stream) bool {
+	return c.window >= restRoom && (st.window >= restRoom || c.initial >= wideWindow)
+}
+
+// rest lets frames come in, where that does no harm. What has come is read first: each record of TLS, with its two frames, is read
+// by itself.
 func (c *conn) rest() {
 	if c.br.Buffered() > 0 {
 		return
 	}
 	c.mu.Lock()
-	if len(c.bulk) == 0 || c.ended {
-		c.mu.Unlock()
+	rests := c.mayRest()
+	c.mu.Unlock()
+	if !rests || c.quiet.pending() {
 		return
 	}
-	for _, st := range c.bulk {
-		if min(st.window, c.window) < restRoom {
-			c.mu.Unlock()
-			return
-		}
-	}
-	c.resting = true
+	c.mu.Lock()
+	c.resting = c.mayRest()
+	rests = c.resting
 	c.mu.Unlock()
+	if !rests {
+		return
+	}
 	if c.paused == nil {
 		c.paused = time.NewTimer(restTime)
 	} else {
@@ -224,6 +234,11 @@ func (c *conn) rest() {
 	default:
 	}
 	c.mu.Unlock()
+}
+
+// mayRest tells whether much is being sent, and nobody needs what the client says. The caller holds mu.
+func (c *conn) mayRest() bool {
+	return len(c.bulk) > 0 && !c.ended && !slices.ContainsFunc(c.bulk, func(st *stream) bool { return !c.patient(st) })
 }
 
 // read ends a rest. The caller holds mu.
