@@ -16,8 +16,8 @@ func (s *Store) past(ctx context.Context, resource string, revision int64) (snap
 	if t := s.pastCache.get(key); t != nil {
 		return snapshot{tree: t, revision: revision}, nil
 	}
-	if c := s.collection(resource); c.tree.Load().last <= revision {
-		return snapshot{tree: c.tree.Load(), revision: revision}, nil
+	if t := s.collection(resource).tree.Load(); t.last <= revision { // loaded once: the next one may be later
+		return snapshot{tree: t, revision: revision}, nil
 	}
 	leave, err := s.pastCache.enter(ctx)
 	if err != nil {

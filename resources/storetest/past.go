@@ -13,6 +13,7 @@ var pastTests = map[string]func(*suite){
 	"ExactEveryRevision":    testExactEveryRevision,
 	"ExactWhileWritersRun":  testExactWhileWritersRun,
 	"PaginationUnderChurn":  testPaginationUnderChurn,
+	"ExactOfTheNewest":      testExactOfTheNewest,
 	"ExactOfAnUnborn":       testExactOfAnUnborn,
 	"ExactAfterRestart":     testExactAfterRestart,
 	"PastObjectsAreCorrect": testPastObjectsAreCorrect,
@@ -112,6 +113,42 @@ func testExactWhileWritersRun(s *suite) {
 	close(stop)
 	wg.Wait()
 	s.wantStates(seen)
+}
+
+// Exact of the newest revision has nothing later, also when that comes into being meanwhile.
+func testExactOfTheNewest(s *suite) {
+	o := s.commitOne(create(pod("ns", "a"), "made"))
+	done := make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			now, err := s.store.Snapshot(s.ctx, "pods", any_)
+			if err != nil {
+				s.Errorf("snapshot: %v", err)
+				return
+			}
+			newest := now.Revision()
+			snap, err := s.store.Snapshot(s.ctx, "pods", exactly(newest))
+			if err != nil {
+				s.Errorf("snapshot at %d: %v", newest, err)
+				return
+			}
+			if o := snap.Get("ns", "a"); o == nil || o.Revision > newest {
+				s.Errorf("the list at %d has %v", newest, o)
+				return
+			}
+		}
+	})
+	for n := range 300 {
+		o = s.commitOne(update(o, strconv.Itoa(n)))
+	}
+	close(done)
+	reader.Wait()
 }
 
 // Pages of one list are pages of one state: resourceVersion remains constant across the requests.
