@@ -39,14 +39,15 @@ func TestKeepTypesThatComeAndChange(t *testing.T) {
 	const flow, address = flowSchemas + "/probes", "/apis/networking.k8s.io/v1/ipaddresses/10.43.0.1"
 	for range 2 {
 		made := serveCounted(k.registry, flows, addresses)
-		was, of := k.send("GET", flow, ""), k.send("GET", address, "")
-		k.send("DELETE", flow, "")
-		k.send("DELETE", address, "")
-		k.back(flows, flow, was)
-		k.back(addresses, address, of)
-		for name, n := range made {
-			if n.Load() == 0 {
-				t.Errorf("%s were made by the rules of a type that is no longer served", name)
+		for _, o := range []struct{ name, path string }{{flows, flow}, {addresses, address}} {
+			// Who is not yet told that the types are others may still restore the object a few times, but not for ever.
+			for n := 0; made[o.name].Load() == 0; n++ {
+				if n == 100 {
+					t.Fatalf("%s are made by the rules of a type that is no longer served", o.name)
+				}
+				was := k.send("GET", o.path, "")
+				k.send("DELETE", o.path, "")
+				k.back(o.name, o.path, was)
 			}
 		}
 	}
