@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -152,9 +153,9 @@ func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Ob
 	return stored[0], nil
 }
 
-// exists is the error of a create one of whose writes found its key taken.
+// exists is the error of a create one of whose writes found its key taken: the object's own, or one of a supply.
 func (p *Pipeline) exists(ctx context.Context, r *CreateRequest, writes []Write, obj runtime.Object) error {
-	if len(writes) > 1 {
+	if slices.ContainsFunc(writes[1:], func(w Write) bool { return w.Op == Create }) {
 		if _, err := p.store.Get(ctx, writes[0].Key, At{Match: MostRecent}); errors.Is(err, ErrNotFound) {
 			return errTaken
 		}

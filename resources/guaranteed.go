@@ -12,7 +12,8 @@ import (
 //
 // It returns the object that was stored, or the current one when change returned no writes. A loop that keeps losing
 // ends with the context's error. Errors: those of change, and those of Commit but *ConflictError, ErrExists and
-// ErrNotFound of the object itself, which lead to another round.
+// ErrNotFound of the object itself, which lead to another round. An *ExpectationError does not: what change expects is not
+// computed from its argument, so it would expect the same again.
 func GuaranteedUpdate(ctx context.Context, s Store, key Key, change func(current *Object) ([]Write, error)) (*Object, error) {
 	current, err := s.Get(ctx, key, At{Match: Any})
 	if err != nil && !errors.Is(err, ErrNotFound) {

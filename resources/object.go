@@ -179,6 +179,7 @@ func (o *Object) Moved(place func([]byte) []byte, share func(map[string]string) 
 
 // Event is one change, shared by all who watch it.
 type Event struct {
+	// Op is Create, Update or Delete.
 	Op       Op
 	Revision int64
 	// Object is the state after the change; for a Delete the last state, under the revision of its deletion.

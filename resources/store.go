@@ -47,16 +47,17 @@ type Reader interface {
 // Writer changes objects.
 type Writer interface {
 	// Commit applies all writes in one transaction, or none. Result i is the object that write i stored; for a Delete
-	// it is the last state of the object with the revision of its deletion.
+	// it is the last state of the object with the revision of its deletion, for an Expect the object that was expected.
 	//
 	// Errors: ErrExists (a Create's key exists), ErrNotFound (an Update's or Delete's key does not),
 	// *ConflictError (the object is at another revision than the write was computed from): compute again from the
-	// current object, or tell the client; see GuaranteedUpdate. ErrRefused: the store cannot hold what is in the writes;
-	// nothing was written, repeating is in vain. ErrUnavailable: nothing was written, the client may repeat.
-	// ErrUnknownOutcome: it may or may not have been written, the client has to look. The context's error:
-	// as ErrUnknownOutcome.
+	// current object, or tell the client; see GuaranteedUpdate. *ExpectationError (what an Expect names is at another
+	// revision, or gone): nothing is wrong with the object itself, but with what it was computed by. ErrRefused: the store
+	// cannot hold what is in the writes, or they make no sense (see Expect); nothing was written, repeating is in vain.
+	// ErrUnavailable: nothing was written, the client may repeat. ErrUnknownOutcome: it may or may not have been written, the
+	// client has to look. The context's error: as ErrUnknownOutcome.
 	//
-	// A Commit that is refused harms no other. What the first three errors tell of is visible to every read at
+	// A Commit that is refused harms no other. What the first four errors tell of is visible to every read at
 	// MostRecent that starts after Commit returned.
 	Commit(ctx context.Context, writes ...Write) ([]*Object, error)
 }
@@ -114,6 +115,15 @@ const (
 	Update
 	// Delete removes an object.
 	Delete
+	// Expect writes nothing, takes no revision and makes no event: the Commit takes effect only if the object with this key
+	// is at revision From where the Commit is in the sequence of revisions, after everything that was committed before, by
+	// whatever server. So nothing is stored by the rules of an object (the definition of a type) that has changed or is
+	// gone, however long ago the rules were read.
+	//
+	// It makes no difference where among the writes it stands, for the others must be of other keys: of an object that
+	// the Commit writes, the From of that write says the same. A Commit that writes what it expects is refused with
+	// ErrRefused, and so is one of Expects alone: a Get at MostRecent answers that.
+	Expect
 )
 
 // Write is one change of one object. Everything slow (decoding, validation, encoding) has happened before.
@@ -121,7 +131,8 @@ type Write struct {
 	Op  Op
 	Key Key
 	// From is the revision that an Update or a Delete was computed from; the write fails with *ConflictError when
-	// the object has moved on. It is required: nothing is overwritten unseen.
+	// the object has moved on. It is required: nothing is overwritten unseen. Of an Expect it is the revision that the
+	// object is to be at.
 	From int64
 	// Draft is the new state for Create and Update.
 	Draft Draft
@@ -172,7 +183,7 @@ var (
 	// ErrExists: an object with this key exists already.
 	ErrExists = errors.New("object already exists")
 	// ErrRefused: the store cannot hold what is in the write: a key that is not Storable, data that is not text, or what a
-	// rule of the database forbids. Nothing was written; repeating is in vain.
+	// rule of the database forbids; or an Expect is where none may be. Nothing was written; repeating is in vain.
 	ErrRefused = errors.New("the store cannot hold this")
 	// ErrTooLarge: an object is larger than the store takes. Nothing was written; repeating is in vain. The words are etcd's,
 	// which clients of kube-apiserver know.
@@ -196,6 +207,21 @@ type ConflictError struct {
 
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s is at revision %d", e.Key, e.Current.Revision)
+}
+
+// ExpectationError says that an object is not at the revision that an Expect named. It is neither a *ConflictError nor an
+// ErrNotFound: those are about what was to be written, and lead to another attempt with the same rules.
+type ExpectationError struct {
+	Key Key
+	// Current is the object as it is now; nil when there is none.
+	Current *Object
+}
+
+func (e *ExpectationError) Error() string {
+	if e.Current == nil {
+		return fmt.Sprintf("%s, which was expected, does not exist", e.Key)
+	}
+	return fmt.Sprintf("%s, which was expected at another revision, is at %d", e.Key, e.Current.Revision)
 }
 
 // ExpiredError says that history no longer reaches back to a revision.

@@ -48,20 +48,42 @@ func (b *batchBuilder) add(writes []resources.Write, now time.Time) ([]*resource
 	before := len(b.changes)
 	objects := make([]*resources.Object, len(writes))
 	for i := range writes {
-		c, err := b.change(&writes[i])
+		o, err := b.addOne(&writes[i], now)
 		if err != nil {
 			b.takeBack(before)
 			return nil, err
 		}
-		if ttl := writes[i].TTL; ttl > 0 && writes[i].Op != resources.Delete {
-			c.expires = now.Add(ttl).UnixMilli()
-		}
-		b.revision = c.event.Revision
-		b.changes = append(b.changes, c)
-		b.remember(c.event)
-		objects[i] = c.event.Object
+		objects[i] = o
 	}
 	return objects, nil
+}
+
+// addOne adds a write and returns its result.
+func (b *batchBuilder) addOne(w *resources.Write, now time.Time) (*resources.Object, error) {
+	if w.Op == resources.Expect {
+		return b.expected(w)
+	}
+	c, err := b.change(w)
+	if err != nil {
+		return nil, err
+	}
+	if w.TTL > 0 && w.Op != resources.Delete {
+		c.expires = now.Add(w.TTL).UnixMilli()
+	}
+	b.revision = c.event.Revision
+	b.changes = append(b.changes, c)
+	b.remember(c.event)
+	return c.event.Object, nil
+}
+
+// expected returns the object that is expected. Others of the batch may have changed it; the request itself does not
+// (checkExpects), so it is at this revision at each change of the request.
+func (b *batchBuilder) expected(w *resources.Write) (*resources.Object, error) {
+	current := b.current(w.Key)
+	if current == nil || current.Revision != w.From {
+		return nil, &resources.ExpectationError{Key: w.Key, Current: current}
+	}
+	return current, nil
 }
 
 // change checks one write against the state and computes what it does.

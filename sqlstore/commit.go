@@ -24,6 +24,9 @@ func (s *Store) Commit(ctx context.Context, writes ...resources.Write) ([]*resou
 		}
 		r.size += len(writes[i].Draft.Data)
 	}
+	if err := checkExpects(writes); err != nil {
+		return nil, err
+	}
 	if !s.queue.put(r) {
 		return nil, resources.ErrClosed
 	}
@@ -49,6 +52,35 @@ func (s *Store) check(w *resources.Write) error {
 	}
 	if errs := w.Key.Storable(); len(errs) > 0 {
 		return fmt.Errorf("%w: %w", resources.ErrRefused, errs.ToAggregate())
+	}
+	return nil
+}
+
+// checkExpects refuses Expects beside which nothing is written, and those of what is written: every request in the queue has
+// a change to commit, and every Expect holds for all changes of its request if it does for one.
+func checkExpects(writes []resources.Write) error {
+	var expected map[resources.Key]bool
+	changes := 0
+	for i := range writes {
+		if writes[i].Op != resources.Expect {
+			changes++
+			continue
+		}
+		if expected == nil {
+			expected = map[resources.Key]bool{}
+		}
+		expected[writes[i].Key] = true
+	}
+	if expected == nil {
+		return nil
+	}
+	if changes == 0 {
+		return fmt.Errorf("%w: %s is expected and nothing written", resources.ErrRefused, writes[0].Key)
+	}
+	for i := range writes {
+		if w := &writes[i]; w.Op != resources.Expect && expected[w.Key] {
+			return fmt.Errorf("%w: %s is both expected and written", resources.ErrRefused, w.Key)
+		}
 	}
 	return nil
 }

@@ -98,21 +98,35 @@ func TestRefusedByWhatWasNotWritten(t *testing.T) {
 // inOneBatch commits each write as a request of its own, all of them in one batch, and returns their errors.
 func inOneBatch(t *testing.T, s *Store, writes ...resources.Write) []error {
 	t.Helper()
+	commits := make([][]resources.Write, len(writes))
+	for i, w := range writes {
+		commits[i] = []resources.Write{w}
+	}
+	return commitInOneBatch(t, s, nil, commits...)
+}
+
+// commitInOneBatch is inOneBatch for commits of several writes. before, which may be nil, runs on the goroutine of the committer
+// right before the batch.
+func commitInOneBatch(t *testing.T, s *Store, before func(), commits ...[]resources.Write) []error {
+	t.Helper()
 	gathers, all := make(chan struct{}), make(chan struct{})
 	s.queue.putTask(func() {
 		close(gathers)
 		<-all
+		if before != nil {
+			before()
+		}
 	})
 	<-gathers
-	requests := make([]*request, len(writes))
-	for i, w := range writes {
-		requests[i] = &request{ctx: t.Context(), done: make(chan struct{}), writes: []resources.Write{w}}
+	requests := make([]*request, len(commits))
+	for i, writes := range commits {
+		requests[i] = &request{ctx: t.Context(), done: make(chan struct{}), writes: writes}
 		if !s.queue.put(requests[i]) {
 			t.Fatalf("request %d was not taken", i)
 		}
 	}
 	close(all)
-	errs := make([]error, len(writes))
+	errs := make([]error, len(commits))
 	for i, r := range requests {
 		<-r.done
 		errs[i] = r.err

@@ -4,7 +4,8 @@
 //
 // Commit puts a request into the queue and waits. The committer (one goroutine) takes everything that waits, up to a
 // bound, after it has waited a moment for other writers if there were any (queue), and checks them (batchBuilder): each request
-// against the state before the batch and what the batch has done so far; one that fails leaves nothing behind. What is
+// against the state before the batch and what the batch has done so far; one that fails leaves nothing behind. An Expect is
+// answered there, from memory, and does not go to the database. What is
 // accepted goes to the database in one transaction. After COMMIT, apply makes it visible: trees and logs first, then the
 // store's revision, then it is announced to watches. Then the requests are answered, those that failed too. So revision
 // order is commit order is event order, a writer reads its own writes, and a writer that gets a conflict reads the change that conflicts. Watchers are

@@ -1,10 +1,12 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -106,6 +108,7 @@ func (h *postgresHarness) harness() storetest.Harness {
 			t.Cleanup(func() { left.Close() })
 			return left
 		},
+		Peer:  func(t *testing.T) resources.Store { return h.openPeer(t) },
 		Close: h.close,
 	}
 }
@@ -141,7 +144,8 @@ func (s twoServers) Commit(ctx context.Context, writes ...resources.Write) ([]*r
 	if err != nil || len(objects) == 0 {
 		return objects, err
 	}
-	if err := s.peers.catchUp(ctx, s.peers.db, objects[len(objects)-1].Revision); err != nil && !s.closing.Load() {
+	last := slices.MaxFunc(objects, func(a, b *resources.Object) int { return cmp.Compare(a.Revision, b.Revision) }) // the last may be an Expect's
+	if err := s.peers.catchUp(ctx, s.peers.db, last.Revision); err != nil && !s.closing.Load() {
 		return nil, err // of a reader that is closed nobody will ask anything, and the commit happened
 	}
 	// The reader's own listener may be who brings it up. Reads see a change then before it is announced to watches.

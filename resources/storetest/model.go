@@ -1,8 +1,10 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sort"
 
 	"github.com/rowlock/rowlock/resources"
@@ -19,6 +21,7 @@ var modelTests = map[string]func(*suite){
 type model struct {
 	start  int64
 	states []map[resources.Key]string // after each revision from start, as described
+	at     map[resources.Key]int64    // revision of what is there
 	events []modelEvent
 }
 
@@ -38,7 +41,8 @@ type modelWatch struct {
 // and present, watches that are read at random, restarts.
 func testModel(s *suite, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 3))
-	m := &model{start: s.snapshot("pods", current).Revision(), states: []map[resources.Key]string{{}}}
+	m := &model{start: s.snapshot("pods", current).Revision(), states: []map[resources.Key]string{{}},
+		at: map[resources.Key]int64{}}
 	var watches []*modelWatch
 	for range 600 {
 		switch n := random.IntN(100); {
@@ -97,7 +101,17 @@ func (m *model) write(s *suite, random *rand.Rand) {
 			writes = append(writes, update(o, state))
 		}
 	}
+	writes, vain := m.expect(random, writes, used)
+	if len(vain) > 0 {
+		_, err := s.store.Commit(s.ctx, writes...)
+		m.checkVain(s, vain, err)
+		return
+	}
 	for i, o := range s.commit(writes...) {
+		if writes[i].Op == resources.Expect {
+			s.want("what is expected", m.states[len(m.states)-1][o.Key], s.describe(o))
+			continue
+		}
 		s.want("revision", m.revision()+1, o.Revision)
 		before := m.states[len(m.states)-1]
 		after := map[resources.Key]string{}
@@ -108,12 +122,47 @@ func (m *model) write(s *suite, random *rand.Rand) {
 		if old, ok := before[o.Key]; ok {
 			text += " from " + old
 		}
-		if after[o.Key] = s.describe(o); writes[i].Op == resources.Delete {
+		m.at[o.Key], after[o.Key] = o.Revision, s.describe(o)
+		if writes[i].Op == resources.Delete {
+			delete(m.at, o.Key)
 			delete(after, o.Key)
 		}
 		m.states = append(m.states, after)
 		m.events = append(m.events, modelEvent{o.Key, text})
 	}
+}
+
+// expect adds what the commit of some writes expects, and returns the keys of what it expects in vain.
+func (m *model) expect(random *rand.Rand, writes []resources.Write, used map[resources.Key]bool) (_ []resources.Write, vain []resources.Key) {
+	for range random.IntN(3) {
+		key := node(fmt.Sprint(random.IntN(6)))
+		if used[key] {
+			continue
+		}
+		w := resources.Write{Op: resources.Expect, Key: key, From: m.at[key]}
+		if random.IntN(5) == 0 {
+			w.From = m.start + random.Int64N(m.revision()-m.start+2)
+		}
+		if now, ok := m.at[key]; !ok || now != w.From {
+			vain = append(vain, key)
+		}
+		writes = slices.Insert(writes, random.IntN(len(writes)+1), w)
+	}
+	return writes, vain
+}
+
+// checkVain checks that a commit failed for one of the keys that it expected in vain, and left everything as it was.
+func (m *model) checkVain(s *suite, vain []resources.Key, err error) {
+	var unexpected *resources.ExpectationError
+	if !errors.As(err, &unexpected) || !slices.Contains(vain, unexpected.Key) {
+		s.Fatalf("got error %v, but %v is not as expected", err, vain)
+	}
+	want, ok := m.states[len(m.states)-1][unexpected.Key]
+	if !ok {
+		want = "none"
+	}
+	s.want("what is there", want, s.describe(unexpected.Current))
+	s.want("revision", m.revision(), s.snapshot("pods", any_).Revision())
 }
 
 func (m *model) checkSnapshot(s *suite, random *rand.Rand) {

@@ -2,7 +2,8 @@
 // runs all of it, on a fresh store per test. A test opens with the sentence it checks.
 //
 //	storetest.go      Run, and the Harness that an implementation provides
-//	write.go          creates, updates, deletes, conflicts; transaction.go, several objects in one commit
+//	write.go          creates, updates, deletes, conflicts; transaction.go, several objects in one commit;
+//	                  expect.go, commits that depend on objects which they do not write
 //	read.go           get, snapshots, "most recent"; past.go, older revisions
 //	watch.go          order, cursors, wake-ups; many_watchers.go, the same with thousands of them; before.go, objects before a change
 //	sent.go           objects that are stored in other bytes than they are shown in
@@ -41,6 +42,8 @@ type Harness struct {
 	Restart func(t *testing.T) resources.Store
 	// Crash returns a store opened on what a sudden end of the process would leave behind now.
 	Crash func(t *testing.T) resources.Store
+	// Peer opens another server on the database of the store. Nil: there can be none.
+	Peer func(t *testing.T) resources.Store
 	// Close shuts the store down.
 	Close func(t *testing.T)
 }
@@ -54,7 +57,7 @@ const patience = 3 * time.Minute
 // Run runs the suite.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for _, group := range []map[string]func(*suite){
-		writeTests, transactionTests, readTests, pastTests, watchTests, manyWatchersTests, historyTests, lifetimeTests, endTests, modelTests,
+		writeTests, transactionTests, expectTests, readTests, pastTests, watchTests, manyWatchersTests, historyTests, lifetimeTests, endTests, modelTests,
 	} {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {

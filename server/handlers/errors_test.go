@@ -110,6 +110,7 @@ func TestStoreErrors(t *testing.T) {
 		{resources.ErrNotFound, 404, says{"reason": "NotFound"}},
 		{resources.ErrUnavailable, 500, says{"reason": "ServerTimeout", "details.retryAfterSeconds": "2"}},
 		{resources.ErrClosed, 500, says{"reason": "ServerTimeout"}},
+		{&resources.ExpectationError{Key: resources.Key{Resource: "rules", Name: "r"}}, 500, says{"reason": "ServerTimeout", "details.retryAfterSeconds": "1"}},
 		{resources.ErrRefused, 422, says{"reason": "Invalid", "message": `configmaps "a" is invalid: the store cannot hold this`}},
 		{resources.ErrBusy, 429, says{"reason": "TooManyRequests", "details.retryAfterSeconds": "1"}},
 		{resources.ErrUnknownOutcome, 504, says{"reason": "Timeout"}},

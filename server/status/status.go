@@ -63,8 +63,9 @@ func Unauthorized() error {
 // ForRequest gives the errors of the Store the resource, name and verb that a Status names. Others pass unchanged.
 func ForRequest(err error, resource schema.GroupResource, name, verb string) error {
 	var (
-		expired *resources.ExpiredError
-		future  *resources.FutureRevisionError
+		expired  *resources.ExpiredError
+		future   *resources.FutureRevisionError
+		expected *resources.ExpectationError
 	)
 	switch {
 	case err == nil:
@@ -81,6 +82,8 @@ func ForRequest(err error, resource schema.GroupResource, name, verb string) err
 		return refused(err, resource, name)
 	case errors.Is(err, resources.ErrUnavailable), errors.Is(err, resources.ErrClosed):
 		return apierrors.NewServerTimeout(resource, verb, 2)
+	case errors.As(err, &expected):
+		return apierrors.NewServerTimeout(resource, verb, 1) // nothing was written, and by the rules of now it may pass
 	case errors.Is(err, resources.ErrBusy):
 		return apierrors.NewTooManyRequests("Too many requests, please try again later: "+err.Error(), 1)
 	case errors.Is(err, resources.ErrUnknownOutcome):
