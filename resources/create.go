@@ -67,6 +67,11 @@ func (p *Pipeline) create(ctx context.Context, r *CreateRequest, disowned bool) 
 	if r.Options == nil {
 		r.Options = plainCreate
 	}
+	if r.Type.BeforeCreate != nil {
+		if err := r.Type.BeforeCreate(ctx, nameOf(r.Object)); err != nil {
+			return nil, err
+		}
+	}
 	if err := p.admit(ctx, r.admitted(r.Object)); err != nil {
 		return nil, err
 	}
@@ -147,6 +152,9 @@ func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Ob
 	if errors.Is(err, ErrExists) {
 		return nil, p.exists(ctx, r, writes, obj)
 	}
+	if conflict := (*ConflictError)(nil); errors.As(err, &conflict) || errors.Is(err, ErrNotFound) {
+		return nil, errTaken // of what others share: the object itself is new
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +214,16 @@ func prepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object, a
 	if err != nil {
 		return nil, err
 	}
-	return append([]Write{{Op: Create, Key: key, Draft: draft, TTL: t.ttl(obj)}}, allocated...), nil
+	return t.required(append([]Write{{Op: Create, Key: key, Draft: draft, TTL: t.ttl(obj)}}, allocated...)), nil
+}
+
+// required adds to the writes of an object, its own first, the condition that the rules are still the ones that it was made by.
+// What removes an object goes by no rules.
+func (t *Type) required(writes []Write) []Write {
+	if r := t.Requires; r != nil && len(writes) > 0 && writes[0].Op != Delete {
+		writes = append(writes, Write{Op: Expect, Key: r.Key, From: r.Revision})
+	}
+	return writes
 }
 
 func (t *Type) allocate(ctx context.Context, s Reader, obj, old runtime.Object) ([]Write, error) {

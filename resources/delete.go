@@ -162,7 +162,7 @@ func (p *Pipeline) deleteOnce(ctx context.Context, r *DeleteRequest, key Key) (d
 // withFreed adds to the write of a deletion those that give back what was allocated to the object.
 func (t *Type) withFreed(ctx context.Context, s Reader, w Write, live *Object) ([]Write, error) {
 	if t.Allocate == nil || w.Op != Delete {
-		return []Write{w}, nil
+		return t.required([]Write{w}), nil
 	}
 	old, err := t.DecodeHub(live)
 	if err != nil {
@@ -213,7 +213,7 @@ func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Ob
 	if t.Terminate != nil {
 		marked := m.GetDeletionTimestamp() != nil
 		if t.Terminate(obj, metav1.Now()) {
-			if !marked {
+			if !marked && !t.TerminatesPlainly {
 				t.setDeletionFinalizers(ctx, m, r.Options)
 			}
 			return r.mark(obj, live, d)

@@ -34,6 +34,16 @@ func (g *Group) Types(yield func(*Type) bool) {
 	}
 }
 
+// Defined tells whether all that the group serves is defined by objects (Type.Untyped).
+func (g *Group) Defined() bool {
+	for _, s := range g.served {
+		if !s.Untyped {
+			return false
+		}
+	}
+	return len(g.served) > 0
+}
+
 // inVersion is a resource in a version of a group.
 type inVersion struct{ version, resource string }
 

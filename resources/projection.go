@@ -28,7 +28,11 @@ func (u update) changedProjection(ctx context.Context, existing runtime.Object, 
 		return nil, err
 	}
 	owners := managedfields.NewScaleHandler(owned.GetManagedFields(), u.Type.requestVersion(ctx), projection.ReplicasPaths())
-	old, err := projection.FromParent(existing)
+	begin := projection.FromParent
+	if c, ok := projection.(Changeable); ok {
+		begin = c.ToChange
+	}
+	old, err := begin(existing)
 	if err != nil {
 		return nil, err
 	}

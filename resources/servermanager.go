@@ -22,5 +22,8 @@ func (t *Type) ServerManagerOf(kind schema.GroupVersionKind, subresource string)
 	if sub := t.Subresources[subresource]; sub != nil {
 		c.ResetFields = sub.ResetFields
 	}
+	if kind.Group != t.Group {
+		c.Types = nil // a Scale is none of the type's own
+	}
 	return fieldmanager.New(c)
 }

@@ -67,6 +67,13 @@ type Type struct {
 	// FieldTypes is the schema of the version for the ownership of fields; nil for built-in types.
 	FieldTypes managedfields.TypeConverter
 
+	// Requires is what has to be as it is for the rules of the type to be the right ones: no object is stored when it has changed.
+	// Nil: nothing.
+	Requires *Requirement
+	// Current tells whether the bytes of an object that is stored in the version of the type are what the type shows in that
+	// version. Nil: always.
+	Current func(o *Object) bool
+
 	// OpenAPI describes the objects of an untyped type in the version that it is served in. Nil: it says nothing of them.
 	OpenAPI *OpenAPI
 
@@ -110,6 +117,8 @@ type Type struct {
 	// is not the Go type that says so.
 	DeprecationWarning string
 
+	// BeforeCreate is what there is to say against a new object, whatever it is like, before admission is asked. May be nil.
+	BeforeCreate func(ctx context.Context, name string) error
 	// BeforeDelete is what there is to say of a delete whatever the object is like: a refusal, or a warning by way of
 	// the context (k8s.io/apiserver/pkg/warning). name is empty for a collection, of which it is told once. May be nil.
 	BeforeDelete func(ctx context.Context, name string, o *metav1.DeleteOptions) error
@@ -117,6 +126,8 @@ type Type struct {
 	// deleted since now, and returns true when obj is to be stored like that and stays for the time being. When it
 	// returns false it changed nothing and the common rules for finalizers and grace periods decide. May be nil.
 	Terminate func(obj runtime.Object, now metav1.Time) bool
+	// TerminatesPlainly: Terminate knows nothing of how dependents are to be deleted.
+	TerminatesPlainly bool
 	// Allocate takes and gives back what objects have of a supply that all share: the addresses and ports of Services. It
 	// fills in obj (hub form) and returns the writes to be committed with obj's own, so that nothing is taken before
 	// obj is stored, and nothing twice. old is nil on a create; obj is nil when old goes. It comes before the
@@ -143,6 +154,12 @@ type Type struct {
 		once sync.Once
 		n    int64
 	}
+}
+
+// Requirement is an object that the rules of a type were made of: that of its definition.
+type Requirement struct {
+	Key      Key
+	Revision int64
 }
 
 // CreateFunc answers a create that is an operation rather than an object: a review, a binding, an eviction. obj is in
@@ -183,6 +200,8 @@ type Subresource struct {
 	AppliedNew bool
 	// NoTable: the path has no Table, although it has the object.
 	NoTable bool
+	// Table makes the columns of a Projection, where they are not those of the type. May be nil.
+	Table rest.TableConvertor
 }
 
 // Projection maps an object to another kind and back, as scale does. All objects are in the hub form of their kind.
@@ -196,6 +215,15 @@ type Projection interface {
 	// ReplicasPaths says where the field spec.replicas of the projection is in each version of the parent, for the
 	// ownership of fields.
 	ReplicasPaths() managedfields.ResourcePathMappings
+}
+
+// Changeable is a Projection of parents that it cannot show as they are, but that can be changed through it so that it can.
+type Changeable interface {
+	Projection
+	// ToChange makes the projected object that an update of parent begins with.
+	ToChange(parent runtime.Object) (runtime.Object, error)
+	// ForAdmission makes the one that admission sees of a parent before and after an update.
+	ForAdmission(parent runtime.Object) (runtime.Object, error)
 }
 
 // HasVerb reports whether the path is served with a verb.

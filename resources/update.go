@@ -208,7 +208,7 @@ func (u update) prepare(ctx context.Context, live *Object) ([]Write, error) {
 	if w.Op == Delete {
 		return t.withFreed(ctx, u.p.store, *w, live)
 	}
-	return append([]Write{*w}, allocated...), nil
+	return t.required(append([]Write{*w}, allocated...)), nil
 }
 
 // changed is the new object, after mutating admission.
@@ -236,10 +236,14 @@ func (u update) admitted(obj, old runtime.Object) admitted {
 // validate runs validating admission over what the path shows of the objects.
 func (u update) validate(ctx context.Context, obj, existing runtime.Object) (err error) {
 	if projection := u.projection(); projection != nil && u.p.validating != nil {
-		if obj, err = projection.FromParent(obj); err != nil {
+		show := projection.FromParent
+		if c, ok := projection.(Changeable); ok {
+			show = c.ForAdmission
+		}
+		if obj, err = show(obj); err != nil {
 			return err
 		}
-		if existing, err = projection.FromParent(existing); err != nil {
+		if existing, err = show(existing); err != nil {
 			return err
 		}
 	}
@@ -290,6 +294,11 @@ func (u update) prepareCreate(ctx context.Context) ([]Write, error) {
 	obj, err := u.change(ctx, u.Type.New(), nil)
 	if err != nil {
 		return nil, err
+	}
+	if u.Type.BeforeCreate != nil {
+		if err := u.Type.BeforeCreate(ctx, u.Name); err != nil {
+			return nil, err
+		}
 	}
 	a := admitted{t: u.Type, obj: obj, op: admission.Create, options: createOptionsOf(u.Options), dryRun: u.DryRun}
 	if err := u.p.admit(ctx, a); err != nil {

@@ -69,10 +69,29 @@ func (s *Server) withRequestInfo(next echo.HandlerFunc) echo.HandlerFunc {
 			return nil
 		}
 		ctx := genericapirequest.WithRequestInfo(r.Context(), info)
+		s.refresh(ctx)
 		if info.IsResourceRequest {
 			ctx = resources.WithCatalog(ctx, s.Registry.Catalog()) // the one that answers all of the request
 		}
 		c.SetRequest(r.WithContext(ctx))
+		return next(c)
+	}
+}
+
+// refresh takes up types that were defined by what this server has written or read. When the store does not answer, the request
+// is answered by those that are known.
+func (s *Server) refresh(ctx context.Context) {
+	if s.Definitions != nil {
+		_ = s.Definitions.Refresh(ctx)
+	}
+}
+
+// withLatestTypes comes before what tells which types there are: it tells of all that were defined, by whatever server.
+func (s *Server) withLatestTypes(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if s.Definitions != nil {
+			_ = s.Definitions.Latest(c.Request().Context())
+		}
 		return next(c)
 	}
 }

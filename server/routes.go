@@ -44,9 +44,9 @@ func (s *Server) newEcho() *echo.Echo {
 	indicators := http.NewServeMux()
 	slis.SLIMetricsWithReset{}.Install(indicators)
 	e.Any("/metrics/slis", echo.WrapHandler(indicators))
-	e.Any("/openapi/v2", echo.WrapHandler(s.openapi))
-	e.Any("/openapi/v3", echo.WrapHandler(s.openapi))
-	e.Any("/openapi/v3/*", echo.WrapHandler(s.openapi))
+	for _, path := range []string{"/openapi/v2", "/openapi/v3", "/openapi/v3/*"} {
+		e.Any(path, echo.WrapHandler(s.openapi), s.withLatestTypes)
+	}
 	e.Any("/debug/pprof", echo.WrapHandler(http.RedirectHandler("/debug/pprof/", http.StatusFound)))
 	e.Any("/debug/pprof/*", echo.WrapHandler(http.HandlerFunc(pprof.Index)))
 	e.Any("/debug/pprof/profile", echo.WrapHandler(http.HandlerFunc(pprof.Profile)))
@@ -67,8 +67,7 @@ func (s *Server) serveAPI(c echo.Context) error {
 		return err
 	}
 	if !info.IsResourceRequest {
-		s.discovery.ServeHTTP(c.Response(), c.Request())
-		return nil
+		return s.withLatestTypes(echo.WrapHandler(s.discovery))(c)
 	}
 	return s.handlers.Serve(c.Response(), c.Request(), info)
 }

@@ -41,6 +41,8 @@ type Config struct {
 	Pipeline *resources.Pipeline
 	// Aggregator passes on what is another server's to answer. Nil: nothing is.
 	Aggregator *aggregate.Aggregator
+	// Definitions brings Registry up to date with types that are defined by objects. Nil: there are none.
+	Definitions handlers.Definitions
 	// Checks are asked by /healthz and /readyz, besides ping.
 	Checks []health.Check
 	// Authenticator says who sent a request; see authn.New.
@@ -125,7 +127,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	c.Pipeline.Use(plugins)
-	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
+	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Definitions: c.Definitions, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
 		HistoryAge: c.HistoryAge, Now: c.Now,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
 	s.trimmer = newTrimmer(limits.underWay, s.handlers.Watches, c.DefragmentHeap)
@@ -134,6 +136,9 @@ func New(c Config) (*Server, error) {
 		"storage-object-count-tracker-hook", "apiservice-discovery-controller", "apiservice-openapi-controller", "apiservice-openapiv3-controller")
 	if c.Aggregator != nil {
 		s.Finish("apiservice-registration-controller", "apiservice-status-remote-available-controller") // the store says what is registered
+	}
+	if c.Definitions != nil {
+		s.Finish("start-apiextensions-informers", "start-apiextensions-controllers", "crd-informer-synced")
 	}
 	s.echo = s.newEcho()
 	s.http = &http.Server{Handler: s.echo, ConnContext: cork.Context, TLSConfig: c.TLS, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second,

@@ -94,7 +94,7 @@ func TestExpectIsNotInHistory(t *testing.T) {
 		if without != with {
 			t.Errorf("bytes and revisions: %d without an Expect, %d with", without, with)
 		}
-		stored, err := s.db.oldest(t.Context(), 0, 10)
+		stored, err := s.db.oldest(t.Context(), 10)
 		if err != nil || len(stored) != 3 {
 			t.Errorf("the log has %d changes, want 3: %v", len(stored), err)
 		}

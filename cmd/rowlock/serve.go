@@ -21,6 +21,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/custom"
 	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/aggregate"
@@ -74,17 +75,21 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return err
 	}
 	upstream.AllowPrivileged(o.allowPrivileged)
-	registry, err := o.newRegistry(store)
+	registry, definitions, err := o.newRegistry(store, logger)
 	if err != nil {
 		return err
 	}
+	if err := store.Await(ctx, func() error { return definitions.Latest(ctx) }); err != nil {
+		return fmt.Errorf("read the custom resource definitions: %w", err)
+	}
 	aggregator := o.newAggregator(registry, store, certificates, logger)
-	srv, err := o.newServer(registry, store, pipeline, certificates, aggregator, logger, metrics)
+	srv, err := o.newServer(registry, definitions, store, pipeline, certificates, aggregator, logger, metrics)
 	if err != nil {
 		return err
 	}
 	defer srv.Close()
 	plane := controlplane.New(controlplane.Config{Registry: registry, Store: store, Pipeline: pipeline, Logger: logger,
+		Definitions:       definitions,
 		ClientAuthorities: certificates, FrontProxy: &controlplane.FrontProxy{Name: pki.ProxyName, Authorities: certificates.ProxyAuthorities}, Front: srv})
 	if err := store.Await(ctx, func() error { return plane.Bootstrap(ctx) }); err != nil {
 		return fmt.Errorf("create the objects that exist from the start: %w", err)
@@ -111,6 +116,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return srv.Serve(ctx, listener)
 	})
 	work.Go(func() error { certificates.Run(ctx); return nil })
+	work.Go(func() error { definitions.Run(ctx); return nil })
 	work.Go(func() error { plane.Keep(ctx, network); return nil })
 	work.Go(func() error { aggregator.Run(ctx); return nil })
 	work.Go(func() error {
@@ -121,15 +127,17 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	return work.Wait()
 }
 
-// newRegistry returns the types that are served.
-func (o *serveOptions) newRegistry(store *sqlstore.Store) (*resources.Registry, error) {
+// newRegistry returns the types that are served, and what adds those that are defined.
+func (o *serveOptions) newRegistry(store *sqlstore.Store, logger *slog.Logger) (*resources.Registry, *custom.Definitions, error) {
 	kubelets, err := o.kubelets.kubelets()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	registry := resources.NewRegistry()
-	registry.SetGroups(builtin.Parts{Reader: store, Services: o.services.ServiceNetwork, APIs: o.apis, Kubelets: kubelets}.Groups())
-	return registry, nil
+	groups := builtin.Parts{Reader: store, Services: o.services.ServiceNetwork, APIs: o.apis, Kubelets: kubelets}.Groups()
+	definitions := custom.New(custom.Config{Registry: registry, Store: store, Scheme: builtin.Scheme, Logger: logger}, groups)
+	registry.SetGroups(groups)
+	return registry, definitions, nil
 }
 
 // bootstrapServices makes the Service of the API, which has the server's address.
@@ -181,14 +189,15 @@ func (o *serveOptions) newAggregator(registry *resources.Registry, store *sqlsto
 		RouteToEndpoints: o.routeToEndpoints, UID: utilfeature.DefaultFeatureGate.Enabled(features.RemoteRequestHeaderUID)})
 }
 
-func (o *serveOptions) newServer(registry *resources.Registry, store *sqlstore.Store, pipeline *resources.Pipeline, certificates *pki.PKI,
-	aggregator *aggregate.Aggregator, logger *slog.Logger, metrics *prometheus.Registry) (*server.Server, error) {
+func (o *serveOptions) newServer(registry *resources.Registry, definitions *custom.Definitions, store *sqlstore.Store, pipeline *resources.Pipeline,
+	certificates *pki.PKI, aggregator *aggregate.Aggregator, logger *slog.Logger, metrics *prometheus.Registry) (*server.Server, error) {
 	authenticate, err := authn.New(authn.Options{ClientCAs: certificates.ClientCAs, TokenFile: o.tokenFile})
 	if err != nil {
 		return nil, err
 	}
 	return server.New(server.Config{
 		Registry:      registry,
+		Definitions:   definitions,
 		Store:         store,
 		Pipeline:      pipeline,
 		Aggregator:    aggregator,

@@ -17,6 +17,9 @@ type Scheme struct {
 	Kind schema.GroupKind
 	// Defaults fills in what object, which is in the given version, says nothing of. May be nil.
 	Defaults func(version string, object map[string]any)
+	// Coerce does to an object that was sent what decoding into a Go type would do: it drops what nobody knows, whose paths it
+	// returns when track is set. May be nil.
+	Coerce func(u *unstructured.Unstructured, track bool) (unknown []string, err error)
 	// Conversion changes object from one version into another, apiVersion aside. Nil: all versions look the same.
 	Conversion func(object map[string]any, from, to string) error
 	// SelectableFields are the fields that selectors may name beside metadata.name and metadata.namespace.

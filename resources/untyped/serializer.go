@@ -1,7 +1,11 @@
 package untyped
 
 import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
 )
@@ -31,5 +35,66 @@ func (s serializer) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVersion
 
 // DecoderToVersion fills in the defaults of what is decoded, and converts it.
 func (s serializer) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
-	return versioning.NewCodec(nil, d, s.scheme, s.scheme, s.scheme, s.scheme, nil, gv, s.scheme.Kind.String())
+	if s.scheme.Coerce != nil {
+		plain, ok := d.(*json.Serializer)
+		d = coercing{d, s.scheme, ok && plain.IsStrict()}
+	}
+	return versioning.NewCodec(nil, d, asSent{s.scheme}, s.scheme, s.scheme, s.scheme, nil, gv, s.scheme.Kind.String())
+}
+
+// asSent leaves objects without a Go type in the version, and of the kind, that they were sent in: what is wrong with that is said
+// by those who know what was expected.
+type asSent struct{ *Scheme }
+
+// ConvertToVersion converts the objects of other kinds.
+func (s asSent) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	if _, ok := in.(*unstructured.Unstructured); ok {
+		return in, nil
+	}
+	return s.Scheme.ConvertToVersion(in, target)
+}
+
+// Convert copies what was decoded into what was to be filled.
+func (s asSent) Convert(in, out, context any) error {
+	from, fromOK := in.(*unstructured.Unstructured)
+	into, intoOK := out.(*unstructured.Unstructured)
+	if !fromOK || !intoOK {
+		return s.Scheme.Convert(in, out, context)
+	}
+	into.Object = from.Object
+	return nil
+}
+
+// coercing is a decoder of objects that are to be coerced.
+type coercing struct {
+	runtime.Decoder
+	scheme *Scheme
+	// strict: fields that nobody knows are errors.
+	strict bool
+}
+
+// Decode reads an object. With a StrictDecodingError it returns the object, too.
+func (c coercing) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	var strict []error
+	obj, kind, err := c.Decoder.Decode(data, defaults, into)
+	if err != nil {
+		found, ok := runtime.AsStrictDecodingError(err)
+		if !ok || obj == nil {
+			return nil, kind, err
+		}
+		strict = found.Errors()
+	}
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		unknown, err := c.scheme.Coerce(u, c.strict)
+		if err != nil {
+			return nil, kind, err
+		}
+		for _, path := range unknown {
+			strict = append(strict, fmt.Errorf("unknown field %q", path))
+		}
+	}
+	if c.strict && len(strict) > 0 {
+		return obj, kind, runtime.NewStrictDecodingError(strict)
+	}
+	return obj, kind, nil
 }

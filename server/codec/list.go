@@ -65,6 +65,9 @@ func (l *Items) Range(w io.Writer, from, to int) error {
 // List makes a collection ready ("Collections" of the API concepts page).
 func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (*List, error) {
 	r.Bulk(len(objects))
+	if err := r.convert(objects); err != nil {
+		return nil, err
+	}
 	switch {
 	case r.Format.As == AsTable:
 		return inOne(r.tableList(r.inTableOrder(objects), m))
@@ -97,6 +100,19 @@ func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (*List, 
 		list.Items = items
 	}
 	return list, err
+}
+
+// convert converts objects whose conversion may fail, before anything is written: somebody else does it.
+func (r *Renderer) convert(objects []*resources.Object) error {
+	if !r.Served.Untyped || r.stored || r.Format.As == AsPartial {
+		return nil
+	}
+	for _, o := range objects {
+		if _, err := r.json(o); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // inOne is a collection of which only the whole can be written.

@@ -98,6 +98,11 @@ type Path struct {
 	Watchable bool
 	// Tabular paths have tables.
 	Tabular bool
+	// Direct paths have no router before them, which asks for media types first and has words of its own: those of types that
+	// are defined by objects, as in kube-apiserver.
+	Direct bool
+	// Untyped paths answer with objects of which there is no protobuf.
+	Untyped bool
 	// Text paths answer with a text, which is nevertheless not to be asked for: kube-apiserver names it among what there
 	// is, and refuses it.
 	Text bool
@@ -131,7 +136,7 @@ func (o *Offer) Negotiate(r *http.Request, path Path) (Format, error) {
 	if header == "" || header == JSON {
 		return Format{Media: JSON, Pretty: WantsPretty(r)}, nil
 	}
-	if !o.named(header, path) {
+	if !path.Direct && !o.named(header, path) {
 		switch {
 		case path.Watchable:
 			return Format{}, status.NoRepresentation(o.any)
@@ -145,7 +150,11 @@ func (o *Offer) Negotiate(r *http.Request, path Path) (Format, error) {
 			if !covers(clause, media) {
 				continue
 			}
-			if f, ok := accept(clause.Params, media); ok && (f.As != AsTable || path.Tabular) {
+			f, ok := accept(clause.Params, media)
+			if path.Untyped && media == Protobuf && f.As == AsObject {
+				continue
+			}
+			if ok && (f.As != AsTable || path.Tabular) {
 				f.Pretty = f.Pretty || WantsPretty(r)
 				return f, nil
 			}
@@ -158,7 +167,7 @@ func (o *Offer) Negotiate(r *http.Request, path Path) (Format, error) {
 // looked at.
 func (o *Offer) Named(r *http.Request, path Path) bool {
 	header := r.Header.Get("Accept")
-	return header == "" || o.named(header, path)
+	return header == "" || path.Direct || o.named(header, path)
 }
 
 // named tells whether Accept names a media type that there is, or any: kube-apiserver's router asks for that before the

@@ -109,10 +109,15 @@ func (r *Renderer) asStored(o *resources.Object) bool {
 	return r.stored && bytes.HasPrefix(o.Data, r.head)
 }
 
+// asShown tells whether the stored bytes are what the version asked for shows.
+func (r *Renderer) asShown(o *resources.Object) bool {
+	return r.asStored(o) && (r.Served.Current == nil || r.Served.Current(o))
+}
+
 // json returns the compact JSON of the version asked for, apiVersion and kind included.
 func (r *Renderer) json(o *resources.Object) ([]byte, error) {
 	if r.copies && r.stored {
-		if r.asStored(o) {
+		if r.asShown(o) {
 			return o.Data, nil
 		}
 		fastpath.StoredJSON.Fallback()
@@ -165,10 +170,13 @@ func (r *Renderer) partial(o *resources.Object) ([]byte, error) {
 
 // metadata returns the JSON of an object's metadata as the hub form has it.
 func (r *Renderer) metadata(o *resources.Object) (string, error) {
+	m, name := resources.MetadataOf(o.Data), r.Served.FieldAnnotation
+	if r.Served.Untyped {
+		return r.typedMetadata(o, m) // not by the hub form, which somebody else may have to be asked for
+	}
 	if !r.metadataAsStored {
 		return r.hubMetadata(o)
 	}
-	m, name := resources.MetadataOf(o.Data), r.Served.FieldAnnotation
 	if name == "" || gjson.Get(m, "annotations."+gjson.Escape(name)).Str == "" {
 		return m, nil
 	}
@@ -180,6 +188,18 @@ func (r *Renderer) metadata(o *resources.Object) (string, error) {
 		}
 		delete(hub.Annotations, name)
 		return json.Marshal(&hub)
+	})
+	return string(data), err
+}
+
+// typedMetadata is metadata without a Go type in the order that one gives its fields, and without those that are empty.
+func (r *Renderer) typedMetadata(o *resources.Object, m string) (string, error) {
+	data, err := r.form(o, "typed metadata", func() ([]byte, error) {
+		var typed metav1.ObjectMeta
+		if err := json.Unmarshal([]byte(m), &typed); err != nil {
+			return nil, err
+		}
+		return json.Marshal(&typed)
 	})
 	return string(data), err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -33,6 +34,8 @@ type apiServices struct {
 	plane *Plane
 	t     *resources.Type
 	want  map[string]apiregistration.APIServiceSpec
+	// defined are those of versions that definitions define: they come back when they are deleted.
+	defined map[string]bool
 }
 
 // newAPIServices says which there should be by a catalog, and returns nil where APIServices are not served.
@@ -41,12 +44,14 @@ func (p *Plane) newAPIServices(catalog *resources.Catalog) *apiServices {
 	if !ok {
 		return nil
 	}
-	a := &apiServices{plane: p, t: t, want: map[string]apiregistration.APIServiceSpec{}}
+	a := &apiServices{plane: p, t: t, want: map[string]apiregistration.APIServiceSpec{}, defined: map[string]bool{}}
 	for _, g := range catalog.Groups() {
 		for _, v := range g.Versions {
 			if g.Name != t.Group {
-				a.want[v.Version+"."+g.Name] = apiregistration.APIServiceSpec{Group: g.Name, Version: v.Version,
+				name := v.Version + "." + g.Name
+				a.want[name] = apiregistration.APIServiceSpec{Group: g.Name, Version: v.Version,
 					GroupPriorityMinimum: int32(g.Priority), VersionPriority: int32(v.Priority)}
+				a.defined[name] = !slices.ContainsFunc(v.Resources, func(s *resources.Served) bool { return s.Requires == nil })
 			}
 		}
 	}
@@ -108,6 +113,9 @@ func (a *apiServices) put(ctx context.Context, manager *fieldmanager.Manager, na
 		is := obj.(*apiregistration.APIService)
 		if !exists {
 			is.Labels = map[string]string{automanaged: automanagedOnStart}
+			if a.defined[name] {
+				is.Labels[automanaged] = automanagedAlways
+			}
 		}
 		is.Spec = spec
 		return nil
@@ -141,16 +149,49 @@ func (p *Plane) keepAPIServices() *chore {
 			if a == nil {
 				return 0, nil
 			}
-			return 0, a.each(ctx, func(is *apiregistration.APIService) error {
-				if _, wanted := a.want[is.Name]; !wanted && is.Labels[automanaged] == automanagedAlways {
-					return a.remove(ctx, is)
-				}
-				if is.Spec.Service == nil && !localAvailable(is.DeepCopy()) {
-					return a.markLocal(ctx, is.Name)
-				}
+			// What is there is read before what is defined: an APIService is written with the definition that it is for.
+			var there []*apiregistration.APIService
+			err := a.each(ctx, func(is *apiregistration.APIService) error {
+				there = append(there, is)
 				return nil
 			})
+			if err == nil && p.Definitions != nil {
+				err = p.Definitions.Latest(ctx)
+			}
+			if err != nil {
+				return 0, err
+			}
+			catalog := p.Registry.Catalog()
+			if a = p.newAPIServices(catalog); a == nil {
+				return 0, nil
+			}
+			return 0, a.keep(ctx, there, func() bool { return p.Registry.Catalog() == catalog })
 		}}
+}
+
+// keep puts right what is kept right all the time. What is no longer current is kept anew by the next turn.
+func (a *apiServices) keep(ctx context.Context, all []*apiregistration.APIService, current func() bool) error {
+	there := map[string]bool{}
+	var err error
+	for _, is := range all {
+		there[is.Name] = true
+		switch _, wanted := a.want[is.Name]; {
+		case err != nil:
+		case !wanted && is.Labels[automanaged] == automanagedAlways:
+			err = a.remove(ctx, is)
+		case is.Spec.Service == nil && !localAvailable(is.DeepCopy()):
+			err = a.markLocal(ctx, is.Name)
+		}
+	}
+	for name, defined := range a.defined {
+		if defined && !there[name] && err == nil && current() {
+			var manager *fieldmanager.Manager
+			if manager, err = a.t.ServerManager(""); err == nil {
+				err = a.put(ctx, manager, name, a.want[name])
+			}
+		}
+	}
+	return err
 }
 
 // localAvailable gives an APIService the condition of one without a Service, and tells whether it had it.

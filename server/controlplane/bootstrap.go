@@ -58,7 +58,7 @@ func atOnce(ctx context.Context, functions ...func(context.Context, *errgroup.Gr
 
 // chores are what a server keeps right while it runs, whatever is served; nil where there is nothing to. See upkeeps for the rest.
 func (p *Plane) chores() []*chore {
-	return []*chore{p.keepNamespaces(), p.keepTracking(), p.keepTrust()}
+	return []*chore{p.keepNamespaces(), p.keepTracking(), p.keepTrust(), p.keepDefinitions()}
 }
 
 func (p *Plane) bootstrapNamespaces(ctx context.Context, group *errgroup.Group) error {

@@ -18,6 +18,8 @@ type Config struct {
 	Store    resources.View
 	Pipeline *resources.Pipeline
 	Logger   *slog.Logger
+	// Definitions are the types that are defined by objects. Nil: there are none.
+	Definitions Definitions
 	// ClientAuthorities are published to servers that extend the API. Nil: none are.
 	ClientAuthorities ClientAuthorities
 	// FrontProxy is published with them: how servers that extend the API know this one. Nil: it is not.

@@ -33,7 +33,7 @@ func newWhole(t *testing.T, change func(*server.Config, *controlplane.Config)) k
 			change(c, &pc)
 		}
 	})
-	pc.Front = s
+	pc.Front, pc.Definitions = s, c.Definitions.(controlplane.Definitions)
 	k := kept{t, s, controlplane.New(pc), c.Store.(resources.Store), c.Registry, c.Pipeline}
 	if err := k.p.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)

@@ -137,7 +137,7 @@ func versionDiscovery(v *resources.Version) apidiscoveryv2.APIVersionDiscovery {
 		legacy := apiResource(s)
 		r := apidiscoveryv2.APIResourceDiscovery{
 			Resource:         legacy.Name,
-			ResponseKind:     responseKind(legacy),
+			ResponseKind:     responseKind(s, legacy),
 			Scope:            apidiscoveryv2.ScopeCluster,
 			SingularResource: legacy.SingularName,
 			Verbs:            legacy.Verbs,
@@ -151,7 +151,7 @@ func versionDiscovery(v *resources.Version) apidiscoveryv2.APIVersionDiscovery {
 			legacy := apiSubresource(s, sub)
 			r.Subresources = append(r.Subresources, apidiscoveryv2.APISubresourceDiscovery{
 				Subresource:  sub.Name,
-				ResponseKind: responseKind(legacy),
+				ResponseKind: responseKind(s, legacy),
 				Verbs:        legacy.Verbs,
 			})
 		}
@@ -160,7 +160,11 @@ func versionDiscovery(v *resources.Version) apidiscoveryv2.APIVersionDiscovery {
 	return doc
 }
 
-// responseKind leaves group and version empty where they are those of the document, as the older form does.
-func responseKind(r metav1.APIResource) *metav1.GroupVersionKind {
+// responseKind leaves group and version empty where they are those of the document, as the older form does; but not of a type that
+// is defined by an object.
+func responseKind(s *resources.Served, r metav1.APIResource) *metav1.GroupVersionKind {
+	if s.Untyped && r.Version == "" {
+		r.Group, r.Version = s.GroupVersionKind.Group, s.GroupVersionKind.Version
+	}
 	return &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
 }

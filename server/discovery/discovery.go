@@ -141,5 +141,9 @@ func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, c *shown,
 		serveKept(w, r, c, n, "version "+gv.String(), func() runtime.Object { return apiResourceList(v) })
 		return
 	}
+	if group.Defined() {
+		http.NotFound(w, r) // nobody answers for the group as a whole
+		return
+	}
 	h.writeError(w, r, status.NotFound())
 }

@@ -94,13 +94,16 @@ func apiSubresource(s *resources.Served, sub *resources.Subresource) metav1.APIR
 	return r
 }
 
-// subresources returns those of a resource in the order of their names.
+// subresources returns those of a resource in the order of their names; of one that is defined by an object the other way round.
 func subresources(s *resources.Served) []*resources.Subresource {
 	subs := make([]*resources.Subresource, 0, len(s.Subresources))
 	for _, sub := range s.Subresources {
 		subs = append(subs, sub)
 	}
 	slices.SortFunc(subs, func(a, b *resources.Subresource) int { return strings.Compare(a.Name, b.Name) })
+	if s.Untyped {
+		slices.Reverse(subs)
+	}
 	return subs
 }
 

@@ -22,11 +22,28 @@ import (
 	"github.com/rowlock/rowlock/resources/typedjson"
 	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/codec"
+	"github.com/rowlock/rowlock/server/status"
 )
 
-// readBody reads the body, in the time that the request has: one that never comes would hold its place among the
-// requests under way for ever.
+// sentBody is a body that was read: a request may be answered in a second attempt, by other types.
+type sentBody struct {
+	read bool
+	data []byte
+	err  error
+}
+
+// readBody reads the body, if that was not done before.
 func (q *request) readBody() ([]byte, error) {
+	if !q.sent.read {
+		q.sent.data, q.sent.err = q.receive()
+		q.sent.read = true
+	}
+	return q.sent.data, q.sent.err
+}
+
+// receive reads the body, in the time that the request has: one that never comes would hold its place among the
+// requests under way for ever.
+func (q *request) receive() ([]byte, error) {
 	if deadline, ok := q.ctx.Deadline(); ok {
 		_ = http.NewResponseController(q.w).SetReadDeadline(deadline) // what has no deadlines is no connection
 	}
@@ -66,7 +83,7 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 	if err != nil {
 		return nil, err
 	}
-	if media == codec.JSON && !q.served.Untyped && fastpath.BodyKind.On() {
+	if media == codec.JSON && !q.untyped() && fastpath.BodyKind.On() {
 		if obj, ok := q.decodeJSON(body, fieldValidation, false); ok {
 			return obj, nil
 		}
@@ -74,7 +91,7 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 	}
 	info, ok := runtime.SerializerInfoForMediaType(q.served.Serializer.SupportedMediaTypes(), media)
 	if !ok {
-		return nil, fmt.Errorf("no serializer for %s", media)
+		return nil, status.UnsupportedMediaType(strings.Join(mediaTypes(q.served.Serializer), ", "))
 	}
 	decoder := info.Serializer
 	if fieldValidation != metav1.FieldValidationIgnore {
@@ -96,10 +113,21 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 	return obj, nil
 }
 
+// mediaTypes are those that a serializer reads.
+func mediaTypes(s runtime.NegotiatedSerializer) (types []string) {
+	for _, info := range s.SupportedMediaTypes() {
+		types = append(types, info.MediaType)
+	}
+	return types
+}
+
 // decodeJSON decodes a body of the expected kind without finding its kind out first, which costs a serializer as much as
 // all the rest. ok is false when there is anything to say against the body: the serializer then says it. mustSay: the
 // body has to say its kind itself, as what comes of a patch has.
 func (q *request) decodeJSON(body []byte, fieldValidation string, mustSay bool) (obj runtime.Object, ok bool) {
+	if q.untyped() {
+		return nil, false // what nobody knows has to be found
+	}
 	versioned, err := q.served.Scheme.New(q.kind)
 	if err != nil {
 		return nil, false

@@ -49,6 +49,11 @@ func (h *Handlers) create(q *request) error {
 	if err != nil {
 		return err
 	}
+	if r.DryRun {
+		if err := h.unwritten(q); err != nil {
+			return err
+		}
+	}
 	return q.object(http.StatusCreated, f, stored)
 }
 

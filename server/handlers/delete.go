@@ -20,7 +20,7 @@ import (
 func (h *Handlers) delete(q *request) error {
 	var f codec.Format
 	accepted := false
-	r := &resources.DeleteRequest{Type: q.served.Type, Name: q.info.Name}
+	r := &resources.DeleteRequest{Type: h.storedType(q), Name: q.info.Name}
 	r.Decode = func() (err error) {
 		if f, err = q.format(); err != nil {
 			return err

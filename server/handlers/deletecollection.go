@@ -16,7 +16,7 @@ func (h *Handlers) deleteCollection(q *request) error {
 		objects []*resources.Object
 		m       metav1.ListMeta
 	)
-	r := &resources.CollectionRequest{Type: q.served.Type}
+	r := &resources.CollectionRequest{Type: h.storedType(q)}
 	r.Decode = func() error {
 		var err error
 		if f, err = q.format(); err != nil {

@@ -32,6 +32,9 @@ func (h *Handlers) get(q *request) error {
 	if err != nil {
 		return err
 	}
+	if err := h.outdated(q); err != nil {
+		return err
+	}
 	if q.sub != nil && q.sub.Projection != nil {
 		return q.projected(http.StatusOK, f, o)
 	}
@@ -111,5 +114,8 @@ func (q *request) projectedType() *resources.Served {
 	t := &resources.Type{GroupResource: q.served.GroupResource, Kind: q.kind.Kind, Scheme: q.served.Scheme,
 		StorageVersion: q.kind.GroupVersion(), New: q.sub.Projection.New, NewList: q.sub.Projection.New,
 		Table: q.served.Table, TableTimeDependent: true}
+	if q.sub.Table != nil {
+		t.Table = q.sub.Table
+	}
 	return &resources.Served{Type: t, GroupVersionKind: q.kind}
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +24,8 @@ type Config struct {
 	Registry *resources.Registry
 	// Store is read and watched.
 	Store resources.View
+	// Definitions brings Registry up to date with types that are defined by objects. Nil: there are none.
+	Definitions Definitions
 	// Pipeline is how objects are written.
 	Pipeline *resources.Pipeline
 	// Offer is which encodings there are. Nil: those that need no feature gate.
@@ -44,6 +44,18 @@ type Config struct {
 	Draining <-chan struct{}
 	// ManagedFieldsFallback counts writes whose managedFields upstream's manager had to compute. May be nil.
 	ManagedFieldsFallback func(reason string)
+}
+
+// Definitions keeps a registry in step with stored definitions of types.
+type Definitions interface {
+	// Refresh registers what this server has stored. It costs nothing when nothing has changed.
+	Refresh(ctx context.Context) error
+	// Seen registers all that reads of this server have shown.
+	Seen(ctx context.Context) error
+	// StoredType is the type by which the objects of a definition are stored, by the name of the definition.
+	StoredType(name string) (*resources.Type, bool)
+	// Latest registers all that was stored when it was called, by whatever server.
+	Latest(ctx context.Context) error
 }
 
 // Handlers answers requests for resources.
@@ -98,91 +110,49 @@ var ErrNoSuchGroup = errors.New("no such API group")
 // Serve answers a request for a resource. Its error, unless it is ErrNoSuchGroup, is to be written as a Status; nothing
 // was written then.
 func (h *Handlers) Serve(w http.ResponseWriter, r *http.Request, info *genericapirequest.RequestInfo) error {
-	q, err := h.route(w, r, info)
-	if err != nil {
-		return err
+	sent := &sentBody{}
+	for {
+		q, err := h.route(w, r, info)
+		if err == nil {
+			q.sent = sent
+			err = h.serve(q)
+		}
+		if err == nil {
+			return nil
+		}
+		later, err := h.laterTypes(r, q, info, err)
+		switch {
+		case err == nil:
+			r = later
+		case q == nil:
+			return status.ForRequest(err, schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Name, info.Verb)
+		case errors.Is(err, errOtherTypes):
+			return apierrors.NewServerTimeout(q.resource(), info.Verb, 1)
+		default:
+			return h.storeError(err, q)
+		}
 	}
-	q.ctx = genericapirequest.WithNamespace(r.Context(), q.namespace())
-	if q.sub != nil && q.sub.Unserved != nil {
-		return h.storeError(q.sub.Unserved(q.ctx, h.Store, info.Namespace, info.Name), q)
-	}
-	if q.sub != nil && q.sub.Connect != nil {
-		return h.storeError(h.connect(q), q)
-	}
-	if q.sub != nil && q.sub.Stream != nil {
-		return h.storeError(h.streamText(q), q)
+}
+
+// serve answers a request by the type that was found for it.
+func (h *Handlers) serve(q *request) error {
+	info := q.info
+	q.ctx = genericapirequest.WithNamespace(q.r.Context(), q.namespace())
+	switch sub := q.sub; {
+	case sub != nil && sub.Unserved != nil:
+		return sub.Unserved(q.ctx, h.Store, info.Namespace, info.Name)
+	case sub != nil && sub.Connect != nil:
+		return h.connect(q)
+	case sub != nil && sub.Stream != nil:
+		return h.streamText(q)
 	}
 	q.warnDeprecated()
-	if served := q.served; served.Computed != nil {
-		return h.storeError(h.computed(q), q)
+	if q.served.Computed != nil {
+		return h.computed(q)
 	}
-	return h.storeError(verbs[info.Verb](h, q), q)
+	return verbs[info.Verb](h, q)
 }
 
 func (h *Handlers) storeError(err error, q *request) error {
 	return status.ForRequest(err, q.resource(), q.info.Name, q.info.Verb)
-}
-
-// route finds the type and subresource that a path means, and whether it takes the method.
-func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericapirequest.RequestInfo) (*request, error) {
-	catalog := h.Registry.CatalogOf(r.Context())
-	if _, ok := catalog.Group(info.APIGroup); !ok || info.APIGroup == "" && info.APIPrefix == "apis" {
-		return nil, ErrNoSuchGroup
-	}
-	gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
-	served, ok := catalog.Lookup(gvr)
-	if !ok {
-		return nil, status.NotFound()
-	}
-	if leadsNowhere(info, served) {
-		return nil, status.NotFound()
-	}
-	q := &request{w: w, r: r, ctx: r.Context(), info: info, offer: h.Offer, runs: h.runs, served: served, kind: served.GroupVersionKind}
-	if info.Subresource != "" {
-		if q.sub, ok = served.Subresources[info.Subresource]; !ok {
-			return nil, noSubresource(info, served)
-		}
-		if !q.sub.Kind.Empty() {
-			q.kind = q.sub.Kind
-		}
-	}
-	if !q.allowed() {
-		return nil, status.MethodNotAllowed()
-	}
-	return q, nil
-}
-
-// noSubresource is the answer for a subresource that there is not. kube-apiserver says of a custom resource that the object is
-// not there.
-func noSubresource(info *genericapirequest.RequestInfo, served *resources.Served) error {
-	if served.Untyped {
-		return apierrors.NewNotFound(served.GroupResource, info.Name)
-	}
-	return status.NotFound()
-}
-
-// leadsNowhere tells whether a path is none of the type's ("Resource URIs" of the API concepts page): in a namespace
-// where the type is in none or the other way round, below a type that is only created, or too long.
-func leadsNowhere(info *genericapirequest.RequestInfo, served *resources.Served) bool {
-	named := len(info.Parts) > 1
-	inNamespace := info.Namespace != ""
-	if info.Resource == "namespaces" {
-		inNamespace = inNamespace && info.Namespace != info.Name // its own path reads as if it were within itself
-	}
-	switch {
-	case (inNamespace || strings.Contains(info.Path, "/namespaces//")) && !served.Namespaced, served.Namespaced && !inNamespace && (named || served.Virtual != nil),
-		served.Virtual != nil && named, info.Verb == "proxy", unwatched(info, served):
-		return true
-	}
-	return len(info.Parts) > 3 && (info.Subresource == "" || !takesPath(served, info.Subresource))
-}
-
-// unwatched tells whether a path of the old form /watch/… is of a type that has no watches.
-func unwatched(info *genericapirequest.RequestInfo, served *resources.Served) bool {
-	return info.Verb == "watch" && !slices.Contains(served.Verbs(), "watch") && strings.Contains(info.Path, "/"+info.APIVersion+"/watch/")
-}
-
-// takesPath tells whether a subresource takes a path below it, as proxies do.
-func takesPath(s *resources.Served, name string) bool {
-	return name == "proxy" && s.Subresources[name] != nil
 }

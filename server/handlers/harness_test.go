@@ -24,6 +24,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/custom"
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/controlplane"
 	"github.com/rowlock/rowlock/sqlstore"
@@ -87,11 +88,13 @@ func newServer(t testing.TB, gates featuregate.FeatureGate, store resources.Stor
 	quiet := slog.New(slog.DiscardHandler)
 	interrupted := &interruptedStore{Store: store}
 	registry := resources.NewRegistry()
-	registry.SetGroups(builtin.Groups())
+	groups := builtin.Groups()
+	definitions := custom.New(custom.Config{Registry: registry, Store: interrupted, Scheme: builtin.Scheme, Logger: quiet}, groups)
+	registry.SetGroups(groups)
 	start := time.Now()
 	a := &api{TB: t, registry: registry, registries: []*resources.Registry{registry}, store: interrupted, kept: map[string]string{}}
 	pipeline := resources.NewPipeline(interrupted, resources.PipelineOptions{Authorizer: authorizer.AuthorizerFunc(a.Authorize)})
-	s, err := server.New(server.Config{Registry: registry, Store: interrupted, Logger: quiet, Features: gates,
+	s, err := server.New(server.Config{Registry: registry, Definitions: definitions, Store: interrupted, Logger: quiet, Features: gates,
 		HistoryAge: sqlstore.DefaultHistoryAge, Now: func() time.Time { return start.Add(time.Duration(a.later.Load())) },
 		Pipeline: pipeline,
 		Authenticator: func(*http.Request) (user.Info, bool, error) {
@@ -101,7 +104,7 @@ func newServer(t testing.TB, gates featuregate.FeatureGate, store resources.Stor
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	plane := controlplane.New(controlplane.Config{Registry: registry, Store: interrupted, Pipeline: pipeline, Logger: quiet, Front: s})
+	plane := controlplane.New(controlplane.Config{Registry: registry, Definitions: definitions, Store: interrupted, Pipeline: pipeline, Logger: quiet, Front: s})
 	if err := plane.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -55,6 +55,9 @@ func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([
 	if err != nil {
 		return nil, metav1.ListMeta{}, page.expired(err)
 	}
+	if err := h.outdated(q); err != nil {
+		return nil, metav1.ListMeta{}, err
+	}
 	if s.name != "" {
 		objects, m := one(snapshot, &s)
 		return objects, m, s.failed

@@ -30,6 +30,8 @@ func (h *Handlers) newManager(q *request) (*fieldmanager.Manager, error) {
 		Subresource: q.info.Subresource, ResetFields: q.served.ResetFields, Fallback: h.ManagedFieldsFallback}
 	if q.kind == q.served.GroupVersionKind {
 		c.Versions = q.served.Versions
+	} else {
+		c.Types = nil // a Scale is none of the type's own
 	}
 	if q.sub != nil {
 		c.ResetFields = q.sub.ResetFields

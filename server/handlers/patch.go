@@ -38,12 +38,16 @@ func (q *request) takesPatch(contentType string) bool {
 	return slices.Contains(patchTypes, contentType) || q.offer.CBOR() && contentType == string(types.ApplyCBORPatchType)
 }
 
-// unknownPatch is the answer to a patch of another kind. kube-apiserver's handler of custom resources has words of its own.
+// unknownPatch is the answer to a patch in none of the forms that the path takes.
 func (q *request) unknownPatch() error {
-	if !q.served.Untyped {
+	if !q.defined() {
 		return status.UnknownPatch()
 	}
-	return status.UnsupportedMediaType(strings.Join(slices.DeleteFunc(slices.Clone(patchTypes), func(t string) bool { return !q.takesPatch(t) }), ", "))
+	taken := slices.DeleteFunc(slices.Clone(patchTypes), func(t string) bool { return !q.takesPatch(t) })
+	if q.offer.CBOR() {
+		taken = append(taken, string(types.ApplyCBORPatchType))
+	}
+	return status.UnsupportedMediaType(strings.Join(taken, ", "))
 }
 
 // applies tells whether a patch is an apply configuration.

@@ -27,6 +27,7 @@ type request struct {
 	// offer is which encodings there are.
 	offer *codec.Offer
 	runs  *runs.Cache
+	sent  *sentBody
 
 	served *resources.Served
 	sub    *resources.Subresource // nil for the type itself
@@ -54,7 +55,7 @@ func (q *request) allowed() bool {
 	if q.sub != nil && q.sub.Connect != nil {
 		return slices.Contains(q.sub.Connect(nil).ConnectMethods(), q.r.Method)
 	}
-	if q.r.Method == http.MethodHead || q.r.Method == http.MethodOptions {
+	if q.r.Method == http.MethodHead && !q.defined() || q.r.Method == http.MethodOptions {
 		return false
 	}
 	verb, named := q.info.Verb, len(q.info.Parts) > 1
@@ -69,6 +70,9 @@ func (q *request) allowed() bool {
 	}
 	if strings.HasPrefix(verb, "watch") && q.r.Method != http.MethodGet {
 		return false
+	}
+	if q.defined() {
+		return true // what a path lacks is said by the verb
 	}
 	switch verb {
 	case "create", "deletecollection":
@@ -91,8 +95,15 @@ func (q *request) tabular() bool {
 // negotiable is what the path can answer with.
 func (q *request) negotiable() codec.Path {
 	streams := len(q.info.Parts) == 1 && q.r.Method == http.MethodGet || q.info.Verb == "watch"
-	return codec.Path{Watchable: q.sub == nil && streams, Tabular: q.tabular()}
+	return codec.Path{Watchable: q.sub == nil && streams, Tabular: q.tabular(), Direct: q.defined(), Untyped: q.untyped()}
 }
+
+// defined tells whether the type is defined by an object. Another part of kube-apiserver answers for it then, with other words for
+// the same.
+func (q *request) defined() bool { return q.served.Untyped }
+
+// untyped tells whether the path carries objects that have no Go type.
+func (q *request) untyped() bool { return q.served.Untyped && q.kind == q.served.GroupVersionKind }
 
 // format negotiates the answer.
 func (q *request) format() (codec.Format, error) {

@@ -111,6 +111,8 @@ type modification struct {
 	q *request
 	// format is what the answer is to be.
 	format codec.Format
+	// live is the revision of the object that was changed last.
+	live int64
 	// apply makes the new object of the existing one; json returns the latter in the version of the request.
 	apply func(ctx context.Context, existing runtime.Object, json func() ([]byte, error)) (runtime.Object, error)
 }
@@ -120,6 +122,9 @@ func (m *modification) request() *resources.UpdateRequest {
 	q := m.q
 	return &resources.UpdateRequest{Type: q.served.Type, Name: q.info.Name,
 		Change: func(ctx context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
+			if live != nil {
+				m.live = live.Revision
+			}
 			return m.apply(ctx, existing, func() ([]byte, error) {
 				if q.sub != nil && q.sub.Projection != nil {
 					return q.projectedJSON(existing)
@@ -135,6 +140,11 @@ func (h *Handlers) modify(m *modification, r *resources.UpdateRequest) error {
 	stored, created, err := h.Pipeline.Update(q.ctx, r)
 	if err != nil {
 		return err
+	}
+	if r.DryRun || stored.Revision == m.live {
+		if err := h.unwritten(q); err != nil {
+			return err
+		}
 	}
 	code := http.StatusOK
 	if created {

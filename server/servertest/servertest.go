@@ -12,6 +12,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/custom"
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
@@ -23,12 +24,15 @@ var Quiet = slog.New(slog.DiscardHandler)
 // authenticate with Authenticate. change, when set, has the last word.
 func New(t testing.TB, change func(*server.Config)) (*server.Server, server.Config) {
 	t.Helper()
-	store, registry := sqlitetest.Open(t), resources.NewRegistry()
-	registry.SetGroups(builtin.Groups())
+	store, registry, groups := sqlitetest.Open(t), resources.NewRegistry(), builtin.Groups()
+	registry.SetGroups(groups)
 	c := server.Config{Registry: registry, Store: store, Pipeline: resources.NewPipeline(store, resources.PipelineOptions{}),
 		Logger: Quiet, Authenticator: Authenticate}
 	if change != nil {
 		change(&c)
+	}
+	if c.Definitions == nil {
+		c.Definitions = custom.New(custom.Config{Registry: c.Registry, Store: c.Store, Scheme: builtin.Scheme, Logger: c.Logger}, groups)
 	}
 	s, err := server.New(c)
 	if err != nil {

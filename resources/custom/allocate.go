@@ -1,0 +1,208 @@
+package custom
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+const (
+	// groupRows are the rows of the groups of definitions: a write that gives or takes names raises the one of its group.
+	groupRows = "crdgroups.rowlock.internal"
+
+	apiServices = "apiservices.apiregistration.k8s.io"
+)
+
+// allocate returns what is written with a definition: the row of its group when names may change hands, and the APIServices of
+// its versions.
+func (d *Definitions) allocate(ctx context.Context, s resources.Reader, obj, old runtime.Object) ([]resources.Write, error) {
+	now, _ := obj.(*apiextensions.CustomResourceDefinition)
+	before, _ := old.(*apiextensions.CustomResourceDefinition)
+	if now != nil && before != nil && settled(now, before) {
+		return nil, nil
+	}
+	crd := now
+	if crd == nil {
+		crd = before
+	}
+	if reserved(crd.Spec.Group) {
+		return nil, apierrors.NewForbidden(apiextensions.Resource("customresourcedefinitions"), crd.Name,
+			fmt.Errorf("the group %s is the server's own", crd.Spec.Group))
+	}
+	if len(utilvalidation.IsDNS1123Subdomain(crd.Spec.Group)) > 0 {
+		return nil, nil // which validation says
+	}
+	// The row is read before the names: whoever changes them from now on makes the commit fail.
+	row, err := raiseGroup(ctx, s, crd.Spec.Group)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Latest(ctx); err != nil {
+		return nil, err
+	}
+	writes, err := d.apiServiceWrites(ctx, s, before, now)
+	if err != nil {
+		return nil, err
+	}
+	if before == nil && free(crd.Spec.Names.Plural, "", d.namesIn(crd.Spec.Group).resources) == nil {
+		left, err := leftovers(ctx, s, crd)
+		if err != nil {
+			return nil, err
+		}
+		writes = append(writes, left...)
+	}
+	return append(writes, row), nil
+}
+
+// reserved tells whether a group is that of the server's own rows.
+func reserved(group string) bool {
+	const own = "rowlock.internal"
+	return group == own || strings.HasSuffix(group, "."+own)
+}
+
+// leftovers remove the objects of an earlier definition of the name, which went without them: somebody took its finalizer off.
+func leftovers(ctx context.Context, s resources.Reader, crd *apiextensions.CustomResourceDefinition) (writes []resources.Write, err error) {
+	all, err := s.Snapshot(ctx, schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}.String(),
+		resources.At{Match: resources.MostRecent})
+	if err != nil {
+		return nil, err
+	}
+	all.Ascend("", "", func(o *resources.Object) bool {
+		writes = append(writes, resources.Write{Op: resources.Delete, Key: o.Key, From: o.Revision})
+		return true
+	})
+	return writes, nil
+}
+
+// settled tells whether an update leaves names and versions as they are.
+func settled(now, before *apiextensions.CustomResourceDefinition) bool {
+	return apiequality.Semantic.DeepEqual(now.Spec.Names, before.Status.AcceptedNames) &&
+		apiextensions.IsCRDConditionTrue(before, apiextensions.Established) && slices.Equal(servedVersions(now), servedVersions(before))
+}
+
+func servedVersions(crd *apiextensions.CustomResourceDefinition) (names []string) {
+	if crd == nil {
+		return nil
+	}
+	for _, v := range crd.Spec.Versions {
+		if v.Served {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
+// groupRow is what the row of a group says.
+type groupRow struct {
+	// Changes counts the writes that gave or took names.
+	Changes int64 `json:"changes"`
+}
+
+// raiseGroup is the write that raises the row of a group.
+func raiseGroup(ctx context.Context, s resources.Reader, group string) (resources.Write, error) {
+	w := resources.Write{Op: resources.Create, Key: resources.Key{Resource: groupRows, Name: group}}
+	var row groupRow
+	switch o, err := s.Get(ctx, w.Key, resources.At{Match: resources.MostRecent}); {
+	case err == nil:
+		w.Op, w.From = resources.Update, o.Revision
+		if err := resources.DecodeInternal(o, &row); err != nil {
+			return w, err
+		}
+	case !errors.Is(err, resources.ErrNotFound):
+		return w, err
+	}
+	row.Changes++
+	var err error
+	w.Draft, err = resources.InternalDraft("CustomResourceGroup", group, row)
+	return w, err
+}
+
+// apiServiceWrites make the APIServices of the versions that a definition comes to serve, and remove those of versions that
+// nothing serves any more. before is nil when the definition is new, now when it goes.
+func (d *Definitions) apiServiceWrites(ctx context.Context, s resources.Reader, before, now *apiextensions.CustomResourceDefinition) ([]resources.Write, error) {
+	t, ok := d.Registry.Catalog().Type(apiServices)
+	if !ok {
+		return nil, nil
+	}
+	crd := now
+	if crd == nil {
+		crd = before
+	}
+	wanted, others := servedVersions(now), d.versionsOfOthers(crd.Spec.Group, crd.Name)
+	var writes []resources.Write
+	for version := range sets.New(append(servedVersions(before), wanted...)...) {
+		gv := schema.GroupVersion{Group: crd.Spec.Group, Version: version}
+		if d.builtin[gv] || len(utilvalidation.IsDNS1035Label(version)) > 0 {
+			continue
+		}
+		w, err := apiServiceWrite(ctx, s, t, gv, slices.Contains(wanted, version), slices.Contains(others, version))
+		if err != nil {
+			return nil, err
+		}
+		writes = append(writes, w...)
+	}
+	return writes, nil
+}
+
+// apiServiceWrite is the write that the APIService of a version needs, if any.
+func apiServiceWrite(ctx context.Context, s resources.Reader, t *resources.Type, gv schema.GroupVersion, wanted, byOthers bool) ([]resources.Write, error) {
+	key := t.KeyOf("", gv.Version+"."+gv.Group)
+	o, err := s.Get(ctx, key, resources.At{Match: resources.MostRecent})
+	switch {
+	case errors.Is(err, resources.ErrNotFound):
+		if !wanted {
+			return nil, nil
+		}
+		return createAPIService(ctx, s, t, gv)
+	case err != nil:
+		return nil, err
+	}
+	if wanted || byOthers || o.Labels[automanaged] != automanagedAlways {
+		return nil, nil
+	}
+	return []resources.Write{{Op: resources.Delete, Key: key, From: o.Revision}}, nil
+}
+
+// automanaged is the label of APIServices that a server makes of itself, by kube-aggregator's name, and its value where they go
+// with what they stand for.
+const (
+	automanaged       = "kube-aggregator.kubernetes.io/automanaged"
+	automanagedAlways = "true"
+)
+
+// createAPIService is the creation of the APIService of a version. It is available at once, says its strategy.
+func createAPIService(ctx context.Context, s resources.Reader, t *resources.Type, gv schema.GroupVersion) ([]resources.Write, error) {
+	is := &apiregistration.APIService{Spec: apiregistration.APIServiceSpec{Group: gv.Group, Version: gv.Version,
+		GroupPriorityMinimum: groupPriority, VersionPriority: versionPriority}}
+	is.Name, is.Labels = gv.Version+"."+gv.Group, map[string]string{automanaged: automanagedAlways}
+	manager, err := t.ServerManager("")
+	if err != nil {
+		return nil, fmt.Errorf("APIService %s: %w", is.Name, err)
+	}
+	return resources.PrepareCreate(ctx, s, t, manager.Create(is, resources.ServerManagerName))
+}
+
+// versionsOfOthers are the versions of a group that other definitions serve.
+func (d *Definitions) versionsOfOthers(group, name string) (versions []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, def := range d.byName {
+		if def.group == group && def.name != name {
+			versions = append(versions, def.served...)
+		}
+	}
+	return versions
+}

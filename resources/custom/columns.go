@@ -1,0 +1,72 @@
+package custom
+
+import (
+	"context"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/kubernetes/pkg/apis/autoscaling"
+	autoscalingconversion "k8s.io/kubernetes/pkg/apis/autoscaling/v1"
+)
+
+// creation is the JSONPath of the time at which an object was created.
+const creation = ".metadata.creationTimestamp"
+
+// ageColumn is the column of definitions that name none.
+func ageColumn() apiextensionsv1.CustomResourceColumnDefinition {
+	return apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date", JSONPath: creation,
+		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]}
+}
+
+// table makes the columns of a version. timed: cells change with the clock, besides an age that is called so.
+func table(v *apiextensionsv1.CustomResourceDefinitionVersion) (t rest.TableConvertor, timed bool) {
+	columns := v.AdditionalPrinterColumns
+	if len(columns) == 0 {
+		columns = []apiextensionsv1.CustomResourceColumnDefinition{ageColumn()}
+	}
+	ages := 0
+	for _, c := range columns {
+		switch {
+		case c.Type == "date" && c.Name == "Age" && c.JSONPath == creation:
+			ages++
+		case c.Type == "date", c.Name == "Age":
+			timed = true
+		}
+	}
+	t, _ = tableconvertor.New(columns) // what it cannot read it leaves out, as kube-apiserver does
+	return t, timed || ages > 1
+}
+
+// scaleTable makes the columns of the subresource scale.
+func scaleTable(scale *apiextensionsv1.CustomResourceSubresourceScale) rest.TableConvertor {
+	var columns []apiextensionsv1.CustomResourceColumnDefinition
+	if scale.SpecReplicasPath != "" {
+		columns = append(columns, apiextensionsv1.CustomResourceColumnDefinition{Name: "Desired", Type: "integer",
+			Description: "Number of desired replicas", JSONPath: ".spec.replicas"})
+	}
+	if scale.StatusReplicasPath != "" {
+		columns = append(columns, apiextensionsv1.CustomResourceColumnDefinition{Name: "Available", Type: "integer",
+			Description: "Number of actual replicas", JSONPath: ".status.replicas"})
+	}
+	t, _ := tableconvertor.New(append(columns, ageColumn())) // these paths can be read
+	return versionedTable{t}
+}
+
+// versionedTable makes rows of Scales as clients see them.
+type versionedTable struct{ rest.TableConvertor }
+
+// ConvertToTable implements rest.TableConvertor.
+func (t versionedTable) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+	if s, ok := obj.(*autoscaling.Scale); ok {
+		versioned := &autoscalingv1.Scale{}
+		if err := autoscalingconversion.Convert_autoscaling_Scale_To_v1_Scale(s, versioned, nil); err != nil {
+			return nil, err
+		}
+		obj = versioned
+	}
+	return t.TableConvertor.ConvertToTable(ctx, obj, options)
+}

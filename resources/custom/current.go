@@ -1,0 +1,50 @@
+package custom
+
+import (
+	"bytes"
+	"encoding/json"
+
+	kjson "sigs.k8s.io/json"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// follows notes since when objects are written as the definition shows them: before is the definition that this one takes the
+// place of; nil when that is not known. What was written later than a definition was not written by an earlier one.
+func (d *definition) follows(before *definition) {
+	for version, t := range d.types {
+		switch {
+		case before == nil, before.types[version] == nil, before.types[version].Form != t.Form:
+			d.since[version] = d.object.Revision
+		default:
+			d.since[version] = before.since[version]
+		}
+	}
+}
+
+// currentForm is under what an object keeps whether it is stored as it is shown.
+const currentForm = "stored as shown"
+
+var yes, no = []byte{1}, []byte{}
+
+// current tells whether an object, which is stored in the version of the type, has the bytes that the type shows: a schema that
+// changed since it was written may prune it or add defaults. Who asks again is told without a look at the object.
+func (d *definition) current(t *resources.Type, o *resources.Object) bool {
+	version := t.Hub.Version
+	if o.Revision >= d.since[version] {
+		return true
+	}
+	is, err := o.Form(t.FormID(currentForm, true), func() ([]byte, error) {
+		var object map[string]any
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(o.Data, &object); err != nil {
+			return nil, err
+		}
+		d.complete(version, object)
+		data, err := json.Marshal(object)
+		if err != nil || !bytes.Equal(data, o.Data) {
+			return no, err
+		}
+		return yes, nil
+	})
+	return err == nil && len(is) > 0
+}

@@ -1,0 +1,204 @@
+package custom
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	openapiv2 "k8s.io/apiextensions-apiserver/pkg/controller/openapi/v2"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/untyped"
+)
+
+// definition is a CustomResourceDefinition at a revision. It keeps the stored object, of which it reads what is needed when it is
+// needed: of a thousand definitions few are in use.
+type definition struct {
+	name, group, kind string
+	accepted          apiextensionsv1.CustomResourceDefinitionNames
+	object            *resources.Object
+	others            resources.Scheme
+	schemas           schemas
+	// converter asks the conversion webhook; nil: there is none.
+	converter func() (runtime.ObjectConvertor, error)
+
+	// types are its types by the version that each is for, the one that is stored included.
+	types map[string]*resources.Type
+	// served are the versions in which clients see it: none before its names are accepted.
+	served []string
+	// since are the revisions since which objects are written as their version shows them, as far as is known.
+	since map[string]int64
+}
+
+// newDefinition reads a definition. others knows the kinds with Go types.
+func newDefinition(o *resources.Object, others resources.Scheme, factory func() (*conversion.CRConverterFactory, error)) (*definition, error) {
+	d := &definition{name: o.Name, object: o, others: others, types: map[string]*resources.Type{}, since: map[string]int64{}}
+	crd, err := d.decode()
+	if err != nil {
+		return nil, err
+	}
+	d.group, d.kind, d.accepted = crd.Spec.Group, crd.Status.AcceptedNames.Kind, crd.Status.AcceptedNames
+	if crd.Status.AcceptedNames.Plural == "" || d.kind == "" || reserved(d.group) {
+		return d, nil // not accepted
+	}
+	d.converter = d.newConverter(crd, factory)
+	if err := d.makeTypes(crd); err != nil {
+		return nil, fmt.Errorf("%s: %w", d.name, err)
+	}
+	if !conditionTrue(crd, apiextensionsv1.Established) {
+		return d, nil
+	}
+	for _, v := range crd.Spec.Versions {
+		if v.Served {
+			d.served = append(d.served, v.Name)
+		}
+	}
+	return d, nil
+}
+
+// decode reads the whole definition.
+func (d *definition) decode() (*apiextensionsv1.CustomResourceDefinition, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(d.object.Data, crd); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", d.object.Key, err)
+	}
+	return crd, nil
+}
+
+// gv is a version of the definition in its group.
+func (d *definition) gv(version string) schema.GroupVersion {
+	return schema.GroupVersion{Group: d.group, Version: version}
+}
+
+func (d *definition) makeTypes(crd *apiextensionsv1.CustomResourceDefinition) error {
+	storage := ""
+	for _, v := range crd.Spec.Versions {
+		if v.Storage {
+			storage = v.Name
+		}
+	}
+	fieldTypes := d.newFieldTypes(crd)
+	statusReset, replicas := resetFields{}, d.replicasPaths(crd)
+	for i := range crd.Spec.Versions {
+		v := &crd.Spec.Versions[i]
+		if !v.Served && !v.Storage {
+			continue
+		}
+		t, err := d.makeType(crd, v, storage)
+		if err != nil {
+			return err
+		}
+		t.FieldTypes = fieldTypes
+		if status := t.Subresources["status"]; status != nil {
+			statusReset.add(status.UpdateStrategy.(statusStrategy))
+			status.ResetFields = statusReset
+		}
+		if v.Subresources != nil && v.Subresources.Scale != nil {
+			t.Subresources["scale"] = newScale(t, v.Subresources.Scale, replicas)
+		}
+		d.types[v.Name] = t
+	}
+	return nil
+}
+
+func (d *definition) makeType(crd *apiextensionsv1.CustomResourceDefinition, v *apiextensionsv1.CustomResourceDefinitionVersion, storage string) (*resources.Type, error) {
+	names := &crd.Status.AcceptedNames
+	kind := d.gv(v.Name).WithKind(d.kind)
+	s := &untyped.Scheme{Kind: kind.GroupKind(), Others: d.others, Defaults: d.complete, Coerce: d.coerce, Conversion: d.convert}
+	for _, f := range v.SelectableFields {
+		s.SelectableFields = append(s.SelectableFields, strings.TrimPrefix(f.JSONPath, "."))
+	}
+	rules, status, err := d.strategies(s, kind, crd.Spec.Scope == apiextensionsv1.NamespaceScoped, v)
+	if err != nil {
+		return nil, err
+	}
+	t := untyped.Define(d.gv(v.Name).WithResource(names.Plural), d.kind, storage, s, rules)
+	t.SingularName, t.ListKind, t.ShortNames, t.Categories = names.Singular, names.ListKind, names.ShortNames, names.Categories
+	t.ReturnDeletedObject = false
+	t.ResetFields = rules.GetResetFields()
+	t.Form = formOf(crd, v)
+	t.Requires = &resources.Requirement{Key: d.object.Key, Revision: d.object.Revision}
+	t.Current = func(o *resources.Object) bool { return d.current(t, o) }
+	t.Table, t.TableTimeDependent = table(v)
+	t.OpenAPI = d.openAPI(v, s.SelectableFields)
+	t.DeprecationWarning = deprecation(crd, v)
+	if crd.DeletionTimestamp != nil || conditionTrue(crd, apiextensionsv1.Terminating) {
+		t.BeforeCreate = refuseCreate
+	}
+	if v.Subresources != nil && v.Subresources.Status != nil {
+		t.Subresources["status"] = &resources.Subresource{Name: "status", Verbs: []string{"get", "patch", "update"}, UpdateStrategy: status}
+	}
+	return t, nil
+}
+
+// deprecation is what clients of a deprecated version are warned of.
+func deprecation(crd *apiextensionsv1.CustomResourceDefinition, v *apiextensionsv1.CustomResourceDefinitionVersion) string {
+	switch {
+	case !v.Deprecated:
+		return ""
+	case v.DeprecationWarning != nil:
+		return *v.DeprecationWarning
+	}
+	text := fmt.Sprintf("%s/%s %s is deprecated", crd.Spec.Group, v.Name, crd.Spec.Names.Kind)
+	newest := ""
+	for _, other := range crd.Spec.Versions {
+		newer := apiversion.CompareKubeAwareVersionStrings(v.Name, other.Name) < 0
+		if other.Served && !other.Deprecated && newer && (newest == "" || apiversion.CompareKubeAwareVersionStrings(newest, other.Name) < 0) {
+			newest = other.Name
+		}
+	}
+	if newest != "" {
+		text += fmt.Sprintf("; use %s/%s %s", crd.Spec.Group, newest, crd.Spec.Names.Kind)
+	}
+	return text
+}
+
+// openAPI describes a version.
+func (d *definition) openAPI(v *apiextensionsv1.CustomResourceDefinitionVersion, selectable []string) *resources.OpenAPI {
+	written, _ := json.Marshal(v.Schema) // has been read from JSON
+	digest := sha256.Sum256(written)
+	version := v.Name
+	return &resources.OpenAPI{Digest: hex.EncodeToString(digest[:16]), SelectableFields: selectable,
+		Schema: func(v2 bool) (*spec.Schema, error) { return d.openAPIOf(version, v2) }}
+}
+
+// openAPIOf is the schema of a version as documents of OpenAPI have it; nil: it says nothing.
+func (d *definition) openAPIOf(version string, v2 bool) (*spec.Schema, error) {
+	s, err := d.schema(version)
+	if err != nil || s.props == nil {
+		return nil, err
+	}
+	// Of the schema as it was written: the compiled one has lost the defaults that mean nothing.
+	structural, err := structuralschema.NewStructural(s.props)
+	if err != nil {
+		return nil, err
+	}
+	if structural.XPreserveUnknownFields && v2 {
+		return nil, nil // kubectl would take the fields that are named for all
+	}
+	structural = structural.Unfold()
+	if v2 {
+		structural = openapiv2.ToStructuralOpenAPIV2(structural)
+	}
+	return structural.ToKubeOpenAPI(), nil
+}
+
+// conditionTrue tells whether a definition has a condition.
+func conditionTrue(crd *apiextensionsv1.CustomResourceDefinition, typ apiextensionsv1.CustomResourceDefinitionConditionType) bool {
+	for _, c := range crd.Status.Conditions {
+		if c.Type == typ {
+			return c.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,342 @@
+package custom
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// Resource is the name of definitions in the store.
+const Resource = "customresourcedefinitions.apiextensions.k8s.io"
+
+// The priorities of the groups and versions of custom resources in discovery, as kube-apiserver has them.
+const (
+	groupPriority   = 1000
+	versionPriority = 100
+)
+
+// Config is what Definitions works with.
+type Config struct {
+	Registry *resources.Registry
+	// Store is read and watched.
+	Store resources.View
+	// Scheme knows the kinds with Go types.
+	Scheme resources.Scheme
+	Logger *slog.Logger
+}
+
+// Definitions serves what the stored definitions define: it adds their types to a registry, changes and removes them.
+//
+// What a Commit of this server wrote is served by the next request that begins after it (Refresh); of what other servers wrote,
+// Latest knows all that was acknowledged before it was called. It is safe for concurrent use.
+type Definitions struct {
+	Config
+	// builtin are the versions that are served without definitions, and builtinNames the names in their groups. No definition
+	// changes them.
+	builtin      map[schema.GroupVersion]bool
+	builtinNames map[string]names
+
+	// converters makes what asks conversion webhooks.
+	converters func() (*conversion.CRConverterFactory, error)
+
+	// woken counts how often there was something new, and applied is the count up to which all that was new is served.
+	woken, applied atomic.Int64
+	changed        chan struct{}
+
+	mu sync.Mutex
+	// watch returns all that reads have shown. alarm tells, without being asked, that there is more: of what this server commits
+	// before anybody sees it, of what others do some time later. Nil: to be opened.
+	watch, alarm resources.Watch
+	closed       bool
+	byName       map[string]*definition
+}
+
+// New returns what serves the definitions. groups are all that is served without them, before it is registered: the type of the
+// definitions is among them, and gets its rules.
+func New(c Config, groups []resources.GroupSpec) *Definitions {
+	d := &Definitions{Config: c, builtin: map[schema.GroupVersion]bool{}, builtinNames: map[string]names{},
+		converters: converters(c.Store),
+		changed:    make(chan struct{}, 1), byName: map[string]*definition{}}
+	d.woken.Store(1)
+	for _, g := range groups {
+		n := names{sets.New[string](), sets.New[string]()}
+		for _, v := range g.Versions {
+			d.builtin[schema.GroupVersion{Group: g.Name, Version: v.Version}] = true
+			for _, t := range v.Types {
+				n.add(t.Resource, t.SingularName, t.ShortNames, t.Kind, t.KindOfLists())
+				if t.ResourceName() == Resource {
+					d.rule(t)
+				}
+			}
+		}
+		d.builtinNames[g.Name] = n
+	}
+	d.reserveKinds()
+	return d
+}
+
+// reserveKinds takes the names of kinds with Go types whether they are served or not: what is stored of them stays theirs.
+func (d *Definitions) reserveKinds() {
+	known, ok := d.Scheme.(interface {
+		AllKnownTypes() map[schema.GroupVersionKind]reflect.Type
+	})
+	if !ok {
+		return
+	}
+	for kind := range known.AllKnownTypes() {
+		n, ok := d.builtinNames[kind.Group]
+		if !ok {
+			n = names{sets.New[string](), sets.New[string]()}
+			d.builtinNames[kind.Group] = n
+		}
+		plural, singular := meta.UnsafeGuessKindToResource(kind)
+		n.add(plural.Resource, singular.Resource, nil, kind.Kind, kind.Kind+"List")
+	}
+}
+
+// Run serves what definitions become, until ctx ends, although nobody asks.
+func (d *Definitions) Run(ctx context.Context) {
+	defer d.close()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.changed:
+		}
+		if err := d.Refresh(ctx); err != nil && ctx.Err() == nil {
+			d.Logger.Warn("custom resource definitions are not followed for the time being", "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+				d.wake()
+			}
+		}
+	}
+}
+
+func (d *Definitions) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closeWatches()
+	d.closed = true
+}
+
+func (d *Definitions) closeWatches() {
+	for _, w := range []*resources.Watch{&d.watch, &d.alarm} {
+		if *w != nil {
+			(*w).Close()
+			*w = nil
+		}
+	}
+}
+
+// wake is called by the store, with its locks held.
+func (d *Definitions) wake() {
+	d.woken.Add(1)
+	select {
+	case d.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Refresh serves what this server has written. It costs nothing when that is served already.
+//
+// Errors: those of resources.Watcher and resources.Reader; what was served before goes on being served.
+func (d *Definitions) Refresh(ctx context.Context) error {
+	if d.applied.Load() == d.woken.Load() {
+		return nil
+	}
+	return d.Seen(ctx)
+}
+
+// Seen serves all that any read of this server has shown before the call, of its own and of others. Errors: as Refresh.
+func (d *Definitions) Seen(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.apply(ctx)
+}
+
+// Latest serves all that was stored before the call, by whatever server. Errors: as Refresh.
+func (d *Definitions) Latest(ctx context.Context) error {
+	if _, err := d.Store.Snapshot(ctx, Resource, resources.At{Match: resources.MostRecent}); err != nil {
+		return err
+	}
+	return d.Seen(ctx)
+}
+
+// page is how many events are taken at a time, and pause how long Run waits after an error.
+const (
+	page  = 256
+	pause = time.Second
+)
+
+// apply takes all events that there are. The lock is held.
+func (d *Definitions) apply(ctx context.Context) error {
+	if d.closed {
+		return resources.ErrClosed
+	}
+	woken := d.woken.Load() // what wakes from here on is counted once more, and looked for by somebody else
+	for {
+		if d.watch == nil {
+			if err := d.load(ctx); err != nil {
+				return err
+			}
+		}
+		done, err := d.take(ctx)
+		var expired *resources.ExpiredError
+		switch {
+		case errors.As(err, &expired):
+			d.closeWatches()
+		case err != nil:
+			return err
+		case done:
+			d.applied.Store(woken)
+			return nil
+		}
+	}
+}
+
+// take takes a page of events; done: there are no more.
+func (d *Definitions) take(ctx context.Context) (done bool, err error) {
+	for rest := d.applied.Load() != d.woken.Load(); rest; { // so that the alarm goes off again
+		events, _, err := d.alarm.Next(ctx, page)
+		if err != nil {
+			return false, err
+		}
+		rest = len(events) == page
+	}
+	events, _, err := d.watch.Next(ctx, page)
+	if err != nil {
+		return false, err
+	}
+	d.observe(events)
+	return len(events) < page, nil
+}
+
+// load reads all definitions, and follows them from there.
+func (d *Definitions) load(ctx context.Context) error {
+	all, err := d.Store.Snapshot(ctx, Resource, resources.At{Match: resources.MostRecent})
+	if err != nil {
+		return err
+	}
+	o := resources.WatchOptions{Resource: Resource, After: all.Revision()}
+	plain, err := d.Store.Watch(ctx, o)
+	if err != nil {
+		return err
+	}
+	o.Wake = d.wake
+	if d.alarm, err = d.Store.Watch(ctx, o); err != nil {
+		d.alarm = nil
+		plain.Close()
+		return err
+	}
+	d.watch = plain
+	there := map[string]*resources.Object{}
+	all.Ascend("", "", func(o *resources.Object) bool {
+		there[o.Name] = o
+		return true
+	})
+	d.Registry.Edit(func(e *resources.Edit) {
+		for name := range d.byName {
+			if there[name] == nil {
+				d.put(e, name, nil)
+			}
+		}
+		for name, o := range there {
+			if known := d.byName[name]; known == nil || known.object.Revision != o.Revision {
+				next := d.read(o)
+				next.follows(nil) // what it was in between was not seen
+				d.put(e, name, next)
+			}
+		}
+	})
+	return nil
+}
+
+// observe serves what changes have come to, in one step.
+func (d *Definitions) observe(events []*resources.Event) {
+	if len(events) == 0 {
+		return
+	}
+	d.Registry.Edit(func(e *resources.Edit) {
+		for _, event := range events {
+			name := event.Object.Name
+			if event.Op == resources.Delete {
+				d.put(e, name, nil)
+				continue
+			}
+			next := d.read(event.Object)
+			next.follows(d.byName[name])
+			d.put(e, name, next)
+		}
+	})
+}
+
+// read reads a definition. One that cannot be read, which validation lets nobody store, is not served.
+func (d *Definitions) read(o *resources.Object) *definition {
+	def, err := newDefinition(o, d.Scheme, d.converters)
+	if err != nil {
+		d.Logger.Error("a custom resource definition is not served", "name", o.Name, "error", err)
+		return &definition{name: o.Name, object: o, since: map[string]int64{}}
+	}
+	return def
+}
+
+// put makes what is served of a definition that of next; nil: nothing.
+func (d *Definitions) put(e *resources.Edit, name string, next *definition) {
+	if before := d.byName[name]; before != nil {
+		for _, version := range before.served {
+			if next == nil || !next.serves(version, before) {
+				e.RemoveType(before.gv(version).WithResource(before.types[version].Resource))
+			}
+		}
+	}
+	if next == nil {
+		delete(d.byName, name)
+		return
+	}
+	d.byName[name] = next
+	for _, version := range next.served {
+		if !d.builtin[next.gv(version)] { // all of that is built in, as in kube-apiserver
+			e.SetType(next.gv(version), groupPriority, versionPriority, next.types[version])
+		}
+	}
+}
+
+// serves tells whether a definition serves, in a version, what another did.
+func (d *definition) serves(version string, before *definition) bool {
+	for _, v := range d.served {
+		if v == version {
+			return d.types[v].GroupResource == before.types[v].GroupResource
+		}
+	}
+	return false
+}
+
+// StoredType returns the type by which the objects of a definition are stored, whether it is served or not; false when the
+// definition is not known, or has never been accepted.
+func (d *Definitions) StoredType(name string) (*resources.Type, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	def := d.byName[name]
+	if def == nil {
+		return nil, false
+	}
+	for version, t := range def.types {
+		if t.StorageVersion.Version == version {
+			return t, true
+		}
+	}
+	return nil, false
+}

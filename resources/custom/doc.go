@@ -1,0 +1,29 @@
+// Package custom serves custom resources: it makes the types that CustomResourceDefinitions define, keeps what is served in step
+// with the definitions that are stored, and has the rules of the definitions themselves.
+//
+//	definitions.go  keeps the registry in step with the stored definitions
+//	definition.go   one definition as it is at a revision, and its types
+//	schema.go       the structural schema of a version, compiled when it is first needed
+//	coerce.go       prunes what objects have and the schema does not know, and fills in defaults
+//	strategy.go     the rules of writes: upstream's, of which validation is compiled when something is first validated
+//	columns.go      the columns of Tables
+//	scale.go        the subresource scale
+//	fields.go       the schema that the ownership of fields goes by
+//	webhook.go      conversion by webhook
+//	current.go      whether what is stored is what is shown
+//	allocate.go     what is written with a definition
+//	form.go         what the bytes of objects depend on
+//	rules.go        what is special about writes of definitions
+//	names.go        which names a definition is given, and the conditions that follow
+//
+// # Invariants
+//
+//   - A definition, its conditions and the APIServices of its versions are written by one transaction. A definition that was
+//     acknowledged is served: no client has to wait.
+//   - No object is stored by a definition that is not the present one: every write of a custom resource is committed under the
+//     condition that its definition is at the revision whose rules were applied (resources.Type.Requires).
+//   - Two definitions of a group never accept the same name: every write that gives or takes names raises the group's own row,
+//     under the condition that nobody else did.
+//   - A definition goes when the last of its objects has gone, and none is created once it is being deleted. A definition that is
+//     created again under the name finds nothing.
+package custom

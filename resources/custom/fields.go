@@ -1,0 +1,122 @@
+package custom
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+)
+
+// fieldTypes is the schema of all versions of a definition for the ownership of fields, made when it is first needed.
+type fieldTypes func() (managedfields.TypeConverter, error)
+
+var _ managedfields.TypeConverter = fieldTypes(nil)
+
+// ObjectToTyped implements managedfields.TypeConverter.
+func (f fieldTypes) ObjectToTyped(o runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	c, err := f()
+	if err != nil {
+		return nil, err
+	}
+	return c.ObjectToTyped(o, opts...)
+}
+
+// TypedToObject implements managedfields.TypeConverter.
+func (f fieldTypes) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
+	c, err := f()
+	if err != nil {
+		return nil, err
+	}
+	return c.TypedToObject(v)
+}
+
+func (d *definition) newFieldTypes(crd *apiextensionsv1.CustomResourceDefinition) fieldTypes {
+	versions := make([]string, len(crd.Spec.Versions))
+	for i, v := range crd.Spec.Versions {
+		versions[i] = v.Name
+	}
+	return sync.OnceValues(func() (managedfields.TypeConverter, error) {
+		definitions, err := metaDefinitions()
+		if err != nil {
+			return nil, err
+		}
+		for _, version := range versions {
+			s, err := d.fieldSchema(version)
+			if err != nil {
+				return nil, fmt.Errorf("fields of %s in version %s: %w", d.name, version, err)
+			}
+			definitions[d.group+"."+version+"."+d.kind] = s
+		}
+		return managedfields.NewTypeConverter(definitions, false)
+	})
+}
+
+// metaName is the name of the schema of metadata among the definitions.
+const metaName = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+
+// metaSchema is the schema of metadata as far as ownership depends on it: what is a map, a set, a list with keys, or owned whole.
+const metaSchema = `{"type":"object","properties":{
+	"annotations":{"type":"object","additionalProperties":{"type":"string","default":""}},
+	"creationTimestamp":{"type":"string","format":"date-time"},
+	"deletionGracePeriodSeconds":{"type":"integer","format":"int64"},
+	"deletionTimestamp":{"type":"string","format":"date-time"},
+	"finalizers":{"type":"array","items":{"type":"string","default":""},"x-kubernetes-list-type":"set","x-kubernetes-patch-strategy":"merge"},
+	"generateName":{"type":"string"},
+	"generation":{"type":"integer","format":"int64"},
+	"labels":{"type":"object","additionalProperties":{"type":"string","default":""}},
+	"managedFields":{"type":"array","items":{"type":"object"},"x-kubernetes-list-type":"atomic"},
+	"name":{"type":"string"},
+	"namespace":{"type":"string"},
+	"ownerReferences":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["uid"],"x-kubernetes-patch-merge-key":"uid",
+		"x-kubernetes-patch-strategy":"merge","items":{"type":"object","x-kubernetes-map-type":"atomic","properties":{"apiVersion":{"type":"string"},
+			"blockOwnerDeletion":{"type":"boolean"},"controller":{"type":"boolean"},"kind":{"type":"string"},"name":{"type":"string"},"uid":{"type":"string"}}}},
+	"resourceVersion":{"type":"string"},
+	"selfLink":{"type":"string"},
+	"uid":{"type":"string"}}}`
+
+func metaDefinitions() (map[string]*spec.Schema, error) {
+	s := &spec.Schema{}
+	if err := json.Unmarshal([]byte(metaSchema), s); err != nil {
+		return nil, err
+	}
+	return map[string]*spec.Schema{metaName: s}, nil
+}
+
+// fieldSchema is the schema of objects of a version.
+func (d *definition) fieldSchema(version string) (*spec.Schema, error) {
+	s := new(spec.Schema).Typed("object", "")
+	written, err := d.openAPIOf(version, false)
+	if err != nil {
+		return nil, err
+	}
+	if written != nil {
+		s = written
+		own(s, true)
+	}
+	s.AddExtension("x-kubernetes-group-version-kind", []any{map[string]any{"group": d.group, "version": version, "kind": d.kind}})
+	return s, nil
+}
+
+// own adds what every object has to a schema, and to those of the objects within it.
+func own(s *spec.Schema, whole bool) {
+	for name, property := range s.Properties {
+		own(&property, false)
+		s.Properties[name] = property
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		own(s.Items.Schema, false)
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		own(s.AdditionalProperties.Schema, false)
+	}
+	embedded, _ := s.Extensions.GetBool("x-kubernetes-embedded-resource")
+	if whole || embedded {
+		s.SetProperty("apiVersion", *spec.StringProperty()).SetProperty("kind", *spec.StringProperty())
+		s.SetProperty("metadata", *spec.RefSchema("#/components/schemas/" + metaName))
+	}
+}

@@ -1,0 +1,153 @@
+package custom
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fieldmanager"
+)
+
+// rule gives the type of definitions, which is upstream's so far, the rules by which they are served: names and conditions are
+// settled by the write of the definition itself, which also writes what depends on it.
+func (d *Definitions) rule(t *resources.Type) {
+	manager := sync.OnceValues(func() (*fieldmanager.Manager, error) { return t.ServerManager("status") })
+	s := &definitionStrategy{RESTCreateStrategy: t.CreateStrategy, update: t.UpdateStrategy, definitions: d, manager: manager}
+	t.CreateStrategy, t.UpdateStrategy = s, s.ofUpdates()
+	status := t.Subresources["status"]
+	status.UpdateStrategy = definitionStatusStrategy{status.UpdateStrategy}
+	t.Allocate = d.allocate
+	t.Terminate, t.TerminatesPlainly = terminate, true
+}
+
+// definitionStrategy is upstream's strategy of definitions, which settles names and conditions, too.
+type definitionStrategy struct {
+	rest.RESTCreateStrategy
+	update      rest.RESTUpdateStrategy
+	definitions *Definitions
+	manager     func() (*fieldmanager.Manager, error)
+}
+
+// updateStrategy is the part of it for updates.
+type updateStrategy struct {
+	rest.RESTUpdateStrategy
+	whole *definitionStrategy
+}
+
+func (s *definitionStrategy) ofUpdates() rest.RESTUpdateStrategy { return updateStrategy{s.update, s} }
+
+// PrepareForCreate gives a new definition its status.
+func (s *definitionStrategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	s.RESTCreateStrategy.PrepareForCreate(ctx, obj)
+	s.settle(obj)
+}
+
+// PrepareForUpdate gives a changed definition its status.
+func (s updateStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	s.RESTUpdateStrategy.PrepareForUpdate(ctx, obj, old)
+	s.whole.settle(obj)
+}
+
+// Validate is upstream's, of the definition as the client sent it: accepted names are its names, and would be refused twice.
+func (s *definitionStrategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	return s.RESTCreateStrategy.Validate(ctx, withNamesOf(obj, &apiextensions.CustomResourceDefinition{}))
+}
+
+// ValidateUpdate is upstream's in the same way.
+func (s updateStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	return s.RESTUpdateStrategy.ValidateUpdate(ctx, withNamesOf(obj, old), old)
+}
+
+// withNamesOf is a definition with the accepted names of another one.
+func withNamesOf(obj, other runtime.Object) runtime.Object {
+	crd, ok := obj.(*apiextensions.CustomResourceDefinition)
+	from, isToo := other.(*apiextensions.CustomResourceDefinition)
+	if !ok || !isToo {
+		return obj
+	}
+	shown := *crd
+	shown.Status.AcceptedNames = from.Status.AcceptedNames
+	return &shown
+}
+
+// definitionStatusStrategy is upstream's strategy of the status of definitions. What the server has settled stays: kube-apiserver's
+// controllers would write it again.
+type definitionStatusStrategy struct{ rest.RESTUpdateStrategy }
+
+// PrepareForUpdate keeps names and what follows from them.
+func (s definitionStatusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	s.RESTUpdateStrategy.PrepareForUpdate(ctx, obj, old)
+	now, ok := obj.(*apiextensions.CustomResourceDefinition)
+	before, was := old.(*apiextensions.CustomResourceDefinition)
+	if !ok || !was {
+		return
+	}
+	now.Status.AcceptedNames = before.Status.AcceptedNames
+	for _, typ := range []apiextensions.CustomResourceDefinitionConditionType{apiextensions.NamesAccepted, apiextensions.Established} {
+		if c := apiextensions.FindCRDCondition(before, typ); c != nil {
+			kept := *c
+			apiextensions.RemoveCRDCondition(now, typ)
+			now.Status.Conditions = append(now.Status.Conditions, kept)
+		}
+	}
+	slices.SortStableFunc(now.Status.Conditions, func(a, b apiextensions.CustomResourceDefinitionCondition) int {
+		place := func(c apiextensions.CustomResourceDefinitionCondition) int {
+			return slices.IndexFunc(before.Status.Conditions, func(o apiextensions.CustomResourceDefinitionCondition) bool { return o.Type == c.Type })
+		}
+		return cmp.Compare(uint(place(a)), uint(place(b))) // new ones come last
+	})
+}
+
+// settle writes the status. Its owner is the server, as if a controller had written it through the subresource.
+func (s *definitionStrategy) settle(obj runtime.Object) {
+	crd, ok := obj.(*apiextensions.CustomResourceDefinition)
+	if !ok {
+		return
+	}
+	before := crd.DeepCopy()
+	s.definitions.namesIn(crd.Spec.Group).accept(crd)
+	approve(crd)
+	if apiequality.Semantic.DeepEqual(before.Status, crd.Status) {
+		return
+	}
+	if m, err := s.manager(); err == nil {
+		m.Update(before, crd, resources.ServerManagerName)
+	}
+}
+
+// terminate is the first half of the deletion of a definition: it is marked, and stays until its objects have gone.
+func terminate(obj runtime.Object, now metav1.Time) bool {
+	crd, ok := obj.(*apiextensions.CustomResourceDefinition)
+	if !ok || crd.DeletionTimestamp != nil {
+		return false
+	}
+	crd.DeletionTimestamp = &now
+	if !apiextensions.CRDHasFinalizer(crd, apiextensions.CustomResourceCleanupFinalizer) {
+		crd.Finalizers = append(crd.Finalizers, apiextensions.CustomResourceCleanupFinalizer)
+	}
+	setCondition(crd, apiextensions.Terminating, apiextensions.ConditionTrue, "InstanceDeletionPending",
+		"CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")
+	return true
+}
+
+// refuseCreate keeps new objects out of what is being deleted.
+func refuseCreate(ctx context.Context, name string) error {
+	var of schema.GroupResource
+	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok {
+		of = schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+	}
+	return apierrors.NewForbidden(of, name, errors.New("create not allowed while custom resource definition is terminating"))
+}

@@ -1,0 +1,254 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fieldmanager"
+)
+
+const definitionsResource = "customresourcedefinitions.apiextensions.k8s.io"
+
+// Definitions are the types that are defined by objects.
+type Definitions interface {
+	// Refresh registers what this server knows to be stored.
+	Refresh(ctx context.Context) error
+	// Latest registers all that was stored when it was called, by whatever server.
+	Latest(ctx context.Context) error
+	// StoredType is the type by which the objects of a definition are stored; false: there is none.
+	StoredType(name string) (*resources.Type, bool)
+}
+
+const (
+	// instancesLeft is how often is looked whether the objects of a definition that is being deleted have gone, when finalizers
+	// keep some.
+	instancesLeft = time.Second
+	// patience is how long kube-apiserver waits for them before it says so.
+	patience = time.Minute
+)
+
+// definitionKeeper lets definitions go that are being deleted, with their objects, and gives others the names that have become
+// free: the work of kube-apiserver's controllers for what the write of a definition does not settle itself.
+type definitionKeeper struct {
+	*Plane
+	t *resources.Type
+	// manager owns what is written to the status.
+	manager *fieldmanager.Manager
+}
+
+// keepDefinitions is the chore of it; nil where there are no definitions.
+func (p *Plane) keepDefinitions() *chore {
+	t, ok := p.Registry.Catalog().Type(definitionsResource)
+	if !ok || p.Definitions == nil {
+		return nil
+	}
+	manager, err := t.ServerManager("status")
+	if err != nil {
+		p.Logger.Error("custom resource definitions are not looked after", "error", err)
+		return nil
+	}
+	k := &definitionKeeper{p, t, manager}
+	return &chore{name: "custom resource definitions", follow: []resources.Key{{Resource: definitionsResource}}, do: k.do}
+}
+
+// do looks at the definitions that have changed, and at those that may get a name because of it.
+func (k *definitionKeeper) do(ctx context.Context, events []*resources.Event) (again time.Duration, err error) {
+	if err := k.Definitions.Refresh(ctx); err != nil {
+		return 0, err
+	}
+	all, err := k.Store.Snapshot(ctx, definitionsResource, resources.At{Match: resources.Any})
+	if err != nil {
+		return 0, err
+	}
+	freed := events == nil || slices.ContainsFunc(events, freesNames)
+	changed := map[string]bool{}
+	for _, e := range events {
+		changed[e.Object.Name] = true
+	}
+	var errs []error
+	all.Ascend("", "", func(o *resources.Object) bool {
+		switch {
+		case terminating(o):
+			left, err := k.finish(ctx, o.Name)
+			if errs = append(errs, err); left {
+				again = instancesLeft
+			}
+		case (freed || changed[o.Name]) && unsettled(o):
+			errs = append(errs, k.settle(ctx, o.Name))
+		}
+		return ctx.Err() == nil
+	})
+	return again, errors.Join(errs...)
+}
+
+// freesNames tells whether a change may have given names back.
+func freesNames(e *resources.Event) bool {
+	if e.Op == resources.Delete || e.Prev == nil {
+		return e.Op == resources.Delete
+	}
+	const names = "status.acceptedNames"
+	return gjson.GetBytes(e.Object.Data, names).Raw != gjson.GetBytes(e.Prev.Data, names).Raw
+}
+
+// unsettled tells whether a definition lacks names, or has been given them and is not served.
+func unsettled(o *resources.Object) bool {
+	for _, c := range []string{"NamesAccepted", "Established"} {
+		if gjson.GetBytes(o.Data, `status.conditions.#(type=="`+c+`").status`).Str != "True" {
+			return true
+		}
+	}
+	return false
+}
+
+// settle writes a definition as it is: the write itself gives it the names that are free.
+func (k *definitionKeeper) settle(ctx context.Context, name string) error {
+	r := resources.UpdateRequest{Type: k.t, Name: name, Change: func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
+		if live == nil {
+			return nil, resources.ErrNotFound
+		}
+		return existing.DeepCopyObject(), nil
+	}}
+	_, _, err := k.Pipeline.Update(resources.APIServer.Request(ctx, "update", k.t, k.t.KeyOf("", name)), &r)
+	if err != nil && !goneMeanwhile(err) {
+		return fmt.Errorf("names of %s: %w", name, err)
+	}
+	return nil
+}
+
+// finish brings the deletion of a definition to its end. left: objects are there that finalizers keep.
+func (k *definitionKeeper) finish(ctx context.Context, name string) (left bool, err error) {
+	o, err := k.Store.Get(ctx, k.t.KeyOf("", name), resources.At{Match: resources.MostRecent})
+	if errors.Is(err, resources.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	hub, err := k.t.DecodeHub(o)
+	if err != nil {
+		return false, err
+	}
+	crd, ok := hub.(*apiextensions.CustomResourceDefinition)
+	if !ok || crd.DeletionTimestamp == nil || !apiextensions.CRDHasFinalizer(crd, apiextensions.CustomResourceCleanupFinalizer) {
+		return false, nil
+	}
+	end := deletionState(apiextensions.ConditionFalse, "NeverEstablished", "resource was never established")
+	if apiextensions.IsCRDConditionTrue(crd, apiextensions.Established) {
+		end, err = k.empty(ctx, crd)
+		if expected := (*resources.ExpectationError)(nil); errors.As(err, &expected) {
+			return true, nil // another server has written the definition: once more
+		}
+		if err != nil {
+			end = deletionState(apiextensions.ConditionTrue, "InstanceDeletionFailed", fmt.Sprintf("could not issue all deletes: %v", err))
+		}
+	}
+	left = end.Status == apiextensions.ConditionTrue
+	return left, errors.Join(err, k.write(ctx, crd, end, !left))
+}
+
+func deletionState(status apiextensions.ConditionStatus, reason, message string) apiextensions.CustomResourceDefinitionCondition {
+	return apiextensions.CustomResourceDefinitionCondition{Type: apiextensions.Terminating, Status: status, Reason: reason, Message: message}
+}
+
+// empty deletes the objects of a definition, and says what has become of it.
+func (k *definitionKeeper) empty(ctx context.Context, crd *apiextensions.CustomResourceDefinition) (end apiextensions.CustomResourceDefinitionCondition, err error) {
+	resource := crd.Status.AcceptedNames.Plural + "." + crd.Spec.Group
+	objects, err := k.instances(ctx, resource)
+	if err != nil {
+		return end, err
+	}
+	if len(objects) > 0 {
+		inProgress := deletionState(apiextensions.ConditionTrue, "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+		if c := apiextensions.FindCRDCondition(crd, apiextensions.Terminating); c == nil || c.Reason == "InstanceDeletionPending" {
+			if err := k.write(ctx, crd, inProgress, false); err != nil {
+				return end, err
+			}
+		}
+		t, err := k.storedType(ctx, crd.Name)
+		if err != nil {
+			return end, err
+		}
+		for _, namespace := range slices.Sorted(maps.Keys(objects)) {
+			err = errors.Join(err, k.deleteAll(ctx, t, namespace, objects[namespace]))
+		}
+		if err != nil {
+			return end, err
+		}
+		if objects, err = k.instances(ctx, resource); err != nil {
+			return end, err
+		}
+		if len(objects) > 0 {
+			if time.Since(crd.DeletionTimestamp.Time) < patience {
+				return inProgress, nil
+			}
+			return deletionState(apiextensions.ConditionTrue, "InstanceDeletionCheck",
+				"could not confirm zero CustomResources remaining: timed out waiting for the condition"), nil
+		}
+	}
+	return deletionState(apiextensions.ConditionFalse, "InstanceDeletionCompleted", "removed all instances"), nil
+}
+
+// storedType is the type of a definition as it is now, this keeper's own writes included.
+func (k *definitionKeeper) storedType(ctx context.Context, name string) (*resources.Type, error) {
+	if err := k.Definitions.Latest(ctx); err != nil {
+		return nil, err
+	}
+	t, ok := k.Definitions.StoredType(name)
+	if !ok {
+		return nil, fmt.Errorf("unable to find a custom resource client for %s", name)
+	}
+	return t, nil
+}
+
+// instances are the objects of a resource by namespace.
+func (k *definitionKeeper) instances(ctx context.Context, resource string) (map[string][]*resources.Object, error) {
+	all, err := k.Store.Snapshot(ctx, resource, resources.At{Match: resources.MostRecent})
+	if err != nil {
+		return nil, err
+	}
+	objects := map[string][]*resources.Object{}
+	all.Ascend("", "", func(o *resources.Object) bool {
+		objects[o.Namespace] = append(objects[o.Namespace], o)
+		return true
+	})
+	return objects, nil
+}
+
+func (k *definitionKeeper) deleteAll(ctx context.Context, t *resources.Type, namespace string, objects []*resources.Object) error {
+	objects = slices.DeleteFunc(objects, terminating) // finalizers keep them
+	r := resources.CollectionRequest{Type: t, Options: &metav1.DeleteOptions{}, Select: func() ([]*resources.Object, error) { return objects, nil }}
+	return k.Pipeline.DeleteCollection(resources.APIServer.Request(ctx, "deletecollection", t, t.KeyOf(namespace, "")), &r)
+}
+
+// write writes the condition Terminating of a definition; gone: its objects have gone, and it may go.
+func (k *definitionKeeper) write(ctx context.Context, crd *apiextensions.CustomResourceDefinition, c apiextensions.CustomResourceDefinitionCondition, gone bool) error {
+	r := resources.UpdateRequest{Type: k.t, Name: crd.Name, UID: crd.UID,
+		Change: func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
+			if live == nil {
+				return nil, resources.ErrNotFound
+			}
+			now := existing.DeepCopyObject().(*apiextensions.CustomResourceDefinition)
+			if old := apiextensions.FindCRDCondition(now, c.Type); old == nil || !apiextensions.IsCRDConditionEquivalent(old, &c) {
+				apiextensions.SetCRDCondition(now, c)
+			}
+			if gone {
+				apiextensions.CRDRemoveFinalizer(now, apiextensions.CustomResourceCleanupFinalizer)
+			}
+			return k.manager.Update(existing, now, resources.ServerManagerName), nil
+		}}
+	_, _, err := k.Pipeline.Update(resources.APIServer.Request(ctx, "update", k.t, k.t.KeyOf("", crd.Name), "status"), &r)
+	if err != nil && !goneMeanwhile(err) {
+		return fmt.Errorf("status of %s: %w", crd.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package controlplane_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+const (
+	definitions   = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	widgets       = "/apis/example.com/v1/namespaces/default/widgets"
+	widgetService = "/apis/apiregistration.k8s.io/v1/apiservices/v1.example.com"
+)
+
+const widgetDefinition = `{"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},
+	"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
+
+func definitionKey(name string) resources.Key {
+	return resources.Key{Resource: "customresourcedefinitions.apiextensions.k8s.io", Name: name}
+}
+
+func condition(o *resources.Object, typ string) gjson.Result {
+	return gjson.GetBytes(o.Data, `status.conditions.#(type=="`+typ+`")`)
+}
+
+// A definition goes with its objects, whose finalizers are honoured; what comes after it under the name finds none of them.
+func TestDefinitionsGoWithTheirObjects(t *testing.T) {
+	onEveryDatabase(t, func(t *testing.T, f fleet) {
+		for _, k := range f.servers {
+			k.T = t
+			k.keep(k.services())
+		}
+		create := func(finalizers string) {
+			f.send("POST", definitions, widgetDefinition, 201)
+			f.send("POST", widgets, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"}}`, 201)
+			f.send("POST", widgets, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"b","finalizers":[`+finalizers+`]}}`, 201)
+		}
+		key, service := definitionKey("widgets.example.com"), resources.Key{Resource: "apiservices.apiregistration.k8s.io", Name: "v1.example.com"}
+		create(`"example.com/stay"`)
+		f.send("GET", widgetService, "", 200)
+		answer := f.send("DELETE", definitions+"/widgets.example.com?propagationPolicy=Foreground", "", 200)
+		if got := answer.Get("metadata.finalizers").Raw; got != `["customresourcecleanup.apiextensions.k8s.io"]` {
+			t.Errorf("finalizers: %s", got)
+		}
+		f.send("POST", widgets, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"c"}}`, 403)
+		f.until("a definition that waits", key, func(o *resources.Object) bool {
+			return condition(o, "Terminating").Get("reason").Str == "InstanceDeletionInProgress"
+		})
+		f.gone(resources.Key{Resource: "widgets.example.com", Namespace: "default", Name: "a"})
+		f.send("GET", widgets+"/b", "", 200)
+		f.send("PATCH", widgets+"/b", `{"metadata":{"finalizers":null}}`, 200)
+		f.gone(key)
+		f.send("GET", widgets, "", 404)
+		f.gone(service)
+
+		create("")
+		f.send("DELETE", widgetService, "", 200)
+		f.until("an APIService that comes back", service, func(o *resources.Object) bool { return o != nil })
+		f.send("DELETE", definitions+"/widgets.example.com", "", 200)
+		f.gone(key)
+		f.gone(service)
+
+		// Somebody takes the finalizer off, before the objects have gone.
+		create(`"example.com/stay"`)
+		f.send("DELETE", definitions+"/widgets.example.com", "", 200)
+		f.send("PATCH", definitions+"/widgets.example.com", `{"metadata":{"finalizers":null}}`, 200)
+		f.gone(key)
+		f.send("POST", definitions, widgetDefinition, 201)
+		if n := f.send("GET", widgets, "", 200).Get("items.#").Int(); n != 0 {
+			t.Errorf("%d objects came again", n)
+		}
+	})
+}
+
+// A definition whose names are taken is served when they become free.
+func TestNamesThatBecomeFree(t *testing.T) {
+	onEveryDatabase(t, func(t *testing.T, f fleet) {
+		for _, k := range f.servers {
+			k.T = t
+			k.keep(k.services())
+		}
+		f.send("POST", definitions, widgetDefinition, 201)
+		second := strings.NewReplacer("widgets", "gadgets").Replace(widgetDefinition)
+		if got := f.send("POST", definitions, second, 201).Get(`status.conditions.#(type=="NamesAccepted").status`).Str; got != "False" {
+			t.Errorf("names accepted: %s", got)
+		}
+		f.send("GET", strings.Replace(widgets, "widgets", "gadgets", 1), "", 404)
+		f.send("DELETE", definitions+"/widgets.example.com", "", 200)
+		f.until("a definition that is served", definitionKey("gadgets.example.com"), func(o *resources.Object) bool {
+			return condition(o, "Established").Get("status").Str == "True"
+		})
+		f.send("GET", strings.Replace(widgets, "widgets", "gadgets", 1), "", 200)
+		f.send("GET", widgetService, "", 200)
+	})
+}

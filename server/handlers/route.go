@@ -1,0 +1,179 @@
+package handlers
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/status"
+)
+
+// route finds the type and subresource that a path means, and whether it takes the method.
+func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericapirequest.RequestInfo) (*request, error) {
+	catalog := h.Registry.CatalogOf(r.Context())
+	if _, ok := catalog.Group(info.APIGroup); !ok || info.APIGroup == "" && info.APIPrefix == "apis" {
+		return nil, ErrNoSuchGroup
+	}
+	gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
+	served, ok := catalog.Lookup(gvr)
+	if !ok {
+		if g, _ := catalog.Group(info.APIGroup); g.Defined() {
+			return nil, ErrNoSuchGroup // nobody answers for the group as a whole
+		}
+		return nil, status.NotFound()
+	}
+	if served.Untyped {
+		if err := leadsToNone(info, served); err != nil {
+			return nil, err
+		}
+	} else if leadsNowhere(info, served) {
+		return nil, status.NotFound()
+	}
+	q := &request{w: w, r: r, ctx: r.Context(), info: info, offer: h.Offer, runs: h.runs, served: served, kind: served.GroupVersionKind}
+	if info.Subresource != "" {
+		if q.sub, ok = served.Subresources[info.Subresource]; !ok {
+			return nil, noSubresource(info, served)
+		}
+		if !q.sub.Kind.Empty() {
+			q.kind = q.sub.Kind
+		}
+	}
+	if !q.allowed() {
+		if q.defined() {
+			return nil, apierrors.NewMethodNotSupported(q.resource(), info.Verb)
+		}
+		return nil, status.MethodNotAllowed()
+	}
+	return q, nil
+}
+
+// noSubresource is the answer for a subresource that there is not. kube-apiserver says of a custom resource that the object is
+// not there.
+func noSubresource(info *genericapirequest.RequestInfo, served *resources.Served) error {
+	if served.Untyped {
+		return apierrors.NewNotFound(served.GroupResource, info.Name)
+	}
+	return status.NotFound()
+}
+
+// leadsNowhere tells whether a path is none of the type's ("Resource URIs" of the API concepts page): in a namespace
+// where the type is in none or the other way round, below a type that is only created, or too long.
+func leadsNowhere(info *genericapirequest.RequestInfo, served *resources.Served) bool {
+	named := len(info.Parts) > 1
+	inNamespace := info.Namespace != ""
+	if info.Resource == "namespaces" {
+		inNamespace = inNamespace && info.Namespace != info.Name // its own path reads as if it were within itself
+	}
+	switch {
+	case (inNamespace || strings.Contains(info.Path, "/namespaces//")) && !served.Namespaced, served.Namespaced && !inNamespace && (named || served.Virtual != nil),
+		served.Virtual != nil && named, info.Verb == "proxy", unwatched(info, served):
+		return true
+	}
+	return len(info.Parts) > 3 && (info.Subresource == "" || !takesPath(served, info.Subresource))
+}
+
+// leadsToNone is what is wrong with a path of a type that is defined by an object, where anything is: kube-apiserver has another
+// way of looking at those.
+func leadsToNone(info *genericapirequest.RequestInfo, served *resources.Served) error {
+	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+	across := info.Verb == "list" || info.Verb == "watch"
+	switch {
+	case info.Namespace != "" && !served.Namespaced, info.Namespace == "" && served.Namespaced && !across:
+		return ErrNoSuchGroup
+	case len(info.Parts) > 3:
+		return apierrors.NewNotFound(resource, info.Name)
+	case info.Name == "" && (info.Verb == "update" || info.Verb == "patch"):
+		return apierrors.NewBadRequest("name must be provided")
+	}
+	return nil
+}
+
+// unwatched tells whether a path of the old form /watch/… is of a type that has no watches.
+func unwatched(info *genericapirequest.RequestInfo, served *resources.Served) bool {
+	return info.Verb == "watch" && !slices.Contains(served.Verbs(), "watch") && strings.Contains(info.Path, "/"+info.APIVersion+"/watch/")
+}
+
+// takesPath tells whether a subresource takes a path below it, as proxies do.
+func takesPath(s *resources.Served, name string) bool {
+	return name == "proxy" && s.Subresources[name] != nil
+}
+
+// laterTypes is the request once more, with the types as they are now, where it was refused because of types that are others by
+// now: there was none of the name, a write was computed by rules that have changed, or refused by a definition that has. Otherwise
+// it returns why the request was refused, or that the store cannot tell.
+func (h *Handlers) laterTypes(r *http.Request, q *request, info *genericapirequest.RequestInfo, refused error) (*http.Request, error) {
+	var expected *resources.ExpectationError
+	switch {
+	case h.Definitions == nil, q != nil && q.served.Requires == nil:
+		return nil, refused
+	case q == nil: // no such path
+	case errors.Is(refused, errOtherTypes), errors.As(refused, &expected),
+		apierrors.IsInvalid(refused), apierrors.IsBadRequest(refused), apierrors.IsForbidden(refused):
+	default:
+		return nil, refused
+	}
+	if err := h.Definitions.Latest(r.Context()); err != nil {
+		if q == nil {
+			return nil, err
+		}
+		return nil, refused
+	}
+	before, now := h.Registry.CatalogOf(r.Context()), h.Registry.Catalog()
+	gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
+	was, _ := before.Lookup(gvr)
+	is, _ := now.Lookup(gvr)
+	if was == is {
+		return nil, refused
+	}
+	return r.WithContext(resources.WithCatalog(r.Context(), now)), nil
+}
+
+// errOtherTypes: while a request was being answered, its type has become another.
+var errOtherTypes = errors.New("the type is another one by now")
+
+// outdated tells whether the type of a request, of which objects were read, is no longer the one that they are to be shown by: what
+// they show was written by a later definition, perhaps.
+func (h *Handlers) outdated(q *request) error {
+	if h.Definitions == nil || q.served.Requires == nil {
+		return nil
+	}
+	if err := h.Definitions.Seen(q.ctx); err != nil {
+		return err
+	}
+	if is, _ := h.Registry.Catalog().Lookup(q.gvr()); is == q.served {
+		return nil
+	}
+	return errOtherTypes
+}
+
+// storedType is the type by which objects are deleted: that of the version that they are stored in, so that nothing has to be
+// converted, which somebody else does.
+func (h *Handlers) storedType(q *request) *resources.Type {
+	if !q.served.Untyped {
+		return q.served.Type
+	}
+	if h.Definitions != nil {
+		if t, ok := h.Definitions.StoredType(q.served.ResourceName()); ok {
+			return t
+		}
+	}
+	return q.served.Type
+}
+
+// unwritten tells the same where nothing was written, which has asked nobody whether the rules are still the right ones: of a dry
+// run, or of what changes nothing.
+func (h *Handlers) unwritten(q *request) error {
+	if h.Definitions == nil || q.served.Requires == nil {
+		return nil
+	}
+	if err := h.Definitions.Latest(q.ctx); err != nil {
+		return err
+	}
+	return h.outdated(q)
+}
