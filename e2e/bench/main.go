@@ -13,6 +13,7 @@
 //	idle.go      very many watches that are idle
 //	controllers.go   what controllers and nodes do
 //	large.go     lists of very many objects
+//	definitions*.go  what definitions of custom resources cost
 //	load.go      n clients repeat an operation for a while
 //	client.go    one client
 //	crew.go      clients share connections
@@ -95,7 +96,7 @@ func command() *cobra.Command {
 	flags.BoolVar(&o.Quick, "quick", false, "seconds instead of minutes; shows that it works, not how fast")
 	flags.StringVar(&o.page, "page", "", "also write the report into this Markdown file, between the lines\n"+pageBegin+" and "+pageEnd)
 	flags.StringVar(&o.json, "json", "", "also write the results to this file, as JSON")
-	root.AddCommand(measureCommand(&o), compareCommand(&o), largeCommand(&o), reportCommand(&o))
+	root.AddCommand(measureCommand(&o), compareCommand(&o), largeCommand(&o), definitionsCommand(&o), reportCommand(&o))
 	return root
 }
 

@@ -7,6 +7,7 @@
 //	rowlock.go            starts Rowlock
 //	kubeapiserver.go      starts kube-apiserver over etcd or kine
 //	controllermanager.go  starts kube-controller-manager on top of Rowlock
+//	published.go          definitions of custom resources that projects have published
 //
 // Servers listen on free ports of 127.0.0.1 and keep everything in the directory they are given.
 package harness
