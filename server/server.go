@@ -116,6 +116,9 @@ func New(c Config) (*Server, error) {
 		started: time.Now(),
 		info:    &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
 		openapi: openapi.New(c.Registry, offer.CBOR())}
+	if c.Aggregator != nil {
+		s.openapi.Join(c.Aggregator.OpenAPI)
+	}
 	s.discovery = discovery.New(c.Registry, discovery.Options{ServerAddress: localAddress, CBOR: offer.CBOR(), External: s.external})
 	s.end = sync.OnceFunc(func() { close(s.ended) })
 	var err error

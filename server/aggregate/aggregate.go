@@ -5,15 +5,16 @@
 //	backend.go    how its server is connected to
 //	proxy.go      a request and its answer; upgrades
 //	probe.go      whether a server answers, for the status of its APIService
-//	sources.go    who is asked for discovery: a goroutine for each APIService with a Service, none without any
+//	sources.go    who is asked for discovery and for OpenAPI documents: a goroutine for each APIService with a Service, none without any
 //	discover.go   what is asked, and how the answers are read
+//	describe.go   the same for OpenAPI documents
 //
 // # Invariants
 //
 //   - Which server answers for a path is what the store says when the request comes: a request that starts after an APIService
 //     was written, or its status, goes by what was written. Before a request is refused because there is none, or because it
 //     is not available, the store is asked for what is most recent.
-//   - No request for discovery waits for another server. What a server said last is served, as Stale if it does not answer.
+//   - No request for discovery or an OpenAPI document waits for another server. What a server said last is served if it does not answer, in discovery as Stale.
 //   - The identity of the client goes to the server in headers, and nothing else does that proves or claims one: the chain of
 //     the server (withUser) has taken it out of the request.
 package aggregate
@@ -32,6 +33,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/behind"
 	"github.com/rowlock/rowlock/server/discovery"
+	"github.com/rowlock/rowlock/server/openapi"
 )
 
 const apiServicesResource = "apiservices.apiregistration.k8s.io"
@@ -56,7 +58,9 @@ type Aggregator struct {
 	behind   *behind.Lister
 	backends sync.Map // names of APIServices to *backend
 	external atomic.Pointer[discovery.External]
-	sources  sources
+	// descriptions is beside external what other servers say in OpenAPI documents.
+	descriptions atomic.Pointer[descriptions]
+	sources      sources
 }
 
 // New returns an Aggregator that asks nobody for discovery yet; see Run.
@@ -68,6 +72,14 @@ func New(c Config) *Aggregator {
 
 // External returns what other servers serve. It is the same while that is.
 func (a *Aggregator) External() *discovery.External { return a.external.Load() }
+
+// OpenAPI returns what other servers describe. It is the same while that is.
+func (a *Aggregator) OpenAPI() *openapi.External {
+	if d := a.descriptions.Load(); d != nil {
+		return &d.external
+	}
+	return nil
+}
 
 // Find returns who answers for a version of a group, nil for this server. Its errors are those of resources.Reader.
 func (a *Aggregator) Find(ctx context.Context, gv schema.GroupVersion) (*Backend, error) {

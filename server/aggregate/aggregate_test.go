@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,6 +41,8 @@ type extension struct {
 	down   atomic.Bool
 	// resources is what it says it serves.
 	resources atomic.Value
+	// documents are its OpenAPI documents, by their paths.
+	documents sync.Map
 	// event is sent on a watch.
 	event chan string
 	// left says how the context of a watch ended.
@@ -83,6 +86,8 @@ func (e *extension) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", aggregated)
 		fmt.Fprintf(w, `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{"name":"apples.example.com"},"versions":[`+
 			`{"version":"v1","resources":[{"resource":%q,"responseKind":{"group":"","version":"","kind":"Apple"},"scope":"Namespaced","singularResource":"apple","verbs":["get"]}]}]}]}`, e.resources.Load())
+	case strings.HasPrefix(r.URL.Path, "/openapi/"):
+		e.describe(w, r)
 	case r.URL.Query().Get("watch") != "":
 		e.watch(w, r)
 	case r.Header.Get("Upgrade") != "":

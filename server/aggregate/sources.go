@@ -1,8 +1,10 @@
 package aggregate
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +18,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/follow"
 	"github.com/rowlock/rowlock/server/discovery"
+	"github.com/rowlock/rowlock/server/openapi"
 )
 
 // refreshInterval is how often a server is asked whether it serves the same as before, and firstPause when it is asked again that
@@ -60,6 +63,9 @@ type source struct {
 	etag string
 	// fresh: it has answered when it was last asked.
 	fresh bool
+	// described is what it says in OpenAPI documents; for keep alone, and known is what is in force of it.
+	described *description
+	known     openapi.ExternalVersion
 }
 
 // Begin implements follow.Handler.
@@ -119,7 +125,8 @@ func (s *sources) put(is *apiregistrationv1.APIService) {
 	defer s.mu.Unlock()
 	src, known := s.all[is.Name]
 	if !known {
-		src = &source{wake: make(chan struct{}, 1)}
+		src = &source{wake: make(chan struct{}, 1),
+			described: s.owner.newDescription(schema.GroupVersion{Group: is.Spec.Group, Version: is.Spec.Version})}
 		s.all[is.Name] = src
 	}
 	src.is = is
@@ -150,7 +157,7 @@ func (s *sources) keep(ctx context.Context, src *source) {
 	pause := firstPause
 	for {
 		wait := refreshInterval
-		if s.refresh(ctx, src) {
+		if s.refresh(ctx, src) && s.describe(ctx, src) {
 			pause = firstPause
 		} else {
 			wait = pause
@@ -195,6 +202,22 @@ func (s *sources) refresh(ctx context.Context, src *source) bool {
 	return src.fresh
 }
 
+// describe asks once for OpenAPI documents, and publishes what was said. It returns false when the server did not answer as it should.
+func (s *sources) describe(ctx context.Context, src *source) bool {
+	err := src.described.refresh(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ctx.Err() != nil {
+		return true
+	}
+	if err != nil {
+		s.owner.Logger.Debug("a server does not describe what it serves", "version", src.described.gv, "error", err)
+	}
+	src.known = src.described.external()
+	s.publish()
+	return err == nil
+}
+
 // publish puts what is known of all into force, if that is something new. The caller holds s.mu.
 func (s *sources) publish() {
 	var now []discovery.ExternalVersion
@@ -220,4 +243,46 @@ func (s *sources) publish() {
 	case before == nil || !apiequality.Semantic.DeepEqual(before.Versions, now):
 		s.owner.external.Store(&discovery.External{Versions: now})
 	}
+	s.publishDescriptions()
+}
+
+// publishDescriptions is publish for OpenAPI documents. Those of the most important groups and versions come first, as upstream.
+func (s *sources) publishDescriptions() {
+	var described []*source
+	priorities := map[string]int32{}
+	for _, src := range s.all {
+		group := src.is.Spec.Group
+		priorities[group] = max(priorities[group], src.is.Spec.GroupPriorityMinimum)
+		if src.known.V2 != nil || len(src.known.V3) > 0 {
+			described = append(described, src)
+		}
+	}
+	slices.SortFunc(described, func(a, b *source) int {
+		return cmp.Or(cmp.Compare(priorities[b.is.Spec.Group], priorities[a.is.Spec.Group]), strings.Compare(a.is.Spec.Group, b.is.Spec.Group),
+			cmp.Compare(b.is.Spec.VersionPriority, a.is.Spec.VersionPriority), strings.Compare(a.is.Name, b.is.Name))
+	})
+	now := &descriptions{}
+	for _, src := range described {
+		now.of = append(now.of, src.described)
+		now.external.Versions = append(now.external.Versions, src.known)
+	}
+	before := s.owner.descriptions.Load()
+	switch {
+	case len(described) == 0:
+		s.owner.descriptions.Store(nil)
+	case before == nil || !before.equal(now):
+		s.owner.descriptions.Store(now)
+	}
+}
+
+// descriptions are what is in force of OpenAPI documents.
+type descriptions struct {
+	external openapi.External
+	of       []*description
+}
+
+func (d *descriptions) equal(other *descriptions) bool {
+	return slices.Equal(d.of, other.of) && slices.EqualFunc(d.external.Versions, other.external.Versions, func(a, b openapi.ExternalVersion) bool {
+		return a.V2 == b.V2 && maps.Equal(a.V3, b.V3)
+	})
 }

@@ -18,6 +18,7 @@
 //	prepare.go     how they are made
 //	v2.go          the one document of version 2
 //	v3.go          the documents of version 3
+//	external.go    what other servers describe; join.go, one document of version 2 of theirs and ours
 //	source.go      what a document is built from
 //	definitions.go upstream's definitions, read from the archive
 //	untyped.go     the paths and the definitions of types without a Go type

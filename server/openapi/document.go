@@ -31,7 +31,9 @@ type document struct {
 	// describe returns the operations.
 	describe func() ([]*routes, error)
 	// sum sums up what the document is made of, where that needs no operations: it is not prepared then. May be nil.
-	sum    func(*source) (string, error)
+	sum func(*source) (string, error)
+	// join, when set, makes the JSON in place of all that; the caller holds source.building.
+	join   func(*source) ([]byte, error)
 	forms  [2]atomic.Pointer[form] // by encoding
 	hashed atomic.Pointer[string]  // the ETag, once it is known
 	listed atomic.Pointer[[]byte]  // the entry of the index, once it is known
@@ -75,6 +77,14 @@ func (d *document) get(s *source, e encoding) (*form, error) {
 }
 
 func (d *document) makeJSON(s *source) error {
+	if d.join != nil {
+		s.used = true
+		json, err := d.join(s)
+		if err != nil {
+			return err
+		}
+		return d.keep(asJSON, json, etagOf(json), s.now())
+	}
 	all, err := d.encoded(s)
 	if err != nil {
 		return err

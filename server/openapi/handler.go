@@ -31,6 +31,10 @@ type Handler struct {
 	definitions Definitions
 	anew        bool
 
+	// external returns what other servers describe, the same while that is; nil: nothing. Nil: there are none.
+	external func() *External
+	joined   atomic.Pointer[joined]
+
 	fixedOnce sync.Once
 	fixed     map[string]*document // see fixedDocuments
 	building  sync.Mutex           // held while a document is made
@@ -45,6 +49,10 @@ func New(registry *resources.Registry, cbor bool) *Handler {
 	return &Handler{registry: registry, now: time.Now, cbor: cbor, definitions: embedded}
 }
 
+// Join has what other servers describe among what is served. external returns the same while that is; nil: nothing. It comes before
+// the first request.
+func (h *Handler) Join(external func() *External) { h.external = external }
+
 // Built counts the documents that had to be built, because none was prepared for what is served.
 func (h *Handler) Built() int64 { return h.built.Load() }
 
@@ -53,26 +61,31 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := h.stateOf(h.registry.Catalog())
 	src := newSource(h, s.catalog)
 	defer src.release()
+	j := h.joinedOf(s)
 	switch name, below := strings.CutPrefix(r.URL.Path, pathV3+"/"); {
 	case below:
-		h.serveV3(w, r, s, src, name)
+		h.serveV3(w, r, s, j, src, name)
 	case r.URL.Path == pathV3:
-		h.serveIndex(w, r, s, src)
+		h.serveIndex(w, r, s, j, src)
 	case r.URL.Path == pathV2:
-		h.serveV2(w, r, s, src)
+		h.serveV2(w, r, s, j, src)
 	default:
 		http.NotFound(w, r)
 	}
 }
 
-func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, s *state, src *source) {
+func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, s *state, j *joined, src *source) {
 	w.Header()["Vary"] = []string{"Accept-Encoding", "Accept"}
 	e, ok := accepted(r, "v2")
 	if !ok {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
-	f, err := s.v2.get(src, e)
+	doc := s.v2
+	if j != nil {
+		doc = j.v2
+	}
+	f, err := doc.get(src, e)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
@@ -82,8 +95,12 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, s *state, src 
 	f.serveCompressed(w, r)
 }
 
-func (h *Handler) serveIndex(w http.ResponseWriter, r *http.Request, s *state, src *source) {
-	idx, err := s.getIndex(src)
+func (h *Handler) serveIndex(w http.ResponseWriter, r *http.Request, s *state, j *joined, src *source) {
+	getIndex := s.getIndex
+	if j != nil {
+		getIndex = j.getIndex
+	}
+	idx, err := getIndex(src)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -94,9 +111,17 @@ func (h *Handler) serveIndex(w http.ResponseWriter, r *http.Request, s *state, s
 
 // serveV3 answers one document. Under its hash it never changes and may be kept for ever; under the hash of another
 // state the client is sent to the present one.
-func (h *Handler) serveV3(w http.ResponseWriter, r *http.Request, s *state, src *source, name string) {
-	doc, ok := s.v3[name]
-	if !ok {
+func (h *Handler) serveV3(w http.ResponseWriter, r *http.Request, s *state, j *joined, src *source, name string) {
+	doc := s.v3[name]
+	if other := j.find(name); other != nil {
+		theirs, err := other.Read(r.Context(), name)
+		if err != nil {
+			http.Error(w, "service unavailable", http.StatusServiceUnavailable) // as kube-apiserver, which passes the request on
+			return
+		}
+		doc = &theirs.document
+	}
+	if doc == nil {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}

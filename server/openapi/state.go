@@ -93,20 +93,28 @@ func (s *state) getIndex(src *source) (*indexDocument, error) {
 	if made := s.index.Load(); made != nil {
 		return made, nil
 	}
+	index, err := writeIndex(slices.Sorted(maps.Keys(s.v3)), func(name string) ([]byte, error) { return s.v3[name].entry(src, name) })
+	if err != nil {
+		return nil, err
+	}
+	s.index.CompareAndSwap(nil, &indexDocument{data: index, modified: src.now()})
+	return s.index.Load(), nil
+}
+
+// writeIndex makes the index of documents from the line about each.
+func writeIndex(names []string, entry func(name string) ([]byte, error)) ([]byte, error) {
 	data := []byte(`{"paths":{`)
-	for i, name := range slices.Sorted(maps.Keys(s.v3)) {
-		entry, err := s.v3[name].entry(src, name)
+	for i, name := range names {
+		line, err := entry(name)
 		if err != nil {
 			return nil, fmt.Errorf("describe %s: %w", name, err)
 		}
 		if i > 0 {
 			data = append(data, ',')
 		}
-		data = append(data, entry...)
+		data = append(data, line...)
 	}
-	data = append(data, "}}"...)
-	s.index.CompareAndSwap(nil, &indexDocument{data: data, modified: src.now()})
-	return s.index.Load(), nil
+	return append(data, "}}"...), nil
 }
 
 // entry is the line of the index about a document, in JSON. It is kept with the document.
@@ -118,11 +126,18 @@ func (d *document) entry(src *source, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	line, err := json.Marshal(map[string]indexEntry{name: {ServerRelativeURL: hashedURL(name, etag)}})
+	line, err := indexLine(name, hashedURL(name, etag))
+	if err == nil {
+		d.listed.Store(&line)
+	}
+	return line, err
+}
+
+// indexLine says where a document is found.
+func indexLine(name, address string) ([]byte, error) {
+	line, err := json.Marshal(map[string]indexEntry{name: {ServerRelativeURL: address}})
 	if err != nil {
 		return nil, err
 	}
-	line = line[1 : len(line)-1]
-	d.listed.Store(&line)
-	return line, nil
+	return line[1 : len(line)-1], nil
 }

@@ -1,0 +1,233 @@
+package aggregate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/rowlock/rowlock/server/openapi"
+)
+
+// describing is who asks for OpenAPI documents, as upstream.
+var describing user.Info = &user.DefaultInfo{Name: "system:aggregator"}
+
+const (
+	pathV2 = "/openapi/v2"
+	pathV3 = "/openapi/v3"
+)
+
+// errUnavailable: the status of an APIService says that its server does not answer.
+var errUnavailable = errors.New(unavailable)
+
+// description is what the server of an APIService says of a version in OpenAPI documents, and said last of those it does not answer
+// for now. Its method read may be called concurrently, also with refresh, which has one caller.
+type description struct {
+	a  *Aggregator
+	gv schema.GroupVersion
+
+	v2    *openapi.Part
+	v2Tag string // the ETag of the document that v2 is part of
+
+	// asking is held while a document of version 3 is asked for.
+	asking sync.Mutex
+	// mu guards the rest.
+	mu   sync.Mutex
+	v3   map[string]string // the hashes of documents of version 3, by name
+	kept map[string]keptDocument
+}
+
+// keptDocument is a document of version 3, and the hash under which the index had it when it was read.
+type keptDocument struct {
+	hash string
+	*openapi.Document
+}
+
+// newDescription knows nothing yet.
+func (a *Aggregator) newDescription(gv schema.GroupVersion) *description {
+	return &description{a: a, gv: gv, kept: map[string]keptDocument{}}
+}
+
+// external returns it as it is. The caller is that of refresh.
+func (d *description) external() openapi.ExternalVersion {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return openapi.ExternalVersion{GroupVersion: d.gv, V2: d.v2, V3: d.v3, Read: d.read}
+}
+
+// refresh asks what the server says now. What it does not answer stays as it was.
+func (d *description) refresh(ctx context.Context) error {
+	b, err := d.a.Find(ctx, d.gv)
+	switch {
+	case err != nil:
+		return err
+	case b == nil || b.transportErr != nil:
+		return nil // the availability of the APIService says so
+	}
+	if err := d.refreshV2(ctx, b); err != nil {
+		return err
+	}
+	code, _, body, err := b.read(ctx, pathV3, describing, "Accept", "application/json")
+	switch {
+	case err != nil:
+		return err
+	case code == http.StatusOK:
+		return d.refreshV3(body)
+	case code == http.StatusNotFound:
+		return d.convert()
+	}
+	return fmt.Errorf("%s is answered with %d", pathV3, code)
+}
+
+func (d *description) refreshV2(ctx context.Context, b *Backend) error {
+	headers := []string{"Accept", "application/json"}
+	if d.v2Tag != "" {
+		headers = append(headers, "If-None-Match", d.v2Tag)
+	}
+	code, header, body, err := b.read(ctx, pathV2, describing, headers...)
+	switch {
+	case err != nil:
+		return err
+	case code == http.StatusNotModified && d.v2Tag != "":
+		return nil
+	case code == http.StatusNotFound:
+		d.v2, d.v2Tag = nil, ""
+		return nil
+	case code != http.StatusOK:
+		return fmt.Errorf("%s is answered with %d", pathV2, code)
+	}
+	part, err := openapi.NewPart(body, d.gv)
+	if err != nil {
+		return fmt.Errorf("%s: %w", pathV2, err)
+	}
+	if d.v2 == nil || !d.v2.Equal(part) {
+		d.v2 = part
+	}
+	d.v2Tag = header.Get("Etag")
+	return nil
+}
+
+// refreshV3 reads an index. Of documents of what is not the APIService's, its server is not asked for any.
+func (d *description) refreshV3(index []byte) error {
+	var all struct {
+		Paths map[string]struct {
+			ServerRelativeURL string `json:"serverRelativeURL"`
+		} `json:"paths"`
+	}
+	if err := json.Unmarshal(index, &all); err != nil {
+		return fmt.Errorf("%s: %w", pathV3, err)
+	}
+	now := map[string]string{}
+	for _, name := range []string{openapi.VersionName(d.gv), openapi.GroupName(d.gv)} {
+		if entry, ok := all.Paths[name]; ok {
+			at, err := url.Parse(entry.ServerRelativeURL)
+			if err != nil {
+				return fmt.Errorf("%s: %w", pathV3, err)
+			}
+			now[name] = at.Query().Get("hash")
+		}
+	}
+	d.publish(now, nil)
+	return nil
+}
+
+// publish puts what there is of version 3 in force. Documents of what there is no more are forgotten.
+func (d *description) publish(v3 map[string]string, made map[string]keptDocument) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !maps.Equal(d.v3, v3) {
+		d.v3 = v3
+	}
+	maps.Copy(d.kept, made)
+	maps.DeleteFunc(d.kept, func(name string, _ keptDocument) bool {
+		_, ok := v3[name]
+		return !ok
+	})
+}
+
+// convert makes version 3 of version 2, for a server that has no other.
+func (d *description) convert() error {
+	if d.v2 == nil {
+		d.publish(nil, nil)
+		return nil
+	}
+	doc, err := d.v2.V3(time.Now())
+	if err != nil {
+		return err
+	}
+	name := openapi.VersionName(d.gv)
+	d.publish(map[string]string{name: doc.ETag()}, map[string]keptDocument{name: {doc.ETag(), doc}})
+	return nil
+}
+
+// read returns a document of version 3: what is kept, if the index has it under the same hash, otherwise what the server answers, and
+// what is kept if it does not.
+func (d *description) read(ctx context.Context, name string) (*openapi.Document, error) {
+	if doc := d.current(name); doc != nil {
+		return doc, nil
+	}
+	d.asking.Lock()
+	defer d.asking.Unlock()
+	if doc := d.current(name); doc != nil {
+		return doc, nil
+	}
+	doc, err := d.ask(ctx, name)
+	if err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if last := d.kept[name].Document; last != nil {
+			return last, nil
+		}
+	}
+	return doc, err
+}
+
+// current returns what is kept under the hash that the index has; nil: that is not kept.
+func (d *description) current(name string) *openapi.Document {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if k := d.kept[name]; k.hash != "" && k.hash == d.v3[name] {
+		return k.Document
+	}
+	return nil
+}
+
+// ask asks the server for a document, unless it is known not to answer.
+func (d *description) ask(ctx context.Context, name string) (*openapi.Document, error) {
+	d.mu.Lock()
+	hash := d.v3[name]
+	d.mu.Unlock()
+	b, err := d.a.Find(ctx, d.gv)
+	if err != nil {
+		return nil, err
+	}
+	if b == nil || !b.available || b.transportErr != nil {
+		return nil, errUnavailable
+	}
+	code, header, body, err := b.read(ctx, pathV3+"/"+name, describing, "Accept", "application/json")
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("%s/%s is answered with %d", pathV3, name, code)
+	}
+	if err != nil {
+		return nil, err
+	}
+	doc, err := openapi.NewDocument(body, strings.Trim(strings.TrimPrefix(header.Get("Etag"), "W/"), `"`), time.Now())
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.v3[name]; ok {
+		d.kept[name] = keptDocument{hash, doc}
+	}
+	return doc, nil
+}

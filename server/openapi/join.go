@@ -1,0 +1,136 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"k8s.io/kube-openapi/pkg/aggregator"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// joinV2 makes the document of version 2 with the parts of other servers in it. What this server describes stays as it is written:
+// of its definitions, only those are read that have a name which a part has, too.
+func (s *state) joinV2(src *source, parts []*Part) ([]byte, error) {
+	if s.v2.forms[asJSON].Load() == nil {
+		if err := s.v2.makeJSON(src); err != nil {
+			return nil, err
+		}
+	}
+	own, err := unpack(s.v2.forms[asJSON].Load().packed)
+	if err != nil {
+		return nil, err
+	}
+	swaggers := make([]*spec.Swagger, 0, len(parts))
+	for _, p := range parts {
+		s, err := p.read()
+		if err != nil {
+			return nil, err
+		}
+		swaggers = append(swaggers, s)
+	}
+	return join(own, swaggers)
+}
+
+// join merges by upstream's rules: of a path the first counts, and a definition that says something else than one of the same name
+// gets another.
+func join(own []byte, others []*spec.Swagger) ([]byte, error) {
+	var doc map[string]json.RawMessage
+	if err := json.Unmarshal(own, &doc); err != nil {
+		return nil, err
+	}
+	var paths, definitions, parameters map[string]json.RawMessage
+	members := map[string]*map[string]json.RawMessage{"paths": &paths, "definitions": &definitions, "parameters": &parameters}
+	for name, member := range members {
+		*member = map[string]json.RawMessage{}
+		if len(doc[name]) > 0 {
+			if err := json.Unmarshal(doc[name], member); err != nil {
+				return nil, err
+			}
+		}
+	}
+	merged := &spec.Swagger{SwaggerProps: spec.SwaggerProps{Definitions: spec.Definitions{}, Parameters: map[string]spec.Parameter{},
+		Paths: &spec.Paths{Paths: map[string]spec.PathItem{}}}}
+	for _, other := range others {
+		if other.Paths == nil {
+			continue
+		}
+		for path := range other.Paths.Paths {
+			if _, ok := paths[path]; ok {
+				merged.Paths.Paths[path] = spec.PathItem{} // the name is enough
+			}
+		}
+		if err := alike(definitions, other.Definitions, merged.Definitions); err != nil {
+			return nil, err
+		}
+		if err := alike(parameters, other.Parameters, merged.Parameters); err != nil {
+			return nil, err
+		}
+	}
+	kept := map[string]bool{}
+	for path := range merged.Paths.Paths {
+		kept[path] = true
+	}
+	for _, other := range others {
+		if err := aggregator.MergeSpecsIgnorePathConflictRenamingDefinitionsAndParameters(merged, other); err != nil {
+			return nil, err
+		}
+	}
+	for path := range kept {
+		delete(merged.Paths.Paths, path)
+	}
+	for _, err := range []error{put(paths, merged.Paths.Paths), put(definitions, merged.Definitions), put(parameters, merged.Parameters)} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	all := map[string]any{}
+	for name, member := range doc {
+		all[name] = member
+	}
+	for name, member := range members {
+		if len(*member) > 0 {
+			all[name] = *member
+		}
+	}
+	return encode(all)
+}
+
+// alike reads those of our members that have a name of theirs, or one that a member of theirs may be renamed to, into a third map.
+func alike[T any](ours map[string]json.RawMessage, theirs, into map[string]T) error {
+	for name, data := range ours {
+		_, same := theirs[name]
+		if i := strings.LastIndex(name, "_v"); i > 0 && !same {
+			_, same = theirs[name[:i]]
+		}
+		if _, known := into[name]; known || !same {
+			continue
+		}
+		var v T
+		if err := json.Unmarshal(data, &v); err != nil {
+			return err
+		}
+		into[name] = v
+	}
+	return nil
+}
+
+func put[T any](ours map[string]json.RawMessage, merged map[string]T) error {
+	for name, v := range merged {
+		data, err := encode(v)
+		if err != nil {
+			return err
+		}
+		ours[name] = data
+	}
+	return nil
+}
+
+// encode writes JSON as the rest of the documents is written.
+func encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
+}
