@@ -116,7 +116,8 @@ bench-definitions: ## Measure what 1,000 definitions of custom resources cost (A
 	go run ./e2e/bench definitions $(ARGS)
 
 # Only Rowlock's own packages are instrumented: to build all the others again takes ten minutes, and what they cover does
-# not lead anywhere. SIGINT ends a target well; its own limit of time may end it with an error (context deadline exceeded).
+# not lead anywhere. SIGINT ends a target well, when the coordinator alone gets it: its own limit of time may end it with an error
+# (context deadline exceeded), as may a worker that is interrupted (terminated unexpectedly). A limit of RUNS interrupts nobody.
 fuzz: ## Run every fuzz target for FUZZTIME seconds (20); a failing input goes to testdata/fuzz
 	@mkdir -p bin/fuzz
 	@grep -rl --include='*_test.go' '^func Fuzz' cmd resources server sqlstore | xargs -n1 dirname | sort -u | while read -r package; do \
@@ -124,7 +125,7 @@ fuzz: ## Run every fuzz target for FUZZTIME seconds (20); a failing input goes t
 	  go test -c -gcflags='$(module)/...=-d=libfuzzer' -o "$$binary" "./$$package"; \
 	  (cd "$$package"; "$$binary" -test.list '^Fuzz') | while read -r target; do \
 	    echo "$$package $$target"; \
-	    (cd "$$package"; timeout --preserve-status --signal=INT --kill-after=60 $(FUZZTIME) "$$binary" -test.run '^$$' \
+	    (cd "$$package"; timeout --foreground --preserve-status --signal=INT --kill-after=60 $(FUZZTIME) "$$binary" -test.run '^$$' $(if $(RUNS),-test.fuzztime $(RUNS)x) \
 	      -test.fuzz "^$$target$$" -test.fuzzcachedir "$$(go env GOCACHE)/fuzz/$(module)/$$package" </dev/null); \
 	  done; \
 	done
@@ -132,7 +133,7 @@ fuzz: ## Run every fuzz target for FUZZTIME seconds (20); a failing input goes t
 # What CI runs of it.
 .PHONY: fuzz-briefly
 fuzz-briefly:
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=4
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=8 RUNS=3000
 
 generate: ## Write again what is generated from upstream's sources; tests fail while any of it is stale
 	@mkdir -p bin
