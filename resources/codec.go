@@ -49,8 +49,22 @@ func (t *Type) DecodeStored(o *Object) (runtime.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode %s: %w", o.Key, err)
 	}
-	t.Scheme.Default(obj)
+	t.complete(obj)
 	return obj, nil
+}
+
+// complete fills in today's defaults of what was stored, or is to be. A kind without a Go type, whose fields no decoder knows,
+// loses those that nobody knows, too.
+func (t *Type) complete(versioned runtime.Object) {
+	if c, ok := t.Scheme.(completer); ok {
+		c.Complete(versioned)
+		return
+	}
+	t.Scheme.Default(versioned)
+}
+
+type completer interface {
+	Complete(versioned runtime.Object)
 }
 
 // decodeKnown decodes what begins with the kind that is expected, as everything does that was stored by this version. To
@@ -115,7 +129,7 @@ func (t *Type) NewDraft(hub runtime.Object) (Draft, error) {
 	if err != nil {
 		return Draft{}, err
 	}
-	t.Scheme.Default(versioned)
+	t.complete(versioned)
 	data, err := t.encode(versioned)
 	if err != nil {
 		return Draft{}, err

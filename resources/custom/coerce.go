@@ -62,13 +62,26 @@ func (d *definition) coerce(u *unstructured.Unstructured, track bool) (unknown [
 // complete makes an object that was stored, converted or changed one of a version: it prunes what the version's schema does not
 // know, and fills in its defaults. It does nothing to one that it was done to.
 func (d *definition) complete(version string, object map[string]any) {
+	d.prune(version, object)
+	d.fill(version, object)
+}
+
+// prune drops what the schema of a version does not know, and nulls where null is not allowed and there is no default.
+func (d *definition) prune(version string, object map[string]any) {
 	s, err := d.schema(version)
 	if err != nil || s.structural == nil {
 		return
 	}
 	structuralpruning.Prune(object, s.structural, true)
 	structuraldefaulting.PruneNonNullableNullsWithoutDefaults(object, s.structural)
-	structuraldefaulting.Default(object, s.structural)
+}
+
+// fill fills in the defaults of a version. It drops nothing: a null that is not allowed, which a patch of server-side apply says,
+// is for validation to refuse.
+func (d *definition) fill(version string, object map[string]any) {
+	if s, err := d.schema(version); err == nil && s.structural != nil {
+		structuraldefaulting.Default(object, s.structural)
+	}
 }
 
 // convert makes an object of one version one of another, apiVersion aside: the webhook of the definition does, or all versions look

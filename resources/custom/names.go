@@ -10,6 +10,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/util/webhook"
 )
 
 // names are those that a group has given away.
@@ -55,8 +56,17 @@ func (n names) accept(crd *apiextensions.CustomResourceDefinition) {
 		}
 	}
 	if apiextensions.IsCRDConditionTrue(crd, apiextensions.NamesAccepted) && !apiextensions.IsCRDConditionTrue(crd, apiextensions.Established) {
-		setCondition(crd, apiextensions.Established, apiextensions.ConditionTrue, "InitialNamesAccepted", "the initial names have been accepted")
+		establish(crd)
 	}
+}
+
+// establish serves a definition whose names are accepted, unless nobody could ask its conversion webhook.
+func establish(crd *apiextensions.CustomResourceDefinition) {
+	if c := crd.Spec.Conversion; c != nil && c.WebhookClientConfig != nil && len(webhook.ValidateCABundle(nil, c.WebhookClientConfig.CABundle)) > 0 {
+		setCondition(crd, apiextensions.Established, apiextensions.ConditionFalse, "InvalidCABundle", "The conversion webhook CABundle is invalid")
+		return
+	}
+	setCondition(crd, apiextensions.Established, apiextensions.ConditionTrue, "InitialNamesAccepted", "the initial names have been accepted")
 }
 
 // give returns what is wrong with the names that were not given; of several the last one.

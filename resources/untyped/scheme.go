@@ -17,6 +17,8 @@ type Scheme struct {
 	Kind schema.GroupKind
 	// Defaults fills in what object, which is in the given version, says nothing of. May be nil.
 	Defaults func(version string, object map[string]any)
+	// Prune drops from object, which is in the given version, what nobody knows there. May be nil.
+	Prune func(version string, object map[string]any)
 	// Coerce does to an object that was sent what decoding into a Go type would do: it drops what nobody knows, whose paths it
 	// returns when track is set. May be nil.
 	Coerce func(u *unstructured.Unstructured, track bool) (unknown []string, err error)
@@ -62,6 +64,14 @@ func (s *Scheme) Default(obj runtime.Object) {
 	case s.Defaults != nil:
 		s.Defaults(u.GroupVersionKind().Version, u.Object)
 	}
+}
+
+// Complete makes an object that was stored, or is to be, one of the version that it is in: it prunes it and fills in the defaults.
+func (s *Scheme) Complete(obj runtime.Object) {
+	if u, ok := obj.(*unstructured.Unstructured); ok && s.Prune != nil {
+		s.Prune(u.GroupVersionKind().Version, u.Object)
+	}
+	s.Default(obj)
 }
 
 // ConvertToVersion returns an object in another version. in may be changed.
