@@ -63,6 +63,9 @@ type Config struct {
 	// forgets what it keeps for watches that are behind. It calls moved with the bytes that it has moved, and ends when that
 	// returns false. Nil when the store has no such thing.
 	DefragmentHeap func(forget bool, moved func(bytes int) bool)
+	// Rest drops what can be made again, for when the server has come to rest, and reports whether there was anything. Nil: there
+	// is no such thing.
+	Rest func() bool
 	// MaxInFlight and MaxMutatingInFlight bound the requests under way, watches and those of administrators apart; more are
 	// answered with 429.
 	// Defaults 3000 and 1000.
@@ -133,7 +136,7 @@ func New(c Config) (*Server, error) {
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Definitions: c.Definitions, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
 		HistoryAge: c.HistoryAge, Now: c.Now,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
-	s.trimmer = newTrimmer(limits.underWay, s.handlers.Watches, c.DefragmentHeap)
+	s.trimmer = newTrimmer(limits.underWay, s.handlers.Watches, c.DefragmentHeap, c.Rest)
 	// What others read into informers, and count, the store has read and counted; documents are made when they are asked for.
 	s.Finish("storage-readiness", "start-apiserver-admission-initializer", "generic-apiserver-start-informers", "start-kube-aggregator-informers",
 		"storage-object-count-tracker-hook", "apiservice-discovery-controller", "apiservice-openapi-controller", "apiservice-openapiv3-controller")

@@ -33,12 +33,13 @@ type trimmer struct {
 	underWay   func() int                                    // requests that have not been answered, watches apart
 	watches    func() int                                    // that clients have open
 	defragment func(forget bool, moved func(bytes int) bool) // Config.DefragmentHeap, or nil
+	rest       func() bool                                   // Config.Rest, or nil
 	allocated  uint64                                        // bytes, until the last trim
 }
 
 // newTrimmer returns a trimmer that has the start of the process to look back at.
-func newTrimmer(underWay, watches func() int, defragment func(forget bool, moved func(bytes int) bool)) *trimmer {
-	t := &trimmer{wake: make(chan struct{}, 1), underWay: underWay, watches: watches, defragment: defragment}
+func newTrimmer(underWay, watches func() int, defragment func(forget bool, moved func(bytes int) bool), rest func() bool) *trimmer {
+	t := &trimmer{wake: make(chan struct{}, 1), underWay: underWay, watches: watches, defragment: defragment, rest: rest}
 	t.wake <- struct{}{}
 	return t
 }
@@ -87,7 +88,8 @@ func (t *trimmer) run(ctx context.Context) {
 // trim gives back what is not needed: garbage, the memory around it, and code that has run; with forget, what the store has in
 // memory for watches that are behind, too.
 func (t *trimmer) trim(forget bool) {
-	if allocated() >= t.allocated+trimWorth || (forget && t.kept) {
+	dropped := t.rest != nil && t.rest()
+	if dropped || allocated() >= t.allocated+trimWorth || (forget && t.kept) {
 		if t.defragment != nil {
 			t.moveTogether(forget)
 			t.kept = !forget

@@ -17,7 +17,7 @@ func TestTrimEndsWithTheNextRequest(t *testing.T) {
 		if trimmer.busy(); moved(1) {
 			t.Error("went on though there was a request")
 		}
-	})
+	}, nil)
 	trimmer.allocated = allocated() - trimWorth
 	trimmer.trim(true)
 	trimmer.trim(true)
@@ -29,7 +29,7 @@ func TestTrimEndsWithTheNextRequest(t *testing.T) {
 // What watches may need stays in memory after a burst, and goes when nothing was asked of the server for long, once.
 func TestTrimKeepsHistoryForWatches(t *testing.T) {
 	var forgot []bool
-	trimmer := newTrimmer(none, none, func(forget bool, _ func(int) bool) { forgot = append(forgot, forget) })
+	trimmer := newTrimmer(none, none, func(forget bool, _ func(int) bool) { forgot = append(forgot, forget) }, nil)
 	trimmer.allocated = allocated() - trimWorth
 	trimmer.trim(false)
 	if !trimmer.kept {
@@ -39,5 +39,23 @@ func TestTrimKeepsHistoryForWatches(t *testing.T) {
 	trimmer.trim(true)
 	if len(forgot) != 2 || forgot[0] || !forgot[1] || trimmer.kept {
 		t.Errorf("the store was to forget: %v", forgot)
+	}
+}
+
+// What can be made again is dropped whenever the server comes to rest, and what it took is given back with it.
+func TestTrimDrops(t *testing.T) {
+	there, moved := true, 0
+	trimmer := newTrimmer(none, none, func(bool, func(int) bool) { moved++ }, func() (dropped bool) {
+		dropped, there = there, false
+		return dropped
+	})
+	trimmer.allocated = allocated()
+	trimmer.trim(true)
+	if there || moved != 1 {
+		t.Errorf("left: %v; memory was given back %d times", there, moved)
+	}
+	trimmer.trim(true)
+	if moved != 1 {
+		t.Error("memory was given back though nothing was dropped")
 	}
 }

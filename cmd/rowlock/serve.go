@@ -209,6 +209,7 @@ func (o *serveOptions) newServer(registry *resources.Registry, definitions *cust
 		Metrics:        metrics,
 		OpenID:         o.tokens.openID(),
 		DefragmentHeap: store.DefragmentHeap,
+		Rest:           definitions.Rest,
 		Features:       utilfeature.DefaultFeatureGate,
 		Flags:          o.flags,
 		HistoryAge:     o.storage.historyAge,

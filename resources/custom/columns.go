@@ -2,6 +2,7 @@ package custom
 
 import (
 	"context"
+	"sync"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -37,8 +38,22 @@ func table(v *apiextensionsv1.CustomResourceDefinitionVersion) (t rest.TableConv
 			timed = true
 		}
 	}
-	t, _ = tableconvertor.New(columns) // what it cannot read it leaves out, as kube-apiserver does
-	return t, timed || ages > 1
+	return &columnTable{columns: columns}, timed || ages > 1
+}
+
+// columnTable makes Tables of columns, whose paths are read when it is first used.
+type columnTable struct {
+	columns []apiextensionsv1.CustomResourceColumnDefinition
+	once    sync.Once
+	made    rest.TableConvertor
+}
+
+// ConvertToTable implements rest.TableConvertor.
+func (t *columnTable) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+	t.once.Do(func() {
+		t.made, _ = tableconvertor.New(t.columns) // what it cannot read it leaves out, as kube-apiserver does
+	})
+	return t.made.ConvertToTable(ctx, obj, options)
 }
 
 // scaleTable makes the columns of the subresource scale.
@@ -52,8 +67,7 @@ func scaleTable(scale *apiextensionsv1.CustomResourceSubresourceScale) rest.Tabl
 		columns = append(columns, apiextensionsv1.CustomResourceColumnDefinition{Name: "Available", Type: "integer",
 			Description: "Number of actual replicas", JSONPath: ".status.replicas"})
 	}
-	t, _ := tableconvertor.New(append(columns, ageColumn())) // these paths can be read
-	return versionedTable{t}
+	return versionedTable{&columnTable{columns: append(columns, ageColumn())}}
 }
 
 // versionedTable makes rows of Scales as clients see them.

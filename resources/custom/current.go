@@ -15,7 +15,7 @@ func (d *definition) follows(before *definition) {
 	for version, t := range d.types {
 		switch {
 		case before == nil, before.types[version] == nil, before.types[version].Form != t.Form:
-			d.since[version] = d.object.Revision
+			d.since[version] = d.revision
 		default:
 			d.since[version] = before.since[version]
 		}

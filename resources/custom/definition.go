@@ -1,11 +1,9 @@
 package custom
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
@@ -15,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/kube-openapi/pkg/validation/spec"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/untyped"
@@ -26,9 +23,13 @@ import (
 type definition struct {
 	name, group, kind string
 	accepted          apiextensionsv1.CustomResourceDefinitionNames
-	object            *resources.Object
+	key               resources.Key
+	revision          int64
+	object            atomic.Pointer[resources.Object] // see cool
 	others            resources.Scheme
-	schemas           schemas
+	// sums stand for the schemas of its versions, and compiled has what was made of them of late.
+	sums     map[string]schemaSum
+	compiled *compiled
 	// converter asks the conversion webhook; nil: there is none.
 	converter func() (runtime.ObjectConvertor, error)
 
@@ -40,22 +41,31 @@ type definition struct {
 	since map[string]int64
 }
 
+// emptyDefinition is one of which nothing is known but its object.
+func emptyDefinition(o *resources.Object) *definition {
+	d := &definition{name: o.Name, key: o.Key, revision: o.Revision, types: map[string]*resources.Type{}, since: map[string]int64{}}
+	d.object.Store(o)
+	return d
+}
+
 // newDefinition reads a definition. others knows the kinds with Go types.
-func newDefinition(o *resources.Object, others resources.Scheme, factory func() (*conversion.CRConverterFactory, error)) (*definition, error) {
-	d := &definition{name: o.Name, object: o, others: others, types: map[string]*resources.Type{}, since: map[string]int64{}}
+func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, factory func() (*conversion.CRConverterFactory, error)) (*definition, error) {
+	d := emptyDefinition(o)
+	d.others, d.compiled = others, c
 	crd, err := d.decode()
 	if err != nil {
 		return nil, err
 	}
+	d.sums = crd.sums
 	d.group, d.kind, d.accepted = crd.Spec.Group, crd.Status.AcceptedNames.Kind, crd.Status.AcceptedNames
 	if crd.Status.AcceptedNames.Plural == "" || d.kind == "" || reserved(d.group) {
 		return d, nil // not accepted
 	}
-	d.converter = d.newConverter(crd, factory)
+	d.converter = d.newConverter(&crd.CustomResourceDefinition, factory)
 	if err := d.makeTypes(crd); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.name, err)
 	}
-	if !conditionTrue(crd, apiextensionsv1.Established) {
+	if !conditionTrue(&crd.CustomResourceDefinition, apiextensionsv1.Established) {
 		return d, nil
 	}
 	for _, v := range crd.Spec.Versions {
@@ -66,11 +76,11 @@ func newDefinition(o *resources.Object, others resources.Scheme, factory func() 
 	return d, nil
 }
 
-// decode reads the whole definition.
-func (d *definition) decode() (*apiextensionsv1.CustomResourceDefinition, error) {
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(d.object.Data, crd); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", d.object.Key, err)
+// decode reads the definition but for its schemas.
+func (d *definition) decode() (*bones, error) {
+	crd, err := readBones(d.object.Load().Data)
+	if err != nil {
+		return nil, fmt.Errorf("decode %s: %w", d.key, err)
 	}
 	return crd, nil
 }
@@ -80,7 +90,8 @@ func (d *definition) gv(version string) schema.GroupVersion {
 	return schema.GroupVersion{Group: d.group, Version: version}
 }
 
-func (d *definition) makeTypes(crd *apiextensionsv1.CustomResourceDefinition) error {
+func (d *definition) makeTypes(b *bones) error {
+	crd := &b.CustomResourceDefinition
 	storage := ""
 	for _, v := range crd.Spec.Versions {
 		if v.Storage {
@@ -126,8 +137,8 @@ func (d *definition) makeType(crd *apiextensionsv1.CustomResourceDefinition, v *
 	t.SingularName, t.ListKind, t.ShortNames, t.Categories = names.Singular, names.ListKind, names.ShortNames, names.Categories
 	t.ReturnDeletedObject = false
 	t.ResetFields = rules.GetResetFields()
-	t.Form = formOf(crd, v)
-	t.Requires = &resources.Requirement{Key: d.object.Key, Revision: d.object.Revision}
+	t.Form = formOf(crd, v, d.sums)
+	t.Requires = &resources.Requirement{Key: d.key, Revision: d.revision}
 	t.Current = func(o *resources.Object) bool { return d.current(t, o) }
 	t.Table, t.TableTimeDependent = table(v)
 	t.OpenAPI = d.openAPI(v, s.SelectableFields)
@@ -165,10 +176,8 @@ func deprecation(crd *apiextensionsv1.CustomResourceDefinition, v *apiextensions
 
 // openAPI describes a version.
 func (d *definition) openAPI(v *apiextensionsv1.CustomResourceDefinitionVersion, selectable []string) *resources.OpenAPI {
-	written, _ := json.Marshal(v.Schema) // has been read from JSON
-	digest := sha256.Sum256(written)
 	version := v.Name
-	return &resources.OpenAPI{Digest: hex.EncodeToString(digest[:16]), SelectableFields: selectable,
+	return &resources.OpenAPI{Digest: d.sums[version].digest, SelectableFields: selectable,
 		Schema: func(v2 bool) (*spec.Schema, error) { return d.openAPIOf(version, v2) }}
 }
 

@@ -47,6 +47,8 @@ type Definitions struct {
 	builtin      map[schema.GroupVersion]bool
 	builtinNames map[string]names
 
+	compiled compiled
+
 	// converters makes what asks conversion webhooks.
 	converters func() (*conversion.CRConverterFactory, error)
 
@@ -67,7 +69,7 @@ type Definitions struct {
 func New(c Config, groups []resources.GroupSpec) *Definitions {
 	d := &Definitions{Config: c, builtin: map[schema.GroupVersion]bool{}, builtinNames: map[string]names{},
 		converters: converters(c.Store),
-		changed:    make(chan struct{}, 1), byName: map[string]*definition{}}
+		changed:    make(chan struct{}, 1), byName: map[string]*definition{}, compiled: compiled{room: compiledRoom}}
 	d.woken.Store(1)
 	for _, g := range groups {
 		n := names{sets.New[string](), sets.New[string]()}
@@ -254,7 +256,7 @@ func (d *Definitions) load(ctx context.Context) error {
 			}
 		}
 		for name, o := range there {
-			if known := d.byName[name]; known == nil || known.object.Revision != o.Revision {
+			if known := d.byName[name]; known == nil || known.revision != o.Revision {
 				next := d.read(o)
 				next.follows(nil) // what it was in between was not seen
 				d.put(e, name, next)
@@ -285,10 +287,10 @@ func (d *Definitions) observe(events []*resources.Event) {
 
 // read reads a definition. One that cannot be read, which validation lets nobody store, is not served.
 func (d *Definitions) read(o *resources.Object) *definition {
-	def, err := newDefinition(o, d.Scheme, d.converters)
+	def, err := newDefinition(o, d.Scheme, &d.compiled, d.converters)
 	if err != nil {
 		d.Logger.Error("a custom resource definition is not served", "name", o.Name, "error", err)
-		return &definition{name: o.Name, object: o, since: map[string]int64{}}
+		return emptyDefinition(o)
 	}
 	return def
 }

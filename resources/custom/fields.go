@@ -3,7 +3,6 @@ package custom
 import (
 	"encoding/json"
 	"fmt"
-	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,11 +35,12 @@ func (f fieldTypes) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
 }
 
 func (d *definition) newFieldTypes(crd *apiextensionsv1.CustomResourceDefinition) fieldTypes {
-	versions := make([]string, len(crd.Spec.Versions))
+	versions, size := make([]string, len(crd.Spec.Versions)), 0
 	for i, v := range crd.Spec.Versions {
 		versions[i] = v.Name
+		size += d.sums[v.Name].size
 	}
-	return sync.OnceValues(func() (managedfields.TypeConverter, error) {
+	build := func() (any, error) {
 		definitions, err := metaDefinitions()
 		if err != nil {
 			return nil, err
@@ -53,8 +53,24 @@ func (d *definition) newFieldTypes(crd *apiextensionsv1.CustomResourceDefinition
 			definitions[d.group+"."+version+"."+d.kind] = s
 		}
 		return managedfields.NewTypeConverter(definitions, false)
-	})
+	}
+	return func() (managedfields.TypeConverter, error) {
+		c, err := d.compiled.get(fieldsKey{d.name, d.revision}, int64(size)*fieldsCost, build)
+		if err != nil {
+			return nil, err
+		}
+		return c.(managedfields.TypeConverter), nil
+	}
 }
+
+// fieldsKey is the key of the schema for the ownership of fields among what is compiled, and fieldsCost how many times the length of the
+// texts of all versions it takes, about.
+type fieldsKey struct {
+	name     string
+	revision int64
+}
+
+const fieldsCost = 1
 
 // metaName is the name of the schema of metadata among the definitions.
 const metaName = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"

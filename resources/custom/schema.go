@@ -3,19 +3,13 @@ package custom
 import (
 	"errors"
 	"fmt"
-	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	structuraldefaulting "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	kjson "sigs.k8s.io/json"
 )
-
-// schemas are those of the versions of one definition, each made when it is first needed.
-type schemas struct {
-	mu        sync.Mutex
-	byVersion map[string]*versionSchema
-}
 
 // versionSchema is the schema of one version.
 type versionSchema struct {
@@ -25,45 +19,50 @@ type versionSchema struct {
 	structural *structuralschema.Structural
 }
 
+// schemaKey is the key of the schema with a digest among what is compiled, and schemaCost how many times the length of its text that
+// takes, about: it is there as it was written, and structural.
+type schemaKey struct{ digest string }
+
+const schemaCost = 5
+
 // schema returns the schema of a version of the definition, served or not.
 //
 // Errors: the definition has no such version, or its schema is none that validation would have let pass.
 func (d *definition) schema(version string) (*versionSchema, error) {
-	d.schemas.mu.Lock()
-	defer d.schemas.mu.Unlock()
-	if s := d.schemas.byVersion[version]; s != nil {
-		return s, nil
+	sum, there := d.sums[version]
+	if !there {
+		if _, found := schemaText(d.object.Load().Data, version); !found {
+			return nil, fmt.Errorf("schema of %s in version %s: %w", d.name, version, errNoVersion)
+		}
+		return &versionSchema{}, nil
 	}
-	crd, err := d.decode()
+	v, err := d.compiled.get(schemaKey{sum.digest}, int64(sum.size)*schemaCost, func() (any, error) {
+		text, _ := schemaText(d.object.Load().Data, version)
+		s, err := newVersionSchema(text)
+		if err != nil {
+			return nil, fmt.Errorf("schema of %s in version %s: %w", d.name, version, err)
+		}
+		return s, nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	s, err := newVersionSchema(crd, version)
-	if err != nil {
-		return nil, fmt.Errorf("schema of %s in version %s: %w", d.name, version, err)
-	}
-	if d.schemas.byVersion == nil {
-		d.schemas.byVersion = map[string]*versionSchema{}
-	}
-	d.schemas.byVersion[version] = s
-	return s, nil
+	return v.(*versionSchema), nil
 }
 
 var errNoVersion = errors.New("there is no such version")
 
-func newVersionSchema(crd *apiextensionsv1.CustomResourceDefinition, version string) (*versionSchema, error) {
-	v := versionOf(crd, version)
-	if v == nil {
-		return nil, errNoVersion
-	}
-	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
-		return &versionSchema{}, nil
-	}
-	var internal apiextensions.CustomResourceValidation
-	if err := apiextensionsv1.Convert_v1_CustomResourceValidation_To_apiextensions_CustomResourceValidation(v.Schema, &internal, nil); err != nil {
+// newVersionSchema reads a schema as it is stored.
+func newVersionSchema(text []byte) (*versionSchema, error) {
+	var written apiextensionsv1.JSONSchemaProps
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &written); err != nil {
 		return nil, err
 	}
-	s, err := structuralschema.NewStructural(internal.OpenAPIV3Schema)
+	props := &apiextensions.JSONSchemaProps{}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&written, props, nil); err != nil {
+		return nil, err
+	}
+	s, err := structuralschema.NewStructural(props)
 	if err != nil {
 		return nil, err
 	}
@@ -71,15 +70,5 @@ func newVersionSchema(crd *apiextensionsv1.CustomResourceDefinition, version str
 	if err := structuraldefaulting.PruneDefaults(s); err != nil {
 		return nil, err
 	}
-	return &versionSchema{props: internal.OpenAPIV3Schema, structural: s}, nil
-}
-
-// versionOf finds a version of a definition; nil: there is none of the name.
-func versionOf(crd *apiextensionsv1.CustomResourceDefinition, name string) *apiextensionsv1.CustomResourceDefinitionVersion {
-	for i := range crd.Spec.Versions {
-		if crd.Spec.Versions[i].Name == name {
-			return &crd.Spec.Versions[i]
-		}
-	}
-	return nil
+	return &versionSchema{props: props, structural: s}, nil
 }

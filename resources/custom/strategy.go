@@ -2,7 +2,6 @@ package custom
 
 import (
 	"context"
-	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -69,6 +68,19 @@ func (s statusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Obj
 	return h.status.ValidateUpdate(ctx, obj, old)
 }
 
+// rulesKey is the key of the rules of a version among what is compiled. They take about rulesCost times the length of the text of their
+// schema, and ruleCost bytes for each rule in CEL.
+type rulesKey struct {
+	name     string
+	revision int64
+	version  string
+}
+
+const (
+	rulesCost = 2
+	ruleCost  = 24 << 10
+)
+
 // strategies returns the rules of a version.
 func (d *definition) strategies(typer runtime.ObjectTyper, kind schema.GroupVersionKind, namespaced bool,
 	v *apiextensionsv1.CustomResourceDefinitionVersion) (strategy, statusStrategy, error) {
@@ -77,7 +89,7 @@ func (d *definition) strategies(typer runtime.ObjectTyper, kind schema.GroupVers
 		return strategy{}, statusStrategy{}, err
 	}
 	selectable := v.SelectableFields
-	compile := sync.OnceValues(func() (heavy, error) {
+	build := func() (any, error) {
 		s, err := d.schema(kind.Version)
 		if err != nil {
 			return heavy{}, err
@@ -96,7 +108,15 @@ func (d *definition) strategies(typer runtime.ObjectTyper, kind schema.GroupVers
 		}
 		whole := customresource.NewStrategy(typer, namespaced, kind, validator, ofStatus, s.structural, status, scale, selectable)
 		return heavy{whole, customresource.NewStatusStrategy(whole)}, nil
-	})
+	}
+	compile := func() (heavy, error) {
+		sum := d.sums[kind.Version]
+		v, err := d.compiled.get(rulesKey{d.name, d.revision, kind.Version}, int64(sum.size)*rulesCost+int64(sum.rules)*ruleCost, build)
+		if err != nil {
+			return heavy{}, err
+		}
+		return v.(heavy), nil
+	}
 	bare := customresource.NewStrategy(typer, namespaced, kind, nil, nil, nil, status, scale, selectable)
 	return strategy{bare, compile}, statusStrategy{customresource.NewStatusStrategy(bare), compile}, nil
 }

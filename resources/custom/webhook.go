@@ -44,7 +44,7 @@ func (d *definition) newConverter(crd *apiextensionsv1.CustomResourceDefinition,
 		if err != nil {
 			return nil, err
 		}
-		_, unsafe, err := f.NewConverter(crd)
+		_, unsafe, err := f.NewConverter(&crd.CustomResourceDefinition)
 		return unsafe, err
 	})
 }

@@ -1,0 +1,138 @@
+package custom
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash"
+
+	"github.com/tidwall/gjson"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/rowlock/rowlock/resources/jsonscan"
+)
+
+// Schemas are most of a definition, and what a server that has just started needs of them is whether they are those of before. So a
+// definition is read without them, and each is summed up where it is in the text.
+
+// bones is a definition without its schemas, which are empty where there are any.
+type bones struct {
+	apiextensionsv1.CustomResourceDefinition
+	sums map[string]schemaSum // by version; none of one without a schema
+}
+
+// schemaSum stands for a schema.
+type schemaSum struct {
+	// digest stands for the text, and shape for what the bytes of objects depend on; see form.go.
+	digest, shape string
+	// size is how long the text is, and rules how many rules in CEL it has.
+	size, rules int
+}
+
+// readBones reads a stored definition, which stands as it was encoded: every key once.
+func readBones(data []byte) (*bones, error) {
+	b := &bones{sums: map[string]schemaSum{}}
+	text := string(data)
+	short, done := make([]byte, 0, 8<<10), 0
+	var wrong error
+	eachVersion(text, func(name string, schema gjson.Result) bool {
+		if !schema.Exists() {
+			return true
+		}
+		if b.sums[name], wrong = sumOf(schema.Raw); wrong != nil {
+			return false
+		}
+		short = append(append(short, text[done:schema.Index]...), "{}"...)
+		done = schema.Index + len(schema.Raw)
+		return true
+	})
+	if wrong != nil {
+		return nil, wrong
+	}
+	err := kjson.UnmarshalCaseSensitivePreserveInts(append(short, text[done:]...), &b.CustomResourceDefinition)
+	b.ManagedFields = nil
+	return b, err
+}
+
+// eachVersion finds the schemas of the versions of a definition. One that is not there does not exist.
+func eachVersion(definition string, yield func(name string, schema gjson.Result) bool) {
+	versions := gjson.Get(definition, "spec.versions")
+	at := versions.Index
+	gjson.Parse(versions.Raw).ForEach(func(_, v gjson.Result) bool {
+		schema := v.Get("schema.openAPIV3Schema")
+		schema.Index += at
+		return yield(v.Get("name").String(), schema)
+	})
+}
+
+// schemaText is the schema of a version of a definition, empty where there is none.
+func schemaText(definition []byte, version string) (text []byte, found bool) {
+	eachVersion(string(definition), func(name string, schema gjson.Result) bool {
+		if found = name == version; found {
+			text = []byte(schema.Raw)
+		}
+		return !found
+	})
+	return text, found
+}
+
+func sumOf(text string) (schemaSum, error) {
+	digest := sha256.Sum256([]byte(text))
+	r := shapeReader{Scanner: jsonscan.New([]byte(text)), Hash: sha256.New()}
+	if !r.schema() || !r.End() {
+		return schemaSum{}, fmt.Errorf("a schema of %d bytes is not as it would be stored", len(text))
+	}
+	return schemaSum{digest: hex.EncodeToString(digest[:16]), shape: hex.EncodeToString(r.Sum(nil)[:16]), size: len(text), rules: r.rules}, nil
+}
+
+// shapeReader sums up what pruning and defaulting go by, in the order in which it stands: the keys of a Go type and the sorted ones of
+// a map.
+type shapeReader struct {
+	jsonscan.Scanner
+	hash.Hash
+	rules int
+}
+
+func (r *shapeReader) write(s string) {
+	_ = binary.Write(r, binary.BigEndian, uint32(len(s)))
+	_, _ = r.Write([]byte(s))
+}
+
+// schema reads a schema. What does not belong to one (a schema that is true or false) is a part of the shape as it is.
+func (r *shapeReader) schema() bool {
+	if r.Peek() != '{' {
+		return r.value()
+	}
+	r.write("{")
+	defer r.write("}")
+	return r.Members(func(key string) bool {
+		switch key {
+		case "type", "nullable", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string", "default":
+			r.write(key)
+			return r.value()
+		case "items", "additionalProperties":
+			r.write(key)
+			return r.schema()
+		case "properties":
+			r.write(key)
+			return r.Members(func(name string) bool {
+				r.write(name)
+				return r.schema()
+			})
+		case "x-kubernetes-validations":
+			return r.Elements(func() bool {
+				r.rules++
+				return r.Skip()
+			})
+		}
+		return r.Skip()
+	})
+}
+
+func (r *shapeReader) value() bool {
+	text, ok := r.Raw()
+	r.write(string(text))
+	return ok
+}
