@@ -99,6 +99,7 @@ type Object struct {
 
 	revisionStart, revisionEnd int
 	forms                      formCache
+	packing                    *packing // see packed.go; nil of all others
 }
 
 // NewObject gives a draft its revision. A draft that has no place for one (a dry run's) is taken as it is.
@@ -158,6 +159,9 @@ const objectOverhead = 512
 // Size is about how many bytes of memory the object takes by now, the encodings kept with it included.
 func (o *Object) Size() int64 {
 	n := objectOverhead + len(o.Data)
+	if o.IsPacked() {
+		n += len(o.packing.bytes)
+	}
 	for f := o.forms.head.Load(); f != nil; f = f.next {
 		n += len(f.data)
 	}

@@ -47,7 +47,8 @@ type Reader interface {
 // Writer changes objects.
 type Writer interface {
 	// Commit applies all writes in one transaction, or none. Result i is the object that write i stored; for a Delete
-	// it is the last state of the object with the revision of its deletion, for an Expect the object that was expected.
+	// it is the last state of the object with the revision of its deletion, for an Expect the object that was expected, which may be
+	// packed (Object.IsPacked).
 	//
 	// Errors: ErrExists (a Create's key exists), ErrNotFound (an Update's or Delete's key does not),
 	// *ConflictError (the object is at another revision than the write was computed from): compute again from the

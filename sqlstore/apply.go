@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"runtime"
+	"slices"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -39,7 +40,7 @@ func (s *Store) collection(resource string) *collection {
 		return c.(*collection)
 	}
 	loaded := s.loaded.Load()
-	c := &collection{resource: resource, logStart: loaded, announced: loaded}
+	c := &collection{resource: resource, packs: slices.Contains(s.options.Packed, resource), logStart: loaded, announced: loaded}
 	c.tree.Store(&tree{last: loaded})
 	actual, _ := s.collections.LoadOrStore(resource, c)
 	return actual.(*collection)

@@ -81,14 +81,14 @@ func (b *batchBuilder) addOne(w *resources.Write, now time.Time) (*resources.Obj
 func (b *batchBuilder) expected(w *resources.Write) (*resources.Object, error) {
 	current := b.current(w.Key)
 	if current == nil || current.Revision != w.From {
-		return nil, &resources.ExpectationError{Key: w.Key, Current: current}
+		return nil, &resources.ExpectationError{Key: w.Key, Current: unpacked(current)}
 	}
-	return current, nil
+	return current, nil // it may be packed: who writes what expects it has not asked for its bytes
 }
 
 // change checks one write against the state and computes what it does.
 func (b *batchBuilder) change(w *resources.Write) (change, error) {
-	current := b.current(w.Key)
+	current := unpacked(b.current(w.Key))
 	revision := b.revision + 1
 	e := &resources.Event{Op: w.Op, Revision: revision, Prev: current}
 	switch {
@@ -108,6 +108,13 @@ func (b *batchBuilder) change(w *resources.Write) (change, error) {
 		e.Object = current.At(revision)
 	}
 	return change{event: e, withPrev: w.Op == resources.Update && current.Revision <= b.floor}, nil
+}
+
+func unpacked(o *resources.Object) *resources.Object {
+	if o == nil {
+		return nil
+	}
+	return o.Unpacked()
 }
 
 func (b *batchBuilder) current(key resources.Key) *resources.Object {

@@ -11,6 +11,7 @@ import (
 // collection is what the store knows of one resource type.
 type collection struct {
 	resource string
+	packs    bool // Options.Packed
 	// tree is the present state. It is replaced under mu and read without.
 	tree atomic.Pointer[tree]
 
@@ -68,6 +69,15 @@ func (c *collection) replace(t *tree) {
 	defer c.mu.Unlock()
 	c.tree.Store(t)
 	c.log, c.logStart = nil, t.last
+	c.loaded()
+}
+
+// loaded notes that the objects of the tree are where the database's answer was read to, none of them packed. Called with mu, or before
+// anybody knows the collection.
+func (c *collection) loaded() {
+	if c.packs {
+		c.written = c.tree.Load().objects.Len()
+	}
 }
 
 // evict drops the oldest change of the log, which is at the given revision.

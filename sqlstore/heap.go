@@ -13,6 +13,9 @@ import (
 // The logs in memory hold objects where they are, and are as scattered themselves. With forget they are forgotten: who is
 // behind reads on from the database. Without, the objects in them stay where they are until the next time.
 //
+// Large objects of the types of Options.Packed are packed when they are moved. The trees alone have packed objects: who reads, watches or
+// commits is given none.
+//
 // Moved is told how many bytes were moved, after each step; DefragmentHeap ends when it returns false. Nobody waits for more
 // than a step.
 func (s *Store) DefragmentHeap(forget bool, moved func(bytes int) bool) {
@@ -45,6 +48,9 @@ const (
 	defragmentStep = 512
 	// slabSize is how many bytes lie together. One object that stays keeps the rest of its slab.
 	slabSize = 32 << 10
+	// packWorth is how many bytes an object has that is packed, and packStep how many are packed in a step, which takes 10 ms.
+	packWorth = 4 << 10
+	packStep  = 1 << 20
 )
 
 // fragmented tells whether a step of defragmenting the collection is worth it: enough was written, or it has begun. What the log
@@ -55,6 +61,9 @@ func (c *collection) fragmented(forget bool) bool {
 	n := c.written
 	if forget {
 		n += c.stayed
+	}
+	if c.packs {
+		return c.defragmented != "" || n > 0
 	}
 	return c.defragmented != "" || n >= max(defragmentStep, c.tree.Load().objects.Len()/4)
 }
@@ -79,9 +88,9 @@ func (c *collection) defragment() int {
 	first, _ := bounds("", c.defragmented)
 	var s slab
 	var sets recentSets
-	n, more := 0, false
+	n, unpacked, more := 0, 0, false
 	now.objects.Ascend(first, func(path string, o *resources.Object) bool {
-		if n == defragmentStep {
+		if n == defragmentStep || unpacked >= packStep {
 			more = true
 			return false
 		}
@@ -90,14 +99,21 @@ func (c *collection) defragment() int {
 			c.stayed++
 			return true
 		}
-		next.set(path, o.Moved(s.place, sets.share))
+		switch {
+		case o.IsPacked():
+		case c.packs && len(o.Data) >= packWorth:
+			unpacked += len(o.Data)
+			next.set(path, o.Packed(s.place, sets.share))
+		default:
+			next.set(path, o.Moved(s.place, sets.share))
+		}
 		return true
 	})
 	if !more {
 		c.defragmented = ""
 	}
 	c.tree.Store(next)
-	return s.placed
+	return max(s.placed, unpacked)
 }
 
 // slab places side by side what is going to stay.

@@ -155,6 +155,7 @@ func (p *page) events(after int64, state func(resource string) *tree) ([]*resour
 		prev, ok := pending[o.Key]
 		if !ok {
 			prev, _ = state(o.Resource).objects.Get(o.Path())
+			prev = unpacked(prev)
 		}
 		if prev == nil && r.prevRevision != 0 || prev != nil && prev.Revision != r.prevRevision ||
 			o.Revision != after+int64(len(events))+1 {

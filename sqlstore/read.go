@@ -16,7 +16,13 @@ func (s *Store) Get(ctx context.Context, key resources.Key, at resources.At) (*r
 	if !ok {
 		return nil, resources.ErrNotFound
 	}
-	return o, nil
+	return o.Unpacked(), nil
+}
+
+// Kept returns an object as the cache keeps it, which may be packed, for those who keep it for long themselves. Nil: there is none.
+func (s *Store) Kept(key resources.Key) *resources.Object {
+	o, _ := s.tree(key.Resource).objects.Get(key.Path())
+	return o
 }
 
 // Snapshot returns the objects of a resource type; see resources.Reader.

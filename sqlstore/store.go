@@ -130,7 +130,9 @@ func (s *Store) load(ctx context.Context) error {
 	s.position = position{m.revision, m.at.Int64}
 	s.revisions.current.Store(m.revision)
 	for resource, t := range trees {
-		s.collection(resource).tree.Store(t)
+		c := s.collection(resource)
+		c.tree.Store(t)
+		c.loaded()
 	}
 	return nil
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// tree is the state of one resource type: its objects by path. A tree that others can see is never changed; a change
+// tree is the state of one resource type: its objects by path. Objects in it may be packed; none that leaves it is, but for those that a
+// Commit expected. A tree that others can see is never changed; a change
 // is made to an edit, which shares all that stays the same.
 type tree struct {
 	objects btree.Map[string, *resources.Object]
@@ -59,14 +60,14 @@ func (s snapshot) Revision() int64 { return s.revision }
 // Get returns the object, or nil.
 func (s snapshot) Get(namespace, name string) *resources.Object {
 	o, _ := s.tree.objects.Get(resources.Key{Namespace: namespace, Name: name}.Path())
-	return o
+	return unpacked(o)
 }
 
 // Ascend yields the objects of a namespace whose path is greater than after.
 func (s snapshot) Ascend(namespace, after string, yield func(*resources.Object) bool) {
 	first, end := bounds(namespace, after)
 	s.tree.objects.Ascend(first, func(path string, o *resources.Object) bool {
-		return (end == "" || path < end) && yield(o)
+		return (end == "" || path < end) && yield(o.Unpacked())
 	})
 }
 

@@ -205,14 +205,17 @@ func (o *serveOptions) newServer(registry *resources.Registry, definitions *cust
 		Authenticator: authenticate,
 		TLS:           certificates.TLSConfig(),
 
-		Logger:         logger,
-		Metrics:        metrics,
-		OpenID:         o.tokens.openID(),
-		DefragmentHeap: store.DefragmentHeap,
-		Rest:           definitions.Rest,
-		Features:       utilfeature.DefaultFeatureGate,
-		Flags:          o.flags,
-		HistoryAge:     o.storage.historyAge,
+		Logger:  logger,
+		Metrics: metrics,
+		OpenID:  o.tokens.openID(),
+		DefragmentHeap: func(forget bool, moved func(int) bool) {
+			store.DefragmentHeap(forget, moved)
+			definitions.Cool()
+		},
+		Rest:       definitions.Rest,
+		Features:   utilfeature.DefaultFeatureGate,
+		Flags:      o.flags,
+		HistoryAge: o.storage.historyAge,
 
 		EnableAdmissionPlugins:  o.admission.enable,
 		DisableAdmissionPlugins: o.admission.disable,
@@ -224,7 +227,7 @@ func (o *serveOptions) newServer(registry *resources.Registry, definitions *cust
 
 func (o *serveOptions) openStore(ctx context.Context, logger *slog.Logger, metrics *prometheus.Registry) (*sqlstore.Store, error) {
 	options := o.storage.store()
-	options.Logger, options.Registerer = logger, metrics
+	options.Logger, options.Registerer, options.Packed = logger, metrics, []string{custom.Resource}
 	return sqlstore.Open(ctx, options)
 }
 

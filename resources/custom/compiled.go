@@ -9,10 +9,6 @@ import (
 // programs in CEL. It is given back as a whole when the server comes to rest (Definitions.Rest).
 const compiledRoom = 64 << 20
 
-// Rest drops what was compiled of schemas, which is made again when it is needed, and reports whether there was anything. It is for
-// when the server has come to rest.
-func (d *Definitions) Rest() bool { return d.compiled.clear() }
-
 // compiled keeps what is compiled of schemas. All of it can be dropped at any time and be made again; who has got a value
 // goes on with it. It is safe for concurrent use.
 type compiled struct {

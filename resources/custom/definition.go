@@ -25,7 +25,7 @@ type definition struct {
 	accepted          apiextensionsv1.CustomResourceDefinitionNames
 	key               resources.Key
 	revision          int64
-	object            atomic.Pointer[resources.Object] // see cool
+	object            atomic.Pointer[resources.Object] // it may be packed; see Definitions.Cool
 	others            resources.Scheme
 	// sums stand for the schemas of its versions, and compiled has what was made of them of late.
 	sums     map[string]schemaSum
@@ -78,12 +78,15 @@ func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, fa
 
 // decode reads the definition but for its schemas.
 func (d *definition) decode() (*bones, error) {
-	crd, err := readBones(d.object.Load().Data)
+	crd, err := readBones(d.text())
 	if err != nil {
 		return nil, fmt.Errorf("decode %s: %w", d.key, err)
 	}
 	return crd, nil
 }
+
+// text is the definition as it is stored.
+func (d *definition) text() []byte { return d.object.Load().Unpacked().Data }
 
 // gv is a version of the definition in its group.
 func (d *definition) gv(version string) schema.GroupVersion {

@@ -3,6 +3,9 @@
 //
 //	definitions.go  keeps the registry in step with the stored definitions
 //	definition.go   one definition as it is at a revision, and its types
+//	bones.go        a definition without its schemas, and what stands for them
+//	compiled.go     what was compiled of schemas, within a bound
+//	rest.go         what is given back at rest
 //	schema.go       the structural schema of a version, compiled when it is first needed
 //	coerce.go       prunes what objects have and the schema does not know, and fills in defaults
 //	strategy.go     the rules of writes: upstream's, of which validation is compiled when something is first validated

@@ -31,13 +31,13 @@ const schemaCost = 5
 func (d *definition) schema(version string) (*versionSchema, error) {
 	sum, there := d.sums[version]
 	if !there {
-		if _, found := schemaText(d.object.Load().Data, version); !found {
+		if _, found := schemaText(d.text(), version); !found {
 			return nil, fmt.Errorf("schema of %s in version %s: %w", d.name, version, errNoVersion)
 		}
 		return &versionSchema{}, nil
 	}
 	v, err := d.compiled.get(schemaKey{sum.digest}, int64(sum.size)*schemaCost, func() (any, error) {
-		text, _ := schemaText(d.object.Load().Data, version)
+		text, _ := schemaText(d.text(), version)
 		s, err := newVersionSchema(text)
 		if err != nil {
 			return nil, fmt.Errorf("schema of %s in version %s: %w", d.name, version, err)

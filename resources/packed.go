@@ -1,0 +1,88 @@
+package resources
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/flate"
+)
+
+// Objects of some types are large and seldom read: definitions of custom resources have 77 KB each and compress to a seventh. A store
+// may keep such an object packed, and returns it unpacked to all who read it.
+
+// packing is of an object that is packed, or was made of one.
+type packing struct {
+	bytes  []byte // what is stored of it, compressed; empty: the object is not packed
+	size   int    // of it, uncompressed
+	packed *Object
+}
+
+// packLevel is where flate has the size of its best, and twice the speed.
+const packLevel = 5
+
+var (
+	packers   = sync.Pool{New: func() any { return newPacker() }}
+	unpackers = sync.Pool{New: func() any { return flate.NewReader(bytes.NewReader(nil)) }}
+)
+
+func newPacker() *flate.Writer {
+	w, err := flate.NewWriter(io.Discard, packLevel)
+	if err != nil {
+		panic(err) // there is this level
+	}
+	return w
+}
+
+// Packed returns the object with its bytes compressed, and with nothing in Data: who reads it asks for it Unpacked. Place and share
+// are those of Moved. Of its forms it keeps its cells.
+func (o *Object) Packed(place func([]byte) []byte, share func(map[string]string) map[string]string) *Object {
+	stored := o.Stored()
+	var buf bytes.Buffer
+	w := packers.Get().(*flate.Writer)
+	defer packers.Put(w)
+	w.Reset(&buf)
+	_, _ = w.Write(stored) // into memory
+	_ = w.Close()
+	packed := &Object{Key: o.Key, Revision: o.Revision, Labels: share(o.Labels), Fields: share(o.Fields),
+		packing: &packing{bytes: place(buf.Bytes()), size: len(stored)}}
+	if cells := o.forms.find(CellsForm); cells != nil {
+		packed.forms.head.Store(&form{id: CellsForm, data: place(cells.data)})
+	}
+	return packed
+}
+
+// IsPacked tells whether the object has to be asked for Unpacked.
+func (o *Object) IsPacked() bool { return o.packing != nil && o.packing.packed == nil }
+
+// Unpacked returns the object as it was before it was packed, but for forms that are made again when they are asked for. It is the object
+// itself if that is not packed.
+func (o *Object) Unpacked() *Object {
+	if !o.IsPacked() {
+		return o
+	}
+	data, err := unpack(o.packing)
+	if err != nil {
+		panic(fmt.Sprintf("%s: what was packed in memory cannot be unpacked: %v", o.Key, err)) // as memory that has changed by itself
+	}
+	whole := LoadObject(o.Key, o.Revision, data, o.Labels, o.Fields)
+	whole.packing = &packing{packed: o}
+	if cells := o.forms.find(CellsForm); cells != nil {
+		whole.forms.head.Store(&form{id: CellsForm, data: cells.data, next: whole.forms.head.Load()})
+	}
+	return whole
+}
+
+func unpack(p *packing) ([]byte, error) {
+	r := unpackers.Get().(io.ReadCloser)
+	defer unpackers.Put(r)
+	if err := r.(flate.Resetter).Reset(bytes.NewReader(p.bytes), nil); err != nil {
+		return nil, err
+	}
+	data := make([]byte, p.size)
+	if _, err := io.ReadFull(r, data); err != nil {
+		return nil, err
+	}
+	return data, nil
+}
