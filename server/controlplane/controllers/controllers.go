@@ -40,9 +40,17 @@ type controller interface {
 
 // Run runs the controllers until ctx ends, and returns when they have stopped.
 func Run(ctx context.Context, c Config) error {
-	if len(c.Enabled) == 0 && c.Prober == nil {
-		return nil
+	switch {
+	case len(c.Enabled) > 0:
+		return elect(ctx, c)
+	case c.Prober != nil:
+		return whileRemote(ctx, c, func(ctx context.Context) error { return elect(ctx, c) })
 	}
+	return nil
+}
+
+// elect runs the controllers while this server is the one whose controllers are to work, until ctx ends.
+func elect(ctx context.Context, c Config) error {
 	if c.Elect == nil {
 		lead(ctx, c)
 		return nil
