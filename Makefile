@@ -98,8 +98,8 @@ e2e: ## The built binary on each database against kubectl, helm, client-go, cont
 	go test -timeout 20m -count=1 ./e2e
 	go run ./e2e/bench compare --servers rowlock --quick --protocol both
 
-compare: ## Send the tables of e2e/testdata/sections to kube-apiserver too: it must pass them, and answer as Rowlock does
-	E2E_PEER=kube-apiserver go test -timeout 20m -count=1 -run TestSections ./e2e
+compare: ## Send the tables of e2e/testdata/sections and the published objects to kube-apiserver too: it must pass them, and answer as Rowlock does
+	E2E_PEER=kube-apiserver go test -timeout 20m -count=1 -run "TestSections|TestPublished$$" ./e2e
 
 conformance: ## Upstream's own end-to-end tests that need no nodes, kube-controller-manager on top (ARGS='-only Watchers')
 	go run ./e2e/conformance $(ARGS)

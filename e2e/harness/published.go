@@ -35,10 +35,9 @@ var publishedIn = map[string][]string{
 	"sigs.k8s.io/gateway-api": {"config/crd/standard"},
 }
 
-// Published returns CustomResourceDefinitions that projects have published, of one after the other in the order of their
-// modules' names. They are read from the cache of Go's modules, which is filled when they are missing. None has a webhook for
-// conversion: nobody would answer for it.
-func Published(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+// publishedModules returns the directories of the modules of e2e/peers/definitions by their names. Go's cache of modules is
+// filled when they are missing.
+func publishedModules(ctx context.Context) (map[string]string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json")
 	cmd.Dir, cmd.Env = filepath.Join(Root(), "e2e", "peers", "definitions"), append(os.Environ(), "GOFLAGS=-mod=mod")
 	out, err := cmd.Output()
@@ -49,21 +48,45 @@ func Published(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var module struct{ Path, Dir string }
 		if err := d.Decode(&module); errors.Is(err, io.EOF) {
-			break
+			return dirs, nil
 		} else if err != nil {
 			return nil, fmt.Errorf("modules with definitions: %w", err)
 		}
 		dirs[module.Path] = module.Dir
 	}
-	var all []*apiextensionsv1.CustomResourceDefinition
+}
+
+// PublishedPlaces returns the files and directories in which projects publish their definitions, in the order of their modules'
+// names: what kubectl is given to apply.
+func PublishedPlaces(ctx context.Context) ([]string, error) {
+	dirs, err := publishedModules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
 	for _, module := range slices.Sorted(maps.Keys(publishedIn)) {
 		for _, place := range publishedIn[module] {
-			found, err := definitionsBelow(filepath.Join(dirs[module], place))
-			if err != nil {
-				return nil, fmt.Errorf("definitions of %s: %w", module, err)
-			}
-			all = append(all, found...)
+			all = append(all, filepath.Join(dirs[module], place))
 		}
+	}
+	return all, nil
+}
+
+// Published returns CustomResourceDefinitions that projects have published, of one after the other in the order of their
+// modules' names. They are read from the cache of Go's modules, which is filled when they are missing. None has a webhook for
+// conversion: nobody would answer for it.
+func Published(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	places, err := PublishedPlaces(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []*apiextensionsv1.CustomResourceDefinition
+	for _, place := range places {
+		found, err := definitionsBelow(place)
+		if err != nil {
+			return nil, fmt.Errorf("definitions of %s: %w", place, err)
+		}
+		all = append(all, found...)
 	}
 	return all, nil
 }

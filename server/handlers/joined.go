@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"bufio"
 	"io"
 	"net/http"
 
@@ -15,13 +16,13 @@ const runsRoom = 16 << 20
 func (q *request) joined(l *codec.Items) error {
 	sayGzip(q.w.Header())
 	q.w.WriteHeader(http.StatusOK)
-	_ = inChunks(q.w, !gathers(q.w), func(w io.Writer) error { return q.join(w, l) }) // the client is gone: the error cannot be reported
-	return nil
-}
-
-// join writes the runs.
-func (q *request) join(w io.Writer, l *codec.Items) error {
-	j := runs.NewJoint(w)
+	buf := chunks.Get().(*bufio.Writer)
+	buf.Reset(q.w)
+	defer func() {
+		buf.Reset(nil)
+		chunks.Put(buf)
+	}()
+	j := runs.NewJoint(buf)
 	_, _ = j.Write(l.Head) // an error is that of Close as well
 	form := runs.Form{Type: q.served.Type, Name: l.Form}
 	for from := 0; from < len(l.Objects); {
@@ -34,12 +35,14 @@ func (q *request) join(w io.Writer, l *codec.Items) error {
 			_, _ = j.Write(l.Separator)
 		}
 		if err := j.Run(run); err != nil {
-			return err
+			return nil // the client is gone: the error cannot be reported
 		}
 		from = to
 	}
 	_, _ = j.Write(l.Tail)
-	return j.Close()
+	_ = j.Close()
+	_ = buf.Flush()
+	return nil
 }
 
 // endOfRun returns where the run ends that begins with an item.
