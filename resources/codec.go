@@ -23,6 +23,9 @@ import (
 // the stored bytes: who keeps one for long clones it.
 func (t *Type) DecodeHub(o *Object) (runtime.Object, error) {
 	gvk := t.StorageKind()
+	if t.Converted != nil && !t.IsIn(o, t.Hub) {
+		return t.decodeConverted(o)
+	}
 	versioned, err := t.DecodeStored(o)
 	if err != nil {
 		return nil, err
@@ -117,7 +120,9 @@ type unsafeConvertor interface {
 // Some defaults depend on what a strategy has set since the object was decoded (a Job takes the labels of its template, a
 // claim without a phase is Pending). kube-apiserver sets them when it reads the object back; here they are stored, because
 // what is stored is copied to clients as it is.
-func (t *Type) NewDraft(hub runtime.Object) (Draft, error) {
+func (t *Type) NewDraft(hub runtime.Object) (Draft, error) { return t.newDraft(hub, t.StorageVersion) }
+
+func (t *Type) newDraft(hub runtime.Object, in schema.GroupVersion) (Draft, error) {
 	m, err := meta.Accessor(hub)
 	if err != nil {
 		return Draft{}, err
@@ -125,7 +130,7 @@ func (t *Type) NewDraft(hub runtime.Object) (Draft, error) {
 	sent, selfLink := m.GetResourceVersion(), m.GetSelfLink()
 	m.SetResourceVersion(PlaceholderRevision)
 	m.SetSelfLink("") // is never stored, whatever a client sends
-	versioned, err := t.ToVersion(hub, t.StorageVersion)
+	versioned, err := t.ToVersion(hub, in)
 	if err != nil {
 		return Draft{}, err
 	}
@@ -144,7 +149,9 @@ func (t *Type) NewDraft(hub runtime.Object) (Draft, error) {
 	if !ok {
 		return Draft{}, fmt.Errorf("%s was encoded without a resourceVersion", t.Kind)
 	}
-	if hub, err = t.ToHub(versioned); err != nil {
+	if t.Untyped {
+		hub = versioned // attributes are read of any version: nobody has to be asked for the hub form
+	} else if hub, err = t.ToHub(versioned); err != nil {
 		return Draft{}, err
 	}
 	err = t.describe(&d, hub)

@@ -164,7 +164,7 @@ func (t *Type) withFreed(ctx context.Context, s Reader, w Write, live *Object) (
 	if t.Allocate == nil || w.Op != Delete {
 		return t.required([]Write{w}), nil
 	}
-	old, err := t.DecodeHub(live)
+	old, err := t.decodeKept(live)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func PrepareDelete(ctx context.Context, t *Type, live *Object) (*Write, error) {
 
 func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Object, d *Deleted, again *bool) (*Write, error) {
 	t := r.Type
-	obj, err := t.DecodeHub(live)
+	obj, err := t.decodeKept(live)
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +262,7 @@ func (r *DeleteRequest) checkTerminated(ctx context.Context, m metav1.Object) er
 // mark is the write that leaves an object marked as being deleted; nil when it is so already.
 func (r *DeleteRequest) mark(obj runtime.Object, live *Object, d *Deleted) (*Write, error) {
 	t := r.Type
-	draft, err := t.NewDraft(obj)
+	draft, err := t.keptDraft(obj)
 	if err != nil {
 		return nil, err
 	}

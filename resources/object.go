@@ -129,8 +129,10 @@ func LoadObject(key Key, revision int64, data []byte, l labels.Set, f fields.Set
 // longer matches its selector.
 func (o *Object) At(revision int64) *Object {
 	data, end := WithRevision(o.Data, o.revisionStart, o.revisionEnd, revision)
-	return &Object{Key: o.Key, Revision: revision, Data: data, Labels: o.Labels, Fields: o.Fields,
+	at := &Object{Key: o.Key, Revision: revision, Data: data, Labels: o.Labels, Fields: o.Fields,
 		revisionStart: o.revisionStart, revisionEnd: end}
+	at.convertedAt(o)
+	return at
 }
 
 // Form returns an encoding of the object other than Data, made by build the first time it is asked for and kept as
@@ -169,13 +171,14 @@ func (o *Object) Size() int64 {
 }
 
 // Moved returns the same object with its bytes where place copies them and its sets as share returns them, which are
-// equal to those it is given. Of its forms it keeps its cells and its stored bytes alone. Who holds the object it was made of goes on with that.
+// equal to those it is given. Of its forms it keeps its cells, its stored bytes and what somebody else was asked for. Who holds the
+// object it was made of goes on with that.
 func (o *Object) Moved(place func([]byte) []byte, share func(map[string]string) map[string]string) *Object {
 	moved := &Object{Key: o.Key, Revision: o.Revision, Data: place(o.Data), Labels: share(o.Labels), Fields: share(o.Fields),
 		revisionStart: o.revisionStart, revisionEnd: o.revisionEnd}
-	for _, id := range []string{CellsForm, storedForm} {
-		if kept := o.forms.find(id); kept != nil {
-			moved.forms.head.Store(&form{id: id, data: place(kept.data), next: moved.forms.head.Load()})
+	for f := o.forms.head.Load(); f != nil; f = f.next {
+		if f.id == CellsForm || f.id == storedForm || isConverted(f.id) {
+			moved.forms.head.Store(&form{id: f.id, data: place(f.data), next: moved.forms.head.Load()})
 		}
 	}
 	return moved

@@ -14,8 +14,9 @@ type Served struct {
 	// Versions are those of the group that serve the resource, the preferred one first.
 	Versions []schema.GroupVersion
 
-	life *life
-	memo memo
+	asStored bool
+	life     *life
+	memo     memo
 }
 
 // newServed returns the Served of a type in a version: that of the group before (may be nil) when nothing has changed.

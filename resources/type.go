@@ -73,6 +73,11 @@ type Type struct {
 	// Current tells whether the bytes of an object that is stored in the version of the type are what the type shows in that
 	// version. Nil: always.
 	Current func(o *Object) bool
+	// Converted returns objects in the version that the type is served in, as JSON, where somebody else has to be asked for that. It
+	// asks for many at once, and keeps what it was told with the objects (ConvertedForm). Nil: nobody has to be asked.
+	//
+	// Errors: those of ctx, and what kept an object from being converted, in words for clients.
+	Converted func(ctx context.Context, objects []*Object) ([][]byte, error)
 
 	// OpenAPI describes the objects of an untyped type in the version that it is served in. Nil: it says nothing of them.
 	OpenAPI *OpenAPI

@@ -43,6 +43,9 @@ type UpdateRequest struct {
 	// Owned: the object is nothing without its managedFields (server-side apply). Any other that is too large with them is stored
 	// without, as by kube-apiserver.
 	Owned bool
+	// Metadata: Change touches metadata alone. An object without a Go type is changed in the version that it is stored in, so that
+	// nobody has to be asked for a conversion, and the rest of it is not validated.
+	Metadata bool
 	// Options are those of the request, for admission. Nil: there are none.
 	Options *metav1.UpdateOptions
 	// DryRun: everything happens but the storing.
@@ -148,6 +151,9 @@ func (p *Pipeline) beginUpdate(ctx context.Context, r *UpdateRequest) (update, e
 		return u, nil // of an object that the path is not about
 	}
 	r.Strategy = r.Type.UpdateStrategy
+	if r.Metadata && r.Type.Untyped {
+		r.Strategy = metadataStrategy{r.Strategy}
+	}
 	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok && info.Subresource != "" {
 		if u.sub = r.Type.Subresources[info.Subresource]; u.sub == nil {
 			return u, fmt.Errorf("%s has no subresource %s", r.Type.GroupResource, info.Subresource)
@@ -171,7 +177,7 @@ func (u update) prepare(ctx context.Context, live *Object) ([]Write, error) {
 		return u.prepareCreate(ctx)
 	}
 	t := u.Type
-	existing, err := t.DecodeHub(live)
+	existing, err := u.decode(live)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +207,7 @@ func (u update) prepare(ctx context.Context, live *Object) ([]Write, error) {
 	if err := u.validate(ctx, obj, existing); err != nil {
 		return nil, err
 	}
-	w, err := t.updateWrite(ctx, obj, existing, live, u.DryRun)
+	w, err := u.write(ctx, obj, existing, live)
 	if err != nil || w == nil {
 		return nil, err
 	}
@@ -250,8 +256,9 @@ func (u update) validate(ctx context.Context, obj, existing runtime.Object) (err
 	return u.p.validate(ctx, u.admitted(obj, existing))
 }
 
-// updateWrite encodes the new state; nil when it is the old one, and no dry run has more to show.
-func (t *Type) updateWrite(ctx context.Context, obj, existing runtime.Object, live *Object, dry bool) (*Write, error) {
+// write encodes the new state; nil when it is the old one, and no dry run has more to show.
+func (u update) write(ctx context.Context, obj, existing runtime.Object, live *Object) (*Write, error) {
+	t := u.Type
 	w := Write{Op: Update, Key: live.Key, From: live.Revision, TTL: t.ttl(obj)}
 	if t.deletesOnUpdate(ctx, obj, existing) {
 		w.Op = Delete
@@ -259,10 +266,10 @@ func (t *Type) updateWrite(ctx context.Context, obj, existing runtime.Object, li
 	// Nothing may have changed but the time at which a manager says the same again: that is no change.
 	fieldmanager.KeepTimestamps(existing, obj)
 	var err error
-	if w.Draft, err = t.NewDraft(obj); err != nil {
+	if w.Draft, err = u.encode(obj); err != nil {
 		return nil, err
 	}
-	if w.Op == Update && w.Draft.sameState(live) && (!dry || w.Draft.selfLink == "") {
+	if w.Op == Update && w.Draft.sameState(live) && (!u.DryRun || w.Draft.selfLink == "") {
 		return nil, nil
 	}
 	return &w, nil

@@ -2,6 +2,7 @@ package custom
 
 import (
 	"errors"
+	"maps"
 
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	structuraldefaulting "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
@@ -89,15 +90,20 @@ func (d *definition) fill(version string, object map[string]any) {
 // they were sent in.
 func (d *definition) convert(object map[string]any, _, to string) error {
 	if d.converter != nil {
-		if err := d.ask(object, to); err != nil {
+		made, err := d.ask([]unstructured.Unstructured{{Object: object}}, to)
+		if err != nil {
 			return err
 		}
+		content := maps.Clone(made[0].Object)
+		clear(object)
+		maps.Copy(object, content)
 	}
-	s, err := d.schema(to)
-	if err != nil {
-		return err
-	}
-	structuralpruning.Prune(object, s.structural, true)
-	structuraldefaulting.PruneNonNullableNullsWithoutDefaults(object, s.structural)
-	return nil
+	return d.fit(to, object)
+}
+
+// fit drops from an object that was converted what the schema of its version does not know. It fails where there is no such version.
+func (d *definition) fit(version string, object map[string]any) error {
+	_, err := d.schema(version)
+	d.prune(version, object)
+	return err
 }

@@ -1,6 +1,7 @@
 package custom
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -31,7 +32,8 @@ type definition struct {
 	sums     map[string]schemaSum
 	compiled *compiled
 	// converter asks the conversion webhook; nil: there is none.
-	converter func() (runtime.ObjectConvertor, error)
+	converter   func() (runtime.ObjectConvertor, error)
+	conversions *conversions
 
 	// types are its types by the version that each is for, the one that is stored included.
 	types map[string]*resources.Type
@@ -61,7 +63,9 @@ func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, fa
 	if crd.Status.AcceptedNames.Plural == "" || d.kind == "" || reserved(d.group) {
 		return d, nil // not accepted
 	}
-	d.converter = d.newConverter(&crd.CustomResourceDefinition, factory)
+	if d.converter = d.newConverter(&crd.CustomResourceDefinition, factory); d.converter != nil {
+		d.conversions = newConversions(d)
+	}
 	if err := d.makeTypes(crd); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.name, err)
 	}
@@ -143,6 +147,11 @@ func (d *definition) makeType(crd *apiextensionsv1.CustomResourceDefinition, v *
 	t.Form = formOf(crd, v, d.sums)
 	t.Requires = &resources.Requirement{Key: d.key, Revision: d.revision}
 	t.Current = func(o *resources.Object) bool { return d.current(t, o) }
+	if d.converter != nil {
+		t.Converted = func(ctx context.Context, objects []*resources.Object) ([][]byte, error) {
+			return d.conversions.of(ctx, t, objects)
+		}
+	}
 	t.Table, t.TableTimeDependent = table(v)
 	t.OpenAPI = d.openAPI(v, s.SelectableFields)
 	t.DeprecationWarning = deprecation(crd, v)

@@ -13,6 +13,7 @@
 //	scale.go        the subresource scale
 //	fields.go       the schema that the ownership of fields goes by
 //	webhook.go      conversion by webhook
+//	conversions.go  conversions of many objects at once, each remembered with its object
 //	current.go      whether what is stored is what is shown
 //	allocate.go     what is written with a definition
 //	form.go         what the bytes of objects depend on

@@ -3,7 +3,6 @@ package custom
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/url"
 	"sync"
 
@@ -49,24 +48,34 @@ func (d *definition) newConverter(crd *apiextensionsv1.CustomResourceDefinition,
 	})
 }
 
-// ask has the webhook convert an object.
-func (d *definition) ask(object map[string]any, to string) error {
+// ask has the webhook convert objects of the definition. They may be changed.
+//
+// Errors are worded by upstream's converter, which names the kind of what it was given: a list has that of its first item.
+func (d *definition) ask(objects []unstructured.Unstructured, to string) ([]unstructured.Unstructured, error) {
 	c, err := d.converter()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	converted, err := c.ConvertToVersion(&unstructured.Unstructured{Object: object}, d.gv(to))
+	if len(objects) == 1 {
+		converted, err := c.ConvertToVersion(&objects[0], d.gv(to))
+		if err != nil {
+			return nil, err
+		}
+		if u, ok := converted.(*unstructured.Unstructured); ok {
+			return []unstructured.Unstructured{*u}, nil
+		}
+		return nil, fmt.Errorf("conversion of %s made a %T", d.name, converted)
+	}
+	list := &unstructured.UnstructuredList{Object: map[string]any{}, Items: objects}
+	list.SetGroupVersionKind(objects[0].GroupVersionKind())
+	converted, err := c.ConvertToVersion(list, d.gv(to))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	u, ok := converted.(*unstructured.Unstructured)
-	if !ok {
-		return fmt.Errorf("conversion of %s made a %T", d.name, converted)
+	if made, ok := converted.(*unstructured.UnstructuredList); ok && len(made.Items) == len(objects) {
+		return made.Items, nil
 	}
-	made := maps.Clone(u.Object)
-	clear(object)
-	maps.Copy(object, made)
-	return nil
+	return nil, fmt.Errorf("conversion of %s made a %T", d.name, converted)
 }
 
 // clusterServices finds where Services are reached, by their addresses in the cluster.

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -35,6 +36,11 @@ func (e *Events) Follow(s *resources.Served) {
 	bulk := e.r.bulk
 	e.r = NewRenderer(s, e.r.Format)
 	e.r.bulk, e.headers = bulk, false
+}
+
+// Convert is Renderer.Convert.
+func (e *Events) Convert(ctx context.Context, objects []*resources.Object) error {
+	return e.r.Convert(ctx, objects)
 }
 
 // Media is the media type of the frames.

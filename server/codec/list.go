@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -65,7 +66,7 @@ func (l *Items) Range(w io.Writer, from, to int) error {
 // List makes a collection ready ("Collections" of the API concepts page).
 func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (*List, error) {
 	r.Bulk(len(objects))
-	if err := r.convert(objects); err != nil {
+	if err := r.Convert(context.Background(), objects); err != nil { // before anything is written
 		return nil, err
 	}
 	switch {
@@ -102,17 +103,22 @@ func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (*List, 
 	return list, err
 }
 
-// convert converts objects whose conversion may fail, before anything is written: somebody else does it.
-func (r *Renderer) convert(objects []*resources.Object) error {
-	if !r.Served.Untyped || r.stored || r.Format.As == AsPartial {
+// Convert has objects converted that somebody else has to be asked for, all at once: what is then written of them does not fail, and
+// nobody is asked again. Metadata needs no conversion.
+//
+// Errors: those of resources.Type.Converted.
+func (r *Renderer) Convert(ctx context.Context, objects []*resources.Object) error {
+	if r.Served.Converted == nil || r.Format.As == AsPartial {
 		return nil
 	}
+	var others []*resources.Object
 	for _, o := range objects {
-		if _, err := r.json(o); err != nil {
-			return err
+		if r.converts(o) {
+			others = append(others, o)
 		}
 	}
-	return nil
+	_, err := r.Served.Converted(ctx, others)
+	return err
 }
 
 // inOne is a collection of which only the whole can be written.

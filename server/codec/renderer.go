@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -106,7 +107,12 @@ func finish(data []byte, f Format) ([]byte, error) {
 // asStored tells whether an object is stored in the version asked for. One that was written by an older release may not be in
 // the version that is stored today.
 func (r *Renderer) asStored(o *resources.Object) bool {
-	return r.stored && bytes.HasPrefix(o.Data, r.head)
+	return r.stored && (bytes.HasPrefix(o.Data, r.head) || r.Served.ShowsStored())
+}
+
+// converts tells whether somebody else has to be asked for an object in the version asked for.
+func (r *Renderer) converts(o *resources.Object) bool {
+	return r.Served.Converted != nil && !r.Served.IsIn(o, r.Served.GroupVersion())
 }
 
 // asShown tells whether the stored bytes are what the version asked for shows.
@@ -121,6 +127,13 @@ func (r *Renderer) json(o *resources.Object) ([]byte, error) {
 			return o.Data, nil
 		}
 		fastpath.StoredJSON.Fallback()
+	}
+	if r.converts(o) {
+		made, err := r.Served.Converted(context.Background(), []*resources.Object{o})
+		if err != nil {
+			return nil, err
+		}
+		return made[0], nil
 	}
 	return r.form(o, r.Served.FormID("json "+r.Served.GroupVersion().String(), true), func() ([]byte, error) {
 		obj, err := r.versioned(o)

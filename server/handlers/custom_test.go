@@ -1,16 +1,11 @@
 package handlers_test
 
 import (
-	"encoding/base64"
-	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -302,58 +297,4 @@ func TestUpdateOfWhatIsKnownElsewhere(t *testing.T) {
 			exchange{do: "POST " + widgets + "?dryRun=All", body: widget("b", `{"other":3}`), code: 201, says: says{"spec": `{"other":3}`}},
 		)
 	})
-}
-
-// A webhook converts what is shown in another version than it is stored in, and a webhook that is down keeps nobody from deleting.
-func TestConversionByWebhook(t *testing.T) {
-	a := newAPI(t)
-	var down atomic.Bool
-	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if down.Load() {
-			http.Error(w, "down", http.StatusInternalServerError)
-			return
-		}
-		data, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
-		review := gjson.ParseBytes(data)
-		to := review.Get("request.desiredAPIVersion").Str
-		var converted []json.RawMessage
-		for _, o := range review.Get("request.objects").Array() {
-			raw := strings.Replace(o.Raw, o.Get("apiVersion").Str, to, 1)
-			if strings.HasSuffix(to, "v2") {
-				raw = strings.Replace(raw, `"one"`, `"other"`, 1)
-			} else {
-				raw = strings.Replace(raw, `"other"`, `"one"`, 1)
-			}
-			converted = append(converted, json.RawMessage(raw))
-		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": review.Get("apiVersion").Str, "kind": "ConversionReview", "response": map[string]any{
-			"uid": review.Get("request.uid").Str, "result": map[string]any{"status": "Success"}, "convertedObjects": converted}})
-	}))
-	defer hook.Close()
-	schema := func(field string) string {
-		return fmt.Sprintf(`{"type":"object","properties":{%q:{"type":"integer"}}}`, field)
-	}
-	body := widgetDefinition(widgetVersion("v1", schema("one"), true), widgetVersion("v2", schema("other"), false))
-	conversion := fmt.Sprintf(`"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":%q,"caBundle":%q}}},"versions"`,
-		hook.URL, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})))
-	a.run(
-		exchange{do: "POST " + definitions, body: strings.Replace(body, `"versions"`, conversion, 1), code: 201},
-		exchange{do: "POST " + widgets, body: widget("a", `{"one":1}`), code: 201},
-		exchange{do: "GET " + widgetsAsV2 + "/a", code: 200, says: says{"spec": `{"other":1}`, "apiVersion": "example.com/v2"}},
-		exchange{do: "POST " + widgetsAsV2, body: strings.Replace(widget("b", `{"other":2}`), "/v1", "/v2", 1), code: 201, says: says{"spec": `{"other":2}`}},
-		exchange{do: "GET " + widgets + "/b", code: 200, says: says{"spec": `{"one":2}`}},
-		exchange{do: "GET " + widgetsAsV2, code: 200, says: says{"items.#.spec.other": "[1,2]"}},
-	)
-	down.Store(true)
-	a.run(
-		exchange{do: "POST " + widgets, body: widget("c", `{"one":1}`), code: 201},
-		exchange{do: "GET " + widgetsAsV2 + "/c", code: 500},
-		exchange{do: "GET " + widgetsAsV2, code: 500, says: says{"kind": "Status"}},
-		exchange{do: "GET " + widgetsAsV2, header: says{"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}, code: 200, says: says{"items.#": "3"}},
-		exchange{do: "DELETE " + widgetsAsV2 + "/a", code: 200, says: says{"status": "Success"}},
-		exchange{do: "GET " + widgets, code: 200, says: says{"items.#": "2"}},
-	)
 }

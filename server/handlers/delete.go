@@ -47,6 +47,11 @@ func (h *Handlers) delete(q *request) error {
 	if !d.Gone && !d.Unchanged {
 		d.Object = d.Object.Whole() // what was only marked is answered as it is stored
 	}
+	if f.As != codec.AsPartial {
+		if err := q.asStored(d.Object); err != nil {
+			return err
+		}
+	}
 	return q.object(code, f, d.Object)
 }
 

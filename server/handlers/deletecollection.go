@@ -42,11 +42,12 @@ func (h *Handlers) deleteCollection(q *request) error {
 	if err := h.Pipeline.DeleteCollection(q.ctx, r); err != nil {
 		return err
 	}
-	write, err := codec.NewRenderer(q.served, f).List(objects, m)
-	if err != nil {
-		return err
+	if f.As != codec.AsPartial {
+		if err := q.asStored(objects...); err != nil {
+			return err
+		}
 	}
-	return q.stream(f, write)
+	return q.list(f, objects, m)
 }
 
 // collectionOptions reads the options that each object is deleted with.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidwall/gjson"
 	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -27,6 +28,7 @@ import (
 	"github.com/rowlock/rowlock/resources/custom"
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/controlplane"
+	"github.com/rowlock/rowlock/server/controlplane/controllers"
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
@@ -48,6 +50,8 @@ type api struct {
 	store      *interruptedStore
 	// authorize is who may do what; nil: everybody everything.
 	authorize func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error)
+	// work does the chores of the server and runs its controllers, until the test ends.
+	work func()
 	// later is how far the server's clock, which stands still, is ahead.
 	later atomic.Int64
 	// kept are values of earlier answers, by the name they are kept under.
@@ -109,7 +113,52 @@ func newServer(t testing.TB, gates featuregate.FeatureGate, store resources.Stor
 		t.Fatal(err)
 	}
 	a.Handler = s.Handler()
+	a.work = func() {
+		network := controlplane.Network{ServiceRanges: builtin.DefaultServiceNetwork().Ranges, Port: 6443}
+		if err := plane.BootstrapServices(a.Context(), network); err != nil {
+			a.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(a.Context())
+		var work errgroup.Group
+		work.Go(func() error { plane.Keep(ctx, network); return nil })
+		work.Go(func() error { definitions.Run(ctx); return nil })
+		work.Go(func() error {
+			return controllers.Run(ctx, controllers.Config{Registry: registry, Store: interrupted, Pipeline: pipeline, Logger: quiet, Enabled: controllers.Names()})
+		})
+		a.Cleanup(func() {
+			stop()
+			if err := work.Wait(); err != nil {
+				a.Error(err)
+			}
+		})
+	}
 	return a
+}
+
+// until waits until something is so of the objects of a resource.
+func (a *api) until(resource, what string, ok func() bool) {
+	a.Helper()
+	ctx, cancel := context.WithTimeout(a.Context(), patience)
+	defer cancel()
+	for {
+		now, err := a.store.Snapshot(ctx, resource, resources.At{Match: resources.MostRecent})
+		if err != nil {
+			a.Fatal(err)
+		}
+		if ok() {
+			return
+		}
+		w, err := a.store.Watch(ctx, resources.WatchOptions{Resource: resource, After: now.Revision()})
+		if err != nil {
+			a.Fatal(err)
+		}
+		select {
+		case <-w.Ready():
+		case <-ctx.Done():
+			a.Fatalf("%s: it was waited for in vain", what)
+		}
+		w.Close()
+	}
 }
 
 // Authorize implements the function of authorizer.Authorizer.

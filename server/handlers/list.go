@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -9,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rowlock/rowlock/resources"
-	"github.com/rowlock/rowlock/server/codec"
 )
 
 // list returns a collection, whole or in chunks ("Retrieving large results sets in chunks", "Semantics for get and list").
@@ -26,11 +26,7 @@ func (h *Handlers) list(q *request) error {
 	if err != nil {
 		return err
 	}
-	list, err := codec.NewRenderer(q.served, f).List(objects, m)
-	if err != nil {
-		return err
-	}
-	return q.stream(f, list)
+	return q.list(f, objects, m)
 }
 
 // collect finds the objects of a list.
@@ -62,7 +58,7 @@ func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([
 		objects, m := one(snapshot, &s)
 		return objects, m, s.failed
 	}
-	objects, m := page.read(snapshot, &s)
+	objects, m := page.read(q.ctx, snapshot, &s)
 	return objects, m, s.failed
 }
 
@@ -123,7 +119,7 @@ func (p *page) at(opts *metainternalversion.ListOptions, single bool) (resources
 }
 
 // read takes the objects of the page, and tells how the list goes on.
-func (p *page) read(snapshot resources.Snapshot, s *selection) ([]*resources.Object, metav1.ListMeta) {
+func (p *page) read(ctx context.Context, snapshot resources.Snapshot, s *selection) ([]*resources.Object, metav1.ListMeta) {
 	m := metav1.ListMeta{ResourceVersion: resources.FormatRevision(snapshot.Revision())}
 	after := ""
 	if p.token != nil {
@@ -134,7 +130,7 @@ func (p *page) read(snapshot resources.Snapshot, s *selection) ([]*resources.Obj
 		objects = make([]*resources.Object, 0, snapshot.Count(s.namespace, after))
 	}
 	more := false
-	snapshot.Ascend(s.namespace, after, func(o *resources.Object) bool {
+	s.ascend(ctx, snapshot, after, func(o *resources.Object) bool {
 		if p.limit > 0 && int64(len(objects)) == p.limit {
 			more = true
 			return false

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -92,6 +93,8 @@ type selection struct {
 	fields          fields.Selector
 	// fieldsOf reads the selectable fields of an object; nil: they are those stored with it.
 	fieldsOf func(*resources.Object) (fields.Set, error)
+	// convert has objects converted whose fields are to be read. Nil: nobody has to be asked.
+	convert func(context.Context, []*resources.Object) error
 	// failed is the first error of fieldsOf. Who asks what matches has to look at it before an answer is given.
 	failed error
 }
@@ -110,6 +113,9 @@ func (q *request) selection(opts *metainternalversion.ListOptions) selection {
 	if of := q.served.FieldsOf; of != nil {
 		r := codec.NewRenderer(q.served, codec.Format{})
 		r.Bulk(2) // what is made to be looked at is kept where there is room
+		if q.served.Converted != nil {
+			s.convert = r.Convert
+		}
 		s.fieldsOf = func(o *resources.Object) (fields.Set, error) {
 			data, err := r.Versioned(o)
 			if err != nil {

@@ -76,6 +76,7 @@ func (h *Handlers) patch(q *request) error {
 		}
 		p.validation, p.by = validationOf(opts.FieldValidation), managerName(opts.FieldManager, q.r.UserAgent())
 		r.Options, r.DryRun = updateOptionsOf(opts), dryrun.IsDryRun(opts.DryRun)
+		p.keepsRest(h, m.format, r)
 		p.manager, err = h.manager(q)
 		return err
 	}

@@ -29,8 +29,10 @@ type request struct {
 	runs  *runs.Cache
 	sent  *sentBody
 
-	served *resources.Served
-	sub    *resources.Subresource // nil for the type itself
+	// found is the type of the path, and served the one by which objects are read and shown: a deletion may show them otherwise.
+	found, served *resources.Served
+
+	sub *resources.Subresource // nil for the type itself
 	// kind is what bodies carry: that of the subresource where it has its own.
 	kind schema.GroupVersionKind
 }

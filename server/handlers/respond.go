@@ -11,20 +11,10 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/cork"
 )
-
-// object writes a stored object.
-func (q *request) object(code int, f codec.Format, o *resources.Object) error {
-	data, err := codec.NewRenderer(q.served, f).Object(o)
-	if err != nil {
-		return err
-	}
-	return q.bytes(code, f, data)
-}
 
 // value writes an object that is not a stored one; versioned has its kind set.
 func (q *request) value(code int, f codec.Format, versioned runtime.Object) error {

@@ -35,7 +35,7 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 	} else if leadsNowhere(info, served) {
 		return nil, status.NotFound()
 	}
-	q := &request{w: w, r: r, ctx: r.Context(), info: info, offer: h.Offer, runs: h.runs, served: served, kind: served.GroupVersionKind}
+	q := &request{w: w, r: r, ctx: r.Context(), info: info, offer: h.Offer, runs: h.runs, found: served, served: served, kind: served.GroupVersionKind}
 	if info.Subresource != "" {
 		if q.sub, ok = served.Subresources[info.Subresource]; !ok {
 			return nil, noSubresource(info, served)
@@ -146,7 +146,7 @@ func (h *Handlers) outdated(q *request) error {
 	if err := h.Definitions.Seen(q.ctx); err != nil {
 		return err
 	}
-	if is, _ := h.Registry.Catalog().Lookup(q.gvr()); is == q.served {
+	if is, _ := h.Registry.Catalog().Lookup(q.found.GVR()); is == q.found {
 		return nil
 	}
 	return errOtherTypes

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"github.com/rowlock/rowlock/resources"
@@ -100,7 +99,13 @@ type watchStream struct {
 	cursor   resources.Watch
 	failed   error // what the stream begins and ends with
 	position int64 // every event up to here was sent
-	flushed  time.Time
+	// pending are events that were read and not sent, because it was not known by which type; read is how far that goes.
+	pending []*resources.Event
+	read    int64
+	// last is the last revision of which events are sent; zero: there is none.
+	last int64
+
+	flushed time.Time
 
 	retry <-chan time.Time // when the store is asked again that could not answer; else nil
 	pause time.Duration    // how long that is after it was asked
@@ -127,6 +132,9 @@ func (w *watchStream) open(early context.Context) error {
 		if w.wantsInitial() {
 			w.initial = snapshot
 		}
+	}
+	if err := w.h.outdated(w.q); err != nil {
+		return err
 	}
 	w.position = after
 	w.cursor, err = w.h.Store.Watch(w.q.ctx, resources.WatchOptions{
@@ -229,17 +237,6 @@ func (w *watchStream) run() {
 	}
 }
 
-// end sends what there is before the version is no longer served as it was. Where it is served otherwise, the client has to
-// list again: what it knows of objects that do not change would stay as it was.
-func (w *watchStream) end() {
-	if !w.drain() {
-		return
-	}
-	if _, ok := w.h.Registry.Catalog().Lookup(w.q.gvr()); ok {
-		w.fail(&resources.ExpiredError{Requested: w.position, Oldest: w.position + 1})
-	}
-}
-
 // lastBookmark fires shortly before the watch ends, so that the client can resume from where it was.
 func (w *watchStream) lastBookmark() (<-chan time.Time, func() bool) {
 	deadline, ok := w.q.ctx.Deadline()
@@ -249,97 +246,6 @@ func (w *watchStream) lastBookmark() (<-chan time.Time, func() bool) {
 	}
 	t := time.NewTimer(lead)
 	return t.C, t.Stop
-}
-
-// sendInitial sends the state as ADDED events, and the bookmark that ends it where one was asked for (KEP-3157): only after
-// all of it, because a client forgets what it was not sent until then.
-func (w *watchStream) sendInitial() bool {
-	ok := true
-	send := func(o *resources.Object) bool {
-		if w.selection.matches(o) {
-			ok = w.write(w.events.Event(w.to.writer(), watch.Added, o))
-		}
-		if ok && w.selection.failed != nil {
-			w.fail(w.selection.failed)
-			ok = false
-		}
-		ok = ok && w.q.ctx.Err() == nil // its time may be over before its end
-		return ok
-	}
-	if w.selection.name != "" {
-		if o := w.initial.Get(w.selection.namespace, w.selection.name); o != nil {
-			send(o)
-		}
-	} else {
-		w.events.Bulk(w.initial.Count(w.selection.namespace, ""))
-		w.initial.Ascend(w.selection.namespace, "", send)
-		w.events.Bulk(0)
-	}
-	explicit := w.opts.SendInitialEvents != nil
-	w.initial = nil // the snapshot is not to be kept alive by a long watch
-	if ok && explicit && w.opts.AllowWatchBookmarks {
-		return w.bookmark(true)
-	}
-	w.flush()
-	return ok
-}
-
-// batchSize is how many events are written before the client is let see them.
-const batchSize = 256
-
-// drain sends what there is. It returns false when the watch is over.
-func (w *watchStream) drain() bool {
-	for {
-		events, position, err := w.cursor.Next(w.q.ctx, batchSize)
-		if errors.Is(err, resources.ErrUnavailable) && w.q.ctx.Err() == nil {
-			w.askAgain()
-			return true
-		}
-		if err != nil {
-			if w.q.ctx.Err() == nil {
-				w.fail(err)
-			}
-			return false
-		}
-		w.retry, w.pause = nil, 0
-		w.position = max(w.position, position)
-		w.follow()
-		wrote := false
-		for _, e := range events {
-			typ, o := w.selection.transition(e)
-			if w.selection.failed != nil {
-				w.fail(w.selection.failed)
-				return false
-			}
-			if o == nil {
-				continue
-			}
-			if !w.write(w.events.Event(w.to.writer(), typ, o)) {
-				return false
-			}
-			wrote = true
-		}
-		if wrote {
-			w.flush()
-		}
-		if len(events) == 0 {
-			return true
-		}
-	}
-}
-
-// follow takes up the type that has replaced the one that is watched and shows objects by the same bytes: what it says of rows
-// and their columns is what is sent from now on.
-func (w *watchStream) follow() {
-	c := w.h.Registry.Catalog()
-	if c == w.catalog {
-		return
-	}
-	w.catalog = c
-	if s, ok := c.Lookup(w.q.gvr()); ok && s != w.q.served && s.Ended() == w.q.served.Ended() {
-		w.q.served = s
-		w.events.Follow(s)
-	}
 }
 
 // How long a watch waits before it asks a store again that cannot answer at the moment: ever longer.
@@ -353,27 +259,6 @@ const (
 func (w *watchStream) askAgain() {
 	w.pause = min(max(2*w.pause, firstPause), longestPause)
 	w.retry = time.After(w.pause/2 + rand.N(w.pause/2))
-}
-
-// transition says what an event is to a watcher with a selector: an object that begins to match is ADDED, one that no
-// longer matches is DELETED with its last matching state under the revision of the change.
-func (s *selection) transition(e *resources.Event) (watch.EventType, *resources.Object) {
-	if e.Op == resources.Delete {
-		if !s.matches(e.Object) {
-			return "", nil
-		}
-		return watch.Deleted, e.Object
-	}
-	now, before := s.matches(e.Object), e.Prev != nil && s.matches(e.Prev)
-	switch {
-	case now && before:
-		return watch.Modified, e.Object
-	case now:
-		return watch.Added, e.Object
-	case before:
-		return watch.Deleted, e.PrevAt()
-	}
-	return "", nil
 }
 
 // bookmark tells the client how far it has come, and that the server is there, whether it knows or not.

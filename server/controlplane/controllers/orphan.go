@@ -73,7 +73,7 @@ func (g *garbage) dropFinalizer(ctx context.Context, t *resources.Type, key reso
 
 // change updates the metadata of an object, if it is there still.
 func (g *garbage) change(ctx context.Context, t *resources.Type, key resources.Key, uid types.UID, edit func(metav1.Object)) error {
-	r := resources.UpdateRequest{Type: t, Name: key.Name, UID: uid,
+	r := resources.UpdateRequest{Type: t, Name: key.Name, UID: uid, Metadata: true,
 		Change: func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
 			obj := existing.DeepCopyObject()
 			m, err := meta.Accessor(obj)

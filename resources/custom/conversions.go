@@ -1,0 +1,214 @@
+package custom
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// The bounds of what a webhook is asked: objects and bytes of one request, requests at the same time for one list, and for all.
+const (
+	mostObjects   = 64
+	mostBytes     = 512 << 10
+	requestsOfOne = 4
+	requestsOfAll = 16
+)
+
+// conversions are those of stored objects by the webhook of a definition. What was converted is kept with the object
+// (resources.ConvertedForm): an object at a revision is asked for once, also when many want it at the same time. No lock is held
+// while the webhook is asked.
+type conversions struct {
+	d *definition
+	// room is taken by each request.
+	room chan struct{}
+	// single: the webhook does not know what to do with several objects, which kube-apiserver never sends.
+	single atomic.Bool
+
+	mu      sync.Mutex
+	flights map[flightKey]*flight
+}
+
+// flightKey is an object and what is to be made of it.
+type flightKey struct {
+	object *resources.Object
+	form   string
+}
+
+// flight is the conversion of an object on its way.
+type flight struct {
+	flightKey
+	done chan struct{}
+	data []byte // when done
+	err  error
+}
+
+// errAbandoned: who asked the webhook went away before it did.
+var errAbandoned = errors.New("the conversion was abandoned")
+
+func newConversions(d *definition) *conversions {
+	return &conversions{d: d, room: make(chan struct{}, requestsOfAll), flights: map[flightKey]*flight{}}
+}
+
+// of returns objects in the version of a type, as JSON: the contract is that of resources.Type.Converted.
+func (c *conversions) of(ctx context.Context, t *resources.Type, objects []*resources.Object) ([][]byte, error) {
+	made := make([][]byte, len(objects))
+	for ctx.Err() == nil {
+		flights, mine := c.book(t.ConvertedIn(), objects, made)
+		if len(flights) == 0 {
+			return made, nil
+		}
+		err := c.fly(ctx, t, mine)
+		for i, f := range flights {
+			select {
+			case <-f.done:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+			switch {
+			case f.err == nil:
+				made[i] = f.data
+			case !errors.Is(f.err, errAbandoned):
+				return nil, f.err
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// book fills in what is known, and returns the flights of the rest by the place of the object. mine are those that are the caller's
+// to make; others have begun the rest.
+func (c *conversions) book(form string, objects []*resources.Object, made [][]byte) (flights map[int]*flight, mine []*flight) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, o := range objects {
+		if made[i] != nil {
+			continue
+		}
+		if made[i] = o.Kept(form); made[i] != nil {
+			continue
+		}
+		key := flightKey{o, form}
+		f := c.flights[key]
+		if f == nil {
+			f = &flight{flightKey: key, done: make(chan struct{}), err: errAbandoned}
+			c.flights[key] = f
+			mine = append(mine, f)
+		}
+		if flights == nil {
+			flights = map[int]*flight{}
+		}
+		flights[i] = f
+	}
+	return flights, mine
+}
+
+// fly makes flights, all of which are done when it returns.
+func (c *conversions) fly(ctx context.Context, t *resources.Type, all []*flight) error {
+	defer c.land(all)
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(requestsOfOne)
+	for len(all) > 0 && ctx.Err() == nil {
+		n := c.batch(all)
+		flights := all[:n]
+		all = all[n:]
+		work.Go(func() error {
+			select {
+			case c.room <- struct{}{}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			defer func() { <-c.room }()
+			return c.request(t, flights)
+		})
+	}
+	return work.Wait()
+}
+
+// land ends flights.
+func (c *conversions) land(all []*flight) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range all {
+		delete(c.flights, f.flightKey)
+		close(f.done)
+	}
+}
+
+// batch is how many of the flights one request is for.
+func (c *conversions) batch(all []*flight) int {
+	if c.single.Load() {
+		return 1
+	}
+	n, size := 0, 0
+	for n < len(all) && n < mostObjects {
+		if size += len(all[n].object.Data); n > 0 && size > mostBytes {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// request has the webhook convert the objects of some flights. It returns the first error.
+func (c *conversions) request(t *resources.Type, flights []*flight) error {
+	converted, err := c.ask(t, flights)
+	if err != nil && len(flights) > 1 && !unreachable(err) {
+		// Which of them it was for, and in which words kube-apiserver says so, is known when it is asked for one at a time.
+		for i := range flights {
+			if err := c.request(t, flights[i:i+1]); err != nil {
+				return err
+			}
+		}
+		c.single.Store(true)
+		return nil
+	}
+	for i, f := range flights {
+		if err == nil {
+			f.data, err = c.keep(t, f, converted[i].Object)
+		}
+		f.err = err
+	}
+	return err
+}
+
+// unreachable tells whether a webhook was not asked, or did not answer: by the words of net/url, which upstream's error is made of.
+func unreachable(err error) bool { return strings.Contains(err.Error(), ` failed: Post "`) }
+
+func (c *conversions) ask(t *resources.Type, flights []*flight) ([]unstructured.Unstructured, error) {
+	objects := make([]unstructured.Unstructured, len(flights))
+	for i, f := range flights {
+		obj, err := t.DecodeStored(f.object)
+		if err != nil {
+			return nil, err
+		}
+		u, ok := obj.(*unstructured.Unstructured)
+		if !ok {
+			return nil, fmt.Errorf("%s is stored as a %T", f.object.Key, obj)
+		}
+		objects[i] = *u
+	}
+	return c.d.ask(objects, t.Hub.Version)
+}
+
+// keep encodes what the webhook has made of an object, and keeps it with that.
+func (c *conversions) keep(t *resources.Type, f *flight, object map[string]any) ([]byte, error) {
+	return f.object.Form(f.form, func() ([]byte, error) {
+		if err := c.d.fit(t.Hub.Version, object); err != nil {
+			return nil, err
+		}
+		object["apiVersion"], object["kind"] = t.Hub.String(), t.Kind
+		return json.Marshal(object)
+	})
+}

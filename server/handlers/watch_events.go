@@ -1,0 +1,248 @@
+package handlers
+
+import (
+	"errors"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// sendInitial sends the state as ADDED events, and the bookmark that ends it where one was asked for (KEP-3157): only after
+// all of it, because a client forgets what it was not sent until then.
+func (w *watchStream) sendInitial() bool {
+	ok := true
+	write := func(o *resources.Object) bool {
+		ok = w.write(w.events.Event(w.to.writer(), watch.Added, o))
+		return ok && w.q.ctx.Err() == nil // its time may be over before its end
+	}
+	b := batch{yield: write, convert: w.ready}
+	send := func(o *resources.Object) bool {
+		switch {
+		case !w.selection.matches(o):
+			return w.selection.failed == nil
+		case w.q.served.Converted != nil:
+			return b.add(o)
+		}
+		return write(o)
+	}
+	if w.selection.name != "" {
+		if o := w.initial.Get(w.selection.namespace, w.selection.name); o != nil {
+			send(o)
+		}
+	} else {
+		w.events.Bulk(w.initial.Count(w.selection.namespace, ""))
+		w.selection.ascend(w.q.ctx, w.initial, "", send)
+	}
+	b.end()
+	w.events.Bulk(0)
+	explicit := w.opts.SendInitialEvents != nil
+	w.initial = nil // the snapshot is not to be kept alive by a long watch
+	if err := errors.Join(w.selection.failed, b.err); err != nil && ok {
+		w.fail(err)
+		return false
+	}
+	if ok = ok && w.q.ctx.Err() == nil; ok && explicit && w.opts.AllowWatchBookmarks {
+		return w.bookmark(true)
+	}
+	w.flush()
+	return ok
+}
+
+// ready has objects converted that somebody else has to be asked for.
+func (w *watchStream) ready(objects []*resources.Object) error {
+	return w.events.Convert(w.q.ctx, objects)
+}
+
+// batchSize is how many events are written before the client is let see them.
+const batchSize = 256
+
+// drain sends what there is. It returns false when the watch is over.
+func (w *watchStream) drain() bool {
+	for {
+		events, err := w.next()
+		if errors.Is(err, resources.ErrUnavailable) && w.q.ctx.Err() == nil {
+			w.askAgain()
+			return true
+		}
+		if err == nil && len(events) > 0 {
+			err = w.send(events)
+		}
+		if err != nil {
+			if !w.over() && !errors.Is(err, errStreamEnded) {
+				w.fail(err)
+			}
+			return false
+		}
+		w.retry, w.pause = nil, 0
+		if len(events) == 0 {
+			return true
+		}
+	}
+}
+
+// over tells whether the watch has to end although nothing is wrong with it.
+func (w *watchStream) over() bool {
+	select {
+	case <-w.h.Draining:
+		return true
+	default:
+		return w.q.ctx.Err() != nil
+	}
+}
+
+// next returns the events that come next, by the type that they are to be shown by: every definition that they were written under is
+// known then. A store that cannot tell is asked again, with the same events.
+func (w *watchStream) next() ([]*resources.Event, error) {
+	if len(w.pending) == 0 {
+		events, position, err := w.cursor.Next(w.q.ctx, batchSize)
+		if err != nil {
+			return nil, err
+		}
+		w.pending, w.read = events, max(w.read, position)
+	}
+	if len(w.pending) > 0 {
+		if err := w.follow(); err != nil {
+			return nil, err
+		}
+	}
+	events := w.pending
+	w.pending, w.position = nil, max(w.position, w.read)
+	return events, nil
+}
+
+// errStreamEnded: no more can be sent.
+var errStreamEnded = errors.New("the stream has ended")
+
+// send writes a page of events, and lets the client see them.
+func (w *watchStream) send(events []*resources.Event) error {
+	if convert := w.selection.convert; convert != nil {
+		var looked []*resources.Object
+		for _, e := range events {
+			if looked = append(looked, e.Object); e.Prev != nil {
+				looked = append(looked, e.Prev)
+			}
+		}
+		if err := convert(w.q.ctx, looked); err != nil {
+			return err
+		}
+	}
+	var waiting []shownEvent
+	var objects []*resources.Object
+	wrote := false
+	for _, e := range events {
+		if w.last > 0 && e.Revision > w.last {
+			break
+		}
+		typ, o := w.selection.transition(e)
+		switch {
+		case w.selection.failed != nil:
+			return w.selection.failed
+		case o == nil:
+		case w.q.served.Converted != nil:
+			waiting, objects = append(waiting, shownEvent{typ, o}), append(objects, o)
+		case !w.write(w.events.Event(w.to.writer(), typ, o)):
+			return errStreamEnded
+		default:
+			wrote = true
+		}
+	}
+	if len(waiting) > 0 {
+		if err := w.ready(objects); err != nil {
+			return err
+		}
+		for _, e := range waiting {
+			if !w.write(w.events.Event(w.to.writer(), e.typ, e.object)) {
+				return errStreamEnded
+			}
+		}
+	}
+	if wrote || len(waiting) > 0 {
+		w.flush()
+	}
+	return nil
+}
+
+// shownEvent is an event as a watcher sees it.
+type shownEvent struct {
+	typ    watch.EventType
+	object *resources.Object
+}
+
+// follow finds the type that events which were just read are shown by. It takes up one that has replaced the one at hand and shows
+// objects by the same bytes: what it says of rows and their columns is what is sent from now on. Where the bytes are others, the
+// client has to list again: what it knows of objects that do not change would stay as it was. Where nothing serves the version any
+// more, what was written until then is still sent.
+//
+// Errors: an ExpiredError where the bytes are others, and those of resources.Watcher while it cannot be known.
+func (w *watchStream) follow() error {
+	if w.h.Definitions != nil && w.q.served.Requires != nil {
+		if err := w.h.Definitions.Seen(w.q.ctx); err != nil {
+			return err
+		}
+	}
+	c := w.h.Registry.Catalog()
+	if c == w.catalog {
+		return nil
+	}
+	s, ok := c.Lookup(w.q.gvr())
+	switch {
+	case !ok:
+		if err := w.endWithDefinition(); err != nil {
+			return err
+		}
+	case s.Ended() != w.q.served.Ended():
+		return &resources.ExpiredError{Requested: w.position, Oldest: w.position + 1}
+	case s != w.q.served:
+		w.q.served = s
+		w.events.Follow(s)
+	}
+	w.catalog = c
+	return nil
+}
+
+// endWithDefinition finds the last revision at which objects were written that the type at hand shows: that of the definition which
+// no longer serves it. One that is gone left nothing behind.
+func (w *watchStream) endWithDefinition() error {
+	if w.q.served.Requires == nil {
+		return nil
+	}
+	o, err := w.h.Store.Get(w.q.ctx, w.q.served.Requires.Key, resources.At{Match: resources.Any})
+	switch {
+	case err == nil:
+		w.last = o.Revision
+	case !errors.Is(err, resources.ErrNotFound):
+		return err
+	}
+	return nil
+}
+
+// end is what there is to be sent when the version is no longer served as it was.
+func (w *watchStream) end() {
+	if _, ok := w.h.Registry.Catalog().Lookup(w.q.gvr()); ok {
+		w.fail(&resources.ExpiredError{Requested: w.position, Oldest: w.position + 1})
+		return
+	}
+	w.drain()
+}
+
+// transition says what an event is to a watcher with a selector: an object that begins to match is ADDED, one that no
+// longer matches is DELETED with its last matching state under the revision of the change.
+func (s *selection) transition(e *resources.Event) (watch.EventType, *resources.Object) {
+	if e.Op == resources.Delete {
+		if !s.matches(e.Object) {
+			return "", nil
+		}
+		return watch.Deleted, e.Object
+	}
+	now, before := s.matches(e.Object), e.Prev != nil && s.matches(e.Prev)
+	switch {
+	case now && before:
+		return watch.Modified, e.Object
+	case now:
+		return watch.Added, e.Object
+	case before:
+		return watch.Deleted, e.PrevAt()
+	}
+	return "", nil
+}
