@@ -47,7 +47,7 @@ race_leaves   := ^(TestWhatIsServedIsWhatIsBuilt|TestPreparedFilesAreFresh|TestE
 leaves_in     := ./server/openapi ./server/codec/...
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
-.PHONY: help run build test check lean unit unit-plain vet lint test-race test-fast-paths e2e compare conformance bench bench-postgres bench-definitions fuzz generate upgrade flags env clean
+.PHONY: help run build test check lean unit unit-plain vet lint test-race test-fast-paths e2e compare conformance bench bench-postgres bench-custom-resources bench-definitions fuzz generate upgrade flags env clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -114,6 +114,9 @@ bench-postgres: ## The same with Postgres under Rowlock and under kine; writes d
 
 bench-definitions: ## Measure what 1,000 definitions of custom resources cost (ARGS='--server etcd --count 100': kube-apiserver's)
 	go run ./e2e/bench definitions $(ARGS)
+
+bench-custom-resources: ## Measure what custom resources of published definitions cost to create, patch and get, in one process
+	go test -run '^$$' -bench CustomResource -benchtime 4000x ./server/handlers
 
 # Only Rowlock's own packages are instrumented: to build all the others again takes ten minutes, and what they cover does
 # not lead anywhere. SIGINT ends a target well, when the coordinator alone gets it: its own limit of time may end it with an error

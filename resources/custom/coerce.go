@@ -9,6 +9,8 @@ import (
 	schemaobjectmeta "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	structuralpruning "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // coerce does to an object of the definition that was just read what decoding into a Go type would do to others: it checks and
@@ -24,6 +26,9 @@ func (d *definition) coerce(u *unstructured.Unstructured, track bool) (unknown [
 	apiVersion, hasVersion, err := unstructured.NestedString(u.Object, "apiVersion")
 	if err != nil {
 		return nil, err
+	}
+	if gvk := u.GroupVersionKind(); gvk.Group == d.group && kind == d.kind && d.clean(gvk.Version, u.Object) {
+		return nil, nil
 	}
 	meta, hasMeta, unknown, err := schemaobjectmeta.GetObjectMetaWithOptions(u.Object, schemaobjectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: track})
 	if err != nil {
@@ -63,8 +68,10 @@ func (d *definition) coerce(u *unstructured.Unstructured, track bool) (unknown [
 // complete makes an object that was stored, converted or changed one of a version: it prunes what the version's schema does not
 // know, and fills in its defaults. It does nothing to one that it was done to.
 func (d *definition) complete(version string, object map[string]any) {
-	d.prune(version, object)
-	d.fill(version, object)
+	if !fastpath.CustomDefaults.On() || !d.plan(version).Complete(object) {
+		d.prune(version, object)
+		d.fill(version, object)
+	}
 }
 
 // prune drops what the schema of a version does not know, and nulls where null is not allowed and there is no default.
@@ -80,6 +87,12 @@ func (d *definition) prune(version string, object map[string]any) {
 // fill fills in the defaults of a version. It drops nothing: a null that is not allowed, which a patch of server-side apply says,
 // is for validation to refuse.
 func (d *definition) fill(version string, object map[string]any) {
+	if fastpath.CustomDefaults.On() {
+		if d.plan(version).Fill(object) {
+			return
+		}
+		fastpath.CustomDefaults.Fallback()
+	}
 	if s, err := d.schema(version); err == nil && s.structural != nil {
 		structuraldefaulting.Default(object, s.structural)
 	}

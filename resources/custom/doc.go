@@ -8,7 +8,10 @@
 //	rest.go         what is given back at rest
 //	schema.go       the structural schema of a version, compiled when it is first needed
 //	coerce.go       prunes what objects have and the schema does not know, and fills in defaults
-//	strategy.go     the rules of writes: upstream's, of which validation is compiled when something is first validated
+//	clean.go        objects that need none of that
+//	plan/           plans of schemas, along which objects are validated, pruned and defaulted quickly
+//	strategy.go     the rules of writes: those without a schema are upstream's
+//	heavy.go        those with one: by the plan, or upstream's; compiled when something is first validated
 //	columns.go      the columns of Tables
 //	scale.go        the subresource scale
 //	fields.go       the schema that the ownership of fields goes by

@@ -8,7 +8,10 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	structuraldefaulting "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/rowlock/rowlock/resources/custom/plan"
 )
 
 // versionSchema is the schema of one version.
@@ -48,6 +51,35 @@ func (d *definition) schema(version string) (*versionSchema, error) {
 		return nil, err
 	}
 	return v.(*versionSchema), nil
+}
+
+// planKey is the key of the plan of the schema with a digest among what is compiled. It takes as much as the text of the schema, about; most of
+// what it is made of, it shares with others.
+type planKey struct{ digest string }
+
+const planCost = 1
+
+// plan returns the plan of the schema of a version. Nil: there is none.
+func (d *definition) plan(version string) *plan.Node {
+	sum, there := d.sums[version]
+	if !there {
+		return nil
+	}
+	v, err := d.compiled.get(planKey{sum.digest}, int64(sum.size)*planCost, func() (any, error) {
+		s, err := d.schema(version)
+		if err != nil {
+			return nil, err
+		}
+		_, openAPI, err := validation.NewSchemaValidator(s.props)
+		if err != nil {
+			return nil, err
+		}
+		return plan.Compile(openAPI, s.structural), nil
+	})
+	if err != nil {
+		return nil
+	}
+	return v.(*plan.Node)
 }
 
 var errNoVersion = errors.New("there is no such version")

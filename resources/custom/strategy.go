@@ -14,44 +14,48 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// strategy is upstream's rules of a version. What they need the schema for, validation, is compiled when something is first
-// validated: reads and deletions compile nothing.
+// strategy is the rules of a version. What needs the schema, validation, is compiled when something is first validated: reads and
+// deletions compile nothing.
 type strategy struct {
 	light
-	heavy func() (heavy, error)
+	heavy *heavy
 }
 
-// light and heavy are the rules of custom resources without and with their schema.
+// light are upstream's rules of custom resources without their schema: those of metadata and of scale.
 type light interface {
 	rest.RESTCreateStrategy
 	rest.RESTUpdateStrategy
 	rest.ResetFieldsStrategy
 }
 
-type heavy struct{ object, status rest.RESTUpdateStrategy }
-
-// Validate checks a new object by the schema.
+// Validate checks a new object.
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
-	h, err := s.heavy()
+	if errs, ok := s.heavy.quick(ctx, obj, nil, func() field.ErrorList { return s.light.Validate(ctx, obj) }); ok {
+		return errs
+	}
+	r, err := s.heavy.refuser()
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	return h.object.(rest.RESTCreateStrategy).Validate(ctx, obj)
+	return r.object.(rest.RESTCreateStrategy).Validate(ctx, obj)
 }
 
-// ValidateUpdate checks an update by the schema.
+// ValidateUpdate checks an update.
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	h, err := s.heavy()
+	if errs, ok := s.heavy.quick(ctx, obj, old, func() field.ErrorList { return s.light.ValidateUpdate(ctx, obj, old) }); ok {
+		return errs
+	}
+	r, err := s.heavy.refuser()
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	return h.object.ValidateUpdate(ctx, obj, old)
+	return r.object.ValidateUpdate(ctx, obj, old)
 }
 
-// statusStrategy is upstream's rules of the subresource status of a version.
+// statusStrategy is the rules of the subresource status of a version.
 type statusStrategy struct {
 	statusLight
-	heavy func() (heavy, error)
+	heavy *heavy
 }
 
 type statusLight interface {
@@ -59,27 +63,17 @@ type statusLight interface {
 	rest.ResetFieldsStrategy
 }
 
-// ValidateUpdate checks an update by the schema of the status.
+// ValidateUpdate checks an update of the status. Upstream holds the status alone against the schema; where the whole object fits, it does.
 func (s statusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	h, err := s.heavy()
+	if errs, ok := s.heavy.quick(ctx, obj, old, func() field.ErrorList { return s.statusLight.ValidateUpdate(ctx, obj, old) }); ok {
+		return errs
+	}
+	r, err := s.heavy.refuser()
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	return h.status.ValidateUpdate(ctx, obj, old)
+	return r.status.ValidateUpdate(ctx, obj, old)
 }
-
-// rulesKey is the key of the rules of a version among what is compiled. They take about rulesCost times the length of the text of their
-// schema, and ruleCost bytes for each rule in CEL.
-type rulesKey struct {
-	name     string
-	revision int64
-	version  string
-}
-
-const (
-	rulesCost = 2
-	ruleCost  = 24 << 10
-)
 
 // strategies returns the rules of a version.
 func (d *definition) strategies(typer runtime.ObjectTyper, kind schema.GroupVersionKind, namespaced bool,
@@ -89,36 +83,28 @@ func (d *definition) strategies(typer runtime.ObjectTyper, kind schema.GroupVers
 		return strategy{}, statusStrategy{}, err
 	}
 	selectable := v.SelectableFields
-	build := func() (any, error) {
+	h := &heavy{definition: d, version: kind.Version, build: func() (any, error) {
 		s, err := d.schema(kind.Version)
 		if err != nil {
-			return heavy{}, err
+			return nil, err
 		}
 		validator, _, err := validation.NewSchemaValidator(s.props)
 		if err != nil {
-			return heavy{}, err
+			return nil, err
 		}
 		var ofStatus validation.SchemaValidator
 		if s.props != nil && status != nil {
 			if props, ok := s.props.Properties["status"]; ok {
 				if ofStatus, _, err = validation.NewSchemaValidator(&props); err != nil {
-					return heavy{}, err
+					return nil, err
 				}
 			}
 		}
 		whole := customresource.NewStrategy(typer, namespaced, kind, validator, ofStatus, s.structural, status, scale, selectable)
-		return heavy{whole, customresource.NewStatusStrategy(whole)}, nil
-	}
-	compile := func() (heavy, error) {
-		sum := d.sums[kind.Version]
-		v, err := d.compiled.get(rulesKey{d.name, d.revision, kind.Version}, int64(sum.size)*rulesCost+int64(sum.rules)*ruleCost, build)
-		if err != nil {
-			return heavy{}, err
-		}
-		return v.(heavy), nil
-	}
+		return refuser{whole, customresource.NewStatusStrategy(whole)}, nil
+	}}
 	bare := customresource.NewStrategy(typer, namespaced, kind, nil, nil, nil, status, scale, selectable)
-	return strategy{bare, compile}, statusStrategy{customresource.NewStatusStrategy(bare), compile}, nil
+	return strategy{bare, h}, statusStrategy{customresource.NewStatusStrategy(bare), h}, nil
 }
 
 // subresources returns what a version says of its subresources, in the form that upstream's rules want.

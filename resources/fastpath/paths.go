@@ -22,5 +22,8 @@ var (
 	ApplyJSON     = register("apply-json", "an apply configuration that is JSON is not read as YAML")
 	Owners        = register("owners", "the controllers read owners and finalizers from stored bytes")
 
+	CustomValidation = register("custom-validation", "custom resources are found valid along plans that are made of each schema once")
+	CustomDefaults   = register("custom-defaults", "custom resources are pruned and defaulted along the same plans")
+
 	HTTP2 = register("http2", "HTTP/2 is served by a server of our own; a connection stays with the one it began with")
 )

@@ -1,0 +1,91 @@
+package custom
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fastpath"
+)
+
+// thingSchema has all that pruning, nulls and defaults go by.
+const thingSchema = `{"type":"object","properties":{"spec":{"type":"object","properties":{
+	"size":{"type":"integer","default":1},"text":{"type":"string","nullable":true},"free":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
+	"entries":{"type":"object","additionalProperties":{"type":"object","default":{"n":1},"properties":{"n":{"type":"integer","default":2}}}},
+	"items":{"type":"array","items":{"type":"object","properties":{"n":{"type":"integer"}}}},
+	"within":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true}}}}}`
+
+func thing(t testing.TB) *definition {
+	crd := `{"spec":{"versions":[{"name":"v1","schema":{"openAPIV3Schema":` + thingSchema + `}}]}}`
+	d := emptyDefinition(&resources.Object{Data: []byte(crd)})
+	bones, err := d.decode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.group, d.kind, d.sums, d.compiled = "example.com", "Thing", bones.sums, &compiled{room: 1 << 20}
+	return d
+}
+
+// FuzzCoerce: an object comes out of coerce, and then out of complete, as it does without the fast path.
+func FuzzCoerce(f *testing.F) {
+	for _, spec := range []string{`{}`, `{"size":null,"text":null,"junk":null}`, `{"size":1.0,"free":{"a":{"b":null}}}`, `{"entries":{"a":null,"b":{"n":null,"m":1}}}`,
+		`{"items":[{"n":1,"m":2},null]}`, `{"within":{"kind":"K","apiVersion":"v1","metadata":{"name":"x","creationTimestamp":null,"junk":1}}}`, `null`, `[]`} {
+		for _, metadata := range []string{`{"name":"a"}`, `{"name":"a","labels":{"a":"<b>"},"annotations":{"c":""},"finalizers":["d"],"uid":"e"}`, `{"name":""}`,
+			`{"name":1}`, `{"labels":{}}`, `{"labels":{"a":null}}`, `{"finalizers":[]}`, `{"finalizers":[null]}`, `{"creationTimestamp":null}`,
+			`{"creationTimestamp":"2026-05-04T10:20:30+02:00"}`, `{"Name":"a"}`, `{"generation":1.0}`, `{"name":"\ud800"}`, `null`} {
+			f.Add(fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":%s,"spec":%s}`, metadata, spec))
+		}
+	}
+	for _, whole := range []string{`{}`, `{"apiVersion":1}`, `{"kind":"Thing","apiVersion":"example.com/v1"}`, `{"kind":"Other","apiVersion":"example.com/v1","a":1}`} {
+		f.Add(whole)
+	}
+	d := thing(f)
+	f.Fuzz(func(t *testing.T, text string) {
+		var object map[string]any
+		if kjson.UnmarshalCaseSensitivePreserveInts([]byte(text), &object) != nil || object == nil {
+			return
+		}
+		type outcome struct {
+			object  any
+			unknown []string
+			err     string
+		}
+		outcomes := func(on, track bool) (o outcome) {
+			defer fastpath.CustomDefaults.Turn(on)()
+			u := (&unstructured.Unstructured{Object: object}).DeepCopy()
+			unknown, err := d.coerce(u, track)
+			if err != nil {
+				return outcome{err: err.Error()} // the object is thrown away
+			}
+			d.complete("v1", u.Object)
+			if len(unknown) > 0 {
+				o.unknown = unknown
+			}
+			o.object = u.Object
+			return o
+		}
+		for _, track := range []bool{true, false} {
+			if got, want := outcomes(true, track), outcomes(false, track); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s\n got %v\nwant %v", text, got, want)
+			}
+		}
+	})
+}
+
+// What is sent as it is to be stored is found to be so, by the fast path.
+func TestPlainObjectsAreCoercedQuickly(t *testing.T) {
+	t.Cleanup(fastpath.CustomDefaults.Turn(true))
+	before := fastpath.CustomDefaults.Fallbacks()
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Thing",
+		"metadata": map[string]any{"name": "a", "labels": map[string]any{"a": "b"}}, "spec": map[string]any{"size": int64(3)}}}
+	if unknown, err := thing(t).coerce(u, true); err != nil || unknown != nil {
+		t.Errorf("%v %v", unknown, err)
+	}
+	if fastpath.CustomDefaults.Fallbacks() != before {
+		t.Error("by upstream")
+	}
+}

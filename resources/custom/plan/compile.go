@@ -1,0 +1,243 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"k8s.io/kube-openapi/pkg/validation/strfmt"
+)
+
+// Compile makes the plan of a schema: validation is the form of it that upstream's validator takes, structural the one that prunes and
+// defaults, with its defaults pruned. It keeps neither.
+//
+// There is no plan (nil) of a schema without a structure.
+func Compile(validation *spec.Schema, structural *structuralschema.Structural) *Node {
+	if validation == nil || structural == nil {
+		return nil
+	}
+	return compile(validation, structural)
+}
+
+// compile makes a node. s is nil within allOf and the like, which say nothing of the structure.
+func compile(v *spec.Schema, s *structuralschema.Structural) *Node {
+	n := &Node{nullable: v.Nullable, formatted: v.Format != ""}
+	n.readTypes(v)
+	n.readScalars(v)
+	n.readList(v, s)
+	n.readFields(v, s)
+	n.readJunctors(v)
+	if v.Ref.String() != "" || len(v.Dependencies) > 0 || len(v.PatternProperties) > 0 || v.MultipleOf != nil || v.UniqueItems {
+		n.foreign = true
+	}
+	if s != nil {
+		n.preserve, n.embedded, n.nullable = s.XPreserveUnknownFields, s.XEmbeddedResource, s.Nullable
+		n.fallback = s.Default.Object
+		n.differs(s.Nullable != v.Nullable)
+	}
+	return n.shared()
+}
+
+// differs notes whether the two forms of the schema are not of one, which ought not to be.
+func (n *Node) differs(do bool) {
+	n.foreign, n.odd = n.foreign || do, n.odd || do
+}
+
+func (n *Node) readTypes(v *spec.Schema) {
+	for _, name := range v.Type {
+		known := typesByName[name]
+		n.types |= known
+		n.foreign = n.foreign || known == 0
+	}
+	n.foreign = n.foreign || n.types == 0 && n.formatted
+	if len(v.Type) == 1 {
+		n.int32 = n.types == anInteger && v.Format == "int32"
+		n.noFloats = n.types == aNumber && (v.Format == "float" || v.Format == "float32")
+	}
+}
+
+func (n *Node) readScalars(v *spec.Schema) {
+	for _, value := range v.Enum {
+		switch value.(type) {
+		case string, bool, int64:
+			n.enum = append(n.enum, value)
+		default:
+			n.foreign = true
+		}
+	}
+	n.text.length = boundsOf(v.MinLength, v.MaxLength)
+	if strfmt.Default.ContainsName(v.Format) {
+		n.text.format = v.Format
+	}
+	if v.Pattern != "" {
+		p, err := patterns.of(v.Pattern, func() (*regexp.Regexp, error) { return regexp.Compile(v.Pattern) })
+		n.text.pattern, n.foreign = p, n.foreign || err != nil
+	}
+	n.min, n.max = n.bound(v.Minimum, v.ExclusiveMinimum), n.bound(v.Maximum, v.ExclusiveMaximum)
+}
+
+// bound reads a minimum or a maximum. One that the type itself does not allow makes every number invalid, and one that is no int64 is
+// compared in odd ways.
+func (n *Node) bound(at *float64, exclusive bool) *bound {
+	if at == nil {
+		return nil
+	}
+	b := &bound{int64(*at), *at, exclusive}
+	const most = 1 << 53
+	if math.IsNaN(*at) || math.Abs(*at) > most || n.types == anInteger && (*at != math.Trunc(*at) || n.int32 && !fitsInt32(b.whole)) {
+		n.foreign = true
+	}
+	return b
+}
+
+func boundsOf(min, max *int64) bounds {
+	b := bounds{math.MinInt64, math.MaxInt64}
+	if min != nil {
+		b.min = *min
+	}
+	if max != nil {
+		b.max = *max
+	}
+	return b
+}
+
+func (n *Node) readList(v *spec.Schema, s *structuralschema.Structural) {
+	n.size = boundsOf(v.MinItems, v.MaxItems)
+	if v.AdditionalItems != nil || v.Items != nil && len(v.Items.Schemas) > 0 {
+		n.foreign = true
+	}
+	var of *structuralschema.Structural
+	if s != nil {
+		of = s.Items
+		n.readListType(s)
+	}
+	if v.Items != nil && v.Items.Schema != nil {
+		n.item = compile(v.Items.Schema, of)
+		n.odd = n.odd || n.item.odd
+	}
+	n.differs(s != nil && (of != nil) != (n.item != nil))
+}
+
+func (n *Node) readListType(s *structuralschema.Structural) {
+	if s.XListType == nil {
+		return
+	}
+	switch *s.XListType {
+	case "set":
+		n.list = setList
+	case "map":
+		n.list, n.keys = mapList, s.XListMapKeys
+		n.foreign = n.foreign || len(n.keys) == 0
+	}
+}
+
+func (n *Node) readFields(v *spec.Schema, s *structuralschema.Structural) {
+	n.properties, n.required = boundsOf(v.MinProperties, v.MaxProperties), v.Required
+	if len(v.Properties) > 0 {
+		n.fields = make(map[string]*Node, len(v.Properties))
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Properties)) {
+		property, of := v.Properties[name], (*structuralschema.Structural)(nil)
+		if s != nil {
+			structure, ok := s.Properties[name]
+			of = &structure
+			n.differs(!ok)
+			if structure.Default.Object != nil {
+				n.defaults = append(n.defaults, name)
+			}
+		}
+		n.fields[name] = compile(&property, of)
+		n.odd = n.odd || n.fields[name].odd
+	}
+	var of *structuralschema.Structural
+	if s != nil {
+		n.differs(len(s.Properties) != len(v.Properties))
+		if n.open = s.AdditionalProperties != nil; n.open {
+			of = s.AdditionalProperties.Structural
+		}
+	}
+	if a := v.AdditionalProperties; a != nil {
+		n.closed = !a.Allows && a.Schema == nil
+		n.foreign = n.foreign || !a.Allows && a.Schema != nil
+		if a.Schema != nil {
+			n.entry = compile(a.Schema, of)
+			n.odd = n.odd || n.entry.odd
+		}
+	}
+	n.differs(s != nil && (of != nil) != (n.entry != nil))
+}
+
+func (n *Node) readJunctors(v *spec.Schema) {
+	all := func(schemas []spec.Schema) (nodes []*Node) {
+		for i := range schemas {
+			nodes = append(nodes, compile(&schemas[i], nil))
+		}
+		return nodes
+	}
+	n.allOf, n.anyOf, n.oneOf = all(v.AllOf), all(v.AnyOf), all(v.OneOf)
+	if v.Not != nil {
+		n.not = compile(v.Not, nil)
+	}
+}
+
+// shared returns the node that says the same as n.
+func (n *Node) shared() *Node {
+	key := n.key()
+	shared, _ := nodes.of(key, func() (*Node, error) { return n, nil })
+	return shared
+}
+
+// key has all that a node says, and the addresses of its children.
+func (n *Node) key() string {
+	var b bytes.Buffer
+	child := func(of ...*Node) {
+		for _, n := range of {
+			fmt.Fprintf(&b, " %p", n)
+		}
+		b.WriteByte(';')
+	}
+	fmt.Fprintf(&b, "%t %d %t %t %#v %v %q %t %t %v %d %q %q %v %t %t ", n.foreign, n.types, n.nullable, n.formatted, n.enum, n.text.length,
+		n.text.format, n.int32, n.noFloats, n.size, n.list, n.keys, n.required, n.properties, n.open, n.closed)
+	fmt.Fprintf(&b, "%p %t %t %q", n.text.pattern, n.preserve, n.embedded, n.defaults)
+	for _, limit := range []*bound{n.min, n.max} {
+		fmt.Fprintf(&b, " %t", limit != nil)
+		if limit != nil {
+			fmt.Fprintf(&b, " %v", *limit)
+		}
+	}
+	writeValue(&b, n.fallback)
+	child(n.item, n.entry, n.not)
+	for _, name := range slices.Sorted(maps.Keys(n.fields)) {
+		fmt.Fprintf(&b, "%q", name)
+		child(n.fields[name])
+	}
+	child(n.allOf...)
+	child(n.anyOf...)
+	child(n.oneOf...)
+	return b.String()
+}
+
+// writeValue writes a default, whose numbers have types.
+func writeValue(b *bytes.Buffer, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			fmt.Fprintf(b, "{%q", name)
+			writeValue(b, v[name])
+		}
+		b.WriteByte('}')
+	case []any:
+		for _, item := range v {
+			b.WriteByte('[')
+			writeValue(b, item)
+		}
+		b.WriteByte(']')
+	default:
+		fmt.Fprintf(b, "%T %#v", v, v)
+	}
+}

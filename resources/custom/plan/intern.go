@@ -1,0 +1,58 @@
+package plan
+
+import (
+	"regexp"
+	"runtime"
+	"sync"
+	"weak"
+)
+
+// interned has the values that are in use, by what they are made of. It keeps none of them alive.
+type interned[T any] struct {
+	mu   sync.Mutex
+	made map[string]weak.Pointer[T]
+}
+
+// of returns the value that is made of a key.
+func (t *interned[T]) of(key string, make func() (*T, error)) (*T, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if v := t.made[key].Value(); v != nil {
+		return v, nil
+	}
+	v, err := make()
+	if err != nil {
+		return nil, err
+	}
+	if t.made == nil {
+		t.made = map[string]weak.Pointer[T]{}
+	}
+	t.made[key] = weak.Make(v)
+	runtime.AddCleanup(v, t.forget, key)
+	return v, nil
+}
+
+// forget removes a value that is gone, unless it has been made again.
+func (t *interned[T]) forget(key string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p, ok := t.made[key]; ok && p.Value() == nil {
+		delete(t.made, key)
+	}
+}
+
+func (t *interned[T]) size() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.made)
+}
+
+// nodes are those of all plans: published definitions say the same at most of their places. The key of a node has the addresses of
+// its children, which are theirs as long as it is alive.
+var nodes interned[Node]
+
+// patterns are the regular expressions of all nodes.
+var patterns interned[regexp.Regexp]
+
+// Nodes is how many nodes there are in all plans that are in use.
+func Nodes() int { return nodes.size() }
