@@ -21,7 +21,7 @@
 //	external.go    what other servers describe; join.go, one document of version 2 of theirs and ours
 //	source.go      what a document is built from
 //	definitions.go upstream's definitions, read from the archive
-//	untyped.go     the paths and the definitions of types without a Go type
+//	untyped.go     the paths and the definitions of types without a Go type; embedded.go, of the objects within them
 //	rest.go        the paths of a resource, verb by verb
 //	connect.go     the paths that carry a stream: exec, log, proxy
 //	fixed.go       the paths that are no resource

@@ -147,6 +147,7 @@ func addUntyped(definitions map[string]common.OpenAPIDefinition, s *resources.Se
 		// To name any property would forbid the others, as kubectl reads it.
 		schema = new(spec.Schema).Typed("object", "")
 	} else {
+		describeEmbedded(schema, typeMeta, prefix)
 		schema.SetProperty("metadata", *spec.RefSchema(prefix + objectMeta).WithDescription(metav1.PartialObjectMetadata{}.SwaggerDoc()["metadata"]))
 		schema.SetProperty("apiVersion", typeMeta["apiVersion"]).SetProperty("kind", typeMeta["kind"])
 	}

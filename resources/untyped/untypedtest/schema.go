@@ -21,6 +21,9 @@ func (v Version) schema() string {
 			%q:{"type":"string","description":"How it looks.","nullable":true},
 			"price":{"type":"integer","minimum":0,"description":"%s"},
 			"tags":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}},
+			"batteries":{"type":"array","items":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true}},
+			"box":{"type":"object","x-kubernetes-embedded-resource":true,"required":["lid","kind"],"properties":{"lid":{"type":"boolean"},
+				"metadata":{"type":"object","properties":{"name":{"type":"string","maxLength":9}}}}},
 			"size":{"x-kubernetes-int-or-string":true}}},
 		"status":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}`, v.Color, "What it costs. "+v.Note)
 }
