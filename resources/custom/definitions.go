@@ -47,7 +47,8 @@ type Definitions struct {
 	builtin      map[schema.GroupVersion]bool
 	builtinNames map[string]names
 
-	compiled compiled
+	compiled  compiled
+	validated validated
 
 	// converters makes what asks conversion webhooks.
 	converters func() (*conversion.CRConverterFactory, error)

@@ -63,12 +63,27 @@ func (s updateStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.O
 
 // Validate is upstream's, of the definition as the client sent it: accepted names are its names, and would be refused twice.
 func (s *definitionStrategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
-	return s.RESTCreateStrategy.Validate(ctx, withNamesOf(obj, &apiextensions.CustomResourceDefinition{}))
+	shown := withNamesOf(obj, &apiextensions.CustomResourceDefinition{})
+	crd, ok := shown.(*apiextensions.CustomResourceDefinition)
+	if !ok {
+		return s.RESTCreateStrategy.Validate(ctx, shown)
+	}
+	return s.definitions.validated.validate(crd, nil, func(now, _ *apiextensions.CustomResourceDefinition) field.ErrorList {
+		return s.RESTCreateStrategy.Validate(ctx, now)
+	})
 }
 
 // ValidateUpdate is upstream's in the same way.
 func (s updateStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	return s.RESTUpdateStrategy.ValidateUpdate(ctx, withNamesOf(obj, old), old)
+	shown := withNamesOf(obj, old)
+	now, ok := shown.(*apiextensions.CustomResourceDefinition)
+	before, was := old.(*apiextensions.CustomResourceDefinition)
+	if !ok || !was {
+		return s.RESTUpdateStrategy.ValidateUpdate(ctx, shown, old)
+	}
+	return s.whole.definitions.validated.validate(now, before, func(now, before *apiextensions.CustomResourceDefinition) field.ErrorList {
+		return s.RESTUpdateStrategy.ValidateUpdate(ctx, now, before)
+	})
 }
 
 // withNamesOf is a definition with the accepted names of another one.
@@ -117,14 +132,18 @@ func (s *definitionStrategy) settle(obj runtime.Object) {
 	if !ok {
 		return
 	}
-	before := crd.DeepCopy()
+	before := *crd.Status.DeepCopy()
 	s.definitions.namesIn(crd.Spec.Group).accept(crd)
 	approve(crd)
-	if apiequality.Semantic.DeepEqual(before.Status, crd.Status) {
+	if apiequality.Semantic.DeepEqual(before, crd.Status) {
 		return
 	}
 	if m, err := s.manager(); err == nil {
-		m.Update(before, crd, resources.ServerManagerName)
+		// Versions are owned as a whole and do not change here, so their schemas, which are long, make no difference.
+		live, now := withoutSchemas(crd), withoutSchemas(crd)
+		live.Status = before
+		m.Update(live, now, resources.ServerManagerName)
+		crd.ManagedFields = now.ManagedFields
 	}
 }
 
