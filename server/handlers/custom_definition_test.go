@@ -45,3 +45,22 @@ func TestApplyOfNull(t *testing.T) {
 		)
 	})
 }
+
+// Who asks for a deprecated version is warned whatever the answer is, unless there is no such path.
+func TestWarningOfDeprecatedVersion(t *testing.T) {
+	a := newAPI(t)
+	warned := says{"Warning": `299 - "v1 will go"`}
+	old := strings.Replace(widgetVersion("v1", widgetSpec, true), `{"name":"v1",`, `{"name":"v1","deprecated":true,"deprecationWarning":"v1 will go",`, 1)
+	a.run(
+		exchange{do: "POST " + definitions, body: widgetDefinition(old, widgetVersion("v2", widgetSpec, false)), code: 201},
+		exchange{do: "POST " + widgets, body: widget("a", `{"size":1}`), code: 201, answer: warned},
+		exchange{do: "GET " + widgets, code: 200, answer: warned},
+		exchange{do: "GET " + widgets + "/none", code: 404, answer: warned},
+		exchange{do: "GET " + widgets + "/a/none", code: 404, answer: warned},
+		exchange{do: "PUT " + widgets, body: "{}", code: 400, answer: warned},
+		exchange{do: "POST " + widgets + "/a/scale", body: "{}", code: 405, answer: warned},
+		exchange{do: "PATCH " + widgets + "/a", header: says{"Content-Type": "application/strategic-merge-patch+json"}, body: "{}", code: 415, answer: warned},
+		exchange{do: "GET " + widgetsAsV2, code: 200, answer: says{"Warning": ""}},
+		exchange{do: "GET /apis/example.com/v1/widgets/a", code: 404, answer: says{"Warning": ""}},
+	)
+}

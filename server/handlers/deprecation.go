@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,11 +28,19 @@ type (
 type deprecationKey struct{}
 
 // warnDeprecated warns when the version asked for is deprecated, unless the request does not come so far: kube-apiserver's
-// router refuses what names no encoding, or no kind of patch, that there is.
+// router refuses what names no encoding, or no kind of patch, that there is. Of custom resources it warns before it looks, as
+// route does.
 func (q *request) warnDeprecated() {
-	text, err := q.served.Memo(deprecationKey{}, func() (any, error) { return deprecation(q.served), nil })
-	if err == nil && text != "" && q.offer.Named(q.r, q.negotiable()) && (q.info.Verb != "patch" || q.takesPatch(q.patchType())) {
-		warning.AddWarning(q.ctx, "", text.(string))
+	if !q.served.Untyped && q.offer.Named(q.r, q.negotiable()) && (q.info.Verb != "patch" || q.takesPatch(q.patchType())) {
+		warnOf(q.ctx, q.served)
+	}
+}
+
+// warnOf warns of a version that is deprecated.
+func warnOf(ctx context.Context, served *resources.Served) {
+	text, err := served.Memo(deprecationKey{}, func() (any, error) { return deprecation(served), nil })
+	if err == nil && text != "" {
+		warning.AddWarning(ctx, "", text.(string))
 	}
 }
 

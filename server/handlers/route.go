@@ -29,7 +29,11 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 		return nil, status.NotFound()
 	}
 	if served.Untyped {
-		if err := leadsToNone(info, served); err != nil {
+		err := leadsToNone(info, served)
+		if !errors.Is(err, ErrNoSuchGroup) {
+			warnOf(r.Context(), served)
+		}
+		if err != nil {
 			return nil, err
 		}
 	} else if leadsNowhere(info, served) {
