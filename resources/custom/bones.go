@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"strings"
 
 	"github.com/tidwall/gjson"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -63,7 +64,7 @@ func eachVersion(definition string, yield func(name string, schema gjson.Result)
 	gjson.Parse(versions.Raw).ForEach(func(_, v gjson.Result) bool {
 		schema := v.Get("schema.openAPIV3Schema")
 		schema.Index += at
-		return yield(v.Get("name").String(), schema)
+		return yield(strings.Clone(v.Get("name").String()), schema) // which does not keep all of the text
 	})
 }
 

@@ -28,6 +28,8 @@ type definition struct {
 	revision          int64
 	object            atomic.Pointer[resources.Object] // it may be packed; see Definitions.Cool
 	others            resources.Scheme
+	// leaving: it is being deleted. waiting: it lacks names, or has been given them and is not established.
+	leaving, waiting bool
 	// sums stand for the schemas of its versions, and compiled has what was made of them of late.
 	sums     map[string]schemaSum
 	compiled *compiled
@@ -59,6 +61,8 @@ func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, fa
 		return nil, err
 	}
 	d.sums = crd.sums
+	d.leaving = crd.DeletionTimestamp != nil
+	d.waiting = !conditionTrue(&crd.CustomResourceDefinition, apiextensionsv1.NamesAccepted) || !conditionTrue(&crd.CustomResourceDefinition, apiextensionsv1.Established)
 	d.group, d.kind, d.accepted = crd.Spec.Group, crd.Status.AcceptedNames.Kind, crd.Status.AcceptedNames
 	if crd.Status.AcceptedNames.Plural == "" || d.kind == "" || reserved(d.group) {
 		return d, nil // not accepted

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -325,6 +326,24 @@ func (d *definition) serves(version string, before *definition) bool {
 		}
 	}
 	return false
+}
+
+// Unfinished returns the names of the definitions that are being deleted, and of those others that lack names or have been given them
+// and are not established; each in their order.
+func (d *Definitions) Unfinished() (leaving, waiting []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, def := range d.byName {
+		switch {
+		case def.leaving:
+			leaving = append(leaving, name)
+		case def.waiting:
+			waiting = append(waiting, name)
+		}
+	}
+	slices.Sort(leaving)
+	slices.Sort(waiting)
+	return leaving, waiting
 }
 
 // StoredType returns the type by which the objects of a definition are stored, whether it is served or not; false when the

@@ -8,6 +8,7 @@
 //	sources.go    who is asked for discovery and for OpenAPI documents: a goroutine for each APIService with a Service, none without any
 //	discover.go   what is asked, and how the answers are read
 //	describe.go   the same for OpenAPI documents
+//	elsewhere.go  objects in namespaces that other servers keep, for the namespace controller
 //
 // # Invariants
 //
@@ -115,15 +116,19 @@ func serves(c *resources.Catalog, gv schema.GroupVersion) bool {
 
 // look returns what an APIService says at a point; nil: there is none.
 func (a *Aggregator) look(ctx context.Context, t *resources.Type, gv schema.GroupVersion, at resources.Match) (*Backend, error) {
-	name := gv.Version + "." + gv.Group
-	o, err := a.Store.Get(ctx, t.KeyOf("", name), resources.At{Match: at})
+	o, err := a.Store.Get(ctx, t.KeyOf("", gv.Version+"."+gv.Group), resources.At{Match: at})
 	if errors.Is(err, resources.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	known, _ := a.backends.Load(name)
+	return a.backendOf(t, o)
+}
+
+// backendOf reads an APIService as it is stored, unless that was read before.
+func (a *Aggregator) backendOf(t *resources.Type, o *resources.Object) (*Backend, error) {
+	known, _ := a.backends.Load(o.Name)
 	before, _ := known.(*Backend)
 	if before != nil && before.revision == o.Revision {
 		return before, nil
@@ -134,8 +139,8 @@ func (a *Aggregator) look(ctx context.Context, t *resources.Type, gv schema.Grou
 	}
 	b := a.newBackend(obj.(*apiregistrationv1.APIService), o.Revision, before)
 	if before == nil || before.revision < b.revision {
-		if !a.backends.CompareAndSwap(name, known, b) && known == nil {
-			a.backends.LoadOrStore(name, b)
+		if !a.backends.CompareAndSwap(o.Name, known, b) && known == nil {
+			a.backends.LoadOrStore(o.Name, b)
 		}
 	}
 	return b, nil

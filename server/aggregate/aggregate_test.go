@@ -41,6 +41,10 @@ type extension struct {
 	down   atomic.Bool
 	// resources is what it says it serves.
 	resources atomic.Value
+	// verbs are what it says can be done, as JSON.
+	verbs atomic.Value
+	// orchard is what it keeps.
+	orchard orchard
 	// documents are its OpenAPI documents, by their paths.
 	documents sync.Map
 	// event is sent on a watch.
@@ -60,6 +64,7 @@ func newExtension(t testing.TB, proxies *x509.CertPool) *extension {
 	}
 	e := &extension{event: make(chan string), left: make(chan error, 1)}
 	e.resources.Store("apples")
+	e.verbs.Store(`["get"]`)
 	for _, c := range own.Certificates() {
 		e.bundle = append(e.bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
 	}
@@ -85,7 +90,8 @@ func (e *extension) serve(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/apis" && strings.Contains(r.Header.Get("Accept"), "g=apidiscovery.k8s.io"):
 		w.Header().Set("Content-Type", aggregated)
 		fmt.Fprintf(w, `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{"name":"apples.example.com"},"versions":[`+
-			`{"version":"v1","resources":[{"resource":%q,"responseKind":{"group":"","version":"","kind":"Apple"},"scope":"Namespaced","singularResource":"apple","verbs":["get"]}]}]}]}`, e.resources.Load())
+			`{"version":"v1","resources":[{"resource":%q,"responseKind":{"group":"","version":"","kind":"Apple"},"scope":"Namespaced","singularResource":"apple","verbs":%s}]}]}]}`, e.resources.Load(), e.verbs.Load())
+	case e.orchard.serve(w, r):
 	case strings.HasPrefix(r.URL.Path, "/openapi/"):
 		e.describe(w, r)
 	case r.URL.Query().Get("watch") != "":
@@ -174,7 +180,8 @@ func newFixture(t testing.TB) *fixture {
 	f.address = l.Addr().String()
 	stopDiscovery := run(t, aggregator.Run)
 	stopChecks := run(t, func(ctx context.Context) {
-		_ = controllers.Run(ctx, controllers.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger, Prober: aggregator}) // no election, no error
+		_ = controllers.Run(ctx, controllers.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger,
+			Enabled: []string{controllers.Namespace}, Prober: aggregator, Elsewhere: aggregator}) // no election, no error
 	})
 	f.stopControllers = func() {
 		stopDiscovery()

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilproxy "k8s.io/apiserver/pkg/util/proxy"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -26,6 +27,8 @@ const defaultPort = 443
 type Backend struct {
 	owner     *Aggregator
 	revision  int64
+	gv        schema.GroupVersion
+	priority  int32 // of the version
 	available bool
 	service   apiregistrationv1.ServiceReference
 	port      int32
@@ -38,7 +41,7 @@ type Backend struct {
 
 // newBackend reads an APIService. What it says of connections may be the same as before.
 func (a *Aggregator) newBackend(is *apiregistrationv1.APIService, revision int64, before *Backend) *Backend {
-	b := &Backend{owner: a, revision: revision}
+	b := &Backend{owner: a, revision: revision, gv: schema.GroupVersion{Group: is.Spec.Group, Version: is.Spec.Version}, priority: is.Spec.VersionPriority}
 	if is.Spec.Service == nil {
 		return b
 	}

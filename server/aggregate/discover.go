@@ -79,11 +79,17 @@ func (b *Backend) read(ctx context.Context, path string, who user.Info, headers 
 		return 0, nil, nil, err
 	}
 	defer answer.Body.Close()
-	body, err = io.ReadAll(io.LimitReader(answer.Body, maxDiscovery+1))
-	if err == nil && len(body) > maxDiscovery {
-		err = fmt.Errorf("the answer to %s has more than %d bytes", path, maxDiscovery)
-	}
+	body, err = readAll(answer, maxDiscovery)
 	return answer.StatusCode, answer.Header, body, err
+}
+
+// readAll reads the body of an answer, which is to have no more than some bytes.
+func readAll(answer *http.Response, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(answer.Body, limit+1))
+	if err == nil && int64(len(body)) > limit {
+		err = fmt.Errorf("the answer to %s has more than %d bytes", answer.Request.URL.Path, limit)
+	}
+	return body, err
 }
 
 func isAggregated(contentType string) bool {

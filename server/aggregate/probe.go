@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -69,7 +70,12 @@ func (b *Backend) probe(ctx context.Context, path string) error {
 
 // ask sends a GET of the server's own. The caller closes the body of the answer.
 func (b *Backend) ask(ctx context.Context, at *url.URL, who user.Info, headers ...string) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	return b.request(ctx, http.MethodGet, at, who, nil, askTimeout, headers...)
+}
+
+// request sends a request of the server's own. The caller closes the body of the answer.
+func (b *Backend) request(ctx context.Context, method string, at *url.URL, who user.Info, body []byte, timeout time.Duration, headers ...string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +83,7 @@ func (b *Backend) ask(ctx context.Context, at *url.URL, who user.Info, headers .
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	transport.SetAuthProxyHeaders(r, who.GetName(), "", who.GetGroups(), nil)
-	client := http.Client{Transport: b.transport, Timeout: askTimeout,
+	client := http.Client{Transport: b.transport, Timeout: timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return client.Do(r)
 }

@@ -21,12 +21,15 @@ const definitionsResource = "customresourcedefinitions.apiextensions.k8s.io"
 
 // Definitions are the types that are defined by objects.
 type Definitions interface {
-	// Refresh registers what this server knows to be stored.
-	Refresh(ctx context.Context) error
+	// Seen registers all that reads and watches of this server have shown, whoever wrote it.
+	Seen(ctx context.Context) error
 	// Latest registers all that was stored when it was called, by whatever server.
 	Latest(ctx context.Context) error
 	// StoredType is the type by which the objects of a definition are stored; false: there is none.
 	StoredType(name string) (*resources.Type, bool)
+	// Unfinished are the names of the definitions that are being deleted, and of those that lack names or have been given them and
+	// are not served; each in their order.
+	Unfinished() (leaving, waiting []string)
 }
 
 const (
@@ -63,11 +66,7 @@ func (p *Plane) keepDefinitions() *chore {
 
 // do looks at the definitions that have changed, and at those that may get a name because of it.
 func (k *definitionKeeper) do(ctx context.Context, events []*resources.Event) (again time.Duration, err error) {
-	if err := k.Definitions.Refresh(ctx); err != nil {
-		return 0, err
-	}
-	all, err := k.Store.Snapshot(ctx, definitionsResource, resources.At{Match: resources.Any})
-	if err != nil {
+	if err := k.Definitions.Seen(ctx); err != nil {
 		return 0, err
 	}
 	freed := events == nil || slices.ContainsFunc(events, freesNames)
@@ -76,18 +75,18 @@ func (k *definitionKeeper) do(ctx context.Context, events []*resources.Event) (a
 		changed[e.Object.Name] = true
 	}
 	var errs []error
-	all.Ascend("", "", func(o *resources.Object) bool {
-		switch {
-		case terminating(o):
-			left, err := k.finish(ctx, o.Name)
-			if errs = append(errs, err); left {
-				again = instancesLeft
-			}
-		case (freed || changed[o.Name]) && unsettled(o):
-			errs = append(errs, k.settle(ctx, o.Name))
+	leaving, waiting := k.Definitions.Unfinished()
+	for _, name := range leaving {
+		left, err := k.finish(ctx, name)
+		if errs = append(errs, err); left {
+			again = instancesLeft
 		}
-		return ctx.Err() == nil
-	})
+	}
+	for _, name := range waiting {
+		if freed || changed[name] {
+			errs = append(errs, k.settle(ctx, name))
+		}
+	}
 	return again, errors.Join(errs...)
 }
 
@@ -98,16 +97,6 @@ func freesNames(e *resources.Event) bool {
 	}
 	const names = "status.acceptedNames"
 	return gjson.GetBytes(e.Object.Data, names).Raw != gjson.GetBytes(e.Prev.Data, names).Raw
-}
-
-// unsettled tells whether a definition lacks names, or has been given them and is not served.
-func unsettled(o *resources.Object) bool {
-	for _, c := range []string{"NamesAccepted", "Established"} {
-		if gjson.GetBytes(o.Data, `status.conditions.#(type=="`+c+`").status`).Str != "True" {
-			return true
-		}
-	}
-	return false
 }
 
 // settle writes a definition as it is: the write itself gives it the names that are free.

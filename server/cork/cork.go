@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	// most is how much is held back, in bytes: what the kernel passes on as one piece at best.
-	most = 64 << 10
+	// most is how much is held back, in bytes: what the kernel passes on as two pieces at best. A reader that waits is woken for
+	// each write.
+	most = 128 << 10
 	// room is for most and the record that exceeds it.
 	room = most + 20<<10
 )

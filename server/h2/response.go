@@ -135,6 +135,9 @@ func (w *response) Write(p []byte) (int, error) {
 // WriteString is Write.
 func (w *response) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
 
+// Gathers says that Write gathers: those who ask need no buffer of their own.
+func (w *response) Gathers() {}
+
 // begin takes a buffer, for so much to begin with.
 func (w *response) begin(n int) {
 	c := w.st.c

@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	// largeRoom is how much of an answer leaves at a time, in bytes, with the headers of its frames: four TLS records.
-	largeRoom = 64 << 10
+	// largeRoom is how much of an answer leaves at a time, in bytes, with the headers of its frames: eight TLS records, which with
+	// what TLS and TCP add fill two packets of the most that the kernel sends as one, 64 KiB, and need no third.
+	largeRoom = 127 << 10
 	// smallRoom is how much of an answer is gathered at first: most answers are no larger.
 	smallRoom = 8 << 10
 	// copyMost is how many bytes of an answer are copied to what others have gathered, instead of being written by themselves.

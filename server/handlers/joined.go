@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"bufio"
 	"io"
 	"net/http"
 
@@ -16,13 +15,13 @@ const runsRoom = 16 << 20
 func (q *request) joined(l *codec.Items) error {
 	sayGzip(q.w.Header())
 	q.w.WriteHeader(http.StatusOK)
-	buf := chunks.Get().(*bufio.Writer)
-	buf.Reset(q.w)
-	defer func() {
-		buf.Reset(nil)
-		chunks.Put(buf)
-	}()
-	j := runs.NewJoint(buf)
+	_ = inChunks(q.w, !gathers(q.w), func(w io.Writer) error { return q.join(w, l) }) // the client is gone: the error cannot be reported
+	return nil
+}
+
+// join writes the runs.
+func (q *request) join(w io.Writer, l *codec.Items) error {
+	j := runs.NewJoint(w)
 	_, _ = j.Write(l.Head) // an error is that of Close as well
 	form := runs.Form{Type: q.served.Type, Name: l.Form}
 	for from := 0; from < len(l.Objects); {
@@ -35,14 +34,12 @@ func (q *request) joined(l *codec.Items) error {
 			_, _ = j.Write(l.Separator)
 		}
 		if err := j.Run(run); err != nil {
-			return nil // the client is gone: the error cannot be reported
+			return err
 		}
 		from = to
 	}
 	_, _ = j.Write(l.Tail)
-	_ = j.Close()
-	_ = buf.Flush()
-	return nil
+	return j.Close()
 }
 
 // endOfRun returns where the run ends that begins with an item.

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"bufio"
+	"io"
 	"net/http"
 	"sync"
 
@@ -46,22 +47,53 @@ func (q *request) stream(f codec.Format, list *codec.List) error {
 	corked := cork.Of(q.r)
 	corked.Cork()
 	defer corked.Uncork()
-	if fastpath.GzipRuns.On() && list.Items != nil && !q.offer.PlainBodies && acceptsGzip(q.r) && longerThan(list.Items, compressFrom) {
+	compress := !q.offer.PlainBodies && acceptsGzip(q.r)
+	if compress && fastpath.GzipRuns.On() && list.Items != nil && longerThan(list.Items, compressFrom) {
 		return q.joined(list.Items)
 	}
 	b := newBody(q.w, q.r, q.offer, http.StatusOK)
+	// Whether it is compressed its first write decides, which has to be a large one. Lists of metadata, Tables and what is indented
+	// are written in strings or in very small pieces.
+	large := list.Items != nil && f.As != codec.AsPartial
+	if err := inChunks(b, compress || !large || !gathers(q.w), list.Write); err != nil {
+		abort()
+	}
+	_ = b.Close() // the client is gone: the error cannot be reported
+	return nil
+}
+
+// inChunks has write write what leaves in chunks, or, where there is no need to gather them here, as it is written. An error is
+// that of write.
+func inChunks(to io.Writer, gather bool, write func(io.Writer) error) error {
+	if !gather {
+		return write(to)
+	}
 	buf := chunks.Get().(*bufio.Writer)
-	buf.Reset(b)
+	buf.Reset(to)
 	defer func() {
 		buf.Reset(nil)
 		chunks.Put(buf)
 	}()
-	if err := list.Write(buf); err != nil {
-		abort()
+	if err := write(buf); err != nil {
+		return err
 	}
-	_ = buf.Flush() // the client is gone: the error cannot be reported
-	_ = b.Close()
+	_ = buf.Flush() // as above
 	return nil
+}
+
+// gathers tells whether small writes are gathered by what answers, as by server/h2. net/http makes a chunk of HTTP/1.1 of each
+// that is larger than its buffer; to gather them before would copy a list once more than is needed.
+func gathers(w http.ResponseWriter) bool {
+	for {
+		switch inner := w.(type) {
+		case interface{ Gathers() }:
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = inner.Unwrap()
+		default:
+			return false
+		}
+	}
 }
 
 // abort ends an answer of which only a part is on its way. The connection is cut so that no client takes the part for the whole.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
 	"k8s.io/kubernetes/pkg/apis/core"
 )
 
@@ -23,8 +24,9 @@ type condition struct {
 }
 
 var conditions = []condition{
-	// What there is to delete is in the registry, and needs no discovery that could fail.
-	{kind: "NamespaceDeletionDiscoveryFailure", goodReason: "ResourcesDiscovered", good: "All resources successfully discovered"},
+	// What this server serves is in the registry; what others serve, these may not tell.
+	{kind: "NamespaceDeletionDiscoveryFailure", goodReason: "ResourcesDiscovered", good: "All resources successfully discovered",
+		badReason: "DiscoveryFailed", bad: (*remaining).discoveryMessage, evenWhilePodsFirst: true},
 	{kind: "NamespaceDeletionGroupVersionParsingFailure", goodReason: "ParsedGroupVersions", good: "All legacy kube types successfully parsed"},
 	{kind: "NamespaceDeletionContentFailure", goodReason: "ContentDeleted", good: "All content successfully deleted, may be waiting on finalization",
 		badReason: "ContentDeletionFailed", bad: (*remaining).failureMessage, evenWhilePodsFirst: true},
@@ -62,6 +64,13 @@ func setCondition(s *core.NamespaceStatus, c core.NamespaceCondition) {
 	s.Conditions[i] = c
 }
 
+func (r *remaining) discoveryMessage() string {
+	if len(r.unknown) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Discovery failed for some groups, %d failing: %v", len(r.unknown), &discovery.ErrGroupDiscoveryFailed{Groups: r.unknown})
+}
+
 func (r *remaining) failureMessage() string {
 	failures := append(slices.Clone(r.failures), r.stuck...)
 	if len(failures) == 0 {
@@ -76,11 +85,11 @@ func (r *remaining) failureMessage() string {
 }
 
 func (r *remaining) contentMessage() string {
-	if len(r.byType) == 0 {
+	if len(r.count) == 0 {
 		return ""
 	}
 	var parts []string
-	for t, n := range r.byType {
+	for t, n := range r.count {
 		parts = append(parts, fmt.Sprintf("%s.%s has %d resource instances", t.Resource, t.Group, n))
 	}
 	slices.Sort(parts)

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rowlock/rowlock/resources"
@@ -26,8 +27,8 @@ var errOtherNamespace = errors.New("the namespace is another one")
 
 // remaining is what is left of the content of a namespace, and what went wrong.
 type remaining struct {
-	// byType has the number of objects by type.
-	byType map[*resources.Type]int
+	// count has the number of objects by type.
+	count map[schema.GroupResource]int
 	// finalizers has the number of objects that each of them keeps.
 	finalizers map[string]int
 	// podsOnly: nothing but the pods was touched yet.
@@ -39,13 +40,19 @@ type remaining struct {
 	// stuck are complaints about what nothing keeps and is there nevertheless: pods whose node is silent. Another attempt
 	// would do the same; their end, when it comes, is noticed.
 	stuck []error
+	// unknown are the versions of which it is not known what is left: their servers do not answer.
+	unknown map[schema.GroupVersion]error
+	// elsewhere: finalizers keep objects that another server keeps.
+	elsewhere bool
 }
 
-func (r *remaining) none() bool { return len(r.byType) == 0 }
+func (r *remaining) none() bool { return len(r.count) == 0 }
 
 // target is a namespace that is to be emptied.
 type target struct {
 	name string
+	// ended: it is gone already.
+	ended bool
 	// deletedAt is when its deletion was asked for.
 	deletedAt time.Time
 	// valid fails when the namespace is no longer the one whose deletion was asked for.
@@ -54,7 +61,7 @@ type target struct {
 
 // target describes the namespace with this uid, or one that does not exist when that is empty.
 func (c *namespaces) target(t *resources.Type, name string, uid types.UID, deletedAt time.Time) target {
-	return target{name: name, deletedAt: deletedAt, valid: func(ctx context.Context, _ runtime.Object) error {
+	return target{name: name, ended: uid == "", deletedAt: deletedAt, valid: func(ctx context.Context, _ runtime.Object) error {
 		// The object was read before this: it was there when the namespace was what it was.
 		still, err := c.isStill(ctx, t, name, uid)
 		if err == nil && !still {
@@ -68,13 +75,20 @@ func (c *namespaces) target(t *resources.Type, name string, uid types.UID, delet
 // only when they are gone, so that they do not outlive what protects them (KEP-5080).
 func (c *namespaces) empty(ctx context.Context, in target) *remaining {
 	catalog := c.registry.Catalog()
-	rest := &remaining{byType: map[*resources.Type]int{}, finalizers: map[string]int{}}
+	rest := &remaining{count: map[schema.GroupResource]int{}, finalizers: map[string]int{}}
+	var elsewhere []metav1.APIResource
+	if c.elsewhere != nil && !in.ended {
+		var err error
+		if elsewhere, rest.unknown, err = c.elsewhere.Namespaced(ctx); err != nil {
+			rest.failures = append(rest.failures, err)
+		}
+	}
 	pods, ok := catalog.Type("pods")
 	if ok {
 		if err := c.emptyOf(ctx, pods, in, rest); err != nil {
 			rest.failures = append(rest.failures, err)
 		}
-		if rest.byType[pods] > 0 {
+		if rest.count[pods.GroupResource] > 0 {
 			rest.podsOnly = true
 			return rest
 		}
@@ -91,6 +105,7 @@ func (c *namespaces) empty(ctx context.Context, in target) *remaining {
 			rest.failures = append(rest.failures, err)
 		}
 	}
+	c.emptyElsewhere(ctx, elsewhere, in, rest)
 	return rest
 }
 
@@ -116,7 +131,7 @@ func (c *namespaces) emptyOf(ctx context.Context, t *resources.Type, in target, 
 		return errors.Join(err, serr)
 	}
 	grace = max(0, grace-time.Since(in.deletedAt))
-	if kept := rest.count(t, after, in.name); err == nil && !kept && grace == 0 && rest.byType[t] > 0 {
+	if kept := rest.add(t, after, in.name); err == nil && !kept && grace == 0 && rest.count[t.GroupResource] > 0 {
 		rest.complain(t, in)
 	}
 	rest.grace = max(rest.grace, grace)
@@ -125,8 +140,11 @@ func (c *namespaces) emptyOf(ctx context.Context, t *resources.Type, in target, 
 
 // complain notes that objects of a type should be gone.
 func (r *remaining) complain(t *resources.Type, in target) {
-	r.stuck = append(r.stuck, fmt.Errorf("unexpected items still remain in namespace: %s for gvr: %v",
-		in.name, t.StorageVersion.WithResource(t.Resource)))
+	r.stuck = append(r.stuck, unexpected(in, t.StorageVersion.WithResource(t.Resource)))
+}
+
+func unexpected(in target, of schema.GroupVersionResource) error {
+	return fmt.Errorf("unexpected items still remain in namespace: %s for gvr: %v", in.name, of)
 }
 
 // deletable tells whether a delete would change anything: a first one, or one that takes the garbage collector's
@@ -146,10 +164,10 @@ func (c *namespaces) deleteObject(ctx context.Context, t *resources.Type, key re
 	return unlessGone(err)
 }
 
-// count counts what is left of a type, and tells whether finalizers keep any of it.
-func (r *remaining) count(t *resources.Type, s resources.Snapshot, namespace string) (kept bool) {
+// add counts what is left of a type, and tells whether finalizers keep any of it.
+func (r *remaining) add(t *resources.Type, s resources.Snapshot, namespace string) (kept bool) {
 	s.Ascend(namespace, "", func(o *resources.Object) bool {
-		r.byType[t]++
+		r.count[t.GroupResource]++
 		for f := range finalizers(o.Data) {
 			r.finalizers[f]++
 			kept = true

@@ -23,6 +23,8 @@ type Config struct {
 	Enabled []string
 	// Prober, when set, is asked for the status of APIServices that have a Service, whatever is Enabled.
 	Prober Prober
+	// Elsewhere, when set, has objects in namespaces that other servers keep.
+	Elsewhere Elsewhere
 	// Elect, when set, calls lead while this process is the one of several servers on the same database whose
 	// controllers are to work, with a context that ends when it no longer is. It returns when its own context ends.
 	// Nil: there is only one server.

@@ -22,8 +22,10 @@ type namespaces struct {
 	registry *resources.Registry
 	store    resources.View
 	pipeline *resources.Pipeline
-	logger   *slog.Logger
-	queue    *queue[string]
+	// elsewhere is nil where there are no other servers.
+	elsewhere Elsewhere
+	logger    *slog.Logger
+	queue     *queue[string]
 
 	mu sync.Mutex
 	// ending are the namespaces that are being deleted.
@@ -36,6 +38,8 @@ type namespaces struct {
 type ending struct {
 	// reviewDue: a look at what remains is to come.
 	reviewDue bool
+	// askAgain is when objects that another server keeps are looked at again; 0: they were not yet.
+	askAgain time.Duration
 }
 
 const (
@@ -53,7 +57,7 @@ var namespaceController = resources.Controller("namespace-controller")
 const namespacesResource = "namespaces"
 
 func newNamespaces(c Config) *namespaces {
-	return &namespaces{registry: c.Registry, store: c.Store, pipeline: c.Pipeline, logger: c.Logger, queue: newQueue[string](c.Logger),
+	return &namespaces{registry: c.Registry, store: c.Store, pipeline: c.Pipeline, elsewhere: c.Elsewhere, logger: c.Logger, queue: newQueue[string](c.Logger),
 		ended: map[string]time.Time{}}
 }
 
@@ -171,6 +175,9 @@ func (c *namespaces) sync(ctx context.Context, name string) error {
 		if rest.grace > 0 {
 			c.queue.addAfter(name, rest.grace)
 		}
+		if rest.elsewhere {
+			c.askAgain(name)
+		}
 		return nil // the end of what remains brings the namespace here again
 	}
 	return c.update(ctx, t, "finalize", ns, func(ns *core.Namespace) {
@@ -195,6 +202,16 @@ func (c *namespaces) reviewed(name string) {
 	defer c.mu.Unlock()
 	if n := c.ending[name]; n != nil {
 		n.reviewDue = false
+	}
+}
+
+// askAgain has objects looked at again that another server keeps.
+func (c *namespaces) askAgain(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.ending[name]; n != nil {
+		n.askAgain = min(max(askAgainFirst, 2*n.askAgain), askAgain)
+		c.queue.addAfter(name, n.askAgain)
 	}
 }
 
