@@ -30,6 +30,8 @@ type httpFrames struct {
 	// that is idle holds no compressor.
 	compress bool
 	gzip     *packer
+	// direct: what answers gathers frames itself, and nothing is to be done to them before.
+	direct, wrote bool
 	// out is nil while there is nothing to send, because an idle watch is to cost nothing.
 	out *bufio.Writer
 }
@@ -38,6 +40,10 @@ type httpFrames struct {
 var frameBuffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 64<<10) }}
 
 func (f *httpFrames) writer() io.Writer {
+	if f.direct {
+		f.wrote = true
+		return f.w
+	}
 	if f.out == nil {
 		f.conn.Cork()
 		f.out = frameBuffers.Get().(*bufio.Writer)
@@ -53,8 +59,9 @@ func (f *httpFrames) writer() io.Writer {
 func (f *httpFrames) end() error { return nil }
 
 func (f *httpFrames) flush() bool {
-	gathered := f.out != nil
-	if gathered {
+	gathered := f.out != nil || f.wrote
+	f.wrote = false
+	if f.out != nil {
 		_ = f.out.Flush() // the client is gone: the context ends the stream
 		if f.gzip != nil {
 			_ = f.gzip.Flush() // or a reader would wait for the next member before it lets go of this one

@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -56,5 +57,44 @@ func TestListsAreGatheredOnce(t *testing.T) {
 				t.Errorf("%s: %d writes of an answer that gathers, less than one for each object", accept, direct.writes)
 			}
 		}
+	}
+}
+
+// told is an answer that ends the request when the state has been told.
+type told struct {
+	http.ResponseWriter
+	end func()
+}
+
+func (w told) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("initial-events-end")) {
+		w.end()
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+func (w told) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// The events of a watch are not copied into a buffer before what answers copies them into its own, and are the same.
+func TestEventsAreGatheredOnce(t *testing.T) {
+	const objects = 10
+	a := newAPI(t)
+	for i := range objects {
+		a.put(fmt.Sprint("c", i), strings.Repeat("x", 2<<10))
+	}
+	watch := func(to http.ResponseWriter) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		a.ServeHTTP(told{to, cancel}, httptest.NewRequestWithContext(ctx, http.MethodGet, configMaps+
+			"?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", http.NoBody))
+	}
+	plain, direct := &counted{ResponseRecorder: httptest.NewRecorder()}, &gathering{counted{ResponseRecorder: httptest.NewRecorder()}}
+	watch(plain)
+	watch(direct)
+	if plain.writes > 2 || direct.writes < objects {
+		t.Errorf("%d writes of an answer that does not gather, %d of one that does", plain.writes, direct.writes)
+	}
+	if n := strings.Count(plain.Body.String(), `"type":"ADDED"`); n != objects || !bytes.Equal(plain.Body.Bytes(), direct.Body.Bytes()) {
+		t.Errorf("%d events in %d bytes, where they are gathered once %d bytes", n, plain.Body.Len(), direct.Body.Len())
 	}
 }

@@ -63,6 +63,7 @@ func (h *Handlers) watch(q *request) error {
 		return nil
 	}
 	frames := &httpFrames{w: q.w, conn: cork.Of(q.r), compress: w.beginsWithList() && !q.offer.PlainWatchLists && acceptsGzip(q.r)}
+	frames.direct = !frames.compress && gathers(q.w)
 	q.w.Header().Set("Content-Type", f.ContentType(true))
 	if frames.compress {
 		sayGzip(q.w.Header())
