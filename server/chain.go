@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/handlers"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -177,7 +178,8 @@ func longRunning(info *genericapirequest.RequestInfo) bool {
 func (s *Server) withWarnings(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
-		c.SetRequest(r.WithContext(warning.WithWarningRecorder(r.Context(), &warnings{header: c.Response().Header()})))
+		w := &warnings{header: c.Response().Header()}
+		c.SetRequest(r.WithContext(handlers.WithWarnings(warning.WithWarningRecorder(r.Context(), w), w)))
 		return next(c)
 	}
 }

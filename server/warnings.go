@@ -50,6 +50,14 @@ func (w *warnings) AddWarning(agent, text string) {
 	}
 }
 
+// Forget takes back what was said so far, of an attempt whose outcome is thrown away.
+func (w *warnings) Forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said, w.written, w.cutting = nil, 0, false
+	w.header.Del("Warning")
+}
+
 func (w *warnings) write(agent, text string) {
 	if n := utf8.RuneCountInString(text); w.cutting && n > warningCut {
 		text = string([]rune(text)[:warningCut])

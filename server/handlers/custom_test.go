@@ -298,3 +298,16 @@ func TestUpdateOfWhatIsKnownElsewhere(t *testing.T) {
 		)
 	})
 }
+
+// What was warned of in an attempt that was thrown away, because the definition changed meanwhile, is not said.
+func TestWarningsOfALaterAttempt(t *testing.T) {
+	a := newAPI(t)
+	narrow := `{"type":"object","properties":{"one":{"type":"integer"}}}`
+	wide := `{"type":"object","properties":{"one":{"type":"integer"},"other":{"type":"integer"}}}`
+	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", narrow, true)), code: 201})
+	a.store.interrupt(func() {
+		a.run(exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch, body: `{"spec":{"versions":[` + widgetVersion("v1", wide, true) + `]}}`, code: 200})
+	})
+	a.run(exchange{do: "POST " + widgets, body: widget("a", `{"other":1,"third":1}`), code: 201, says: says{"spec": `{"other":1}`},
+		answer: says{"Warning": `299 - "unknown field \"spec.third\""`}})
+}

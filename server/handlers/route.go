@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -135,7 +136,23 @@ func (h *Handlers) laterTypes(r *http.Request, q *request, info *genericapireque
 	if was == is {
 		return nil, refused
 	}
+	if w, ok := r.Context().Value(warningsKey{}).(Warnings); ok {
+		w.Forget()
+	}
 	return r.WithContext(resources.WithCatalog(r.Context(), now)), nil
+}
+
+// Warnings are those that a request has been answered with so far.
+type Warnings interface {
+	// Forget takes them back: the request is answered once more, by other types.
+	Forget()
+}
+
+type warningsKey struct{}
+
+// WithWarnings is the context of a request with its warnings.
+func WithWarnings(ctx context.Context, w Warnings) context.Context {
+	return context.WithValue(ctx, warningsKey{}, w)
 }
 
 // errOtherTypes: while a request was being answered, its type has become another.
