@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// groupRows are the rows of the groups of definitions: a write that gives or takes names raises the one of its group.
+	// groupRows are the rows of the groups of definitions: a write that gives or takes names raises the one of its group, which
+	// there is as long as the group has a definition.
 	groupRows = "crdgroups.rowlock.internal"
 
 	apiServices = "apiservices.apiregistration.k8s.io"
@@ -64,7 +65,27 @@ func (d *Definitions) allocate(ctx context.Context, s resources.Reader, obj, old
 		}
 		writes = append(writes, left...)
 	}
+	if now == nil && !d.isUsed(crd.Spec.Group, crd.Name) {
+		// The row goes with the last definition. One that comes meanwhile has raised the row, and this commit fails; one that comes
+		// later finds none, and makes a new one.
+		if row.Op == resources.Create {
+			return writes, nil
+		}
+		row = resources.Write{Op: resources.Delete, Key: row.Key, From: row.From}
+	}
 	return append(writes, row), nil
+}
+
+// isUsed tells whether there are other definitions in a group.
+func (d *Definitions) isUsed(group, name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, def := range d.byName {
+		if def.group == group && def.name != name {
+			return true
+		}
+	}
+	return false
 }
 
 // reserved tells whether a group is that of the server's own rows.
