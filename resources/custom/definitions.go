@@ -56,14 +56,20 @@ type Definitions struct {
 
 	// woken counts how often there was something new, and applied is the count up to which all that was new is served.
 	woken, applied atomic.Int64
-	changed        chan struct{}
+	// through is the revision up to which all is served.
+	through atomic.Int64
+	changed chan struct{}
 
-	mu sync.Mutex
+	// applying is held by who takes up what is new: the store may keep it waiting, and so who needs what is new, but nobody else.
+	applying chan struct{}
 	// watch returns all that reads have shown. alarm tells, without being asked, that there is more: of what this server commits
 	// before anybody sees it, of what others do some time later. Nil: to be opened.
 	watch, alarm resources.Watch
 	closed       bool
-	byName       map[string]*definition
+
+	// mu guards what is known, and is held for no longer than it takes to look or to change it.
+	mu     sync.Mutex
+	byName map[string]*definition
 }
 
 // New returns what serves the definitions. groups are all that is served without them, before it is registered: the type of the
@@ -71,7 +77,7 @@ type Definitions struct {
 func New(c Config, groups []resources.GroupSpec) *Definitions {
 	d := &Definitions{Config: c, builtin: map[schema.GroupVersion]bool{}, builtinNames: map[string]names{},
 		converters: converters(c.Store),
-		changed:    make(chan struct{}, 1), byName: map[string]*definition{}, compiled: compiled{room: compiledRoom}}
+		changed:    make(chan struct{}, 1), applying: make(chan struct{}, 1), byName: map[string]*definition{}, compiled: compiled{room: compiledRoom}}
 	d.woken.Store(1)
 	for _, g := range groups {
 		n := names{sets.New[string](), sets.New[string]()}
@@ -130,8 +136,8 @@ func (d *Definitions) Run(ctx context.Context) {
 }
 
 func (d *Definitions) close() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.applying <- struct{}{}
+	defer func() { <-d.applying }()
 	d.closeWatches()
 	d.closed = true
 }
@@ -166,9 +172,21 @@ func (d *Definitions) Refresh(ctx context.Context) error {
 
 // Seen serves all that any read of this server has shown before the call, of its own and of others. Errors: as Refresh.
 func (d *Definitions) Seen(ctx context.Context) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	select {
+	case d.applying <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-d.applying }()
 	return d.apply(ctx)
+}
+
+// SeenUntil is Seen as far as a revision goes that this server has shown. It costs nothing when that is served already.
+func (d *Definitions) SeenUntil(ctx context.Context, revision int64) error {
+	if d.through.Load() >= revision {
+		return nil
+	}
+	return d.Seen(ctx)
 }
 
 // Latest serves all that was stored before the call, by whatever server. Errors: as Refresh.
@@ -185,7 +203,7 @@ const (
 	pause = time.Second
 )
 
-// apply takes all events that there are. The lock is held.
+// apply takes all events that there are. Nobody else does so meanwhile.
 func (d *Definitions) apply(ctx context.Context) error {
 	if d.closed {
 		return resources.ErrClosed
@@ -220,11 +238,14 @@ func (d *Definitions) take(ctx context.Context) (done bool, err error) {
 		}
 		rest = len(events) == page
 	}
-	events, _, err := d.watch.Next(ctx, page)
+	events, position, err := d.watch.Next(ctx, page)
 	if err != nil {
 		return false, err
 	}
 	d.observe(events)
+	if position > d.through.Load() {
+		d.through.Store(position)
+	}
 	return len(events) < page, nil
 }
 
@@ -251,7 +272,7 @@ func (d *Definitions) load(ctx context.Context) error {
 		there[o.Name] = o
 		return true
 	})
-	d.Registry.Edit(func(e *resources.Edit) {
+	d.edit(func(e *resources.Edit) {
 		for name := range d.byName {
 			if there[name] == nil {
 				d.put(e, name, nil)
@@ -268,12 +289,19 @@ func (d *Definitions) load(ctx context.Context) error {
 	return nil
 }
 
+// edit changes what is known and what is served.
+func (d *Definitions) edit(change func(*resources.Edit)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.Registry.Edit(change)
+}
+
 // observe serves what changes have come to, in one step.
 func (d *Definitions) observe(events []*resources.Event) {
 	if len(events) == 0 {
 		return
 	}
-	d.Registry.Edit(func(e *resources.Edit) {
+	d.edit(func(e *resources.Edit) {
 		for _, event := range events {
 			name := event.Object.Name
 			if event.Op == resources.Delete {

@@ -52,6 +52,8 @@ type Definitions interface {
 	Refresh(ctx context.Context) error
 	// Seen registers all that reads of this server have shown.
 	Seen(ctx context.Context) error
+	// SeenUntil is Seen as far as a revision goes that was shown. It costs nothing when nothing is new.
+	SeenUntil(ctx context.Context, revision int64) error
 	// StoredType is the type by which the objects of a definition are stored, by the name of the definition.
 	StoredType(name string) (*resources.Type, bool)
 	// Latest registers all that was stored when it was called, by whatever server.

@@ -177,7 +177,7 @@ type shownEvent struct {
 // Errors: an ExpiredError where the bytes are others, and those of resources.Watcher while it cannot be known.
 func (w *watchStream) follow() error {
 	if w.h.Definitions != nil && w.q.served.Requires != nil {
-		if err := w.h.Definitions.Seen(w.q.ctx); err != nil {
+		if err := w.h.Definitions.SeenUntil(w.q.ctx, w.read); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,55 @@
+package custom
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// slowStore is a store whose database does not answer until it is let.
+type slowStore struct {
+	resources.View
+	asked, answers chan struct{}
+}
+
+func (s slowStore) Snapshot(context.Context, string, resources.At) (resources.Snapshot, error) {
+	s.asked <- struct{}{}
+	<-s.answers
+	return nil, resources.ErrUnavailable
+}
+
+// While a slow database keeps one request waiting for what is new, others are told what is known, and those who wait, too, can go.
+func TestSlowDatabaseHoldsUpNobodyElse(t *testing.T) {
+	store := slowStore{asked: make(chan struct{}), answers: make(chan struct{})}
+	d := New(Config{Registry: resources.NewRegistry(), Store: store, Logger: slog.New(slog.DiscardHandler)}, nil)
+	first := make(chan error)
+	go func() { first <- d.Seen(t.Context()) }()
+	<-store.asked
+	others := make(chan struct{})
+	go func() {
+		defer close(others)
+		if _, ok := d.StoredType("widgets.example.com"); ok {
+			t.Error("a definition that is not there has a type")
+		}
+		d.namesIn("example.com")
+		d.versionsOfOthers("example.com", "widgets.example.com")
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := d.Seen(gone); !errors.Is(err, context.Canceled) {
+			t.Errorf("who has gone is told %v", err)
+		}
+	}()
+	select {
+	case <-others:
+	case <-time.After(time.Minute):
+		t.Error("others wait for the database")
+	}
+	close(store.answers)
+	if err := <-first; !errors.Is(err, resources.ErrUnavailable) {
+		t.Error(err)
+	}
+}
