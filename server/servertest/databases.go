@@ -14,6 +14,20 @@ import (
 func OnEveryDatabase(t *testing.T, test func(t *testing.T, stores []*sqlstore.Store)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) { test(t, []*sqlstore.Store{sqlitetest.Open(t)}) })
+	c := startPostgres(t)
+	for _, n := range []int{1, 2} {
+		t.Run(fmt.Sprint("Postgres, servers: ", n), func(t *testing.T) { test(t, openServers(t, c.URL(), n)) })
+	}
+}
+
+// OnServers runs a test on so many servers of one Postgres.
+func OnServers(t *testing.T, n int, test func(t *testing.T, stores []*sqlstore.Store)) {
+	t.Helper()
+	test(t, openServers(t, startPostgres(t).URL(), n))
+}
+
+func startPostgres(t *testing.T) *pgtest.Cluster {
+	t.Helper()
 	c, err := pgtest.New()
 	if err != nil {
 		t.Fatal(err)
@@ -23,15 +37,15 @@ func OnEveryDatabase(t *testing.T, test func(t *testing.T, stores []*sqlstore.St
 			t.Error(err)
 		}
 	})
-	for _, n := range []int{1, 2} {
-		t.Run(fmt.Sprint("Postgres, servers: ", n), func(t *testing.T) {
-			var stores []*sqlstore.Store
-			for range n {
-				stores = append(stores, openPostgres(t, sqlstore.Options{URL: c.URL(), Schema: fmt.Sprint("servers", n), Logger: Quiet}))
-			}
-			test(t, stores)
-		})
+	return c
+}
+
+func openServers(t *testing.T, url string, n int) (stores []*sqlstore.Store) {
+	t.Helper()
+	for range n {
+		stores = append(stores, openPostgres(t, sqlstore.Options{URL: url, Schema: fmt.Sprint("servers", n), Logger: Quiet}))
 	}
+	return stores
 }
 
 func openPostgres(t *testing.T, o sqlstore.Options) *sqlstore.Store {

@@ -1,0 +1,267 @@
+package handlers_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/servertest"
+	"github.com/rowlock/rowlock/sqlstore"
+)
+
+// generation is a definition whose objects show by which definition they are shown: they have a field that no other one knows.
+func generation(n int) string {
+	return widgetVersion("v1", fmt.Sprintf(`{"type":"object","properties":{"of%d":{"type":"integer","default":%d}}}`, n, n), true)
+}
+
+// generationOf is which definition has shown an object, or was stored; -1 if none can be told.
+func generationOf(object gjson.Result) int {
+	found := -1
+	object.Get("spec").ForEach(func(key, value gjson.Result) bool {
+		if _, err := fmt.Sscanf(key.Str, "of%d", &found); err != nil {
+			found = -1
+		}
+		return false
+	})
+	return found
+}
+
+// seen is an object as a client saw it.
+type seen struct {
+	revision   int64
+	generation int
+}
+
+// watcher lists and watches widgets as informers do, until it has seen the object "last".
+type watcher struct {
+	t      *testing.T
+	server *httptest.Server
+	seen   []seen
+}
+
+func (w *watcher) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if w.once(ctx) {
+			return
+		}
+	}
+	w.t.Error("a watcher did not see the last object: its watch was silent")
+}
+
+// once lists and watches until the watch ends. It tells whether the last object was seen.
+func (w *watcher) once(ctx context.Context) (last bool) {
+	list := w.get(ctx, widgets)
+	if list == nil {
+		return false
+	}
+	defer list.Body.Close()
+	var rv string
+	lines := bufio.NewScanner(list.Body)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		body := gjson.ParseBytes(lines.Bytes())
+		rv = body.Get("metadata.resourceVersion").Str
+		for _, o := range body.Get("items").Array() {
+			last = w.note(o, body.Get("metadata.resourceVersion").Int()) || last
+		}
+	}
+	if last || rv == "" {
+		return last
+	}
+	events := w.get(ctx, widgets+"?watch=1&resourceVersion="+rv)
+	if events == nil {
+		return false
+	}
+	defer events.Body.Close()
+	lines = bufio.NewScanner(events.Body)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		e := gjson.ParseBytes(lines.Bytes())
+		switch e.Get("type").Str {
+		case "ERROR":
+			if e.Get("object.code").Int() != http.StatusGone {
+				w.t.Errorf("a watch ended with %s", e.Raw)
+			}
+			return false
+		case "ADDED":
+			if w.note(e.Get("object"), e.Get("object.metadata.resourceVersion").Int()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (w *watcher) note(o gjson.Result, revision int64) (last bool) {
+	w.seen = append(w.seen, seen{revision, generationOf(o)})
+	return o.Get("metadata.name").Str == "last"
+}
+
+func (w *watcher) get(ctx context.Context, path string) *http.Response {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.server.URL+path, nil)
+	if err != nil {
+		w.t.Error(err)
+		return nil
+	}
+	answer, err := w.server.Client().Do(r)
+	if err != nil {
+		if ctx.Err() == nil {
+			w.t.Error(err)
+		}
+		return nil
+	}
+	return answer
+}
+
+// While the bytes that a version shows change again and again, nobody who lists or watches sees an object by an older definition than
+// the one that it was written by, or than the list was read under, and no watch falls silent.
+func TestWatchesFollowDefinitions(t *testing.T) {
+	onEveryDatabase(t, func(t *testing.T, a *api) {
+		a.TB = t
+		a.run(exchange{do: "POST " + definitions, body: widgetDefinition(generation(0)), code: 201})
+		const watchers, changes = 6, 12
+		server := a.listen()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		all := make([]*watcher, watchers)
+		var watching, writing sync.WaitGroup
+		for i := range all {
+			all[i] = &watcher{t: t, server: server}
+			watching.Go(func() { all[i].run(ctx) })
+		}
+		stop, written := make(chan struct{}), make(chan struct{})
+		for w := range 2 {
+			writing.Go(func() {
+				for i := 0; ; i++ {
+					if code, answer := a.request("POST", widgets, widget(fmt.Sprintf("w%d-%d", w, i), `{}`), nil); code != http.StatusCreated {
+						t.Errorf("%d %s", code, answer)
+					}
+					select {
+					case written <- struct{}{}:
+					case <-stop:
+						return
+					}
+				}
+			})
+		}
+		for n := range changes {
+			<-written
+			<-written
+			if code, answer := a.request("PATCH", definitions+"/widgets.example.com", `{"spec":{"versions":[`+generation(n+1)+`]}}`, asMergePatch); code != http.StatusOK {
+				t.Errorf("%d %s", code, answer)
+			}
+		}
+		close(stop)
+		writing.Wait()
+		a.run(exchange{do: "POST " + widgets, body: widget("last", `{}`), code: 201})
+		watching.Wait()
+		log := a.events(t, "customresourcedefinitions.apiextensions.k8s.io")
+		for i, w := range all {
+			for _, s := range w.seen {
+				if at := generationAt(log, s.revision); s.generation < at {
+					t.Errorf("watcher %d saw revision %d by definition %d, when %d was the present one", i, s.revision, s.generation, at)
+				}
+			}
+		}
+	})
+}
+
+// generationAt is which definition was the present one when something was written or read at a revision.
+func generationAt(log []*resources.Event, revision int64) int {
+	present := -1
+	for _, e := range log {
+		if e.Revision < revision && e.Op != resources.Delete {
+			const properties = "spec.versions.0.schema.openAPIV3Schema.properties.spec.properties"
+			gjson.GetBytes(e.Object.Data, properties).ForEach(func(key, _ gjson.Result) bool {
+				_, _ = fmt.Sscanf(key.Str, "of%d", &present)
+				return false
+			})
+		}
+	}
+	return present
+}
+
+// Three servers of one database: a definition is edited, deleted and created again while others write. No object is stored by a schema
+// that is gone, while its definition is being deleted, or when there is none.
+func TestThreeServersWhileDefinitionsComeAndGo(t *testing.T) {
+	servertest.OnServers(t, 3, func(t *testing.T, stores []*sqlstore.Store) {
+		a := newAPIs(t, stores)
+		a.work()
+		a.run(exchange{do: "POST " + definitions, body: widgetDefinition(generation(0)), code: 201})
+		stop, written := make(chan struct{}), make(chan struct{})
+		var work sync.WaitGroup
+		for w := range 6 {
+			work.Go(func() {
+				for i := 0; ; i++ {
+					code, answer := a.request("POST", widgets, widget(fmt.Sprintf("w%d-%d", w, i), `{}`), nil)
+					switch {
+					case code == http.StatusCreated:
+					case code == http.StatusNotFound, code == http.StatusForbidden && strings.Contains(answer, "terminating"):
+						continue // there is no definition, or it is being deleted
+					default:
+						t.Errorf("%d %s", code, answer)
+					}
+					select {
+					case written <- struct{}{}:
+					case <-stop:
+						return
+					}
+				}
+			})
+		}
+		const lives, edits = 3, 4
+		n := 0
+		for range lives {
+			for range edits {
+				n++
+				<-written
+				if code, answer := a.request("PATCH", definitions+"/widgets.example.com", `{"spec":{"versions":[`+generation(n)+`]}}`, asMergePatch); code != http.StatusOK {
+					t.Errorf("%d %s", code, answer)
+				}
+			}
+			<-written
+			a.run(exchange{do: "DELETE " + definitions + "/widgets.example.com", code: 200})
+			a.until("customresourcedefinitions.apiextensions.k8s.io", "the definition goes", func() bool {
+				code, _ := a.request("GET", definitions+"/widgets.example.com", "", nil)
+				return code == http.StatusNotFound
+			})
+			n++
+			a.run(exchange{do: "POST " + definitions, body: widgetDefinition(generation(n)), code: 201})
+		}
+		<-written
+		close(stop)
+		work.Wait()
+		a.checkLives(t)
+	})
+}
+
+// checkLives reads the log of changes, and holds each widget that was written against the definition before it.
+func (a *api) checkLives(t *testing.T) {
+	t.Helper()
+	log := a.events(t, "customresourcedefinitions.apiextensions.k8s.io")
+	for _, e := range a.events(t, "widgets.example.com") {
+		var definition *resources.Event
+		for _, d := range log {
+			if d.Revision < e.Revision {
+				definition = d
+			}
+		}
+		switch {
+		case definition == nil || definition.Op == resources.Delete:
+			t.Errorf("%s was written at %d, when there was no definition", e.Object.Name, e.Revision)
+		case e.Op != resources.Create:
+		case gjson.GetBytes(definition.Object.Data, "metadata.deletionTimestamp").Exists():
+			t.Errorf("%s was created at %d, while its definition was being deleted", e.Object.Name, e.Revision)
+		case generationOf(gjson.ParseBytes(e.Object.Data)) != generationAt(log, e.Revision):
+			t.Errorf("%s was written at %d as %s, by definition %d", e.Object.Name, e.Revision, gjson.GetBytes(e.Object.Data, "spec").Raw, generationAt(log, e.Revision))
+		}
+	}
+}
