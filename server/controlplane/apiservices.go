@@ -179,19 +179,31 @@ func (a *apiServices) keep(ctx context.Context, all []*apiregistration.APIServic
 		case err != nil:
 		case !wanted && is.Labels[automanaged] == automanagedAlways:
 			err = a.remove(ctx, is)
+		case a.defined[is.Name] && is.Spec.Service != nil && is.Labels[automanaged] == automanagedAlways:
+			err = a.restore(ctx, is.Name, current)
 		case is.Spec.Service == nil && !localAvailable(is.DeepCopy()):
 			err = a.markLocal(ctx, is.Name)
 		}
 	}
 	for name, defined := range a.defined {
-		if defined && !there[name] && err == nil && current() {
-			var manager *fieldmanager.Manager
-			if manager, err = a.t.ServerManager(""); err == nil {
-				err = a.put(ctx, manager, name, a.want[name])
-			}
+		if defined && !there[name] && err == nil {
+			err = a.restore(ctx, name, current)
 		}
 	}
 	return err
+}
+
+// restore makes an APIService of a version that is defined as it is to be, if that is still so. Of those without the label, which a
+// user has made, kube-apiserver leaves every one alone: what is defined is served by the Service then.
+func (a *apiServices) restore(ctx context.Context, name string, current func() bool) error {
+	if !current() {
+		return nil
+	}
+	manager, err := a.t.ServerManager("")
+	if err != nil {
+		return err
+	}
+	return a.put(ctx, manager, name, a.want[name])
 }
 
 // localAvailable gives an APIService the condition of one without a Service, and tells whether it had it.

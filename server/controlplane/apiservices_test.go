@@ -113,7 +113,7 @@ func TestAPIServicesAreAvailable(t *testing.T) {
 // What is served may change while a server runs: an APIService that servers keep goes with the version it stands for.
 func TestAPIServicesFollowWhatIsServed(t *testing.T) {
 	k := newKept(t, nil)
-	group := resources.GroupSpec{Name: "example.com", Priority: 1000, Versions: []resources.VersionSpec{{Version: "v1"}, {Version: "v2"}}}
+	group := resources.GroupSpec{Name: "example.com", Priority: 1000, Versions: []resources.VersionSpec{{Version: "v1", Priority: 100}, {Version: "v2", Priority: 100}}}
 	k.p.Registry.SetGroup(group)
 	for _, version := range []string{"v1", "v2", "v3"} {
 		k.send("POST", apiServicesPath, `{"metadata":{"name":"`+version+`.example.com","labels":{"kube-aggregator.kubernetes.io/automanaged":"true"}},
@@ -127,7 +127,18 @@ func TestAPIServicesFollowWhatIsServed(t *testing.T) {
 	group.Versions = group.Versions[1:]
 	k.p.Registry.SetGroup(group)
 	gone("v1")
-	k.send("GET", apiServicesPath+"/v2.example.com", "")
+	const toService = `{"spec":{"service":{"namespace":"default","name":"x"},"insecureSkipTLSVerify":true}}`
+	k.send("PATCH", apiServicesPath+"/v2.example.com", toService)
+	k.until("local again", "apiservices.apiregistration.k8s.io", apiServicesPath+"/v2.example.com", field("spec.service", ""))
+	k.send("PATCH", apiServicesPath+"/v2.example.com", `{"metadata":{"labels":null}}`)
+	k.send("PATCH", apiServicesPath+"/v2.example.com", toService)
+	k.send("POST", apiServicesPath, `{"metadata":{"name":"v4.example.com","labels":{"kube-aggregator.kubernetes.io/automanaged":"true"}},
+		"spec":{"group":"example.com","version":"v4","groupPriorityMinimum":1000,"versionPriority":15}}`)
+	gone("v4") // by a turn that has left alone what a user has made
+	if answer := k.send("GET", apiServicesPath+"/v2.example.com", ""); !field("spec.service.name", "x")(answer) {
+		t.Error(answer)
+	}
+	k.send("PATCH", apiServicesPath+"/v2.example.com", `{"metadata":{"labels":{"kube-aggregator.kubernetes.io/automanaged":"true"}}}`)
 	k.p.Registry.RemoveGroup("example.com")
 	gone("v2")
 }
