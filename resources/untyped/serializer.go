@@ -6,11 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
 )
 
-// Serializer reads and writes the objects of a Scheme as JSON and YAML. There is no protobuf of what has no Go type.
+// Serializer reads and writes the objects of a Scheme as JSON, YAML and CBOR. There is no protobuf of what has no Go type.
 func (s *Scheme) Serializer() runtime.NegotiatedSerializer { return serializer{s} }
 
 type serializer struct{ scheme *Scheme }
@@ -25,6 +26,7 @@ func (s serializer) SupportedMediaTypes() []runtime.SerializerInfo {
 			Serializer: with(json.SerializerOptions{}), StrictSerializer: with(json.SerializerOptions{Strict: true})},
 		{MediaType: runtime.ContentTypeYAML, MediaTypeType: "application", MediaTypeSubType: "yaml", EncodesAsText: true,
 			Serializer: with(json.SerializerOptions{Yaml: true}), StrictSerializer: with(json.SerializerOptions{Yaml: true, Strict: true})},
+		cbor.NewSerializerInfo(s.scheme, s.scheme),
 	}
 }
 
@@ -33,7 +35,8 @@ func (s serializer) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVersion
 	return versioning.NewCodec(e, nil, s.scheme, s.scheme, s.scheme, s.scheme, gv, nil, s.scheme.Kind.String())
 }
 
-// DecoderToVersion fills in the defaults of what is decoded, and converts it.
+// DecoderToVersion fills in the defaults of what is decoded, and converts it. As in kube-apiserver, nobody is told of unknown fields
+// in CBOR.
 func (s serializer) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
 	if s.scheme.Coerce != nil {
 		plain, ok := d.(*json.Serializer)

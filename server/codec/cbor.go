@@ -24,12 +24,15 @@ const (
 	cborShort = 23
 )
 
-// cbor returns an object without apiVersion and kind, as the items of a list are.
+// cbor returns an object as the items of a list are: without apiVersion and kind, unless it has no Go type.
 func (r *Renderer) cbor(o *resources.Object) ([]byte, error) {
 	return o.Form(r.Served.FormID("cbor "+r.Served.GroupVersion().String(), true), func() ([]byte, error) {
 		obj, err := r.versioned(o)
 		if err != nil {
 			return nil, err
+		}
+		if u, ok := obj.(runtime.Unstructured); ok {
+			return direct.Marshal(u.UnstructuredContent())
 		}
 		obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 		return direct.Marshal(obj)
@@ -60,8 +63,8 @@ func (r *Renderer) cborObject(o *resources.Object) ([]byte, error) {
 		kind, fields = r.partialKind(""), r.cborPartial
 	}
 	data, err := fields(o)
-	if err != nil {
-		return nil, err
+	if err != nil || r.Served.Untyped && r.Format.As != AsPartial {
+		return data, err
 	}
 	head, err := cborKind(kind)
 	if err != nil {

@@ -91,7 +91,7 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 	}
 	info, ok := runtime.SerializerInfoForMediaType(q.served.Serializer.SupportedMediaTypes(), media)
 	if !ok {
-		return nil, status.UnsupportedMediaType(strings.Join(mediaTypes(q.served.Serializer), ", "))
+		return nil, status.UnsupportedMediaType(strings.Join(q.mediaTypes(), ", "))
 	}
 	decoder := info.Serializer
 	if fieldValidation != metav1.FieldValidationIgnore {
@@ -113,10 +113,12 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 	return obj, nil
 }
 
-// mediaTypes are those that a serializer reads.
-func mediaTypes(s runtime.NegotiatedSerializer) (types []string) {
-	for _, info := range s.SupportedMediaTypes() {
-		types = append(types, info.MediaType)
+// mediaTypes are those of a body that the type can read.
+func (q *request) mediaTypes() (types []string) {
+	for _, info := range q.served.Serializer.SupportedMediaTypes() {
+		if info.MediaType != codec.CBOR || q.offer.CBOR() {
+			types = append(types, info.MediaType)
+		}
 	}
 	return types
 }

@@ -91,6 +91,45 @@ func TestCBORVerbs(t *testing.T) {
 	}
 }
 
+// Custom resources are taken in CBOR by every verb, too, and their scale.
+func TestCBOROfCustomResources(t *testing.T) {
+	a := newCBOR(t)
+	object := func(name string, spec fields) fields {
+		return fields{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": fields{"name": name}, "spec": spec}
+	}
+	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201})
+	made := a.cborAnswer(inCBOR(exchange{do: "POST " + widgets, header: sendsCBOR, code: 201, body: encoded(t, object("a", fields{"size": 3, "junk": 1}))}), cborObject)
+	if diff := cmp.Diff(fields{"size": int64(3), "color": "red"}, made["spec"]); diff != "" {
+		t.Errorf("made (-want +got):\n%s", diff)
+	}
+	made["spec"].(fields)["replicas"] = 2
+	scale := fields{"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": fields{"name": "a"}, "spec": fields{"replicas": 5}}
+	a.run(
+		exchange{do: "PUT " + widgets + "/a", header: sendsCBOR, body: encoded(t, made), code: 200, says: says{"spec.replicas": "2"}},
+		exchange{do: "PUT " + widgets + "/a/scale", header: sendsCBOR, body: encoded(t, scale), code: 200, says: says{"spec.replicas": "5"}},
+		exchange{do: "PATCH " + widgets + "/a?fieldManager=m", header: cborApply, body: encoded(t, object("a", fields{"tags": []string{"x"}})), code: 200,
+			says: says{"spec": `{"color":"red","replicas":5,"size":3,"tags":["x"]}`}},
+		exchange{do: "POST " + widgets, header: sendsCBOR, body: encoded(t, object("b", fields{"size": 11})), code: 422},
+		exchange{do: "POST " + widgets, header: sendsCBOR, body: "\xff", code: 400},
+	)
+	page := a.cborAnswer(inCBOR(exchange{do: "GET " + widgets, code: 200}), cborObject)
+	if items := page["items"].([]any); len(items) != 1 || items[0].(fields)["kind"] != "Widget" || page["kind"] != "WidgetList" {
+		t.Errorf("the list is %v", page)
+	}
+	partial := inCBOR(exchange{do: "GET " + widgets + "/a", code: 200})
+	partial.header["Accept"] += ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+	if p := a.cborAnswer(partial, cborObject); p["kind"] != "PartialObjectMetadata" || p["spec"] != nil {
+		t.Errorf("metadata alone is %v", p)
+	}
+	off := newAPI(t)
+	off.run(
+		exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},
+		exchange{do: "POST " + widgets, header: sendsCBOR, body: encoded(t, object("a", fields{"size": 3})), code: 415},
+		exchange{do: "POST " + widgets, header: says{"Content-Type": "application/vnd.kubernetes.protobuf"}, body: "k8s\x00", code: 415,
+			says: says{"message": "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml"}},
+	)
+}
+
 // What is wrong with a body is said as kube-apiserver says it ("Field validation"): of unknown fields the first alone.
 func TestCBORRefusals(t *testing.T) {
 	a := newCBOR(t)
