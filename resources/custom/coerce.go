@@ -76,6 +76,9 @@ func (d *definition) complete(version string, object map[string]any) {
 
 // prune drops what the schema of a version does not know, and nulls where null is not allowed and there is no default.
 func (d *definition) prune(version string, object map[string]any) {
+	if fastpath.CustomDefaults.On() && d.plan(version).Clean(object) {
+		return
+	}
 	s, err := d.schema(version)
 	if err != nil || s.structural == nil {
 		return

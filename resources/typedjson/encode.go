@@ -11,12 +11,13 @@ import (
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// Append appends the JSON of obj, a pointer to a struct, as encoding/json.Marshal writes it. It is not ok when obj is not
+// Append appends the JSON of obj, a pointer to a struct or an object without a Go type, as encoding/json.Marshal writes it. It is not ok when obj is not
 // covered, by its type or by what is in it; dst is then returned as it was.
 func Append(dst []byte, obj any) (out []byte, ok bool) {
 	if !fastpath.JSONEncode.On() {
@@ -47,13 +48,15 @@ func appendObject(dst []byte, obj any, stored bool) (out []byte, asSent, ok bool
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Type().Elem().Kind() != reflect.Struct {
 		return dst, false, false
 	}
-	p := encodingOf(v.Type().Elem())
-	if p.err != nil {
-		return dst, false, false
-	}
 	e := encoders.Get().(*encoder)
 	e.stored = stored
-	out = p.write(e, dst, v.UnsafePointer())
+	if u, is := obj.(*unstructured.Unstructured); is {
+		out = e.appendObjectMap(dst, u.Object)
+	} else if p := encodingOf(v.Type().Elem()); p.err == nil {
+		out = p.write(e, dst, v.UnsafePointer())
+	} else {
+		e.failed = true
+	}
 	runtime.KeepAlive(obj)
 	ok, asSent = !e.failed, e.asSent
 	*e = encoder{}

@@ -1,0 +1,73 @@
+package typedjson
+
+import (
+	"slices"
+	"strconv"
+	"unsafe"
+)
+
+// maxUntyped is the nesting of values without Go types. What is deeper may be without end.
+const maxUntyped = 1000
+
+// appendObjectMap writes the content of an object without a Go type: what JSON makes of values, and nothing else.
+func (e *encoder) appendObjectMap(dst []byte, m map[string]any) []byte {
+	if m == nil {
+		return append(dst, "null"...)
+	}
+	var room [usualKeys]string
+	keys := room[:0]
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	dst = append(dst, '{')
+	for i, key := range keys {
+		dst = appendKey(dst, i, key)
+		dst = e.appendUntyped(dst, m[key])
+	}
+	return append(dst, '}')
+}
+
+func (e *encoder) appendUntyped(dst []byte, v any) []byte {
+	switch v := v.(type) {
+	case nil:
+		return append(dst, "null"...)
+	case string:
+		return appendString(dst, v)
+	case bool:
+		return strconv.AppendBool(dst, v)
+	case int64:
+		return strconv.AppendInt(dst, v, 10)
+	case float64:
+		return appendFloat64(e, dst, unsafe.Pointer(&v))
+	}
+	if e.depth++; e.depth > maxUntyped {
+		e.failed = true
+	}
+	if !e.failed {
+		switch v := v.(type) {
+		case map[string]any:
+			dst = e.appendObjectMap(dst, v)
+		case []any:
+			dst = e.appendUntypedList(dst, v)
+		default:
+			e.failed = true
+		}
+	}
+	e.depth--
+	return dst
+}
+
+func (e *encoder) appendUntypedList(dst []byte, list []any) []byte {
+	if list == nil {
+		return append(dst, "null"...)
+	}
+	dst = append(dst, '[')
+	for i, v := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = e.appendUntyped(dst, v)
+	}
+	return append(dst, ']')
+}
