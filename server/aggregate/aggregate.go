@@ -5,6 +5,7 @@
 //	backend.go    how its server is connected to
 //	proxy.go      a request and its answer; upgrades
 //	probe.go      whether a server answers, for the status of its APIService
+//	metrics.go    which APIServices are not available
 //	sources.go    who is asked for discovery and for OpenAPI documents: a goroutine for each APIService with a Service, none without any
 //	discover.go   what is asked, and how the answers are read
 //	describe.go   the same for OpenAPI documents
@@ -28,6 +29,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
@@ -62,11 +64,12 @@ type Aggregator struct {
 	// descriptions is beside external what other servers say in OpenAPI documents.
 	descriptions atomic.Pointer[descriptions]
 	sources      sources
+	unavailable  *prometheus.CounterVec
 }
 
 // New returns an Aggregator that asks nobody for discovery yet; see Run.
 func New(c Config) *Aggregator {
-	a := &Aggregator{Config: c, behind: behind.New(c.Store, c.Registry)}
+	a := &Aggregator{Config: c, behind: behind.New(c.Store, c.Registry), unavailable: newUnavailableCounter()}
 	a.sources.owner, a.sources.all = a, map[string]*source{}
 	return a
 }

@@ -181,7 +181,7 @@ func newFixture(t testing.TB) *fixture {
 	stopDiscovery := run(t, aggregator.Run)
 	stopChecks := run(t, func(ctx context.Context) {
 		_ = controllers.Run(ctx, controllers.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger,
-			Enabled: []string{controllers.Namespace}, Prober: aggregator, Elsewhere: aggregator}) // no election, no error
+			Enabled: []string{controllers.Namespace}, Prober: aggregator, Unavailable: aggregator.CountUnavailable, Elsewhere: aggregator}) // no election, no error
 	})
 	f.stopControllers = func() {
 		stopDiscovery()

@@ -150,8 +150,10 @@ func (a *availability) tell(ctx context.Context, t *resources.Type, judged *apir
 	if err != nil {
 		return err
 	}
+	lost := false
 	r := resources.UpdateRequest{Type: t, Name: judged.Name}
 	r.Change = func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
+		lost = false
 		is := existing.DeepCopyObject().(*apiregistration.APIService)
 		before := is.Status.DeepCopy()
 		if is.UID != judged.UID || is.Spec.Service == nil || is.Spec.Service.Name != judged.Spec.Service.Name ||
@@ -162,11 +164,15 @@ func (a *availability) tell(ctx context.Context, t *resources.Type, judged *apir
 		if apiequality.Semantic.DeepEqual(before, &is.Status) {
 			return is, nil
 		}
+		lost = c.Status != apiregistration.ConditionTrue && apiregistration.IsAPIServiceConditionTrue(existing.(*apiregistration.APIService), apiregistration.Available)
 		return manager.Update(existing, is, resources.ServerManagerName), nil
 	}
 	_, _, err = a.Pipeline.Update(resources.APIServer.Request(ctx, "update", t, t.KeyOf("", judged.Name), "status"), &r)
 	if errors.Is(err, resources.ErrNotFound) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
+	}
+	if err == nil && lost && a.Unavailable != nil {
+		a.Unavailable(judged.Name, c.Reason)
 	}
 	return err
 }

@@ -23,6 +23,8 @@ type Config struct {
 	Enabled []string
 	// Prober, when set, is asked for the status of APIServices that have a Service, whatever is Enabled.
 	Prober Prober
+	// Unavailable, when set, is told when an APIService is marked as unavailable that was available, and why.
+	Unavailable func(name, reason string)
 	// Elsewhere, when set, has objects in namespaces that other servers keep.
 	Elsewhere Elsewhere
 	// Elect, when set, calls lead while this process is the one of several servers on the same database whose

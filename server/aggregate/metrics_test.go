@@ -1,0 +1,37 @@
+package aggregate_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// The metrics say which APIServices are not available, and how often one has ceased to be.
+func TestMetrics(t *testing.T) {
+	f := newFixture(t)
+	f.register()
+	f.condition("Passed")
+	metric := func(name string) string {
+		t.Helper()
+		for line := range strings.Lines(f.must("GET", "/metrics", "")) {
+			if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
+				return value
+			}
+		}
+		return ""
+	}
+	const gauge = `aggregator_unavailable_apiservice{name="v1.apples.example.com"}`
+	const counter = `aggregator_unavailable_apiservice_total{name="v1.apples.example.com",reason="ServiceNotFound"}`
+	if g, c := metric(gauge), metric(counter); g != "0" || c != "" {
+		t.Errorf("while it is available: %q, %q", g, c)
+	}
+	f.must("DELETE", "/api/v1/namespaces/default/services/ext", "")
+	f.condition("ServiceNotFound")
+	f.stopControllers() // then it was counted
+	if g, c := metric(gauge), metric(counter); g != "1" || c != "1" {
+		t.Errorf("while it is not: %q, %q", g, c)
+	}
+	f.must("DELETE", apiServices+"/v1.apples.example.com", "")
+	if g := metric(gauge); g != "" {
+		t.Errorf("after it: %q", g)
+	}
+}
