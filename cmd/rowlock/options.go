@@ -36,7 +36,7 @@ type serveOptions struct {
 	tokens   tokenOptions
 	kubelets kubeletOptions
 
-	routeToEndpoints bool
+	routeToEndpoints, rejectRedirects bool
 
 	featureGates  map[string]bool
 	runtimeConfig cliflag.ConfigurationMap
@@ -106,6 +106,8 @@ func (o *serveOptions) addServingFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.keyFile, "tls-private-key-file", "", "`file` with the key of --tls-cert-file")
 	flags.BoolVar(&o.routeToEndpoints, "enable-aggregator-routing", false,
 		"send requests for aggregated APIs to the endpoints of their Service, and not to its ClusterIP, which takes a kube-proxy on this machine")
+	flags.BoolVar(&o.rejectRedirects, "aggregator-reject-forwarding-redirect", true,
+		"answer with 502 where the server of an aggregated API redirects a client")
 }
 
 func (o *serveOptions) addAccessFlags(flags *pflag.FlagSet) {

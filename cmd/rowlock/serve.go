@@ -187,7 +187,7 @@ func elect(registry *resources.Registry, store *sqlstore.Store, pipeline *resour
 // newAggregator returns what passes on the requests that are for other servers.
 func (o *serveOptions) newAggregator(registry *resources.Registry, store *sqlstore.Store, certificates *pki.PKI, logger *slog.Logger) *aggregate.Aggregator {
 	return aggregate.New(aggregate.Config{Registry: registry, Store: store, Logger: logger, Certificate: certificates.ProxyCertificate,
-		RouteToEndpoints: o.routeToEndpoints, UID: utilfeature.DefaultFeatureGate.Enabled(features.RemoteRequestHeaderUID)})
+		RouteToEndpoints: o.routeToEndpoints, PassRedirects: !o.rejectRedirects, UID: utilfeature.DefaultFeatureGate.Enabled(features.RemoteRequestHeaderUID)})
 }
 
 func (o *serveOptions) newServer(registry *resources.Registry, definitions *custom.Definitions, store *sqlstore.Store, pipeline *resources.Pipeline,

@@ -51,6 +51,9 @@ type Config struct {
 	// RouteToEndpoints sends requests to the endpoints of a Service, not to its ClusterIP (kube-apiserver's flag
 	// --enable-aggregator-routing).
 	RouteToEndpoints bool
+	// PassRedirects passes answers on that lead elsewhere, which are refused otherwise (kube-apiserver's flag
+	// --aggregator-reject-forwarding-redirect, turned off).
+	PassRedirects bool
 	// UID has the UID of the client in the headers, too (kube-apiserver's feature RemoteRequestHeaderUID).
 	UID bool
 }

@@ -91,6 +91,8 @@ func (e *extension) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", aggregated)
 		fmt.Fprintf(w, `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{"name":"apples.example.com"},"versions":[`+
 			`{"version":"v1","resources":[{"resource":%q,"responseKind":{"group":"","version":"","kind":"Apple"},"scope":"Namespaced","singularResource":"apple","verbs":%s}]}]}]}`, e.resources.Load(), e.verbs.Load())
+	case strings.HasSuffix(r.URL.Path, "/elsewhere"):
+		http.Redirect(w, r, "https://example.com/", http.StatusFound)
 	case e.orchard.serve(w, r):
 	case strings.HasPrefix(r.URL.Path, "/openapi/"):
 		e.describe(w, r)
@@ -334,6 +336,9 @@ func TestProxy(t *testing.T) {
 		if got := gjson.Get(answer, field).Str; got != want {
 			t.Errorf("%s is %q, want %q", field, got, want)
 		}
+	}
+	if code, answer := f.send("GET", apples+"/elsewhere", ""); code != http.StatusBadGateway || answer != "the backend attempted to redirect this request, which is not permitted" {
+		t.Errorf("a redirect is passed on: %d %s", code, answer)
 	}
 	f.must("DELETE", apiServices+"/v1.apples.example.com", "")
 	if code, _ := f.send("GET", apples+"/apples", ""); code != http.StatusNotFound {

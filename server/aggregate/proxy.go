@@ -54,7 +54,10 @@ func (b *Backend) pass(w http.ResponseWriter, r *http.Request) {
 		transport.SetAuthProxyHeaders(sent, who.GetName(), uid, who.GetGroups(), who.GetExtra())
 	}
 	through := transport.NewAuthProxyRoundTripper(who.GetName(), uid, who.GetGroups(), who.GetExtra(), b.transport)
-	proxy.NewUpgradeAwareHandler(location, through, true, upgrade, responder{}).ServeHTTP(w, sent)
+	h := proxy.NewUpgradeAwareHandler(location, through, true, upgrade, responder{})
+	// A server must not lead the client, with what that is allowed to do here, to where it would not go by itself.
+	h.RejectForwardingRedirects = !b.owner.PassRedirects
+	h.ServeHTTP(w, sent)
 }
 
 func (b *Backend) uidOf(who user.Info) string {
