@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	utilopenapi "k8s.io/apiserver/pkg/util/openapi"
 	"k8s.io/kube-openapi/pkg/common"
@@ -25,13 +26,13 @@ const (
 // are named, those and what they depend on are enough; the caller may add to the map.
 type Definitions func(prefix string, models []string) (map[string]common.OpenAPIDefinition, error)
 
-// embedded reads the definitions of the archive.
+// embedded reads the definitions of the archive; models are untypedModels where there are any.
 func embedded(prefix string, models []string) (map[string]common.OpenAPIDefinition, error) {
-	found, err := sections(archive, definitionsSection)
-	if err != nil {
-		return nil, err
+	read := allTexts
+	if models != nil {
+		read = fewTexts
 	}
-	texts, err := parseDefinitions(found[definitionsSection])
+	texts, err := read()
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +56,37 @@ func embedded(prefix string, models []string) (map[string]common.OpenAPIDefiniti
 	}
 	return enabled(definitions), nil
 }
+
+func allTexts() (map[string]definitionText, error) {
+	found, err := sections(archive, definitionsSection)
+	if err != nil {
+		return nil, err
+	}
+	return parseDefinitions(found[definitionsSection])
+}
+
+// fewTexts are those of untypedModels and of what these depend on. They are kept: to read the archive for each document of a few types
+// takes longer than to build that.
+var fewTexts = sync.OnceValues(func() (map[string]definitionText, error) {
+	all, err := allTexts()
+	if err != nil {
+		return nil, err
+	}
+	few := map[string]definitionText{}
+	for left := slices.Clone(untypedModels); len(left) > 0; {
+		name := left[0]
+		left = left[1:]
+		if text, ok := all[name]; ok && few[name].v3 == "" {
+			var dependencies []string
+			for _, d := range text.dependencies {
+				dependencies = append(dependencies, strings.Clone(d)) // none of it is a part of the whole text, which would stay
+			}
+			left = append(left, dependencies...)
+			few[name] = definitionText{dependencies, strings.Clone(text.v3), strings.Clone(text.v2)}
+		}
+	}
+	return few, nil
+})
 
 // enabled takes away what belongs to features that are off.
 func enabled(definitions map[string]common.OpenAPIDefinition) map[string]common.OpenAPIDefinition {

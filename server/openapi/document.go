@@ -96,7 +96,7 @@ func (d *document) makeJSON(s *source) error {
 	if found.etag != "" && !s.anew && fastpath.OpenAPI.On() {
 		return d.usePrepared(found, s.now())
 	}
-	s.used = true
+	s.used = s.used || d.sum == nil // a few types without a Go type are not worth a collection of all garbage
 	s.built.Add(1)
 	if fastpath.OpenAPI.On() {
 		fastpath.OpenAPI.Fallback()
