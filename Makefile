@@ -15,8 +15,9 @@ kubernetes_ld  := -X $(component_base).gitVersion=$(KUBERNETES) \
 	-X $(component_base).gitMajor=$(word 1,$(subst ., ,$(KUBERNETES:v%=%))) \
 	-X $(component_base).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES:v%=%)))
 
-# Functions on 16 bytes instead of 32 save 0.8 MB; the benchmarks of field management show no difference.
-rowlock_ld := -s -w -funcalign=16 -X main.version=$(VERSION) $(kubernetes_ld)
+# Functions on 8 bytes instead of 32 save 1.1 MB. The benchmarks of field management show no difference between 32 and 16, which are 0.8 MB
+# of it; 8 was not measured by itself.
+rowlock_ld := -s -w -funcalign=8 -X main.version=$(VERSION) $(kubernetes_ld)
 
 # How large the stripped binary may be for linux/amd64.
 MOST_BYTES ?= 79000000
