@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/servertest"
@@ -264,4 +265,33 @@ func (a *api) checkLives(t *testing.T) {
 			t.Errorf("%s was written at %d as %s, by definition %d", e.Object.Name, e.Revision, gjson.GetBytes(e.Object.Data, "spec").Raw, generationAt(log, e.Revision))
 		}
 	}
+}
+
+// A watch that one server serves shows nothing by a definition that was changed through another server before it was written: it ends
+// where the bytes are others, although nobody has told that server of the change.
+func TestWatchOnAnotherServer(t *testing.T) {
+	servertest.OnServers(t, 2, func(t *testing.T, stores []*sqlstore.Store) {
+		gates := utilfeature.DefaultMutableFeatureGate.DeepCopy()
+		one, other := newServer(t, gates, stores[0]), newServer(t, gates, stores[1])
+		one.run(exchange{do: "POST /api/v1/namespaces", body: `{"metadata":{"name":"test"}}`, code: 201},
+			exchange{do: "POST " + definitions, body: widgetDefinition(generation(0)), code: 201},
+			exchange{do: "POST " + widgets, body: widget("before", `{}`), code: 201})
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		w := &watcher{t: t, server: other.listen()}
+		answer := w.get(ctx, widgets+"?watch=1")
+		if answer == nil {
+			t.FailNow()
+		}
+		defer answer.Body.Close()
+		events := bufio.NewScanner(answer.Body)
+		if !events.Scan() || gjson.GetBytes(events.Bytes(), "object.spec").Raw != `{"of0":0}` {
+			t.Fatalf("the watch begins with %s", events.Bytes())
+		}
+		one.run(exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch, body: `{"spec":{"versions":[` + generation(1) + `]}}`, code: 200},
+			exchange{do: "POST " + widgets, body: widget("after", `{}`), code: 201, says: says{"spec": `{"of1":1}`}})
+		if !events.Scan() || gjson.GetBytes(events.Bytes(), "type").Str != "ERROR" || gjson.GetBytes(events.Bytes(), "object.code").Int() != http.StatusGone {
+			t.Errorf("the watch goes on with %s", events.Bytes())
+		}
+	})
 }
