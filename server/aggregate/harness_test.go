@@ -1,0 +1,313 @@
+package aggregate_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/aggregate"
+	"github.com/rowlock/rowlock/server/controlplane"
+	"github.com/rowlock/rowlock/server/controlplane/controllers"
+	"github.com/rowlock/rowlock/server/pki"
+	"github.com/rowlock/rowlock/server/servertest"
+)
+
+// patience is how long a test waits for what must come. It is only reached by a test that fails.
+const patience = time.Minute
+
+// extension is a server that extends the API with apples.example.com/v1. It answers those alone who have the front proxy's
+// certificate, with what they say of the client.
+type extension struct {
+	*httptest.Server
+	bundle []byte // who signed its certificate
+	down   atomic.Bool
+	// resources is what it says it serves.
+	resources atomic.Value
+	// verbs are what it says can be done, as JSON.
+	verbs atomic.Value
+	// orchard is what it keeps.
+	orchard orchard
+	// documents are its OpenAPI documents, by their paths.
+	documents sync.Map
+	// event is sent on a watch.
+	event chan string
+	// left says how the context of a watch ended.
+	left chan error
+}
+
+const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+// newExtension lets it listen on loopback, where it is called localhost.
+func newExtension(t testing.TB, proxies *x509.CertPool) *extension {
+	t.Helper()
+	own, err := pki.Open(pki.Options{DataDir: t.TempDir(), Names: []string{"ext.default.svc"}, Logger: servertest.Quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &extension{event: make(chan string), left: make(chan error, 1)}
+	e.resources.Store("apples")
+	e.verbs.Store(`["get"]`)
+	for _, c := range own.Certificates() {
+		e.bundle = append(e.bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
+	}
+	e.Server = httptest.NewUnstartedServer(http.HandlerFunc(e.serve))
+	e.TLS = own.TLSConfig()
+	e.TLS.GetConfigForClient = nil
+	e.TLS.ClientAuth, e.TLS.ClientCAs = tls.RequireAndVerifyClientCert, proxies
+	e.EnableHTTP2 = true
+	e.Config.ErrorLog = nil
+	e.StartTLS()
+	t.Cleanup(e.Close)
+	return e
+}
+
+func (e *extension) port() int { return e.Listener.Addr().(*net.TCPAddr).Port }
+
+func (e *extension) serve(w http.ResponseWriter, r *http.Request) {
+	if e.down.Load() {
+		http.Error(w, "down", http.StatusInternalServerError)
+		return
+	}
+	switch {
+	case r.URL.Path == "/apis" && strings.Contains(r.Header.Get("Accept"), "g=apidiscovery.k8s.io"):
+		w.Header().Set("Content-Type", aggregated)
+		fmt.Fprintf(w, `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{"name":"apples.example.com"},"versions":[`+
+			`{"version":"v1","resources":[{"resource":%q,"responseKind":{"group":"","version":"","kind":"Apple"},"scope":"Namespaced","singularResource":"apple","verbs":%s}]}]}]}`, e.resources.Load(), e.verbs.Load())
+	case strings.HasSuffix(r.URL.Path, "/elsewhere"):
+		http.Redirect(w, r, "https://example.com/", http.StatusFound)
+	case e.orchard.serve(w, r):
+	case strings.HasPrefix(r.URL.Path, "/openapi/"):
+		e.describe(w, r)
+	case r.URL.Query().Get("watch") != "":
+		e.watch(w, r)
+	case r.Header.Get("Upgrade") != "":
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\nX-User: %s\r\n\r\n", r.Header.Get("X-Remote-User"))
+		_, _ = io.Copy(conn, conn) // until the client leaves
+	default:
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, `{"method":%q,"uri":%q,"user":%q,"uid":%q,"groups":%q,"extra":%q,"body":%q,"proxy":%q,"authorization":%q}`, r.Method, r.URL.RequestURI(),
+			r.Header.Get("X-Remote-User"), r.Header.Get("X-Remote-Uid"), strings.Join(r.Header["X-Remote-Group"], ","), r.Header.Get("X-Remote-Extra-Team"), body,
+			r.TLS.VerifiedChains[0][0].Subject.CommonName, r.Header.Get("Authorization"))
+	}
+}
+
+func (e *extension) watch(w http.ResponseWriter, r *http.Request) {
+	for {
+		select {
+		case event := <-e.event:
+			fmt.Fprintln(w, event)
+			w.(http.Flusher).Flush()
+		case <-r.Context().Done():
+			e.left <- r.Context().Err()
+			return
+		}
+	}
+}
+
+// fixture is a server with an APIService for an extension, and what makes its status.
+type fixture struct {
+	testing.TB
+	server  *server.Server
+	store   resources.View
+	address string
+	stop    context.CancelFunc // of Serve
+	// stopControllers ends what connects to the extension by itself.
+	stopControllers func()
+	registry        *resources.Registry
+	// proxy is the certificate of the front proxy.
+	proxy func() *tls.Certificate
+	ext   *extension
+}
+
+// direct returns a client of the extension that is believed to be the front proxy.
+func (f *fixture) direct() *http.Client {
+	return &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, DisableCompression: true,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{*f.proxy()}}}}
+}
+
+func newFixture(t testing.TB) *fixture {
+	t.Helper()
+	own, err := pki.Open(pki.Options{DataDir: t.TempDir(), Names: []string{"localhost"}, Logger: servertest.Quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxies := x509.NewCertPool()
+	for _, c := range own.ProxyAuthorities() {
+		proxies.AddCert(c)
+	}
+	f := &fixture{TB: t, proxy: own.ProxyCertificate, ext: newExtension(t, proxies)}
+	var aggregator *aggregate.Aggregator
+	s, c := servertest.New(t, func(c *server.Config) {
+		aggregator = aggregate.New(aggregate.Config{Registry: c.Registry, Store: c.Store, Logger: c.Logger, Certificate: own.ProxyCertificate, UID: true})
+		c.Aggregator = aggregator
+	})
+	f.server, f.store, f.registry = s, c.Store, c.Registry
+	plane := controlplane.New(controlplane.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger, Front: s})
+	if err := plane.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := plane.BootstrapServices(t.Context(), controlplane.Network{ServiceRanges: builtin.DefaultServiceNetwork().Ranges, Port: 6443}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.address = l.Addr().String()
+	stopDiscovery := run(t, aggregator.Run)
+	stopChecks := run(t, func(ctx context.Context) {
+		_ = controllers.Run(ctx, controllers.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger,
+			Enabled: []string{controllers.Namespace}, Prober: aggregator, Unavailable: aggregator.CountUnavailable, Elsewhere: aggregator}) // no election, no error
+	})
+	f.stopControllers = func() {
+		stopDiscovery()
+		stopChecks()
+	}
+	f.stop = run(t, func(ctx context.Context) {
+		if err := s.Serve(ctx, l); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// run lets f run until the returned function is called, or the test ends.
+func run(t testing.TB, f func(context.Context)) context.CancelFunc {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(ctx)
+	}()
+	stop := func() {
+		cancel()
+		<-done
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// send sends a request as "known", and returns the answer.
+func (f *fixture) send(method, path, body string, headers ...string) (int, string) {
+	f.Helper()
+	r, err := http.NewRequestWithContext(f.Context(), method, "http://"+f.address+path, strings.NewReader(body))
+	if err != nil {
+		f.Fatal(err)
+	}
+	r.Header.Set("Authorization", "known")
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return answer.StatusCode, string(data)
+}
+
+func (f *fixture) must(method, path, body string, headers ...string) string {
+	f.Helper()
+	code, answer := f.send(method, path, body, headers...)
+	if code >= 300 {
+		f.Fatalf("%s %s: %d %s", method, path, code, answer)
+	}
+	return answer
+}
+
+const apiServices = "/apis/apiregistration.k8s.io/v1/apiservices"
+
+// register makes the APIService of apples, and a Service that leads to the extension.
+func (f *fixture) register() {
+	f.Helper()
+	f.service()
+	f.apiService()
+}
+
+func (f *fixture) service() {
+	f.Helper()
+	f.must("POST", "/api/v1/namespaces/default/services", `{"metadata":{"name":"ext"},"spec":{"type":"ExternalName","externalName":"localhost"}}`)
+}
+
+func (f *fixture) apiService() {
+	f.Helper()
+	f.must("POST", apiServices, fmt.Sprintf(`{"metadata":{"name":"v1.apples.example.com"},"spec":{"group":"apples.example.com","version":"v1","groupPriorityMinimum":2000,
+		"versionPriority":10,"caBundle":%q,"service":{"namespace":"default","name":"ext","port":%d}}}`, base64.StdEncoding.EncodeToString(f.ext.bundle), f.ext.port()))
+}
+
+// condition waits until the status of the APIService has a reason, and returns the condition.
+func (f *fixture) condition(reason string) gjson.Result {
+	f.Helper()
+	ctx, cancel := context.WithTimeout(f.Context(), patience)
+	defer cancel()
+	for {
+		now, err := f.store.Snapshot(ctx, "apiservices.apiregistration.k8s.io", resources.At{Match: resources.MostRecent})
+		if err != nil {
+			f.Fatal(err)
+		}
+		_, answer := f.send("GET", apiServices+"/v1.apples.example.com", "")
+		if c := gjson.Get(answer, "status.conditions.0"); c.Get("reason").Str == reason {
+			return c
+		}
+		w, err := f.store.Watch(ctx, resources.WatchOptions{Resource: "apiservices.apiregistration.k8s.io", After: now.Revision()})
+		if err != nil {
+			f.Fatal(err)
+		}
+		select {
+		case <-w.Ready():
+		case <-ctx.Done():
+			f.Fatalf("never %s: %s", reason, answer)
+		}
+		w.Close()
+	}
+}
+
+// discovered waits until what is found in aggregated discovery satisfies a condition.
+func (f *fixture) discovered(what, path string, ok func(gjson.Result) bool) {
+	f.Helper()
+	deadline := time.After(patience)
+	for {
+		_, answer := f.send("GET", "/apis", "", "Accept", aggregated)
+		found := gjson.Get(answer, path)
+		if ok(found) {
+			return
+		}
+		select {
+		case <-deadline:
+			f.Fatalf("never %s: %s", what, found)
+		case <-time.After(5 * time.Millisecond): // nothing tells of it but the answer
+		}
+	}
+}
+
+const apples = "/apis/apples.example.com/v1"
