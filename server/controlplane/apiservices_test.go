@@ -115,10 +115,11 @@ func TestAPIServicesFollowWhatIsServed(t *testing.T) {
 	k := newKept(t, nil)
 	group := resources.GroupSpec{Name: "example.com", Priority: 1000, Versions: []resources.VersionSpec{{Version: "v1", Priority: 100}, {Version: "v2", Priority: 100}}}
 	k.p.Registry.SetGroup(group)
-	for _, version := range []string{"v1", "v2", "v3"} {
-		k.send("POST", apiServicesPath, `{"metadata":{"name":"`+version+`.example.com","labels":{"kube-aggregator.kubernetes.io/automanaged":"true"}},
-			"spec":{"group":"example.com","version":"`+version+`","groupPriorityMinimum":1000,"versionPriority":15}}`)
+	for _, version := range []string{"v1", "v2"} { // made by whoever keeps those of what is defined
+		k.until("made", "apiservices.apiregistration.k8s.io", apiServicesPath+"/"+version+".example.com", field("spec.version", version))
 	}
+	k.send("POST", apiServicesPath, `{"metadata":{"name":"v3.example.com","labels":{"kube-aggregator.kubernetes.io/automanaged":"true"}},
+		"spec":{"group":"example.com","version":"v3","groupPriorityMinimum":1000,"versionPriority":15}}`)
 	gone := func(version string) {
 		t.Helper()
 		k.until("removed", "apiservices.apiregistration.k8s.io", apiServicesPath+"/"+version+".example.com", field("code", "404"))
