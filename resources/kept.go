@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -93,9 +94,15 @@ func (t *Type) ConvertedIn() string { return t.FormID(ConvertedForm+" "+t.Hub.St
 // isConverted tells whether a form is one of these.
 func isConverted(id string) bool { return strings.HasPrefix(id, ConvertedForm+" ") }
 
+// ConversionPatience is how long a single object waits for somebody else to convert it, its turn included, where the caller has no time
+// of its own.
+const ConversionPatience = 30 * time.Second
+
 // decodeConverted returns an object in the hub form, which somebody else makes.
 func (t *Type) decodeConverted(o *Object) (runtime.Object, error) {
-	made, err := t.Converted(context.Background(), []*Object{o})
+	ctx, cancel := context.WithTimeout(context.Background(), ConversionPatience)
+	defer cancel()
+	made, err := t.Converted(ctx, []*Object{o})
 	if err != nil {
 		return nil, err
 	}

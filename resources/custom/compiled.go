@@ -2,6 +2,7 @@ package custom
 
 import (
 	"container/list"
+	"errors"
 	"sync"
 )
 
@@ -34,12 +35,18 @@ type entry struct {
 func (c *compiled) get(key any, size int64, build func() (any, error)) (any, error) {
 	e := c.entry(key, size)
 	e.once.Do(func() {
-		if e.v, e.err = build(); e.err != nil {
-			c.forget(e)
-		}
+		e.err = errUnfinished // for those who wait, if build panics
+		defer func() {
+			if e.err != nil {
+				c.forget(e)
+			}
+		}()
+		e.v, e.err = build()
 	})
 	return e.v, e.err
 }
+
+var errUnfinished = errors.New("a schema was not compiled: whoever did it has failed")
 
 // entry finds or makes an entry, and drops those that were not asked for the longest time, where there is no room for all.
 func (c *compiled) entry(key any, size int64) *entry {

@@ -18,6 +18,15 @@ import (
 	"github.com/rowlock/rowlock/server/openapi"
 )
 
+// failure is why a server was asked in vain, and until when that is believed.
+type failure struct {
+	err   error
+	until time.Time
+}
+
+// askPause is how long a server that was asked in vain for a document is not asked again.
+const askPause = 2 * time.Second
+
 // describing is who asks for OpenAPI documents, as upstream.
 var describing user.Info = &user.DefaultInfo{Name: "system:aggregator"}
 
@@ -38,8 +47,10 @@ type description struct {
 	v2    *openapi.Part
 	v2Tag string // the ETag of the document that v2 is part of
 
-	// asking is held while a document of version 3 is asked for.
-	asking sync.Mutex
+	// asking is taken by who asks for a document of version 3, and failed says until when the server, which did not answer the last
+	// time, is not asked again by those who waited meanwhile.
+	asking chan struct{}
+	failed failure
 	// mu guards the rest.
 	mu   sync.Mutex
 	v3   map[string]string // the hashes of documents of version 3, by name
@@ -54,7 +65,7 @@ type keptDocument struct {
 
 // newDescription knows nothing yet.
 func (a *Aggregator) newDescription(gv schema.GroupVersion) *description {
-	return &description{a: a, gv: gv, kept: map[string]keptDocument{}}
+	return &description{a: a, gv: gv, kept: map[string]keptDocument{}, asking: make(chan struct{}, 1)}
 }
 
 // external returns it as it is. The caller is that of refresh.
@@ -73,9 +84,10 @@ func (d *description) refresh(ctx context.Context) error {
 	case b == nil || b.transportErr != nil:
 		return nil // the availability of the APIService says so
 	}
-	if err := d.refreshV2(ctx, b); err != nil {
-		return err
-	}
+	return errors.Join(d.refreshV2(ctx, b), d.refreshIndex(ctx, b)) // a server that has but one of the two is asked for it
+}
+
+func (d *description) refreshIndex(ctx context.Context, b *Backend) error {
 	code, _, body, err := b.read(ctx, pathV3, describing, "Accept", "application/json")
 	switch {
 	case err != nil:
@@ -175,12 +187,23 @@ func (d *description) read(ctx context.Context, name string) (*openapi.Document,
 	if doc := d.current(name); doc != nil {
 		return doc, nil
 	}
-	d.asking.Lock()
-	defer d.asking.Unlock()
+	select {
+	case d.asking <- struct{}{}:
+		defer func() { <-d.asking }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	if doc := d.current(name); doc != nil {
 		return doc, nil
 	}
-	doc, err := d.ask(ctx, name)
+	doc, err := (*openapi.Document)(nil), d.failed.err
+	if err == nil || !time.Now().Before(d.failed.until) {
+		doc, err = d.ask(ctx, name)
+		d.failed = failure{err, time.Now().Add(askPause)}
+		if ctx.Err() != nil {
+			d.failed = failure{} // which says nothing of the server
+		}
+	}
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()

@@ -129,7 +129,9 @@ func (r *Renderer) json(o *resources.Object) ([]byte, error) {
 		fastpath.StoredJSON.Fallback()
 	}
 	if r.converts(o) {
-		made, err := r.Served.Converted(context.Background(), []*resources.Object{o})
+		ctx, cancel := context.WithTimeout(context.Background(), resources.ConversionPatience)
+		defer cancel()
+		made, err := r.Served.Converted(ctx, []*resources.Object{o})
 		if err != nil {
 			return nil, err
 		}

@@ -43,8 +43,11 @@ func ofMetadata(body []byte, typ types.PatchType) bool {
 		return only && patch.IsObject()
 	case types.JSONPatchType:
 		patch.ForEach(func(_, operation gjson.Result) bool {
-			from := operation.Get("from")
-			only = strings.HasPrefix(operation.Get("path").Str, "/metadata/") && (!from.Exists() || strings.HasPrefix(from.Str, "/metadata/"))
+			only = operation.Get("path").Exists()
+			operation.ForEach(func(key, value gjson.Result) bool { // of keys that are there twice the last one counts
+				only = only && (key.Str != "path" && key.Str != "from" || strings.HasPrefix(value.Str, "/metadata/"))
+				return only
+			})
 			return only
 		})
 		return only && patch.IsArray()

@@ -38,7 +38,7 @@ func (w *watchStream) sendInitial() bool {
 	w.events.Bulk(0)
 	explicit := w.opts.SendInitialEvents != nil
 	w.initial = nil // the snapshot is not to be kept alive by a long watch
-	if err := errors.Join(w.selection.failed, b.err); err != nil && ok {
+	if err := errors.Join(w.selection.failed, b.err); err != nil && ok && w.q.ctx.Err() == nil {
 		w.fail(err)
 		return false
 	}
@@ -196,6 +196,7 @@ func (w *watchStream) follow() error {
 	case s != w.q.served:
 		w.q.served = s
 		w.events.Follow(s)
+		w.selection = w.q.selection(w.opts)
 	}
 	w.catalog = c
 	return nil

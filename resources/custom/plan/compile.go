@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
+	"strings"
 
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -75,8 +75,7 @@ func (n *Node) readScalars(v *spec.Schema) {
 		n.text.format = v.Format
 	}
 	if v.Pattern != "" {
-		p, err := patterns.of(v.Pattern, func() (*regexp.Regexp, error) { return regexp.Compile(v.Pattern) })
-		n.text.pattern, n.foreign = p, n.foreign || err != nil
+		n.text.pattern, _ = patterns.of(v.Pattern, func() (*pattern, error) { return newPattern(v.Pattern), nil })
 	}
 	n.min, n.max = n.bound(v.Minimum, v.ExclusiveMinimum), n.bound(v.Maximum, v.ExclusiveMaximum)
 }
@@ -143,6 +142,8 @@ func (n *Node) readFields(v *spec.Schema, s *structuralschema.Structural) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Properties)) {
 		property, of := v.Properties[name], (*structuralschema.Structural)(nil)
+		// Of a branch that fails beside the right one of oneOf, upstream's validator keeps errors that begin so, as those of fields do.
+		n.foreign = n.foreign || strings.HasPrefix(name, "IMPORTANT!")
 		if s != nil {
 			structure, ok := s.Properties[name]
 			of = &structure

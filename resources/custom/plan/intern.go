@@ -52,7 +52,27 @@ func (t *interned[T]) size() int {
 var nodes interned[Node]
 
 // patterns are the regular expressions of all nodes.
-var patterns interned[regexp.Regexp]
+var patterns interned[pattern]
+
+// pattern is a regular expression. It is compiled when a text first meets it: a few bytes may stand for a large program.
+type pattern struct {
+	compiled func() (*regexp.Regexp, error)
+}
+
+func newPattern(text string) *pattern {
+	return &pattern{sync.OnceValues(func() (*regexp.Regexp, error) { return regexp.Compile(text) })}
+}
+
+// check holds a text against the pattern.
+func (p *pattern) check(s string) verdict {
+	switch expression, err := p.compiled(); {
+	case err != nil:
+		return unknown
+	case !expression.MatchString(s):
+		return invalid
+	}
+	return valid
+}
 
 // Nodes is how many nodes there are in all plans that are in use.
 func Nodes() int { return nodes.size() }

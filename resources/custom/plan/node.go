@@ -1,9 +1,5 @@
 package plan
 
-import (
-	"regexp"
-)
-
 // Node is the plan of the values at one place of a schema, for all places that say the same. It does not change once it is made.
 type Node struct {
 	// foreign: the schema says something that only upstream's validator knows.
@@ -48,7 +44,7 @@ type Node struct {
 // textRules are those of strings.
 type textRules struct {
 	length  bounds
-	pattern *regexp.Regexp
+	pattern *pattern // nil: there is none
 	// format is one that strings are held against; empty: there is none, or nobody knows it.
 	format string
 }

@@ -28,8 +28,11 @@ func (n *Node) checkText(s string) verdict {
 			return invalid
 		}
 	}
-	if t.pattern != nil && !t.pattern.MatchString(s) || t.format != "" && !strfmt.Default.Validates(t.format, s) {
+	if t.format != "" && !strfmt.Default.Validates(t.format, s) {
 		return invalid
+	}
+	if t.pattern != nil {
+		return t.pattern.check(s)
 	}
 	return valid
 }

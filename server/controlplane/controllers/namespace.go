@@ -40,6 +40,8 @@ type ending struct {
 	reviewDue bool
 	// askAgain is when objects that another server keeps are looked at again; 0: they were not yet.
 	askAgain time.Duration
+	// askDue is when that is to be, if it is yet to come.
+	askDue time.Time
 }
 
 const (
@@ -209,8 +211,9 @@ func (c *namespaces) reviewed(name string) {
 func (c *namespaces) askAgain(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n := c.ending[name]; n != nil {
+	if n := c.ending[name]; n != nil && !time.Now().Before(n.askDue) {
 		n.askAgain = min(max(askAgainFirst, 2*n.askAgain), askAgain)
+		n.askDue = time.Now().Add(n.askAgain)
 		c.queue.addAfter(name, n.askAgain)
 	}
 }
