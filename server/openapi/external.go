@@ -181,7 +181,7 @@ func (j *joined) getIndex(src *source) (*indexDocument, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.index.CompareAndSwap(nil, &indexDocument{data: index, modified: src.now()})
+	j.index.CompareAndSwap(nil, &indexDocument{index})
 	return j.index.Load(), nil
 }
 

@@ -105,8 +105,13 @@ func (h *Handler) serveIndex(w http.ResponseWriter, r *http.Request, s *state, j
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	// Its type is guessed, as with kube-apiserver: text/plain.
-	serveContent(w, r, idx.modified, idx.data)
+	// As with kube-apiserver it has no ETag, its type is guessed (text/plain), and it was changed right now. It is sent whatever the
+	// client has: within the second that a date can tell, kubectl has asked for it and stored the definition that changes it.
+	if r.Header.Get("If-Modified-Since") != "" {
+		r = r.Clone(r.Context())
+		r.Header.Del("If-Modified-Since")
+	}
+	serveContent(w, r, h.now(), idx.data)
 }
 
 // serveV3 answers one document. Under its hash it never changes and may be kept for ever; under the hash of another

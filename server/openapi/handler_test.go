@@ -153,6 +153,17 @@ func TestHashedURLs(t *testing.T) {
 	}
 }
 
+// Who has the index of this very second does not take it for that of a group that was added in it.
+func TestIndexOfTheSameSecond(t *testing.T) {
+	reg := smallRegistry()
+	h := openapi.NewAt(reg, func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) })
+	date := get(t, h, "/openapi/v3").Header().Get("Last-Modified")
+	reg.SetGroup(resources.GroupSpec{Name: "example.org", Versions: []resources.VersionSpec{{Version: "v1"}}})
+	if w := get(t, h, "/openapi/v3", "If-Modified-Since", date); date == "" || w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "apis/example.org/v1") {
+		t.Errorf("unchanged since %q: %d", date, w.Code)
+	}
+}
+
 func TestNewGroupLeavesOthersAlone(t *testing.T) {
 	reg := smallRegistry()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -23,8 +22,7 @@ type state struct {
 
 // indexDocument is the list of the documents of version 3.
 type indexDocument struct {
-	data     []byte
-	modified time.Time
+	data []byte
 }
 
 // stateKey and documentKey are under what a handler's documents are kept with a catalog or a group.
@@ -97,7 +95,7 @@ func (s *state) getIndex(src *source) (*indexDocument, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.index.CompareAndSwap(nil, &indexDocument{data: index, modified: src.now()})
+	s.index.CompareAndSwap(nil, &indexDocument{index})
 	return s.index.Load(), nil
 }
 
