@@ -86,7 +86,7 @@ func startSectionServers(t *testing.T, table string) []*sectionServer {
 	if err := os.WriteFile(tokens, []byte(harness.PeerToken+`,admin,admin,"system:masters"`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"--token-auth-file", tokens, "--controllers=-namespace-controller,-garbage-collector-controller"}, flags.rowlock...)
+	args := append([]string{"--token-auth-file", tokens, "--controllers=-namespace-controller,-garbage-collector-controller,-storage-version-migrator-controller"}, flags.rowlock...)
 	servers := []*sectionServer{newSectionServer(t, startServer(t, harness.RowlockOptions{Args: args}))}
 	if os.Getenv("E2E_PEER") != "kube-apiserver" {
 		return servers

@@ -72,6 +72,9 @@ func lead(ctx context.Context, c Config) {
 	if slices.Contains(c.Enabled, GarbageCollector) {
 		all = append(all, newGarbage(c))
 	}
+	if slices.Contains(c.Enabled, StorageVersionMigrator) {
+		all = append(all, newMigrations(c))
+	}
 	f := &feed{}
 	var work errgroup.Group
 	for _, one := range all {

@@ -1,9 +1,10 @@
 // Package controllers has the two controllers without which a delete does not end as the API concepts page says: one
-// empties a namespace that is being deleted, the other deletes what belonged to objects that are gone.
+// empties a namespace that is being deleted, the other deletes what belonged to objects that are gone. A third one carries out
+// StorageVersionMigrations.
 //
 // # How they work
 //
-// Every type of the registry is followed in the store (package follow), by one goroutine, which shows each change to both
+// Every type of the registry is followed in the store (package follow), by one goroutine, which shows each change to all
 // controllers. What a change makes necessary goes into queues of keys, and few workers do it: they read the present state,
 // decide, and change it by the rules of the type (resources.Pipeline) under conditions that fail when another writer was
 // faster. So it does no harm when kube-controller-manager does the same work beside them. What

@@ -10,13 +10,15 @@ import (
 const (
 	Namespace        = "namespace-controller"
 	GarbageCollector = "garbage-collector-controller"
+	// StorageVersionMigrator is the name of its service account, too.
+	StorageVersionMigrator = "storage-version-migrator-controller"
 )
 
 // aliases are the older names that kube-controller-manager accepts as well.
-var aliases = map[string]string{"namespace": Namespace, "garbagecollector": GarbageCollector}
+var aliases = map[string]string{"namespace": Namespace, "garbagecollector": GarbageCollector, "svm": StorageVersionMigrator}
 
 // Names returns the names of all controllers.
-func Names() []string { return []string{Namespace, GarbageCollector} }
+func Names() []string { return []string{Namespace, GarbageCollector, StorageVersionMigrator} }
 
 // Select returns the names of the controllers that a list like kube-controller-manager's --controllers turns on: a name,
 // a name after "-" for one that is off, "*" for all that are not named. The first mention of a name counts.

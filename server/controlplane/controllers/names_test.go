@@ -11,8 +11,8 @@ import (
 func TestSelect(t *testing.T) {
 	for _, tt := range []struct{ list, want []string }{
 		{[]string{"*"}, controllers.Names()},
-		{[]string{"*", "-namespace"}, []string{"garbage-collector-controller"}},
-		{[]string{"-garbage-collector-controller", "*"}, []string{"namespace-controller"}},
+		{[]string{"*", "-namespace"}, []string{"garbage-collector-controller", "storage-version-migrator-controller"}},
+		{[]string{"-garbage-collector-controller", "*", "-svm"}, []string{"namespace-controller"}},
 		{[]string{"garbagecollector"}, []string{"garbage-collector-controller"}},
 		{[]string{"namespace-controller", "-namespace", "*"}, controllers.Names()},
 		{[]string{"-namespace"}, []string{}},

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	storagemigrationv1 "k8s.io/api/storagemigration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/tidwall/gjson"
+)
+
+const (
+	crds    = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	widgets = "/apis/example.com/v2/namespaces/default/widgets"
+)
+
+func widgetVersions(stored string) (all string) {
+	for _, v := range []string{"v1", "v2"} {
+		all += fmt.Sprintf(`,{"name":%q,"served":true,"storage":%t,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}`, v, v == stored)
+	}
+	return `[` + all[1:] + `]`
+}
+
+// send sends a request as JSON, which has to succeed.
+func send(t *testing.T, client kubernetes.Interface, verb, path, body string) string {
+	t.Helper()
+	r := client.Discovery().RESTClient().Verb(verb).AbsPath(path).Body([]byte(body)).SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json")
+	if verb == "PATCH" {
+		r.SetHeader("Content-Type", string(types.MergePatchType))
+	}
+	answer, err := r.DoRaw(t.Context())
+	if err != nil {
+		t.Fatalf("%s %s: %v: %s", verb, path, err, answer)
+	}
+	return string(answer)
+}
+
+// A StorageVersionMigration is carried out by the server alone: afterwards all objects are stored in the present version, the definition
+// says so, and the version before can go. Of two for a resource the second one waits for the first.
+func TestStorageVersionMigration(t *testing.T) {
+	p := start(t, "--data-dir", t.TempDir())
+	client := p.client(t)
+	send(t, client, "POST", crds, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
+		"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":`+widgetVersions("v1")+`}}`)
+	for i := range 40 {
+		send(t, client, "POST", widgets, fmt.Sprintf(`{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"w%d"},"spec":{"n":%d}}`, i, i))
+	}
+	before := send(t, client, "GET", widgets, "")
+	changed := send(t, client, "PATCH", crds+"/widgets.example.com", `{"spec":{"versions":`+widgetVersions("v2")+`}}`)
+	if got := gjson.Get(changed, "status.storedVersions").Raw; got != `["v1","v2"]` {
+		t.Fatalf("storedVersions are %s", got)
+	}
+	migrations := client.StoragemigrationV1().StorageVersionMigrations()
+	events, err := migrations.Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Stop()
+	names := []string{"a", "b"}
+	for _, name := range names {
+		_, err := migrations.Create(t.Context(), &storagemigrationv1.StorageVersionMigration{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: storagemigrationv1.StorageVersionMigrationSpec{Resource: metav1.GroupResource{Group: "example.com", Resource: "widgets"}}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	running, ended := map[string]bool{}, []string{}
+	for len(ended) < len(names) {
+		e := <-events.ResultChan()
+		m, ok := e.Object.(*storagemigrationv1.StorageVersionMigration)
+		if !ok {
+			t.Fatalf("%v %v", e.Type, e.Object)
+		}
+		t.Log(m.Name, m.Status)
+		running[m.Name] = meta.IsStatusConditionTrue(m.Status.Conditions, "Running")
+		if running["a"] && running["b"] {
+			t.Error("both run at the same time")
+		}
+		if meta.IsStatusConditionFalse(m.Status.Conditions, "Running") {
+			ended = append(ended, m.Name)
+			if !meta.IsStatusConditionTrue(m.Status.Conditions, "Succeeded") || m.Status.ResourceVersion == "" {
+				t.Errorf("%s ended with %+v", m.Name, m.Status)
+			}
+		}
+	}
+	definition := send(t, client, "GET", crds+"/widgets.example.com", "")
+	condition := gjson.Get(definition, `status.conditions.#(type=="StorageMigrating")`)
+	if condition.Get("status").Str != "False" || condition.Get("reason").Str != "MigrationSucceeded" || condition.Get("observedGeneration").Int() != 2 {
+		t.Errorf("the definition has the condition %s", condition.Raw)
+	}
+	if got := gjson.Get(definition, "status.storedVersions").Raw; got != `["v2"]` {
+		t.Errorf("storedVersions are %s", got)
+	}
+	gone := gjson.Get(widgetVersions("v2"), "1").Raw
+	send(t, client, "PATCH", crds+"/widgets.example.com", `{"spec":{"versions":[`+gone+`]}}`)
+	after := send(t, client, "GET", widgets, "")
+	for i, was := range gjson.Get(before, "items").Array() {
+		is := gjson.Get(after, fmt.Sprintf("items.%d", i))
+		if is.Get("spec").Raw != was.Get("spec").Raw || is.Get("metadata.resourceVersion").Int() <= was.Get("metadata.resourceVersion").Int() {
+			t.Errorf("%s was not written again: %s", was.Raw, is.Raw)
+		}
+	}
+	if code := p.end(); code != 0 {
+		t.Errorf("ended with %d", code)
+	}
+}

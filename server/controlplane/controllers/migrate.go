@@ -1,0 +1,225 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kubernetes/pkg/apis/storagemigration"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// objectsAtOnce is how many objects of a resource are written again at the same time: one transaction takes those that wait.
+const objectsAtOnce = 16
+
+// migrate takes the active migration of a resource a step further.
+func (c *migrations) migrate(ctx context.Context, m migration, of schema.GroupResource) error {
+	t, ok := c.registry.Catalog().Type(of.String())
+	switch {
+	case !ok:
+		if elsewhere, err := c.isElsewhere(ctx, of); err != nil || elsewhere {
+			return err
+		}
+		if time.Since(m.CreationTimestamp.Time) < unservedFor {
+			c.queue.addAfter(of, lookAgain) // another server may have been told of it first
+			return nil
+		}
+		return c.fail(ctx, m, "resource does not exist in discovery")
+	case !migratable(t):
+		// The words are kube-controller-manager's, the list of verbs in its order.
+		return c.fail(ctx, m, fmt.Sprintf("resource %q does not support discovery operations: [update patch list]", t.StorageVersion.WithResource(t.Resource).String()))
+	}
+	s, err := c.store.Snapshot(ctx, of.String(), resources.At{Match: resources.MostRecent})
+	if err != nil {
+		return err
+	}
+	if m.Status.ResourceVersion == "" {
+		return c.write(ctx, m, func(now migration) bool {
+			set := now.Status.ResourceVersion == "" && !now.over()
+			if set {
+				now.Status.ResourceVersion = resources.FormatRevision(s.Revision())
+			}
+			return set
+		})
+	}
+	upTo, err := strconv.ParseInt(m.Status.ResourceVersion, 10, 64)
+	if err != nil {
+		return c.fail(ctx, m, fmt.Sprintf("migration encountered unhandled error: %v", err))
+	}
+	left, err := c.rewrite(ctx, t, s, upTo)
+	return c.told(ctx, m, of, left, s.Count("", ""), err)
+}
+
+func migratable(t *resources.Type) bool {
+	verbs := t.Verbs()
+	return slices.Contains(verbs, "update") && slices.Contains(verbs, "patch") && slices.Contains(verbs, "list")
+}
+
+// rewrite writes objects as a patch without content does: those of a snapshot that are as old as the migration, and whatever else is
+// stored in another version, as a later write of mere metadata leaves it. left is how many were not.
+func (c *migrations) rewrite(ctx context.Context, t *resources.Type, s resources.Snapshot, upTo int64) (left int, err error) {
+	var keys []resources.Key
+	s.Ascend("", "", func(o *resources.Object) bool {
+		if o.Revision <= upTo || !t.IsIn(o, t.StorageVersion) {
+			keys = append(keys, o.Key)
+		}
+		return true
+	})
+	var done atomic.Int64
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(objectsAtOnce)
+	for _, key := range keys {
+		if ctx.Err() != nil {
+			break
+		}
+		work.Go(func() error {
+			err := c.change(ctx, t, key.Namespace, key.Name, "", "patch", "", runtime.Object.DeepCopyObject)
+			if err == nil {
+				done.Add(1)
+			}
+			return err
+		})
+	}
+	err = work.Wait()
+	return len(keys) - int(done.Load()), err
+}
+
+// told writes what has become of the objects. An error that may pass is returned, and the migration goes on later.
+func (c *migrations) told(ctx context.Context, m migration, of schema.GroupResource, left, all int, err error) error {
+	switch {
+	case err == nil:
+		return c.write(ctx, m, func(now migration) bool {
+			return !now.over() && now.run(runningMessage(0, all)) && now.set(storagemigration.MigrationSucceeded, "StorageVersionMigrationSucceeded", "Migration completed")
+		})
+	case ctx.Err() != nil:
+		return nil
+	case errors.As(err, new(*resources.ExpectationError)):
+		c.queue.addAfter(of, firstRetry) // the definition was written, which this server is about to be told
+		return nil
+	case passes(err):
+		const transient = "; transient error: "
+		return errors.Join(err, c.write(ctx, m, func(now migration) bool {
+			// Once only: each such write brings the migration here again at once.
+			running := meta.FindStatusCondition(now.Status.Conditions, string(storagemigration.MigrationRunning))
+			return !now.over() && running != nil && !strings.Contains(running.Message, transient) && now.run(runningMessage(left, all)+transient+err.Error())
+		}))
+	}
+	return c.write(ctx, m, func(now migration) bool {
+		return !now.over() && now.run(runningMessage(left, all)) &&
+			now.set(storagemigration.MigrationFailed, "StorageVersionMigrationFailed", fmt.Sprintf("%d/%d not yet migrated. migration encountered unhandled error: %s", left, all, err))
+	})
+}
+
+// passes tells whether an error may be none the next time. Errors without a status are those of the store and of webhooks, which a
+// client sees as internal ones.
+func passes(err error) bool {
+	return !errors.As(err, new(apierrors.APIStatus)) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsTimeout(err)
+}
+
+const (
+	crdsResource = "customresourcedefinitions.apiextensions.k8s.io"
+	// definitionMarker owns the condition of definitions, by the name that kube-controller-manager's controller has.
+	definitionMarker = "migration-runner-controller"
+)
+
+// markDefinition says in the status of a definition that the objects which are stored now are about to be migrated; of which state of
+// the definition that is true, observedGeneration says.
+func (c *migrations) markDefinition(ctx context.Context, of schema.GroupResource, migration string) error {
+	return c.changeDefinition(ctx, of, func(crd *apiextensions.CustomResourceDefinition) error {
+		setStorageMigrating(crd, apiextensions.CustomResourceDefinitionCondition{Type: storageMigrating, Status: apiextensions.ConditionTrue,
+			Reason: "MigrationRunning", Message: fmt.Sprintf("Migration %s is running", migration), ObservedGeneration: crd.Generation})
+		return nil
+	})
+}
+
+const storageMigrating apiextensions.CustomResourceDefinitionConditionType = "StorageMigrating"
+
+// unmarkDefinition says how a migration has ended. After one that has succeeded while the definition stayed as it was, objects are
+// stored in one version alone.
+func (c *migrations) unmarkDefinition(ctx context.Context, of schema.GroupResource, succeeded bool) error {
+	return c.changeDefinition(ctx, of, func(crd *apiextensions.CustomResourceDefinition) error {
+		now := apiextensions.CustomResourceDefinitionCondition{Type: storageMigrating, Status: apiextensions.ConditionFalse, Reason: "MigrationFailed",
+			Message: "The migration has failed", ObservedGeneration: crd.Generation}
+		was := apiextensions.FindCRDCondition(crd, storageMigrating)
+		switch {
+		case !succeeded:
+		case was == nil || was.ObservedGeneration != crd.Generation:
+			now.Reason, now.Message = "MigrationSucceeded", "The migration has succeeded but the stored versions have not been updated due to a generation mismatch"
+		default:
+			now.Reason, now.Message = "MigrationSucceeded", "The migration has succeeded and the stored versions have been updated"
+			storage, err := c.storedAlone(ctx, of, crd)
+			if err != nil {
+				return err
+			}
+			crd.Status.StoredVersions = []string{storage}
+		}
+		setStorageMigrating(crd, now)
+		return nil
+	})
+}
+
+func setStorageMigrating(crd *apiextensions.CustomResourceDefinition, c apiextensions.CustomResourceDefinitionCondition) {
+	apiextensions.SetCRDCondition(crd, c)
+	apiextensions.FindCRDCondition(crd, storageMigrating).ObservedGeneration = c.ObservedGeneration // which upstream leaves as it was
+}
+
+// storedAlone returns the version in which new objects are stored, when that is the version of all. Nobody stores one in another
+// version from then on, while the definition is as it is.
+func (c *migrations) storedAlone(ctx context.Context, of schema.GroupResource, crd *apiextensions.CustomResourceDefinition) (storage string, err error) {
+	for _, v := range crd.Spec.Versions {
+		if v.Storage {
+			storage = v.Name
+		}
+	}
+	in := &resources.Type{Untyped: true, Kind: crd.Status.AcceptedNames.Kind}
+	s, err := c.store.Snapshot(ctx, of.String(), resources.At{Match: resources.MostRecent})
+	if err != nil {
+		return "", err
+	}
+	s.Ascend("", "", func(o *resources.Object) bool {
+		if !in.IsIn(o, schema.GroupVersion{Group: crd.Spec.Group, Version: storage}) {
+			err = fmt.Errorf("%s is not stored in version %s", o.Key, storage)
+		}
+		return err == nil
+	})
+	return storage, err
+}
+
+// changeDefinition changes the status of the definition of a resource, if there is one.
+func (c *migrations) changeDefinition(ctx context.Context, of schema.GroupResource, edit func(*apiextensions.CustomResourceDefinition) error) error {
+	t, ok := c.registry.Catalog().Type(crdsResource)
+	if !ok {
+		return nil
+	}
+	manager, err := t.ServerManager("status")
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = c.change(ctx, t, "", of.String(), "", "patch", "status", func(existing runtime.Object) runtime.Object {
+		failed = nil
+		old, ok := existing.(*apiextensions.CustomResourceDefinition)
+		if !ok {
+			return nil
+		}
+		now := old.DeepCopy()
+		if failed = edit(now); failed != nil {
+			return nil
+		}
+		return manager.Update(old, now, definitionMarker)
+	})
+	return errors.Join(failed, err)
+}

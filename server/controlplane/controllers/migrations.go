@@ -1,0 +1,243 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/apis/storagemigration"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// migrations does what StorageVersionMigrations ask for: it writes the objects of a resource again, so that all are stored in the version
+// in which new ones are. Of several migrations of a resource one is active at a time, the oldest. What is done follows from what is
+// stored, a step for each write of a status, so that another server, or kube-controller-manager, can do any of the steps.
+type migrations struct {
+	registry *resources.Registry
+	store    resources.View
+	pipeline *resources.Pipeline
+	logger   *slog.Logger
+	queue    *queue[schema.GroupResource]
+}
+
+const (
+	migrationsResource = "storageversionmigrations.storagemigration.k8s.io"
+	// migrationWorkers is how many resources are migrated at the same time, as by kube-controller-manager.
+	migrationWorkers = 5
+	// unservedFor is how long a resource may not be served before its migration fails, as with kube-controller-manager, and lookAgain
+	// how often is looked until then.
+	unservedFor = time.Minute
+	lookAgain   = time.Second
+)
+
+// migrator is who writes objects again.
+var migrator = resources.Controller(StorageVersionMigrator)
+
+func newMigrations(c Config) *migrations {
+	return &migrations{registry: c.Registry, store: c.Store, pipeline: c.Pipeline, logger: c.Logger, queue: newQueue[schema.GroupResource](c.Logger)}
+}
+
+func (c *migrations) work(ctx context.Context) { c.queue.work(ctx, migrationWorkers, c.sync) }
+
+func (c *migrations) forget() {}
+
+func (c *migrations) typesChanged() {}
+
+// observe: the end of a migration lets the next one of the resource begin.
+func (c *migrations) observe(e *resources.Event) {
+	if e.Object.Resource == migrationsResource {
+		spec := gjson.GetBytes(e.Object.Data, "spec.resource")
+		c.queue.Add(schema.GroupResource{Group: spec.Get("group").Str, Resource: spec.Get("resource").Str})
+	}
+}
+
+// migration is a StorageVersionMigration as it was read.
+type migration struct {
+	*storagemigration.StorageVersionMigration
+	t *resources.Type
+}
+
+func (m migration) is(condition storagemigration.MigrationConditionType) bool {
+	return meta.IsStatusConditionTrue(m.Status.Conditions, string(condition))
+}
+
+func (m migration) over() bool {
+	return m.is(storagemigration.MigrationSucceeded) || m.is(storagemigration.MigrationFailed)
+}
+
+// sync takes the migrations of a resource a step further.
+func (c *migrations) sync(ctx context.Context, of schema.GroupResource) error {
+	all, err := c.of(ctx, of)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	running := slices.IndexFunc(all, func(m migration) bool { return m.is(storagemigration.MigrationRunning) })
+	if running < 0 {
+		if next := slices.IndexFunc(all, func(m migration) bool { return !m.over() }); next >= 0 {
+			return c.begin(ctx, all[next], of)
+		}
+		return nil
+	}
+	switch m := all[running]; {
+	case m.over():
+		return c.end(ctx, m, of)
+	default:
+		return c.migrate(ctx, m, of)
+	}
+}
+
+// of returns the migrations of a resource, the oldest first.
+func (c *migrations) of(ctx context.Context, of schema.GroupResource) (all []migration, err error) {
+	t, ok := c.registry.Catalog().Type(migrationsResource)
+	if !ok {
+		return nil, nil
+	}
+	s, err := c.store.Snapshot(ctx, migrationsResource, resources.At{Match: resources.MostRecent})
+	if err != nil {
+		return nil, err
+	}
+	s.Ascend("", "", func(o *resources.Object) bool {
+		var hub runtime.Object
+		if hub, err = t.DecodeHub(o); err != nil {
+			return false
+		}
+		if m, ok := hub.(*storagemigration.StorageVersionMigration); ok && m.Spec.Resource == metav1.GroupResource(of) {
+			all = append(all, migration{m, t})
+		}
+		return true
+	})
+	slices.SortFunc(all, func(a, b migration) int {
+		if older := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); older != 0 {
+			return older
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return all, err
+}
+
+// begin makes a migration the active one. What is stored until then is what it is about: its definition says so before.
+func (c *migrations) begin(ctx context.Context, m migration, of schema.GroupResource) error {
+	if elsewhere, err := c.isElsewhere(ctx, of); err != nil || elsewhere {
+		return err
+	}
+	if err := c.markDefinition(ctx, of, m.Name); err != nil {
+		return err
+	}
+	return c.write(ctx, m, func(now migration) bool {
+		return !now.is(storagemigration.MigrationRunning) && !now.over() && now.run(runningMessage(0, 0))
+	})
+}
+
+// end lets the next migration begin.
+func (c *migrations) end(ctx context.Context, m migration, of schema.GroupResource) error {
+	if t, ok := c.registry.Catalog().Type(of.String()); ok && m.is(storagemigration.MigrationSucceeded) {
+		// A write of mere metadata, which leaves an object in its version, may have been faster than the migration.
+		s, err := c.store.Snapshot(ctx, of.String(), resources.At{Match: resources.MostRecent})
+		if err != nil {
+			return err
+		}
+		if _, err := c.rewrite(ctx, t, s, 0); err != nil {
+			return err
+		}
+	}
+	if err := c.unmarkDefinition(ctx, of, m.is(storagemigration.MigrationSucceeded)); err != nil {
+		return err
+	}
+	return c.write(ctx, m, func(now migration) bool {
+		return meta.SetStatusCondition(&now.Status.Conditions, metav1.Condition{Type: string(storagemigration.MigrationRunning), Status: metav1.ConditionFalse,
+			Reason: "MigrationCompleted", Message: "Migration completed", ObservedGeneration: now.Generation})
+	})
+}
+
+// isElsewhere tells whether a resource is one that another server may keep. kube-controller-manager migrates these.
+func (c *migrations) isElsewhere(ctx context.Context, of schema.GroupResource) (elsewhere bool, err error) {
+	if _, ok := c.registry.Catalog().Type(of.String()); ok {
+		return false, nil
+	}
+	s, err := c.store.Snapshot(ctx, apiServicesResource, resources.At{Match: resources.MostRecent})
+	if err != nil {
+		return false, err
+	}
+	s.Ascend("", "", func(o *resources.Object) bool {
+		spec := gjson.GetBytes(o.Data, "spec")
+		elsewhere = spec.Get("group").Str == of.Group && spec.Get("service").IsObject()
+		return !elsewhere
+	})
+	return elsewhere, nil
+}
+
+// set gives a migration a condition, and run says that it runs; false: nothing changes.
+func (m migration) set(condition storagemigration.MigrationConditionType, reason, message string) bool {
+	return meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: string(condition), Status: metav1.ConditionTrue, Reason: reason, Message: message})
+}
+
+func (m migration) run(message string) bool {
+	return m.set(storagemigration.MigrationRunning, "MigrationRunning", message)
+}
+
+// fail ends a migration that cannot succeed.
+func (c *migrations) fail(ctx context.Context, m migration, message string) error {
+	return c.write(ctx, m, func(now migration) bool {
+		return !now.over() && now.set(storagemigration.MigrationFailed, "StorageVersionMigrationFailed", message)
+	})
+}
+
+// runningMessage says how many objects of how many are left.
+func runningMessage(left, all int) string {
+	switch {
+	case all == 0:
+		return "The migration is running"
+	case left == 0:
+		return fmt.Sprintf("The migration is running, %d objects verified migrated", all)
+	}
+	return fmt.Sprintf("The migration is running, %d/%d objects not yet migrated", left, all)
+}
+
+// write changes the status of a migration, if it is still there and edit finds something to change.
+func (c *migrations) write(ctx context.Context, m migration, edit func(now migration) bool) error {
+	manager, err := m.t.ServerManager("status")
+	if err != nil {
+		return err
+	}
+	return c.change(ctx, m.t, "", m.Name, m.UID, "update", "status", func(existing runtime.Object) runtime.Object {
+		old, ok := existing.(*storagemigration.StorageVersionMigration)
+		if !ok {
+			return nil
+		}
+		now := migration{old.DeepCopy(), m.t}
+		if !edit(now) {
+			return nil
+		}
+		return manager.Update(old, now.StorageVersionMigration, "kube-controller-manager")
+	})
+}
+
+// change changes an object, if it is still there. edit returns nil to leave it alone.
+func (c *migrations) change(ctx context.Context, t *resources.Type, namespace, name string, uid types.UID, verb, subresource string, edit func(runtime.Object) runtime.Object) error {
+	unchanged := errors.New("there is nothing to change")
+	r := resources.UpdateRequest{Type: t, Name: name, UID: uid, Change: func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
+		if live == nil {
+			return nil, resources.ErrNotFound
+		}
+		if obj := edit(existing); obj != nil {
+			return obj, nil
+		}
+		return nil, unchanged
+	}}
+	_, _, err := c.pipeline.Update(migrator.Request(ctx, verb, t, t.KeyOf(namespace, name), subresource), &r)
+	if errors.Is(err, unchanged) {
+		return nil
+	}
+	return unlessGone(err)
+}
