@@ -17,6 +17,8 @@ type admitted struct {
 	op       admission.Operation
 	options  runtime.Object
 	dryRun   bool
+	// load, when set, returns obj and old when a plugin asks for one of them.
+	load func() (obj, old runtime.Object)
 }
 
 // admit runs mutating admission.
@@ -55,7 +57,11 @@ func (a admitted) attributes(ctx context.Context) admission.Attributes {
 	if a.t.isNamespaces() {
 		namespace = name
 	}
-	return admission.NewAttributesRecord(a.obj, a.old, kind, namespace, name, gv.WithResource(resource), subresource, a.op, a.options, a.dryRun, who)
+	record := admission.NewAttributesRecord(a.obj, a.old, kind, namespace, name, gv.WithResource(resource), subresource, a.op, a.options, a.dryRun, who)
+	if a.load != nil {
+		return lazyAttributes{record, a.load}
+	}
+	return record
 }
 
 func (t *Type) isNamespaces() bool { return t.Resource == "namespaces" && t.Group == "" }

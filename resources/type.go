@@ -70,6 +70,8 @@ type Type struct {
 	// Requires is what has to be as it is for the rules of the type to be the right ones: no object is stored when it has changed.
 	// Nil: nothing.
 	Requires *Requirement
+	// Repeats remembers the updates that changed nothing, of a type whose objects are large. Nil: nobody does.
+	Repeats Repeats
 	// Current tells whether the bytes of an object that is stored in the version of the type are what the type shows in that
 	// version. Nil: always.
 	Current func(o *Object) bool

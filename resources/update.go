@@ -30,6 +30,9 @@ type UpdateRequest struct {
 	Name string
 	// Decode, when set, reads what was sent, before anything is looked up: it may set Change, UID, Options and DryRun.
 	Decode func() error
+	// Sent, when set, stands for all that Change makes the new object of besides the existing one, for types that remember what changed
+	// nothing (Type.Repeats).
+	Sent func() Digest
 	// Change makes the new object (hub form) of the existing one, which it must leave alone. existing is an empty
 	// object and live is nil when there is none. It may be called several times. At a subresource that shows another
 	// kind (Subresource.Projection) both are of that.
@@ -177,19 +180,10 @@ func (u update) prepare(ctx context.Context, live *Object) ([]Write, error) {
 		return u.prepareCreate(ctx)
 	}
 	t := u.Type
-	existing, err := u.decode(live)
-	if err != nil {
-		return nil, err
-	}
-	old, err := meta.Accessor(existing)
-	if err != nil {
-		return nil, err
-	}
-	if u.UID != "" && old.GetUID() != u.UID {
-		return nil, apierrors.NewConflict(t.RequestResource(ctx), u.Name, u.uidPreconditionError(live.Key, old.GetUID()))
-	}
-	obj, err := u.changed(ctx, existing, live)
-	if err != nil {
+	again := u.repeat(ctx, live)
+	ctx = again.listen(ctx)
+	existing, obj, err := u.changed(ctx, live, again)
+	if err != nil || obj == nil {
 		return nil, err
 	}
 	if err := u.checkRevision(ctx, obj, live); err != nil {
@@ -208,31 +202,17 @@ func (u update) prepare(ctx context.Context, live *Object) ([]Write, error) {
 		return nil, err
 	}
 	w, err := u.write(ctx, obj, existing, live)
-	if err != nil || w == nil {
+	if err != nil {
 		return nil, err
+	}
+	if w == nil {
+		again.unchanged(t, obj, existing)
+		return nil, nil
 	}
 	if w.Op == Delete {
 		return t.withFreed(ctx, u.p.store, *w, live)
 	}
 	return t.required(append([]Write{*w}, allocated...)), nil
-}
-
-// changed is the new object, after mutating admission.
-func (u update) changed(ctx context.Context, existing runtime.Object, live *Object) (runtime.Object, error) {
-	if u.projection() != nil {
-		return u.changedProjection(ctx, existing, live)
-	}
-	obj, err := u.change(ctx, existing, live)
-	if err != nil {
-		return nil, err
-	}
-	if err := u.p.admit(ctx, u.admitted(obj, existing)); err != nil {
-		return nil, err
-	}
-	if m, err := meta.Accessor(obj); err == nil {
-		DedupOwners(ctx, m, true)
-	}
-	return obj, nil
 }
 
 func (u update) admitted(obj, old runtime.Object) admitted {

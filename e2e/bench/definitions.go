@@ -192,11 +192,14 @@ func (d *definitions) memoryUnused(ctx context.Context) error {
 }
 
 func (d *definitions) applyAgain(ctx context.Context) error {
-	cpu, took, err := d.each(ctx, d.all[:min(d.count, 200)], d.apply)
-	if err == nil {
-		d.row("apply without change, CPU", "%s; %s a request", short(cpu), short(took))
+	for _, time := range []string{"the first time", "from then on"} {
+		cpu, took, err := d.each(ctx, d.all[:min(d.count, 200)], d.apply)
+		if err != nil {
+			return err
+		}
+		d.row("apply without change, "+time+", CPU", "%s; %s a request", short(cpu), short(took))
 	}
-	return err
+	return nil
 }
 
 func inMiB(n int64) float64 { return float64(n) / (1 << 20) }

@@ -50,6 +50,7 @@ type Definitions struct {
 
 	compiled  compiled
 	validated validated
+	repeats   repeats
 
 	// converters makes what asks conversion webhooks.
 	converters func() (*conversion.CRConverterFactory, error)

@@ -20,7 +20,7 @@
 //	current.go      whether what is stored is what is shown
 //	allocate.go     what is written with a definition
 //	form.go         what the bytes of objects depend on
-//	validated.go    schemas that were found valid; digest.go: what stands for them
+//	validated.go    schemas that were found valid; digest.go: what stands for them; seen.go: what is remembered of it
 //	rules.go        what is special about writes of definitions
 //	names.go        which names a definition is given, and the conditions that follow
 //

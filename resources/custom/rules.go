@@ -29,7 +29,7 @@ func (d *Definitions) rule(t *resources.Type) {
 	t.CreateStrategy, t.UpdateStrategy = s, s.ofUpdates()
 	status := t.Subresources["status"]
 	status.UpdateStrategy = definitionStatusStrategy{status.UpdateStrategy}
-	t.Allocate = d.allocate
+	t.Allocate, t.Repeats = d.allocate, &d.repeats
 	t.Terminate, t.TerminatesPlainly = terminate, true
 }
 

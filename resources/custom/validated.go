@@ -3,7 +3,6 @@ package custom
 import (
 	"crypto/sha256"
 	"reflect"
-	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -17,41 +16,7 @@ import (
 // schemas that say nothing. Whatever that refuses is validated whole.
 
 // validated remembers what was found valid.
-type validated struct {
-	mu   sync.Mutex
-	seen map[[sha256.Size]byte]bool
-	// order is a ring of what is seen, of which next is the oldest once it is full.
-	order [][sha256.Size]byte
-	next  int
-}
-
-// validatedRoom is how many specs are remembered, of 100 bytes each.
-const validatedRoom = 4096
-
-func (v *validated) has(key [sha256.Size]byte) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.seen[key]
-}
-
-func (v *validated) add(key [sha256.Size]byte) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.seen[key] {
-		return
-	}
-	if v.seen == nil {
-		v.seen = map[[sha256.Size]byte]bool{}
-	}
-	v.seen[key] = true
-	if len(v.order) < validatedRoom {
-		v.order = append(v.order, key)
-		return
-	}
-	delete(v.seen, v.order[v.next])
-	v.order[v.next] = key
-	v.next = (v.next + 1) % validatedRoom
-}
+type validated struct{ seen }
 
 // validate validates a definition: a new one where old is nil. whole is upstream's validation.
 func (v *validated) validate(now, old *apiextensions.CustomResourceDefinition, whole func(now, old *apiextensions.CustomResourceDefinition) field.ErrorList) field.ErrorList {
@@ -60,10 +25,10 @@ func (v *validated) validate(now, old *apiextensions.CustomResourceDefinition, w
 	}
 	// What is valid as new is valid as an update, which is refused less.
 	key := specKey(nil, now)
-	known := v.has(key)
+	known := v.Has(key)
 	if !known && old != nil {
 		key = specKey(old, now)
-		known = v.has(key)
+		known = v.Has(key)
 	}
 	if known {
 		if len(whole(withoutSchemas(now), withoutSchemas(old))) == 0 {
@@ -73,7 +38,7 @@ func (v *validated) validate(now, old *apiextensions.CustomResourceDefinition, w
 	fastpath.Definitions.Fallback()
 	errs := whole(now, old)
 	if len(errs) == 0 {
-		v.add(key)
+		v.Add(key)
 	}
 	return errs
 }

@@ -189,11 +189,11 @@ func TestSpecKey(t *testing.T) {
 func TestValidatedHasABound(t *testing.T) {
 	var v validated
 	key := func(i int) [32]byte { return [32]byte{byte(i), byte(i >> 8)} }
-	for i := range validatedRoom + 3 {
-		v.add(key(i))
-		v.add(key(i))
+	for i := range seenRoom + 3 {
+		v.Add(key(i))
+		v.Add(key(i))
 	}
-	if len(v.seen) != validatedRoom || len(v.order) != validatedRoom || v.has(key(2)) || !v.has(key(3)) || !v.has(key(validatedRoom+2)) {
-		t.Errorf("%d are remembered", len(v.seen))
+	if len(v.digests) != seenRoom || len(v.order) != seenRoom || v.Has(key(2)) || !v.Has(key(3)) || !v.Has(key(seenRoom+2)) {
+		t.Errorf("%d are remembered", len(v.digests))
 	}
 }

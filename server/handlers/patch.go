@@ -2,7 +2,9 @@ package handlers
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fieldmanager"
 	"github.com/rowlock/rowlock/server/status"
 )
@@ -77,6 +80,7 @@ func (h *Handlers) patch(q *request) error {
 		p.validation, p.by = validationOf(opts.FieldValidation), managerName(opts.FieldManager, q.r.UserAgent())
 		r.Options, r.DryRun = updateOptionsOf(opts), dryrun.IsDryRun(opts.DryRun)
 		p.keepsRest(h, m.format, r)
+		r.Sent = p.sent
 		p.manager, err = h.manager(q)
 		return err
 	}
@@ -115,6 +119,13 @@ type patcher struct {
 	manager    *fieldmanager.Manager
 	validation string
 	by         string
+}
+
+// sent stands for the patch and all that its outcome depends on.
+func (p *patcher) sent() resources.Digest {
+	force := p.opts.Force != nil && *p.opts.Force
+	body := sha256.Sum256(p.body)
+	return sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %t %x", p.typ, p.opts.FieldManager, p.by, p.validation, force, body))
 }
 
 // apply makes the patched object of the existing one.

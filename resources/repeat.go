@@ -1,0 +1,164 @@
+package resources
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/warning"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
+)
+
+// Who applies the same again and again changes nothing by it: what a request makes of an object depends on that, on what was sent, and
+// on the rules of the type. For a type whose objects are large, updates that changed nothing are remembered, by what was sent and the
+// revision of the object: they change nothing as long as the object is at this revision. Nothing that was warned of is remembered, nor
+// what admission has looked at before it was decided; admission is asked each time.
+
+// Digest stands for what a request sent.
+type Digest = [sha256.Size]byte
+
+// Repeats remembers updates of a type that changed nothing, by digests of the object's revision and the request. Its methods can be
+// used concurrently.
+type Repeats interface {
+	// Repeatable tells whether an update that changes nothing, from old to obj (hub form), changes nothing again as long as the object
+	// stays as it is: the rules look at nothing but the two.
+	Repeatable(obj, old runtime.Object) bool
+	Has(update Digest) bool
+	Add(update Digest)
+}
+
+// repeat is an update that may be a repetition.
+type repeat struct {
+	key    Digest
+	warned atomic.Bool
+	// looked is set when mutating admission has looked at the object.
+	looked bool
+}
+
+// repeat returns what is known of an update of the live object; nil: nothing is remembered of it.
+func (u update) repeat(ctx context.Context, live *Object) *repeat {
+	t := u.Type
+	// Where rules depend on another object, who asks has to be told when that has changed.
+	if t.Repeats == nil || t.Requires != nil || !u.whole || u.Metadata || u.disowned || u.Sent == nil || !fastpath.Repeats.On() {
+		return nil
+	}
+	info, ok := genericapirequest.RequestInfoFrom(ctx)
+	if !ok {
+		return nil
+	}
+	sent := u.Sent()
+	text, err := json.Marshal([]string{info.APIVersion, live.Resource, live.Namespace, live.Name, string(u.UID)})
+	if err != nil {
+		return nil
+	}
+	var key bytes.Buffer
+	_, _ = key.Write(text)
+	_, _ = key.Write(sent[:])
+	_, _ = key.Write(binary.BigEndian.AppendUint64(nil, uint64(live.Revision)))
+	if u.DryRun {
+		_ = key.WriteByte(1)
+	}
+	return &repeat{key: sha256.Sum256(key.Bytes())}
+}
+
+// listen returns a context in which warnings are passed on, and noted.
+func (r *repeat) listen(ctx context.Context) context.Context {
+	if r == nil {
+		return ctx
+	}
+	return warning.WithWarningRecorder(ctx, warningListener{ctx, r})
+}
+
+type warningListener struct {
+	to context.Context
+	r  *repeat
+}
+
+// AddWarning implements warning.Recorder.
+func (l warningListener) AddWarning(agent, text string) {
+	l.r.warned.Store(true)
+	warning.AddWarning(l.to, agent, text)
+}
+
+// known tells whether the update changed nothing before.
+func (r *repeat) known(t *Type) bool { return r != nil && t.Repeats.Has(r.key) }
+
+// observed is a look of mutating admission, of which it is noted whether it was at the objects.
+func (r *repeat) observed(a admitted) admitted {
+	if r != nil {
+		obj, old := a.obj, a.old
+		a.load = func() (runtime.Object, runtime.Object) {
+			r.looked = true
+			return obj, old
+		}
+	}
+	return a
+}
+
+// unchanged is told that the update has changed nothing.
+func (r *repeat) unchanged(t *Type, obj, existing runtime.Object) {
+	if r == nil {
+		return
+	}
+	fastpath.Repeats.Fallback()
+	if !r.looked && !r.warned.Load() && t.Repeats.Repeatable(obj, existing) {
+		t.Repeats.Add(r.key)
+	}
+}
+
+// repeated takes an update through admission that changed nothing before. Where mutating admission looks at the objects, it may have changed
+// them, and they are returned; otherwise nothing is.
+func (u update) repeated(ctx context.Context, live *Object, r *repeat) (existing, obj runtime.Object, err error) {
+	var failed error
+	a := u.admitted(nil, nil)
+	a.load = func() (runtime.Object, runtime.Object) {
+		if r.looked = true; existing == nil && failed == nil {
+			if existing, failed = u.existing(ctx, live); failed == nil {
+				obj, failed = u.change(ctx, existing, live)
+			}
+		}
+		return obj, existing
+	}
+	err = u.p.admit(ctx, a)
+	if failed != nil || err != nil || existing != nil {
+		return existing, obj, cmp.Or(failed, err)
+	}
+	// What admission validates is what is there.
+	var now, old runtime.Object
+	a.load = func() (runtime.Object, runtime.Object) {
+		if now == nil && failed == nil {
+			if old, failed = u.existing(ctx, live); failed == nil {
+				now = old.DeepCopyObject()
+			}
+		}
+		return now, old
+	}
+	err = u.p.validate(ctx, a)
+	return nil, nil, cmp.Or(failed, err)
+}
+
+// lazyAttributes are those of a look at objects that are made when they are asked for.
+type lazyAttributes struct {
+	admission.Attributes
+	load func() (obj, old runtime.Object)
+}
+
+// GetObject implements admission.Attributes.
+func (a lazyAttributes) GetObject() runtime.Object {
+	obj, _ := a.load()
+	return obj
+}
+
+// GetOldObject implements admission.Attributes.
+func (a lazyAttributes) GetOldObject() runtime.Object {
+	_, old := a.load()
+	return old
+}

@@ -1,0 +1,68 @@
+package handlers_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/e2e/harness"
+)
+
+// BenchmarkDefinitions is what definitions cost that projects publish, from the request to the answer: when their schemas are seen for the
+// first time, when they were seen before, and when they are applied again. cpu-µs/op is the processor time of the process for one definition.
+func BenchmarkDefinitions(b *testing.B) {
+	published, err := harness.Published(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	bodies := func(n int) (paths []string, all [][]byte) {
+		for _, crd := range published {
+			crd = crd.DeepCopy()
+			crd.Spec.Group = fmt.Sprintf("c%d.%s", n, crd.Spec.Group)
+			crd.Name = crd.Spec.Names.Plural + "." + crd.Spec.Group
+			text, err := json.Marshal(crd)
+			if err != nil {
+				b.Fatal(err)
+			}
+			paths, all = append(paths, definitions+"/"+crd.Name+"?fieldManager=bench&force=true"), append(all, text)
+		}
+		return paths, all
+	}
+	var a *api
+	var spent time.Duration
+	apply := func(b *testing.B, n, code int) {
+		paths, all := bodies(n)
+		before := processorTime(b)
+		b.StartTimer()
+		for i, body := range all {
+			r := httptest.NewRequest("PATCH", paths[i], bytes.NewReader(body))
+			r.Header.Set("Content-Type", "application/apply-patch+yaml")
+			w := httptest.NewRecorder()
+			if a.ServeHTTP(w, r); w.Code != code {
+				b.Fatal(w.Code, w.Body)
+			}
+		}
+		b.StopTimer()
+		spent += processorTime(b) - before
+	}
+	run := func(name string, prepare, measured func(b *testing.B, i int)) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.StopTimer()
+			spent = 0
+			for i := range b.N {
+				prepare(b, i)
+				measured(b, i)
+			}
+			b.ReportMetric(float64(spent.Microseconds())/float64(b.N*len(published)), "cpu-µs/definition")
+		})
+	}
+	run("first", func(*testing.B, int) { a = newAPI(b) }, func(b *testing.B, i int) { apply(b, 0, http.StatusCreated) })
+	n := 0
+	run("seen", func(*testing.B, int) { n++ }, func(b *testing.B, i int) { apply(b, n, http.StatusCreated) })
+	run("again", func(*testing.B, int) {}, func(b *testing.B, i int) { apply(b, 0, http.StatusOK) })
+}
