@@ -58,7 +58,11 @@ run: build ## Build and start `rowlock serve` (DATA_DIR=.rowlock LISTEN=127.0.0.
 
 build: bin/rowlock ## Build the static binary bin/rowlock
 
-test: vet lint lean unit unit-plain test-race fuzz-briefly e2e ## Everything that has to pass
+# Two at a time: the end-to-end tests wait for most of their time, and the others compute. What several of them need is built first, so
+# that nobody builds it twice. The output of each is shown when it is over.
+test: bin/rowlock bin/rowlock-race bin/kubectl ## Everything that has to pass
+	@$(MAKE) --no-print-directory -j2 --output-sync=target vet lint e2e test-race lean unit unit-plain fuzz-briefly
+
 
 check: vet lint ## What to run while one works: unit tests, the store's contract on SQLite; under 3 minutes when the cache is warm
 	go test $$(go list ./... | grep -v -x -E -e '$(module)/(e2e|sqlstore|migrations)')

@@ -200,6 +200,8 @@ var passing = []struct {
 	{regexp.MustCompile(`"\d+[smh](\d+[sm])?"`), `"AGE"`},
 	{regexp.MustCompile(`("name": ?"generated-)\w{5}"`), `${1}SUFFIX"`},
 	{regexp.MustCompile(`("nodePort": ?|"healthCheckNodePort": ?)\d+`), "${1}PORT"},
+	// The documents of cases beside it: the index names them by a hash of what a server makes them of.
+	{regexp.MustCompile(`"apis/s-[0-9a-f]+-\d+\.example\.com(/\w+)?":\s*\{[^}]*\},?\s*`), ""},
 	{regexp.MustCompile(`10\.43\.\d+\.\d+|fd00:10:43::[0-9a-f]+`), "ADDRESS"},
 }
 
