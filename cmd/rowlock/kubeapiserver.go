@@ -102,7 +102,7 @@ func (o *kubeAPIServerOptions) sections() []section {
 func (o *kubeAPIServerOptions) setDefaults(acting, own *pflag.FlagSet) {
 	o.serve.services.ranges, acting.Lookup("service-cluster-ip-range").DefValue = "10.0.0.0/24", "10.0.0.0/24"
 	o.serve.allowPrivileged, acting.Lookup("allow-privileged").DefValue = false, "false"
-	o.serve.controllers, own.Lookup("controllers").DefValue = nil, "[]"
+	o.serve.controllers.list, own.Lookup("controllers").DefValue = nil, "[]"
 	o.serve.dataDir, own.Lookup("data-dir").DefValue = "", ""
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/resources/upstream"
-	"github.com/rowlock/rowlock/server/controlplane/controllers"
 	"github.com/rowlock/rowlock/server/pki"
 )
 
@@ -29,12 +28,10 @@ type serveOptions struct {
 	clientCAFile string
 	tokenFile    string
 
-	controllers        []string
-	enabledControllers []string
-
-	services serviceOptions
-	tokens   tokenOptions
-	kubelets kubeletOptions
+	controllers controllerOptions
+	services    serviceOptions
+	tokens      tokenOptions
+	kubelets    kubeletOptions
 
 	routeToEndpoints, rejectRedirects bool
 
@@ -64,7 +61,7 @@ func (o *serveOptions) sections() []section {
 		{"Who may connect", flagSet(o.addAccessFlags)},
 		{"Tokens of ServiceAccounts", flagSet(o.tokens.addFlags)},
 		{"Nodes", flagSet(o.kubelets.addFlags)},
-		{"Controllers", flagSet(o.addControllerFlags)},
+		{"Controllers", flagSet(o.controllers.addFlags)},
 		{"Features", flagSet(o.addFeatureFlags)},
 		{"Logging", flagSet(o.log.addFlags)},
 	}
@@ -117,12 +114,6 @@ func (o *serveOptions) addAccessFlags(flags *pflag.FlagSet) {
 		"`file` with bearer tokens, in lines of token,user,uid,\"group1,group2\"; read once")
 }
 
-func (o *serveOptions) addControllerFlags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&o.controllers, "controllers", []string{"*"},
-		"which controllers run: `name` for one, -name for one that does not, * for all others; there are "+
-			strings.Join(controllers.Names(), " and "))
-}
-
 func (o *serveOptions) addFeatureFlags(flags *pflag.FlagSet) {
 	flags.Var(cliflag.NewMapStringBool(&o.featureGates), "feature-gates",
 		"features of kube-apiserver to turn on or off, by the names of its `gates`: CBORServingAndStorage=true")
@@ -147,8 +138,8 @@ func (o *serveOptions) complete() error {
 	if err := o.storage.complete(o.dataDir); err != nil {
 		return err
 	}
-	if o.enabledControllers, err = controllers.Select(o.controllers); err != nil {
-		return usagef("--controllers: %v", err)
+	if err := o.controllers.complete(); err != nil {
+		return err
 	}
 	if err := o.services.complete(); err != nil {
 		return err

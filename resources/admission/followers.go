@@ -2,20 +2,20 @@ package admission
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"sync"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/indexer"
 )
 
 // follower tells a handler what has changed among the objects of a type. Nobody wakes it: who depends on the handler has it
 // catch up first, so that the handler is not behind either.
 type follower struct {
-	indexer *storeIndexer
+	store   resources.Reader
+	indexer *indexer.Indexer
 	handler cache.ResourceEventHandler
 
 	mu   sync.Mutex
@@ -30,7 +30,7 @@ type seenObject struct {
 func (f *follower) catchUp() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now, err := f.indexer.store.Snapshot(context.Background(), f.indexer.resource, resources.At{Match: resources.Any})
+	now, err := f.store.Snapshot(context.Background(), f.indexer.Resource(), resources.At{Match: resources.Any})
 	if err != nil {
 		utilruntime.HandleError(err) // the next request tries again
 		return
@@ -43,7 +43,7 @@ func (f *follower) catchUp() {
 			there[path] = before
 			return true
 		}
-		obj, err := f.indexer.decode(o)
+		obj, err := f.indexer.Decode(o)
 		if err != nil {
 			utilruntime.HandleError(err)
 			return true
@@ -73,31 +73,11 @@ func (f *storeInformers) catchUp() {
 
 // AddEventHandler has a handler told of changes, by storeInformers.catchUp. Nobody wants the registration.
 func (i *storeInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	i.factory.followers = append(i.factory.followers, &follower{indexer: i.indexer, handler: h})
+	i.factory.followers = append(i.factory.followers, &follower{store: i.factory.store, indexer: i.indexer, handler: h})
 	return nil, nil
 }
 
 // AddIndexers adds indexes for ByIndex.
 func (i *storeInformer) AddIndexers(indexers cache.Indexers) error {
-	i.indexer.indexers = indexers
-	return nil
-}
-
-// ByIndex returns the objects with a value of an index. The values of those that are asked for begin with the namespace.
-func (x *storeIndexer) ByIndex(name, value string) (found []any, err error) {
-	namespace, _, _ := strings.Cut(value, "/")
-	items, err := x.list(namespace)
-	if err != nil {
-		return nil, err
-	}
-	for _, item := range items {
-		values, err := x.indexers[name](item)
-		if err != nil {
-			return nil, err
-		}
-		if slices.Contains(values, value) {
-			found = append(found, item)
-		}
-	}
-	return found, nil
+	return i.indexer.AddIndexers(indexers)
 }

@@ -10,6 +10,7 @@
 //	privileged.go  whether pods may be privileged
 //	log.go         where klog writes to
 //	limits.go      how much a JSON Patch may copy
+//	crash.go       whether a panic of a controller ends the process
 //
 // What is copied:
 //

@@ -206,6 +206,9 @@ func (p *PKI) ClientCAs() *x509.CertPool { return p.clientPool().pool }
 // Certificates returns the authorities of ClientCAs.
 func (p *PKI) Certificates() []*x509.Certificate { return p.clientPool().certificates() }
 
+// Authority returns the certificate that clients know this server by, as PEM. Changed tells of another.
+func (p *PKI) Authority() []byte { return p.ca.Load().certPEM() }
+
 // Changed returns a channel that is closed when ClientCAs has returned another pool, which it also does when ProxyAuthorities
 // are others. A file of authorities is looked at
 // when a client shows a certificate.

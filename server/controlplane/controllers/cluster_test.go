@@ -35,6 +35,8 @@ type cluster struct {
 	theirs resources.Store
 	// writes is the pipeline of the controllers. Nil: one to their store.
 	writes *resources.Pipeline
+	// change has the last word on the configuration of the controllers.
+	change []func(*controllers.Config)
 }
 
 // patience is how long a test waits for what must come. It is only reached by a test that fails.
@@ -69,10 +71,12 @@ func (c *cluster) start() (stop func()) {
 		writes = resources.NewPipeline(c.theirs, resources.PipelineOptions{})
 	}
 	done := make(chan error, 1)
-	go func() {
-		done <- controllers.Run(ctx, controllers.Config{Registry: c.registry, Store: c.theirs, Pipeline: writes, Enabled: controllers.Names(),
-			Logger: slog.New(slog.NewTextHandler(c.Output(), nil))})
-	}()
+	config := controllers.Config{Registry: c.registry, Store: c.theirs, Pipeline: writes, Enabled: controllers.Names(),
+		Logger: slog.New(slog.NewTextHandler(c.Output(), nil))}
+	for _, change := range c.change {
+		change(&config)
+	}
+	go func() { done <- controllers.Run(ctx, config) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -27,6 +28,10 @@ type Config struct {
 	Unavailable func(name, reason string)
 	// Elsewhere, when set, has objects in namespaces that other servers keep.
 	Elsewhere Elsewhere
+	// Client returns a client of the server that sends requests as a user, for controllers from kube-controller-manager's packages.
+	Client func(who resources.Actor) (kubernetes.Interface, error)
+	// Trust is what is published of the server's authorities. Nil: nothing.
+	Trust *Trust
 	// Elect, when set, calls lead while this process is the one of several servers on the same database whose
 	// controllers are to work, with a context that ends when it no longer is. It returns when its own context ends.
 	// Nil: there is only one server.
@@ -66,19 +71,18 @@ func elect(ctx context.Context, c Config) error {
 // lead runs the controllers from the present state on.
 func lead(ctx context.Context, c Config) {
 	var all []controller
-	if slices.Contains(c.Enabled, Namespace) {
-		all = append(all, newNamespaces(c))
-	}
-	if slices.Contains(c.Enabled, GarbageCollector) {
-		all = append(all, newGarbage(c))
-	}
-	if slices.Contains(c.Enabled, StorageVersionMigrator) {
-		all = append(all, newMigrations(c))
+	for _, k := range kinds {
+		if !slices.Contains(c.Enabled, k.name) {
+			continue
+		}
+		if one := k.make(c); one != nil {
+			all = append(all, one)
+		}
 	}
 	f := &feed{}
 	var work errgroup.Group
 	for _, one := range all {
-		f.observers = append(f.observers, one)
+		f.add(one)
 		work.Go(func() error {
 			one.work(ctx)
 			return nil

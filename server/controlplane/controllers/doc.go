@@ -1,10 +1,10 @@
-// Package controllers has the two controllers without which a delete does not end as the API concepts page says: one
-// empties a namespace that is being deleted, the other deletes what belonged to objects that are gone. A third one carries out
-// StorageVersionMigrations.
+// Package controllers has the controllers that run in the server (names.go has the list). Three are its own: two
+// without which a delete does not end as the API concepts page says (one empties a namespace that is being deleted, the other deletes
+// what belonged to objects that are gone), and one that carries out StorageVersionMigrations. The others are kube-controller-manager's (hosts.go, package hosted), with a file for those of a kind.
 //
 // # How they work
 //
-// Every type of the registry is followed in the store (package follow), by one goroutine, which shows each change to all
+// Every type of the registry is followed in the store (package follow), by one goroutine, which shows each change to the
 // controllers. What a change makes necessary goes into queues of keys, and few workers do it: they read the present state,
 // decide, and change it by the rules of the type (resources.Pipeline) under conditions that fail when another writer was
 // faster. So it does no harm when kube-controller-manager does the same work beside them. What

@@ -21,6 +21,12 @@ type observer interface {
 	typesChanged()
 }
 
+// selective is an observer that is shown the changes of a few types.
+type selective interface {
+	// follows returns the names of the types.
+	follows() []string
+}
+
 // roundObserver is an observer that judges by what it has been shown of several types.
 type roundObserver interface {
 	// turn comes after every round. quiet: all that has happened was shown. Otherwise the next round is to come soon,
@@ -35,7 +41,25 @@ type roundObserver interface {
 // feed shows the changes of all types to observers.
 type feed struct {
 	observers []observer
-	catalog   *resources.Catalog
+	// of all types, and of some by the names of these.
+	all     []observer
+	some    map[string][]observer
+	catalog *resources.Catalog
+}
+
+func (f *feed) add(o observer) {
+	f.observers = append(f.observers, o)
+	s, ok := o.(selective)
+	if !ok {
+		f.all = append(f.all, o)
+		return
+	}
+	if f.some == nil {
+		f.some = map[string][]observer{}
+	}
+	for _, resource := range s.follows() {
+		f.some[resource] = append(f.some[resource], o)
+	}
 }
 
 // feedPause is how long the feed waits before it goes on after an error of the store: it only reads.
@@ -59,7 +83,10 @@ func (f *feed) Begin() {
 // Observe implements follow.Handler.
 func (f *feed) Observe(events []*resources.Event) {
 	for _, e := range events {
-		for _, o := range f.observers {
+		for _, o := range f.all {
+			o.observe(e)
+		}
+		for _, o := range f.some[e.Object.Resource] {
 			o.observe(e)
 		}
 	}

@@ -4,24 +4,61 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 )
 
 // The controllers, by the names that kube-controller-manager has for them.
 const (
-	Namespace        = "namespace-controller"
-	GarbageCollector = "garbage-collector-controller"
+	Namespace        = names.NamespaceController
+	GarbageCollector = names.GarbageCollectorController
+	RootCA           = names.RootCACertificatePublisherController
 	// StorageVersionMigrator is the name of its service account, too.
-	StorageVersionMigrator = "storage-version-migrator-controller"
+	StorageVersionMigrator = names.StorageVersionMigratorController
 )
 
-// aliases are the older names that kube-controller-manager accepts as well.
-var aliases = map[string]string{"namespace": Namespace, "garbagecollector": GarbageCollector, "svm": StorageVersionMigrator}
+// kind is a controller that there can be.
+type kind struct {
+	name string
+	// alias is the older name that kube-controller-manager accepts as well, if there is one.
+	alias string
+	// off: "*" does not turn it on, as with kube-controller-manager.
+	off bool
+	// make returns one that is to work; nil: there is nothing for it to do on this server.
+	make func(Config) controller
+}
+
+// kinds are all controllers. A further one is an entry here, and an observer (feed.go) with workers (queue.go), or one from
+// kube-controller-manager's packages (package hosted).
+var kinds = []kind{
+	{name: Namespace, alias: "namespace", make: func(c Config) controller { return newNamespaces(c) }},
+	{name: GarbageCollector, alias: "garbagecollector", make: func(c Config) controller { return newGarbage(c) }},
+	{name: StorageVersionMigrator, alias: "svm", make: func(c Config) controller { return newMigrations(c) }},
+	{name: RootCA, alias: "root-ca-cert-publisher", make: newRootCA},
+}
 
 // Names returns the names of all controllers.
-func Names() []string { return []string{Namespace, GarbageCollector, StorageVersionMigrator} }
+func Names() []string {
+	var all []string
+	for _, k := range kinds {
+		all = append(all, k.name)
+	}
+	return all
+}
+
+// OffByDefault returns the names of those that "*" does not turn on.
+func OffByDefault() []string {
+	var all []string
+	for _, k := range kinds {
+		if k.off {
+			all = append(all, k.name)
+		}
+	}
+	return all
+}
 
 // Select returns the names of the controllers that a list like kube-controller-manager's --controllers turns on: a name,
-// a name after "-" for one that is off, "*" for all that are not named. The first mention of a name counts.
+// a name after "-" for one that is off, "*" for all that are not named and not off by default. The first mention of a name counts.
 func Select(list []string) ([]string, error) {
 	chosen := map[string]bool{}
 	all := false
@@ -31,18 +68,20 @@ func Select(list []string) ([]string, error) {
 			continue
 		}
 		name, off := strings.CutPrefix(entry, "-")
-		if canonical, ok := aliases[name]; ok {
-			name = canonical
-		}
-		if !slices.Contains(Names(), name) {
+		i := slices.IndexFunc(kinds, func(k kind) bool { return name == k.name || name != "" && name == k.alias })
+		if i < 0 {
 			return nil, fmt.Errorf("%q is not in the list of known controllers", name)
 		}
-		if _, mentioned := chosen[name]; !mentioned {
-			chosen[name] = !off
+		if _, mentioned := chosen[kinds[i].name]; !mentioned {
+			chosen[kinds[i].name] = !off
 		}
 	}
-	return slices.DeleteFunc(Names(), func(name string) bool {
-		on, mentioned := chosen[name]
-		return mentioned && !on || !mentioned && !all
-	}), nil
+	selected := []string{}
+	for _, k := range kinds {
+		on, mentioned := chosen[k.name]
+		if mentioned && on || !mentioned && all && !k.off {
+			selected = append(selected, k.name)
+		}
+	}
+	return selected, nil
 }

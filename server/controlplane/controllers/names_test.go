@@ -1,6 +1,7 @@
 package controllers_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,12 +10,13 @@ import (
 )
 
 func TestSelect(t *testing.T) {
+	byDefault := without(controllers.Names(), controllers.OffByDefault()...)
 	for _, tt := range []struct{ list, want []string }{
-		{[]string{"*"}, controllers.Names()},
-		{[]string{"*", "-namespace"}, []string{"garbage-collector-controller", "storage-version-migrator-controller"}},
-		{[]string{"-garbage-collector-controller", "*", "-svm"}, []string{"namespace-controller"}},
+		{[]string{"*"}, byDefault},
+		{[]string{"*", "-namespace"}, without(byDefault, "namespace-controller")},
+		{[]string{"-garbage-collector-controller", "*"}, without(byDefault, "garbage-collector-controller")},
 		{[]string{"garbagecollector"}, []string{"garbage-collector-controller"}},
-		{[]string{"namespace-controller", "-namespace", "*"}, controllers.Names()},
+		{[]string{"namespace-controller", "-namespace", "*"}, byDefault},
 		{[]string{"-namespace"}, []string{}},
 		{nil, []string{}},
 	} {
@@ -28,4 +30,8 @@ func TestSelect(t *testing.T) {
 			t.Errorf("%v: no error, but %v", list, got)
 		}
 	}
+}
+
+func without(names []string, some ...string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(some, name) })
 }

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/cert"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/upstream"
+	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/controlplane/controllers"
+	"github.com/rowlock/rowlock/server/pki"
+)
+
+// controllerOptions say which controllers run, and how. The flags are kube-controller-manager's.
+type controllerOptions struct {
+	list       []string
+	rootCAFile string
+
+	enabled []string
+	// rootCA is what rootCAFile says.
+	rootCA []byte
+}
+
+func (o *controllerOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&o.list, "controllers", []string{"*"},
+		"which controllers run: `name` for one, -name for one that does not, * for all others that are on by default; there are "+
+			strings.Join(controllers.Names(), ", ")+offByDefault())
+	flags.StringVar(&o.rootCAFile, "root-ca-file", "",
+		"`file` with the authorities that pods are to know this server by, instead of its own; read once")
+}
+
+func offByDefault() string {
+	if off := controllers.OffByDefault(); len(off) > 0 {
+		return "; off by default are " + strings.Join(off, ", ")
+	}
+	return ""
+}
+
+func (o *controllerOptions) complete() (err error) {
+	if o.enabled, err = controllers.Select(o.list); err != nil {
+		return usagef("--controllers: %v", err)
+	}
+	if o.rootCAFile == "" {
+		return nil
+	}
+	if o.rootCA, err = os.ReadFile(o.rootCAFile); err != nil {
+		return fmt.Errorf("--root-ca-file: %w", err)
+	}
+	if _, err := cert.ParseCertsPEM(o.rootCA); err != nil {
+		return usagef("--root-ca-file %s: %v", o.rootCAFile, err)
+	}
+	return nil
+}
+
+// controllerAgent is who owns the fields that controllers set, as with kube-controller-manager.
+const controllerAgent = "kube-controller-manager"
+
+// config completes the configuration of the controllers.
+func (o *controllerOptions) config(c controllers.Config, srv *server.Server, certificates *pki.PKI) controllers.Config {
+	upstream.SurvivePanics()
+	c.Enabled = o.enabled
+	c.Client = func(who resources.Actor) (kubernetes.Interface, error) { return srv.Client(who.Info, controllerAgent) }
+	c.Trust = &controllers.Trust{Bundle: certificates.Authority, Changed: certificates.Changed}
+	if o.rootCA != nil {
+		c.Trust.Bundle = func() []byte { return o.rootCA }
+	}
+	return c
+}

@@ -1,0 +1,23 @@
+package upstream_test
+
+import (
+	"testing"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	"github.com/rowlock/rowlock/resources/upstream"
+)
+
+// A panic in what upstream guards by HandleCrash ends there.
+func TestSurvivePanics(t *testing.T) {
+	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
+	upstream.SurvivePanics()
+	handled := false
+	func() {
+		defer utilruntime.HandleCrash(func(any) { handled = true })
+		panic("unforeseen")
+	}()
+	if !handled {
+		t.Error("the panic was not handled")
+	}
+}

@@ -1,0 +1,84 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/kubernetes"
+	authorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	batchv1 "k8s.io/client-go/kubernetes/typed/batch/v1"
+	certificatesv1 "k8s.io/client-go/kubernetes/typed/certificates/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	nodev1 "k8s.io/client-go/kubernetes/typed/node/v1"
+	"k8s.io/client-go/rest"
+)
+
+// Client returns a client by which a part of this process sends requests as a user, without leaving the process; there are no
+// watches. It has the groups that somebody asks for: a call for another one panics, because all of them would add 15 MB to
+// the binary. agent is the User-Agent, which names who owns the fields that are set.
+func (s *Server) Client(who user.Info, agent string) (kubernetes.Interface, error) {
+	config := &rest.Config{Host: "http://loopback", QPS: -1}
+	sends := &http.Client{Transport: loopback{s, who, agent}}
+	var c client
+	var errs [5]error
+	c.core, errs[0] = corev1.NewForConfigAndClient(config, sends)
+	c.node, errs[1] = nodev1.NewForConfigAndClient(config, sends)
+	c.batch, errs[2] = batchv1.NewForConfigAndClient(config, sends)
+	c.certificates, errs[3] = certificatesv1.NewForConfigAndClient(config, sends)
+	c.authorization, errs[4] = authorizationv1.NewForConfigAndClient(config, sends)
+	return c, errors.Join(errs[:]...)
+}
+
+type client struct {
+	kubernetes.Interface // nil
+
+	core          *corev1.CoreV1Client
+	node          *nodev1.NodeV1Client
+	batch         *batchv1.BatchV1Client
+	certificates  *certificatesv1.CertificatesV1Client
+	authorization *authorizationv1.AuthorizationV1Client
+}
+
+func (c client) CoreV1() corev1.CoreV1Interface                         { return c.core }
+func (c client) NodeV1() nodev1.NodeV1Interface                         { return c.node }
+func (c client) BatchV1() batchv1.BatchV1Interface                      { return c.batch }
+func (c client) CertificatesV1() certificatesv1.CertificatesV1Interface { return c.certificates }
+func (c client) AuthorizationV1() authorizationv1.AuthorizationV1Interface {
+	return c.authorization
+}
+
+// loopback sends requests to the server without leaving the process, as a user.
+type loopback struct {
+	s     *Server
+	who   user.Info
+	agent string
+}
+
+// RoundTrip implements http.RoundTripper, for answers that are no streams.
+func (l loopback) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(genericapirequest.WithUser(r.Context(), l.who))
+	r.Header.Set("User-Agent", l.agent)
+	r.RequestURI = r.URL.RequestURI()
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	a := &answer{header: http.Header{}, code: http.StatusOK}
+	l.s.echo.ServeHTTP(a, r)
+	return &http.Response{StatusCode: a.code, Status: http.StatusText(a.code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: a.header, Body: io.NopCloser(&a.body), ContentLength: int64(a.body.Len()), Request: r}, nil
+}
+
+// answer is a response in memory.
+type answer struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header         { return a.header }
+func (a *answer) WriteHeader(code int)        { a.code = code }
+func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }

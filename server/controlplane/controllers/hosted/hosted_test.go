@@ -1,0 +1,154 @@
+package hosted_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/controlplane/controllers/hosted"
+	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
+)
+
+// fixture is a store of config maps, and a controller that writes down what it is told.
+type fixture struct {
+	*testing.T
+	store resources.Store
+	// told has a line for each thing that happens to the controller.
+	told chan string
+	// fail is what runs of the controller end with.
+	fail chan error
+	*hosted.Controller
+}
+
+const patience = time.Minute
+
+func newFixture(t *testing.T) *fixture {
+	f := &fixture{T: t, store: sqlitetest.Open(t), told: make(chan string, 100), fail: make(chan error)}
+	f.Controller = hosted.New(hosted.Options{Name: "a test", Store: f.store, Logger: slog.New(slog.DiscardHandler), Run: f.run,
+		Follows: []hosted.Followed{{Resource: "configmaps",
+			Shows: func(o *resources.Object) bool { return !strings.HasPrefix(o.Name, "hidden") },
+			Needs: func(o *resources.Object) bool { return strings.HasPrefix(o.Name, "needed") }}}})
+	ctx, stop := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		f.Work(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-stopped
+	})
+	return f
+}
+
+func (f *fixture) run(ctx context.Context, informers *hosted.Informers) error {
+	maps := coreinformers.New(informers, "", nil).ConfigMaps()
+	f.told <- "begins"
+	tell := func(what string) func(any) {
+		return func(obj any) {
+			f.told <- what + " " + obj.(*corev1.ConfigMap).Name + "=" + obj.(*corev1.ConfigMap).Data["value"]
+		}
+	}
+	_, err := maps.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: tell("add"), DeleteFunc: tell("delete"),
+		UpdateFunc: func(before, after any) {
+			tell("update from " + before.(*corev1.ConfigMap).Data["value"] + " to")(after)
+		}})
+	if err != nil {
+		return err
+	}
+	defer func() { f.told <- "ends" }()
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-f.fail:
+		return err
+	}
+}
+
+// expect waits for what the controller is told next.
+func (f *fixture) expect(lines ...string) {
+	f.Helper()
+	var got []string
+	for range lines {
+		select {
+		case line := <-f.told:
+			got = append(got, line)
+		case <-time.After(patience):
+			f.Fatalf("after %q nothing comes, want %q", got, lines)
+		}
+	}
+	if diff := cmp.Diff(lines, got); diff != "" {
+		f.Fatal(diff)
+	}
+}
+
+// write changes the store, and returns the event.
+func (f *fixture) write(op resources.Op, name, value string) *resources.Event {
+	f.Helper()
+	data := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"resourceVersion":"0"},"data":{"value":%q}}`, name, value)
+	at := strings.Index(data, `"0"`) + 1
+	w := resources.Write{Op: op, Key: resources.Key{Resource: "configmaps", Namespace: "ns", Name: name},
+		Draft: resources.Draft{Data: []byte(data), RevisionStart: at, RevisionEnd: at + 1}}
+	var before *resources.Object
+	if op != resources.Create {
+		var err error
+		if before, err = f.store.Get(f.Context(), w.Key, resources.At{}); err != nil {
+			f.Fatal(err)
+		}
+		w.From = before.Revision
+	}
+	stored, err := f.store.Commit(f.Context(), w)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return &resources.Event{Op: op, Revision: stored[0].Revision, Object: stored[0], Prev: before}
+}
+
+// A controller runs while there is an object that it is needed for, and is told of everything once.
+func TestNeeds(t *testing.T) {
+	f := newFixture(t)
+	f.Forget()
+	f.Observe(f.write(resources.Create, "other", "1"))
+	f.write(resources.Create, "hidden", "1")
+	needed := f.write(resources.Create, "needed", "1")
+	late := f.write(resources.Update, "other", "2") // before the controller begins, and shown to it when it runs
+	f.Observe(needed)
+	f.expect("begins", "add needed=1", "add other=2")
+	f.Observe(late)
+	f.Observe(f.write(resources.Update, "other", "3"))
+	f.Observe(f.write(resources.Update, "hidden", "2"))
+	f.Observe(f.write(resources.Delete, "other", "3"))
+	f.expect("update from 2 to other=3", "delete other=3")
+	f.Observe(f.write(resources.Delete, "needed", "1"))
+	f.expect("delete needed=1", "ends")
+	f.Observe(f.write(resources.Create, "needed", "4"))
+	f.expect("begins", "add needed=4")
+}
+
+// After history was lost it begins anew, and so it does when it ends of itself or fails.
+func TestBeginsAnew(t *testing.T) {
+	f := newFixture(t)
+	f.Forget()
+	f.Observe(f.write(resources.Create, "needed", "1"))
+	f.expect("begins", "add needed=1")
+	f.Forget()
+	f.expect("ends")
+	f.Observe(f.write(resources.Update, "needed", "2")) // which is how it is told anew
+	f.expect("begins", "add needed=2")
+	f.fail <- nil
+	f.expect("ends", "begins", "add needed=2")
+	f.fail <- errors.New("not now")
+	f.expect("ends", "begins", "add needed=2")
+	f.Forget() // and nothing is there any more
+	f.expect("ends")
+}

@@ -1,0 +1,36 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/controlplane/controllers/hosted"
+)
+
+// host is a controller from kube-controller-manager's packages. It is told of the types alone that it follows.
+type host struct{ *hosted.Controller }
+
+// newHost returns a controller that run makes and runs, of informers and of a client that is its service account's; see hosted.Options.
+func newHost(c Config, o hosted.Options, account string, run func(context.Context, *hosted.Informers, kubernetes.Interface) error) controller {
+	o.Store, o.Logger = c.Store, c.Logger
+	o.Run = func(ctx context.Context, informers *hosted.Informers) error {
+		if c.Client == nil {
+			return errors.New("there are no clients for controllers")
+		}
+		client, err := c.Client(resources.Controller(account))
+		if err != nil {
+			return err
+		}
+		return run(ctx, informers, client)
+	}
+	return host{hosted.New(o)}
+}
+
+func (h host) forget()                    { h.Forget() }
+func (h host) observe(e *resources.Event) { h.Observe(e) }
+func (h host) typesChanged()              {} // what a type that is gone left behind is nobody's work
+func (h host) follows() []string          { return h.Resources() }
+func (h host) work(ctx context.Context)   { h.Work(ctx) }

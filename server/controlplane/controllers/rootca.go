@@ -1,0 +1,56 @@
+package controllers
+
+import (
+	"context"
+
+	corev1 "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/controlplane/controllers/hosted"
+)
+
+// Trust is what clients in a cluster know this server by.
+type Trust struct {
+	// Bundle returns the certificates of its authorities, as PEM.
+	Bundle func() []byte
+	// Changed returns a channel that is closed when Bundle would return something else; see controlplane.ClientAuthorities.
+	Changed func() <-chan struct{}
+}
+
+// until returns a context that ends with ctx or when there are other authorities.
+func (t Trust) until(ctx context.Context) (context.Context, context.CancelFunc) {
+	changed := t.Changed()
+	ctx, stop := context.WithCancel(ctx)
+	go func() {
+		defer stop()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, stop
+}
+
+// newRootCA returns what keeps the ConfigMap kube-root-ca.crt in every namespace.
+func newRootCA(c Config) controller {
+	if c.Trust == nil {
+		return nil
+	}
+	o := hosted.Options{Name: RootCA, Always: true, Follows: []hosted.Followed{
+		{Resource: namespacesResource},
+		{Resource: "configmaps", Shows: func(o *resources.Object) bool { return o.Name == rootcacertpublisher.RootCACertConfigMapName }},
+	}}
+	return newHost(c, o, "root-ca-cert-publisher", func(ctx context.Context, informers *hosted.Informers, client kubernetes.Interface) error {
+		ctx, stop := c.Trust.until(ctx)
+		defer stop()
+		core := corev1.New(informers, "", nil)
+		p, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), client, c.Trust.Bundle())
+		if err != nil {
+			return err
+		}
+		p.Run(ctx, 1)
+		return nil
+	})
+}
