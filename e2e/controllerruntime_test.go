@@ -13,7 +13,7 @@ import (
 // controllerRuntimePackages are those of controller-runtime whose tests start a server, all but these, which wait for
 // Rowlock to serve what they begin with:
 //
-//	metrics/filters   tokens of service accounts
+//	metrics/filters   authorization
 var controllerRuntimePackages = []string{"builder", "cache", "client", "client/apiutil", "cluster", "controller",
 	"controller/controllerutil", "envtest", "handler", "internal/controller", "internal/recorder", "internal/testing/controlplane",
 	"manager", "manager/internal/integration", "reconcile", "source", "webhook"}
@@ -25,9 +25,6 @@ const controllerRuntimeOldServer = "^(TestApiMachinery|TestLazyRestMapperProvide
 var controllerRuntimeSkips = map[string][]string{
 	"webhooks are not called yet": {
 		"should reject create request for (multi-)?webhook that rejects all requests",
-	},
-	"service accounts have no tokens yet": {
-		"SubResourceClient with .* should be able to create ServiceAccount tokens",
 	},
 	"they run a script which a module has without the right to be run": {
 		"argument defaulting when insecure serving is set, on a binary that supports it",

@@ -200,9 +200,6 @@ type Subresource struct {
 	Connect func(s Reader) rest.Connecter
 	// Stream makes what reads a text from there (log): its Get returns a rest.ResourceStreamer. May be nil.
 	Stream func(s Reader) rest.GetterWithOptions
-	// Unserved, when set, is the error that every call of the path gets: it is in discovery, and what stands behind it
-	// (a token signer) is not there.
-	Unserved func(ctx context.Context, s Reader, namespace, name string) error
 	// AppliedNew: server-side apply at the path creates an object that is missing, as it does at the type's own.
 	AppliedNew bool
 	// NoTable: the path has no Table, although it has the object.

@@ -19,6 +19,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/featuregate"
 
 	"github.com/rowlock/rowlock/resources"
@@ -93,6 +94,7 @@ type Server struct {
 	discovery *discovery.Handler
 	openapi   *openapi.Handler
 	metrics   *metrics
+	client    kubernetes.Interface // the server's own
 	limits    *limits
 	flows     atomic.Pointer[[]flow] // in the order in which they are tried
 	loads     levelLoads

@@ -34,7 +34,6 @@ type kubeAPIServerOptions struct {
 	securePort  int
 	certDir     string
 	etcdServers []string
-	issuers     []string
 
 	verbosity string
 	version   string
@@ -117,8 +116,6 @@ func (o *kubeAPIServerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.serve.maxInFlight, "max-requests-inflight", 0, "how many reading requests may be under way")
 	flags.IntVar(&o.serve.maxMutatingInFlight, "max-mutating-requests-inflight", 0, "how many writing requests may be under way")
 	flags.DurationVar(&o.serve.requestTimeout, "request-timeout", time.Minute, "how long a request that is not a watch may take")
-	flags.StringArrayVar(&o.issuers, "service-account-issuer", nil,
-		"`issuer` of ServiceAccount tokens; the first is published if it is a URL that begins with https://")
 	flags.StringVarP(&o.verbosity, "v", "v", "0", "verbosity of the log: from 1 what --log-level=info logs, from 4 what debug does")
 	flags.Var(newChoice(&o.serve.log.format, "text", "json"), "logging-format", "the form of a line of the log")
 	flags.StringVar(&o.version, "version", "", "print the version of Kubernetes and end; raw prints all there is to say")
@@ -192,9 +189,6 @@ func (o *kubeAPIServerOptions) complete() error {
 		o.bindAddress = net.IPv4zero
 	}
 	o.serve.listen = net.JoinHostPort(o.bindAddress.String(), strconv.Itoa(o.securePort))
-	if o.publishesIssuer() {
-		o.serve.tokens.issuer = o.issuers[0]
-	}
 	// kube-apiserver takes it, and then cannot make the endpoint.
 	if o.serve.services.advertise.IsLoopback() {
 		o.serve.services.advertise = nil
@@ -218,11 +212,6 @@ func (o *kubeAPIServerOptions) complete() error {
 		return usage.err
 	}
 	return err
-}
-
-// publishesIssuer tells whether the issuer of tokens is one that others can look up. kube-apiserver takes any.
-func (o *kubeAPIServerOptions) publishesIssuer() bool {
-	return len(o.issuers) > 0 && strings.HasPrefix(o.issuers[0], "https://")
 }
 
 // useCertDir serves with the pair that is in --cert-dir. If there is none it makes one that signs itself, as
@@ -252,9 +241,6 @@ func (o *kubeAPIServerOptions) withoutEffect() []string {
 			names = append(names, "--"+f.Name)
 		}
 	})
-	if len(o.issuers) > 0 && !o.publishesIssuer() {
-		names = append(names, "--service-account-issuer="+o.issuers[0])
-	}
 	for _, plugin := range admission.Missing(o.serve.admission.enable) {
 		names = append(names, "--enable-admission-plugins="+plugin)
 	}

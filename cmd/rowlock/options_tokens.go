@@ -2,61 +2,122 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/util/keyutil"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
+	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/controlplane"
+	"github.com/rowlock/rowlock/server/pki"
 )
 
-// tokenOptions say who issues the tokens of ServiceAccounts, for those who verify them.
+// tokenOptions say who issues the tokens of ServiceAccounts, and for whom.
 type tokenOptions struct {
-	issuer   string
-	jwksURI  string
-	keyFiles []string
+	issuers        []string
+	audiences      []string
+	jwksURI        string
+	signingKeyFile string
+	keyFiles       []string
+	maxExpiration  time.Duration
+	extend         bool
 	// documents are filled in when it is known where the server listens.
 	documents *tokenDocuments
 }
 
-// tokenDocuments is a server.OpenID.
+// tokenDocuments is a server.OpenID. Its keys follow those that are in force.
 type tokenDocuments struct {
 	serviceaccount.OpenIDMetadataProvider
+	keys *pki.TokenKeys
 }
 
 var _ server.OpenID = (*tokenDocuments)(nil)
 
+// GetConfigJSON implements server.OpenID.
+func (d *tokenDocuments) GetConfigJSON() ([]byte, int) {
+	d.keys.Refresh()
+	return d.OpenIDMetadataProvider.GetConfigJSON()
+}
+
+// GetKeysetJSON implements server.OpenID.
+func (d *tokenDocuments) GetKeysetJSON() ([]byte, int) {
+	d.keys.Refresh()
+	return d.OpenIDMetadataProvider.GetKeysetJSON()
+}
+
+// defaultIssuer is the one that clusters have where nobody thinks of another.
+const defaultIssuer = "https://kubernetes.default.svc.cluster.local"
+
 func (o *tokenOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.issuer, "service-account-issuer", "",
-		"`URL` of the issuer of ServiceAccount tokens, for /.well-known/openid-configuration; it begins with https://")
+	flags.StringArrayVar(&o.issuers, "service-account-issuer", []string{defaultIssuer},
+		"`issuer` of ServiceAccount tokens; may be given several times: the first is that of new tokens, all are accepted, and the first is\n"+
+			"published under /.well-known/openid-configuration if it is a URL that begins with https://")
 	flags.StringVar(&o.jwksURI, "service-account-jwks-uri", "", "`URL` of the issuer's keys (default: this server's /openid/v1/jwks)")
+	flags.StringVar(&o.signingKeyFile, "service-account-signing-key-file", "",
+		"`file` with the private key in PEM that signs ServiceAccount tokens; read once (default: the first key of pki/sa.key, which is made)")
 	flags.StringSliceVar(&o.keyFiles, "service-account-key-file", nil,
-		"`file` with the issuer's keys in PEM, public or private; may be given several times; read once")
+		"`file` with further keys in PEM, public or private, whose ServiceAccount tokens are accepted; may be given several times; read once")
+	flags.StringSliceVar(&o.audiences, "api-audiences", nil, "`names` under which ServiceAccount tokens mean this server (default: the issuers)")
+	flags.DurationVar(&o.maxExpiration, "service-account-max-token-expiration", 0, "how long a ServiceAccount token may live at most; 0: as long as is asked for")
+	flags.BoolVar(&o.extend, "service-account-extend-token-expiration", true,
+		"have tokens that are put into Pods live for a year, for clients that do not read them again")
 }
 
-// openID returns the documents to be served, nil for none.
-func (o *tokenOptions) openID() server.OpenID {
-	if o.issuer == "" {
-		return nil
-	}
-	o.documents = &tokenDocuments{}
-	return o.documents
-}
-
-// complete checks the flags.
+// complete checks the flags, with kube-apiserver's rules.
 func (o *tokenOptions) complete() error {
-	if o.issuer == "" {
+	for i, issuer := range o.issuers {
+		switch {
+		case issuer == "":
+			return usagef("--service-account-issuer must not be empty")
+		case slices.Contains(o.issuers[:i], issuer):
+			return usagef("--service-account-issuer %q is given twice", issuer)
+		case strings.Contains(issuer, ":"):
+			if _, err := url.Parse(issuer); err != nil {
+				return usagef("--service-account-issuer %q has a colon and is not a URL: %v", issuer, err)
+			}
+		}
+	}
+	if len(o.issuers) == 0 {
+		o.issuers = []string{defaultIssuer}
+	}
+	if u, err := url.Parse(o.jwksURI); o.jwksURI != "" && (err != nil || u.Scheme != "https") {
+		return usagef("--service-account-jwks-uri %q is not a URL that begins with https://", o.jwksURI)
+	}
+	if o.maxExpiration != 0 && (o.maxExpiration < time.Hour || o.maxExpiration > (1<<32)*time.Second) {
+		return usagef("--service-account-max-token-expiration must be between 1 hour and 2^32 seconds")
+	}
+	if len(o.audiences) == 0 {
+		o.audiences = o.issuers
+	}
+	return nil
+}
+
+// keyOptions say where the keys are.
+func (o *tokenOptions) keyOptions() pki.TokenKeyOptions {
+	return pki.TokenKeyOptions{Issuer: o.issuers[0], SigningKeyFile: o.signingKeyFile, KeyFiles: o.keyFiles}
+}
+
+// issued says how tokens are made.
+func (o *tokenOptions) issued(keys *pki.TokenKeys) *builtin.Tokens {
+	return &builtin.Tokens{Generator: keys, MaxExpiration: o.maxExpiration, ExtendExpiration: o.extend}
+}
+
+// openID returns the documents to be served, nil for none: an issuer that cannot be looked up has none, as with kube-apiserver.
+func (o *tokenOptions) openID(keys *pki.TokenKeys, logger *slog.Logger) server.OpenID {
+	// The address only matters for what is filled in later.
+	if _, err := o.provider(keys, net.JoinHostPort("localhost", "443")); err != nil {
+		logger.Info("the issuer of ServiceAccount tokens is not published", "reason", err)
 		return nil
 	}
-	if len(o.keyFiles) == 0 {
-		return usagef("--service-account-issuer needs --service-account-key-file")
-	}
-	// The address is only needed to say what is wrong with the rest.
-	_, err := o.provider(net.JoinHostPort("localhost", "443"))
-	return err
+	o.documents = &tokenDocuments{keys: keys}
+	return o.documents
 }
 
 // fill makes the documents, for a server at an address.
@@ -68,26 +129,14 @@ func (o *tokenOptions) fill(n controlplane.Network) (err error) {
 	if n.Address == nil {
 		address = "localhost"
 	}
-	o.documents.OpenIDMetadataProvider, err = o.provider(net.JoinHostPort(address, strconv.Itoa(n.Port)))
+	o.documents.OpenIDMetadataProvider, err = o.provider(o.documents.keys, net.JoinHostPort(address, strconv.Itoa(n.Port)))
 	return err
 }
 
-func (o *tokenOptions) provider(address string) (serviceaccount.OpenIDMetadataProvider, error) {
-	var keys []any
-	for _, file := range o.keyFiles {
-		found, err := keyutil.PublicKeysFromFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("--service-account-key-file: %w", err)
-		}
-		keys = append(keys, found...)
-	}
-	getter, err := serviceaccount.StaticPublicKeysGetter(keys)
+func (o *tokenOptions) provider(keys *pki.TokenKeys, address string) (serviceaccount.OpenIDMetadataProvider, error) {
+	provider, err := serviceaccount.NewOpenIDMetadataProvider(o.issuers[0], o.jwksURI, address, keys)
 	if err != nil {
-		return nil, fmt.Errorf("--service-account-key-file: %w", err)
-	}
-	provider, err := serviceaccount.NewOpenIDMetadataProvider(o.issuer, o.jwksURI, address, getter)
-	if err != nil {
-		return nil, usagef("--service-account-issuer: %v", err)
+		return nil, fmt.Errorf("--service-account-issuer: %w", err)
 	}
 	return provider, nil
 }

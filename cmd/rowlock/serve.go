@@ -25,7 +25,6 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/aggregate"
-	"github.com/rowlock/rowlock/server/authn"
 	"github.com/rowlock/rowlock/server/controlplane"
 	"github.com/rowlock/rowlock/server/controlplane/controllers"
 	"github.com/rowlock/rowlock/server/health"
@@ -74,16 +73,16 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err != nil {
 		return err
 	}
-	upstream.AllowPrivileged(o.allowPrivileged)
-	registry, definitions, err := o.newRegistry(store, logger)
+	identity, err := o.newIdentity(store, certificates)
 	if err != nil {
 		return err
 	}
-	if err := store.Await(ctx, func() error { return definitions.Latest(ctx) }); err != nil {
-		return fmt.Errorf("read the custom resource definitions: %w", err)
+	registry, definitions, err := o.newRegistry(ctx, store, identity, logger)
+	if err != nil {
+		return err
 	}
 	aggregator := o.newAggregator(registry, store, certificates, logger)
-	srv, err := o.newServer(registry, definitions, store, pipeline, certificates, aggregator, logger, metrics)
+	srv, err := o.newServer(registry, definitions, store, pipeline, certificates, identity, aggregator, logger, metrics)
 	if err != nil {
 		return err
 	}
@@ -128,15 +127,19 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 }
 
 // newRegistry returns the types that are served, and what adds those that are defined.
-func (o *serveOptions) newRegistry(store *sqlstore.Store, logger *slog.Logger) (*resources.Registry, *custom.Definitions, error) {
+func (o *serveOptions) newRegistry(ctx context.Context, store *sqlstore.Store, identity *identity, logger *slog.Logger) (*resources.Registry, *custom.Definitions, error) {
+	upstream.AllowPrivileged(o.allowPrivileged)
 	kubelets, err := o.kubelets.kubelets()
 	if err != nil {
 		return nil, nil, err
 	}
 	registry := resources.NewRegistry()
-	groups := builtin.Parts{Reader: store, Services: o.services.ServiceNetwork, APIs: o.apis, Kubelets: kubelets}.Groups()
+	groups := builtin.Parts{Reader: store, Authenticator: identity.authenticator, Audiences: o.tokens.audiences, Tokens: o.tokens.issued(identity.keys), Services: o.services.ServiceNetwork, APIs: o.apis, Kubelets: kubelets}.Groups()
 	definitions := custom.New(custom.Config{Registry: registry, Store: store, Scheme: builtin.Scheme, Logger: logger}, groups)
 	registry.SetGroups(groups)
+	if err := store.Await(ctx, func() error { return definitions.Latest(ctx) }); err != nil {
+		return nil, nil, fmt.Errorf("read the custom resource definitions: %w", err)
+	}
 	return registry, definitions, nil
 }
 
@@ -190,24 +193,20 @@ func (o *serveOptions) newAggregator(registry *resources.Registry, store *sqlsto
 }
 
 func (o *serveOptions) newServer(registry *resources.Registry, definitions *custom.Definitions, store *sqlstore.Store, pipeline *resources.Pipeline,
-	certificates *pki.PKI, aggregator *aggregate.Aggregator, logger *slog.Logger, metrics *prometheus.Registry) (*server.Server, error) {
-	authenticate, err := authn.New(authn.Options{ClientCAs: certificates.ClientCAs, TokenFile: o.tokenFile})
-	if err != nil {
-		return nil, err
-	}
-	return server.New(server.Config{
+	certificates *pki.PKI, identity *identity, aggregator *aggregate.Aggregator, logger *slog.Logger, metrics *prometheus.Registry) (*server.Server, error) {
+	srv, err := server.New(server.Config{
 		Registry:      registry,
 		Definitions:   definitions,
 		Store:         store,
 		Pipeline:      pipeline,
 		Aggregator:    aggregator,
 		Checks:        []health.Check{{Name: "etcd", Run: func(r *http.Request) error { return store.Ready(r.Context()) }}}, // see docs/operations.md
-		Authenticator: authenticate,
+		Authenticator: identity.authenticator.User,
 		TLS:           certificates.TLSConfig(),
 
 		Logger:  logger,
 		Metrics: metrics,
-		OpenID:  o.tokens.openID(),
+		OpenID:  o.tokens.openID(identity.keys, logger),
 		DefragmentHeap: func(forget bool, moved func(int) bool) {
 			store.DefragmentHeap(forget, moved)
 			definitions.Cool()
@@ -223,6 +222,8 @@ func (o *serveOptions) newServer(registry *resources.Registry, definitions *cust
 		MaxMutatingInFlight:     o.maxMutatingInFlight,
 		RequestTimeout:          o.requestTimeout,
 	})
+	identity.secrets.Server = srv
+	return srv, err
 }
 
 func (o *serveOptions) openStore(ctx context.Context, logger *slog.Logger, metrics *prometheus.Registry) (*sqlstore.Store, error) {

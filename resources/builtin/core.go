@@ -37,6 +37,7 @@ type shared struct{ namespaces, events, budgets, services, endpointSlices *resou
 func coreGroup(p Parts, s shared) resources.GroupSpec {
 	nodes := nodes(p.Kubelets)
 	pods := pods(nodes, s.budgets, p)
+	secrets := define[core.Secret, core.SecretList](coreV1, "secrets", secret.Strategy, selectBy(secret.GetAttrs))
 	with(serviceProxy(s.services, pods, s.endpointSlices, p.Services.family()))(s.services)
 	return single(coreV1,
 		virtual[core.Binding](coreV1, "bindings", true, bindNamed(pods)),
@@ -59,9 +60,9 @@ func coreGroup(p Parts, s shared) resources.GroupSpec {
 			scalable(controllerScale, "v1")),
 		define[core.ResourceQuota, core.ResourceQuotaList](coreV1, "resourcequotas", resourcequota.Strategy,
 			short("quota"), returnsDeleted, status(resourcequota.StatusStrategy)),
-		define[core.Secret, core.SecretList](coreV1, "secrets", secret.Strategy, selectBy(secret.GetAttrs)),
+		secrets,
 		s.services,
-		serviceAccounts(),
+		serviceAccounts(p, pods, secrets, nodes),
 	)
 }
 
@@ -89,10 +90,10 @@ func nodes(kubelets *Kubelets) *resources.Type {
 	return t
 }
 
-func serviceAccounts() *resources.Type {
+func serviceAccounts(p Parts, pods, secrets, nodes *resources.Type) *resources.Type {
 	t := define[core.ServiceAccount, core.ServiceAccountList](coreV1, "serviceaccounts", serviceaccount.Strategy,
 		short("sa"), returnsDeleted)
-	with(tokenRequest(t))(t)
+	with(tokenRequest(p, t, pods, secrets, nodes))(t)
 	return t
 }
 

@@ -12,5 +12,6 @@
 //	scale.go       the scale subresource
 //	deletion.go    types that are deleted by rules of their own
 //	connect*.go    what leads to a kubelet or a pod: logs, exec, proxies
-//	unserved.go    what is in discovery and needs a token signer
+//	tokenrequest.go tokens of ServiceAccounts
+//	find.go        objects that rules look up
 package builtin

@@ -16,6 +16,8 @@ type Parts struct {
 	Authenticator authenticator.Request
 	// Audiences are those a token is for when its review names none.
 	Audiences []string
+	// Tokens makes those of ServiceAccounts. Without, there are none.
+	Tokens *Tokens
 	// Authorizer answers the access reviews. Without one everything is allowed.
 	Authorizer Authorizer
 	// Services says where the addresses and ports of Services come from.

@@ -91,11 +91,3 @@ func TestComponentStatus(t *testing.T) {
 		t.Errorf("without a database the condition is %s", got)
 	}
 }
-
-// TestUnserved: the signer of tokens is not there.
-func TestUnserved(t *testing.T) {
-	c := newCluster(t, builtin.Parts{})
-	token := c.served("", "serviceaccounts").Subresources["token"]
-	c.expect(token.Unserved(c.request(c.served("", "serviceaccounts"), "token", "none"), c.store, space, "none"),
-		refusal{404, `serviceaccounts "none" not found`})
-}

@@ -1,7 +1,9 @@
 // Package authn says who sent a request: by the client certificate of its connection, or by a bearer token.
 //
-//	authn.go         the kinds of credentials, in the order in which they are tried
-//	certificates.go  client certificates, verified once per connection
+//	authn.go            the kinds of credentials, in the order in which they are tried
+//	certificates.go     client certificates, verified once per connection
+//	serviceaccounts.go  tokens of ServiceAccounts, which are good as long as what they are bound to is there
+//	cache.go            what came of verifying such tokens
 //
 // What a certificate or a token stands for is upstream's to say (k8s.io/apiserver/pkg/authentication); how often it has
 // to be verified is decided here.
@@ -19,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authentication/request/websocket"
 	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
+	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
@@ -29,41 +32,68 @@ type Options struct {
 	// TokenFile is a file in the form of kube-apiserver's --token-auth-file: lines of token,user,uid,"group1,group2".
 	// It is read once. Optional.
 	TokenFile string
+	// ServiceAccounts, when set, may use their tokens.
+	ServiceAccounts *ServiceAccounts
+	// Audiences are the names under which tokens mean this server.
+	Audiences []string
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 }
 
-// New returns a function that says who sent a request.
+// Authenticator says who sent a request. It is an authenticator.Request.
+type Authenticator struct{ all authenticator.Request }
+
+// New returns an Authenticator. It fails when the token file cannot be read.
+func New(o Options) (*Authenticator, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	tokens, err := o.tokens()
+	if err != nil {
+		return nil, err
+	}
+	// The first who knows the sender answers: a certificate goes before a token.
+	return &Authenticator{group.NewAuthenticatedGroupAdder(union.New(
+		newCertificates(o.ClientCAs, o.Now),
+		bearertoken.New(tokens),
+		websocket.NewProtocolAuthenticator(tokens),
+	))}, nil
+}
+
+// tokens are the kinds of tokens, in upstream's order.
+func (o *Options) tokens() (authenticator.Token, error) {
+	var kinds []authenticator.Token
+	if o.TokenFile != "" {
+		file, err := tokenfile.NewCSV(o.TokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("token file %s: %w", o.TokenFile, err)
+		}
+		kinds = append(kinds, authenticator.WrapAudienceAgnosticToken(o.Audiences, file))
+	}
+	if o.ServiceAccounts != nil {
+		tokens, err := o.ServiceAccounts.tokens(o.Audiences)
+		if err != nil {
+			return nil, err
+		}
+		kinds = append(kinds, newCachedTokens(group.NewTokenGroupAdder(tokens, []string{user.AllAuthenticated}), o.ServiceAccounts.Store, o.Now))
+	}
+	return tokenunion.New(kinds...), nil
+}
+
+// User says who sent a request.
 //
 // It answers true with a user, who is then in the group system:authenticated; false without an error when the request
 // carries no credentials; and false with an error when it carries only bad ones, which is to be answered with 401 even
 // where anybody may read. The error is for the log: it says more than an anonymous client should be told.
-//
-// New fails when the token file cannot be read.
-func New(o Options) (func(*http.Request) (user.Info, bool, error), error) {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	tokens := tokenfile.New(nil)
-	if o.TokenFile != "" {
-		var err error
-		if tokens, err = tokenfile.NewCSV(o.TokenFile); err != nil {
-			return nil, fmt.Errorf("token file %s: %w", o.TokenFile, err)
-		}
-	}
-	// The first who knows the sender answers: a certificate goes before a token.
-	all := group.NewAuthenticatedGroupAdder(union.New(
-		newCertificates(o.ClientCAs, o.Now),
-		bearertoken.New(tokens),
-		websocket.NewProtocolAuthenticator(tokens),
-	))
-	return func(r *http.Request) (user.Info, bool, error) { return ask(all, r) }, nil
-}
-
-func ask(who authenticator.Request, r *http.Request) (user.Info, bool, error) {
-	response, ok, err := who.AuthenticateRequest(r)
+func (a *Authenticator) User(r *http.Request) (user.Info, bool, error) {
+	response, ok, err := a.all.AuthenticateRequest(r)
 	if err != nil || !ok {
 		return nil, false, err
 	}
 	return response.User, true, nil
+}
+
+// AuthenticateRequest implements authenticator.Request, for those who ask for tokens in the name of others (TokenReview).
+func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
+	return a.all.AuthenticateRequest(r)
 }

@@ -67,7 +67,7 @@ func TestTokens(t *testing.T) {
 			if tc.header != "" {
 				r.Header.Set("Authorization", tc.header)
 			}
-			u, ok, err := who(r)
+			u, ok, err := who.User(r)
 			if diff := cmp.Diff(tc.want, result{OK: ok, Err: err != nil, User: u}); diff != "" {
 				t.Errorf("%v\n%s", err, diff)
 			}
@@ -85,7 +85,7 @@ func TestBadTokenWithoutTokenFile(t *testing.T) {
 	}
 	r := httptest.NewRequest("GET", "https://server/healthz", nil)
 	r.Header.Set("Authorization", "Bearer anything")
-	if _, ok, err := who(r); ok || err == nil {
+	if _, ok, err := who.User(r); ok || err == nil {
 		t.Errorf("got %v, %v; a token nobody knows is an error", ok, err)
 	}
 }
@@ -123,7 +123,7 @@ func newFixture(t testing.TB, o pki.Options) *fixture {
 	}
 	server := &http.Server{TLSConfig: f.pki.TLSConfig(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		u, ok, err := who(r)
+		u, ok, err := who.User(r)
 		switch {
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusUnauthorized)

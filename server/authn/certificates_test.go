@@ -66,7 +66,7 @@ func BenchmarkKnownConnection(b *testing.B) {
 	r := request(f.adminCertificate(b).Leaf)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, ok, err := who(r); !ok || err != nil {
+		if _, ok, err := who.User(r); !ok || err != nil {
 			b.Fatal(ok, err)
 		}
 	}

@@ -129,6 +129,9 @@ func (q *request) answer(code int, f codec.Format, result runtime.Object) error 
 		s.SetGroupVersionKind(metav1.Unversioned.WithKind("Status"))
 		return q.value(code, f, s)
 	}
+	if q.sub != nil && q.kind != q.served.GroupVersionKind {
+		return q.ofSubresource(code, f, q.served.KeyOf(q.info.Namespace, q.info.Name), 0, result)
+	}
 	o, err := q.unstored(result)
 	if err != nil {
 		return err

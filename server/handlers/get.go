@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -93,26 +92,33 @@ func (q *request) projected(code int, f codec.Format, o *resources.Object) error
 	if err != nil {
 		return err
 	}
-	versioned, err := q.served.Scheme.ConvertToVersion(sub, q.kind.GroupVersion())
+	return q.ofSubresource(code, f, o.Key, o.Revision, sub)
+}
+
+// ofSubresource writes an object of the kind of a subresource, which is not that of the type.
+func (q *request) ofSubresource(code int, f codec.Format, key resources.Key, revision int64, sub runtime.Object) error {
+	data, err := q.projectedJSON(sub)
 	if err != nil {
 		return err
 	}
-	versioned.GetObjectKind().SetGroupVersionKind(q.kind)
-	data, err := json.Marshal(versioned)
-	if err != nil {
-		return err
-	}
-	made := resources.LoadObject(o.Key, o.Revision, data, nil, nil)
+	made := resources.LoadObject(key, revision, data, nil, nil)
 	if data, err = codec.NewRenderer(q.projectedType(), f).Object(made); err != nil {
 		return err
 	}
 	return q.bytes(code, f, data)
 }
 
-// projectedType stands for the type that a projection would be of, if it were stored.
+// projectedType stands for the type that the kind of a subresource would be of, if it were stored.
 func (q *request) projectedType() *resources.Served {
+	empty := func() runtime.Object {
+		obj, err := q.newHub()
+		if err != nil {
+			panic(err) // the kind of a body that was decoded, or of a projection
+		}
+		return obj
+	}
 	t := &resources.Type{GroupResource: q.served.GroupResource, Kind: q.kind.Kind, Scheme: q.served.Scheme,
-		StorageVersion: q.kind.GroupVersion(), New: q.sub.Projection.New, NewList: q.sub.Projection.New,
+		StorageVersion: q.kind.GroupVersion(), New: empty, NewList: empty,
 		Table: q.served.Table, TableTimeDependent: true}
 	if q.sub.Table != nil {
 		t.Table = q.sub.Table

@@ -141,8 +141,6 @@ func (h *Handlers) serve(q *request) error {
 	info := q.info
 	q.ctx = genericapirequest.WithNamespace(q.r.Context(), q.namespace())
 	switch sub := q.sub; {
-	case sub != nil && sub.Unserved != nil:
-		return sub.Unserved(q.ctx, h.Store, info.Namespace, info.Name)
 	case sub != nil && sub.Connect != nil:
 		return h.connect(q)
 	case sub != nil && sub.Stream != nil:

@@ -8,10 +8,12 @@
 //	reload.go      files that another process replaces while the server runs
 //	files.go       reading and atomic writing of PEM files
 //	shared.go      the authority that servers on one database have together
+//	tokenkeys.go   the keys by which tokens of ServiceAccounts are signed and verified
 //
 // In the data directory:
 //
 //	pki/ca.crt, pki/ca.key                the authority; its key makes an administrator of its holder
 //	pki/apiserver.crt, pki/apiserver.key  the serving certificate
+//	pki/sa.key                            the keys of ServiceAccount tokens; the first one signs
 //	admin.kubeconfig                      the administrator's credentials, complete in themselves
 package pki

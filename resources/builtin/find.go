@@ -5,28 +5,12 @@ import (
 	"errors"
 	"net/http"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/rowlock/rowlock/resources"
 )
-
-// The subresource behind which stands a token signer: it is in discovery, and answers 501.
-
-func tokenRequest(serviceAccounts *resources.Type) *resources.Subresource {
-	return &resources.Subresource{
-		Name: "token", Kind: authenticationv1.SchemeGroupVersion.WithKind("TokenRequest"), Verbs: []string{"create"},
-		Unserved: func(ctx context.Context, s resources.Reader, namespace, name string) error {
-			if _, err := find[*core.ServiceAccount](ctx, s, serviceAccounts, serviceAccounts.KeyOf(namespace, name)); err != nil {
-				return err
-			}
-			return notImplemented("this server does not issue tokens")
-		},
-	}
-}
 
 // find reads an object in the hub form. Errors: a NotFound status, those of resources.Reader.
 func find[P runtime.Object](ctx context.Context, s resources.Reader, t *resources.Type, key resources.Key) (P, error) {

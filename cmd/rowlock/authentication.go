@@ -1,0 +1,37 @@
+package main
+
+import (
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/authn"
+	"github.com/rowlock/rowlock/server/pki"
+)
+
+// identity is what a server knows its clients by, and what it makes for them.
+type identity struct {
+	keys          *pki.TokenKeys
+	authenticator *authn.Authenticator
+	secrets       *lateSecrets
+}
+
+// newIdentity opens the keys of tokens.
+func (o *serveOptions) newIdentity(store resources.Reader, certificates *pki.PKI) (*identity, error) {
+	keys, err := certificates.TokenKeys(o.tokens.keyOptions())
+	if err != nil {
+		return nil, err
+	}
+	i := &identity{keys: keys, secrets: &lateSecrets{}}
+	i.authenticator, err = authn.New(authn.Options{ClientCAs: certificates.ClientCAs, TokenFile: o.tokenFile, Audiences: o.tokens.audiences,
+		ServiceAccounts: &authn.ServiceAccounts{Issuers: o.tokens.issuers, Keys: keys, Store: store, Secrets: i.secrets}})
+	return i, err
+}
+
+// lateSecrets writes Secrets through the server, which is made after what authenticates its clients.
+type lateSecrets struct{ *server.Server }
+
+// Secrets implements corev1.SecretsGetter.
+func (l *lateSecrets) Secrets(namespace string) corev1.SecretInterface {
+	return l.Server.Secrets(namespace)
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// as is a client that is known by a token alone.
+func (p *process) as(t *testing.T, token string) *kubernetes.Clientset {
+	t.Helper()
+	admin, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := rest.AnonymousClientConfig(admin)
+	config.BearerToken = token
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// whoami is the name under which a client is known.
+func whoami(t *testing.T, c *kubernetes.Clientset) string {
+	t.Helper()
+	review, err := c.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	return review.Status.UserInfo.Username
+}
+
+// With nothing configured, a ServiceAccount gets tokens that are good on this server, also after a restart, and whose issuer
+// and keys are published.
+func TestServiceAccountTokens(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, "--data-dir", dir)
+	accounts := p.client(t).CoreV1().ServiceAccounts("default")
+	if _, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	request, err := accounts.CreateToken(t.Context(), "robot", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "system:serviceaccount:default:robot"
+	if who := whoami(t, p.as(t, request.Status.Token)); who != name {
+		t.Errorf("is %s", who)
+	}
+	if code := p.end(); code != 0 {
+		t.Fatalf("ended with %d: %s", code, p.stderr.String())
+	}
+	p = start(t, "--data-dir", dir, "--log-level", "debug", "--service-account-issuer", "https://new.example.com", "--service-account-issuer", defaultIssuer)
+	if who := whoami(t, p.as(t, request.Status.Token)); who != name {
+		t.Errorf("after a restart with another issuer, is %s", who)
+	}
+	if who := whoami(t, p.as(t, request.Status.Token+"x")); !strings.Contains(who, "Unauthorized") {
+		t.Errorf("a spoilt token is %s", who)
+	}
+	config, keys := p.published(t)
+	if config["issuer"] != "https://new.example.com" || !strings.Contains(keys, `"alg":"ES256"`) || strings.Contains(keys, `"d":`) {
+		t.Errorf("published %v %s", config, keys)
+	}
+	p.end()
+	for _, part := range strings.Split(request.Status.Token, ".")[1:] {
+		if strings.Contains(p.stderr.String(), part) {
+			t.Errorf("the log has a token: %s", p.stderr.String())
+		}
+	}
+}
+
+// published are the documents of the issuer.
+func (p *process) published(t *testing.T) (config map[string]any, keys string) {
+	t.Helper()
+	admin, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(path string) []byte {
+		response, err := client.Get(admin.Host + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatal(response.Status, err)
+		}
+		return body
+	}
+	if err := json.Unmarshal(get("/.well-known/openid-configuration"), &config); err != nil {
+		t.Fatal(err)
+	}
+	return config, string(get("/openid/v1/jwks"))
+}

@@ -1,0 +1,225 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/token/jwt"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	genericfeatures "k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/kubernetes/pkg/apis/authentication"
+	"k8s.io/kubernetes/pkg/apis/authentication/validation"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/features"
+	token "k8s.io/kubernetes/pkg/serviceaccount"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// Tokens say how the tokens of ServiceAccounts are made.
+type Tokens struct {
+	// Generator signs them.
+	Generator token.TokenGenerator
+	// MaxExpiration bounds the life of a token. 0: it may be any that is asked for.
+	MaxExpiration time.Duration
+	// ExtendExpiration has tokens that admission asks for on behalf of Pods live for a year.
+	ExtendExpiration bool
+}
+
+var tokenRequestKind = authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
+
+// tokenRequest answers a create of serviceaccounts/token ("TokenRequest" of the API reference).
+func tokenRequest(p Parts, serviceAccounts, pods, secrets, nodes *resources.Type) *resources.Subresource {
+	return &resources.Subresource{
+		Name: "token", Kind: tokenRequestKind, Verbs: []string{"create"}, KeepMeta: true,
+		Create: func(ctx context.Context, o *resources.Operation, name string, obj runtime.Object, _ *metav1.CreateOptions) (runtime.Object, error) {
+			if p.Tokens == nil {
+				return nil, notImplemented("this server does not issue tokens")
+			}
+			req, ok := obj.(*authentication.TokenRequest)
+			if !ok {
+				return nil, apierrors.NewBadRequest(fmt.Sprintf("not a TokenRequest: %T", obj))
+			}
+			i := issue{Tokens: p.Tokens, audiences: p.Audiences, op: o, serviceAccounts: serviceAccounts, pods: pods, secrets: secrets, nodes: nodes,
+				namespace: genericapirequest.NamespaceValue(ctx), now: time.Now()}
+			return i.answer(ctx, name, req)
+		},
+	}
+}
+
+// issue is the making of one token.
+type issue struct {
+	*Tokens
+	audiences                             []string
+	op                                    *resources.Operation
+	serviceAccounts, pods, secrets, nodes *resources.Type
+	namespace                             string
+	now                                   time.Time
+}
+
+// bound is what a token is bound to.
+type bound struct {
+	pod    *core.Pod
+	node   *core.Node
+	secret *core.Secret
+}
+
+func (i *issue) answer(ctx context.Context, name string, req *authentication.TokenRequest) (runtime.Object, error) {
+	if err := i.matches(req, name); err != nil {
+		return nil, err
+	}
+	account, err := find[*core.ServiceAccount](ctx, i.op, i.serviceAccounts, i.serviceAccounts.KeyOf(i.namespace, name))
+	if err != nil {
+		return nil, err
+	}
+	if err := i.complete(ctx, req, account); err != nil {
+		return nil, err
+	}
+	if errs := validation.ValidateTokenRequest(req); len(errs) != 0 {
+		return nil, apierrors.NewInvalid(tokenRequestKind.GroupKind(), "", errs)
+	}
+	var b bound
+	if req.Spec.BoundObjectRef != nil {
+		if b, err = i.bind(ctx, name, req.Spec.BoundObjectRef); err != nil {
+			return nil, err
+		}
+	}
+	if most := int64(i.MaxExpiration.Seconds()); most > 0 && req.Spec.ExpirationSeconds > most {
+		warning.AddWarning(ctx, "", fmt.Sprintf("requested expiration of %d seconds shortened to %d seconds", req.Spec.ExpirationSeconds, most))
+		req.Spec.ExpirationSeconds = most
+	}
+	life, warnAfter := i.life(req, b)
+	claims, private, err := token.Claims(*account, b.pod, b.secret, b.node, nil, nil, life, warnAfter, req.Spec.Audiences, req.Spec.Attestations)
+	if err != nil {
+		return nil, err
+	}
+	signed, err := i.Generator.GenerateToken(ctx, claims, private)
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("failed to generate token: %w", err))
+	}
+	if utilfeature.DefaultFeatureGate.Enabled(features.ServiceAccountTokenJTI) && claims.ID != "" {
+		audit.AddAuditAnnotation(ctx, serviceaccount.IssuedCredentialIDAuditAnnotationKey, jwt.CredentialIDForJTI(claims.ID))
+	}
+	req.Status = authentication.TokenRequestStatus{Token: signed,
+		ExpirationTimestamp: metav1.NewTime(i.now.Add(time.Duration(req.Spec.ExpirationSeconds) * time.Second))}
+	return req, nil
+}
+
+// matches holds the names in the body against those of the path.
+func (i *issue) matches(req *authentication.TokenRequest, name string) error {
+	invalid := func(child, value, message string) error {
+		return apierrors.NewInvalid(tokenRequestKind.GroupKind(), name,
+			field.ErrorList{field.Invalid(field.NewPath("metadata").Child(child), value, message)})
+	}
+	switch {
+	case req.Name != "" && req.Name != name:
+		return invalid("name", req.Name, "must match the service account name if specified")
+	case req.Namespace != "" && req.Namespace != i.namespace:
+		return invalid("namespace", req.Namespace, "must match the service account namespace if specified")
+	}
+	return nil
+}
+
+// complete fills in what the client left out.
+func (i *issue) complete(ctx context.Context, req *authentication.TokenRequest, account *core.ServiceAccount) error {
+	if req.UID != "" && req.UID != account.UID {
+		differ := fmt.Sprintf("the UID in the token request (%s) does not match the UID of the service account (%s)", req.UID, account.UID)
+		if utilfeature.DefaultFeatureGate.Enabled(genericfeatures.TokenRequestServiceAccountUIDValidation) {
+			return apierrors.NewConflict(schema.GroupResource{Group: tokenRequestKind.Group, Resource: tokenRequestKind.Kind}, account.Name, fmt.Errorf("%s", differ))
+		}
+		audit.AddAuditAnnotation(ctx, "authentication.k8s.io/token-request-uid-mismatch", differ)
+		warning.AddWarning(ctx, "", differ+" but TokenRequestServiceAccountUIDValidation is not enabled. In the future, this will return a conflict error")
+	}
+	if len(req.Spec.Audiences) == 0 {
+		req.Spec.Audiences = i.audiences
+	}
+	req.Name, req.Namespace = account.Name, account.Namespace
+	if req.UID == "" {
+		req.UID = account.UID
+	}
+	req.CreationTimestamp = metav1.NewTime(i.now)
+	req.Status = authentication.TokenRequestStatus{}
+	return nil
+}
+
+// bind finds what the token is to be bound to.
+func (i *issue) bind(ctx context.Context, account string, ref *authentication.BoundObjectReference) (b bound, err error) {
+	var uid types.UID
+	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	switch {
+	case gvk.Group == "" && gvk.Kind == "Pod":
+		if b.pod, err = find[*core.Pod](ctx, i.op, i.pods, i.pods.KeyOf(i.namespace, ref.Name)); err != nil {
+			return b, err
+		}
+		if account != b.pod.Spec.ServiceAccountName {
+			return b, apierrors.NewBadRequest(fmt.Sprintf("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", account))
+		}
+		uid = b.pod.UID
+		if b.node, err = i.nodeOf(ctx, b.pod); err != nil {
+			return b, err
+		}
+	case gvk.Group == "" && gvk.Kind == "Node":
+		if !utilfeature.DefaultFeatureGate.Enabled(features.ServiceAccountTokenNodeBinding) {
+			return b, apierrors.NewBadRequest(fmt.Sprintf("cannot bind token to a Node object as the %q feature-gate is disabled", features.ServiceAccountTokenNodeBinding))
+		}
+		if b.node, err = find[*core.Node](ctx, i.op, i.nodes, i.nodes.KeyOf("", ref.Name)); err != nil {
+			return b, err
+		}
+		uid = b.node.UID
+	case gvk.Group == "" && gvk.Kind == "Secret":
+		if b.secret, err = find[*core.Secret](ctx, i.op, i.secrets, i.secrets.KeyOf(i.namespace, ref.Name)); err != nil {
+			return b, err
+		}
+		uid = b.secret.UID
+	case gvk.GroupVersion() == admissionregistrationv1.SchemeGroupVersion && (gvk.Kind == "ValidatingWebhookConfiguration" || gvk.Kind == "MutatingWebhookConfiguration"):
+		// The gate is alpha. Nothing here sends such tokens to webhooks.
+		return b, apierrors.NewBadRequest(fmt.Sprintf("cannot bind token to object of type %s (feature gate %s is disabled)", gvk, genericfeatures.APIServerWebhookAuthenticationToken))
+	default:
+		return b, apierrors.NewBadRequest(fmt.Sprintf("cannot bind token to object of type %s", gvk))
+	}
+	if ref.UID != "" && uid != ref.UID {
+		return b, apierrors.NewConflict(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, ref.Name,
+			fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID))
+	}
+	return b, nil
+}
+
+// nodeOf is the node that a token of a Pod names: one that is gone by its name alone.
+func (i *issue) nodeOf(ctx context.Context, pod *core.Pod) (*core.Node, error) {
+	if pod.Spec.NodeName == "" || !utilfeature.DefaultFeatureGate.Enabled(features.ServiceAccountTokenPodNodeInfo) {
+		return nil, nil
+	}
+	node, err := find[*core.Node](ctx, i.op, i.nodes, i.nodes.KeyOf("", pod.Spec.NodeName))
+	switch {
+	case apierrors.IsNotFound(err):
+		return &core.Node{ObjectMeta: metav1.ObjectMeta{Name: pod.Spec.NodeName}}, nil
+	case err != nil:
+		return nil, apierrors.NewInternalError(err)
+	}
+	return node, nil
+}
+
+// life is for how many seconds the token is good, and after how many its use is to be noticed. A Pod's token, as admission
+// asks for it, lives longer than it says, for clients that do not read it again.
+func (i *issue) life(req *authentication.TokenRequest, b bound) (seconds, warnAfter int64) {
+	seconds = req.Spec.ExpirationSeconds
+	ours := !slices.ContainsFunc(req.Spec.Audiences, func(a string) bool { return !slices.Contains(i.audiences, a) })
+	if i.ExtendExpiration && b.pod != nil && seconds == token.WarnOnlyBoundTokenExpirationSeconds && ours {
+		return token.ExpirationExtensionSeconds, seconds
+	}
+	return seconds, 0
+}

@@ -1,0 +1,335 @@
+package pki
+
+import (
+	"context"
+	"crypto"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gopkg.in/go-jose/go-jose.v2/jwt"
+	"k8s.io/client-go/util/keyutil"
+	"k8s.io/kubernetes/pkg/serviceaccount"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// TokenKeyOptions say by which keys tokens of ServiceAccounts are signed and verified.
+type TokenKeyOptions struct {
+	// Issuer is what signed tokens say of themselves.
+	Issuer string
+	// SigningKeyFile holds the private key that signs, in PEM. Empty: the first one of pki/sa.key, which is made if there is none,
+	// and which servers on one database share.
+	SigningKeyFile string
+	// KeyFiles hold further keys in PEM, public or private, whose tokens are good. With SigningKeyFile, and without KeyFiles, that is
+	// the one.
+	KeyFiles []string
+}
+
+// TokenKeys sign tokens and say whose signature is good. Of pki/sa.key the first key signs and every one verifies, so that keys
+// can be exchanged one after the other; what changes there, or in the database, is in force at the next token. Files that the
+// user gave are read once.
+//
+// It is a serviceaccount.PublicKeysGetter and a serviceaccount.TokenGenerator.
+type TokenKeys struct {
+	issuer string
+	given  []any // keys of the user's files, which only verify
+	file   *reloading[[]any]
+	rows   *resources.Rows
+
+	mu        sync.Mutex
+	listeners []serviceaccount.Listener
+	current   atomic.Pointer[tokenKeySet]
+}
+
+// tokenKeySet is one state of the keys.
+type tokenKeySet struct {
+	source    any // the state of what they were read from
+	getter    serviceaccount.PublicKeysGetter
+	generator serviceaccount.TokenGenerator
+	signing   any
+}
+
+// tokenKeysName names the file in pki/ and the row in the database.
+const tokenKeysName = "sa"
+
+var tokenKeysKey = resources.Key{Resource: "tokenkeys.rowlock.internal", Name: tokenKeysName}
+
+// sharedTokenKeys is the row: pki/sa.key, word for word.
+type sharedTokenKeys struct {
+	Keys string `json:"keys"`
+}
+
+// tokenKeysAge is for how long those who verify tokens elsewhere may keep the keys, as kube-apiserver has it.
+const tokenKeysAge = time.Hour
+
+// TokenKeys reads the keys, and makes one if there is none. Errors: a file or a row that cannot be read.
+func (p *PKI) TokenKeys(o TokenKeyOptions) (*TokenKeys, error) {
+	t := &TokenKeys{issuer: o.Issuer}
+	files := o.KeyFiles
+	if o.SigningKeyFile != "" && len(files) == 0 {
+		files = []string{o.SigningKeyFile}
+	}
+	for _, file := range files {
+		keys, err := keyutil.PublicKeysFromFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("--service-account-key-file: %w", err)
+		}
+		t.given = append(t.given, keys...)
+	}
+	if o.SigningKeyFile != "" {
+		key, err := keyutil.PrivateKeyFromFile(o.SigningKeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("--service-account-signing-key-file: %w", err)
+		}
+		set, err := t.made(nil, []any{key}, t.given)
+		if err != nil {
+			return nil, fmt.Errorf("--service-account-signing-key-file: %w", err)
+		}
+		t.current.Store(set)
+		return t, nil
+	}
+	if err := p.openTokenKeys(t); err != nil {
+		return nil, fmt.Errorf("keys of ServiceAccount tokens: %w", err)
+	}
+	source, keys := t.latest()
+	if keys == nil {
+		return nil, errors.New("keys of ServiceAccount tokens: there are none")
+	}
+	set, err := t.made(source, keys(), t.given)
+	if err != nil {
+		return nil, fmt.Errorf("keys of ServiceAccount tokens: %w", err)
+	}
+	t.current.Store(set)
+	return t, nil
+}
+
+// openTokenKeys finds the server's own keys.
+func (p *PKI) openTokenKeys(t *TokenKeys) error {
+	path := filepath.Join(p.opts.DataDir, "pki", tokenKeysName+".key")
+	if p.opts.Shared != nil {
+		t.rows = p.opts.Shared
+		return p.agreeOnTokenKeys(t.rows, path)
+	}
+	if _, err := p.ownTokenKeys(path); err != nil {
+		return err
+	}
+	file, err := newReloading(p.reloadOptions(), func(contents [][]byte) ([]any, error) { return parseTokenKeys(contents[0]) }, path)
+	if err != nil {
+		return err
+	}
+	t.file = file
+	return nil
+}
+
+// ownTokenKeys reads the file of keys, which it makes if there is none.
+func (p *PKI) ownTokenKeys(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return data, err
+	}
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	if data, err = keyutil.MarshalPrivateKeyToPEM(key); err != nil {
+		return nil, err
+	}
+	p.opts.Logger.Info("made a key for ServiceAccount tokens")
+	return data, writeFile(path, data, 0o600)
+}
+
+// agreeOnTokenKeys makes the keys those of all servers on the database: the first server brings its own, and the others take
+// what is there. A file that still has the key which signs, and another one before it, was given a new key by somebody who
+// wants the keys exchanged: then the file is right.
+func (p *PKI) agreeOnTokenKeys(rows *resources.Rows, path string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), agreeTimeout)
+	defer cancel()
+	_, statErr := os.Stat(path)
+	o, err := rows.Get(ctx, tokenKeysKey, resources.At{Match: resources.MostRecent})
+	if errors.Is(err, resources.ErrNotFound) {
+		own, failed := p.ownTokenKeys(path)
+		if failed != nil {
+			return failed
+		}
+		if _, failed = parseTokenKeys(own); failed != nil {
+			return fmt.Errorf("%s: %w", path, failed)
+		}
+		if _, err = rows.Create(ctx, tokenKeysKey, "TokenKeys", sharedTokenKeys{string(own)}, 0); !errors.Is(err, resources.ErrExists) {
+			return err
+		}
+		o, err = rows.Get(ctx, tokenKeysKey, resources.At{Match: resources.MostRecent})
+	}
+	if err != nil {
+		return err
+	}
+	var agreed sharedTokenKeys
+	if err := resources.DecodeInternal(o, &agreed); err != nil {
+		return err
+	}
+	shared, err := parseTokenKeys([]byte(agreed.Keys))
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.Key, err)
+	}
+	if statErr == nil {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		own, err := parseTokenKeys(data)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", path, err)
+		case !hasKey(shared, own[0]) && hasKey(own, shared[0]):
+			p.opts.Logger.Info("the keys of ServiceAccount tokens in the data directory become those of the database")
+			_, err := rows.Update(ctx, o, "TokenKeys", sharedTokenKeys{string(data)}, 0)
+			return err
+		case !hasKey(shared, own[0]):
+			p.opts.Logger.Warn("the keys of ServiceAccount tokens in the database take the place of those that were in the data directory")
+		}
+	}
+	return writeFile(path, []byte(agreed.Keys), 0o600)
+}
+
+// parseTokenKeys reads keys, of which the first has to be private.
+func parseTokenKeys(data []byte) (keys []any, err error) {
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		text := pem.EncodeToMemory(block)
+		if private, err := keyutil.ParsePrivateKeyPEM(text); err == nil {
+			keys = append(keys, private)
+			continue
+		}
+		if public, err := keyutil.ParsePublicKeysPEM(text); err == nil {
+			keys = append(keys, public...)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("no key in PEM")
+	}
+	if _, ok := keys[0].(crypto.Signer); !ok {
+		return nil, errors.New("the first key is not a private one")
+	}
+	return keys, nil
+}
+
+func hasKey(keys []any, wanted any) bool {
+	public, ok := publicOf(wanted).(interface{ Equal(crypto.PublicKey) bool })
+	return ok && slices.ContainsFunc(keys, func(k any) bool { return public.Equal(publicOf(k)) })
+}
+
+func publicOf(key any) crypto.PublicKey {
+	if s, ok := key.(crypto.Signer); ok {
+		return s.Public()
+	}
+	return key
+}
+
+// made is the state in which the first key signs.
+func (t *TokenKeys) made(source any, keys, further []any) (*tokenKeySet, error) {
+	generator, err := serviceaccount.JWTTokenGenerator(t.issuer, keys[0])
+	if err != nil {
+		return nil, err
+	}
+	var all []any
+	for _, key := range append(slices.Clone(keys), further...) {
+		if !hasKey(all, key) {
+			all = append(all, publicOf(key))
+		}
+	}
+	getter, err := serviceaccount.StaticPublicKeysGetter(all)
+	if err != nil {
+		return nil, err
+	}
+	return &tokenKeySet{source, getter, generator, keys[0]}, nil
+}
+
+// Refresh takes up keys that have changed, and tells the listeners. What cannot be read leaves those in force that were.
+func (t *TokenKeys) Refresh() {
+	if !t.refresh() {
+		return
+	}
+	t.mu.Lock()
+	listeners := slices.Clone(t.listeners)
+	t.mu.Unlock()
+	for _, l := range listeners {
+		l.Enqueue() // asks for the keys, without t.mu
+	}
+}
+
+func (t *TokenKeys) refresh() (changed bool) {
+	source, keys := t.latest()
+	if known := t.current.Load(); source == nil || known != nil && known.source == source {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	found := keys()
+	if len(found) == 0 {
+		return false
+	}
+	set, err := t.made(source, found, t.given)
+	if err != nil {
+		return false
+	}
+	t.current.Store(set)
+	return true
+}
+
+// latest returns what the keys come from now; nil where they do not change.
+func (t *TokenKeys) latest() (source any, keys func() []any) {
+	switch {
+	case t.file != nil:
+		now := t.file.get()
+		return now, func() []any { return now.value }
+	case t.rows != nil:
+		// From memory: it is there whatever becomes of a request.
+		o, err := t.rows.Get(context.Background(), tokenKeysKey, resources.At{Match: resources.Any})
+		if err != nil {
+			return nil, nil
+		}
+		return o.Revision, func() []any {
+			var shared sharedTokenKeys
+			if err := resources.DecodeInternal(o, &shared); err != nil {
+				return nil
+			}
+			parsed, _ := parseTokenKeys([]byte(shared.Keys)) // checked before it was written
+			return parsed
+		}
+	}
+	return nil, nil
+}
+
+// GenerateToken implements serviceaccount.TokenGenerator.
+func (t *TokenKeys) GenerateToken(ctx context.Context, claims *jwt.Claims, private any) (string, error) {
+	t.Refresh()
+	return t.current.Load().generator.GenerateToken(ctx, claims, private)
+}
+
+// AddListener implements serviceaccount.PublicKeysGetter.
+func (t *TokenKeys) AddListener(l serviceaccount.Listener) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.listeners = append(t.listeners, l)
+}
+
+// GetCacheAgeMaxSeconds implements serviceaccount.PublicKeysGetter.
+func (t *TokenKeys) GetCacheAgeMaxSeconds() int { return int(tokenKeysAge.Seconds()) }
+
+// GetPublicKeys implements serviceaccount.PublicKeysGetter.
+func (t *TokenKeys) GetPublicKeys(ctx context.Context, keyID string) []serviceaccount.PublicKey {
+	t.Refresh()
+	return t.current.Load().getter.GetPublicKeys(ctx, keyID)
+}
+
+// SigningKey is the private key that signs, for tokens of another issuer.
+func (t *TokenKeys) SigningKey() any {
+	t.Refresh()
+	return t.current.Load().signing
+}

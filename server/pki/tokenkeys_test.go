@@ -1,0 +1,192 @@
+package pki
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/rsa"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gopkg.in/go-jose/go-jose.v2/jwt"
+	"k8s.io/client-go/util/keyutil"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
+)
+
+func mustTokenKeys(t *testing.T, p *PKI, o TokenKeyOptions) *TokenKeys {
+	t.Helper()
+	o.Issuer = "issuer"
+	k, err := p.TokenKeys(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// signed is a token, by the key that signs now.
+func signed(t *testing.T, k *TokenKeys) string {
+	t.Helper()
+	token, err := k.GenerateToken(t.Context(), &jwt.Claims{Subject: "me"}, struct{}{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// accepts tells whether the signature of a token is good.
+func accepts(t *testing.T, k *TokenKeys, token string) bool {
+	t.Helper()
+	parsed, err := jwt.ParseSigned(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range k.GetPublicKeys(t.Context(), parsed.Headers[0].KeyID) {
+		if parsed.Claims(key.PublicKey, &jwt.Claims{}) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func newKeyPEM(t *testing.T) []byte {
+	t.Helper()
+	key, err := newKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+type listener func()
+
+func (l listener) Enqueue() { l() }
+
+// A key is made once. One that is put before it signs from then on, and what the older one has signed stays good until that
+// is taken away; whoever listens is told of each change.
+func TestTokenKeysAreExchanged(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	p := mustOpen(t, testOptions(dir, c))
+	k := mustTokenKeys(t, p, TokenKeyOptions{})
+	told := 0
+	k.AddListener(listener(func() { told++ }))
+	path := filepath.Join(dir, "pki", "sa.key")
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatal(info, err)
+	}
+	first := signed(t, k)
+	again := mustTokenKeys(t, mustOpen(t, testOptions(dir, c)), TokenKeyOptions{})
+	if !accepts(t, again, first) || !accepts(t, k, first) {
+		t.Error("a restart made another key")
+	}
+	write := func(data []byte) {
+		t.Helper()
+		if err := writeFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c.advance(2 * time.Second)
+	}
+	old, second := read(t, path), newKeyPEM(t)
+	write(append(bytes.Clone(second), old...))
+	newer := signed(t, k)
+	if told != 1 || !accepts(t, k, first) || !accepts(t, k, newer) {
+		t.Errorf("after a key was added: told %d times", told)
+	}
+	write(second)
+	if accepts(t, k, first) || !accepts(t, k, newer) || told != 2 {
+		t.Errorf("after the old key was taken away: told %d times", told)
+	}
+	write([]byte("garbage"))
+	if !accepts(t, k, newer) {
+		t.Error("a file that cannot be read took the keys away")
+	}
+	if _, err := mustOpen(t, testOptions(dir, c)).TokenKeys(TokenKeyOptions{Issuer: "issuer"}); err == nil {
+		t.Error("garbage is taken at a start")
+	}
+}
+
+// Servers on one database have the same keys. A file with a new key before the one that signs is taken over by all.
+func TestSharedTokenKeys(t *testing.T) {
+	store := sqlitetest.Open(t)
+	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	servers := make([]*TokenKeys, len(dirs))
+	var together sync.WaitGroup
+	for i, dir := range dirs {
+		together.Go(func() { servers[i] = mustTokenKeys(t, openShared(t, dir, store, &bytes.Buffer{}), TokenKeyOptions{}) })
+	}
+	together.Wait()
+	first := signed(t, servers[0])
+	for i := range servers {
+		if !accepts(t, servers[i], first) {
+			t.Errorf("server %d does not know the key", i)
+		}
+	}
+	// A server that brings a key of its own takes the others'.
+	stranger := t.TempDir()
+	mustTokenKeys(t, mustOpen(t, testOptions(stranger, newClock())), TokenKeyOptions{})
+	var log bytes.Buffer
+	if k := mustTokenKeys(t, openShared(t, stranger, store, &log), TokenKeyOptions{}); !accepts(t, k, first) || !strings.Contains(log.String(), "take the place of those") {
+		t.Errorf("a stranger's key is used, said %q", log.String())
+	}
+	// The key is exchanged on one server, which is started again.
+	path := filepath.Join(dirs[1], "pki", "sa.key")
+	if err := writeFile(path, append(newKeyPEM(t), read(t, path)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	newer := signed(t, mustTokenKeys(t, openShared(t, dirs[1], store, &log), TokenKeyOptions{}))
+	if !accepts(t, servers[0], newer) || !accepts(t, servers[0], first) {
+		t.Error("the other server does not know the new key")
+	}
+	if third := signed(t, servers[2]); !accepts(t, mustTokenKeys(t, openShared(t, dirs[0], store, &log), TokenKeyOptions{}), third) {
+		t.Error("a server that runs signs with a key that a new one does not know")
+	}
+	row, err := resources.NewRows(store).Get(t.Context(), tokenKeysKey, resources.At{Match: resources.MostRecent})
+	if err != nil || !bytes.Contains(row.Data, []byte("PRIVATE KEY")) {
+		t.Error(row, err)
+	}
+}
+
+// The user's files: one that signs, and others whose tokens are good.
+func TestGivenTokenKeys(t *testing.T) {
+	dir := t.TempDir()
+	p := mustOpen(t, testOptions(dir, newClock()))
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signing, other := filepath.Join(dir, "signing.key"), filepath.Join(dir, "other.key")
+	if err := os.WriteFile(signing, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(other, newKeyPEM(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	given := mustTokenKeys(t, p, TokenKeyOptions{SigningKeyFile: signing})
+	if _, err := os.Stat(filepath.Join(dir, "pki", "sa.key")); err == nil {
+		t.Error("a key was made that nobody wants")
+	}
+	own := mustTokenKeys(t, p, TokenKeyOptions{KeyFiles: []string{signing, other}})
+	if n := len(own.GetPublicKeys(t.Context(), "")); n != 3 {
+		t.Errorf("%d keys are published", n)
+	}
+	if !accepts(t, given, signed(t, given)) || !accepts(t, own, signed(t, given)) || accepts(t, given, signed(t, own)) {
+		t.Error("not the keys that were given")
+	}
+	for _, o := range []TokenKeyOptions{{SigningKeyFile: "/nonexistent"}, {KeyFiles: []string{"/nonexistent"}}} {
+		if _, err := p.TokenKeys(o); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+}
