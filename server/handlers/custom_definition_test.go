@@ -3,6 +3,8 @@ package handlers_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/tidwall/gjson"
 )
 
 // A definition whose webhook nobody could ask, for its authority is no certificate, is served when that is mended.
@@ -63,4 +65,36 @@ func TestWarningOfDeprecatedVersion(t *testing.T) {
 		exchange{do: "GET " + widgetsAsV2, code: 200, answer: says{"Warning": ""}},
 		exchange{do: "GET /apis/example.com/v1/widgets/a", code: 404, answer: says{"Warning": ""}},
 	)
+}
+
+// A watch of a version that is no longer served ends with the last events of it, also when the store could not be asked for them just
+// then.
+func TestEndOfVersionIsToldByUnavailableStore(t *testing.T) {
+	a := newAPI(t)
+	v1, v2 := widgetVersion("v1", widgetSpec, false), widgetVersion("v2", widgetSpec, true)
+	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(v1, v2), code: 201})
+	w := a.watch(a.listen(), widgets, nil)
+	a.store.failed = make(chan struct{}, 1)
+	a.store.silent.Store("widgets.example.com")
+	a.run(exchange{do: "POST " + widgets, body: widget("last", `{"size":1}`), code: 201},
+		exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch,
+			body: `{"spec":{"versions":[` + strings.Replace(v1, `"served":true`, `"served":false`, 1) + `,` + v2 + `]}}`, code: 200},
+		exchange{do: "GET " + widgets, code: 404})
+	line := make(chan string, 1)
+	go func() {
+		l, _ := w.lines.ReadString('\n') // nothing, where the watch ends
+		line <- l
+	}()
+	for range 3 { // the watch knows of its end by the second
+		select {
+		case <-a.store.failed:
+		case l := <-line:
+			t.Fatalf("the store has not answered, and the watch has ended or told %q", l)
+		}
+	}
+	a.store.silent.Store("")
+	if l := <-line; gjson.Get(l, "type").Str != "ADDED" || gjson.Get(l, "object.metadata.name").Str != "last" {
+		t.Errorf("the last event is %q", l)
+	}
+	w.ends()
 }

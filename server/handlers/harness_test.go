@@ -176,6 +176,9 @@ type interruptedStore struct {
 	before func()
 	// unavailable is how many times watches fail before they go on.
 	unavailable atomic.Int64
+	// silent is a resource whose watches fail until it is another one; each failure is told, if somebody listens.
+	silent atomic.Value
+	failed chan struct{}
 }
 
 func (s *interruptedStore) Watch(ctx context.Context, o resources.WatchOptions) (resources.Watch, error) {
@@ -183,15 +186,23 @@ func (s *interruptedStore) Watch(ctx context.Context, o resources.WatchOptions) 
 	if err != nil {
 		return nil, err
 	}
-	return interruptedWatch{w, s}, nil
+	return interruptedWatch{w, s, o.Resource}, nil
 }
 
 type interruptedWatch struct {
 	resources.Watch
-	store *interruptedStore
+	store    *interruptedStore
+	resource string
 }
 
 func (w interruptedWatch) Next(ctx context.Context, max int) ([]*resources.Event, int64, error) {
+	if w.resource == w.store.silent.Load() {
+		select {
+		case w.store.failed <- struct{}{}:
+		default:
+		}
+		return nil, 0, fmt.Errorf("%w: of %s", resources.ErrUnavailable, w.resource)
+	}
 	if w.store.unavailable.Add(-1) >= 0 {
 		return nil, 0, fmt.Errorf("%w: for this moment", resources.ErrUnavailable)
 	}

@@ -218,13 +218,22 @@ func (w *watchStream) endWithDefinition() error {
 	return nil
 }
 
-// end is what there is to be sent when the version is no longer served as it was.
+// end is what there is to be sent when the version is no longer served as it was: all events of it, also where the store has to be asked
+// for them again.
 func (w *watchStream) end() {
 	if _, ok := w.h.Registry.Catalog().Lookup(w.q.gvr()); ok {
 		w.fail(&resources.ExpiredError{Requested: w.position, Oldest: w.position + 1})
 		return
 	}
-	w.drain()
+	for w.drain() && w.retry != nil {
+		select {
+		case <-w.retry:
+		case <-w.q.ctx.Done():
+			return
+		case <-w.h.Draining:
+			return
+		}
+	}
 }
 
 // transition says what an event is to a watcher with a selector: an object that begins to match is ADDED, one that no
