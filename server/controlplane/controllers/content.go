@@ -57,18 +57,25 @@ type target struct {
 	deletedAt time.Time
 	// valid fails when the namespace is no longer the one whose deletion was asked for.
 	valid func(context.Context, runtime.Object) error
+	// validNow does the same by what is most recent: no condition of a Commit keeps who is behind from what is done elsewhere.
+	validNow func(context.Context) error
 }
 
 // target describes the namespace with this uid, or one that does not exist when that is empty.
 func (c *namespaces) target(t *resources.Type, name string, uid types.UID, deletedAt time.Time) target {
-	return target{name: name, ended: uid == "", deletedAt: deletedAt, valid: func(ctx context.Context, _ runtime.Object) error {
-		// The object was read before this: it was there when the namespace was what it was.
-		still, err := c.isStill(ctx, t, name, uid)
+	valid := func(ctx context.Context, at resources.At) error {
+		still, err := c.isStill(ctx, t, name, uid, at)
 		if err == nil && !still {
 			err = errOtherNamespace
 		}
 		return err
-	}}
+	}
+	return target{name: name, ended: uid == "", deletedAt: deletedAt,
+		// The object was read before this: it was there when the namespace was what it was.
+		valid: func(ctx context.Context, _ runtime.Object) error {
+			return valid(ctx, resources.At{Match: resources.Any})
+		},
+		validNow: func(ctx context.Context) error { return valid(ctx, resources.At{Match: resources.MostRecent}) }}
 }
 
 // empty deletes what is in a namespace. Pods come first, and the rest

@@ -100,7 +100,7 @@ func (c *namespaces) listElsewhere(ctx context.Context, gvr schema.GroupVersionR
 
 // deleteElsewhere deletes the objects of a type, together where its server can do that.
 func (c *namespaces) deleteElsewhere(ctx context.Context, gvr schema.GroupVersionResource, in target, together bool, objects []metav1.PartialObjectMetadata) error {
-	err := in.valid(ctx, nil)
+	err := in.validNow(ctx)
 	if errors.Is(err, errOtherNamespace) {
 		return nil
 	}

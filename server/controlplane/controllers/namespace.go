@@ -236,8 +236,8 @@ func (c *namespaces) update(ctx context.Context, t *resources.Type, subresource 
 }
 
 // isStill tells whether the namespace of this name has the uid it had, or does still not exist where that is empty.
-func (c *namespaces) isStill(ctx context.Context, t *resources.Type, name string, uid types.UID) (bool, error) {
-	o, err := c.store.Get(ctx, t.KeyOf("", name), resources.At{Match: resources.Any})
+func (c *namespaces) isStill(ctx context.Context, t *resources.Type, name string, uid types.UID, at resources.At) (bool, error) {
+	o, err := c.store.Get(ctx, t.KeyOf("", name), at)
 	if errors.Is(err, resources.ErrNotFound) {
 		return uid == "", nil
 	}
