@@ -83,7 +83,11 @@ func sumOf(text string) (schemaSum, error) {
 	digest := sha256.Sum256([]byte(text))
 	r := shapeReader{Scanner: jsonscan.New([]byte(text)), Hash: sha256.New()}
 	if !r.schema() || !r.End() {
-		return schemaSum{}, fmt.Errorf("a schema of %d bytes is not as it would be stored", len(text))
+		if !gjson.Valid(text) {
+			return schemaSum{}, fmt.Errorf("a schema of %d bytes is not as it would be stored", len(text))
+		}
+		// It is nested too deeply. Whatever changes in it may change the bytes of objects.
+		return schemaSum{digest: hex.EncodeToString(digest[:16]), shape: hex.EncodeToString(digest[:16]), size: len(text), rules: strings.Count(text, `"rule":`)}, nil
 	}
 	return schemaSum{digest: hex.EncodeToString(digest[:16]), shape: hex.EncodeToString(r.Sum(nil)[:16]), size: len(text), rules: r.rules}, nil
 }

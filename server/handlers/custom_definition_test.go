@@ -98,3 +98,19 @@ func TestEndOfVersionIsToldByUnavailableStore(t *testing.T) {
 	}
 	w.ends()
 }
+
+// A schema may be nested more deeply than what reads JSON fast follows.
+func TestDeepSchema(t *testing.T) {
+	a := newAPI(t)
+	schema, spec := `{"type":"string"}`, `"deep"`
+	for range 150 {
+		schema, spec = `{"type":"object","properties":{"a":`+schema+`}}`, `{"a":`+spec+`}`
+	}
+	a.run(
+		exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", schema, true)), code: 201},
+		exchange{do: "POST " + widgets, body: widget("deep", strings.Replace(spec, `"deep"`, `"deep","pruned":1`, 1)), code: 201, says: says{"spec": spec}},
+		exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch,
+			body: `{"spec":{"versions":[` + widgetVersion("v1", strings.Replace(schema, `"string"`, `"integer"`, 1), true) + `]}}`, code: 200},
+		exchange{do: "POST " + widgets, body: widget("other", spec), code: 422},
+	)
+}
