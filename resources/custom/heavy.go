@@ -3,16 +3,10 @@ package custom
 import (
 	"context"
 
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
-	apiextensionsfeatures "k8s.io/apiextensions-apiserver/pkg/features"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
-	"k8s.io/apiserver/pkg/cel/common"
 	"k8s.io/apiserver/pkg/registry/rest"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
@@ -36,9 +30,6 @@ type rulesKey struct {
 	version  string
 }
 
-// expressionsKey is the key of the rules in CEL of the schema with a digest.
-type expressionsKey struct{ digest string }
-
 const (
 	rulesCost = 2
 	ruleCost  = 24 << 10
@@ -51,22 +42,6 @@ func (h *heavy) refuser() (refuser, error) {
 		return refuser{}, err
 	}
 	return v.(refuser), nil
-}
-
-// expressions returns the rules in CEL; nil: there are none.
-func (h *heavy) expressions() (*cel.Validator, error) {
-	sum := h.definition.sums[h.version]
-	v, err := h.definition.compiled.get(expressionsKey{sum.digest}, int64(sum.rules)*ruleCost, func() (any, error) {
-		s, err := h.definition.schema(h.version)
-		if err != nil {
-			return nil, err
-		}
-		return cel.NewValidator(s.structural, true, celconfig.PerCallLimit), nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return v.(*cel.Validator), nil
 }
 
 // quick validates what the plan of the schema finds valid; whatever else there is to say, upstream's refuser says. old is nil for a
@@ -83,24 +58,8 @@ func (h *heavy) quick(ctx context.Context, obj, old runtime.Object, light func()
 		fastpath.CustomValidation.Fallback()
 		return nil, false
 	}
-	rules, err := h.expressions()
-	switch {
-	case err != nil:
-		return nil, false
-	case rules == nil:
-		return nil, true
-	case !was:
-		errs, _ = rules.Validate(ctx, nil, nil, u.Object, nil, celconfig.RuntimeCELCostBudget)
-		return errs, true
+	if !was {
+		return h.expressions(ctx, u.Object, nil)
 	}
-	s, err := h.definition.schema(h.version)
-	if err != nil {
-		return nil, false
-	}
-	var options []cel.Option
-	if utilfeature.DefaultFeatureGate.Enabled(apiextensionsfeatures.CRDValidationRatcheting) {
-		options = append(options, cel.WithRatcheting(common.NewCorrelatedObject(u.Object, before.Object, &model.Structural{Structural: s.structural})))
-	}
-	errs, _ = rules.Validate(ctx, nil, nil, u.Object, before.Object, celconfig.RuntimeCELCostBudget, options...)
-	return errs, true
+	return h.expressions(ctx, u.Object, before.Object)
 }

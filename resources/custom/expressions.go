@@ -1,0 +1,109 @@
+package custom
+
+import (
+	"context"
+
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
+	apiextensionsfeatures "k8s.io/apiextensions-apiserver/pkg/features"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/common"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+
+	"github.com/rowlock/rowlock/resources/custom/expressions"
+	"github.com/rowlock/rowlock/resources/fastpath"
+)
+
+// The keys of the rules in CEL of the schema with a digest: of those that are compiled to closures, which take about closureCost bytes each,
+// of upstream's, which take ruleCost, and of those that the former leave to the latter.
+type (
+	closuresKey    struct{ digest string }
+	expressionsKey struct{ digest string }
+	restKey        struct{ digest string }
+)
+
+const closureCost = 3 << 10
+
+// closures returns the rules in CEL that are compiled to closures. Nil: there are none.
+func (h *heavy) closures() (*expressions.Rules, error) {
+	sum := h.definition.sums[h.version]
+	v, err := h.definition.compiled.get(closuresKey{sum.digest}, int64(sum.rules)*closureCost, func() (any, error) {
+		s, err := h.definition.schema(h.version)
+		if err != nil {
+			return nil, err
+		}
+		return expressions.Compile(s.structural), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v.(*expressions.Rules), nil
+}
+
+// upstreams returns upstream's validator of the rules of a schema, of which there are some.
+func (h *heavy) upstreams(key any, rules int, of *structuralschema.Structural) (*cel.Validator, error) {
+	v, err := h.definition.compiled.get(key, int64(rules)*ruleCost, func() (any, error) {
+		return cel.NewValidator(of, true, celconfig.PerCallLimit), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v.(*cel.Validator), nil
+}
+
+// expressions asks the rules in CEL about an object; old is nil for a new one. It is not ok where they cannot be compiled.
+func (h *heavy) expressions(ctx context.Context, object, old map[string]any) (errs field.ErrorList, ok bool) {
+	sum := h.definition.sums[h.version]
+	if sum.rules == 0 {
+		return nil, true
+	}
+	if fastpath.CustomCEL.On() {
+		if errs, ok = h.quickExpressions(ctx, object, old); ok {
+			return errs, true
+		}
+		fastpath.CustomCEL.Fallback()
+	}
+	s, err := h.definition.schema(h.version)
+	if err != nil {
+		return nil, false
+	}
+	rules, err := h.upstreams(expressionsKey{sum.digest}, sum.rules, s.structural)
+	if err != nil {
+		return nil, false
+	}
+	errs, _ = h.ask(ctx, rules, s.structural, object, old)
+	return errs, true
+}
+
+// quickExpressions is expressions by closures, and by upstream for those rules that they do not cover. It is not ok where one does not
+// hold, and where all of it together might cost more than upstream allows.
+func (h *heavy) quickExpressions(ctx context.Context, object, old map[string]any) (errs field.ErrorList, ok bool) {
+	own, err := h.closures()
+	if err != nil || own == nil {
+		return nil, false
+	}
+	cost, holds := own.Hold(object, old)
+	if !holds || own.Rest == nil {
+		return nil, holds
+	}
+	rest, err := h.upstreams(restKey{h.definition.sums[h.version].digest}, own.RestCount, own.Rest)
+	if err != nil {
+		return nil, false
+	}
+	errs, left := h.ask(ctx, rest, own.Rest, object, old)
+	return errs, left > cost
+}
+
+// ask asks upstream's validator. left is what is left of the budget.
+func (h *heavy) ask(ctx context.Context, rules *cel.Validator, s *structuralschema.Structural, object, old map[string]any) (errs field.ErrorList, left int64) {
+	if old == nil {
+		return rules.Validate(ctx, nil, nil, object, nil, celconfig.RuntimeCELCostBudget)
+	}
+	var options []cel.Option
+	if utilfeature.DefaultFeatureGate.Enabled(apiextensionsfeatures.CRDValidationRatcheting) {
+		options = append(options, cel.WithRatcheting(common.NewCorrelatedObject(object, old, &model.Structural{Structural: s})))
+	}
+	return rules.Validate(ctx, nil, nil, object, old, celconfig.RuntimeCELCostBudget, options...)
+}

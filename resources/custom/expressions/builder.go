@@ -1,0 +1,147 @@
+package expressions
+
+import (
+	"maps"
+	"strings"
+
+	celgo "github.com/google/cel-go/cel"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+)
+
+// builder compiles the rules of a schema, and counts them.
+type builder struct{ covered, left int }
+
+// node compiles what is at a place of a schema, and takes it out of that: rest is a copy of the place, whose parts are copied before
+// they are changed. Without a declaration, which upstream goes by in the same way, and within embedded objects all is left as it is.
+func (b *builder) node(rest *structuralschema.Structural, declared *apiservercel.DeclType, root bool) *node {
+	if declared == nil || rest.XEmbeddedResource && !root {
+		b.left += count(rest)
+		return nil
+	}
+	n := &node{uncorrelated: uncorrelated(rest), list: correlated(rest)}
+	b.rules(n, rest, declared, root)
+	if rest.Items != nil {
+		items := *rest.Items
+		n.items = n.below(b.node(&items, declared.ElemType, false))
+		rest.Items = &items
+	}
+	if a := rest.AdditionalProperties; a != nil && a.Structural != nil {
+		values := *a.Structural
+		n.values = n.below(b.node(&values, declared.ElemType, false))
+		rest.AdditionalProperties = &structuralschema.StructuralOrBool{Structural: &values, Bool: a.Bool}
+	}
+	rest.Properties = maps.Clone(rest.Properties)
+	for _, name := range sortedNames(rest.Properties) {
+		property := rest.Properties[name]
+		if field := n.below(b.node(&property, fieldType(declared, name, &property), false)); field != nil {
+			n.fields = append(n.fields, namedNode{name, field})
+		}
+		rest.Properties[name] = property
+	}
+	if len(n.rules) == 0 && n.items == nil && n.values == nil && len(n.fields) == 0 {
+		return nil
+	}
+	return n
+}
+
+// below notes what is below a node.
+func (n *node) below(child *node) *node {
+	n.transitions = n.transitions || child != nil && child.transitions
+	return child
+}
+
+// fieldType is the declaration of a property. One whose name cannot be said in CEL has its own.
+func fieldType(declared *apiservercel.DeclType, name string, property *structuralschema.Structural) *apiservercel.DeclType {
+	escaped, ok := apiservercel.Escape(name)
+	if !ok {
+		return model.SchemaDeclType(property, property.XEmbeddedResource)
+	}
+	if field, there := declared.Fields[escaped]; there {
+		return field.Type
+	}
+	return nil
+}
+
+// count is how many rules there are in a schema.
+func count(s *structuralschema.Structural) int {
+	if s == nil {
+		return 0
+	}
+	n := len(s.XValidations) + count(s.Items)
+	if s.AdditionalProperties != nil {
+		n += count(s.AdditionalProperties.Structural)
+	}
+	for _, property := range s.Properties {
+		n += count(&property)
+	}
+	return n
+}
+
+// rules compiles the rules at a node.
+func (b *builder) rules(n *node, rest *structuralschema.Structural, declared *apiservercel.DeclType, root bool) {
+	rules := rest.XValidations
+	if len(rules) == 0 {
+		return
+	}
+	of := *rest
+	if root {
+		of = *model.WithTypeAndObjectMeta(&of)
+	}
+	scoped := shapeOf(&of)
+	n.of = scoped.kind
+	rest.XValidations = nil
+	env, err := environmentOf(declared)
+	for _, r := range rules {
+		made, fits := rule{}, false
+		if err == nil && n.of != foreign {
+			made, fits = compileRule(env, scoped, r)
+		}
+		if !fits {
+			rest.XValidations = append(rest.XValidations, r)
+			b.left++
+			continue
+		}
+		b.covered++
+		n.transitions = n.transitions || made.transition
+		n.rules = append(n.rules, made)
+	}
+}
+
+// environmentOf has what upstream compiles rules in: all that rules which are stored may say.
+func environmentOf(declared *apiservercel.DeclType) (*celgo.Env, error) {
+	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
+	scoped := declared.MaybeAssignTypeName("selfType")
+	provider := apiservercel.NewDeclTypeProvider(scoped)
+	provider.SetRecognizeKeywordAsFieldName(true)
+	options, err := provider.EnvOptions(base.CELTypeProvider())
+	if err != nil {
+		return nil, err
+	}
+	return base.Extend(append(options, celgo.Variable(cel.ScopedVarName, scoped.CelType()), celgo.Variable(cel.OldScopedVarName, scoped.CelType()))...)
+}
+
+func compileRule(env *celgo.Env, of *shape, r apiextensionsv1.ValidationRule) (made rule, ok bool) {
+	if strings.TrimSpace(r.Rule) == "" || r.OptionalOldSelf != nil && *r.OptionalOldSelf {
+		return made, false
+	}
+	checked, issues := env.Compile(r.Rule)
+	if issues.Err() != nil {
+		return made, false
+	}
+	all := &scope{name: cel.ScopedVarName, slot: self, shape: of}
+	all = &scope{name: cel.OldScopedVarName, slot: oldSelf, shape: of, outer: all}
+	for _, ref := range checked.NativeRep().ReferenceMap() {
+		made.transition = made.transition || ref.Name == cel.OldScopedVarName
+	}
+	t, err := compile(checked.NativeRep().Expr(), all)
+	if err != nil || t.kind != aBool {
+		return made, false
+	}
+	made.eval = t.eval
+	return made, true
+}

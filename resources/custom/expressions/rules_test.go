@@ -1,0 +1,141 @@
+package expressions
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+)
+
+func structuralOf(t testing.TB, text string) *structuralschema.Structural {
+	t.Helper()
+	var props apiextensionsv1.JSONSchemaProps
+	if err := json.Unmarshal([]byte(text), &props); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	var internal apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&props, &internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	s, err := structuralschema.NewStructural(&internal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// tally is how often there was something to compare.
+type tally struct {
+	rules, covered  int // that upstream compiles, of them those that are covered
+	valid, held     int // objects that keep a rule that is covered, by upstream, by us
+	costs, counteds int64
+}
+
+// compare holds a rule, which it makes of a text, and objects against upstream.
+func compare(t testing.TB, data []byte, sum *tally) {
+	g := &generator{data: data}
+	text, rule := g.definition()
+	s := structuralOf(t, text)
+	upstream := cel.NewValidator(s, true, celconfig.PerCallLimit)
+	ours := Compile(s)
+	if len(compileErrors(upstream)) > 0 {
+		if ours != nil {
+			t.Errorf("%s compiles, which upstream refuses: %v", rule, compileErrors(upstream))
+		}
+		return
+	}
+	sum.rules++
+	if ours == nil {
+		return
+	}
+	sum.covered++
+	for range 6 {
+		object, old := g.object(), g.object()
+		if g.below(3) == 0 {
+			old = nil
+		}
+		one, two := apiruntime.DeepCopyJSON(object), apiruntime.DeepCopyJSON(old)
+		var before any
+		if old != nil {
+			before = old
+		}
+		errs, left := upstream.Validate(context.Background(), nil, nil, object, before, celconfig.RuntimeCELCostBudget)
+		cost, holds := ours.Hold(one, two)
+		if holds && len(errs) > 0 {
+			show, _ := json.Marshal([]any{object, old})
+			t.Errorf("%s: taken for true, which upstream refuses: %v\n%s", rule, errs, show)
+		}
+		if spent := celconfig.RuntimeCELCostBudget - left; holds && cost < spent {
+			t.Errorf("%s: costs %d, and we count %d", rule, spent, cost)
+		} else if holds {
+			sum.costs, sum.counteds = sum.costs+spent, sum.counteds+cost
+		}
+		if len(errs) == 0 {
+			sum.valid++
+			if holds {
+				sum.held++
+			}
+		}
+		if before, after := must(json.Marshal([]any{object, old})), must(json.Marshal([]any{one, two})); string(before) != string(after) {
+			t.Errorf("%s was changed into %s", before, after)
+		}
+	}
+}
+
+func must(text []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// compileErrors are those of an object that has everything: rules are asked in all places then.
+func compileErrors(v *cel.Validator) []string {
+	full := (&generator{data: slices.Repeat([]byte{2}, 400)}).object()
+	errs, _ := v.Validate(context.Background(), nil, nil, full, full, celconfig.RuntimeCELCostBudget)
+	var all []string
+	for _, err := range errs {
+		if detail := err.Error(); strings.Contains(detail, "rule compile error") {
+			all = append(all, detail)
+		}
+	}
+	return all
+}
+
+func randomBytes(r *rand.Rand) []byte {
+	data := make([]byte, 900)
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	return data
+}
+
+func FuzzAgreesWithUpstream(f *testing.F) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 30 {
+		f.Add(randomBytes(r))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { compare(t, data, &tally{}) })
+}
+
+// What holds by us holds by upstream, and costs no more there; and most of what holds there does so by us.
+func TestAgreesWithUpstream(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	var sum tally
+	for range 400 {
+		compare(t, randomBytes(r), &sum)
+	}
+	if sum.covered*10 < sum.rules*7 || sum.rules < 300 || sum.held*10 < sum.valid*8 || sum.valid < 800 || sum.counteds > 4*sum.costs {
+		t.Errorf("too little is covered, or too much is counted: %+v", sum)
+	}
+	t.Logf("%+v", sum)
+}
