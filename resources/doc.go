@@ -15,6 +15,7 @@
 // Objects:
 //
 //	object.go        one revision of one object, as bytes; forms.go, the encodings that are kept with it
+//	sketch.go        which labels and fields an object may have, in two words: what a selector asks first
 //	layout.go        how stored bytes are laid out; sent.go, objects whose stored bytes are not those shown
 //	codec.go         from stored bytes to Go objects and back; cells.go, to rows of Tables
 //	projection.go    subresources that show something else than the object, as Scale

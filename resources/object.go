@@ -98,6 +98,7 @@ type Object struct {
 	Fields fields.Set
 
 	revisionStart, revisionEnd int
+	labelSketch, fieldSketch   sketch // of Labels and Fields; see sketch.go
 	forms                      formCache
 	packing                    *packing // see packed.go; nil of all others
 }
@@ -106,6 +107,7 @@ type Object struct {
 func NewObject(key Key, d Draft, revision int64) *Object {
 	if d.RevisionEnd == 0 {
 		o := &Object{Key: key, Revision: revision, Data: d.Data, Labels: d.Labels, Fields: d.Fields}
+		o.sketch()
 		o.show()
 		return o
 	}
@@ -113,6 +115,7 @@ func NewObject(key Key, d Draft, revision int64) *Object {
 	o := &Object{Key: key, Revision: revision, Data: data, Labels: d.Labels, Fields: d.Fields,
 		revisionStart: d.RevisionStart, revisionEnd: end}
 	o.forms.head.Store(&form{id: CellsForm, data: d.Cells})
+	o.sketch()
 	o.show()
 	return o
 }
@@ -121,6 +124,7 @@ func NewObject(key Key, d Draft, revision int64) *Object {
 func LoadObject(key Key, revision int64, data []byte, l labels.Set, f fields.Set) *Object {
 	o := &Object{Key: key, Revision: revision, Data: data, Labels: l, Fields: f}
 	o.revisionStart, o.revisionEnd, _ = RevisionSpan(data)
+	o.sketch()
 	o.show()
 	return o
 }
@@ -130,7 +134,7 @@ func LoadObject(key Key, revision int64, data []byte, l labels.Set, f fields.Set
 func (o *Object) At(revision int64) *Object {
 	data, end := WithRevision(o.Data, o.revisionStart, o.revisionEnd, revision)
 	at := &Object{Key: o.Key, Revision: revision, Data: data, Labels: o.Labels, Fields: o.Fields,
-		revisionStart: o.revisionStart, revisionEnd: end}
+		revisionStart: o.revisionStart, revisionEnd: end, labelSketch: o.labelSketch, fieldSketch: o.fieldSketch}
 	at.convertedAt(o)
 	return at
 }
@@ -175,7 +179,7 @@ func (o *Object) Size() int64 {
 // object it was made of goes on with that.
 func (o *Object) Moved(place func([]byte) []byte, share func(map[string]string) map[string]string) *Object {
 	moved := &Object{Key: o.Key, Revision: o.Revision, Data: place(o.Data), Labels: share(o.Labels), Fields: share(o.Fields),
-		revisionStart: o.revisionStart, revisionEnd: o.revisionEnd}
+		revisionStart: o.revisionStart, revisionEnd: o.revisionEnd, labelSketch: o.labelSketch, fieldSketch: o.fieldSketch}
 	for f := o.forms.head.Load(); f != nil; f = f.next {
 		if f.id == CellsForm || f.id == storedForm || isConverted(f.id) {
 			moved.forms.head.Store(&form{id: f.id, data: place(f.data), next: moved.forms.head.Load()})

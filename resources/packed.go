@@ -46,7 +46,7 @@ func (o *Object) Packed(place func([]byte) []byte, share func(map[string]string)
 	_, _ = w.Write(stored) // into memory
 	_ = w.Close()
 	packed := &Object{Key: o.Key, Revision: o.Revision, Labels: share(o.Labels), Fields: share(o.Fields),
-		packing: &packing{bytes: place(buf.Bytes()), size: len(stored)}}
+		labelSketch: o.labelSketch, fieldSketch: o.fieldSketch, packing: &packing{bytes: place(buf.Bytes()), size: len(stored)}}
 	if cells := o.forms.find(CellsForm); cells != nil {
 		packed.forms.head.Store(&form{id: CellsForm, data: place(cells.data)})
 	}

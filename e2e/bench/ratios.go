@@ -28,6 +28,7 @@ var goals = []goal{
 	{"list pods, protobuf", rowListProtobuf, 0, 0},
 	{"list pods, Table", rowListTable, 0, 0},
 	{"list, label selector 1 in 10", rowListSelector, 0, 15},
+	{"list, label selector 1 in 10, gzip", rowListSelector + gzipSuffix, 0, 15},
 	{"list, in pages of 500", rowListPages, 0, 0},
 	{"informers' start", rowInformers, 0, 0},
 	{"one event to one watcher", "", 0, 6},

@@ -85,7 +85,7 @@ func (s *Server) fanOut(p protocol) *FanOut {
 func spoken(servers []*Server) (spoken []protocol) {
 	for _, p := range protocols["both"] {
 		if slices.ContainsFunc(servers, func(s *Server) bool {
-			return s.fanOut(p) != nil || slices.ContainsFunc(s.Results, func(r Result) bool { return r.Protocol == p })
+			return s.fanOut(p) != nil || p == http2 && s.IdleWatches != nil || slices.ContainsFunc(s.Results, func(r Result) bool { return r.Protocol == p })
 		}) {
 			spoken = append(spoken, p)
 		}

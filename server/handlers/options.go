@@ -91,6 +91,8 @@ type selection struct {
 	namespace, name string // narrow the range; empty: all
 	labels          labels.Selector
 	fields          fields.Selector
+	// needs are what an object has to have to match, of the labels and fields that are stored with it.
+	needs resources.Needs
 	// fieldsOf reads the selectable fields of an object; nil: they are those stored with it.
 	fieldsOf func(*resources.Object) (fields.Set, error)
 	// convert has objects converted whose fields are to be read. Nil: nobody has to be asked.
@@ -108,7 +110,13 @@ func (q *request) selection(opts *metainternalversion.ListOptions) selection {
 		s.fields = nil
 	}
 	if s.fields == nil {
+		s.needs = resources.NeedsOf(s.labels, nil)
 		return s
+	}
+	if q.served.FieldsOf == nil {
+		s.needs = resources.NeedsOf(s.labels, s.fields)
+	} else {
+		s.needs = resources.NeedsOf(s.labels, nil) // its fields are not those that are stored
 	}
 	if of := q.served.FieldsOf; of != nil {
 		r := codec.NewRenderer(q.served, codec.Format{})
@@ -138,6 +146,9 @@ func (q *request) selection(opts *metainternalversion.ListOptions) selection {
 func (s *selection) everything() bool { return s.labels == nil && s.fields == nil }
 
 func (s *selection) matches(o *resources.Object) bool {
+	if !o.MayMatch(s.needs) {
+		return false
+	}
 	if s.labels != nil && !s.labels.Matches(o.Labels) {
 		return false
 	}

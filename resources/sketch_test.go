@@ -1,0 +1,75 @@
+package resources
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// What the selectors match may match, whatever the object was made by; and most of what they do not match is known by its sketch.
+func TestSketchesAgreeWithSelectors(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	some := func() map[string]string {
+		set := map[string]string{}
+		for range random.IntN(9) {
+			set[fmt.Sprint("k", random.IntN(12))] = []string{"", "a", "b", "c"}[random.IntN(4)]
+		}
+		return set
+	}
+	same := func(set map[string]string) map[string]string { return set }
+	var apart, known int
+	for range 3000 {
+		own, ownFields := some(), some()
+		made := NewObject(Key{"pods", "n", "p"}, Draft{Data: []byte(`{"metadata":{"resourceVersion":"0"}}`), RevisionStart: 32, RevisionEnd: 33,
+			Labels: own, Fields: ownFields}, 7)
+		place := func(data []byte) []byte { return data }
+		packed := made.Packed(place, same)
+		objects := []*Object{made, made.At(9), made.Moved(place, same), packed, packed.Unpacked(), LoadObject(made.Key, 7, made.Data, own, ownFields),
+			{Key: made.Key, Labels: own, Fields: ownFields}} // which nobody made a sketch of
+		l, err := labels.Parse(selectorText(random, []string{"K=V", "K==V", "K!=V", "K in (V)", "K in (V,b)", "K notin (V)", "K", "!K"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := fields.ParseSelector(selectorText(random, []string{"K=V", "K==V", "K!=V"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, needs := range []struct {
+			Needs
+			matches bool
+		}{
+			{NeedsOf(l, f), l.Matches(labels.Set(own)) && f.Matches(fields.Set(ownFields))},
+			{NeedsOf(l, nil), l.Matches(labels.Set(own))},
+			{NeedsOf(nil, f), f.Matches(fields.Set(ownFields))},
+		} {
+			for i, o := range objects {
+				if needs.matches && !o.MayMatch(needs.Needs) {
+					t.Fatalf("object %d with labels %v and fields %v: %q and %q match, the sketch says no", i, own, ownFields, l, f)
+				}
+			}
+			if !needs.matches {
+				apart++
+				if !made.MayMatch(needs.Needs) {
+					known++
+				}
+			}
+		}
+	}
+	if known < apart/3 { // the others are told by !=, notin, and by keys alone
+		t.Errorf("of %d that do not match, sketches know %d", apart, known)
+	}
+}
+
+// selectorText joins up to two of the terms, with a key for K and a value for V.
+func selectorText(random *rand.Rand, terms []string) string {
+	chosen := make([]string, random.IntN(3))
+	for i := range chosen {
+		names := strings.NewReplacer("K", fmt.Sprint("k", random.IntN(12)), "V", []string{"a", "b", "c"}[random.IntN(3)])
+		chosen[i] = names.Replace(terms[random.IntN(len(terms))])
+	}
+	return strings.Join(chosen, ",")
+}
