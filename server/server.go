@@ -143,7 +143,7 @@ func New(c Config) (*Server, error) {
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Definitions: c.Definitions, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
 		HistoryAge: c.HistoryAge, Now: c.Now,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
-	s.trimmer = newTrimmer(limits.underWay, s.handlers.Watches, c.DefragmentHeap, c.Rest)
+	s.trimmer = newTrimmer(limits.underWay, s.handlers.Watches, c.DefragmentHeap, s.rest)
 	// What others read into informers, and count, the store has read and counted; documents are made when they are asked for.
 	s.Finish("storage-readiness", "start-apiserver-admission-initializer", "generic-apiserver-start-informers", "start-kube-aggregator-informers",
 		"storage-object-count-tracker-hook", "apiservice-discovery-controller", "apiservice-openapi-controller", "apiservice-openapiv3-controller")

@@ -33,7 +33,7 @@ type trimmer struct {
 	underWay   func() int                                    // requests that have not been answered, watches apart
 	watches    func() int                                    // that clients have open
 	defragment func(forget bool, moved func(bytes int) bool) // Config.DefragmentHeap, or nil
-	rest       func() bool                                   // Config.Rest, or nil
+	rest       func() bool                                   // Server.rest, or nil
 	allocated  uint64                                        // bytes, until the last trim
 }
 
@@ -42,6 +42,12 @@ func newTrimmer(underWay, watches func() int, defragment func(forget bool, moved
 	t := &trimmer{wake: make(chan struct{}, 1), underWay: underWay, watches: watches, defragment: defragment, rest: rest}
 	t.wake <- struct{}{}
 	return t
+}
+
+// rest drops what can be made again, and reports whether there was anything.
+func (s *Server) rest() bool {
+	document := s.openapi.Rest()
+	return s.Rest != nil && s.Rest() || document
 }
 
 // busy notes a request.

@@ -8,7 +8,6 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
-	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	openapiv2 "k8s.io/apiextensions-apiserver/pkg/controller/openapi/v2"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -197,16 +196,20 @@ func (d *definition) openAPI(v *apiextensionsv1.CustomResourceDefinitionVersion,
 		Schema: func(v2 bool) (*spec.Schema, error) { return d.openAPIOf(version, v2) }}
 }
 
-// openAPIOf is the schema of a version as documents of OpenAPI have it; nil: it says nothing.
+// openAPIOf is the schema of a version as documents of OpenAPI have it; nil: it says nothing. Nothing of it is kept: a document of all
+// definitions needs each schema once.
 func (d *definition) openAPIOf(version string, v2 bool) (*spec.Schema, error) {
-	s, err := d.schema(version)
-	if err != nil || s.props == nil {
-		return nil, err
+	text, found := schemaText(d.text(), version)
+	if !found {
+		return nil, fmt.Errorf("schema of %s in version %s: %w", d.name, version, errNoVersion)
 	}
-	// Of the schema as it was written: the compiled one has lost the defaults that mean nothing.
-	structural, err := structuralschema.NewStructural(s.props)
+	if _, there := d.sums[version]; !there {
+		return nil, nil
+	}
+	// As it was written: the compiled one has lost the defaults that mean nothing.
+	_, structural, err := readSchema(text)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("schema of %s in version %s: %w", d.name, version, err)
 	}
 	if structural.XPreserveUnknownFields && v2 {
 		return nil, nil // kubectl would take the fields that are named for all

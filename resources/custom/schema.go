@@ -86,15 +86,7 @@ var errNoVersion = errors.New("there is no such version")
 
 // newVersionSchema reads a schema as it is stored.
 func newVersionSchema(text []byte) (*versionSchema, error) {
-	var written apiextensionsv1.JSONSchemaProps
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &written); err != nil {
-		return nil, err
-	}
-	props := &apiextensions.JSONSchemaProps{}
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&written, props, nil); err != nil {
-		return nil, err
-	}
-	s, err := structuralschema.NewStructural(props)
+	props, s, err := readSchema(text)
 	if err != nil {
 		return nil, err
 	}
@@ -103,4 +95,18 @@ func newVersionSchema(text []byte) (*versionSchema, error) {
 		return nil, err
 	}
 	return &versionSchema{props: props, structural: s}, nil
+}
+
+// readSchema reads a schema as it is stored. The two results share their defaults.
+func readSchema(text []byte) (*apiextensions.JSONSchemaProps, *structuralschema.Structural, error) {
+	var written apiextensionsv1.JSONSchemaProps
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &written); err != nil {
+		return nil, nil, err
+	}
+	props := &apiextensions.JSONSchemaProps{}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&written, props, nil); err != nil {
+		return nil, nil, err
+	}
+	s, err := structuralschema.NewStructural(props)
+	return props, s, err
 }

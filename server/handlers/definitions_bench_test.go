@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/e2e/harness"
+	"github.com/rowlock/rowlock/server/openapi"
 )
 
 // BenchmarkDefinitions is what definitions cost that projects publish, from the request to the answer: when their schemas are seen for the
@@ -65,4 +66,23 @@ func BenchmarkDefinitions(b *testing.B) {
 	n := 0
 	run("seen", func(*testing.B, int) { n++ }, func(b *testing.B, i int) { apply(b, n, http.StatusCreated) })
 	run("again", func(*testing.B, int) {}, func(b *testing.B, i int) { apply(b, 0, http.StatusOK) })
+}
+
+// BenchmarkOpenAPIOfDefinitions is what the document of version 3 costs that is the largest, when its definition has changed and nothing
+// of it is in memory.
+func BenchmarkOpenAPIOfDefinitions(b *testing.B) {
+	a := newAPI(b)
+	definition := publishedDefinition(b, "applicationsets.argoproj.io")
+	a.run(exchange{do: "POST " + definitions, body: string(definition), code: 201})
+	a.run(exchange{do: "GET /apis/argoproj.io/v1alpha1/applicationsets", code: 200})
+	before := processorTime(b)
+	for range b.N {
+		w := httptest.NewRecorder()
+		openapi.New(a.registry, false).ServeHTTP(w, httptest.NewRequest("GET", "/openapi/v3/apis/argoproj.io/v1alpha1", nil))
+		if w.Code != http.StatusOK {
+			b.Fatal(w.Code, w.Body)
+		}
+		a.definitions.Rest()
+	}
+	b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
 }

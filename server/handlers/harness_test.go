@@ -48,6 +48,8 @@ type api struct {
 	// registries are those of all servers, where there are several (newAPIs).
 	registries []*resources.Registry
 	store      *interruptedStore
+	// definitions are those of the first server.
+	definitions *custom.Definitions
 	// authorize is who may do what; nil: everybody everything.
 	authorize func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error)
 	// work does the chores of the server and runs its controllers, until the test ends.
@@ -96,7 +98,7 @@ func newServer(t testing.TB, gates featuregate.FeatureGate, store resources.Stor
 	definitions := custom.New(custom.Config{Registry: registry, Store: interrupted, Scheme: builtin.Scheme, Logger: quiet}, groups)
 	registry.SetGroups(groups)
 	start := time.Now()
-	a := &api{TB: t, registry: registry, registries: []*resources.Registry{registry}, store: interrupted, kept: map[string]string{}}
+	a := &api{TB: t, registry: registry, registries: []*resources.Registry{registry}, store: interrupted, definitions: definitions, kept: map[string]string{}}
 	pipeline := resources.NewPipeline(interrupted, resources.PipelineOptions{Authorizer: authorizer.AuthorizerFunc(a.Authorize)})
 	s, err := server.New(server.Config{Registry: registry, Definitions: definitions, Store: interrupted, Logger: quiet, Features: gates,
 		HistoryAge: sqlstore.DefaultHistoryAge, Now: func() time.Time { return start.Add(time.Duration(a.later.Load())) },

@@ -11,12 +11,12 @@
 //
 //	handler.go     paths to documents
 //	state.go       the documents of one catalog
-//	document.go    one encoded document and how it is sent
+//	document.go    one encoded document and how it is sent; unpacker.go, what it is read by; protobuf.go, the other encoding of a wide one
 //	fingerprint.go what a document is made of, summed up
 //	prepared.go    the index of the documents that are prepared
 //	archive.go     the embedded files; repeats.go, what they say again and again
 //	prepare.go     how they are made
-//	v2.go          the one document of version 2
+//	v2.go          the one document of version 2; wide.go, one with many types without a Go type
 //	v3.go          the documents of version 3
 //	external.go    what other servers describe; join.go, one document of version 2 of theirs and ours
 //	source.go      what a document is built from

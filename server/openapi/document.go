@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"compress/gzip"
 	"crypto/sha512"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -32,6 +33,8 @@ type document struct {
 	describe func() ([]*routes, error)
 	// sum sums up what the document is made of, where that needs no operations: it is not prepared then. May be nil.
 	sum func(*source) (string, error)
+	// wide, when set, makes the JSON a part at a time, unless parts have names in common.
+	wide *wide
 	// join, when set, makes the JSON in place of all that; the caller holds source.building.
 	join   func(*source) ([]byte, error)
 	forms  [2]atomic.Pointer[form] // by encoding
@@ -50,24 +53,27 @@ type format struct {
 type form struct {
 	etag     string // without quotes
 	modified time.Time
-	packed   []byte // compressed
+	packed   []byte // compressed; nil: it was given back
 }
+
+// there tells whether a form is at hand.
+func (f *form) there() bool { return f != nil && f.packed != nil }
 
 // get returns an encoding, made from a source if it is the first time. What fails is tried again by the next who asks.
 // The ETag is the same for all encodings, which Vary keeps apart.
 func (d *document) get(s *source, e encoding) (*form, error) {
-	if f := d.forms[e].Load(); f != nil {
+	if f := d.forms[e].Load(); f.there() {
 		return f, nil
 	}
 	// One at a time: to build needs far more memory than what it makes.
 	s.building.Lock()
 	defer s.building.Unlock()
-	if d.forms[asJSON].Load() == nil {
+	if !d.forms[asJSON].Load().there() {
 		if err := d.makeJSON(s); err != nil {
 			return nil, err
 		}
 	}
-	if e == asProtobuf && d.forms[e].Load() == nil {
+	if e == asProtobuf && !d.forms[e].Load().there() {
 		s.used = true
 		if err := d.encodeProtobuf(); err != nil {
 			return nil, err
@@ -77,6 +83,11 @@ func (d *document) get(s *source, e encoding) (*form, error) {
 }
 
 func (d *document) makeJSON(s *source) error {
+	if d.wide != nil && fastpath.OpenAPI.On() {
+		if err := d.makeWide(s); !errors.Is(err, errAlike) {
+			return err
+		}
+	}
 	if d.join != nil {
 		s.used = true
 		json, err := d.join(s)
@@ -109,6 +120,23 @@ func (d *document) makeJSON(s *source) error {
 		etag = etagOf(json) // no index has it, and other inputs may come to the same document
 	}
 	return d.keep(asJSON, json, etag, s.now())
+}
+
+// makeWide makes a document a part at a time.
+func (d *document) makeWide(s *source) error {
+	s.used = true
+	s.built.Add(1)
+	packed, etag, err := d.wide.make(s)
+	if err != nil {
+		return err
+	}
+	f := &form{etag: etag, modified: s.now(), packed: packed}
+	if before := d.forms[asJSON].Load(); before != nil {
+		f.modified = before.modified // it was given back meanwhile
+	}
+	d.forms[asJSON].Store(f)
+	s.made.Store(d)
+	return nil
 }
 
 // identify finds the prepared document that is the same as this one, if there is one, and the ETag: of one that is not
@@ -172,6 +200,14 @@ func (d *document) etag(s *source) (string, error) {
 
 func (d *document) encodeProtobuf() error {
 	f := d.forms[asJSON].Load()
+	if d.wide != nil && fastpath.OpenAPI.On() {
+		packed, err := packProtobufV2(f.packed)
+		if err != nil {
+			return err
+		}
+		d.forms[asProtobuf].Store(&form{f.etag, f.modified, packed})
+		return nil
+	}
 	json, err := unpack(f.packed)
 	if err != nil {
 		return err
@@ -194,7 +230,11 @@ func (d *document) keep(e encoding, data []byte, etag string, modified time.Time
 
 // serve sends a form, with what http.ServeContent does for conditions and ranges.
 func (f *form) serve(w http.ResponseWriter, r *http.Request) {
-	data, err := unpack(f.packed)
+	if !f.there() { // the client has it
+		serveContent(w, r, f.modified, bytes.NewReader(nil))
+		return
+	}
+	data, err := newUnpacker(f.packed)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -203,8 +243,8 @@ func (f *form) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveContent is http.ServeContent, but for the answer to a range that there is not, from which that takes Cache-Control.
-func serveContent(w http.ResponseWriter, r *http.Request, modified time.Time, data []byte) {
-	http.ServeContent(uncached{w}, r, "", modified, bytes.NewReader(data))
+func serveContent(w http.ResponseWriter, r *http.Request, modified time.Time, data io.ReadSeeker) {
+	http.ServeContent(uncached{w}, r, "", modified, data)
 }
 
 // uncached keeps an answer without the range asked for out of caches, as kube-apiserver does.
@@ -224,7 +264,7 @@ func (f *form) serveCompressed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Encoding", "gzip")
-	serveContent(w, r, f.modified, f.packed)
+	serveContent(w, r, f.modified, bytes.NewReader(f.packed))
 }
 
 // acceptsGzip follows RFC 9110, section 12.5.3.
@@ -254,9 +294,9 @@ func pack(data []byte) ([]byte, error) {
 }
 
 func unpack(packed []byte) ([]byte, error) {
-	z, err := gzip.NewReader(bytes.NewReader(packed))
+	u, err := newUnpacker(packed)
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(z)
+	return io.ReadAll(u)
 }

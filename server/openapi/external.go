@@ -123,6 +123,9 @@ func (h *Handler) joinedOf(s *state) *joined {
 	made := &joined{own: s, external: external, v2: s.v2}
 	if parts := external.parts(); len(parts) > 0 {
 		made.v2 = &document{format: formatV2, join: func(src *source) ([]byte, error) { return s.joinV2(src, parts) }}
+		if own := s.v2.wide; own != nil {
+			made.v2.wide = &wide{base: own.base, others: parts, versions: own.versions}
+		}
 	}
 	h.joined.Store(made)
 	return made

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
 	"strings"
@@ -34,6 +35,9 @@ type Handler struct {
 	// external returns what other servers describe, the same while that is; nil: nothing. Nil: there are none.
 	external func() *External
 	joined   atomic.Pointer[joined]
+
+	base atomic.Pointer[baseV2]
+	made atomic.Pointer[document] // the wide one that was made last
 
 	fixedOnce sync.Once
 	fixed     map[string]*document // see fixedDocuments
@@ -85,7 +89,10 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, s *state, j *j
 	if j != nil {
 		doc = j.v2
 	}
-	f, err := doc.get(src, e)
+	f, err := doc.known(r, e), error(nil)
+	if f == nil {
+		f, err = doc.get(src, e)
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
@@ -93,6 +100,23 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, s *state, j *j
 	w.Header().Set("Content-Type", contentType(e, contentTypeV2))
 	w.Header().Set("ETag", strconv.Quote(f.etag))
 	f.serveCompressed(w, r)
+}
+
+// Rest drops the document of version 2 of types without a Go type, which is large and made again when it is asked for, and reports whether
+// there was one. Who has it goes on to be told that it is the same. It is for when the server has come to rest.
+func (h *Handler) Rest() bool {
+	doc := h.made.Swap(nil)
+	if doc == nil {
+		return false
+	}
+	h.building.Lock()
+	defer h.building.Unlock()
+	for i := range doc.forms {
+		if f := doc.forms[i].Load(); f != nil {
+			doc.forms[i].Store(&form{etag: f.etag, modified: f.modified})
+		}
+	}
+	return true
 }
 
 func (h *Handler) serveIndex(w http.ResponseWriter, r *http.Request, s *state, j *joined, src *source) {
@@ -111,7 +135,7 @@ func (h *Handler) serveIndex(w http.ResponseWriter, r *http.Request, s *state, j
 		r = r.Clone(r.Context())
 		r.Header.Del("If-Modified-Since")
 	}
-	serveContent(w, r, h.now(), idx.data)
+	serveContent(w, r, h.now(), bytes.NewReader(idx.data))
 }
 
 // serveV3 answers one document. Under its hash it never changes and may be kept for ever; under the hash of another

@@ -12,7 +12,7 @@ import (
 // joinV2 makes the document of version 2 with the parts of other servers in it. What this server describes stays as it is written:
 // of its definitions, only those are read that have a name which a part has, too.
 func (s *state) joinV2(src *source, parts []*Part) ([]byte, error) {
-	if s.v2.forms[asJSON].Load() == nil {
+	if !s.v2.forms[asJSON].Load().there() {
 		if err := s.v2.makeJSON(src); err != nil {
 			return nil, err
 		}
@@ -21,6 +21,14 @@ func (s *state) joinV2(src *source, parts []*Part) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	swaggers, err := readParts(parts)
+	if err != nil {
+		return nil, err
+	}
+	return join(own, swaggers)
+}
+
+func readParts(parts []*Part) ([]*spec.Swagger, error) {
 	swaggers := make([]*spec.Swagger, 0, len(parts))
 	for _, p := range parts {
 		s, err := p.read()
@@ -29,26 +37,22 @@ func (s *state) joinV2(src *source, parts []*Part) ([]byte, error) {
 		}
 		swaggers = append(swaggers, s)
 	}
-	return join(own, swaggers)
+	return swaggers, nil
 }
 
 // join merges by upstream's rules: of a path the first counts, and a definition that says something else than one of the same name
 // gets another.
 func join(own []byte, others []*spec.Swagger) ([]byte, error) {
-	var doc map[string]json.RawMessage
+	var doc swaggerText
 	if err := json.Unmarshal(own, &doc); err != nil {
 		return nil, err
 	}
-	var paths, definitions, parameters map[string]json.RawMessage
-	members := map[string]*map[string]json.RawMessage{"paths": &paths, "definitions": &definitions, "parameters": &parameters}
-	for name, member := range members {
-		*member = map[string]json.RawMessage{}
-		if len(doc[name]) > 0 {
-			if err := json.Unmarshal(doc[name], member); err != nil {
-				return nil, err
-			}
+	for _, members := range []*map[string]json.RawMessage{&doc.Paths, &doc.Definitions, &doc.Parameters} {
+		if *members == nil {
+			*members = map[string]json.RawMessage{}
 		}
 	}
+	paths, definitions, parameters := doc.Paths, doc.Definitions, doc.Parameters
 	merged := &spec.Swagger{SwaggerProps: spec.SwaggerProps{Definitions: spec.Definitions{}, Parameters: map[string]spec.Parameter{},
 		Paths: &spec.Paths{Paths: map[string]spec.PathItem{}}}}
 	for _, other := range others {
@@ -84,16 +88,7 @@ func join(own []byte, others []*spec.Swagger) ([]byte, error) {
 			return nil, err
 		}
 	}
-	all := map[string]any{}
-	for name, member := range doc {
-		all[name] = member
-	}
-	for name, member := range members {
-		if len(*member) > 0 {
-			all[name] = *member
-		}
-	}
-	return encode(all)
+	return encode(doc)
 }
 
 // alike reads those of our members that have a name of theirs, or one that a member of theirs may be renamed to, into a third map.

@@ -42,7 +42,7 @@ func (h *Handler) stateOf(c *resources.Catalog) *state {
 
 func (h *Handler) newState(c *resources.Catalog) *state {
 	s := &state{catalog: c, v3: map[string]*document{}}
-	s.v2 = &document{format: formatV2, describe: func() ([]*routes, error) { return allRoutes(c) }}
+	s.v2 = h.documentV2(c)
 	for root, doc := range h.fixedDocuments() {
 		s.v3[root[1:]] = doc
 	}
@@ -59,6 +59,38 @@ func (h *Handler) newState(c *resources.Catalog) *state {
 		}
 	}
 	return s
+}
+
+// documentV2 returns the document of version 2. That of the types that have a Go type is shared by catalogs, as these types are.
+func (h *Handler) documentV2(c *resources.Catalog) *document {
+	var typed []*resources.Group
+	var versions []*resources.Version
+	for _, g := range c.Groups() {
+		if describesGroup(g) || g.Name == "" {
+			typed = append(typed, g)
+		}
+		for _, v := range g.Versions {
+			if onlyUntyped(v) {
+				versions = append(versions, v)
+			}
+		}
+	}
+	base := h.base.Load()
+	if base == nil || !slices.Equal(base.groups, typed) {
+		base = &baseV2{typed, &document{format: formatV2, describe: func() ([]*routes, error) { return allRoutes(c, false) }}}
+		h.base.Store(base)
+	}
+	if len(versions) == 0 {
+		return base.doc
+	}
+	return &document{format: formatV2, describe: func() ([]*routes, error) { return allRoutes(c, true) },
+		wide: &wide{base: base.doc, versions: versions}}
+}
+
+// baseV2 is the document of version 2 of groups, without their versions that have nothing but types without a Go type.
+type baseV2 struct {
+	groups []*resources.Group
+	doc    *document
 }
 
 // documentOf returns the document of a group or of one of its versions.

@@ -138,10 +138,21 @@ var untypedModels = []string{objectMeta, listMeta, statusName, metaModels + "Del
 // addUntyped adds the definitions of a type without a Go type, and of its lists.
 func addUntyped(definitions map[string]common.OpenAPIDefinition, s *resources.Served, prefix string) error {
 	object, list := string(modelOf(s, s.Type.Kind)), string(modelOf(s, s.KindOfLists()))
+	schema, err := objectSchema(definitions, s, prefix)
+	if err != nil {
+		return err
+	}
+	definitions[object] = common.OpenAPIDefinition{Schema: *schema, Dependencies: []string{objectMeta}}
+	definitions[list] = common.OpenAPIDefinition{Schema: *listSchema(definitions, s, prefix), Dependencies: []string{object, listMeta}}
+	return nil
+}
+
+// objectSchema describes the objects of a type without a Go type. definitions has the untypedModels.
+func objectSchema(definitions map[string]common.OpenAPIDefinition, s *resources.Served, prefix string) (*spec.Schema, error) {
 	typeMeta := definitions[statusName].Schema.Properties // it has the two fields that every kind has
 	schema, err := schemaOf(s, prefix)
 	if err != nil {
-		return fmt.Errorf("schema of %s: %w", s.GVR(), err)
+		return nil, fmt.Errorf("schema of %s: %w", s.GVR(), err)
 	}
 	if schema == nil {
 		// To name any property would forbid the others, as kubectl reads it.
@@ -151,21 +162,29 @@ func addUntyped(definitions map[string]common.OpenAPIDefinition, s *resources.Se
 		schema.SetProperty("metadata", *spec.RefSchema(prefix + objectMeta).WithDescription(metav1.PartialObjectMetadata{}.SwaggerDoc()["metadata"]))
 		schema.SetProperty("apiVersion", typeMeta["apiVersion"]).SetProperty("kind", typeMeta["kind"])
 	}
+	return identified(schema, s, s.Type.Kind), nil
+}
+
+// listSchema describes its lists.
+func listSchema(definitions map[string]common.OpenAPIDefinition, s *resources.Served, prefix string) *spec.Schema {
+	typeMeta := definitions[statusName].Schema.Properties
+	object := string(modelOf(s, s.Type.Kind))
 	items := spec.ArrayProperty(spec.RefSchema(prefix + common.EscapeJsonPointer(object))).WithDescription(fmt.Sprintf("List of %s. More info: "+
 		"https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md", s.Resource))
 	lists := new(spec.Schema).Typed("object", "").WithDescription(s.KindOfLists()+" is a list of "+s.Type.Kind).WithRequired("items").
 		SetProperty("items", *items).
 		SetProperty("metadata", *spec.RefSchema(prefix + listMeta).WithDescription(metav1.PartialObjectMetadataList{}.SwaggerDoc()["metadata"])).
 		SetProperty("apiVersion", typeMeta["apiVersion"]).SetProperty("kind", typeMeta["kind"])
-	for kind, schema := range map[string]*spec.Schema{s.Type.Kind: schema, s.KindOfLists(): lists} {
-		schema.AddExtension(extensionKind, []any{map[string]any{"group": s.GroupVersionKind.Group, "version": s.GroupVersionKind.Version, "kind": kind}})
-		if fields := selectable(s); fields != nil {
-			schema.AddExtension("x-kubernetes-selectable-fields", fields)
-		}
+	return identified(lists, s, s.KindOfLists())
+}
+
+// identified says of a schema which kind it is.
+func identified(schema *spec.Schema, s *resources.Served, kind string) *spec.Schema {
+	schema.AddExtension(extensionKind, []any{map[string]any{"group": s.GroupVersionKind.Group, "version": s.GroupVersionKind.Version, "kind": kind}})
+	if fields := selectable(s); fields != nil {
+		schema.AddExtension("x-kubernetes-selectable-fields", fields)
 	}
-	definitions[object] = common.OpenAPIDefinition{Schema: *schema, Dependencies: []string{objectMeta}}
-	definitions[list] = common.OpenAPIDefinition{Schema: *lists, Dependencies: []string{object, listMeta}}
-	return nil
+	return schema
 }
 
 func schemaOf(s *resources.Served, prefix string) (*spec.Schema, error) {

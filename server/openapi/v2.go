@@ -56,14 +56,18 @@ func (s *source) configV2(definitions map[string]common.OpenAPIDefinition) *comm
 	}
 }
 
-// allRoutes are the operations of everything that is served.
-func allRoutes(c *resources.Catalog) ([]*routes, error) {
+// allRoutes are the operations of everything that is served, in versions that have more than types without a Go type or have nothing
+// else, too.
+func allRoutes(c *resources.Catalog, untyped bool) ([]*routes, error) {
 	all := fixedRoutes()
 	for _, g := range c.Groups() {
 		if describesGroup(g) {
 			all = append(all, groupRoutes(g))
 		}
 		for _, v := range g.Versions {
+			if !untyped && onlyUntyped(v) {
+				continue
+			}
 			r, err := versionRoutes(v)
 			if err != nil {
 				return nil, err
