@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
@@ -20,6 +21,8 @@ import (
 type controllerOptions struct {
 	list       []string
 	rootCAFile string
+	// unusedTokens is for how long tokens in Secrets stay that nobody uses.
+	unusedTokens time.Duration
 
 	enabled []string
 	// rootCA is what rootCAFile says.
@@ -32,6 +35,8 @@ func (o *controllerOptions) addFlags(flags *pflag.FlagSet) {
 			strings.Join(controllers.Names(), ", ")+offByDefault())
 	flags.StringVar(&o.rootCAFile, "root-ca-file", "",
 		"`file` with the authorities that pods are to know this server by, instead of its own; read once")
+	flags.DurationVar(&o.unusedTokens, "legacy-service-account-token-clean-up-period", 365*24*time.Hour,
+		"how long tokens stay that were made for ServiceAccounts, are kept in Secrets and are not used")
 }
 
 func offByDefault() string {
@@ -44,6 +49,9 @@ func offByDefault() string {
 func (o *controllerOptions) complete() (err error) {
 	if o.enabled, err = controllers.Select(o.list); err != nil {
 		return usagef("--controllers: %v", err)
+	}
+	if o.unusedTokens <= 0 {
+		return usagef("--legacy-service-account-token-clean-up-period must be positive")
 	}
 	if o.rootCAFile == "" {
 		return nil
@@ -61,9 +69,10 @@ func (o *controllerOptions) complete() (err error) {
 const controllerAgent = "kube-controller-manager"
 
 // config completes the configuration of the controllers.
-func (o *controllerOptions) config(c controllers.Config, srv *server.Server, certificates *pki.PKI) controllers.Config {
+func (o *controllerOptions) config(c controllers.Config, srv *server.Server, certificates *pki.PKI, keys *pki.TokenKeys) controllers.Config {
 	upstream.SurvivePanics()
 	c.Enabled = o.enabled
+	c.ServiceAccounts = controllers.ServiceAccounts{Tokens: keys.Legacy(), CleanUpPeriod: o.unusedTokens}
 	c.Client = func(who resources.Actor) (kubernetes.Interface, error) { return srv.Client(who.Info, controllerAgent) }
 	c.Trust = &controllers.Trust{Bundle: certificates.Authority, Changed: certificates.Changed}
 	if o.rootCA != nil {

@@ -120,7 +120,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	work.Go(func() error { aggregator.Run(ctx); return nil })
 	work.Go(func() error {
 		return controllers.Run(ctx, o.controllers.config(controllers.Config{Registry: registry, Store: store, Pipeline: pipeline, Logger: logger,
-			Prober: aggregator, Unavailable: aggregator.CountUnavailable, Elsewhere: aggregator, Elect: elect(registry, store, pipeline, logger)}, srv, certificates))
+			Prober: aggregator, Unavailable: aggregator.CountUnavailable, Elsewhere: aggregator, Elect: elect(registry, store, pipeline, logger)}, srv, certificates, identity.keys))
 	})
 	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", shellQuoted(certificates.KubeconfigPath()))
 	return work.Wait()

@@ -317,12 +317,8 @@ func (w *world) legacy(name string) string {
 		w.Fatal(err)
 	}
 	secret := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "space"}}
-	generator, err := tokens.JWTTokenGenerator(tokens.LegacyIssuer, w.keys.SigningKey())
-	if err != nil {
-		w.Fatal(err)
-	}
 	public, private := tokens.LegacyClaims(account, secret)
-	token, err := generator.GenerateToken(context.Background(), public, private)
+	token, err := w.keys.Legacy().GenerateToken(context.Background(), public, private)
 	if err != nil {
 		w.Fatal(err)
 	}

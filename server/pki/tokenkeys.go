@@ -54,7 +54,7 @@ type tokenKeySet struct {
 	source    any // the state of what they were read from
 	getter    serviceaccount.PublicKeysGetter
 	generator serviceaccount.TokenGenerator
-	signing   any
+	legacy    serviceaccount.TokenGenerator
 }
 
 // tokenKeysName names the file in pki/ and the row in the database.
@@ -237,6 +237,10 @@ func (t *TokenKeys) made(source any, keys, further []any) (*tokenKeySet, error) 
 	if err != nil {
 		return nil, err
 	}
+	legacy, err := serviceaccount.JWTTokenGenerator(serviceaccount.LegacyIssuer, keys[0])
+	if err != nil {
+		return nil, err
+	}
 	var all []any
 	for _, key := range append(slices.Clone(keys), further...) {
 		if !hasKey(all, key) {
@@ -247,7 +251,7 @@ func (t *TokenKeys) made(source any, keys, further []any) (*tokenKeySet, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &tokenKeySet{source, getter, generator, keys[0]}, nil
+	return &tokenKeySet{source, getter, generator, legacy}, nil
 }
 
 // Refresh takes up keys that have changed, and tells the listeners. What cannot be read leaves those in force that were.
@@ -328,8 +332,13 @@ func (t *TokenKeys) GetPublicKeys(ctx context.Context, keyID string) []serviceac
 	return t.current.Load().getter.GetPublicKeys(ctx, keyID)
 }
 
-// SigningKey is the private key that signs, for tokens of another issuer.
-func (t *TokenKeys) SigningKey() any {
+// Legacy makes the tokens that are kept in Secrets, which name another issuer and do not end.
+func (t *TokenKeys) Legacy() serviceaccount.TokenGenerator { return legacyTokens{t} }
+
+type legacyTokens struct{ *TokenKeys }
+
+// GenerateToken implements serviceaccount.TokenGenerator.
+func (t legacyTokens) GenerateToken(ctx context.Context, claims *jwt.Claims, private any) (string, error) {
 	t.Refresh()
-	return t.current.Load().signing
+	return t.current.Load().legacy.GenerateToken(ctx, claims, private)
 }

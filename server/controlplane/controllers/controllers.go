@@ -32,6 +32,8 @@ type Config struct {
 	Client func(who resources.Actor) (kubernetes.Interface, error)
 	// Trust is what is published of the server's authorities. Nil: nothing.
 	Trust *Trust
+	// ServiceAccounts is for the controllers of these.
+	ServiceAccounts ServiceAccounts
 	// Elect, when set, calls lead while this process is the one of several servers on the same database whose
 	// controllers are to work, with a context that ends when it no longer is. It returns when its own context ends.
 	// Nil: there is only one server.

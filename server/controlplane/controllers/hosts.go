@@ -15,12 +15,17 @@ type host struct{ *hosted.Controller }
 
 // newHost returns a controller that run makes and runs, of informers and of a client that is its service account's; see hosted.Options.
 func newHost(c Config, o hosted.Options, account string, run func(context.Context, *hosted.Informers, kubernetes.Interface) error) controller {
+	return newHostAs(c, o, resources.Controller(account), run)
+}
+
+// newHostAs returns a controller whose client is another user's.
+func newHostAs(c Config, o hosted.Options, who resources.Actor, run func(context.Context, *hosted.Informers, kubernetes.Interface) error) controller {
 	o.Store, o.Logger = c.Store, c.Logger
 	o.Run = func(ctx context.Context, informers *hosted.Informers) error {
 		if c.Client == nil {
 			return errors.New("there are no clients for controllers")
 		}
-		client, err := c.Client(resources.Controller(account))
+		client, err := c.Client(who)
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,12 @@ const (
 	Namespace        = names.NamespaceController
 	GarbageCollector = names.GarbageCollectorController
 	RootCA           = names.RootCACertificatePublisherController
+	// ServiceAccount keeps the ServiceAccount "default" in every namespace.
+	ServiceAccount = names.ServiceAccountController
+	// ServiceAccountToken looks after the Secrets with tokens of ServiceAccounts.
+	ServiceAccountToken = names.ServiceAccountTokenController
+	// LegacyTokenCleaner takes those of them away that nobody uses.
+	LegacyTokenCleaner = names.LegacyServiceAccountTokenCleanerController
 	// StorageVersionMigrator is the name of its service account, too.
 	StorageVersionMigrator = names.StorageVersionMigratorController
 )
@@ -34,6 +40,9 @@ var kinds = []kind{
 	{name: Namespace, alias: "namespace", make: func(c Config) controller { return newNamespaces(c) }},
 	{name: GarbageCollector, alias: "garbagecollector", make: func(c Config) controller { return newGarbage(c) }},
 	{name: StorageVersionMigrator, alias: "svm", make: func(c Config) controller { return newMigrations(c) }},
+	{name: ServiceAccount, alias: "serviceaccount", make: newServiceAccounts},
+	{name: ServiceAccountToken, alias: "serviceaccount-token", make: newTokens},
+	{name: LegacyTokenCleaner, alias: "legacy-serviceaccount-token-cleaner", make: newTokenCleaner},
 	{name: RootCA, alias: "root-ca-cert-publisher", make: newRootCA},
 }
 

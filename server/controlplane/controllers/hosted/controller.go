@@ -124,7 +124,6 @@ func (c *Controller) wanted() (run bool, began int) {
 
 // Work runs the controller while it is wanted, until ctx ends.
 func (c *Controller) Work(ctx context.Context) {
-	ctx = klog.NewContext(ctx, logr.FromSlogHandler(c.Logger.Handler()).WithName(c.Name))
 	for pause := firstPause; ; {
 		run, began := c.wanted()
 		switch {
@@ -157,6 +156,7 @@ func (c *Controller) Work(ctx context.Context) {
 func (c *Controller) once(ctx context.Context, began int) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
+	running = klog.NewContext(running, logr.FromSlogHandler(untilEnd{c.Logger.Handler(), running.Done()}).WithName(c.Name))
 	informers := newInformers(c.Store, c.Follows)
 	c.tellTo(informers)
 	defer c.tellTo(nil)

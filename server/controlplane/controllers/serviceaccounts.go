@@ -1,0 +1,112 @@
+package controllers
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidwall/gjson"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	corev1 "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/serviceaccount"
+	tokens "k8s.io/kubernetes/pkg/serviceaccount"
+	"k8s.io/utils/clock"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/controlplane/controllers/hosted"
+)
+
+// ServiceAccounts is what the controllers of ServiceAccounts and of their Secrets are told.
+type ServiceAccounts struct {
+	// Tokens signs the tokens that are put into Secrets. Nil: none are.
+	Tokens tokens.TokenGenerator
+	// CleanUpPeriod is for how long a token that nobody uses stays in a Secret that was made for its ServiceAccount. 0: a year.
+	CleanUpPeriod time.Duration
+}
+
+const (
+	serviceAccountsResource = "serviceaccounts"
+	secretsResource         = "secrets"
+	// serviceAccountWorkers is as many as kube-controller-manager has for ServiceAccounts and for Secrets each.
+	serviceAccountWorkers = 5
+	// defaultCleanUpPeriod is kube-controller-manager's.
+	defaultCleanUpPeriod = 365 * 24 * time.Hour
+)
+
+// manager is kube-controller-manager itself: its controller of tokens works as that, and not as a ServiceAccount.
+var manager = resources.Actor{Info: &user.DefaultInfo{Name: user.KubeControllerManager, Groups: []string{user.AllAuthenticated}}}
+
+// newServiceAccounts returns what keeps the ServiceAccount "default" in every namespace.
+func newServiceAccounts(c Config) controller {
+	if c.Client == nil {
+		return nil
+	}
+	options := serviceaccount.DefaultServiceAccountsControllerOptions()
+	kept := options.ServiceAccounts[0].Name
+	o := hosted.Options{Name: ServiceAccount, Always: true, Follows: []hosted.Followed{
+		{Resource: namespacesResource},
+		{Resource: serviceAccountsResource, Shows: func(o *resources.Object) bool { return o.Name == kept }},
+	}}
+	return newHost(c, o, "service-account-controller", func(ctx context.Context, informers *hosted.Informers, client kubernetes.Interface) error {
+		core := corev1.New(informers, "", nil)
+		s, err := serviceaccount.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(), core.Namespaces(), client, options)
+		if err != nil {
+			return err
+		}
+		s.Run(ctx, 1)
+		return nil
+	})
+}
+
+// holdsToken tells whether an object is a Secret for the token of a ServiceAccount.
+func holdsToken(o *resources.Object) bool {
+	return gjson.GetBytes(o.Data, "type").Str == string(v1.SecretTypeServiceAccountToken)
+}
+
+// newTokens returns what puts tokens into the Secrets that are for them, and takes such Secrets away with their ServiceAccounts.
+func newTokens(c Config) controller {
+	if c.ServiceAccounts.Tokens == nil || c.Trust == nil {
+		return nil
+	}
+	o := hosted.Options{Name: ServiceAccountToken, Follows: []hosted.Followed{
+		{Resource: serviceAccountsResource},
+		{Resource: secretsResource, Shows: holdsToken, Needs: holdsToken},
+	}}
+	return newHostAs(c, o, manager, func(ctx context.Context, informers *hosted.Informers, client kubernetes.Interface) error {
+		ctx, stop := c.Trust.until(ctx)
+		defer stop()
+		core := corev1.New(informers, "", nil)
+		t, err := serviceaccount.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(), core.Secrets(), client,
+			serviceaccount.TokensControllerOptions{TokenGenerator: c.ServiceAccounts.Tokens, RootCA: c.Trust.Bundle()})
+		if err != nil {
+			return err
+		}
+		t.Run(ctx, serviceAccountWorkers)
+		return nil
+	})
+}
+
+// newTokenCleaner returns what takes away the Secrets with tokens that nobody has used for long.
+func newTokenCleaner(c Config) controller {
+	options := serviceaccount.LegacySATokenCleanerOptions{CleanUpPeriod: c.ServiceAccounts.CleanUpPeriod, SyncInterval: serviceaccount.DefaultCleanerSyncInterval}
+	if options.CleanUpPeriod == 0 {
+		options.CleanUpPeriod = defaultCleanUpPeriod
+	}
+	never := func(*resources.Object) bool { return false } // it reads them when its time comes
+	o := hosted.Options{Name: LegacyTokenCleaner, Follows: []hosted.Followed{
+		{Resource: serviceAccountsResource, Shows: never},
+		{Resource: secretsResource, Shows: never, Needs: holdsToken},
+		{Resource: "pods", Shows: never},
+	}}
+	return newHost(c, o, "legacy-service-account-token-cleaner", func(ctx context.Context, informers *hosted.Informers, client kubernetes.Interface) error {
+		core := corev1.New(informers, "", nil)
+		t, err := serviceaccount.NewLegacySATokenCleaner(core.ServiceAccounts(), core.Secrets(), core.Pods(), client, clock.RealClock{}, options)
+		if err != nil {
+			return err
+		}
+		t.Run(ctx)
+		return nil
+	})
+}

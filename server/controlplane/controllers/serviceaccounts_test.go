@@ -1,0 +1,87 @@
+package controllers_test
+
+import (
+	"context"
+	"testing"
+
+	"gopkg.in/go-jose/go-jose.v2/jwt"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/controlplane/controllers"
+)
+
+func never() <-chan struct{} { return nil }
+
+// signer makes tokens that say for whom they are.
+type signer struct{}
+
+func (signer) GenerateToken(_ context.Context, public *jwt.Claims, _ any) (string, error) {
+	return "token of " + public.Subject, nil
+}
+
+// Every namespace has a ServiceAccount "default", whoever deletes it.
+func TestDefaultServiceAccount(t *testing.T) {
+	c := newCluster(t)
+	c.serve()
+	c.change = append(c.change, func(o *controllers.Config) { o.Enabled = []string{controllers.ServiceAccount} })
+	c.start()
+	there := func(namespace, not string) (uid string) {
+		t.Helper()
+		c.until("the ServiceAccount", resources.Key{Resource: "serviceaccounts", Namespace: namespace, Name: "default"}, func(o *resources.Object) bool {
+			if o != nil {
+				uid = string(decode[corev1.ServiceAccount](t, o).UID)
+			}
+			return o != nil && uid != not
+		})
+		return uid
+	}
+	uid := there("default", "")
+	c.namespace("later")
+	there("later", "")
+	c.delete(c.get(resources.Key{Resource: "serviceaccounts", Namespace: "default", Name: "default"}), metav1.DeletePropagationBackground)
+	there("default", uid)
+}
+
+// A Secret for the token of a ServiceAccount gets one, and goes with the ServiceAccount; one for a ServiceAccount that does not
+// exist goes at once.
+func TestSecretsOfServiceAccounts(t *testing.T) {
+	c := newCluster(t)
+	c.serve()
+	c.change = append(c.change, func(o *controllers.Config) {
+		o.Enabled = []string{controllers.ServiceAccountToken, controllers.LegacyTokenCleaner}
+		o.Trust = &controllers.Trust{Changed: never, Bundle: func() []byte { return []byte("authority") }}
+		o.ServiceAccounts.Tokens = signer{}
+	})
+	c.start()
+	account := c.create("serviceaccounts", &core.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "robot"}})
+	secret := func(name, of string) resources.Key {
+		o := c.create("secrets", &core.Secret{Type: core.SecretTypeServiceAccountToken, ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name,
+			Annotations: map[string]string{core.ServiceAccountNameKey: of}}})
+		return o.Key
+	}
+	filled := func(key resources.Key) {
+		t.Helper()
+		c.until("the token in "+key.Name, key, func(o *resources.Object) bool {
+			if o == nil {
+				t.Fatal("the Secret has gone")
+			}
+			s := decode[corev1.Secret](t, o)
+			return string(s.Data["token"]) == "token of system:serviceaccount:ns:robot" && string(s.Data["ca.crt"]) == "authority" &&
+				string(s.Data["namespace"]) == "ns" && s.Annotations["kubernetes.io/service-account.uid"] == string(decode[corev1.ServiceAccount](t, account).UID)
+		})
+	}
+	gone := func(key resources.Key) {
+		t.Helper()
+		c.until("the end of "+key.Name, key, func(o *resources.Object) bool { return o == nil })
+	}
+	first := secret("first", "robot")
+	filled(first)
+	c.edit(c.get(first), func(m metav1.Object) { m.(*core.Secret).Data = map[string][]byte{} })
+	filled(first)
+	gone(secret("stray", "nobody"))
+	c.delete(account, metav1.DeletePropagationBackground)
+	gone(first)
+}
