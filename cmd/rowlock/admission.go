@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rowlock/rowlock/resources/admission"
@@ -10,6 +11,11 @@ import (
 
 // admissionOptions say which admission plugins run.
 type admissionOptions struct{ enable, disable []string }
+
+func (o *admissionOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&o.enable, "enable-admission-plugins", nil, "`names` of admission plugins to turn on")
+	flags.StringSliceVar(&o.disable, "disable-admission-plugins", nil, "`names` of admission plugins to turn off, such as ServiceAccount")
+}
 
 // check refuses plugins that do not exist, and those that are to be both on and off, in kube-apiserver's words.
 func (o *admissionOptions) check() []error {

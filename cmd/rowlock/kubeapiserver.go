@@ -111,8 +111,6 @@ func (o *kubeAPIServerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.securePort, "secure-port", 6443, "`port` to serve HTTPS on")
 	flags.StringVar(&o.certDir, "cert-dir", "",
 		"`directory` with the certificate to serve with, apiserver.crt, and its key, apiserver.key; made if it has none")
-	flags.StringSliceVar(&o.serve.admission.enable, "enable-admission-plugins", nil, "`names` of admission plugins to turn on")
-	flags.StringSliceVar(&o.serve.admission.disable, "disable-admission-plugins", nil, "`names` of admission plugins to turn off")
 	flags.IntVar(&o.serve.maxInFlight, "max-requests-inflight", 0, "how many reading requests may be under way")
 	flags.IntVar(&o.serve.maxMutatingInFlight, "max-mutating-requests-inflight", 0, "how many writing requests may be under way")
 	flags.DurationVar(&o.serve.requestTimeout, "request-timeout", time.Minute, "how long a request that is not a watch may take")

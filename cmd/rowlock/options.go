@@ -42,8 +42,9 @@ type serveOptions struct {
 	allowPrivileged bool
 	fastPaths       []string
 
+	admission admissionOptions
+
 	// These have flags on kube-apiserver's command line alone.
-	admission                        admissionOptions
 	maxInFlight, maxMutatingInFlight int           // 0: the server's own
 	requestTimeout                   time.Duration // 0: the server's own
 
@@ -60,6 +61,7 @@ func (o *serveOptions) sections() []section {
 		{"Services", flagSet(o.services.addFlags)},
 		{"Who may connect", flagSet(o.addAccessFlags)},
 		{"Tokens of ServiceAccounts", flagSet(o.tokens.addFlags)},
+		{"Admission", flagSet(o.admission.addFlags)},
 		{"Nodes", flagSet(o.kubelets.addFlags)},
 		{"Controllers", flagSet(o.controllers.addFlags)},
 		{"Features", flagSet(o.addFeatureFlags)},
@@ -160,6 +162,9 @@ func (o *serveOptions) complete() error {
 		if err := fastpath.Choose(o.fastPaths); err != nil {
 			return usagef("--fast-paths: %w", err)
 		}
+	}
+	if errs := o.admission.check(); len(errs) > 0 {
+		return usagef("--%w", errs[0])
 	}
 	return o.completeServing()
 }

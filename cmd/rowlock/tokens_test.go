@@ -108,3 +108,82 @@ func (p *process) published(t *testing.T) (config map[string]any, keys string) {
 	}
 	return config, string(get("/openid/v1/jwks"))
 }
+
+// A Pod that is created right after its namespace gets the ServiceAccount of the namespace, and its token.
+func TestPodsGetTokens(t *testing.T) {
+	p := start(t, "--data-dir", t.TempDir())
+	client := p.client(t)
+	ctx := t.Context()
+	if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "first"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	made, err := client.CoreV1().Pods("new").Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(made.Spec.Volumes) != 1 || !strings.HasPrefix(made.Spec.Volumes[0].Name, "kube-api-access-") || made.Spec.ServiceAccountName != "default" ||
+		made.Spec.Volumes[0].Projected.Sources[1].ConfigMap.Name != "kube-root-ca.crt" ||
+		made.Spec.Containers[0].VolumeMounts[0].MountPath != "/var/run/secrets/kubernetes.io/serviceaccount" {
+		t.Errorf("made %+v", made.Spec)
+	}
+	wanted := made.Spec.Volumes[0].Projected.Sources[0].ServiceAccountToken
+	request, err := client.CoreV1().ServiceAccounts("new").CreateToken(ctx, "default", &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		ExpirationSeconds: wanted.ExpirationSeconds, BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: "first", UID: made.UID}}},
+		metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := p.as(t, request.Status.Token)
+	if who := whoami(t, own); who != "system:serviceaccount:new:default" {
+		t.Errorf("is %s", who)
+	}
+	if err := client.CoreV1().Pods("new").Delete(ctx, "first", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+		t.Fatal(err)
+	}
+	if who := whoami(t, own); !strings.Contains(who, "Unauthorized") {
+		t.Errorf("after the Pod has gone, is %s", who)
+	}
+	_, err = client.CoreV1().Pods("new").Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: corev1.PodSpec{ServiceAccountName: "none",
+		Containers: pod.Spec.Containers}}, metav1.CreateOptions{})
+	if want := `pods "other" is forbidden: error looking up service account new/none: serviceaccount "none" not found`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// The token of a Secret is good as long as the Secret is there.
+func TestTokensInSecrets(t *testing.T) {
+	p := start(t, "--data-dir", t.TempDir())
+	secrets, ctx := p.client(t).CoreV1().Secrets("default"), t.Context()
+	w, err := secrets.Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	if _, err := p.client(t).CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	secret := &corev1.Secret{Type: corev1.SecretTypeServiceAccountToken, ObjectMeta: metav1.ObjectMeta{Name: "token",
+		Annotations: map[string]string{corev1.ServiceAccountNameKey: "robot"}}}
+	if _, err := secrets.Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	token := ""
+	for token == "" {
+		e, ok := <-w.ResultChan()
+		if !ok {
+			t.Fatal("there is no token")
+		}
+		token = string(e.Object.(*corev1.Secret).Data["token"])
+	}
+	own := p.as(t, token)
+	if who := whoami(t, own); who != "system:serviceaccount:default:robot" {
+		t.Errorf("is %s", who)
+	}
+	if err := secrets.Delete(ctx, "token", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if who := whoami(t, own); !strings.Contains(who, "Unauthorized") {
+		t.Errorf("after the Secret has gone, is %s", who)
+	}
+}

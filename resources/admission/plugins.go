@@ -36,6 +36,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/runtimeclass"
 	"k8s.io/kubernetes/plugin/pkg/admission/scheduling/podgroupprotection"
 	"k8s.io/kubernetes/plugin/pkg/admission/security/podsecurity"
+	"k8s.io/kubernetes/plugin/pkg/admission/serviceaccount"
 	"k8s.io/kubernetes/plugin/pkg/admission/storage/persistentvolume/resize"
 
 	"github.com/rowlock/rowlock/resources"
@@ -76,6 +77,7 @@ func registrations(c Config) map[string]func(*admission.Plugins) {
 		"NamespaceLifecycle":               own("NamespaceLifecycle", func() admission.Interface { return NamespaceLifecycle{Store: c.Store} }),
 		"LimitPodHardAntiAffinityTopology": antiaffinity.Register,
 		"LimitRanger":                      limitranger.Register,
+		"ServiceAccount":                   serviceaccount.Register,
 		"TaintNodesByCondition":            nodetaint.Register,
 		"AlwaysPullImages":                 alwayspullimages.Register,
 		"PodSecurity":                      podsecurity.Register,

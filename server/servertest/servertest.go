@@ -27,7 +27,8 @@ func New(t testing.TB, change func(*server.Config)) (*server.Server, server.Conf
 	store, registry, groups := sqlitetest.Open(t), resources.NewRegistry(), builtin.Groups()
 	registry.SetGroups(groups)
 	c := server.Config{Registry: registry, Store: store, Pipeline: resources.NewPipeline(store, resources.PipelineOptions{}),
-		Logger: Quiet, Authenticator: Authenticate}
+		Logger: Quiet, Authenticator: Authenticate,
+		DisableAdmissionPlugins: []string{"ServiceAccount"}} // nobody makes ServiceAccounts here
 	if change != nil {
 		change(&c)
 	}

@@ -19,7 +19,8 @@ import (
 // serve makes a server on the store, to which the clients of controllers belong.
 func (c *cluster) serve() {
 	c.Helper()
-	s, err := server.New(server.Config{Registry: c.registry, Store: c.store, Pipeline: c.pipeline, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	s, err := server.New(server.Config{Registry: c.registry, Store: c.store, Pipeline: c.pipeline, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		DisableAdmissionPlugins: []string{"ServiceAccount"}})
 	if err != nil {
 		c.Fatal(err)
 	}
