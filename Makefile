@@ -19,8 +19,9 @@ kubernetes_ld  := -X $(component_base).gitVersion=$(KUBERNETES) \
 # of it; 8 was not measured by itself.
 rowlock_ld := -s -w -funcalign=8 -X main.version=$(VERSION) $(kubernetes_ld)
 
-# How large the stripped binary may be for linux/amd64.
-MOST_BYTES ?= 79000000
+# How large the stripped binary may be for linux/amd64. 0.3 MB of it are kube-controller-manager's controllers for
+# CertificateSigningRequests.
+MOST_BYTES ?= 79900000
 
 # Build tags, in one place for build, test and lint.
 #   grpcnotrace                  as upstream's releases: without it golang.org/x/net/trace brings html/template, which keeps

@@ -21,6 +21,7 @@ import (
 type controllerOptions struct {
 	list       []string
 	rootCAFile string
+	signing    signingOptions
 	// unusedTokens is for how long tokens in Secrets stay that nobody uses.
 	unusedTokens time.Duration
 
@@ -37,6 +38,7 @@ func (o *controllerOptions) addFlags(flags *pflag.FlagSet) {
 		"`file` with the authorities that pods are to know this server by, instead of its own; read once")
 	flags.DurationVar(&o.unusedTokens, "legacy-service-account-token-clean-up-period", 365*24*time.Hour,
 		"how long tokens stay that were made for ServiceAccounts, are kept in Secrets and are not used")
+	o.signing.addFlags(flags)
 }
 
 func offByDefault() string {
@@ -52,6 +54,9 @@ func (o *controllerOptions) complete() (err error) {
 	}
 	if o.unusedTokens <= 0 {
 		return usagef("--legacy-service-account-token-clean-up-period must be positive")
+	}
+	if err := o.signing.complete(); err != nil {
+		return err
 	}
 	if o.rootCAFile == "" {
 		return nil
@@ -75,6 +80,7 @@ func (o *controllerOptions) config(c controllers.Config, srv *server.Server, cer
 	c.ServiceAccounts = controllers.ServiceAccounts{Tokens: keys.Legacy(), CleanUpPeriod: o.unusedTokens}
 	c.Client = func(who resources.Actor) (kubernetes.Interface, error) { return srv.Client(who.Info, controllerAgent) }
 	c.Trust = &controllers.Trust{Bundle: certificates.Authority, Changed: certificates.Changed}
+	c.Signing = o.signing.signing(certificates)
 	if o.rootCA != nil {
 		c.Trust.Bundle = func() []byte { return o.rootCA }
 	}

@@ -209,6 +209,12 @@ func (p *PKI) Certificates() []*x509.Certificate { return p.clientPool().certifi
 // Authority returns the certificate that clients know this server by, as PEM. Changed tells of another.
 func (p *PKI) Authority() []byte { return p.ca.Load().certPEM() }
 
+// AuthorityFiles returns where the authority's certificate and key are, as PEM.
+func (p *PKI) AuthorityFiles() (certificate, key string) {
+	base := p.base(clientAuthority)
+	return base + ".crt", base + ".key"
+}
+
 // Changed returns a channel that is closed when ClientCAs has returned another pool, which it also does when ProxyAuthorities
 // are others. A file of authorities is looked at
 // when a client shows a certificate.

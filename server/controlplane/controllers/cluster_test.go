@@ -20,6 +20,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/controlplane/controllers"
 	"github.com/rowlock/rowlock/sqlstore"
 )
@@ -35,6 +36,8 @@ type cluster struct {
 	theirs resources.Store
 	// writes is the pipeline of the controllers. Nil: one to their store.
 	writes *resources.Pipeline
+	// server is that of the clients of controllers; see serve.
+	server *server.Server
 	// change has the last word on the configuration of the controllers.
 	change []func(*controllers.Config)
 }

@@ -34,6 +34,8 @@ type Config struct {
 	Trust *Trust
 	// ServiceAccounts is for the controllers of these.
 	ServiceAccounts ServiceAccounts
+	// Signing says how CertificateSigningRequests are signed. Nil: they are not.
+	Signing *Signing
 	// Elect, when set, calls lead while this process is the one of several servers on the same database whose
 	// controllers are to work, with a context that ends when it no longer is. It returns when its own context ends.
 	// Nil: there is only one server.

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -13,6 +14,9 @@ import (
 // host is a controller from kube-controller-manager's packages. It is told of the types alone that it follows.
 type host struct{ *hosted.Controller }
 
+// linger is for how long a controller runs that has nothing to do.
+const linger = 10 * time.Second
+
 // newHost returns a controller that run makes and runs, of informers and of a client that is its service account's; see hosted.Options.
 func newHost(c Config, o hosted.Options, account string, run func(context.Context, *hosted.Informers, kubernetes.Interface) error) controller {
 	return newHostAs(c, o, resources.Controller(account), run)
@@ -20,7 +24,7 @@ func newHost(c Config, o hosted.Options, account string, run func(context.Contex
 
 // newHostAs returns a controller whose client is another user's.
 func newHostAs(c Config, o hosted.Options, who resources.Actor, run func(context.Context, *hosted.Informers, kubernetes.Interface) error) controller {
-	o.Store, o.Logger = c.Store, c.Logger
+	o.Store, o.Logger, o.Linger = c.Store, c.Logger, linger
 	o.Run = func(ctx context.Context, informers *hosted.Informers) error {
 		if c.Client == nil {
 			return errors.New("there are no clients for controllers")

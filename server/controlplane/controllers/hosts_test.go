@@ -1,14 +1,20 @@
 package controllers_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"testing"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/kubernetes/pkg/apis/certificates"
 	"k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/rowlock/rowlock/resources"
@@ -25,6 +31,7 @@ func (c *cluster) serve() {
 		c.Fatal(err)
 	}
 	c.Cleanup(s.Close)
+	c.server = s
 	c.change = append(c.change, func(o *controllers.Config) {
 		o.Client = func(who resources.Actor) (kubernetes.Interface, error) {
 			return s.Client(who.Info, "kube-controller-manager")
@@ -45,31 +52,51 @@ func decode[T any](t testing.TB, o *resources.Object) *T {
 	return obj
 }
 
+// put stores an object as it is, whatever the rules of its type are.
+func (c *cluster) put(resource string, obj metav1.Object) *resources.Object {
+	c.Helper()
+	t := c.typeOf(resource)
+	draft, err := t.NewDraft(obj.(runtime.Object))
+	if err != nil {
+		c.Fatal(err)
+	}
+	stored, err := c.store.Commit(c.ctx, resources.Write{Op: resources.Create, Key: t.KeyOf(obj.GetNamespace(), obj.GetName()), Draft: draft})
+	if err != nil {
+		c.Fatal(err)
+	}
+	return stored[0]
+}
+
 // authorities are a controllers.Trust that can be changed.
 type authorities struct {
 	bundle  string
 	changed chan struct{}
 }
 
-// Every namespace has the authorities, whatever users and time do to them.
-func TestRootCA(t *testing.T) {
-	c := newCluster(t)
-	c.serve()
-	next := make(chan authorities, 1)
-	first := authorities{"first", make(chan struct{})}
-	now := first
+// trust has a controller publish the authorities that are sent last.
+func (c *cluster) trust(controller string, now authorities) (next chan<- authorities) {
+	given := make(chan authorities, 1)
 	c.change = append(c.change, func(o *controllers.Config) {
-		o.Enabled = []string{controllers.RootCA}
+		o.Enabled = []string{controller}
 		o.Trust = &controllers.Trust{
 			Changed: func() <-chan struct{} { // comes first, by one goroutine
 				select {
-				case now = <-next:
+				case now = <-given:
 				default:
 				}
 				return now.changed
 			},
 			Bundle: func() []byte { return []byte(now.bundle) }}
 	})
+	return given
+}
+
+// Every namespace has the authorities, whatever users and time do to them.
+func TestRootCA(t *testing.T) {
+	c := newCluster(t)
+	c.serve()
+	first := authorities{"first", make(chan struct{})}
+	next := c.trust(controllers.RootCA, first)
 	stop := c.start()
 	in := func(namespace, bundle string) {
 		t.Helper()
@@ -100,4 +127,51 @@ func TestRootCA(t *testing.T) {
 	c.delete(c.get(key), metav1.DeletePropagationBackground)
 	c.start() // of another server, which has the second bundle
 	in("ns", "second")
+}
+
+// There is one ClusterTrustBundle of the server's authorities, under kube-controller-manager's name for it; those of other signers are
+// left alone.
+func TestTrustBundle(t *testing.T) {
+	c := newCluster(t)
+	c.serve()
+	bundle := func() string {
+		files, _ := newAuthority(t)
+		data, err := os.ReadFile(files.Certificate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	first, second := authorities{bundle(), make(chan struct{})}, authorities{bundle(), make(chan struct{})}
+	key := func(a authorities) resources.Key {
+		hash := sha256.Sum256([]byte(a.bundle))
+		return resources.Key{Resource: "clustertrustbundles.certificates.k8s.io", Name: fmt.Sprintf("kubernetes.io:kube-apiserver-serving:%x", hash[:12])}
+	}
+	there := func(a authorities) {
+		t.Helper()
+		c.until("the bundle", key(a), func(o *resources.Object) bool {
+			if o == nil {
+				return false
+			}
+			b := decode[certificatesv1.ClusterTrustBundle](t, o)
+			return b.Spec.SignerName == "kubernetes.io/kube-apiserver-serving" && b.Spec.TrustBundle == a.bundle
+		})
+	}
+	other := c.put("clustertrustbundles.certificates.k8s.io", &certificates.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: "example.com:mine:1"},
+		Spec: certificates.ClusterTrustBundleSpec{SignerName: "example.com/mine", TrustBundle: first.bundle}})
+	next := c.trust(controllers.TrustBundle, first)
+	c.start()
+	there(first)
+	c.delete(c.get(key(first)), metav1.DeletePropagationBackground)
+	there(first)
+	c.edit(c.get(key(first)), func(m metav1.Object) { m.(*certificates.ClusterTrustBundle).Spec.TrustBundle = second.bundle })
+	there(first)
+	was := c.get(key(first))
+	next <- second
+	close(first.changed)
+	there(second)
+	c.gone(was)
+	if c.get(other.Key) == nil {
+		t.Error("the bundle of another signer is gone")
+	}
 }

@@ -10,9 +10,14 @@ import (
 
 // The controllers, by the names that kube-controller-manager has for them.
 const (
-	Namespace        = names.NamespaceController
-	GarbageCollector = names.GarbageCollectorController
-	RootCA           = names.RootCACertificatePublisherController
+	Namespace         = names.NamespaceController
+	GarbageCollector  = names.GarbageCollectorController
+	RootCA            = names.RootCACertificatePublisherController
+	TrustBundle       = names.KubeAPIServerClusterTrustBundlePublisherController
+	RequestApproving  = names.CertificateSigningRequestApprovingController
+	RequestSigning    = names.CertificateSigningRequestSigningController
+	RequestCleaner    = names.CertificateSigningRequestCleanerController
+	PodRequestCleaner = names.PodCertificateRequestCleanerController
 	// ServiceAccount keeps the ServiceAccount "default" in every namespace.
 	ServiceAccount = names.ServiceAccountController
 	// ServiceAccountToken looks after the Secrets with tokens of ServiceAccounts.
@@ -44,6 +49,11 @@ var kinds = []kind{
 	{name: ServiceAccountToken, alias: "serviceaccount-token", make: newTokens},
 	{name: LegacyTokenCleaner, alias: "legacy-serviceaccount-token-cleaner", make: newTokenCleaner},
 	{name: RootCA, alias: "root-ca-cert-publisher", make: newRootCA},
+	{name: TrustBundle, make: newTrustBundle},
+	{name: RequestApproving, alias: "csrapproving", make: newApproving},
+	{name: RequestSigning, alias: "csrsigning", make: newSigning},
+	{name: RequestCleaner, alias: "csrcleaner", make: newRequestCleaner},
+	{name: PodRequestCleaner, make: newPodRequestCleaner},
 }
 
 // Names returns the names of all controllers.

@@ -35,6 +35,8 @@ type Options struct {
 	Follows []Followed
 	// Always: it runs whatever there is.
 	Always bool
+	// Linger is for how long it still runs when there is nothing to do: what it has begun is finished, and the next object costs no start.
+	Linger time.Duration
 	// Run makes the controller, of the informers, and runs it until ctx ends. When it returns before, with an error or to begin
 	// anew, it is called again, after an error later and later.
 	Run func(ctx context.Context, informers *Informers) error
@@ -162,17 +164,30 @@ func (c *Controller) once(ctx context.Context, began int) error {
 	defer c.tellTo(nil)
 	done := make(chan error, 1)
 	go func() { done <- c.safely(running, informers) }()
+	// end stops it. From before it stops it is told nothing.
+	end := func() error {
+		c.tellTo(nil)
+		stop()
+		return <-done
+	}
+	var idle <-chan time.Time // set while there is nothing to do
 	for {
 		select {
 		case err := <-done:
 			return err
 		case <-ctx.Done():
-			return <-done
+			return end()
+		case <-idle:
+			return end()
 		case <-c.woken:
 		}
-		if run, now := c.wanted(); !run || now != began {
-			stop()
-			return <-done
+		switch run, now := c.wanted(); {
+		case now != began:
+			return end()
+		case run:
+			idle = nil
+		case idle == nil:
+			idle = time.After(c.Linger)
 		}
 	}
 }
