@@ -21,12 +21,19 @@ type admitted struct {
 	load func() (obj, old runtime.Object)
 }
 
-// admit runs mutating admission.
+// admit runs mutating admission. What it makes of managedFields that nobody could read is taken back, with a warning.
 func (p *Pipeline) admit(ctx context.Context, a admitted) error {
 	if p.mutating == nil || !p.mutating.Handles(a.op) {
 		return nil
 	}
-	return p.mutating.Admit(ctx, a.attributes(ctx), objectInterfaces{a.t, ctx})
+	before := managersOf(a.obj)
+	if err := p.mutating.Admit(ctx, a.attributes(ctx), p.interfaces(ctx, a.t)); err != nil {
+		return err
+	}
+	if now := managersOf(a.obj); !now.is(before) {
+		now.keepValid(ctx, before)
+	}
+	return nil
 }
 
 // validate runs validating admission.
@@ -34,7 +41,11 @@ func (p *Pipeline) validate(ctx context.Context, a admitted) error {
 	if p.validating == nil || !p.validating.Handles(a.op) {
 		return nil
 	}
-	return p.validating.Validate(ctx, a.attributes(ctx), objectInterfaces{a.t, ctx})
+	return p.validating.Validate(ctx, a.attributes(ctx), p.interfaces(ctx, a.t))
+}
+
+func (p *Pipeline) interfaces(ctx context.Context, t *Type) objectInterfaces {
+	return objectInterfaces{t, ctx, p.registry}
 }
 
 // attributes describe the write to the plugins. What it is about and who asks for it is the context's to say.
@@ -68,8 +79,9 @@ func (t *Type) isNamespaces() bool { return t.Resource == "namespaces" && t.Grou
 
 // objectInterfaces are what plugins may ask of a type, in the context of a request.
 type objectInterfaces struct {
-	t   *Type
-	ctx context.Context
+	t        *Type
+	ctx      context.Context
+	registry *Registry // nil: see Pipeline.Use
 }
 
 func (o objectInterfaces) GetObjectCreater() runtime.ObjectCreater     { return o.t.Scheme }

@@ -69,9 +69,6 @@ func (p *Pipeline) delete(ctx context.Context, r *DeleteRequest) (Deleted, error
 		r.Options = &metav1.DeleteOptions{TypeMeta: optionsKind("DeleteOptions")}
 	}
 	r.sent = r.Options
-	if err := p.admit(ctx, r.admitted(nil)); err != nil {
-		return Deleted{}, err
-	}
 	key, err := r.Type.RequestKey(ctx, r.Name)
 	if err != nil {
 		return Deleted{}, err
@@ -207,7 +204,11 @@ func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Ob
 			return nil, err
 		}
 	}
-	if err := p.validate(ctx, r.admitted(obj)); err != nil {
+	a := r.admitted(obj)
+	if err := p.admit(ctx, a); err != nil {
+		return nil, err
+	}
+	if err := p.validate(ctx, a); err != nil {
 		return nil, err
 	}
 	if t.Terminate != nil {

@@ -21,8 +21,8 @@ type CollectionRequest struct {
 }
 
 // DeleteCollection deletes the objects one by one, with a copy of the options for each, and ends at the first error;
-// objects that are gone already are passed over. Mutating admission is asked once, for all; see Pipeline. The audit is told of
-// each object, and at last of the whole, without a name.
+// objects that are gone already are passed over. Admission is asked for each; see Pipeline. The audit is told of each object, and at
+// last of the whole, without a name.
 //
 // Errors are API status errors, or those of the Store that the caller maps.
 func (p *Pipeline) DeleteCollection(ctx context.Context, r *CollectionRequest) error {
@@ -54,7 +54,7 @@ func (p *Pipeline) deleteCollection(ctx context.Context, r *CollectionRequest) e
 	return nil
 }
 
-// selected are the objects to be deleted, if the user may, and admission has nothing against it.
+// selected are the objects to be deleted, if the user may.
 func (p *Pipeline) selected(ctx context.Context, r *CollectionRequest) ([]*Object, error) {
 	if err := p.authorize(ctx); err != nil {
 		return nil, err
@@ -63,10 +63,6 @@ func (p *Pipeline) selected(ctx context.Context, r *CollectionRequest) ([]*Objec
 		if err := r.Decode(); err != nil {
 			return nil, err
 		}
-	}
-	d := DeleteRequest{Type: r.Type, Options: r.Options, sent: r.Options}
-	if err := p.admit(ctx, d.admitted(nil)); err != nil {
-		return nil, err
 	}
 	objects, err := r.Select()
 	if err != nil || r.Type.BeforeDelete == nil {

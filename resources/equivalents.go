@@ -6,11 +6,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// equivalents say under which other names and versions the objects of a resource are served, by the catalog of the request. It
-// is a runtime.EquivalentResourceMapper. Who asks without a catalog knows nothing but the type at hand.
+// equivalents say under which other names and versions the objects of a resource are served, by the catalog of the request, or
+// the present one where the write is no request's. It is a runtime.EquivalentResourceMapper. Without a registry it knows nothing
+// but the type at hand.
 type equivalents struct{ objectInterfaces }
 
 func (e equivalents) catalog() *Catalog {
+	if e.registry != nil {
+		return e.registry.CatalogOf(e.ctx)
+	}
 	c, _ := e.ctx.Value(catalogKey{}).(*Catalog)
 	return c
 }

@@ -29,7 +29,7 @@ func (m *mapperSeen) Validate(_ context.Context, _ admission.Attributes, o admis
 func TestEquivalentResources(t *testing.T) {
 	w := newWay(t)
 	m := &mapperSeen{}
-	w.Use(m)
+	w.Use(m, nil)
 	registry := resources.NewRegistry()
 	registry.SetGroups(builtin.Groups())
 	maps := w.typeOf("configmaps")

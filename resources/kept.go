@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -54,6 +55,40 @@ func (u update) encode(obj runtime.Object) (Draft, error) {
 		return u.Type.keptDraft(obj)
 	}
 	return u.Type.NewDraft(obj)
+}
+
+// whenMore makes an update of metadata alone a plain one where admission has changed more than that: the object is then held against
+// the rules of its type, in the version of that. The three it returns take the place of the three it is given.
+func (u update) whenMore(obj, existing runtime.Object, live *Object) (update, runtime.Object, runtime.Object, error) {
+	now, ok := obj.(*unstructured.Unstructured)
+	before, was := existing.(*unstructured.Unstructured)
+	if !ok || !was || sameRest(now.Object, before.Object) {
+		return u, obj, existing, nil
+	}
+	whole := *u.UpdateRequest
+	whole.Metadata, whole.Strategy = false, u.Type.UpdateStrategy
+	u.UpdateRequest = &whole
+	obj, err := u.Type.ToHub(obj)
+	if err != nil {
+		return u, nil, nil, err
+	}
+	u.Type.complete(obj)
+	existing, err = u.Type.DecodeHub(live)
+	return u, obj, existing, err
+}
+
+// sameRest tells whether two objects differ in nothing but metadata.
+func sameRest(a, b map[string]any) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, v := range a {
+		other, ok := b[name]
+		if !ok || name != "metadata" && !reflect.DeepEqual(v, other) {
+			return false
+		}
+	}
+	return true
 }
 
 // metadataStrategy is the rules of updates that change nothing but metadata, which is validated whatever the strategy is. The

@@ -43,6 +43,8 @@ type Pipeline struct {
 	validating admission.ValidationInterface
 	authorizer authorizer.UnconditionalAuthorizer
 	audit      Audit
+	// registry has the types that plugins ask about where the context of a write has no catalog.
+	registry *Registry
 	// within is the pipeline of what is part of a write that has passed: without authorization, admission and audit.
 	within *Operation
 }
@@ -82,10 +84,12 @@ func NewPipeline(s Store, o PipelineOptions) *Pipeline {
 }
 
 // Use has the plugins see every write from now on. It comes before the first one, and is apart from NewPipeline because
-// plugins reach the API through the server, which writes through the pipeline.
-func (p *Pipeline) Use(plugins admission.Interface) {
+// plugins reach the API through the server, which writes through the pipeline. registry has the types that are served; nil:
+// those of a write whose context has no catalog see no type but their own.
+func (p *Pipeline) Use(plugins admission.Interface, registry *Registry) {
 	p.mutating, _ = plugins.(admission.MutationInterface)
 	p.validating, _ = plugins.(admission.ValidationInterface)
+	p.registry = registry
 }
 
 // permission says that a user may do what a request is about.

@@ -86,7 +86,7 @@ type way struct {
 func newWay(t *testing.T) *way {
 	w := &way{T: t, gates: &gates{}, store: sqlitetest.Open(t)}
 	w.Pipeline = resources.NewPipeline(w.store, resources.PipelineOptions{Authorizer: authorizer.AuthorizerFunc(w.gates.Authorize), Audit: w.gates.record})
-	w.Use(w.gates)
+	w.Use(w.gates, nil)
 	r := resources.NewRegistry()
 	r.SetGroups(builtin.Groups())
 	w.catalog = r.Catalog()
@@ -161,7 +161,7 @@ func TestPipelineOrder(t *testing.T) {
 
 	_, err = w.Pipeline.Delete(w.request("delete", maps, "a"), &resources.DeleteRequest{Type: maps, Name: "a",
 		Precondition: func(context.Context, runtime.Object) error { w.step("precondition"); return nil }})
-	w.expect(err, "", "authorize jane delete a", "admit jane DELETE configmaps/", "precondition", "validate jane DELETE configmaps/",
+	w.expect(err, "", "authorize jane delete a", "precondition", "admit jane DELETE configmaps/", "validate jane DELETE configmaps/",
 		"audit jane delete ns/a done")
 }
 
@@ -257,7 +257,7 @@ func TestPipelineAuditsCollections(t *testing.T) {
 	all := resources.CollectionRequest{Type: maps, Options: &metav1.DeleteOptions{}, Select: func() ([]*resources.Object, error) { return objects, nil }}
 	err := w.DeleteCollection(w.request("deletecollection", maps, ""), &all)
 	w.expect(err, "", "authorize jane deletecollection ", "admit jane DELETE configmaps/", "validate jane DELETE configmaps/", "audit jane deletecollection ns/a done",
-		"validate jane DELETE configmaps/", "audit jane deletecollection ns/b done", "audit jane deletecollection ns/ done")
+		"admit jane DELETE configmaps/", "validate jane DELETE configmaps/", "audit jane deletecollection ns/b done", "audit jane deletecollection ns/ done")
 }
 
 // An object that is too large with its managedFields is stored without, which is still one write; one that is nothing without

@@ -47,7 +47,7 @@ func TestRepetitions(t *testing.T) {
 	t.Cleanup(fastpath.Repeats.Turn(true))
 	w := newWay(t)
 	plugin := &looker{gates: w.gates}
-	w.Use(plugin)
+	w.Use(plugin, nil)
 	maps := *w.typeOf("configmaps")
 	known := memory{}
 	maps.Repeats = known

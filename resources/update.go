@@ -186,6 +186,11 @@ func (u update) prepare(ctx context.Context, live *Object) ([]Write, error) {
 	if err != nil || obj == nil {
 		return nil, err
 	}
+	if u.Metadata && u.Type.Untyped {
+		if u, obj, existing, err = u.whenMore(obj, existing, live); err != nil {
+			return nil, err
+		}
+	}
 	if err := u.checkRevision(ctx, obj, live); err != nil {
 		return nil, err
 	}

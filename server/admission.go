@@ -1,11 +1,15 @@
 package server
 
 import (
+	"net/url"
+
 	apiadmission "k8s.io/apiserver/pkg/admission"
+	utilproxy "k8s.io/apiserver/pkg/util/proxy"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/admission"
+	"github.com/rowlock/rowlock/resources/behind"
 )
 
 // newAdmission returns the chain of admission plugins.
@@ -15,8 +19,23 @@ func (s *Server) newAdmission() (apiadmission.Interface, error) {
 		return nil, err
 	}
 	s.client = client
-	return admission.New(admission.Config{Store: s.Store, Client: client, Features: s.Features,
-		Enable: s.EnableAdmissionPlugins, Disable: s.DisableAdmissionPlugins, Stop: s.ended})
+	return admission.New(admission.Config{Store: s.Store, Registry: s.Registry, Client: client, Features: s.Features,
+		Enable: s.EnableAdmissionPlugins, Disable: s.DisableAdmissionPlugins, Configuration: s.AdmissionConfiguration,
+		Services: services{behind.New(s.Store, s.Registry), s.RouteToEndpoints}, Loopback: loopback{s, resources.APIServer.Info, "kube-apiserver-admission"}, Stop: s.ended})
+}
+
+// services says where a Service is reached, as kube-apiserver does.
+type services struct {
+	*behind.Lister
+	toEndpoints bool
+}
+
+// ResolveEndpoint implements webhook.ServiceResolver.
+func (s services) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
+	if s.toEndpoints {
+		return utilproxy.ResolveEndpoint(s, s, namespace, name, port)
+	}
+	return utilproxy.ResolveCluster(s, namespace, name, port)
 }
 
 // Secrets returns what reads and writes the Secrets of a namespace through the server, as the server itself.

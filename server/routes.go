@@ -40,7 +40,7 @@ func (s *Server) newEcho() *echo.Echo {
 	e.Any("/debug/api_priority_and_fairness/dump_priority_levels", s.dumpLevels)
 	e.Any("/debug/api_priority_and_fairness/dump_queues", s.dumpQueues)
 	e.Any("/debug/api_priority_and_fairness/dump_requests", s.dumpRequests)
-	e.Any("/metrics", echo.WrapHandler(promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{})))
+	e.Any("/metrics", echo.WrapHandler(promhttp.HandlerFor(withUpstreams(s.Metrics), promhttp.HandlerOpts{})))
 	indicators := http.NewServeMux()
 	slis.SLIMetricsWithReset{}.Install(indicators)
 	e.Any("/metrics/slis", echo.WrapHandler(indicators))

@@ -15,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/sets"
+	apiadmission "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
@@ -60,6 +61,10 @@ type Config struct {
 	// EnableAdmissionPlugins and DisableAdmissionPlugins name plugins besides those that are on by default, and of those
 	// (kube-apiserver's flags of these names).
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
+	// AdmissionConfiguration is that of the plugins. Nil: nobody configured any.
+	AdmissionConfiguration apiadmission.ConfigProvider
+	// RouteToEndpoints sends what is for the webhook behind a Service to one of its endpoints, and not to its ClusterIP.
+	RouteToEndpoints bool
 	// DefragmentHeap lets the store move what it keeps in memory together, for when the server has come to rest; with forget it
 	// forgets what it keeps for watches that are behind. It calls moved with the bytes that it has moved, and ends when that
 	// returns false. Nil when the store has no such thing.
@@ -139,7 +144,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Pipeline.Use(plugins)
+	c.Pipeline.Use(plugins, c.Registry)
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Definitions: c.Definitions, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
 		HistoryAge: c.HistoryAge, Now: c.Now,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})

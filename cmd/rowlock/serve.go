@@ -218,6 +218,7 @@ func (o *serveOptions) newServer(registry *resources.Registry, definitions *cust
 
 		EnableAdmissionPlugins:  o.admission.enable,
 		DisableAdmissionPlugins: o.admission.disable,
+		RouteToEndpoints:        o.routeToEndpoints,
 		MaxInFlight:             o.maxInFlight,
 		MaxMutatingInFlight:     o.maxMutatingInFlight,
 		RequestTimeout:          o.requestTimeout,

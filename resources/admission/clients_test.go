@@ -20,8 +20,11 @@ func TestWhatPluginsAsk(t *testing.T) {
 	informer := regexp.MustCompile(`\.(\w+)\(\)\.(V\d\w*)\(\)\.(\w+)\(\)`)
 	client := regexp.MustCompile(`\.([A-Z][a-z]\w*V\d\w*)\(\)\.(\w+)\(`)
 	informers, clients, packages := map[string]bool{}, map[string]bool{}, 0
-	asking := []string{"k8s.io/kubernetes/pkg/quota/v1", "k8s.io/pod-security-admission/admission"} // behind two of them
-	for _, pkg := range upstreamtest.Imports(t, upstreamtest.ParseFile(t, "plugins.go")) {
+	asking := []string{"k8s.io/kubernetes/pkg/quota/v1", "k8s.io/pod-security-admission/admission", // behind two of them
+		"k8s.io/apiserver/pkg/admission/configuration"} // behind webhooks
+	imports := upstreamtest.Imports(t, upstreamtest.ParseFile(t, "plugins.go"))
+	maps.Copy(imports, upstreamtest.Imports(t, upstreamtest.ParseFile(t, "webhooks.go")))
+	for _, pkg := range imports {
 		if strings.HasPrefix(pkg, "k8s.io/") && strings.Contains(pkg, "/admission/") && !strings.HasSuffix(pkg, "/initializer") {
 			asking = append(asking, pkg)
 		}
@@ -44,7 +47,8 @@ func TestWhatPluginsAsk(t *testing.T) {
 	if packages < 19 {
 		t.Errorf("%d packages were read", packages)
 	}
-	wantInformers := []string{"Core.V1.LimitRanges", "Core.V1.Namespaces", "Core.V1.Nodes", "Core.V1.Pods", "Core.V1.ResourceQuotas", "Core.V1.ServiceAccounts",
+	wantInformers := []string{"Admissionregistration.V1.MutatingWebhookConfigurations", "Admissionregistration.V1.ValidatingWebhookConfigurations",
+		"Core.V1.LimitRanges", "Core.V1.Namespaces", "Core.V1.Nodes", "Core.V1.Pods", "Core.V1.ResourceQuotas", "Core.V1.ServiceAccounts",
 		"Networking.V1.IngressClasses", "Node.V1.RuntimeClasses", "Resource.V1.DeviceClasses", "Resource.V1.ResourceClaims",
 		"Scheduling.V1.PriorityClasses", "Storage.V1.StorageClasses"}
 	wantClients := []string{"CoreV1.LimitRanges", "CoreV1.Namespaces", "CoreV1.Pods", "CoreV1.ResourceQuotas", "CoreV1.ServiceAccounts", "NodeV1.RuntimeClasses"}

@@ -2,9 +2,9 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"sync"
 
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/rowlock/rowlock/resources"
@@ -18,7 +18,8 @@ type follower struct {
 	indexer *indexer.Indexer
 	handler cache.ResourceEventHandler
 
-	mu   sync.Mutex
+	mu sync.Mutex
+	// seen is nil before it is caught up for the first time.
 	seen map[string]seenObject // by path
 }
 
@@ -27,13 +28,12 @@ type seenObject struct {
 	obj      any
 }
 
-func (f *follower) catchUp() {
+func (f *follower) catchUp() (failed error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now, err := f.store.Snapshot(context.Background(), f.indexer.Resource(), resources.At{Match: resources.Any})
 	if err != nil {
-		utilruntime.HandleError(err) // the next request tries again
-		return
+		return err
 	}
 	there := map[string]seenObject{}
 	now.Ascend("", "", func(o *resources.Object) bool {
@@ -45,7 +45,7 @@ func (f *follower) catchUp() {
 		}
 		obj, err := f.indexer.Decode(o)
 		if err != nil {
-			utilruntime.HandleError(err)
+			failed = errors.Join(failed, err)
 			return true
 		}
 		there[path] = seenObject{o.Revision, obj}
@@ -62,20 +62,34 @@ func (f *follower) catchUp() {
 		}
 	}
 	f.seen = there
+	return failed
 }
 
-// catchUp tells all handlers what has changed.
-func (f *storeInformers) catchUp() {
+// catchUp tells the handlers of a type what has changed.
+//
+// Errors: those of the Reader, and what there is that cannot be read; the handlers were told of the rest.
+func (f *storeInformers) catchUp(resource string) error {
+	var failed error
 	for _, follower := range f.followers {
-		follower.catchUp()
+		if follower.indexer.Resource() == resource {
+			failed = errors.Join(failed, follower.catchUp())
+		}
 	}
+	return failed
 }
 
-// AddEventHandler has a handler told of changes, by storeInformers.catchUp. Nobody wants the registration.
+// AddEventHandler has a handler told of changes, by storeInformers.catchUp.
 func (i *storeInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	i.factory.followers = append(i.factory.followers, &follower{store: i.factory.store, indexer: i.indexer, handler: h})
-	return nil, nil
+	return synced{}, nil
 }
+
+// synced is the registration of a handler that is never behind when it is needed.
+type synced struct {
+	cache.ResourceEventHandlerRegistration // nil
+}
+
+func (synced) HasSynced() bool { return true }
 
 // AddIndexers adds indexes for ByIndex.
 func (i *storeInformer) AddIndexers(indexers cache.Indexers) error {

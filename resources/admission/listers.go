@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/admissionregistration"
+	admissionregistrationv1 "k8s.io/client-go/informers/admissionregistration/v1"
 	"k8s.io/client-go/informers/core"
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/informers/networking"
@@ -24,15 +26,20 @@ import (
 type storeInformers struct {
 	informers.SharedInformerFactory // nil
 
-	store     resources.Reader
+	store     resources.View
+	registry  *resources.Registry
 	mu        sync.Mutex
 	informers map[reflect.Type]*storeInformer
 	// followers are complete when the plugins are made.
 	followers []*follower
 }
 
-func newInformers(store resources.Reader) *storeInformers {
-	return &storeInformers{store: store, informers: map[reflect.Type]*storeInformer{}}
+func newInformers(store resources.View, registry *resources.Registry) *storeInformers {
+	return &storeInformers{store: store, registry: registry, informers: map[reflect.Type]*storeInformer{}}
+}
+
+func (f *storeInformers) Admissionregistration() admissionregistration.Interface {
+	return registrationInformers{f: f}
 }
 
 func (f *storeInformers) Core() core.Interface             { return core.New(f, "", nil) }
@@ -41,6 +48,17 @@ func (f *storeInformers) Node() node.Interface             { return node.New(f, 
 func (f *storeInformers) Resource() resource.Interface     { return resourceInformers{f: f} }
 func (f *storeInformers) Scheduling() scheduling.Interface { return scheduling.New(f, "", nil) }
 func (f *storeInformers) Storage() storage.Interface       { return storage.New(f, "", nil) }
+
+// registrationInformers has one version of its group, as resourceInformers.
+type registrationInformers struct {
+	admissionregistration.Interface // nil
+
+	f *storeInformers
+}
+
+func (r registrationInformers) V1() admissionregistrationv1.Interface {
+	return admissionregistrationv1.New(r.f, "", nil)
+}
 
 // resourceInformers has one version of the group: the informers of all would link a client for each.
 type resourceInformers struct {
@@ -60,6 +78,18 @@ func (f *storeInformers) InformerFor(obj runtime.Object, _ internalinterfaces.Ne
 		f.informers[of] = &storeInformer{factory: f, indexer: indexer.New(f.store, obj)}
 	}
 	return f.informers[of]
+}
+
+// informerOf returns the informer of a type that somebody has asked for, by its name in the store.
+func (f *storeInformers) informerOf(resource string) *storeInformer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, i := range f.informers {
+		if i.indexer.Resource() == resource {
+			return i
+		}
+	}
+	return nil
 }
 
 // storeInformer is an informer of which the lister is used; see followers.go for what else there is.

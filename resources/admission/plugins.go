@@ -5,19 +5,26 @@
 //	storageclass.go  DefaultStorageClass, and protection.go, StorageObjectInUseProtection: upstream's bring volume plugins
 //	listers.go       the informers that the plugins from upstream get, whose listers read the Store
 //	followers.go     event handlers of such informers, which are caught up before a plugin is called
+//	derived.go       what is made of all objects of a type, and made again when one has changed
+//	webhooks.go      MutatingAdmissionWebhook and ValidatingAdmissionWebhook; callers.go says how they reach who is to be asked
+//	selections.go    which webhooks or policies a write may be for
 //	quota.go         how the use of resources is measured for ResourceQuota
 package admission
 
 import (
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
+	webhookinitializer "k8s.io/apiserver/pkg/admission/plugin/webhook/initializer"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/util/compatibility"
+	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/kubernetes/plugin/pkg/admission/alwayspullimages"
@@ -45,13 +52,22 @@ import (
 
 // Config is what the plugins work with.
 type Config struct {
-	Store resources.Reader
+	Store    resources.View
+	Registry *resources.Registry
 	// Client reaches the API without leaving the process, for the few plugins that ask twice or write (ResourceQuota).
 	Client   kubernetes.Interface
 	Features featuregate.FeatureGate
 	// Enable and Disable name plugins besides those that are on by default, and of those, as kube-apiserver's flags
 	// --enable-admission-plugins and --disable-admission-plugins do.
 	Enable, Disable []string
+	// Configuration is that of the plugins, by name. Nil: nobody configured any.
+	Configuration admission.ConfigProvider
+	// Authorizer is asked by expressions. Nil: everybody may do everything.
+	Authorizer authorizer.UnconditionalAuthorizer
+	// Services says where the webhook behind a Service is reached.
+	Services webhook.ServiceResolver
+	// Loopback reaches the server within the process, for webhooks that are the server's own.
+	Loopback http.RoundTripper
 	// Stop ends the workers that ResourceQuota starts when it is first needed.
 	Stop <-chan struct{}
 }
@@ -71,8 +87,8 @@ func own(name string, make func() admission.Interface) func(*admission.Plugins) 
 }
 
 // registrations are of the plugins that Rowlock has, by name. The others decide who may do what, which has no answer before
-// there is authorization, call out to webhooks and policies, or need configuration of their own.
-func registrations(c Config) map[string]func(*admission.Plugins) {
+// there is authorization, or need configuration of their own.
+func registrations(c Config, f *storeInformers) map[string]func(*admission.Plugins) {
 	return map[string]func(*admission.Plugins){
 		"NamespaceLifecycle":               own("NamespaceLifecycle", func() admission.Interface { return NamespaceLifecycle{Store: c.Store} }),
 		"LimitPodHardAntiAffinityTopology": antiaffinity.Register,
@@ -95,13 +111,15 @@ func registrations(c Config) map[string]func(*admission.Plugins) {
 		"PodTopologyLabels":                podtopologylabels.Register,
 		"NodeDeclaredFeatureValidator":     nodedeclaredfeatures.Register,
 		"PodResizeValidator":               podresize.Register,
+		"MutatingAdmissionWebhook":         f.mutatingWebhooks,
+		"ValidatingAdmissionWebhook":       f.validatingWebhooks,
 		"ResourceQuota":                    resourcequota.Register,
 	}
 }
 
 // ordered are the plugins in the order in which they run.
-func ordered(c Config) []plugin {
-	known := registrations(c)
+func ordered(c Config, f *storeInformers) []plugin {
+	known := registrations(c, f)
 	var plugins []plugin
 	for _, p := range upstream.AdmissionPlugins() {
 		plugins = append(plugins, plugin{p, known[p.Name]})
@@ -112,7 +130,7 @@ func ordered(c Config) []plugin {
 // Names are all of kube-apiserver's plugins in their order, whether Rowlock has them or not.
 func Names() []string {
 	var names []string
-	for _, p := range ordered(Config{}) {
+	for _, p := range ordered(Config{}, nil) {
 		names = append(names, p.Name)
 	}
 	return names
@@ -121,7 +139,7 @@ func Names() []string {
 // Missing are the plugins among names that Rowlock does not have.
 func Missing(names []string) []string {
 	var missing []string
-	for _, p := range ordered(Config{}) {
+	for _, p := range ordered(Config{}, nil) {
 		if p.register == nil && slices.Contains(names, p.Name) {
 			missing = append(missing, p.Name)
 		}
@@ -137,9 +155,9 @@ func New(c Config) (admission.Interface, error) {
 			return nil, fmt.Errorf("admission plugin %q is unknown", name)
 		}
 	}
-	plugins := admission.NewPlugins()
+	plugins, informers := admission.NewPlugins(), newInformers(c.Store, c.Registry)
 	var names []string
-	for _, p := range ordered(c) {
+	for _, p := range ordered(c, informers) {
 		on := (p.On || slices.Contains(c.Enable, p.Name)) && !slices.Contains(c.Disable, p.Name)
 		if !on || p.register == nil {
 			continue
@@ -147,14 +165,18 @@ func New(c Config) (admission.Interface, error) {
 		p.register(plugins)
 		names = append(names, p.Name)
 	}
-	informers := newInformers(c.Store)
 	quotas, err := newQuotas(informers)
 	if err != nil {
 		return nil, err
 	}
-	return plugins.NewFromPlugins(names, unconfigured{}, admission.PluginInitializers{
-		initializer.New(c.Client, nil, informers, nil, c.Features, compatibility.DefaultBuildEffectiveVersion(), c.Stop, nil),
+	if c.Configuration == nil {
+		c.Configuration = unconfigured{}
+	}
+	return plugins.NewFromPlugins(names, c.Configuration, admission.PluginInitializers{
+		initializer.New(c.Client, nil, informers, c.authorizer(), c.Features, compatibility.DefaultBuildEffectiveVersion(), c.Stop, nil),
 		quotaInitializer{quotas},
+		webhookinitializer.NewPluginInitializer(c.credentials, c.Services),
+		exclusions{},
 	}, nil)
 }
 

@@ -9,7 +9,7 @@ import (
 
 // A plugin that kube-apiserver no longer has, or has under another name, is not left out in silence.
 func TestPluginsAreListed(t *testing.T) {
-	for name := range registrations(Config{}) {
+	for name := range registrations(Config{}, nil) {
 		if !slices.ContainsFunc(upstream.AdmissionPlugins(), func(p upstream.AdmissionPlugin) bool { return p.Name == name }) {
 			t.Errorf("%s is none of kube-apiserver's plugins", name)
 		}

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
 	quota "k8s.io/apiserver/pkg/quota/v1"
@@ -22,7 +23,7 @@ func newQuotas(informers *storeInformers) (quota.Configuration, error) {
 	}
 	for i, e := range evaluators {
 		if e.GroupResource() == resourcev1.Resource("resourceclaims") {
-			evaluators[i] = claims{e, informers.catchUp}
+			evaluators[i] = claims{e, informers.followClasses}
 		}
 	}
 	return generic.NewConfiguration(evaluators, install.DefaultIgnoredResources()), nil
@@ -52,6 +53,15 @@ func (c claims) MatchingResources(names []corev1.ResourceName) []corev1.Resource
 func (c claims) Usage(item runtime.Object) (corev1.ResourceList, error) {
 	c.catchUp()
 	return c.Evaluator.Usage(item)
+}
+
+// deviceClasses is the type of which the evaluator of ResourceClaims is told.
+const deviceClasses = "deviceclasses.resource.k8s.io"
+
+func (f *storeInformers) followClasses() {
+	if err := f.catchUp(deviceClasses); err != nil {
+		utilruntime.HandleError(err) // the next request tries again
+	}
 }
 
 // quotaInitializer tells ResourceQuota how to measure what a request would use.

@@ -39,7 +39,7 @@ func newPair(t *testing.T, name string, register func(*admission.Plugins), infor
 		}
 		return p
 	}
-	for _, p := range ordered(Config{}) {
+	for _, p := range ordered(Config{}, nil) {
 		if p.Name == name {
 			return pair{made(p.register), made(register)}
 		}

@@ -98,13 +98,16 @@ func (s *Scheme) ConvertToVersion(in runtime.Object, target runtime.GroupVersion
 	return out, nil
 }
 
-// Convert makes out of in; context is the version that out is to be in.
+// Convert makes out of in; context is the version that out is to be in. Nil: the one that it says it has.
 func (s *Scheme) Convert(in, out, context any) error {
 	from, fromOK := in.(*unstructured.Unstructured)
 	into, intoOK := out.(*unstructured.Unstructured)
-	target, versioned := context.(runtime.GroupVersioner)
-	if !fromOK || !intoOK || !versioned {
+	if !fromOK || !intoOK {
 		return s.Others.Convert(in, out, context)
+	}
+	target, versioned := context.(runtime.GroupVersioner)
+	if !versioned {
+		target = into.GroupVersionKind().GroupVersion()
 	}
 	converted, err := s.ConvertToVersion(from, target)
 	if err != nil {

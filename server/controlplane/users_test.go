@@ -32,7 +32,7 @@ func (w *witness) Validate(_ context.Context, a admission.Attributes, _ admissio
 func TestBootstrapIsAdmitted(t *testing.T) {
 	x := newRepairs(t)
 	w := &witness{seen: map[string]user.Info{}}
-	x.p.Pipeline.Use(w)
+	x.p.Pipeline.Use(w, nil)
 	if err := x.p.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}

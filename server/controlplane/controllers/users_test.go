@@ -35,7 +35,7 @@ func TestControllersAreUsers(t *testing.T) {
 	c := newCluster(t)
 	w := &witness{}
 	c.writes = resources.NewPipeline(c.store, resources.PipelineOptions{})
-	c.writes.Use(w)
+	c.writes.Use(w, nil)
 	c.start()
 	owner := c.thing("owner")
 	child := c.thing("child", ownedBy(owner))

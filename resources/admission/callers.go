@@ -1,0 +1,63 @@
+package admission
+
+import (
+	"context"
+	"net/http"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/pkg/kubeapiserver/admission/exclusion"
+)
+
+// authorizer is who expressions ask.
+func (c Config) authorizer() authorizer.Authorizer {
+	return authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		if c.Authorizer == nil {
+			return authorizer.DecisionAllow, "", nil
+		}
+		return c.Authorizer.Authorize(ctx, a)
+	})
+}
+
+// The server itself, as webhooks name it.
+const (
+	ownNamespace = "default"
+	ownService   = "kubernetes"
+	ownHost      = ownService + "." + ownNamespace + ".svc:443"
+	ownPort      = 443
+)
+
+// credentials says how webhooks are called: as the configuration of the plugins has it, which is what others say; but those that the
+// server itself serves, within the process.
+func (c Config) credentials(others webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
+	within := func() *rest.Config {
+		return &rest.Config{WrapTransport: func(http.RoundTripper) http.RoundTripper { return c.Loopback }}
+	}
+	return &webhook.AuthenticationInfoResolverDelegator{
+		ClientConfigForFunc: func(host string) (*rest.Config, error) {
+			if host == ownHost && c.Loopback != nil {
+				return within(), nil
+			}
+			return others.ClientConfigFor(host)
+		},
+		ClientConfigForServiceFunc: func(name, namespace string, port int) (*rest.Config, error) {
+			if name == ownService && namespace == ownNamespace && port == ownPort && c.Loopback != nil {
+				return within(), nil
+			}
+			return others.ClientConfigForService(name, namespace, port)
+		},
+	}
+}
+
+// exclusions tells plugins which types are nothing to webhooks and policies.
+type exclusions struct{}
+
+// Initialize implements admission.PluginInitializer.
+func (exclusions) Initialize(p admission.Interface) {
+	if wants, ok := p.(initializer.WantsExcludedAdmissionResources); ok {
+		wants.SetExcludedAdmissionResources(exclusion.Excluded())
+	}
+}

@@ -1,0 +1,146 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apiserver/pkg/admission"
+	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/config"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
+)
+
+// The types of the configurations of webhooks, by their names in the store.
+const (
+	mutatingConfigurations   = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+	validatingConfigurations = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+)
+
+// mutatingWebhooks is upstream's MutatingAdmissionWebhook, which is asked only about writes that a webhook may be for, and has been
+// told of every change of a configuration then.
+type mutatingWebhooks struct {
+	*mutating.Plugin
+	hooks *hooks
+	// counted is Plugin, with upstream's metrics.
+	counted admission.MutationInterface
+}
+
+// Admit implements admission.MutationInterface.
+func (w *mutatingWebhooks) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if none, err := w.hooks.none(ctx, a, o); none || err != nil {
+		return err
+	}
+	return w.counted.Admit(ctx, a, o)
+}
+
+// validatingWebhooks is upstream's ValidatingAdmissionWebhook, in the same way.
+type validatingWebhooks struct {
+	*validating.Plugin
+	hooks   *hooks
+	counted admission.ValidationInterface
+}
+
+// Validate implements admission.ValidationInterface.
+func (w *validatingWebhooks) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if none, err := w.hooks.none(ctx, a, o); none || err != nil {
+		return err
+	}
+	return w.counted.Validate(ctx, a, o)
+}
+
+// webhooks makes known MutatingAdmissionWebhook.
+func (f *storeInformers) mutatingWebhooks(ps *admission.Plugins) {
+	ps.Register(mutating.PluginName, func(r io.Reader) (admission.Interface, error) {
+		written, static, err := readWebhookConfig(r)
+		if err != nil {
+			return nil, err
+		}
+		plugin, err := mutating.NewMutatingWebhook(written)
+		if err != nil {
+			return nil, err
+		}
+		counted := admissionmetrics.WithControllerMetrics(plugin, mutating.PluginName).(admission.MutationInterface)
+		return &mutatingWebhooks{plugin, f.newHooks(mutatingConfigurations, static, mutatingSelections), counted}, nil
+	})
+}
+
+// validatingWebhooks makes known ValidatingAdmissionWebhook.
+func (f *storeInformers) validatingWebhooks(ps *admission.Plugins) {
+	ps.Register(validating.PluginName, func(r io.Reader) (admission.Interface, error) {
+		written, static, err := readWebhookConfig(r)
+		if err != nil {
+			return nil, err
+		}
+		plugin, err := validating.NewValidatingAdmissionWebhook(written)
+		if err != nil {
+			return nil, err
+		}
+		counted := admissionmetrics.WithControllerMetrics(plugin, validating.PluginName).(admission.ValidationInterface)
+		return &validatingWebhooks{plugin, f.newHooks(validatingConfigurations, static, validatingSelections), counted}, nil
+	})
+}
+
+// readWebhookConfig reads the configuration of one of these plugins (nil: none) for upstream to read it once more. static: there
+// are webhooks by manifest, which the store does not have.
+func readWebhookConfig(r io.Reader) (again io.Reader, static bool, err error) {
+	if r == nil {
+		return nil, false, nil
+	}
+	written, err := io.ReadAll(r)
+	if err != nil {
+		return nil, false, err
+	}
+	c, err := config.LoadConfig(bytes.NewReader(written))
+	if err != nil {
+		return nil, false, err
+	}
+	return bytes.NewReader(written), c.StaticManifestsDir != "", nil
+}
+
+// hooks are the webhooks of one of the two kinds.
+type hooks struct {
+	*derived[*selections]
+	// static: there are some besides those that the store has, so that nothing can be said without asking.
+	static bool
+}
+
+// none tells that no webhook is for a write. Otherwise the plugin has been told of all webhooks when it returns.
+func (h *hooks) none(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) (bool, error) {
+	s, err := h.get(ctx)
+	if err != nil {
+		return false, fmt.Errorf("follow %s: %w", h.resources[0], err)
+	}
+	return !h.static && s.none(ctx, a, o), nil
+}
+
+// newHooks follows the configurations of a resource; selections are those of one.
+func (f *storeInformers) newHooks(resource string, static bool, ofOne func(configuration any) []selection) *hooks {
+	return &hooks{static: static, derived: newDerived(f.store, func(context.Context) (*selections, error) {
+		if err := f.catchUp(resource); err != nil {
+			return nil, err
+		}
+		made := &selections{store: f.store, registry: f.registry}
+		for _, configuration := range f.informerOf(resource).indexer.List() {
+			made.all = append(made.all, ofOne(configuration)...)
+		}
+		return made, nil
+	}, resource)}
+}
+
+func mutatingSelections(configuration any) (all []selection) {
+	for _, h := range configuration.(*admissionregistrationv1.MutatingWebhookConfiguration).Webhooks {
+		all = append(all, newSelection(h.Rules, h.MatchPolicy, h.NamespaceSelector, h.ObjectSelector))
+	}
+	return all
+}
+
+func validatingSelections(configuration any) (all []selection) {
+	for _, h := range configuration.(*admissionregistrationv1.ValidatingWebhookConfiguration).Webhooks {
+		all = append(all, newSelection(h.Rules, h.MatchPolicy, h.NamespaceSelector, h.ObjectSelector))
+	}
+	return all
+}

@@ -1,0 +1,25 @@
+package server
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// upstreamFamilies is how the metrics are called that upstream's packages count in their own registry, and that are true here.
+var upstreamFamilies = []string{
+	"apiserver_admission_", "apiserver_validating_admission_policy_", "apiserver_mutating_admission_policy_", "apiserver_webhooks_x509_",
+}
+
+// withUpstreams is what a registry has, and what upstream's packages have counted.
+func withUpstreams(own prometheus.Gatherer) prometheus.Gatherer {
+	return prometheus.Gatherers{own, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		all, err := legacyregistry.DefaultGatherer.Gather()
+		return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {
+			return !slices.ContainsFunc(upstreamFamilies, func(prefix string) bool { return strings.HasPrefix(f.GetName(), prefix) })
+		}), err
+	})}
+}
