@@ -5,20 +5,29 @@ import (
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"github.com/rowlock/rowlock/resources/fieldmanager"
 )
 
 // fieldTypes is the schema of all versions of a definition for the ownership of fields, made when it is first needed.
-type fieldTypes func() (managedfields.TypeConverter, error)
+type fieldTypes struct {
+	get  func() (managedfields.TypeConverter, error)
+	keep func(key any, build func() (any, error)) (any, error)
+}
 
-var _ managedfields.TypeConverter = fieldTypes(nil)
+var (
+	_ managedfields.TypeConverter = fieldTypes{}
+	_ fieldmanager.Keeper         = fieldTypes{}
+)
 
 // ObjectToTyped implements managedfields.TypeConverter.
 func (f fieldTypes) ObjectToTyped(o runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
-	c, err := f()
+	c, err := f.get()
 	if err != nil {
 		return nil, err
 	}
@@ -27,12 +36,15 @@ func (f fieldTypes) ObjectToTyped(o runtime.Object, opts ...typed.ValidationOpti
 
 // TypedToObject implements managedfields.TypeConverter.
 func (f fieldTypes) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
-	c, err := f()
+	c, err := f.get()
 	if err != nil {
 		return nil, err
 	}
 	return c.TypedToObject(v)
 }
+
+// Keep implements fieldmanager.Keeper: what a manager makes of the schema is among what may be dropped.
+func (f fieldTypes) Keep(key any, build func() (any, error)) (any, error) { return f.keep(key, build) }
 
 func (d *definition) newFieldTypes(crd *apiextensionsv1.CustomResourceDefinition) fieldTypes {
 	versions, size := make([]string, len(crd.Spec.Versions)), 0
@@ -54,12 +66,16 @@ func (d *definition) newFieldTypes(crd *apiextensionsv1.CustomResourceDefinition
 		}
 		return managedfields.NewTypeConverter(definitions, false)
 	}
-	return func() (managedfields.TypeConverter, error) {
-		c, err := d.compiled.get(fieldsKey{d.name, d.revision}, int64(size)*fieldsCost, build)
-		if err != nil {
-			return nil, err
-		}
-		return c.(managedfields.TypeConverter), nil
+	room := int64(size) * fieldsCost
+	return fieldTypes{
+		get: func() (managedfields.TypeConverter, error) {
+			c, err := d.compiled.get(fieldsKey{d.name, d.revision}, room, build)
+			if err != nil {
+				return nil, err
+			}
+			return c.(managedfields.TypeConverter), nil
+		},
+		keep: func(key any, build func() (any, error)) (any, error) { return d.compiled.get(key, room, build) },
 	}
 }
 
@@ -106,12 +122,16 @@ func metaDefinitions() (map[string]*spec.Schema, error) {
 // fieldSchema is the schema of objects of a version.
 func (d *definition) fieldSchema(version string) (*spec.Schema, error) {
 	s := new(spec.Schema).Typed("object", "")
-	written, err := d.openAPIOf(version, false)
+	v, err := d.schema(version) // who writes objects needs it for more than this
 	if err != nil {
 		return nil, err
 	}
-	if written != nil {
-		s = written
+	if v.props != nil {
+		structural, err := structuralschema.NewStructural(v.props)
+		if err != nil {
+			return nil, err
+		}
+		s = structural.Unfold().ToKubeOpenAPI()
 		own(s, true)
 	}
 	s.AddExtension("x-kubernetes-group-version-kind", []any{map[string]any{"group": d.group, "version": version, "kind": d.kind}})

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 var (
@@ -287,5 +289,46 @@ func TestCustomResourcesAgreeWithUpstream(t *testing.T) {
 				t.Errorf("%d of %d writes were left to upstream", left, steps)
 			}
 		})
+	}
+}
+
+// forgetful keeps nothing.
+type forgetful struct {
+	managedfields.TypeConverter
+	asked int
+}
+
+func (f *forgetful) Keep(_ any, build func() (any, error)) (any, error) {
+	f.asked++
+	return build()
+}
+
+// What a manager makes of a schema can be dropped between any two writes.
+func TestSchemaIsKeptByTypes(t *testing.T) {
+	t.Cleanup(fastpath.ManagedFields.Turn(true))
+	types := &forgetful{TypeConverter: widgetTypes(t)}
+	now := time.Unix(1, 0)
+	var made []runtime.Object
+	for _, types := range []managedfields.TypeConverter{types, types.TypeConverter} {
+		m, err := New(Config{Scheme: widgetScheme{}, Kind: widgetV1, Hub: widgetV1.GroupVersion(), Types: types, Now: func() time.Time { return now }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a"}, "spec": map[string]any{"mode": "manual"}}}
+		w.SetGroupVersionKind(widgetV1)
+		live := m.Create(w, "one")
+		patch := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"mode": "auto"}}}
+		patch.SetGroupVersionKind(widgetV1)
+		out, err := m.Apply(live, patch, "two", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made = append(made, out)
+	}
+	if diff := cmp.Diff(made[1], made[0]); diff != "" {
+		t.Error(diff)
+	}
+	if types.asked != 2 {
+		t.Errorf("the schema was asked for %d times in two writes", types.asked)
 	}
 }

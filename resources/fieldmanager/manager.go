@@ -46,6 +46,12 @@ type Config struct {
 	Fallback func(reason string)
 }
 
+// Keeper keeps what is made of a schema, for as long as there is room for it. The Types of a Config may be one.
+type Keeper interface {
+	// Keep returns what there is under a key, or makes it. An error is not kept.
+	Keep(key any, build func() (any, error)) (any, error)
+}
+
 // Manager keeps the managedFields of one kind in one version and subresource. It is cheap to make: what it knows of the
 // schema is put together when first used. It is safe for concurrent use.
 type Manager struct {
@@ -70,13 +76,23 @@ func New(c Config) (*Manager, error) {
 	if c.Fallback == nil {
 		c.Fallback = func(string) {}
 	}
-	return &Manager{
+	m := &Manager{
 		config:    c,
 		convertor: c.convertor(),
 		version:   c.Kind.GroupVersion().String(),
 		types:     sync.OnceValues(c.newKindTypes),
 		upstream:  sync.OnceValues(c.newUpstream),
-	}, nil
+	}
+	if keeper, ok := c.Types.(Keeper); ok {
+		m.types = func() (*kindTypes, error) {
+			v, err := keeper.Keep(m, func() (any, error) { return c.newKindTypes() })
+			if err != nil {
+				return nil, err
+			}
+			return v.(*kindTypes), nil
+		}
+	}
+	return m, nil
 }
 
 func (c Config) versions() []schema.GroupVersion {

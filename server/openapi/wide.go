@@ -55,8 +55,8 @@ var errAlike = errors.New("two parts of a document have a name in common")
 // make writes the document, compressed, and returns it with its ETag. Errors: errAlike among them.
 func (d *wide) make(s *source) (packed []byte, etag string, err error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(garbage))
-	var buf bytes.Buffer
-	z, err := gzip.NewWriterLevel(&buf, gzip.BestSpeed)
+	var made blocks
+	z, err := gzip.NewWriterLevel(&made, gzip.BestSpeed)
 	if err != nil {
 		return nil, "", err
 	}
@@ -68,7 +68,26 @@ func (d *wide) make(s *source) (packed []byte, etag string, err error) {
 	if err := errors.Join(out.Flush(), z.Close()); err != nil {
 		return nil, "", err
 	}
-	return bytes.Clone(buf.Bytes()), fmt.Sprintf("%X", sum.Sum(nil)), nil
+	return slices.Concat(made...), fmt.Sprintf("%X", sum.Sum(nil)), nil
+}
+
+// blocks is a text that grows without being copied.
+type blocks [][]byte
+
+// Write implements io.Writer.
+func (b *blocks) Write(p []byte) (int, error) {
+	const size = 256 << 10
+	for rest := p; len(rest) > 0; {
+		last := len(*b) - 1
+		if last < 0 || len((*b)[last]) == size {
+			*b = append(*b, make([]byte, 0, size))
+			continue
+		}
+		n := min(len(rest), size-len((*b)[last]))
+		(*b)[last] = append((*b)[last], rest[:n]...)
+		rest = rest[n:]
+	}
+	return len(p), nil
 }
 
 // baseText is the document of everything else, by its members.
