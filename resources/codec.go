@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,6 +42,12 @@ func (t *Type) DecodeHub(o *Object) (runtime.Object, error) {
 func (t *Type) DecodeStored(o *Object) (runtime.Object, error) {
 	gvk := t.StorageKind()
 	stored := o.Stored()
+	if t.Untyped && fastpath.StoredKind.On() {
+		if obj := t.decodeUntyped(stored, gvk); obj != nil {
+			return obj, nil
+		}
+		fastpath.StoredKind.Fallback()
+	}
 	if !t.Untyped && (fastpath.StoredKind.On() || typedjson.HasNull(stored)) {
 		if obj := t.decodeKnown(stored, gvk); obj != nil {
 			return obj, nil
@@ -88,6 +95,26 @@ func (t *Type) decodeKnown(data []byte, gvk schema.GroupVersionKind) runtime.Obj
 	}
 	t.Scheme.Default(obj)
 	return obj
+}
+
+// decodeUntyped decodes an object without a Go type that says the kind that is expected. It returns nil for any other, and where there is
+// anything wrong.
+func (t *Type) decodeUntyped(data []byte, gvk schema.GroupVersionKind) runtime.Object {
+	obj, err := t.Scheme.New(gvk)
+	if err != nil {
+		return nil
+	}
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	var object map[string]any
+	if kjson.UnmarshalCaseSensitivePreserveInts(data, &object) != nil || object["kind"] != gvk.Kind || object["apiVersion"] != gvk.GroupVersion().String() {
+		return nil
+	}
+	u.Object = object
+	t.complete(u)
+	return u
 }
 
 // ToHub converts an object of a served version to the hub form, that of the version's own group (an Event has one Go

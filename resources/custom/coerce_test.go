@@ -36,7 +36,12 @@ func FuzzCoerce(f *testing.F) {
 		`{"items":[{"n":1,"m":2},null]}`, `{"within":{"kind":"K","apiVersion":"v1","metadata":{"name":"x","creationTimestamp":null,"junk":1}}}`, `null`, `[]`} {
 		for _, metadata := range []string{`{"name":"a"}`, `{"name":"a","labels":{"a":"<b>"},"annotations":{"c":""},"finalizers":["d"],"uid":"e"}`, `{"name":""}`,
 			`{"name":1}`, `{"labels":{}}`, `{"labels":{"a":null}}`, `{"finalizers":[]}`, `{"finalizers":[null]}`, `{"creationTimestamp":null}`,
-			`{"creationTimestamp":"2026-05-04T10:20:30+02:00"}`, `{"Name":"a"}`, `{"generation":1.0}`, `{"name":"\ud800"}`, `null`} {
+			`{"creationTimestamp":"2026-05-04T10:20:30+02:00"}`, `{"creationTimestamp":"2026-05-04T10:20:30Z","generation":3,"selfLink":"/x"}`,
+			`{"creationTimestamp":"2026-05-04T10:20:30.5Z"}`, `{"creationTimestamp":"0001-01-01T00:00:00Z"}`, `{"deletionTimestamp":"2026-05-04T10:20:30Z","deletionGracePeriodSeconds":0}`,
+			`{"generation":0}`, `{"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"","uid":"u","controller":false}]}`, `{"ownerReferences":[{"kind":"K"}]}`,
+			`{"ownerReferences":[]}`, `{"managedFields":[]}`, `{"managedFields":[{}]}`, `{"managedFields":[{"manager":"m","operation":"Update","apiVersion":"v1",
+			"fieldsType":"FieldsV1","time":"2026-05-04T10:20:30Z","subresource":"status","fieldsV1":{"f:spec":{"f:<a>":{},"k:{\"n\":1}":{".":{}}}}}]}`,
+			`{"managedFields":[{"manager":"","fieldsV1":{}}]}`, `{"managedFields":[{"fieldsV1":{"a":[1.0]}}]}`, `{"managedFields":[{"fieldsV1":null}]}`, `{"deletionTimestamp":null}`, `{"Name":"a"}`, `{"generation":1.0}`, `{"name":"\ud800"}`, `null`} {
 			f.Add(fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":%s,"spec":%s}`, metadata, spec))
 		}
 	}
@@ -81,7 +86,10 @@ func TestPlainObjectsAreCoercedQuickly(t *testing.T) {
 	t.Cleanup(fastpath.CustomDefaults.Turn(true))
 	before := fastpath.CustomDefaults.Fallbacks()
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Thing",
-		"metadata": map[string]any{"name": "a", "labels": map[string]any{"a": "b"}}, "spec": map[string]any{"size": int64(3)}}}
+		"metadata": map[string]any{"name": "a", "labels": map[string]any{"a": "b"}, "creationTimestamp": "2026-05-04T10:20:30Z", "generation": int64(1),
+			"ownerReferences": []any{map[string]any{"apiVersion": "v1", "kind": "K", "name": "n", "uid": "u"}}, "managedFields": []any{map[string]any{"manager": "m",
+				"operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{}}, "time": "2026-05-04T10:20:30Z"}}},
+		"spec": map[string]any{"size": int64(3)}}}
 	if unknown, err := thing(t).coerce(u, true); err != nil || unknown != nil {
 		t.Errorf("%v %v", unknown, err)
 	}

@@ -23,6 +23,9 @@ func KeepTimestamps(live, obj runtime.Object) {
 	if err != nil {
 		return
 	}
+	if keepRawTimes(live, obj) {
+		return
+	}
 	before, after := liveMeta.GetManagedFields(), objMeta.GetManagedFields()
 	if !onlyTimesDiffer(before, after) || !equalButTimes(live, obj) {
 		return

@@ -22,6 +22,9 @@ type Scheme struct {
 	// Coerce does to an object that was sent what decoding into a Go type would do: it drops what nobody knows, whose paths it
 	// returns when track is set. May be nil.
 	Coerce func(u *unstructured.Unstructured, track bool) (unknown []string, err error)
+	// Clean tells whether Coerce would leave object, which says that it is in the given version, as it is, and nobody has to be told of
+	// anything. May be nil: nobody knows.
+	Clean func(version string, object map[string]any) bool
 	// Conversion changes object from one version into another, apiVersion aside. Nil: all versions look the same.
 	Conversion func(object map[string]any, from, to string) error
 	// SelectableFields are the fields that selectors may name beside metadata.name and metadata.namespace.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
+	kjson "sigs.k8s.io/json"
 )
 
 // Serializer reads and writes the objects of a Scheme as JSON, YAML and CBOR. There is no protobuf of what has no Go type.
@@ -43,6 +44,22 @@ func (s serializer) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersione
 		d = coercing{d, s.scheme, ok && plain.IsStrict()}
 	}
 	return versioning.NewCodec(nil, d, asSent{s.scheme}, s.scheme, s.scheme, s.scheme, nil, gv, s.scheme.Kind.String())
+}
+
+// DecodeClean reads an object of a kind that was sent as JSON, and fills in its defaults. It is not ok where there is anything to say against it:
+// a decoder of DecoderToVersion says it, and otherwise makes the same.
+func (s *Scheme) DecodeClean(data []byte, kind schema.GroupVersionKind) (obj runtime.Object, ok bool) {
+	if s.Clean == nil || kind.GroupKind() != s.Kind {
+		return nil, false
+	}
+	var object map[string]any
+	strict, err := kjson.UnmarshalStrict(data, &object)
+	if err != nil || len(strict) > 0 || object["kind"] != kind.Kind || object["apiVersion"] != kind.GroupVersion().String() || !s.Clean(kind.Version, object) {
+		return nil, false
+	}
+	u := &unstructured.Unstructured{Object: object}
+	s.Default(u)
+	return u, true
 }
 
 // asSent leaves objects without a Go type in the version, and of the kind, that they were sent in: what is wrong with that is said

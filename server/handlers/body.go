@@ -83,7 +83,7 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 	if err != nil {
 		return nil, err
 	}
-	if media == codec.JSON && !q.untyped() && fastpath.BodyKind.On() {
+	if media == codec.JSON && fastpath.BodyKind.On() {
 		if obj, ok := q.decodeJSON(body, fieldValidation, false); ok {
 			return obj, nil
 		}
@@ -113,6 +113,11 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 	return obj, nil
 }
 
+// cleanDecoder reads objects without a Go type to which there is nothing to object.
+type cleanDecoder interface {
+	DecodeClean(data []byte, kind schema.GroupVersionKind) (runtime.Object, bool)
+}
+
 // mediaTypes are those of a body that the type can read.
 func (q *request) mediaTypes() (types []string) {
 	for _, info := range q.served.Serializer.SupportedMediaTypes() {
@@ -128,7 +133,11 @@ func (q *request) mediaTypes() (types []string) {
 // body has to say its kind itself, as what comes of a patch has.
 func (q *request) decodeJSON(body []byte, fieldValidation string, mustSay bool) (obj runtime.Object, ok bool) {
 	if q.untyped() {
-		return nil, false // what nobody knows has to be found
+		clean, ok := q.served.Scheme.(cleanDecoder)
+		if !ok {
+			return nil, false // what nobody knows has to be found
+		}
+		return clean.DecodeClean(body, q.kind)
 	}
 	versioned, err := q.served.Scheme.New(q.kind)
 	if err != nil {

@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -22,6 +23,14 @@ import (
 // measured are custom resources of which the costs are measured, and whose definitions their projects publish.
 var measured = map[string]string{"certificate": "certificates.cert-manager.io", "application": "applications.argoproj.io",
 	"httproute": "httproutes.gateway.networking.k8s.io"}
+
+// measuredStatus are the changes of status that are measured, and where they are sent: Applications have no subresource.
+var measuredStatus = map[string]struct{ path, body string }{
+	"certificate": {"/status", `{"status":{"revision":%d}}`},
+	"application": {"", `{"status":{"sync":{"status":"Synced","revision":"%d"}}}`},
+	"httproute": {"/status", `{"status":{"parents":[{"parentRef":{"name":"public"},"controllerName":"example.com/c","conditions":[{"type":"Accepted","status":"True",
+		"reason":"Accepted","message":"%d","lastTransitionTime":"2026-05-04T10:20:30Z"}]}]}}`},
+}
 
 // publishedDefinition is the definition of a name.
 func publishedDefinition(b *testing.B, name string) []byte {
@@ -58,23 +67,35 @@ func BenchmarkCustomResource(b *testing.B) {
 		named := func(name string) []byte { return bytes.Replace(object, []byte("NAME"), []byte(name), 1) }
 		var n atomic.Int64
 		b.Run(kind+"/create", func(b *testing.B) {
-			measure(b, a, http.StatusCreated, func() (string, string, []byte) { return "POST", path, named(fmt.Sprint("c", n.Add(1))) })
+			measure(b, a, http.StatusCreated, "", func() (string, string, []byte) { return "POST", path, named(fmt.Sprint("c", n.Add(1))) })
 		})
 		a.run(exchange{do: "POST " + path, body: string(named("o")), code: 201})
 		b.Run(kind+"/patch", func(b *testing.B) {
-			measure(b, a, http.StatusOK, func() (string, string, []byte) {
+			measure(b, a, http.StatusOK, "application/merge-patch+json", func() (string, string, []byte) {
 				i := n.Add(1)
 				return "PATCH", fmt.Sprintf("%s/c%d", path, 1+i%16), fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, i)
 			})
 		})
+		b.Run(kind+"/status", func(b *testing.B) {
+			measure(b, a, http.StatusOK, "application/merge-patch+json", func() (string, string, []byte) {
+				i := n.Add(1)
+				return "PATCH", fmt.Sprintf("%s/c%d%s", path, 1+i%16, measuredStatus[kind].path), fmt.Appendf(nil, measuredStatus[kind].body, i)
+			})
+		})
+		a.request("PATCH", path+"/o?fieldManager=m&force=true", string(named("o")), says{"Content-Type": "application/apply-patch+yaml"})
+		b.Run(kind+"/apply", func(b *testing.B) {
+			measure(b, a, http.StatusOK, "application/apply-patch+yaml", func() (string, string, []byte) {
+				return "PATCH", path + "/o?fieldManager=m&force=true", named("o")
+			})
+		})
 		b.Run(kind+"/get", func(b *testing.B) {
-			measure(b, a, http.StatusOK, func() (string, string, []byte) { return "GET", path + "/o", nil })
+			measure(b, a, http.StatusOK, "", func() (string, string, []byte) { return "GET", path + "/o", nil })
 		})
 	}
 }
 
-// measure sends requests of 16 clients.
-func measure(b *testing.B, a *api, code int, next func() (method, path string, body []byte)) {
+// measure sends requests of 16 clients. media is that of their bodies, JSON where it is empty.
+func measure(b *testing.B, a *api, code int, media string, next func() (method, path string, body []byte)) {
 	b.Helper()
 	b.SetParallelism(8)
 	b.ReportAllocs()
@@ -83,10 +104,7 @@ func measure(b *testing.B, a *api, code int, next func() (method, path string, b
 		for pb.Next() {
 			method, path, body := next()
 			r := httptest.NewRequest(method, path, bytes.NewReader(body))
-			r.Header.Set("Content-Type", "application/json")
-			if method == "PATCH" {
-				r.Header.Set("Content-Type", "application/merge-patch+json")
-			}
+			r.Header.Set("Content-Type", cmp.Or(media, "application/json"))
 			w := httptest.NewRecorder()
 			if a.ServeHTTP(w, r); w.Code != code {
 				b.Error(w.Body)

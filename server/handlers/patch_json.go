@@ -27,7 +27,7 @@ func (p *patcher) jsonOrMerge(ctx context.Context, old []byte) (runtime.Object, 
 	if p.typ == types.JSONPatchType {
 		path, fast = fastpath.JSONPatch, p.operateFast
 	}
-	if path.On() && fastpath.BodyKind.On() && !p.q.untyped() { // with which the outcome is decoded
+	if path.On() && fastpath.BodyKind.On() { // with which the outcome is decoded
 		if obj, ok := fast(old); ok {
 			return obj, nil
 		}
@@ -109,7 +109,7 @@ func (p *patcher) mergePatch(old []byte) (patched []byte, strict []error, err er
 // decodePatched reads the outcome of a patch; strict are the errors of strict decoding that the patch itself had.
 func (p *patcher) decodePatched(ctx context.Context, patched []byte, strict []error) (runtime.Object, error) {
 	q := p.q
-	if len(strict) == 0 && fastpath.BodyKind.On() && !q.untyped() {
+	if len(strict) == 0 && fastpath.BodyKind.On() {
 		if obj, ok := q.decodeJSON(patched, p.validation, true); ok {
 			return obj, nil
 		}

@@ -1,0 +1,72 @@
+package fieldmanager
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
+)
+
+// keepRawTimes is KeepTimestamps of objects without a Go type whose managedFields are the same, but for the times, as they stand. It is
+// not done where they differ: what they mean may be the same.
+func keepRawTimes(live, obj runtime.Object) (done bool) {
+	if !fastpath.ManagedFields.On() {
+		return false
+	}
+	before, after := rawEntries(live), rawEntries(obj)
+	if before == nil || len(before) != len(after) {
+		return false
+	}
+	times := false
+	for i := range before {
+		a, ok := before[i].(map[string]any)
+		b, isToo := after[i].(map[string]any)
+		if !ok || !isToo || !sameRaw(a, b) || !sameRaw(b, a) {
+			return false
+		}
+		times = times || a["time"] != b["time"]
+	}
+	if !times || !equalButTimes(live, obj) {
+		return true
+	}
+	kept := make([]any, len(after))
+	for i := range after {
+		entry := runtime.DeepCopyJSON(after[i].(map[string]any))
+		delete(entry, "time")
+		if at, there := before[i].(map[string]any)["time"]; there {
+			entry["time"] = at
+		}
+		kept[i] = entry
+	}
+	obj.(*unstructured.Unstructured).Object["metadata"].(map[string]any)["managedFields"] = kept
+	return true
+}
+
+// rawEntries are the managedFields of an object without a Go type. Nil: it has none, or is another one.
+func rawEntries(obj runtime.Object) []any {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	metadata, _ := u.Object["metadata"].(map[string]any)
+	entries, _ := metadata["managedFields"].([]any)
+	return entries
+}
+
+// sameRaw tells whether b has all that a has, but for the time, which is a text.
+func sameRaw(a, b map[string]any) bool {
+	for name, v := range a {
+		if name == "time" {
+			if _, ok := v.(string); !ok {
+				return false
+			}
+			continue
+		}
+		if w, there := b[name]; !there || !reflect.DeepEqual(v, w) {
+			return false
+		}
+	}
+	return true
+}
