@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 )
 
 // typedClient uses the typed client.
@@ -98,11 +99,11 @@ func typedClient(t *testing.T, client kubernetes.Interface, namespace string) {
 // TestPages lists in pages while objects come and go; the pages are of one moment.
 func TestPages(t *testing.T) {
 	ctx, namespace := t.Context(), newNamespace(t)
-	configMaps := shared.client.CoreV1().ConfigMaps(namespace)
+	secrets := shared.client.CoreV1().Secrets(namespace) // nobody else makes any
 	const count = 25
 	create := func(name string) {
 		t.Helper()
-		if _, err := configMaps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		if _, err := secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,13 +112,13 @@ func TestPages(t *testing.T) {
 	}
 	pages := 0
 	p := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		list, err := configMaps.List(ctx, o)
+		list, err := secrets.List(ctx, o)
 		if err == nil && pages == 0 {
 			if left := list.RemainingItemCount; left == nil || *left != count-10 {
-				t.Errorf("remainingItemCount is %v", left)
+				t.Errorf("remainingItemCount is %v", ptr.Deref(left, -1))
 			}
 			create("page-99")
-			err = configMaps.Delete(ctx, "page-20", metav1.DeleteOptions{})
+			err = secrets.Delete(ctx, "page-20", metav1.DeleteOptions{})
 		}
 		pages++
 		return list, err
@@ -125,7 +126,7 @@ func TestPages(t *testing.T) {
 	p.PageSize = 10
 	var seen []string
 	if err := p.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
-		seen = append(seen, object.(*corev1.ConfigMap).Name)
+		seen = append(seen, object.(*corev1.Secret).Name)
 		return nil
 	}); err != nil {
 		t.Fatal(err)

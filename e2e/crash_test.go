@@ -43,7 +43,8 @@ func TestCrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := harness.RowlockOptions{DataDir: t.TempDir(), Port: port}
+	// All ConfigMaps are the test's.
+	options := harness.RowlockOptions{DataDir: t.TempDir(), Port: port, Args: []string{"--controllers=*,-root-ca-certificate-publisher-controller"}}
 	server := startServer(t, options)
 	client := clientFor(t, server)
 	configMaps := client.CoreV1().ConfigMaps("default")

@@ -134,7 +134,7 @@ func TestRuntimeClient(t *testing.T) {
 	}
 	partial := &metav1.PartialObjectMetadataList{}
 	partial.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
-	if err := direct.List(ctx, partial, client.InNamespace(namespace)); err != nil || len(partial.Items) != 1 || partial.Items[0].UID != got.UID {
+	if err := direct.List(ctx, partial, client.InNamespace(namespace), client.MatchingFields{"metadata.name": "applied"}); err != nil || len(partial.Items) != 1 || partial.Items[0].UID != got.UID {
 		t.Errorf("metadata: %+v, %v", partial.Items, err)
 	}
 }

@@ -48,7 +48,7 @@ func TestTwoServers(t *testing.T) {
 	}
 	awaitEndpoints(ctx, t, client, "192.0.2.1", "192.0.2.2")
 
-	w, err := otherClient.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{ResourceVersion: "1"})
+	w, err := otherClient.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{ResourceVersion: "1", FieldSelector: "metadata.name!=kube-root-ca.crt"})
 	if err != nil {
 		t.Fatal(err)
 	}
