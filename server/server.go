@@ -152,9 +152,6 @@ func New(c Config) (*Server, error) {
 	// What others read into informers, and count, the store has read and counted; documents are made when they are asked for.
 	s.Finish("storage-readiness", "start-apiserver-admission-initializer", "generic-apiserver-start-informers", "start-kube-aggregator-informers",
 		"storage-object-count-tracker-hook", "apiservice-discovery-controller", "apiservice-openapi-controller", "apiservice-openapiv3-controller")
-	if c.Aggregator != nil {
-		s.Finish("apiservice-registration-controller", "apiservice-status-remote-available-controller") // the store says what is registered
-	}
 	if c.Definitions != nil {
 		s.Finish("start-apiextensions-informers", "start-apiextensions-controllers", "crd-informer-synced")
 	}

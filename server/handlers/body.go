@@ -102,11 +102,13 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 	if err != nil {
 		strict, isStrict := runtime.AsStrictDecodingError(err)
 		if !isStrict || obj == nil || fieldValidation == metav1.FieldValidationStrict {
-			return nil, decodeError(q.served.Scheme, err, into, kind, body)
+			return nil, q.decodeError(err, into, kind, body)
 		}
 		warnStrict(q.ctx, strict.Errors())
 	}
-	if got := kind.GroupVersion(); got != q.kind.GroupVersion() && !(q.sub != nil && slices.Contains(q.sub.OlderVersions, got)) {
+	if got := kind.GroupVersion(); got != q.kind.GroupVersion() && q.showsBuiltin() {
+		return nil, q.decodeError(nil, into, kind, body)
+	} else if got != q.kind.GroupVersion() && !(q.sub != nil && slices.Contains(q.sub.OlderVersions, got)) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
 			got, q.kind.GroupVersion()))
 	}
@@ -168,8 +170,22 @@ func (q *request) decodeJSON(body []byte, fieldValidation string, mustSay bool) 
 	return obj, err == nil
 }
 
+// showsBuiltin tells whether the path shows custom resources as objects of a Go type: as a Scale.
+func (q *request) showsBuiltin() bool {
+	return q.served.Untyped && q.kind.Group != q.served.GroupVersionKind.Group
+}
+
 // decodeError says what was wrong with a body.
-func decodeError(typer runtime.ObjectTyper, cause error, into runtime.Object, kind *schema.GroupVersionKind, body []byte) error {
+func (q *request) decodeError(cause error, into runtime.Object, kind *schema.GroupVersionKind, body []byte) error {
+	var typer runtime.ObjectTyper = q.served.Scheme
+	if q.showsBuiltin() {
+		// Whatever is wrong with it, kube-apiserver says that it knows no Scale: it asks those who know no Go type.
+		var err error
+		if into, err = q.served.Scheme.New(q.kind); err != nil {
+			return err
+		}
+		typer = runtime.NewScheme()
+	}
 	kinds, _, err := typer.ObjectKinds(into)
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())

@@ -21,6 +21,9 @@ const (
 	widgetsAsV2 = "/apis/example.com/v2/namespaces/test/widgets"
 )
 
+// noScale is what kube-apiserver says of a Scale of a custom resource that it cannot read.
+const noScale = `no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"`
+
 // widgetSpec is the schema of the spec of a Widget.
 const widgetSpec = `{"type":"object","required":["size"],"properties":{"size":{"type":"integer","minimum":1,"maximum":10},
 	"color":{"type":"string","default":"red","enum":["red","green","blue"]},"replicas":{"type":"integer"},
@@ -77,6 +80,9 @@ func TestCustomResourceByEveryVerb(t *testing.T) {
 			exchange{do: "PATCH " + widgets + "/a", header: asMergePatch, body: `{"spec":{"size":5,"bad":1},"status":{"replicas":7}}`, code: 200,
 				answer: says{"Warning": `299 - "unknown field \"spec.bad\""`}, says: says{"spec.size": "5", "spec.bad": "-", "status": "-", "metadata.generation": "2"}},
 			exchange{do: "GET " + widgets + "/a/scale", code: 500},
+			exchange{do: "PUT " + widgets + "/a/scale", body: `{"apiVersion":"autoscaling/v1","kind":"Other"}`, code: 400, says: says{"message": noScale}},
+			exchange{do: "PUT " + widgets + "/a/scale", body: `{"apiVersion":"apps/v1beta1","kind":"Scale"}`, code: 400, says: says{"message": noScale}},
+			exchange{do: "PUT " + widgets + "/a/scale", body: `{"spec":{"replicas":"x"}}`, code: 400, says: says{"message": noScale}},
 			exchange{do: "PUT " + widgets + "/a/scale", body: `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"a","namespace":"test"},"spec":{"replicas":4}}`,
 				code: 200, says: says{"spec.replicas": "4"}},
 			exchange{do: "PATCH " + widgets + "/a/status", header: asMergePatch, body: `{"status":{"replicas":3},"spec":{"size":9}}`, code: 200,
