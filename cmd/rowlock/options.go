@@ -31,6 +31,7 @@ type serveOptions struct {
 	controllers controllerOptions
 	services    serviceOptions
 	tokens      tokenOptions
+	proxies     frontProxyOptions
 	kubelets    kubeletOptions
 
 	routeToEndpoints, rejectRedirects bool
@@ -60,6 +61,7 @@ func (o *serveOptions) sections() []section {
 		{"Serving", flagSet(o.addServingFlags)},
 		{"Services", flagSet(o.services.addFlags)},
 		{"Who may connect", flagSet(o.addAccessFlags)},
+		{"Front proxies", flagSet(o.proxies.addFlags)},
 		{"Tokens of ServiceAccounts", flagSet(o.tokens.addFlags)},
 		{"Admission", flagSet(o.admission.addFlags)},
 		{"Nodes", flagSet(o.kubelets.addFlags)},
@@ -147,6 +149,9 @@ func (o *serveOptions) complete() error {
 		return err
 	}
 	if err := o.tokens.complete(); err != nil {
+		return err
+	}
+	if err := o.proxies.complete(); err != nil {
 		return err
 	}
 	if err := o.kubelets.complete(); err != nil {

@@ -89,7 +89,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	defer srv.Close()
 	plane := controlplane.New(controlplane.Config{Registry: registry, Store: store, Pipeline: pipeline, Logger: logger,
 		Definitions:       definitions,
-		ClientAuthorities: certificates, FrontProxy: &controlplane.FrontProxy{Name: pki.ProxyName, Authorities: certificates.ProxyAuthorities}, Front: srv})
+		ClientAuthorities: certificates, FrontProxy: o.proxies.frontProxy(certificates), Front: srv})
 	if err := store.Await(ctx, func() error { return plane.Bootstrap(ctx) }); err != nil {
 		return fmt.Errorf("create the objects that exist from the start: %w", err)
 	}
@@ -98,6 +98,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return fmt.Errorf("--listen: %w", err)
 	}
 	defer listener.Close() // Serve closes it too; this is for the way out before
+	aggregator.Loopback.Store(localAddress(listener.Addr()))
 	network, err := o.bootstrapServices(ctx, plane, store, listener.Addr(), logger)
 	if err != nil {
 		return err
@@ -238,6 +239,7 @@ func (o *serveOptions) openPKI(ctx context.Context, store *sqlstore.Store, logge
 	options := pki.Options{
 		DataDir: o.dataDir, Names: o.names(hostname), CertFile: o.certFile, KeyFile: o.keyFile,
 		ClientCAFile: o.clientCAFile, Logger: logger,
+		ProxyCertFile: o.proxies.certFile, ProxyKeyFile: o.proxies.keyFile, ProxyCAFile: o.proxies.caFile,
 	}
 	if store.Shared() {
 		options.Shared = resources.NewRows(store)
@@ -259,10 +261,13 @@ func listenNetwork(address string) string {
 }
 
 // localURL is how clients on this machine reach a listener.
-func localURL(a net.Addr) string {
-	host, port, err := net.SplitHostPort(a.String())
+func localURL(a net.Addr) string { return "https://" + *localAddress(a) }
+
+func localAddress(a net.Addr) *string {
+	address := a.String()
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return "https://" + a.String()
+		return &address
 	}
 	if ip := net.ParseIP(host); ip.IsUnspecified() {
 		host = "127.0.0.1"
@@ -270,7 +275,8 @@ func localURL(a net.Addr) string {
 			host = "::1"
 		}
 	}
-	return "https://" + net.JoinHostPort(host, port)
+	address = net.JoinHostPort(host, port)
+	return &address
 }
 
 // shellQuoted writes a path so that a shell reads it as one word, without quotes where none are needed.

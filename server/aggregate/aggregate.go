@@ -61,6 +61,9 @@ type Config struct {
 // Aggregator passes requests on. Its methods may be called concurrently.
 type Aggregator struct {
 	Config
+	// Loopback is the host and port under which this server reaches itself, when it is known: that is what the Service of the API is to
+	// an APIService, as to kube-apiserver, whether or not addresses of the cluster are reachable from here.
+	Loopback atomic.Pointer[string]
 	behind   *behind.Lister
 	backends sync.Map // names of APIServices to *backend
 	external atomic.Pointer[discovery.External]

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilproxy "k8s.io/apiserver/pkg/util/proxy"
@@ -22,6 +23,9 @@ import (
 
 // defaultPort is that of a reference to a Service without one, as upstream has it.
 const defaultPort = 443
+
+// apiService is the Service of the API itself.
+const apiService = "kubernetes"
 
 // Backend is one state of an APIService: who answers for a version of a group, and how they are reached.
 type Backend struct {
@@ -102,6 +106,9 @@ func (b *Backend) newTransport() (*http.Transport, error) {
 
 // resolve returns where the server is reached.
 func (b *Backend) resolve(ctx context.Context) (*url.URL, error) {
+	if self := b.owner.Loopback.Load(); self != nil && b.service.Namespace == metav1.NamespaceDefault && b.service.Name == apiService && b.port == defaultPort {
+		return &url.URL{Scheme: "https", Host: *self}, nil
+	}
 	l := b.owner.behind.With(ctx, resources.At{Match: resources.Any})
 	if b.owner.RouteToEndpoints {
 		return utilproxy.ResolveEndpoint(l, l, b.service.Namespace, b.service.Name, b.port)

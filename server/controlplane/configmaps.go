@@ -114,20 +114,25 @@ func (f *FrontProxy) publish(data map[string]string, now time.Time) {
 		return
 	}
 	data[trustProxyKey] = bundle
-	for name, value := range map[string]string{"allowed-names": f.Name, "username-headers": "X-Remote-User", "uid-headers": "X-Remote-Uid",
-		"group-headers": "X-Remote-Group", "extra-headers-prefix": "X-Remote-Extra-"} {
-		data[trustProxyPrefix+name] = listed(data[trustProxyPrefix+name], value)
+	for name, values := range map[string][]string{"allowed-names": f.Names, "username-headers": f.UsernameHeaders, "uid-headers": f.UIDHeaders,
+		"group-headers": f.GroupHeaders, "extra-headers-prefix": f.ExtraPrefixes} {
+		data[trustProxyPrefix+name] = listed(data[trustProxyPrefix+name], values)
+	}
+	if len(f.Names) == 0 {
+		data[trustProxyPrefix+"allowed-names"] = "[]" // whoever has a certificate
 	}
 }
 
-// listed is a list in JSON that has a value besides what it has. One that cannot be read is begun anew.
-func listed(list, value string) string {
-	var all []string
+// listed is a list in JSON that has values besides what it has. One that cannot be read is begun anew.
+func listed(list string, values []string) string {
+	all := []string{}
 	if err := json.Unmarshal([]byte(list), &all); err != nil {
-		all = nil
+		all = []string{}
 	}
-	if !slices.Contains(all, value) {
-		all = append(all, value)
+	for _, value := range values {
+		if !slices.Contains(all, value) {
+			all = append(all, value)
+		}
 	}
 	data, _ := json.Marshal(all) // strings can be written
 	return string(data)

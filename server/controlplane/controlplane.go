@@ -46,10 +46,12 @@ type ClientAuthorities interface {
 
 // FrontProxy is who says, to servers that extend the API, on whose behalf a request is sent.
 type FrontProxy struct {
-	// Name is the common name of its certificate.
-	Name string
-	// Authorities returns those that sign it. ClientAuthorities.Changed tells of others, too.
+	// Names are the common names of its certificates; none: any.
+	Names []string
+	// Authorities returns those that sign them. ClientAuthorities.Changed tells of others, too.
 	Authorities func() []*x509.Certificate
+	// The headers that say who sends a request; ExtraPrefixes begin the names of those with more about it.
+	UsernameHeaders, UIDHeaders, GroupHeaders, ExtraPrefixes []string
 }
 
 // Plane makes the objects that are there from the start, and keeps them right.

@@ -254,7 +254,8 @@ func TestKeepTrustInProxy(t *testing.T) {
 	proxy, others := newAuthority(t, "proxy", time.Now().Add(time.Hour)), newAuthority(t, "others", time.Now().Add(time.Hour))
 	k := newKept(t, func(_ *server.Config, c *controlplane.Config) {
 		c.ClientAuthorities = &authorities{all: []*x509.Certificate{own}}
-		c.FrontProxy = &controlplane.FrontProxy{Name: "front", Authorities: func() []*x509.Certificate { return []*x509.Certificate{proxy} }}
+		c.FrontProxy = &controlplane.FrontProxy{Names: []string{"front"}, Authorities: func() []*x509.Certificate { return []*x509.Certificate{proxy} },
+			UsernameHeaders: []string{"X-Remote-User"}, UIDHeaders: []string{"X-Remote-Uid"}, GroupHeaders: []string{"X-Remote-Group"}, ExtraPrefixes: []string{"X-Remote-Extra-"}}
 	})
 	trusts := func(want ...string) func(string) bool {
 		return func(answer string) bool {

@@ -3,6 +3,7 @@ package pki
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"slices"
 )
 
 // ProxyName is the common name of the certificate by which servers that extend the API know this one. It is the usual one.
@@ -37,13 +38,35 @@ func (p *PKI) refreshProxy() error {
 
 // ProxyCertificate returns the certificate that is shown to servers that extend the API, in which this one is ProxyName.
 func (p *PKI) ProxyCertificate() *tls.Certificate {
+	if p.userProxy != nil {
+		return p.userProxy.get().value
+	}
 	if p.opts.Now().Unix() >= p.nextLook.Load() {
 		p.refreshDue()
 	}
 	return p.proxy.Load()
 }
 
-// ProxyAuthorities returns the authorities of ProxyCertificate.
-func (p *PKI) ProxyAuthorities() []*x509.Certificate {
-	return []*x509.Certificate{p.proxyCA.Load().cert}
+// ProxyAuthorities returns the authorities of ProxyCertificate, and those of other front proxies.
+func (p *PKI) ProxyAuthorities() (all []*x509.Certificate) {
+	if p.proxyCAs != nil {
+		all = p.proxyCAs.get().value
+	}
+	if p.userProxy == nil {
+		all = append(slices.Clip(all), p.proxyCA.Load().cert)
+	}
+	return all
+}
+
+// openProxyFiles reads what the user gave for the front proxy.
+func (p *PKI) openProxyFiles() (err error) {
+	if p.opts.ProxyCertFile != "" {
+		if p.userProxy, err = newReloading(p.reloadOptions(), parseKeyPair, p.opts.ProxyCertFile, p.opts.ProxyKeyFile); err != nil {
+			return err
+		}
+	}
+	if p.opts.ProxyCAFile != "" {
+		p.proxyCAs, err = newReloading(p.reloadOptions(), parseCertificates, p.opts.ProxyCAFile)
+	}
+	return err
 }

@@ -32,6 +32,10 @@ type Options struct {
 	CertFile, KeyFile string
 	// ClientCAFile holds further authorities whose client certificates are accepted. Optional.
 	ClientCAFile string
+	// ProxyCertFile and ProxyKeyFile, given together, are shown to servers that extend the API instead of the own certificate.
+	ProxyCertFile, ProxyKeyFile string
+	// ProxyCAFile holds the authorities of ProxyCertFile, and of those who say, to this server, on whose behalf a request is sent.
+	ProxyCAFile string
 	// Shared is the database of several servers, which then have one authority, kept there: what one of them issues, all
 	// accept. Optional.
 	Shared *resources.Rows
@@ -56,6 +60,8 @@ type PKI struct {
 
 	userCert   *reloading[*tls.Certificate]    // nil without CertFile
 	clientCAs  *reloading[[]*x509.Certificate] // nil without ClientCAFile
+	userProxy  *reloading[*tls.Certificate]    // nil without ProxyCertFile
+	proxyCAs   *reloading[[]*x509.Certificate] // nil without ProxyCAFile
 	pool       atomic.Pointer[clientPool]
 	forClients atomic.Pointer[tls.Config] // what configForClient returned last
 }
@@ -65,7 +71,9 @@ type clientPool struct {
 	ca    *keyPair
 	proxy *keyPair // the front proxy's authority, which is not in the pool, but is published with it
 	extra *loaded[[]*x509.Certificate]
-	pool  *x509.CertPool
+	// proxies are further authorities of front proxies, published in the same way.
+	proxies *loaded[[]*x509.Certificate]
+	pool    *x509.CertPool
 	// replaced is closed when there is another.
 	replaced chan struct{}
 }
@@ -92,6 +100,9 @@ func Open(opts Options) (*PKI, error) {
 		if p.clientCAs, err = newReloading(p.reloadOptions(), parseCertificates, opts.ClientCAFile); err != nil {
 			return nil, err
 		}
+	}
+	if err := p.openProxyFiles(); err != nil {
+		return nil, err
 	}
 	if err := makeDir(filepath.Join(opts.DataDir, "pki")); err != nil {
 		return nil, err
@@ -226,11 +237,15 @@ func (p *PKI) clientPool() *clientPool {
 		if p.clientCAs != nil {
 			extra = p.clientCAs.get()
 		}
+		var proxies *loaded[[]*x509.Certificate]
+		if p.proxyCAs != nil {
+			proxies = p.proxyCAs.get()
+		}
 		ca, proxy, known := p.ca.Load(), p.proxyCA.Load(), p.pool.Load()
-		if known != nil && known.ca == ca && known.proxy == proxy && known.extra == extra {
+		if known != nil && known.ca == ca && known.proxy == proxy && known.extra == extra && known.proxies == proxies {
 			return known
 		}
-		made := &clientPool{ca: ca, proxy: proxy, extra: extra, pool: x509.NewCertPool(), replaced: make(chan struct{})}
+		made := &clientPool{ca: ca, proxy: proxy, extra: extra, proxies: proxies, pool: x509.NewCertPool(), replaced: make(chan struct{})}
 		for _, c := range made.certificates() {
 			made.pool.AddCert(c)
 		}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Servers that extend the API are told of the front proxy that the user has given: the files of another server stand for it here.
+func TestGivenFrontProxy(t *testing.T) {
+	other := t.TempDir()
+	if code := start(t, "--data-dir", other).end(); code != 0 {
+		t.Fatal(code)
+	}
+	file := func(name string) string { return filepath.Join(other, "pki", name) }
+	p := start(t, "--data-dir", t.TempDir(), "--proxy-client-cert-file", file("front-proxy-client.crt"), "--proxy-client-key-file", file("front-proxy-client.key"),
+		"--requestheader-client-ca-file", file("front-proxy-ca.crt"), "--requestheader-allowed-names", "front-proxy-client,gate",
+		"--requestheader-username-headers", "X-User", "--requestheader-group-headers", "X-Group,x-remote-group")
+	config, err := p.client(t).CoreV1().ConfigMaps("kube-system").Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := os.ReadFile(file("front-proxy-ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"client-ca-file": string(authority), "allowed-names": `["front-proxy-client","gate"]`, "username-headers": `["X-User","X-Remote-User"]`,
+		"uid-headers": `["X-Remote-Uid"]`, "group-headers": `["X-Group","x-remote-group"]`, "extra-headers-prefix": `["X-Remote-Extra-"]`} {
+		if got := config.Data["requestheader-"+key]; strings.TrimSpace(got) != strings.TrimSpace(want) {
+			t.Errorf("%s is %s, want %s", key, got, want)
+		}
+	}
+	if code := p.end(); code != 0 {
+		t.Errorf("ended with %d", code)
+	}
+}
+
+// The Service of the API is this server itself to an APIService: it is asked, wherever the addresses of the cluster lead.
+func TestAPIServiceOfTheServerItself(t *testing.T) {
+	// An address that nobody has: the Service has an endpoint, which is not to be asked.
+	p := start(t, "--data-dir", t.TempDir(), "--advertise-address", "192.0.2.1")
+	client := p.client(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const apiServices = "/apis/apiregistration.k8s.io/v1/apiservices"
+	watch, err := client.Discovery().RESTClient().Get().AbsPath(apiServices).Param("watch", "1").Param("fieldSelector", "metadata.name=v1.self.example.com").Stream(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Close()
+	send(t, client, "POST", apiServices, `{"metadata":{"name":"v1.self.example.com"},"spec":{"group":"self.example.com","version":"v1","groupPriorityMinimum":2000,"versionPriority":10,
+		"insecureSkipTLSVerify":true,"service":{"namespace":"default","name":"kubernetes","port":443}}}`)
+	for events := bufio.NewReader(watch); ; {
+		event, err := events.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := gjson.Get(event, "object.status.conditions.0") // it does not serve the version
+		if want := "bad status from https://" + self.Host + "/apis/self.example.com/v1: "; c.Get("reason").Str == "FailedDiscoveryCheck" && strings.Contains(c.Get("message").Str, want) {
+			break
+		}
+		t.Log(c.Raw)
+	}
+	if code := p.end(); code != 0 {
+		t.Errorf("ended with %d", code)
+	}
+}

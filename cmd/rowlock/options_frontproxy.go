@@ -1,0 +1,75 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rowlock/rowlock/server/controlplane"
+	"github.com/rowlock/rowlock/server/pki"
+)
+
+// frontProxyOptions say who may send requests on behalf of others: this server, to the servers that extend the API, and proxies before
+// it. Servers that extend the API read it in a ConfigMap.
+type frontProxyOptions struct {
+	certFile, keyFile, caFile                     string
+	names, usernames, uids, groups, extraPrefixes []string
+}
+
+func (o *frontProxyOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.certFile, "proxy-client-cert-file", "",
+		"`file` with the certificate to show to servers that extend the API, instead of one made here; read again when it changes")
+	flags.StringVar(&o.keyFile, "proxy-client-key-file", "", "`file` with the key of --proxy-client-cert-file")
+	flags.StringVar(&o.caFile, "requestheader-client-ca-file", "",
+		"`file` with the authorities of --proxy-client-cert-file and of other front proxies, which servers that extend the API are to believe; read again when it changes")
+	flags.StringSliceVar(&o.names, "requestheader-allowed-names", nil,
+		"common `name` of the certificates of --requestheader-client-ca-file that are believed; none: all")
+	flags.StringSliceVar(&o.usernames, "requestheader-username-headers", nil, "further `header` with the name of the user, besides X-Remote-User")
+	flags.StringSliceVar(&o.uids, "requestheader-uid-headers", nil, "further `header` with the UID of the user, besides X-Remote-Uid")
+	flags.StringSliceVar(&o.groups, "requestheader-group-headers", nil, "further `header` with groups of the user, besides X-Remote-Group")
+	flags.StringSliceVar(&o.extraPrefixes, "requestheader-extra-headers-prefix", nil, "further `prefix` of headers with more about the user, besides X-Remote-Extra-")
+}
+
+func (o *frontProxyOptions) complete() error {
+	switch {
+	case o.certFile != "" && o.keyFile == "":
+		return usagef("--proxy-client-cert-file needs --proxy-client-key-file")
+	case o.certFile == "" && o.keyFile != "":
+		return usagef("--proxy-client-key-file needs --proxy-client-cert-file")
+	case o.certFile != "" && o.caFile == "":
+		return usagef("--proxy-client-cert-file needs --requestheader-client-ca-file: nobody would believe it")
+	}
+	for name, values := range map[string][]string{"allowed-names": o.names, "username-headers": o.usernames, "uid-headers": o.uids, "group-headers": o.groups,
+		"extra-headers-prefix": o.extraPrefixes} {
+		if slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" }) {
+			return usagef("empty value in \"requestheader-%s\"", name)
+		}
+	}
+	return nil
+}
+
+// frontProxy is what servers that extend the API are told.
+func (o *frontProxyOptions) frontProxy(certificates *pki.PKI) *controlplane.FrontProxy {
+	f := &controlplane.FrontProxy{Authorities: certificates.ProxyAuthorities,
+		UsernameHeaders: together("X-Remote-User", o.usernames), UIDHeaders: together("X-Remote-Uid", o.uids),
+		GroupHeaders: together("X-Remote-Group", o.groups), ExtraPrefixes: together("X-Remote-Extra-", o.extraPrefixes)}
+	switch {
+	case o.caFile == "":
+		f.Names = []string{pki.ProxyName}
+	case len(o.names) == 0: // any
+	case o.certFile != "":
+		f.Names = o.names
+	default:
+		f.Names = together(pki.ProxyName, o.names)
+	}
+	return f
+}
+
+// together are a value and others, which stand first.
+func together(value string, others []string) []string {
+	if slices.ContainsFunc(others, func(o string) bool { return strings.EqualFold(o, value) }) {
+		return others
+	}
+	return append(slices.Clone(others), value)
+}
