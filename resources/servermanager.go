@@ -2,6 +2,7 @@ package resources
 
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"github.com/rowlock/rowlock/resources/fieldmanager"
 )
@@ -26,4 +27,21 @@ func (t *Type) ServerManagerOf(kind schema.GroupVersionKind, subresource string)
 		c.Types = nil // a Scale is none of the type's own
 	}
 	return fieldmanager.New(c)
+}
+
+// typeConverterKey is under what the converter of a served type is kept with it.
+type typeConverterKey struct{}
+
+// TypeConverter returns what knows the schema of the type in its version, as field management does.
+func (s *Served) TypeConverter() (managedfields.TypeConverter, error) {
+	if s.FieldTypes != nil {
+		return s.FieldTypes, nil
+	}
+	made, err := s.Memo(typeConverterKey{}, func() (any, error) {
+		return fieldmanager.Config{Scheme: s.Scheme, Kind: s.GroupVersionKind, Hub: s.HubOf(s.GroupVersionKind.Group)}.TypeConverter(), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made.(managedfields.TypeConverter), nil
 }

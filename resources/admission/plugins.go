@@ -7,6 +7,8 @@
 //	followers.go     event handlers of such informers, which are caught up before a plugin is called
 //	derived.go       what is made of all objects of a type, and made again when one has changed
 //	webhooks.go      MutatingAdmissionWebhook and ValidatingAdmissionWebhook; callers.go says how they reach who is to be asked
+//	policies.go      ValidatingAdmissionPolicy and MutatingAdmissionPolicy, whose kinds are policies_validating.go and
+//	                 policies_mutating.go; params.go has what policies are parametrized with
 //	selections.go    which webhooks or policies a write may be for
 //	quota.go         how the use of resources is measured for ResourceQuota
 package admission
@@ -111,7 +113,9 @@ func registrations(c Config, f *storeInformers) map[string]func(*admission.Plugi
 		"PodTopologyLabels":                podtopologylabels.Register,
 		"NodeDeclaredFeatureValidator":     nodedeclaredfeatures.Register,
 		"PodResizeValidator":               podresize.Register,
+		"MutatingAdmissionPolicy":          f.mutatingPolicies,
 		"MutatingAdmissionWebhook":         f.mutatingWebhooks,
+		"ValidatingAdmissionPolicy":        f.validatingPolicies,
 		"ValidatingAdmissionWebhook":       f.validatingWebhooks,
 		"ResourceQuota":                    resourcequota.Register,
 	}

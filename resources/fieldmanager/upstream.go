@@ -28,6 +28,9 @@ func (c Config) newUpstream() (*managedfields.FieldManager, error) {
 	return build(c.typeConverter(), c.convertor(), c.Scheme, c.Scheme, c.Kind, c.Hub, c.Subresource, filters)
 }
 
+// TypeConverter returns what converts objects of Kind by their schema.
+func (c Config) TypeConverter() managedfields.TypeConverter { return c.typeConverter() }
+
 // typeConverter is the converter of a custom resource or the one of the built-in types.
 func (c Config) typeConverter() managedfields.TypeConverter {
 	if c.Types != nil {

@@ -1,0 +1,161 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
+	"k8s.io/client-go/dynamic"
+)
+
+// hook is a policy as upstream's dispatchers take it: P is its type, B that of its bindings, E what it was compiled to.
+type hook[P, B runtime.Object, E any] = generic.PolicyHook[P, B, E]
+
+// policyKind is what tells mutating policies from validating ones.
+type policyKind[P, B runtime.Object, E any] struct {
+	// policies and bindings are the types, by their names in the store.
+	policies, bindings string
+	accessor           func(P) generic.PolicyAccessor
+	policyOf           func(B) generic.BindingAccessor
+	compile            func(P) E
+}
+
+// policies are those of one kind. As upstream's source they have what upstream's finds by informers and a loop: policies that have a
+// binding, compiled, and where their params are. They are made of what the store has by the first write after a change.
+type policies[P, B runtime.Object, E any] struct {
+	policyKind[P, B, E]
+	*derived[*policySet[P, B, E]]
+	informers *storeInformers
+
+	// compiled are the policies of the last set, by name. It is used by who makes the next one alone.
+	compiled map[string]compiledPolicy[E]
+}
+
+// policySet is a state of them.
+type policySet[P, B runtime.Object, E any] struct {
+	selections
+	hooks []hook[P, B, E]
+}
+
+type compiledPolicy[E any] struct {
+	revision  string
+	evaluator E
+}
+
+func newPolicies[P, B runtime.Object, E any](f *storeInformers, kind policyKind[P, B, E], _ P, _ B) *policies[P, B, E] {
+	s := &policies[P, B, E]{policyKind: kind, informers: f, compiled: map[string]compiledPolicy[E]{}}
+	s.derived = newDerived(f.store, s.read, kind.policies, kind.bindings)
+	return s
+}
+
+// read makes the set of what is stored.
+func (s *policies[P, B, E]) read(context.Context) (*policySet[P, B, E], error) {
+	bindings := map[string][]B{}
+	for _, item := range s.informers.informerOf(s.bindings).indexer.List() {
+		b := item.(B)
+		name := s.policyOf(b).GetPolicyName().Name
+		bindings[name] = append(bindings[name], b)
+	}
+	set := &policySet[P, B, E]{selections: selections{store: s.store, registry: s.informers.registry}}
+	compiled := map[string]compiledPolicy[E]{}
+	for _, item := range s.informers.informerOf(s.policies).indexer.List() { // in the order of their names
+		policy := item.(P)
+		m, err := meta.Accessor(policy)
+		if err != nil {
+			return nil, fmt.Errorf("read a policy: %w", err)
+		}
+		if len(bindings[m.GetName()]) == 0 {
+			continue
+		}
+		c, ok := s.compiled[m.GetName()]
+		if revision := m.GetResourceVersion(); !ok || c.revision != revision {
+			c = compiledPolicy[E]{revision, s.compile(policy)}
+		}
+		compiled[m.GetName()] = c
+		set.hooks = append(set.hooks, hook[P, B, E]{Policy: policy, Bindings: bindings[m.GetName()], Evaluator: c.evaluator})
+		set.all = append(set.all, policySelection(s.accessor(policy).GetMatchConstraints()))
+	}
+	s.compiled = compiled
+	return set, nil
+}
+
+// policySelection is what a policy is for. What it leaves out of that is not looked at.
+func policySelection(m *admissionregistrationv1.MatchResources) selection {
+	if m == nil {
+		return selection{unruled: true, namespaces: readSelector(nil), objects: readSelector(nil)}
+	}
+	var rules []admissionregistrationv1.RuleWithOperations
+	for _, r := range m.ResourceRules {
+		rules = append(rules, r.RuleWithOperations)
+	}
+	s := newSelection(rules, m.MatchPolicy, m.NamespaceSelector, m.ObjectSelector)
+	s.unruled = len(rules) == 0
+	return s
+}
+
+// Hooks implements upstream's Source: the set that was last asked for, with the params as they are served now.
+func (s *policies[P, B, E]) Hooks() []hook[P, B, E] {
+	made := s.made.Load()
+	if made == nil {
+		return nil
+	}
+	hooks := slices.Clone(made.value.hooks)
+	for i := range hooks {
+		h := &hooks[i]
+		kind := s.accessor(h.Policy).GetParamKind()
+		if kind == nil {
+			continue
+		}
+		gvk := schema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)
+		served, ok := s.informers.registry.Catalog().Kind(gvk)
+		if !ok || !served.Stored() {
+			h.ConfigurationError = fmt.Errorf("failed to find resource referenced by paramKind: '%v'", gvk)
+			continue
+		}
+		h.ParamInformer, h.ParamScope = params{store: s.store, served: served}, meta.RESTScopeRoot
+		if served.Namespaced {
+			h.ParamScope = meta.RESTScopeNamespace
+		}
+	}
+	return hooks
+}
+
+// Run implements upstream's Source: nothing has to run.
+func (s *policies[P, B, E]) Run(context.Context) error { return nil }
+
+// HasSynced implements upstream's Source.
+func (s *policies[P, B, E]) HasSynced() bool { return true }
+
+// policyPlugin is upstream's plugin of policies, which is asked only about writes that a policy may be for.
+type policyPlugin[P, B runtime.Object, E any] struct {
+	*generic.Plugin[hook[P, B, E]]
+	source *policies[P, B, E]
+}
+
+// SetRESTMapper implements initializer.WantsRESTMapper. Params are found by the registry.
+func (p policyPlugin[P, B, E]) SetRESTMapper(meta.RESTMapper) {
+	p.Plugin.SetRESTMapper(struct{ meta.RESTMapper }{})
+}
+
+// SetDynamicClient implements initializer.WantsDynamicClient. Params are read from the store.
+func (p policyPlugin[P, B, E]) SetDynamicClient(dynamic.Interface) {
+	p.Plugin.SetDynamicClient(struct{ dynamic.Interface }{})
+}
+
+// dispatch takes a write through the policies that it may be one for.
+func (p policyPlugin[P, B, E]) dispatch(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	set, err := p.source.get(ctx)
+	if err != nil {
+		return fmt.Errorf("follow %s: %w", p.source.policies, err)
+	}
+	if p.GetStaticManifestsDir() == "" && set.none(ctx, a, o) {
+		return nil
+	}
+	return p.Dispatch(ctx, a, o)
+}

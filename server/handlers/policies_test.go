@@ -1,0 +1,111 @@
+package handlers_test
+
+import (
+	"fmt"
+	"testing"
+)
+
+const (
+	validatingPolicies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+	validatingBindings = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+	mutatingPolicies   = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
+	mutatingBindings   = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
+)
+
+// policy is one for all writes of a resource; more is further members of its spec.
+func policy(name, group, resource, more string) string {
+	return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":[%q],"apiVersions":["*"],"operations":["CREATE","UPDATE"],"resources":[%q]}]},%s}}`,
+		name, group, resource, more)
+}
+
+func binding(name, of, more string) string {
+	return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"policyName":%q%s}}`, name, of, more)
+}
+
+// Policies are in force with the request that follows the creation of their binding, by whatever params they have then.
+func TestValidatingPolicies(t *testing.T) {
+	a := newAPI(t)
+	const maps, deny = "/api/v1/namespaces/test/configmaps", `,"validationActions":["Deny"]`
+	create := func(data string, code int, message string) exchange {
+		e := exchange{do: "POST " + maps + "?dryRun=All", body: `{"metadata":{"name":"a"},"data":{"a":"` + data + `"}}`, code: code}
+		if message != "" {
+			e.says = says{"message": message}
+		}
+		return e
+	}
+	const refused = `configmaps "a" is forbidden: ValidatingAdmissionPolicy 'short' with binding 'all' denied request: `
+	a.run(
+		exchange{do: "POST " + validatingPolicies, code: 201, body: policy("short", "", "configmaps", `"variables":[{"name":"length","expression":"size(object.data.a)"}],
+			"validations":[{"expression":"variables.length < 3","messageExpression":"'of length ' + string(variables.length)","reason":"Forbidden"}]`)},
+		create("long", 201, ""),
+		exchange{do: "POST " + validatingBindings, code: 201, body: binding("all", "short", deny)},
+		create("long", 403, refused+"of length 4"),
+		create("s", 201, ""),
+		exchange{shows: "a warning", do: "PATCH " + validatingBindings + "/all", header: asMergePatch, body: `{"spec":{"validationActions":["Warn","Audit"]}}`, code: 200},
+		exchange{do: create("", 0, "").do, body: create("long", 0, "").body, code: 201,
+			answer: says{"Warning": `299 - "Validation failed for ValidatingAdmissionPolicy 'short' with binding 'all': of length 4"`}},
+		exchange{shows: "what cannot be said", do: "PATCH " + validatingPolicies + "/short", header: asMergePatch,
+			body: `{"spec":{"validations":[{"expression":"object.data.none == 'a'"}]}}`, code: 200},
+		exchange{do: "PATCH " + validatingBindings + "/all", header: asMergePatch, body: `{"spec":{"validationActions":["Deny"]}}`, code: 200},
+		create("s", 422, refused+"expression 'object.data.none == 'a'' resulted in error: no such key: none"),
+		exchange{do: "PATCH " + validatingPolicies + "/short", header: asMergePatch, body: `{"spec":{"failurePolicy":"Ignore"}}`, code: 200},
+		create("s", 201, ""),
+		exchange{do: "DELETE " + validatingPolicies + "/short", code: 200},
+		exchange{do: "POST " + validatingPolicies, code: 201, body: policy("short", "", "configmaps", `"matchConditions":[{"name":"c","expression":"has(object.data)"}],
+			"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},"validations":[{"expression":"size(object.data.a) <= int(params.data.most)"}]`)},
+		exchange{do: "PATCH " + validatingBindings + "/all", header: asMergePatch, body: `{"spec":{"paramRef":{"name":"most","parameterNotFoundAction":"Deny"}}}`, code: 200},
+		create("s", 422, "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'short' with binding 'all' denied request: failed to configure binding: "+
+			"no params found for policy binding with `Deny` parameterNotFoundAction"),
+		exchange{do: "PATCH " + validatingBindings + "/all", header: asMergePatch, body: `{"spec":{"paramRef":{"parameterNotFoundAction":"Allow"}}}`, code: 200},
+		create("s", 201, ""),
+		exchange{do: "POST " + maps, body: `{"metadata":{"name":"most","labels":{"a":"b"}}}`, code: 201},
+		exchange{do: "PATCH " + maps + "/most", header: asMergePatch, body: `{"data":{"most":"2","a":""}}`, code: 422},
+		exchange{do: "PATCH " + validatingBindings + "/all", header: asMergePatch, body: `{"spec":{"matchResources":{"objectSelector":{"matchLabels":{"checked":"yes"}}}}}`, code: 200},
+		exchange{do: "PATCH " + maps + "/most", header: asMergePatch, body: `{"data":{"most":"2","a":""}}`, code: 200},
+		create("long", 201, ""),
+		exchange{do: "PATCH " + validatingBindings + "/all", header: asMergePatch, body: `{"spec":{"matchResources":null}}`, code: 200},
+		create("long", 422, refused+"failed expression: size(object.data.a) <= int(params.data.most)"),
+		create("ok", 201, ""),
+		exchange{shows: "params by a selector", do: "PATCH " + validatingBindings + "/all", header: asMergePatch,
+			body: `{"spec":{"paramRef":{"name":null,"selector":{"matchLabels":{"a":"b"}}}}}`, code: 200},
+		create("long", 422, refused+"failed expression: size(object.data.a) <= int(params.data.most)"),
+	)
+}
+
+// Params may be custom resources, from the moment on that there is a definition.
+func TestPoliciesByCustomParams(t *testing.T) {
+	a := newAPI(t)
+	create := exchange{do: "POST /api/v1/namespaces/test/configmaps?dryRun=All", body: `{"metadata":{"name":"a"},"data":{"a":"long"}}`, code: 422, says: says{
+		"message": `configmaps "a" is forbidden: ValidatingAdmissionPolicy 'p' denied request: failed to configure policy: failed to find resource referenced by paramKind: 'example.com/v1, Kind=Widget'`}}
+	a.run(exchange{do: "POST " + validatingPolicies, code: 201, body: policy("p", "", "configmaps",
+		`"paramKind":{"apiVersion":"example.com/v1","kind":"Widget"},"validations":[{"expression":"size(object.data.a) < params.spec.size && params.spec.color == 'red'"}]`)},
+		exchange{do: "POST " + validatingBindings, code: 201, body: binding("b", "p", `,"validationActions":["Deny"],"paramRef":{"name":"w","parameterNotFoundAction":"Allow"}`)},
+		create,
+		exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201})
+	create.code, create.says = 201, nil
+	a.run(create, exchange{do: "POST " + widgets, body: widget("w", `{"size":4}`), code: 201})
+	create.code = 422
+	a.run(create, exchange{do: "PATCH " + widgets + "/w", header: asMergePatch, body: `{"spec":{"size":5}}`, code: 200})
+	create.code = 201
+	a.run(create)
+}
+
+// Mutating policies change objects by apply configurations and JSON patches.
+func TestMutatingPolicies(t *testing.T) {
+	a := newAPI(t)
+	a.run(
+		exchange{do: "POST " + mutatingPolicies, code: 201, body: policy("m", "", "configmaps", `"reinvocationPolicy":"Never","mutations":[
+			{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":"Object{metadata: Object.metadata{labels: {'applied': 'yes'}}}"}},
+			{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'add', path: '/data', value: {'patched': object.metadata.name}}]"}}]`)},
+		exchange{do: "POST " + mutatingBindings, code: 201, body: binding("b", "m", "")},
+		exchange{do: "POST /api/v1/namespaces/test/configmaps", body: `{"metadata":{"name":"a"}}`, code: 201,
+			says: says{"metadata.labels.applied": "yes", "data.patched": "a"}},
+		exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},
+		exchange{do: "POST " + mutatingPolicies, code: 201, body: policy("w", "example.com", "widgets", `"reinvocationPolicy":"Never","mutations":[
+			{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":"Object{spec: Object.spec{replicas: 3, tags: ['a']}}"}}]`)},
+		exchange{do: "POST " + mutatingBindings, code: 201, body: binding("w", "w", "")},
+		exchange{do: "POST " + widgets, body: widget("w", `{"size":1}`), code: 201, says: says{"spec.replicas": "3", "spec.tags": `["a"]`, "spec.color": "red"}},
+		exchange{do: "DELETE " + mutatingBindings + "/b", code: 200},
+		exchange{do: "POST /api/v1/namespaces/test/configmaps", body: `{"metadata":{"name":"b"}}`, code: 201, says: says{"metadata.labels": "-"}},
+	)
+}
