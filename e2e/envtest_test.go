@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -143,6 +144,14 @@ func TestEnvtestFlags(t *testing.T) {
 	}
 	kubectl, err := user.Kubectl()
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := kubectl.Run("get", "namespaces"); err == nil {
+		t.Error("RBAC, by which envtest starts the server, lets a user do what nobody gave them")
+	}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "alice"}, Subjects: []rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "poets"}},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}}
+	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	stdout, stderr, err := kubectl.Run("get", "namespaces", "--output", "name")

@@ -29,6 +29,9 @@ func (u update) changed(ctx context.Context, live *Object, again *repeat) (exist
 			return nil, nil, err
 		}
 	}
+	if err := u.Type.permit(ctx, obj, existing); err != nil {
+		return nil, nil, err
+	}
 	if m, err := meta.Accessor(obj); err == nil {
 		DedupOwners(ctx, m, true)
 	}

@@ -75,6 +75,9 @@ func (p *Pipeline) create(ctx context.Context, r *CreateRequest, disowned bool) 
 	if err := p.admit(ctx, r.admitted(r.Object)); err != nil {
 		return nil, err
 	}
+	if err := r.Type.permit(ctx, r.Object, nil); err != nil {
+		return nil, err
+	}
 	m, err := meta.Accessor(r.Object)
 	if err != nil {
 		return nil, err
@@ -90,6 +93,13 @@ func (p *Pipeline) create(ctx context.Context, r *CreateRequest, disowned bool) 
 		}
 	}
 	return stored, err
+}
+
+func (t *Type) permit(ctx context.Context, obj, old runtime.Object) error {
+	if t.Permit == nil {
+		return nil
+	}
+	return t.Permit(ctx, obj, old)
 }
 
 // disown takes managedFields out of an object.

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -144,16 +146,46 @@ func (p *Pipeline) authorizeCreate(ctx context.Context) error {
 	return p.ask(ctx, who, info, "create")
 }
 
+// May asks the same of what is not the request itself, for which there need not be an authorizer: everybody may do everything then.
+func (p *Pipeline) May(ctx context.Context, a *authorizer.AttributesRecord) error {
+	if p.authorizer == nil {
+		return nil
+	}
+	return Ask(ctx, p.authorizer, a)
+}
+
+// Attributes are what the request of a context is about, by whoever sends it.
+func (p *Pipeline) Attributes(ctx context.Context) (authorizer.AttributesRecord, error) {
+	info, ok := genericapirequest.RequestInfoFrom(ctx)
+	if !ok {
+		return authorizer.AttributesRecord{}, apierrors.NewInternalError(errors.New("no RequestInfo found in the context"))
+	}
+	who, _ := genericapirequest.UserFrom(ctx)
+	return attributes(who, info), nil
+}
+
 func (p *Pipeline) ask(ctx context.Context, who user.Info, info *genericapirequest.RequestInfo, verb string) error {
-	a := authorizer.AttributesRecord{User: who, Verb: verb, Namespace: info.Namespace, APIGroup: info.APIGroup, APIVersion: info.APIVersion,
-		Resource: info.Resource, Subresource: info.Subresource, Name: info.Name, ResourceRequest: info.IsResourceRequest, Path: info.Path}
-	decision, reason, err := p.authorizer.Authorize(ctx, a)
+	a := attributes(who, info)
+	a.Verb = verb
+	return Ask(ctx, p.authorizer, &a)
+}
+
+// Ask asks an authorizer whether something may be done.
+//
+// Errors: a Forbidden status in kube-apiserver's words, or an InternalError when the authorizer could not tell.
+func Ask(ctx context.Context, by authorizer.UnconditionalAuthorizer, a *authorizer.AttributesRecord) error {
+	decision, reason, err := by.Authorize(ctx, a)
 	switch {
 	case decision == authorizer.DecisionAllow:
 		return nil // an authorizer may have failed at other rules and allow it all the same
 	case err != nil:
 		return apierrors.NewInternalError(err)
 	}
+	return Forbidden(a, reason)
+}
+
+// Forbidden is the error of what may not be done, in kube-apiserver's words.
+func Forbidden(a *authorizer.AttributesRecord, reason string) error {
 	message := forbidden(a)
 	if reason != "" {
 		message += ": " + reason
@@ -161,11 +193,33 @@ func (p *Pipeline) ask(ctx context.Context, who user.Info, info *genericapireque
 	return apierrors.NewForbidden(schema.GroupResource{Group: a.APIGroup, Resource: a.Resource}, a.Name, errors.New(message))
 }
 
+// attributes are what a request is about, as kube-apiserver describes it to authorizers. Selectors that are none are told as errors,
+// which is for the authorizer to judge.
+func attributes(who user.Info, info *genericapirequest.RequestInfo) authorizer.AttributesRecord {
+	a := authorizer.AttributesRecord{User: who, Verb: info.Verb, Namespace: info.Namespace, APIGroup: info.APIGroup, APIVersion: info.APIVersion,
+		Resource: info.Resource, Subresource: info.Subresource, Name: info.Name, ResourceRequest: info.IsResourceRequest, Path: info.Path}
+	if info.FieldSelector != "" {
+		if s, err := fields.ParseSelector(info.FieldSelector); err != nil {
+			a.FieldSelectorParsingErr = err
+		} else if all := s.Requirements(); len(all) > 0 {
+			a.FieldSelectorRequirements = all
+		}
+	}
+	if info.LabelSelector != "" {
+		if s, err := labels.Parse(info.LabelSelector); err != nil {
+			a.LabelSelectorParsingErr = err
+		} else if all, _ := s.Requirements(); len(all) > 0 {
+			a.LabelSelectorRequirements = all
+		}
+	}
+	return a
+}
+
 // pageEscaper keeps what a browser could take for a page out of an answer.
 var pageEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // forbidden is kube-apiserver's text.
-func forbidden(a authorizer.AttributesRecord) string {
+func forbidden(a *authorizer.AttributesRecord) string {
 	name := ""
 	if a.User != nil {
 		name = a.User.GetName()

@@ -126,6 +126,10 @@ type Type struct {
 
 	// BeforeCreate is what there is to say against a new object, whatever it is like, before admission is asked. May be nil.
 	BeforeCreate func(ctx context.Context, name string) error
+	// Permit is what there is to say against a write by whoever asks for it, who may write objects of the type: a role with rights
+	// that they do not have. It is asked after mutating admission, for the object itself. old is nil on a create, and empty where an
+	// update creates. May be nil.
+	Permit func(ctx context.Context, obj, old runtime.Object) error
 	// BeforeDelete is what there is to say of a delete whatever the object is like: a refusal, or a warning by way of
 	// the context (k8s.io/apiserver/pkg/warning). name is empty for a collection, of which it is told once. May be nil.
 	BeforeDelete func(ctx context.Context, name string, o *metav1.DeleteOptions) error

@@ -296,6 +296,9 @@ func (u update) prepareCreate(ctx context.Context) ([]Write, error) {
 	if err := u.p.admit(ctx, a); err != nil {
 		return nil, err
 	}
+	if err := u.Type.permit(ctx, obj, u.Type.New()); err != nil {
+		return nil, err
+	}
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return nil, err

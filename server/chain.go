@@ -34,7 +34,7 @@ func (s *Server) chain() []echo.MiddlewareFunc {
 		s.withWarnings,      // Warning headers
 		s.withUser,          // who sent it: 401
 		s.withImpersonation, // as whom it is to be answered
-		s.withPermission,    // whether they may do anything: 401 for anonymous clients
+		s.withPermission,    // whether strangers are let on: 401
 		s.withFlow,          // what it is counted under
 		s.withLimits,        // not too many at once: 429
 		s.withAuthorization, // whether they may do this: 403
@@ -196,6 +196,9 @@ func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil || !ok {
 			s.closeConnection(c)
 		}
+		if err == nil && !ok && s.Strangers != nil && !s.Strangers(r.URL.Path) {
+			return status.Unauthorized()
+		}
 		if err != nil {
 			s.Logger.Debug("authentication failed", "path", r.URL.Path, "error", err)
 			return status.Unauthorized()
@@ -228,11 +231,11 @@ func (s *Server) closeConnection(c echo.Context) {
 
 var anonymous user.Info = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 
-// withPermission lets those who are known on, and anonymous clients ask how the server is.
+// withPermission lets strangers ask how the server is, and nothing else, where nobody decides what they may do.
 func (s *Server) withPermission(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		who, _ := genericapirequest.UserFrom(c.Request().Context())
-		if isAnonymous(who) && !public(c.Request().URL.Path) {
+		if s.Strangers == nil && isAnonymous(who) && !public(c.Request().URL.Path) {
 			return status.Unauthorized()
 		}
 		return next(c)

@@ -14,6 +14,7 @@ import (
 	certificatesv1 "k8s.io/client-go/kubernetes/typed/certificates/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	nodev1 "k8s.io/client-go/kubernetes/typed/node/v1"
+	rbacv1 "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -24,12 +25,13 @@ func (s *Server) Client(who user.Info, agent string) (kubernetes.Interface, erro
 	config := &rest.Config{Host: "http://loopback", QPS: -1}
 	sends := &http.Client{Transport: loopback{s, who, agent}}
 	var c client
-	var errs [5]error
+	var errs [6]error
 	c.core, errs[0] = corev1.NewForConfigAndClient(config, sends)
 	c.node, errs[1] = nodev1.NewForConfigAndClient(config, sends)
 	c.batch, errs[2] = batchv1.NewForConfigAndClient(config, sends)
 	c.certificates, errs[3] = certificatesv1.NewForConfigAndClient(config, sends)
 	c.authorization, errs[4] = authorizationv1.NewForConfigAndClient(config, sends)
+	c.rbac, errs[5] = rbacv1.NewForConfigAndClient(config, sends)
 	return c, errors.Join(errs[:]...)
 }
 
@@ -41,12 +43,14 @@ type client struct {
 	batch         *batchv1.BatchV1Client
 	certificates  *certificatesv1.CertificatesV1Client
 	authorization *authorizationv1.AuthorizationV1Client
+	rbac          *rbacv1.RbacV1Client
 }
 
 func (c client) CoreV1() corev1.CoreV1Interface                         { return c.core }
 func (c client) NodeV1() nodev1.NodeV1Interface                         { return c.node }
 func (c client) BatchV1() batchv1.BatchV1Interface                      { return c.batch }
 func (c client) CertificatesV1() certificatesv1.CertificatesV1Interface { return c.certificates }
+func (c client) RbacV1() rbacv1.RbacV1Interface                         { return c.rbac }
 func (c client) AuthorizationV1() authorizationv1.AuthorizationV1Interface {
 	return c.authorization
 }

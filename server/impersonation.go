@@ -10,8 +10,6 @@ import (
 	"github.com/labstack/echo/v4"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
@@ -20,7 +18,7 @@ import (
 )
 
 // withImpersonation answers a request as the user that its Impersonate-* headers name ("User impersonation" of the
-// authentication page of the Kubernetes documentation). Whoever may do everything may be anybody; an anonymous client may not.
+// authentication page of the Kubernetes documentation), if who sends it may be that user.
 func (s *Server) withImpersonation(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -32,12 +30,16 @@ func (s *Server) withImpersonation(next echo.HandlerFunc) echo.HandlerFunc {
 		if wanted == nil {
 			return next(c)
 		}
-		if who, _ := genericapirequest.UserFrom(r.Context()); isAnonymous(who) {
+		if who, _ := genericapirequest.UserFrom(r.Context()); isAnonymous(who) && s.Strangers == nil {
 			return status.Unauthorized()
 		}
-		s.complete(wanted)
+		as, err := s.impersonate(r.Context(), wanted, s.Features.Enabled(features.ConstrainedImpersonation))
+		if err != nil {
+			noSniffing(c)
+			return err
+		}
 		forget(r.Header)
-		c.SetRequest(r.WithContext(genericapirequest.WithUser(r.Context(), wanted)))
+		c.SetRequest(r.WithContext(genericapirequest.WithUser(r.Context(), as)))
 		return next(c)
 	}
 }
@@ -84,26 +86,3 @@ func forget(h http.Header) {
 }
 
 var impersonating = []string{authenticationv1.ImpersonateUserHeader, authenticationv1.ImpersonateUIDHeader, authenticationv1.ImpersonateGroupHeader}
-
-// complete adds the groups that a user of that name is in whether the headers say so or not.
-func (s *Server) complete(u *user.DefaultInfo) {
-	if namespace, _, err := serviceaccount.SplitUsername(u.Name); err == nil && len(u.Groups) == 0 {
-		u.Groups = serviceaccount.MakeGroupNames(namespace)
-	}
-	if s.Features.Enabled(features.ConstrainedImpersonation) && isNode(u) {
-		u.Groups = []string{user.NodesGroup}
-	}
-	all := user.AllAuthenticated
-	if u.Name == user.Anonymous {
-		all = user.AllUnauthenticated
-	}
-	if !slices.Contains(u.Groups, all) && !slices.Contains(u.Groups, user.AllUnauthenticated) {
-		u.Groups = append(u.Groups, all)
-	}
-}
-
-// isNode recognises who is a node by name alone (KEP-5284).
-func isNode(u *user.DefaultInfo) bool {
-	node, ok := strings.CutPrefix(u.Name, "system:node:")
-	return ok && u.UID == "" && len(u.Groups) == 0 && len(u.Extra) == 0 && len(validation.NameIsDNSSubdomain(node, false)) == 0
-}

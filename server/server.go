@@ -22,6 +22,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/featuregate"
+	"k8s.io/utils/lru"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
@@ -49,6 +50,9 @@ type Config struct {
 	Checks []health.Check
 	// Authenticator says who sent a request; see authn.New.
 	Authenticator func(*http.Request) (user.Info, bool, error)
+	// Strangers tells whether those who say nothing of themselves may ask for a path at all, as system:anonymous; what they may do
+	// is the Pipeline's to say. Nil: they may ask how the server is.
+	Strangers func(path string) bool
 	// TLS is how connections are secured. Nil serves plain HTTP, which only tests want.
 	TLS    *tls.Config
 	Logger *slog.Logger
@@ -105,10 +109,12 @@ type Server struct {
 	loads     levelLoads
 	started   time.Time
 	trimmer   *trimmer
-	finished  []string      // what was done before Serve; not written to from then on
-	draining  chan struct{} // closed when no new requests are wanted
-	ended     chan struct{} // closed when nothing is written any more; by end
-	end       func()
+	finished  []string // what was done before Serve; not written to from then on
+	// impersonations is in which mode a user was somebody else the last time.
+	impersonations *lru.Cache
+	draining       chan struct{} // closed when no new requests are wanted
+	ended          chan struct{} // closed when nothing is written any more; by end
+	end            func()
 }
 
 // streamsPerConnection is how many requests one HTTP/2 connection may have under way: a controller manager holds a watch
@@ -122,7 +128,7 @@ func New(c Config) (*Server, error) {
 	offer := codec.NewOffer(c.Features.Enabled(features.CBORServingAndStorage))
 	offer.PlainBodies = !c.Features.Enabled(features.APIResponseCompression)
 	offer.PlainWatchLists = !c.Features.Enabled(features.WatchListCompression)
-	s := &Server{Config: c, offer: offer, draining: make(chan struct{}), ended: make(chan struct{}), limits: limits,
+	s := &Server{Config: c, offer: offer, draining: make(chan struct{}), ended: make(chan struct{}), limits: limits, impersonations: lru.New(10_000),
 		started: time.Now(),
 		info:    &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
 		openapi: openapi.New(c.Registry, offer.CBOR())}

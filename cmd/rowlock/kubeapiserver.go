@@ -18,6 +18,7 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 
 	"github.com/rowlock/rowlock/resources/admission"
 	"github.com/rowlock/rowlock/resources/upstream"
@@ -103,6 +104,7 @@ func (o *kubeAPIServerOptions) setDefaults(acting, own *pflag.FlagSet) {
 	o.serve.allowPrivileged, acting.Lookup("allow-privileged").DefValue = false, "false"
 	o.serve.controllers.list, own.Lookup("controllers").DefValue = nil, "[]"
 	o.serve.dataDir, own.Lookup("data-dir").DefValue = "", ""
+	o.serve.authorization.modes, acting.Lookup("authorization-mode").DefValue = []string{modes.ModeAlwaysAllow}, "[AlwaysAllow]"
 }
 
 func (o *kubeAPIServerOptions) addFlags(flags *pflag.FlagSet) {

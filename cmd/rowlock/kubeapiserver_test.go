@@ -183,7 +183,7 @@ func TestKubeAPIServer(t *testing.T) {
 	s := startKubeAPIServer(t, certDir, "--etcd-servers=http://127.0.0.1:1", "--authorization_mode=RBAC", "--audit-log-path=-",
 		"--enable-admission-plugins=NodeRestriction,NamespaceLifecycle", "--service-account-issuer=api", "--service-account-issuer=other")
 	logged := s.end(t)
-	if want := `msg="accepted without effect" flags="--audit-log-path --authorization-mode --enable-admission-plugins=NodeRestriction"`; strings.Count(logged, "\n") != 1 || !strings.Contains(logged, want) {
+	if want := `msg="accepted without effect" flags="--audit-log-path --enable-admission-plugins=NodeRestriction"`; strings.Count(logged, "\n") != 1 || !strings.Contains(logged, want) {
 		t.Errorf("logged %s, want one line with %s", logged, want)
 	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {

@@ -28,11 +28,12 @@ type serveOptions struct {
 	clientCAFile string
 	tokenFile    string
 
-	controllers controllerOptions
-	services    serviceOptions
-	tokens      tokenOptions
-	proxies     frontProxyOptions
-	kubelets    kubeletOptions
+	controllers   controllerOptions
+	services      serviceOptions
+	authorization authorizationOptions
+	tokens        tokenOptions
+	proxies       frontProxyOptions
+	kubelets      kubeletOptions
 
 	routeToEndpoints, rejectRedirects bool
 
@@ -62,6 +63,7 @@ func (o *serveOptions) sections() []section {
 		{"Services", flagSet(o.services.addFlags)},
 		{"Who may connect", flagSet(o.addAccessFlags)},
 		{"Front proxies", flagSet(o.proxies.addFlags)},
+		{"Who may do what", flagSet(o.authorization.addFlags)},
 		{"Tokens of ServiceAccounts", flagSet(o.tokens.addFlags)},
 		{"Admission", flagSet(o.admission.addFlags)},
 		{"Nodes", flagSet(o.kubelets.addFlags)},
@@ -143,6 +145,9 @@ func (o *serveOptions) complete() error {
 		return err
 	}
 	if err := o.controllers.complete(); err != nil {
+		return err
+	}
+	if err := o.authorization.complete(); err != nil {
 		return err
 	}
 	if err := o.services.complete(); err != nil {

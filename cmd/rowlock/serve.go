@@ -25,6 +25,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/aggregate"
+	"github.com/rowlock/rowlock/server/authz"
 	"github.com/rowlock/rowlock/server/controlplane"
 	"github.com/rowlock/rowlock/server/controlplane/controllers"
 	"github.com/rowlock/rowlock/server/health"
@@ -68,7 +69,11 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	pipeline := resources.NewPipeline(store, resources.PipelineOptions{}) // everybody may do everything
+	authorizers, err := o.authorization.authorizers(store, logger)
+	if err != nil {
+		return err
+	}
+	pipeline := resources.NewPipeline(store, resources.PipelineOptions{Authorizer: authorizers})
 	certificates, err := o.openPKI(ctx, store, logger)
 	if err != nil {
 		return err
@@ -77,7 +82,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err != nil {
 		return err
 	}
-	registry, definitions, err := o.newRegistry(ctx, store, identity, logger)
+	registry, definitions, err := o.newRegistry(ctx, store, identity, authorizers, logger)
 	if err != nil {
 		return err
 	}
@@ -117,6 +122,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	})
 	work.Go(func() error { certificates.Run(ctx); return nil })
 	work.Go(func() error { definitions.Run(ctx); return nil })
+	work.Go(func() error { authorizers.Run(ctx); return nil })
 	work.Go(func() error { plane.Keep(ctx, network); return nil })
 	work.Go(func() error { aggregator.Run(ctx); return nil })
 	work.Go(func() error {
@@ -128,14 +134,16 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 }
 
 // newRegistry returns the types that are served, and what adds those that are defined.
-func (o *serveOptions) newRegistry(ctx context.Context, store *sqlstore.Store, identity *identity, logger *slog.Logger) (*resources.Registry, *custom.Definitions, error) {
+func (o *serveOptions) newRegistry(ctx context.Context, store *sqlstore.Store, identity *identity, authorizers *authz.Authorizers,
+	logger *slog.Logger) (*resources.Registry, *custom.Definitions, error) {
 	upstream.AllowPrivileged(o.allowPrivileged)
 	kubelets, err := o.kubelets.kubelets()
 	if err != nil {
 		return nil, nil, err
 	}
 	registry := resources.NewRegistry()
-	groups := builtin.Parts{Reader: store, Authenticator: identity.authenticator, Audiences: o.tokens.audiences, Tokens: o.tokens.issued(identity.keys), Services: o.services.ServiceNetwork, APIs: o.apis, Kubelets: kubelets}.Groups()
+	groups := builtin.Parts{Reader: store, Authenticator: identity.authenticator, Audiences: o.tokens.audiences, Tokens: o.tokens.issued(identity.keys),
+		Authorizer: authorizers, Rules: authorizers.Rules(), Services: o.services.ServiceNetwork, APIs: o.apis, Kubelets: kubelets}.Groups()
 	definitions := custom.New(custom.Config{Registry: registry, Store: store, Scheme: builtin.Scheme, Logger: logger}, groups)
 	registry.SetGroups(groups)
 	if err := store.Await(ctx, func() error { return definitions.Latest(ctx) }); err != nil {
@@ -203,6 +211,7 @@ func (o *serveOptions) newServer(registry *resources.Registry, definitions *cust
 		Aggregator:    aggregator,
 		Checks:        []health.Check{{Name: "etcd", Run: func(r *http.Request) error { return store.Ready(r.Context()) }}}, // see docs/operations.md
 		Authenticator: identity.authenticator.User,
+		Strangers:     o.authorization.strangers(),
 		TLS:           certificates.TLSConfig(),
 
 		Logger:  logger,

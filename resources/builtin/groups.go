@@ -4,6 +4,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/kubernetes/pkg/registry/rbac/validation"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -20,6 +21,8 @@ type Parts struct {
 	Tokens *Tokens
 	// Authorizer answers the access reviews. Without one everything is allowed.
 	Authorizer Authorizer
+	// Rules are what users may do by RBAC. Who writes a role or binding may give no more than that. Without, everybody may give everything.
+	Rules validation.AuthorizationRuleResolver
 	// Services says where the addresses and ports of Services come from.
 	Services ServiceNetwork
 	// Kubelets says how the kubelets of nodes are connected to. Without, it is done without a certificate.
@@ -71,7 +74,7 @@ func (p Parts) stableGroups() []resources.GroupSpec {
 		networkingGroup(addresses, cidrs),
 		nodeGroup(),
 		policyGroup(budgets),
-		rbacGroup(),
+		rbacGroup(p),
 		resourceGroup(p, namespaces),
 		schedulingGroup(),
 		storageGroup(),

@@ -29,13 +29,13 @@ func (p *Plane) Bootstrap(ctx context.Context) error {
 	if err := atOnce(ctx, p.bootstrapNamespaces); err != nil {
 		return err
 	}
-	if err := atOnce(ctx, p.bootstrapAPIServices, p.bootstrapConfigMaps, p.bootstrapFlows, p.bootstrapClasses); err != nil {
+	if err := atOnce(ctx, p.bootstrapAPIServices, p.bootstrapConfigMaps, p.bootstrapFlows, p.bootstrapClasses, p.bootstrapRoles); err != nil {
 		return err
 	}
 	if _, _, err := p.useFlows(ctx); err != nil {
 		return err
 	}
-	p.Front.Finish("start-system-namespaces-controller", "start-legacy-token-tracking-controller", "scheduling/bootstrap-system-priority-classes",
+	p.Front.Finish("start-system-namespaces-controller", "rbac/bootstrap-roles", "start-legacy-token-tracking-controller", "scheduling/bootstrap-system-priority-classes",
 		"priority-and-fairness-config-consumer", "priority-and-fairness-config-producer", "start-service-ip-repair-controllers",
 		"apiservice-status-local-available-controller", "apiservice-status-remote-available-controller", "apiservice-registration-controller",
 		"kube-apiserver-autoregistration", "priority-and-fairness-filter")

@@ -24,6 +24,8 @@ const (
 	ServiceAccountToken = names.ServiceAccountTokenController
 	// LegacyTokenCleaner takes those of them away that nobody uses.
 	LegacyTokenCleaner = names.LegacyServiceAccountTokenCleanerController
+	// ClusterRoleAggregation works whether RBAC decides or not, as kube-controller-manager's does.
+	ClusterRoleAggregation = names.ClusterRoleAggregationController
 	// StorageVersionMigrator is the name of its service account, too.
 	StorageVersionMigrator = names.StorageVersionMigratorController
 )
@@ -54,6 +56,7 @@ var kinds = []kind{
 	{name: RequestSigning, alias: "csrsigning", make: newSigning},
 	{name: RequestCleaner, alias: "csrcleaner", make: newRequestCleaner},
 	{name: PodRequestCleaner, make: newPodRequestCleaner},
+	{name: ClusterRoleAggregation, alias: "clusterrole-aggregation", make: newAggregation},
 }
 
 // Names returns the names of all controllers.

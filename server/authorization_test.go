@@ -1,0 +1,251 @@
+package server_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/authz"
+	"github.com/rowlock/rowlock/server/controlplane"
+	"github.com/rowlock/rowlock/server/servertest"
+)
+
+// guarded is a server where RBAC decides, with what is there from the start. Whoever says a name is that user; groups come after
+// commas.
+func guarded(t *testing.T, modes ...string) http.Handler {
+	t.Helper()
+	s, c := servertest.New(t, func(c *server.Config) {
+		a, err := authz.New(authz.Options{Store: c.Store, Modes: modes, Logger: servertest.Quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Pipeline = resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{Authorizer: a})
+		c.Registry.SetGroups(builtin.Parts{Reader: c.Store, Authorizer: a, Rules: a.Rules()}.Groups())
+		c.Strangers = func(string) bool { return true }
+		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {
+			name := r.Header.Get("Authorization")
+			if name == "" {
+				return nil, false, nil
+			}
+			parts := strings.Split(name, ",")
+			return &user.DefaultInfo{Name: parts[0], Groups: append(parts[1:], user.AllAuthenticated)}, true, nil
+		}
+	})
+	p := controlplane.New(controlplane.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger, Front: s})
+	if err := p.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s.Handler()
+}
+
+// send sends a request as somebody, and returns code and body.
+func send(h http.Handler, who, method, path, body string, headers ...string) (int, string) {
+	r := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	if method == "PATCH" {
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	if who != "" {
+		r.Header.Set("Authorization", who)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+const admin = "admin," + user.SystemPrivilegedGroup
+
+// must is send for what has to succeed.
+func must(t *testing.T, h http.Handler, who, method, path, body string) {
+	t.Helper()
+	if code, got := send(h, who, method, path, body); code >= 300 {
+		t.Fatalf("%s %s: %d %s", method, path, code, got)
+	}
+}
+
+const rbacPath = "/apis/rbac.authorization.k8s.io/v1/"
+
+func role(kind, name, rules string) string {
+	return `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"` + kind + `","metadata":{"name":"` + name + `"},"rules":[` + rules + `]}`
+}
+
+func bindingOf(kind, name, refKind, ref, who string) string {
+	return `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"` + kind + `","metadata":{"name":"` + name + `"},"roleRef":{"apiGroup":"` + rbacv1.GroupName +
+		`","kind":"` + refKind + `","name":"` + ref + `"},"subjects":[{"kind":"User","apiGroup":"` + rbacv1.GroupName + `","name":"` + who + `"}]}`
+}
+
+// Strangers may do what the bootstrap policy gives them, and are told so in kube-apiserver's words otherwise.
+func TestStrangers(t *testing.T) {
+	h := guarded(t, "Node", "RBAC")
+	for path, want := range map[string]int{"/healthz": 200, "/livez": 200, "/readyz": 200, "/version": 200, "/api": 403, "/apis": 403, "/metrics": 403,
+		"/openapi/v2": 403, "/": 403, "/nowhere": 403, "/api/v1/namespaces": 403, "/livez/ping": 403} {
+		if code, body := send(h, "", "GET", path, ""); code != want {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	for path, want := range map[string]string{
+		"/api":                            `forbidden: User \"system:anonymous\" cannot get path \"/api\"`,
+		"/api/v1/namespaces/default/pods": `pods is forbidden: User \"system:anonymous\" cannot list resource \"pods\" in API group \"\" in the namespace \"default\"`,
+	} {
+		if _, body := send(h, "", "GET", path, ""); !strings.Contains(body, `"message":"`+want+`"`) {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
+	if code, body := send(h, "jane", "GET", "/api", ""); code != 200 {
+		t.Errorf("discovery, for somebody: %d %s", code, body)
+	}
+}
+
+// Nobody gives a right that they do not have, by whatever way a role or binding is written.
+func TestNobodyEscalates(t *testing.T) {
+	h := guarded(t, "RBAC")
+	own := `{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}`
+	more := `{"apiGroups":[""],"resources":["secrets"],"verbs":["get"]}`
+	must(t, h, admin, "POST", rbacPath+"clusterroles", role("ClusterRole", "writer", `{"apiGroups":["rbac.authorization.k8s.io"],"resources":["*"],`+
+		`"verbs":["get","create","update","patch","delete"]},`+own))
+	must(t, h, admin, "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "writer", "ClusterRole", "writer", "jane"))
+	must(t, h, admin, "POST", rbacPath+"clusterroles", role("ClusterRole", "more", more))
+	must(t, h, admin, "POST", rbacPath+"namespaces/default/roles", role("Role", "more", more))
+	must(t, h, "jane", "POST", rbacPath+"clusterroles", role("ClusterRole", "own", own))
+	must(t, h, "jane", "POST", rbacPath+"namespaces/default/roles", role("Role", "own", own))
+	must(t, h, "jane", "POST", rbacPath+"namespaces/default/rolebindings", bindingOf("RoleBinding", "own", "ClusterRole", "own", "x"))
+	must(t, h, "jane", "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "own", "ClusterRole", "own", "x"))
+	const apply = "application/apply-patch+yaml"
+	for _, c := range []struct{ method, path, body, media string }{
+		{"POST", "clusterroles", role("ClusterRole", "new", more), ""},
+		{"POST", "clusterroles?dryRun=All", role("ClusterRole", "new", more), ""},
+		{"PUT", "clusterroles/new", role("ClusterRole", "new", more), ""},
+		{"PATCH", "clusterroles/new?fieldManager=m", role("ClusterRole", "new", more), apply},
+		{"PUT", "clusterroles/own", role("ClusterRole", "own", more), ""},
+		{"PATCH", "clusterroles/own", `{"rules":[` + more + `]}`, ""},
+		{"PATCH", "clusterroles/own?dryRun=All", `{"rules":[` + more + `]}`, ""},
+		{"PATCH", "clusterroles/own?fieldManager=m&force=true", role("ClusterRole", "own", more), apply},
+		{"PATCH", "clusterroles/own", `{"aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"a":"b"}}]}}`, ""},
+		{"PATCH", "clusterroles/more", `{"metadata":{"labels":{"a":"b"}}}`, ""},
+		{"POST", "namespaces/default/roles", role("Role", "new", more), ""},
+		{"PUT", "namespaces/default/roles/new", role("Role", "new", more), ""},
+		{"PATCH", "namespaces/default/roles/own", `{"rules":[` + more + `]}`, ""},
+		{"POST", "clusterrolebindings", bindingOf("ClusterRoleBinding", "new", "ClusterRole", "more", "x"), ""},
+		{"PUT", "clusterrolebindings/new", bindingOf("ClusterRoleBinding", "new", "ClusterRole", "more", "x"), ""},
+		{"POST", "namespaces/default/rolebindings", bindingOf("RoleBinding", "new", "ClusterRole", "more", "x"), ""},
+		{"POST", "namespaces/default/rolebindings", bindingOf("RoleBinding", "new", "Role", "more", "x"), ""},
+		{"PUT", "namespaces/default/rolebindings/new", bindingOf("RoleBinding", "new", "Role", "more", "x"), ""},
+		{"PATCH", "namespaces/default/rolebindings/new?fieldManager=m", bindingOf("RoleBinding", "new", "Role", "more", "x"), apply},
+	} {
+		headers := []string{}
+		if c.media != "" {
+			headers = []string{"Content-Type", c.media}
+		}
+		code, body := send(h, "jane", c.method, rbacPath+c.path, c.body, headers...)
+		if code != 403 || !strings.Contains(body, "is attempting to grant RBAC permissions not currently held") && !strings.Contains(body, "must have cluster-admin privileges") {
+			t.Errorf("%s %s: %d %s", c.method, c.path, code, body)
+		}
+	}
+	// What the garbage collector needs to do takes no rights of the role's, and so does what changes nothing.
+	must(t, h, "jane", "PATCH", rbacPath+"clusterroles/more", `{"metadata":{"finalizers":["a.b/c"]}}`)
+	must(t, h, "jane", "PATCH", rbacPath+"clusterroles/more", `{"metadata":{"finalizers":null}}`)
+	// escalate and bind allow it.
+	must(t, h, admin, "POST", rbacPath+"clusterroles", role("ClusterRole", "bolder", `{"apiGroups":["rbac.authorization.k8s.io"],"resources":["clusterroles"],"verbs":["escalate","bind"]}`))
+	must(t, h, admin, "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "bolder", "ClusterRole", "bolder", "jane"))
+	must(t, h, "jane", "POST", rbacPath+"clusterroles", role("ClusterRole", "new", more))
+	must(t, h, "jane", "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "new", "ClusterRole", "more", "x"))
+}
+
+// Who creates by PUT or by apply needs the right to create.
+func TestCreateByOtherVerbs(t *testing.T) {
+	h := guarded(t, "RBAC")
+	must(t, h, admin, "POST", rbacPath+"clusterroles", role("ClusterRole", "w", `{"apiGroups":["*"],"resources":["*"],"verbs":["get","update","patch"]}`))
+	must(t, h, admin, "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "w", "ClusterRole", "w", "jane"))
+	cm := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`
+	lease := `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"c"}}`
+	for _, dry := range []string{"", "&dryRun=All"} {
+		code, body := send(h, "jane", "PATCH", "/api/v1/namespaces/default/configmaps/c?fieldManager=m"+dry, cm, "Content-Type", "application/apply-patch+yaml")
+		if code != 403 || !strings.Contains(body, `cannot create resource \"configmaps\"`) {
+			t.Errorf("apply: %d %s", code, body)
+		}
+		code, body = send(h, "jane", "PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/c?fieldManager=m"+dry, lease)
+		if code != 403 || !strings.Contains(body, `cannot create resource \"leases\"`) {
+			t.Errorf("PUT: %d %s", code, body)
+		}
+	}
+}
+
+// Being somebody else takes the right to be them: that of old, or that of a mode and of doing so for what is asked.
+func TestImpersonationTakesRights(t *testing.T) {
+	h := guarded(t, "RBAC")
+	give := func(who, name, rules string) {
+		t.Helper()
+		must(t, h, admin, "POST", rbacPath+"clusterroles", role("ClusterRole", name, rules))
+		must(t, h, admin, "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", name, "ClusterRole", name, who))
+	}
+	give("old", "old", `{"apiGroups":[""],"resources":["users","serviceaccounts"],"verbs":["impersonate"]},`+
+		`{"apiGroups":[""],"resources":["groups"],"resourceNames":["g"],"verbs":["impersonate"]},`+
+		`{"apiGroups":["authentication.k8s.io"],"resources":["userextras/scope"],"verbs":["impersonate"]}`)
+	give("new", "new", `{"apiGroups":["authentication.k8s.io"],"resources":["users"],"resourceNames":["jane"],"verbs":["impersonate:user-info"]},`+
+		`{"apiGroups":[""],"resources":["pods"],"verbs":["impersonate-on:user-info:list"]}`)
+	give("jane", "jane", `{"apiGroups":[""],"resources":["pods","secrets"],"verbs":["list"]}`)
+	const pods, secrets = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/secrets"
+	for _, c := range []struct {
+		who, path string
+		headers   []string
+		code      int
+		message   string
+	}{
+		{"old", pods, []string{"Impersonate-User", "jane"}, 200, ""},
+		{"old", pods, []string{"Impersonate-User", "jane", "Impersonate-Group", "g"}, 200, ""},
+		{"old", pods, []string{"Impersonate-User", "jane", "Impersonate-Group", "h"}, 403,
+			`groups \"h\" is forbidden: User \"old\" cannot impersonate resource \"groups\" in API group \"\" at the cluster scope`},
+		{"old", pods, []string{"Impersonate-User", "jane", "Impersonate-Uid", "7"}, 403,
+			`uids.authentication.k8s.io \"7\" is forbidden: User \"old\" cannot impersonate resource \"uids\" in API group \"authentication.k8s.io\" at the cluster scope`},
+		{"old", pods, []string{"Impersonate-User", "jane", "Impersonate-Extra-Scope", "a"}, 200, ""},
+		{"old", pods, []string{"Impersonate-User", "jane", "Impersonate-Extra-Other", "a"}, 403,
+			`userextras.authentication.k8s.io \"a\" is forbidden: User \"old\" cannot impersonate resource \"userextras/other\" in API group \"authentication.k8s.io\" at the cluster scope`},
+		{"old", pods, []string{"Impersonate-User", "system:serviceaccount:default:sa"}, 403, `User \"system:serviceaccount:default:sa\" cannot list resource`},
+		{"new", pods, []string{"Impersonate-User", "jane"}, 200, ""},
+		{"new", secrets, []string{"Impersonate-User", "jane"}, 403, `User \"new\" cannot impersonate-on:user-info:list resource \"secrets\"`},
+		{"new", pods, []string{"Impersonate-User", "john"}, 403,
+			`users.authentication.k8s.io \"john\" is forbidden: User \"new\" cannot impersonate:user-info resource \"users\" in API group \"authentication.k8s.io\" at the cluster scope`},
+		{"jane", pods, []string{"Impersonate-User", "old"}, 403, `cannot impersonate-on:user-info:list resource \"pods\"`},
+		{"", pods, []string{"Impersonate-User", "jane"}, 403, `User \"system:anonymous\" cannot impersonate-on:user-info:list resource \"pods\"`},
+		{admin, pods, []string{"Impersonate-User", "system:anonymous"}, 403, `User \"system:anonymous\" cannot list resource \"pods\"`},
+	} {
+		code, body := send(h, c.who, "GET", c.path, "", c.headers...)
+		if code != c.code || !strings.Contains(body, c.message) {
+			t.Errorf("%s as %v: %d %s", c.who, c.headers, code, body)
+		}
+	}
+}
+
+// Reviews say what requests are answered with.
+func TestReviews(t *testing.T) {
+	h := guarded(t, "RBAC")
+	must(t, h, admin, "POST", rbacPath+"namespaces/default/roles", role("Role", "r", `{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}`))
+	must(t, h, admin, "POST", rbacPath+"namespaces/default/rolebindings", bindingOf("RoleBinding", "r", "Role", "r", "jane"))
+	const path = "/apis/authorization.k8s.io/v1/"
+	for _, c := range []struct{ who, path, spec, want string }{
+		{"jane", "selfsubjectaccessreviews", `{"resourceAttributes":{"namespace":"default","verb":"get","resource":"pods"}}`,
+			`"status":{"allowed":true,"reason":"RBAC: allowed by RoleBinding \"r/default\" of Role \"r\" to User \"jane\""}`},
+		{"jane", "selfsubjectaccessreviews", `{"resourceAttributes":{"namespace":"other","verb":"get","resource":"pods"}}`, `"status":{"allowed":false}`},
+		{admin, "subjectaccessreviews", `{"user":"jane","resourceAttributes":{"namespace":"default","verb":"get","resource":"pods"}}`, `"allowed":true`},
+		{admin, "subjectaccessreviews", `{"user":"john","groups":["system:masters"],"nonResourceAttributes":{"verb":"get","path":"/x"}}`, `"allowed":true`},
+		{admin, "namespaces/default/localsubjectaccessreviews", `{"user":"jane","resourceAttributes":{"namespace":"default","verb":"list","resource":"pods"}}`, `"allowed":false`},
+		{"jane", "selfsubjectrulesreviews", `{"namespace":"default"}`, `{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}`},
+		{"jane", "subjectaccessreviews", `{"user":"x","resourceAttributes":{"verb":"get","resource":"pods"}}`, `User \"jane\" cannot create resource \"subjectaccessreviews\"`},
+	} {
+		_, body := send(h, c.who, "POST", path+c.path, `{"spec":`+c.spec+`}`)
+		if !strings.Contains(body, c.want) {
+			t.Errorf("%s %s %s: %s", c.who, c.path, c.spec, body)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// index is something made of objects, which a feed keeps in step with them. Its methods are called by one goroutine at a time, and
+// what one call says comes into force at once, so that nobody decides by a state that never was: a right that a role had before
+// it was bound, for one.
+type index interface {
+	// replace puts these objects, after these events, in place of everything.
+	replace(objects []*resources.Object, events []*resources.Event) error
+	// apply takes events, in the order of each type.
+	apply(events []*resources.Event) error
+}
+
+// feed keeps an index in step with the store. Who needs the index calls fresh first, which costs an atomic read while nothing
+// has changed; the store says that something has by the Wake of its watches, before the Commit that changed it returns.
+type feed struct {
+	store     resources.View
+	resources []string
+	index     index
+
+	// woken counts how often there was something new, and applied is the count up to which all that was new is in the index.
+	woken, applied atomic.Int64
+	changed        chan struct{}
+
+	// mu is held by who brings the index up to date.
+	mu      sync.Mutex
+	watches []resources.Watch // one of each resource; none: to be opened
+}
+
+func newFeed(store resources.View, i index, names ...string) *feed {
+	f := &feed{store: store, resources: names, index: i, changed: make(chan struct{}, 1)}
+	f.woken.Store(1)
+	return f
+}
+
+// wake is called by the store, with its locks held.
+func (f *feed) wake() {
+	f.woken.Add(1)
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+}
+
+// fresh brings the index up to date. Errors: those of resources.Reader and resources.Watcher; the index is behind then.
+func (f *feed) fresh(ctx context.Context) error {
+	if f.applied.Load() == f.woken.Load() {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	woken := f.woken.Load() // what wakes from here on is counted once more, and looked for by somebody else
+	if f.applied.Load() == woken {
+		return nil
+	}
+	// Others wait for the same: it does not end with the request that came first.
+	ctx = context.WithoutCancel(ctx)
+	if err := f.follow(ctx); err != nil {
+		// History does not reach back to where a watch is, or lies in a database that does not answer. All objects are at hand.
+		if err := f.load(ctx); err != nil {
+			f.closeWatches()
+			return err
+		}
+	}
+	f.applied.Store(woken)
+	return nil
+}
+
+// errUnopened: there are no watches yet.
+var errUnopened = errors.New("nothing is followed")
+
+func (f *feed) follow(ctx context.Context) error {
+	if f.watches == nil {
+		return errUnopened
+	}
+	events, err := f.news(ctx)
+	if err != nil || len(events) == 0 {
+		return err
+	}
+	return f.index.apply(events)
+}
+
+// news takes the events of all watches, until none has any: what was taken is then the state of all types at one moment, at
+// which the last round began.
+func (f *feed) news(ctx context.Context) (all []*resources.Event, err error) {
+	const page = 256
+	for quiet := false; !quiet; {
+		quiet = true
+		for _, w := range f.watches {
+			events, _, err := w.Next(ctx, page)
+			if err != nil {
+				return nil, err
+			}
+			quiet = quiet && len(events) == 0
+			all = append(all, events...)
+		}
+	}
+	return all, nil
+}
+
+// load reads all objects, and opens watches of what comes after.
+func (f *feed) load(ctx context.Context) error {
+	f.closeWatches()
+	var objects []*resources.Object
+	for _, name := range f.resources {
+		all, err := f.store.Snapshot(ctx, name, resources.At{Match: resources.Any})
+		if err != nil {
+			return err
+		}
+		w, err := f.store.Watch(ctx, resources.WatchOptions{Resource: name, After: all.Revision(), Wake: f.wake})
+		if err != nil {
+			return err
+		}
+		f.watches = append(f.watches, w)
+		all.Ascend("", "", func(o *resources.Object) bool {
+			objects = append(objects, o)
+			return true
+		})
+	}
+	events, err := f.news(ctx)
+	if err != nil {
+		return err
+	}
+	return f.index.replace(objects, events)
+}
+
+func (f *feed) closeWatches() {
+	for _, w := range f.watches {
+		w.Close()
+	}
+	f.watches = nil
+}
+
+// pause is how long run waits after an error.
+const pause = time.Second
+
+// run brings the index up to date when something has changed although nobody asks, so that it does not fall behind what the
+// store has in memory, until ctx ends.
+func (f *feed) run(ctx context.Context, logger *slog.Logger) {
+	defer f.close()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.changed:
+		}
+		err := f.fresh(ctx)
+		if err == nil || ctx.Err() != nil || errors.Is(err, resources.ErrClosed) {
+			continue
+		}
+		logger.Warn("who may do what is not followed for the time being", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+			f.wake()
+		}
+	}
+}
+
+// close ends the watches; who asks from now on reads everything anew.
+func (f *feed) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closeWatches()
+	f.wake()
+}

@@ -1,0 +1,246 @@
+package authz
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// The types of RBAC, by their names in the store.
+const (
+	clusterRolesResource        = "clusterroles.rbac.authorization.k8s.io"
+	clusterRoleBindingsResource = "clusterrolebindings.rbac.authorization.k8s.io"
+	rolesResource               = "roles.rbac.authorization.k8s.io"
+	roleBindingsResource        = "rolebindings.rbac.authorization.k8s.io"
+)
+
+// roleKey names a role. namespace is empty for a ClusterRole.
+type roleKey struct{ kind, namespace, name string }
+
+// role is what a binding refers to, be it there or not.
+type role struct {
+	key    roleKey
+	exists bool
+	rules  []rbacv1.PolicyRule
+	// refers counts the bindings.
+	refers int
+}
+
+// binding is a RoleBinding or a ClusterRoleBinding.
+type binding struct {
+	resources.Key
+	ref      rbacv1.RoleRef
+	subjects []rbacv1.Subject
+	role     *role // nil: of a kind that there is not
+}
+
+// grant is a binding by one of its subjects.
+type grant struct {
+	*binding
+	subject int
+}
+
+// subject is whom bindings name: a group, or a user. A service account is the user that it is.
+type subject struct {
+	group bool
+	name  string
+}
+
+// bySubject are grants of one namespace, or of none, in the order of their roles, then of their names: those of one role are
+// one after the other, and all but the first need no look.
+type bySubject map[subject][]grant
+
+// policy is the index of RBAC's objects.
+type policy struct {
+	mu       sync.RWMutex
+	roles    map[roleKey]*role
+	bindings map[resources.Key]*binding
+	// grants are by the namespace of the binding; "" for ClusterRoleBindings.
+	grants map[string]bySubject
+}
+
+func newPolicy() *policy {
+	p := &policy{}
+	p.reset()
+	return p
+}
+
+func (p *policy) reset() {
+	p.roles, p.bindings, p.grants = map[roleKey]*role{}, map[resources.Key]*binding{}, map[string]bySubject{}
+}
+
+func (p *policy) replace(objects []*resources.Object, events []*resources.Event) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reset()
+	for _, o := range objects {
+		if err := p.put(o); err != nil {
+			return err
+		}
+	}
+	return p.observe(events)
+}
+
+func (p *policy) apply(events []*resources.Event) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.observe(events)
+}
+
+func (p *policy) observe(events []*resources.Event) error {
+	for _, e := range events {
+		if e.Op == resources.Delete {
+			p.remove(e.Object)
+		} else if err := p.put(e.Object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stored is what of an object of any of the types is of interest.
+type stored struct {
+	Rules    []rbacv1.PolicyRule `json:"rules"`
+	Subjects []rbacv1.Subject    `json:"subjects"`
+	RoleRef  rbacv1.RoleRef      `json:"roleRef"`
+}
+
+func (p *policy) put(o *resources.Object) error {
+	var is stored
+	if err := json.Unmarshal(o.Data, &is); err != nil {
+		return fmt.Errorf("decode %s: %w", o.Key, err)
+	}
+	switch o.Resource {
+	case clusterRolesResource, rolesResource:
+		r := p.role(keyOfRole(o.Key))
+		r.exists, r.rules = true, is.Rules
+	default:
+		p.unbind(o.Key)
+		p.bind(o.Key, is)
+	}
+	return nil
+}
+
+func (p *policy) remove(o *resources.Object) {
+	switch o.Resource {
+	case clusterRolesResource, rolesResource:
+		r := p.role(keyOfRole(o.Key))
+		r.exists, r.rules = false, nil
+		p.drop(r)
+	default:
+		p.unbind(o.Key)
+	}
+}
+
+func keyOfRole(k resources.Key) roleKey {
+	if k.Resource == clusterRolesResource {
+		return roleKey{kind: "ClusterRole", name: k.Name}
+	}
+	return roleKey{"Role", k.Namespace, k.Name}
+}
+
+// role returns a role that may not be there.
+func (p *policy) role(k roleKey) *role {
+	r := p.roles[k]
+	if r == nil {
+		r = &role{key: k}
+		p.roles[k] = r
+	}
+	return r
+}
+
+// drop forgets a role that is not there and that nobody refers to.
+func (p *policy) drop(r *role) {
+	if r != nil && !r.exists && r.refers == 0 {
+		delete(p.roles, r.key)
+	}
+}
+
+// referred returns what a binding in a namespace refers to; false when no role can be meant.
+func referred(ref rbacv1.RoleRef, namespace string) (roleKey, bool) {
+	switch ref.Kind {
+	case "ClusterRole":
+		return roleKey{kind: "ClusterRole", name: ref.Name}, true
+	case "Role":
+		return roleKey{"Role", namespace, ref.Name}, true
+	}
+	return roleKey{}, false
+}
+
+func (p *policy) bind(key resources.Key, is stored) {
+	b := &binding{Key: key, ref: is.RoleRef, subjects: is.Subjects}
+	if k, ok := referred(b.ref, key.Namespace); ok {
+		b.role = p.role(k)
+		b.role.refers++
+	}
+	p.bindings[key] = b
+	for i := range b.subjects {
+		who, ok := b.who(i)
+		if !ok {
+			continue
+		}
+		of := p.grants[key.Namespace]
+		if of == nil {
+			of = bySubject{}
+			p.grants[key.Namespace] = of
+		}
+		g := grant{b, i}
+		at, _ := slices.BinarySearchFunc(of[who], g, compareGrants)
+		of[who] = slices.Insert(of[who], at, g)
+	}
+}
+
+func (p *policy) unbind(key resources.Key) {
+	b := p.bindings[key]
+	if b == nil {
+		return
+	}
+	delete(p.bindings, key)
+	of := p.grants[key.Namespace]
+	for i := range b.subjects {
+		who, ok := b.who(i)
+		if !ok {
+			continue
+		}
+		if at, found := slices.BinarySearchFunc(of[who], grant{b, i}, compareGrants); found {
+			of[who] = slices.Delete(of[who], at, at+1)
+		}
+		if len(of[who]) == 0 {
+			delete(of, who)
+		}
+	}
+	if len(of) == 0 {
+		delete(p.grants, key.Namespace)
+	}
+	if b.role != nil {
+		b.role.refers--
+		p.drop(b.role)
+	}
+}
+
+func compareGrants(a, b grant) int {
+	return cmp.Or(cmp.Compare(a.ref.Kind, b.ref.Kind), cmp.Compare(a.ref.Name, b.ref.Name), cmp.Compare(a.Name, b.Name), cmp.Compare(a.subject, b.subject))
+}
+
+// who returns whom a subject of the binding means, as upstream's appliesToUser (k8s.io/kubernetes/pkg/registry/rbac/validation)
+// has it. The namespace of a service account is that of the binding when it names none.
+func (b *binding) who(i int) (subject, bool) {
+	switch s := b.subjects[i]; s.Kind {
+	case rbacv1.UserKind:
+		return subject{name: s.Name}, true
+	case rbacv1.GroupKind:
+		return subject{group: true, name: s.Name}, true
+	case rbacv1.ServiceAccountKind:
+		namespace := cmp.Or(s.Namespace, b.Namespace)
+		return subject{name: serviceaccount.MakeUsername(namespace, s.Name)}, namespace != metav1.NamespaceAll
+	}
+	return subject{}, false
+}

@@ -1,0 +1,400 @@
+package authz_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/authz"
+	"github.com/rowlock/rowlock/server/servertest"
+	"github.com/rowlock/rowlock/sqlstore"
+)
+
+// lists are roles and bindings as upstream's RBACAuthorizer reads them.
+type lists struct {
+	roles               map[string]*rbacv1.Role
+	clusterRoles        map[string]*rbacv1.ClusterRole
+	roleBindings        map[string]*rbacv1.RoleBinding
+	clusterRoleBindings map[string]*rbacv1.ClusterRoleBinding
+}
+
+func newLists() lists {
+	return lists{map[string]*rbacv1.Role{}, map[string]*rbacv1.ClusterRole{}, map[string]*rbacv1.RoleBinding{}, map[string]*rbacv1.ClusterRoleBinding{}}
+}
+
+func (l lists) GetRole(_ context.Context, namespace, name string) (*rbacv1.Role, error) {
+	if r := l.roles[namespace+"/"+name]; r != nil {
+		return r, nil
+	}
+	return nil, apierrors.NewNotFound(rbacv1.Resource("role"), name)
+}
+
+func (l lists) GetClusterRole(_ context.Context, name string) (*rbacv1.ClusterRole, error) {
+	if r := l.clusterRoles[name]; r != nil {
+		return r, nil
+	}
+	return nil, apierrors.NewNotFound(rbacv1.Resource("clusterrole"), name)
+}
+
+func (l lists) ListRoleBindings(_ context.Context, namespace string) (in []*rbacv1.RoleBinding, _ error) {
+	for _, b := range l.roleBindings {
+		if b.Namespace == namespace {
+			in = append(in, b)
+		}
+	}
+	return in, nil
+}
+
+func (l lists) ListClusterRoleBindings(context.Context) (all []*rbacv1.ClusterRoleBinding, _ error) {
+	for _, b := range l.clusterRoleBindings {
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// policies are random roles and bindings, in a store and as lists.
+type policies struct {
+	fixture
+	lists
+	*rand.Rand
+}
+
+func (p policies) some(from ...string) (list []string) {
+	for range 1 + p.IntN(2) {
+		list = append(list, from[p.IntN(len(from))])
+	}
+	return list
+}
+
+func (p policies) one(from ...string) string { return from[p.IntN(len(from))] }
+
+var (
+	someUsers  = []string{"ann", "bob", "system:serviceaccount:a:sa", "system:serviceaccount:b:sa"}
+	someGroups = []string{"g1", "g2", "system:authenticated"}
+	someVerbs  = []string{"get", "list", "create", "*", "escalate"}
+	someKinds  = []string{"pods", "pods/log", "*/scale", "secrets", "*", "deployments", "pods/*"}
+	somePaths  = []string{"/healthz", "/healthz/*", "/api*", "*", "/metrics"}
+	someNames  = []string{"x", "y"}
+	spaces     = []string{"a", "b"}
+)
+
+func (p policies) rules() (rules []rbacv1.PolicyRule) {
+	for range 1 + p.IntN(4) {
+		r := rule(p.some(someVerbs...), p.some("", "apps", "*"), p.some(someKinds...))
+		if p.IntN(3) == 0 {
+			r.ResourceNames = p.some(someNames...)
+		}
+		if p.IntN(4) == 0 {
+			r = rbacv1.PolicyRule{Verbs: p.some(someVerbs...), NonResourceURLs: p.some(somePaths...)}
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+func (p policies) subjects() (subjects []rbacv1.Subject) {
+	for range p.IntN(6) {
+		switch p.IntN(3) {
+		case 0:
+			subjects = append(subjects, rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: p.one(someUsers...)})
+		case 1:
+			subjects = append(subjects, rbacv1.Subject{Kind: "Group", APIGroup: rbacv1.GroupName, Name: p.one(someGroups...)})
+		case 2:
+			subjects = append(subjects, rbacv1.Subject{Kind: "ServiceAccount", Namespace: p.one("a", "b", ""), Name: "sa"})
+		}
+	}
+	return subjects
+}
+
+// step changes one of the objects in both.
+func (p policies) step() {
+	p.Helper()
+	space, name := p.one(spaces...), p.one("1", "2", "3")
+	m := metav1.ObjectMeta{Name: name}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: p.one("Role", "ClusterRole"), Name: p.one("1", "2", "3", "none")}
+	gone := p.IntN(6) == 0
+	switch p.IntN(4) {
+	case 0:
+		obj := &rbacv1.ClusterRole{ObjectMeta: m, Rules: p.rules()}
+		put(p, p.clusterRoles, clusterRoles, name, obj, gone)
+	case 1:
+		m.Namespace = space
+		put(p, p.roles, roles, space+"/"+name, &rbacv1.Role{ObjectMeta: m, Rules: p.rules()}, gone)
+	case 2:
+		ref.Kind = "ClusterRole"
+		put(p, p.clusterRoleBindings, clusterRoleBindings, name, &rbacv1.ClusterRoleBinding{ObjectMeta: m, RoleRef: ref, Subjects: p.subjects()}, gone)
+	case 3:
+		m.Namespace = space
+		put(p, p.roleBindings, roleBindings, space+"/"+name, &rbacv1.RoleBinding{ObjectMeta: m, RoleRef: ref, Subjects: p.subjects()}, gone)
+	}
+}
+
+func put[T runtime.Object](p policies, in map[string]T, resource, key string, obj T, gone bool) {
+	p.Helper()
+	w := p.write(resource, obj)
+	_, there := in[key]
+	switch {
+	case gone && !there:
+		return
+	case gone:
+		delete(in, key)
+		w = p.now(resources.Delete, w)
+	case there:
+		w = p.now(resources.Update, w)
+	}
+	if !gone {
+		in[key] = obj
+	}
+	p.commit(w)
+}
+
+func (p policies) question() authorizer.AttributesRecord {
+	who := &user.DefaultInfo{Name: p.one(someUsers...), Groups: p.some(someGroups...)}
+	if p.IntN(4) == 0 {
+		return authorizer.AttributesRecord{User: who, Verb: p.one("get", "list"), Path: p.one("/healthz", "/healthz/etcd", "/api/v1", "/metrics", "/x")}
+	}
+	q := ask(who, p.one("get", "list", "create", "delete"), p.one("a", "b", ""), p.one("pods", "secrets", "deployments"), p.one("x", "y", ""))
+	q.APIGroup, q.Subresource = p.one("", "apps"), p.one("", "", "log", "scale")
+	return q
+}
+
+// words are the parts of a reason or an error, in any order: upstream goes through bindings as they come.
+func words(s string) []string {
+	parts := strings.Split(strings.Trim(strings.TrimPrefix(s, "RBAC: "), "[]"), ", ")
+	slices.Sort(parts)
+	return parts
+}
+
+// Every decision, and every list of rules, is that of upstream's RBACAuthorizer, whatever roles and bindings come and go.
+func TestRBACIsUpstreams(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			p := policies{newFixture(t), newLists(), rand.New(rand.NewPCG(seed, 1))}
+			ours, theirs := authz.NewRBAC(p.store), rbac.New(p.lists, p.lists, p.lists, p.lists)
+			allow := 0
+			for range 150 {
+				p.step()
+				for range 30 {
+					q := p.question()
+					want, wantReason, _ := theirs.Authorize(t.Context(), q)
+					got, reason, err := ours.Authorize(t.Context(), q)
+					if got != want || err != nil {
+						t.Fatalf("%+v of %+v: %v %v, want %v %s", q, q.User, got, err, want, wantReason)
+					}
+					if got == authorizer.DecisionAllow {
+						allow++
+					} else if diff := cmp.Diff(words(wantReason), words(reason)); diff != "" {
+						t.Fatalf("%+v of %+v (-want +got):\n%s", q, q.User, diff)
+					}
+					p.compareRules(q.User, q.Namespace, ours, theirs)
+				}
+			}
+			if allow < 100 {
+				t.Errorf("only %d requests were allowed: nothing was compared", allow)
+			}
+		})
+	}
+}
+
+func (p policies) compareRules(who user.Info, namespace string, ours, theirs authorizer.RuleResolver) {
+	p.Helper()
+	wantOf, wantOthers, _, wantErr := theirs.RulesFor(p.Context(), who, namespace)
+	of, others, incomplete, err := ours.RulesFor(p.Context(), who, namespace)
+	texts := func(of []authorizer.ResourceRuleInfo, others []authorizer.NonResourceRuleInfo) (list []string) {
+		for _, r := range of {
+			list = append(list, fmt.Sprint(r.GetVerbs(), r.GetAPIGroups(), r.GetResources(), r.GetResourceNames()))
+		}
+		for _, r := range others {
+			list = append(list, fmt.Sprint(r.GetVerbs(), r.GetNonResourceURLs()))
+		}
+		slices.Sort(list)
+		return list
+	}
+	if diff := cmp.Diff(texts(wantOf, wantOthers), texts(of, others)); diff != "" || incomplete {
+		p.Fatalf("rules (-want +got):\n%s", diff)
+	}
+	if (err == nil) != (wantErr == nil) || err != nil && cmp.Diff(words(wantErr.Error()), words(err.Error())) != "" {
+		p.Fatalf("%v, want %v", err, wantErr)
+	}
+}
+
+// Who is allowed by the bootstrap policy is told why in upstream's words.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.commit(
+		f.write(clusterRoles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Rules: []rbacv1.PolicyRule{rule([]string{"get"}, []string{""}, []string{"pods"})}}),
+		f.write(clusterRoleBindings, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "c"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "r"},
+			Subjects: []rbacv1.Subject{{Kind: "Group", Name: "g"}}}),
+		f.write(roleBindings, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "a"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "r"},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "sa"}}}))
+	ours := authz.NewRBAC(f.store)
+	for _, c := range []struct {
+		who  user.DefaultInfo
+		want string
+	}{
+		{user.DefaultInfo{Name: "u", Groups: []string{"g"}}, `RBAC: allowed by ClusterRoleBinding "c" of ClusterRole "r" to Group "g"`},
+		{user.DefaultInfo{Name: "system:serviceaccount:a:sa"}, `RBAC: allowed by RoleBinding "b/a" of ClusterRole "r" to ServiceAccount "sa/a"`},
+	} {
+		if _, got, _ := ours.Authorize(t.Context(), ask(&c.who, "get", "a", "pods", "")); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}
+
+// Whoever is given a right, or loses it, has it, or has it no longer, with the next request after the write was answered, also
+// where many write. On another server of the database it takes a moment.
+func TestRightsFollowWrites(t *testing.T) {
+	t.Parallel()
+	servertest.OnEveryDatabase(t, func(t *testing.T, stores []*sqlstore.Store) {
+		f := fixtureOf(t, stores[0])
+		f.commit(f.write(clusterRoles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Rules: []rbacv1.PolicyRule{rule([]string{"get"}, []string{""}, []string{"pods"})}}))
+		here := authz.NewRBAC(stores[0])
+		elsewhere := authz.NewRBAC(stores[len(stores)-1])
+		var work sync.WaitGroup
+		for w := range 4 {
+			work.Go(func() {
+				who := &user.DefaultInfo{Name: fmt.Sprint("user", w)}
+				b := f.write(clusterRoleBindings, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: who.Name},
+					RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "r"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: who.Name}}})
+				for range 15 {
+					for _, now := range []bool{true, false} {
+						write := b
+						if !now {
+							write = f.now(resources.Delete, b)
+						}
+						if _, err := f.store.Commit(t.Context(), write); err != nil {
+							t.Error(err)
+							return
+						}
+						if allowed(t, here, ask(who, "get", "a", "pods", "")) != now {
+							t.Errorf("%s: want %v with the next request", who.Name, now)
+							return
+						}
+						for deadline := time.Now().Add(time.Minute); allowed(t, elsewhere, ask(who, "get", "a", "pods", "")) != now; {
+							if time.Now().After(deadline) {
+								t.Errorf("%s: another server never said %v", who.Name, now)
+								return
+							}
+							time.Sleep(time.Millisecond)
+						}
+					}
+				}
+			})
+		}
+		work.Wait()
+	})
+}
+
+// A role that is narrowed before it is bound never gives what it had before.
+func TestNoStateThatNeverWas(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	wide := rule([]string{"get"}, []string{""}, []string{"secrets"})
+	r := f.write(clusterRoles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Rules: []rbacv1.PolicyRule{wide}})
+	narrow := f.write(clusterRoles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "r"}})
+	who := &user.DefaultInfo{Name: "u"}
+	b := f.write(clusterRoleBindings, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "b"},
+		RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "r"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "u"}}})
+	f.commit(r)
+	a := authz.NewRBAC(f.store)
+	ctx, stop := context.WithCancel(t.Context())
+	var work sync.WaitGroup
+	for range 2 {
+		work.Go(func() {
+			for ctx.Err() == nil {
+				if allowed(t, a, ask(who, "get", "a", "secrets", "")) {
+					t.Error("a right that was never given")
+					return
+				}
+			}
+		})
+	}
+	for range 100 {
+		f.commit(f.now(resources.Update, narrow))
+		f.commit(b)
+		f.commit(f.now(resources.Delete, b))
+		f.commit(f.now(resources.Update, r))
+	}
+	stop()
+	work.Wait()
+}
+
+func BenchmarkAuthorize(b *testing.B) {
+	for _, c := range []struct {
+		name                 string
+		namespaces, bindings int
+		own                  int // bindings of the user, in the namespace asked for
+	}{{"Of100Bindings", 1, 0, 100}, {"Of10000In1000Namespaces", 1000, 10, 10}} {
+		b.Run(c.name, func(b *testing.B) {
+			f := newFixture(b)
+			var writes []resources.Write
+			for n := range c.namespaces {
+				for i := range c.bindings {
+					writes = append(writes, bound(f, fmt.Sprint("ns", n), fmt.Sprint("other", i), fmt.Sprint("other", i))...)
+				}
+			}
+			for i := range c.own {
+				writes = append(writes, bound(f, "ns0", fmt.Sprint("own", i), "me")...)
+			}
+			for part := range slices.Chunk(writes, 1000) {
+				f.commit(part...)
+			}
+			for _, r := range slices.Concat(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()) {
+				f.commit(f.write(clusterRoles, &r))
+			}
+			for _, r := range slices.Concat(bootstrappolicy.ClusterRoleBindings(), bootstrappolicy.ControllerRoleBindings()) {
+				f.commit(f.write(clusterRoleBindings, &r))
+			}
+			a := authz.NewRBAC(f.store)
+			who := &user.DefaultInfo{Name: "me", Groups: []string{"system:authenticated"}}
+			for _, q := range []struct {
+				name     string
+				resource string
+			}{{"Allowed", fmt.Sprint("things", c.own-1)}, {"Refused", "secrets"}} {
+				b.Run(q.name, func(b *testing.B) {
+					asked := ask(who, "get", "ns0", q.resource, "x")
+					if allowed(b, a, asked) != (q.name == "Allowed") {
+						b.Fatal("wrong")
+					}
+					b.ReportAllocs()
+					for b.Loop() {
+						_, _, _ = a.Authorize(b.Context(), asked)
+					}
+				})
+			}
+		})
+	}
+}
+
+// bound is a Role of its own, of two rules, and what binds a user to it.
+func bound(f fixture, namespace, name, who string) []resources.Write {
+	m := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	thing := "things" + strings.TrimLeft(name, "ownther")
+	return []resources.Write{
+		f.write(roles, &rbacv1.Role{ObjectMeta: m, Rules: []rbacv1.PolicyRule{
+			rule([]string{"get", "list", "watch"}, []string{""}, []string{"pods", "services", "configmaps"}),
+			rule([]string{"get", "list", "watch"}, []string{"", "apps"}, []string{thing}),
+		}}),
+		f.write(roleBindings, &rbacv1.RoleBinding{ObjectMeta: m, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: name},
+			Subjects: []rbacv1.Subject{{Kind: "User", Name: who}}}),
+	}
+}

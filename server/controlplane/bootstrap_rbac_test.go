@@ -1,0 +1,145 @@
+package controlplane_test
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/auth/rbac/validation"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+)
+
+const rbacPath = "/apis/rbac.authorization.k8s.io/v1/"
+
+// policyObject is any object of RBAC, without what a server gives it.
+type policyObject struct {
+	Metadata        metav1.ObjectMeta       `json:"metadata"`
+	Rules           []rbacv1.PolicyRule     `json:"rules"`
+	AggregationRule *rbacv1.AggregationRule `json:"aggregationRule"`
+	Subjects        []rbacv1.Subject        `json:"subjects"`
+	RoleRef         rbacv1.RoleRef          `json:"roleRef"`
+}
+
+func policyObjects(t *testing.T, items any) map[string]policyObject {
+	t.Helper()
+	data, err := json.Marshal(items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []policyObject
+	if err := json.Unmarshal(data, &list); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]policyObject{}
+	for _, o := range list {
+		all[o.Metadata.Namespace+"/"+o.Metadata.Name] = o
+	}
+	return all
+}
+
+func (k kept) listed(resource string) map[string]policyObject {
+	k.Helper()
+	var list struct{ Items []policyObject }
+	if err := json.Unmarshal(get(k.s.Handler(), rbacPath+resource, "known").Body.Bytes(), &list); err != nil {
+		k.Fatal(err)
+	}
+	return policyObjects(k.T, list.Items)
+}
+
+func (k kept) change(method, path, body string) {
+	k.Helper()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "known")
+	r.Header.Set("Content-Type", "application/json")
+	if method == "PATCH" {
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	w := httptest.NewRecorder()
+	if k.s.Handler().ServeHTTP(w, r); w.Code >= 300 {
+		k.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+	}
+}
+
+// What is there from the start is upstream's bootstrap policy, object by object, and nothing else; a later start changes nothing.
+func TestBootstrapPolicy(t *testing.T) {
+	k := newWhole(t, nil)
+	var roles []rbacv1.Role
+	for _, list := range bootstrappolicy.NamespaceRoles() {
+		roles = append(roles, list...)
+	}
+	var roleBindings []rbacv1.RoleBinding
+	for _, list := range bootstrappolicy.NamespaceRoleBindings() {
+		roleBindings = append(roleBindings, list...)
+	}
+	given := cmpopts.IgnoreFields(metav1.ObjectMeta{}, "UID", "ResourceVersion", "CreationTimestamp", "ManagedFields")
+	check := func() {
+		t.Helper()
+		for resource, want := range map[string]any{
+			"clusterroles":        slices.Concat(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()),
+			"clusterrolebindings": slices.Concat(bootstrappolicy.ClusterRoleBindings(), bootstrappolicy.ControllerRoleBindings()),
+			"roles":               roles, "rolebindings": roleBindings,
+		} {
+			if diff := cmp.Diff(policyObjects(t, want), k.listed(resource), given, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", resource, diff)
+			}
+		}
+	}
+	check()
+	before := k.listed("clusterroles")
+	if err := k.p.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check()
+	if diff := cmp.Diff(before, k.listed("clusterroles")); diff != "" {
+		t.Errorf("the second start wrote (-before +after):\n%s", diff)
+	}
+}
+
+// A start gives to roles and bindings what they lack, and takes nothing from them, which a newer release may have given them; those
+// that are not to be updated stay as they are, and a binding to another role is made anew.
+func TestBootstrapPolicyIsReconciled(t *testing.T) {
+	k := newWhole(t, nil)
+	var view, scheduler rbacv1.ClusterRole
+	for _, r := range bootstrappolicy.ClusterRoles() {
+		switch r.Name {
+		case "system:aggregate-to-view":
+			view = r
+		case "system:kube-scheduler":
+			scheduler = r
+		}
+	}
+	extra := `{"verbs":["get"],"apiGroups":["later.example.com"],"resources":["things"]}`
+	k.change("PATCH", rbacPath+"clusterroles/"+view.Name, `{"rules":[`+extra+`],"metadata":{"labels":{"own":"label"}}}`)
+	k.change("PATCH", rbacPath+"clusterroles/"+scheduler.Name, `{"rules":null,"metadata":{"annotations":{"rbac.authorization.kubernetes.io/autoupdate":"false"}}}`)
+	k.change("DELETE", rbacPath+"clusterroles/cluster-admin", ``)
+	k.change("PATCH", rbacPath+"clusterrolebindings/cluster-admin", `{"subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"jane"}]}`)
+	k.change("DELETE", rbacPath+"clusterrolebindings/system:basic-user", ``)
+	k.change("POST", rbacPath+"clusterrolebindings", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"system:basic-user"},`+
+		`"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"}}`)
+	if err := k.p.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	roles, bindings := k.listed("clusterroles"), k.listed("clusterrolebindings")
+	is := roles["/"+view.Name]
+	if covered, missing := validation.Covers(is.Rules, view.Rules); !covered || is.Rules[0].APIGroups[0] != "later.example.com" || is.Metadata.Labels["own"] != "label" {
+		t.Errorf("%s lacks %+v, and begins with %+v", view.Name, missing, is.Rules[0])
+	}
+	if len(roles["/"+scheduler.Name].Rules) != 0 {
+		t.Error("a role that is not to be updated was")
+	}
+	if _, ok := roles["/cluster-admin"]; !ok {
+		t.Error("a role that was deleted is not back")
+	}
+	if names := bindings["/cluster-admin"].Subjects; len(names) != 2 || names[0].Name != "jane" || names[1].Name != "system:masters" {
+		t.Errorf("subjects of cluster-admin: %+v", names)
+	}
+	if ref := bindings["/system:basic-user"].RoleRef.Name; ref != "system:basic-user" {
+		t.Errorf("the binding is to %s", ref)
+	}
+}

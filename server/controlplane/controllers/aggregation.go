@@ -1,0 +1,20 @@
+package controllers
+
+import (
+	"context"
+
+	rbacv1 "k8s.io/client-go/informers/rbac/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
+
+	"github.com/rowlock/rowlock/server/controlplane/controllers/hosted"
+)
+
+// newAggregation returns what keeps the rules of ClusterRoles that are made of others (aggregationRule): admin, edit and view, for one.
+func newAggregation(c Config) controller {
+	o := hosted.Options{Name: ClusterRoleAggregation, Always: true, Follows: []hosted.Followed{{Resource: "clusterroles.rbac.authorization.k8s.io"}}}
+	return newHost(c, o, "clusterrole-aggregation-controller", func(ctx context.Context, informers *hosted.Informers, client kubernetes.Interface) error {
+		clusterroleaggregation.NewClusterRoleAggregation(rbacv1.New(informers, "", nil).ClusterRoles(), client.RbacV1()).Run(ctx, 1)
+		return nil
+	})
+}

@@ -1,0 +1,259 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// impersonationMode is a way to be somebody else, with rights of its own (KEP-5284): those of being that user (impersonate:<mode>), and
+// those of doing so for what the request is about (impersonate-on:<mode>:<verb>). In the mode without a name, which is older and
+// comes last, the one right to be that user is for everything.
+type impersonationMode struct {
+	name string
+	// takes tells whether the mode is for this user, and this requester.
+	takes func(wanted *user.DefaultInfo, who user.Info) bool
+}
+
+var impersonationModes = []impersonationMode{
+	{"associated-node", func(wanted *user.DefaultInfo, who user.Info) bool {
+		node, ok := nodeName(wanted.Name)
+		_, _, err := serviceaccount.SplitUsername(who.GetName())
+		at := who.GetExtra()[serviceaccount.NodeNameKey]
+		return onlyName(wanted) && ok && err == nil && len(at) == 1 && at[0] == node
+	}},
+	{"arbitrary-node", func(wanted *user.DefaultInfo, _ user.Info) bool {
+		_, ok := nodeName(wanted.Name)
+		return onlyName(wanted) && ok
+	}},
+	{"serviceaccount", func(wanted *user.DefaultInfo, _ user.Info) bool {
+		_, _, err := serviceaccount.SplitUsername(wanted.Name)
+		return onlyName(wanted) && err == nil
+	}},
+	{"user-info", func(wanted *user.DefaultInfo, _ user.Info) bool {
+		_, isNode := nodeName(wanted.Name)
+		_, _, err := serviceaccount.SplitUsername(wanted.Name)
+		return !isNode && err != nil
+	}},
+	legacyImpersonation,
+}
+
+var legacyImpersonation = impersonationMode{"", func(*user.DefaultInfo, user.Info) bool { return true }}
+
+// nodeName is the name of the node that a user is.
+func nodeName(username string) (string, bool) {
+	node, ok := strings.CutPrefix(username, "system:node:")
+	return node, ok && len(validation.NameIsDNSSubdomain(node, false)) == 0
+}
+
+func onlyName(u *user.DefaultInfo) bool {
+	return u.UID == "" && len(u.Groups) == 0 && len(u.Extra) == 0
+}
+
+// impersonate returns the user as whom a request is answered that names wanted. The error is that of the mode that was right for the
+// requester the last time, or else of the first one that is for such a user, as with kube-apiserver. (There the one of the last time
+// is also tried before the others, so that who may everything gets different groups by what was asked before.)
+func (s *Server) impersonate(ctx context.Context, wanted *user.DefaultInfo, constrained bool) (user.Info, error) {
+	request, err := s.Pipeline.Attributes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !constrained {
+		return s.impersonateIn(ctx, legacyImpersonation, wanted, request)
+	}
+	who := request.User.GetName()
+	last, _ := s.impersonations.Get(who)
+	var told error
+	for _, mode := range impersonationModes {
+		if !mode.takes(wanted, request.User) {
+			continue
+		}
+		as, err := s.impersonateIn(ctx, mode, wanted, request)
+		if err == nil {
+			s.impersonations.Add(who, mode.name)
+			return as, nil
+		}
+		if told == nil || last == mode.name {
+			told = err
+		}
+	}
+	return nil, told
+}
+
+// impersonation is a check of one user in one mode.
+type impersonation struct {
+	*Server
+	mode impersonationMode
+	who  user.Info
+}
+
+func (s *Server) impersonateIn(ctx context.Context, mode impersonationMode, wanted *user.DefaultInfo, request authorizer.AttributesRecord) (user.Info, error) {
+	i := impersonation{s, mode, request.User}
+	if mode.name == "associated-node" {
+		i.who = associated{request.User}
+	}
+	if mode.name != "" {
+		request.User, request.Verb = i.who, "impersonate-on:"+mode.name+":"+request.Verb
+		if err := i.may(ctx, request); err != nil {
+			return nil, err
+		}
+	}
+	as := *wanted
+	if err := i.name(ctx, &as); err != nil {
+		return nil, err
+	}
+	if err := i.groups(ctx, wanted.Groups); err != nil {
+		return nil, err
+	}
+	if err := i.extra(ctx, wanted.Extra); err != nil {
+		return nil, err
+	}
+	all := user.AllAuthenticated
+	if as.Name == user.Anonymous {
+		all = user.AllUnauthenticated
+	}
+	if !slices.Contains(as.Groups, all) && !slices.Contains(as.Groups, user.AllUnauthenticated) {
+		as.Groups = append(slices.Clip(as.Groups), all)
+	}
+	return &as, nil
+}
+
+// attributes are those of being something. Names and groups are of the core group in the old mode.
+func (i impersonation) attributes(resource, name string) authorizer.AttributesRecord {
+	a := authorizer.AttributesRecord{User: i.who, Verb: "impersonate", APIGroup: authenticationv1.GroupName, APIVersion: "v1", Resource: resource, Name: name,
+		ResourceRequest: true}
+	switch {
+	case i.mode.name != "":
+		a.Verb += ":" + i.mode.name
+	case resource == "users", resource == "groups", resource == "serviceaccounts":
+		a.APIGroup = ""
+	}
+	return a
+}
+
+func (i impersonation) may(ctx context.Context, a authorizer.AttributesRecord) error {
+	err := i.Pipeline.May(ctx, &a)
+	if err == nil || apierrors.IsForbidden(err) {
+		return err
+	}
+	if cause := errors.Unwrap(err); cause != nil {
+		err = cause
+	}
+	return resources.Forbidden(&a, err.Error())
+}
+
+// name checks name and UID, and adds the groups that go with the name.
+func (i impersonation) name(ctx context.Context, as *user.DefaultInfo) error {
+	a := i.attributes("users", as.Name)
+	if node, ok := nodeName(as.Name); ok && i.mode.name != "" {
+		a.Resource, a.Name = "nodes", node
+		if i.mode.name == "associated-node" {
+			a.Name = "*" // the right is to be whatever node one is on
+		}
+		as.Groups = []string{user.NodesGroup}
+	}
+	if namespace, name, err := serviceaccount.SplitUsername(as.Name); err == nil {
+		a.APIGroup = i.attributes("serviceaccounts", "").APIGroup
+		a.Resource, a.Namespace, a.Name = "serviceaccounts", namespace, name
+		if len(as.Groups) == 0 {
+			as.Groups = serviceaccount.MakeGroupNames(namespace)
+		}
+	}
+	if err := i.may(ctx, a); err != nil || as.UID == "" {
+		return err
+	}
+	return i.may(ctx, i.attributes("uids", as.UID))
+}
+
+// many is from how many groups or values on the right to all of them is looked for first.
+const many = 4
+
+func (i impersonation) groups(ctx context.Context, groups []string) error {
+	a := i.attributes("groups", "")
+	if i.mode.name != "" {
+		if slices.Contains(groups, "") {
+			return resources.Forbidden(&a, "impersonating the empty string group is not allowed")
+		}
+		if slices.Contains(groups, user.SystemPrivilegedGroup) {
+			a.Name = user.SystemPrivilegedGroup
+			return resources.Forbidden(&a, "impersonating the system:masters group is not allowed")
+		}
+		if a.Name = "*"; len(groups) >= many && i.may(ctx, a) == nil {
+			return nil
+		}
+	}
+	for _, a.Name = range groups {
+		if err := i.may(ctx, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (i impersonation) extra(ctx context.Context, extra map[string][]string) error {
+	a := i.attributes("userextras", "")
+	if i.mode.name != "" {
+		if err := validateExtra(extra); err != nil {
+			return resources.Forbidden(&a, err.Error())
+		}
+		values := 0
+		for _, list := range extra {
+			values += len(list)
+		}
+		if a.Subresource, a.Name = "*", "*"; max(len(extra), values) >= many && i.may(ctx, a) == nil {
+			return nil
+		}
+	}
+	for _, a.Subresource = range slices.Sorted(maps.Keys(extra)) {
+		for _, a.Name = range extra[a.Subresource] {
+			if err := i.may(ctx, a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// validateExtra refuses, in the newer modes, what the old one never looked at.
+func validateExtra(extra map[string][]string) error {
+	for key, values := range extra {
+		switch {
+		case key == "":
+			return errors.New("impersonating the empty string key in extra is not allowed")
+		case len(values) == 0:
+			return errors.New("impersonating empty values in extra is not allowed")
+		case slices.Contains(values, ""):
+			return errors.New("impersonating the empty string value in extra is not allowed")
+		}
+		if err := utilvalidation.IsDomainPrefixedPath(field.NewPath("extra", "key"), key).ToAggregate(); err != nil {
+			return fmt.Errorf("impersonating an invalid key in extra is not allowed: %w", err)
+		}
+		if key != strings.ToLower(key) {
+			return fmt.Errorf("impersonating a non-lowercase key in extra is not allowed: %q", key)
+		}
+	}
+	return nil
+}
+
+// associated is a service account on the node that it asks to be: authorizers see the names of what else is known of it, and not
+// the values.
+type associated struct{ user.Info }
+
+// GetExtra implements user.Info.
+func (a associated) GetExtra() map[string][]string {
+	return map[string][]string{"authentication.kubernetes.io/associated-node-keys": slices.Sorted(maps.Keys(a.Info.GetExtra()))}
+}
