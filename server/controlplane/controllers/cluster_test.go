@@ -179,8 +179,8 @@ func (c *cluster) delete(o *resources.Object, policy metav1.DeletionPropagation)
 	}
 }
 
-// edit changes an object.
-func (c *cluster) edit(o *resources.Object, change func(metav1.Object)) {
+// edit changes an object, through a subresource if one is named.
+func (c *cluster) edit(o *resources.Object, change func(metav1.Object), subresource ...string) {
 	c.Helper()
 	t := c.typeOf(o.Resource)
 	r := resources.UpdateRequest{Type: t, Name: o.Name,
@@ -192,7 +192,7 @@ func (c *cluster) edit(o *resources.Object, change func(metav1.Object)) {
 			}
 			return obj, err
 		}}
-	if _, _, err := c.pipeline.Update(resources.WithRequest(c.ctx, t, "update", o.Namespace, o.Name), &r); err != nil {
+	if _, _, err := c.pipeline.Update(resources.APIServer.Request(c.ctx, "update", t, o.Key, subresource...), &r); err != nil {
 		c.Fatalf("update %s: %v", o.Key, err)
 	}
 }

@@ -26,6 +26,9 @@ const (
 	LegacyTokenCleaner = names.LegacyServiceAccountTokenCleanerController
 	// ClusterRoleAggregation works whether RBAC decides or not, as kube-controller-manager's does.
 	ClusterRoleAggregation = names.ClusterRoleAggregationController
+	FinishedJobs           = names.TTLAfterFinishedController
+	BootstrapSigner        = names.BootstrapSignerController
+	BootstrapCleaner       = names.TokenCleanerController
 	// StorageVersionMigrator is the name of its service account, too.
 	StorageVersionMigrator = names.StorageVersionMigratorController
 )
@@ -57,6 +60,9 @@ var kinds = []kind{
 	{name: RequestCleaner, alias: "csrcleaner", make: newRequestCleaner},
 	{name: PodRequestCleaner, make: newPodRequestCleaner},
 	{name: ClusterRoleAggregation, alias: "clusterrole-aggregation", make: newAggregation},
+	{name: FinishedJobs, alias: "ttl-after-finished", make: newFinishedJobs},
+	{name: BootstrapSigner, alias: "bootstrapsigner", off: true, make: newBootstrapSigner},
+	{name: BootstrapCleaner, alias: "tokencleaner", off: true, make: newBootstrapCleaner},
 }
 
 // Names returns the names of all controllers.
