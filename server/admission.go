@@ -19,7 +19,7 @@ func (s *Server) newAdmission() (apiadmission.Interface, error) {
 		return nil, err
 	}
 	s.client = client
-	return admission.New(admission.Config{Store: s.Store, Registry: s.Registry, Client: client, Features: s.Features,
+	return admission.New(admission.Config{Store: s.Store, Authorizer: s.Authorizer, Registry: s.Registry, Client: client, Features: s.Features,
 		Enable: s.EnableAdmissionPlugins, Disable: s.DisableAdmissionPlugins, Configuration: s.AdmissionConfiguration,
 		Services: services{behind.New(s.Store, s.Registry), s.RouteToEndpoints}, Loopback: loopback{s, resources.APIServer.Info, "kube-apiserver-admission"}, Stop: s.ended})
 }

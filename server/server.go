@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	apiadmission "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -50,6 +51,8 @@ type Config struct {
 	Checks []health.Check
 	// Authenticator says who sent a request; see authn.New.
 	Authenticator func(*http.Request) (user.Info, bool, error)
+	// Authorizer is asked by the expressions of admission policies. Nil: everybody may do everything.
+	Authorizer authorizer.UnconditionalAuthorizer
 	// Strangers tells whether those who say nothing of themselves may ask for a path at all, as system:anonymous; what they may do
 	// is the Pipeline's to say. Nil: they may ask how the server is.
 	Strangers func(path string) bool

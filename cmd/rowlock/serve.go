@@ -87,7 +87,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return err
 	}
 	aggregator := o.newAggregator(registry, store, certificates, logger)
-	srv, err := o.newServer(registry, definitions, store, pipeline, certificates, identity, aggregator, logger, metrics)
+	srv, err := o.newServer(registry, definitions, store, pipeline, certificates, identity, authorizers, aggregator, logger, metrics)
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,8 @@ func (o *serveOptions) newAggregator(registry *resources.Registry, store *sqlsto
 }
 
 func (o *serveOptions) newServer(registry *resources.Registry, definitions *custom.Definitions, store *sqlstore.Store, pipeline *resources.Pipeline,
-	certificates *pki.PKI, identity *identity, aggregator *aggregate.Aggregator, logger *slog.Logger, metrics *prometheus.Registry) (*server.Server, error) {
+	certificates *pki.PKI, identity *identity, authorizers *authz.Authorizers, aggregator *aggregate.Aggregator,
+	logger *slog.Logger, metrics *prometheus.Registry) (*server.Server, error) {
 	srv, err := server.New(server.Config{
 		Registry:      registry,
 		Definitions:   definitions,
@@ -212,6 +213,7 @@ func (o *serveOptions) newServer(registry *resources.Registry, definitions *cust
 		Checks:        []health.Check{{Name: "etcd", Run: func(r *http.Request) error { return store.Ready(r.Context()) }}}, // see docs/operations.md
 		Authenticator: identity.authenticator.User,
 		Strangers:     o.authorization.strangers(),
+		Authorizer:    authorizers,
 		TLS:           certificates.TLSConfig(),
 
 		Logger:  logger,
