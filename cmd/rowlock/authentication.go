@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"log/slog"
+
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/rowlock/rowlock/resources"
@@ -13,17 +16,23 @@ import (
 type identity struct {
 	keys          *pki.TokenKeys
 	authenticator *authn.Authenticator
+	remote        *authn.Remote
 	secrets       *lateSecrets
 }
 
 // newIdentity opens the keys of tokens.
-func (o *serveOptions) newIdentity(store resources.Reader, certificates *pki.PKI) (*identity, error) {
+func (o *serveOptions) newIdentity(ctx context.Context, logger *slog.Logger, store resources.Reader, certificates *pki.PKI) (*identity, error) {
 	keys, err := certificates.TokenKeys(o.tokens.keyOptions())
 	if err != nil {
 		return nil, err
 	}
 	i := &identity{keys: keys, secrets: &lateSecrets{}}
-	i.authenticator, err = authn.New(authn.Options{ClientCAs: certificates.ClientCAs, TokenFile: o.tokenFile, Audiences: o.tokens.audiences,
+	remote := o.authentication.RemoteOptions
+	remote.Audiences, remote.Issuers, remote.Store, remote.Logger = o.tokens.audiences, o.tokens.issuers, store, logger
+	if i.remote, err = authn.NewRemote(ctx, remote); err != nil {
+		return nil, err
+	}
+	i.authenticator, err = authn.New(authn.Options{ClientCAs: certificates.ClientCAs, TokenFile: o.tokenFile, Audiences: o.tokens.audiences, Remote: i.remote,
 		ServiceAccounts: &authn.ServiceAccounts{Issuers: o.tokens.issuers, Keys: keys, Store: store, Secrets: i.secrets}})
 	return i, err
 }

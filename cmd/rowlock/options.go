@@ -35,6 +35,8 @@ type serveOptions struct {
 	proxies       frontProxyOptions
 	kubelets      kubeletOptions
 
+	authentication authenticationOptions
+
 	routeToEndpoints, rejectRedirects bool
 
 	featureGates  map[string]bool
@@ -65,6 +67,7 @@ func (o *serveOptions) sections() []section {
 		{"Front proxies", flagSet(o.proxies.addFlags)},
 		{"Who may do what", flagSet(o.authorization.addFlags)},
 		{"Tokens of ServiceAccounts", flagSet(o.tokens.addFlags)},
+		{"Others' tokens", flagSet(o.authentication.addFlags)},
 		{"Admission", flagSet(o.admission.addFlags)},
 		{"Nodes", flagSet(o.kubelets.addFlags)},
 		{"Controllers", flagSet(o.controllers.addFlags)},
@@ -157,6 +160,9 @@ func (o *serveOptions) complete() error {
 		return err
 	}
 	if err := o.proxies.complete(); err != nil {
+		return err
+	}
+	if err := o.authentication.complete(); err != nil {
 		return err
 	}
 	if err := o.kubelets.complete(); err != nil {

@@ -78,7 +78,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err != nil {
 		return err
 	}
-	identity, err := o.newIdentity(store, certificates)
+	identity, err := o.newIdentity(ctx, logger, store, certificates)
 	if err != nil {
 		return err
 	}
@@ -120,11 +120,10 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		defer stop()
 		return srv.Serve(ctx, listener)
 	})
-	work.Go(func() error { certificates.Run(ctx); return nil })
-	work.Go(func() error { definitions.Run(ctx); return nil })
-	work.Go(func() error { authorizers.Run(ctx); return nil })
+	for _, run := range []func(context.Context){certificates.Run, definitions.Run, identity.remote.Run, authorizers.Run, aggregator.Run} {
+		work.Go(func() error { run(ctx); return nil })
+	}
 	work.Go(func() error { plane.Keep(ctx, network); return nil })
-	work.Go(func() error { aggregator.Run(ctx); return nil })
 	work.Go(func() error {
 		return controllers.Run(ctx, o.controllers.config(controllers.Config{Registry: registry, Store: store, Pipeline: pipeline, Logger: logger,
 			Prober: aggregator, Unavailable: aggregator.CountUnavailable, Elsewhere: aggregator, Elect: elect(registry, store, pipeline, logger)}, srv, certificates, identity.keys))

@@ -4,6 +4,7 @@
 //	certificates.go     client certificates, verified once per connection
 //	serviceaccounts.go  tokens of ServiceAccounts, which are good as long as what they are bound to is there
 //	cache.go            what came of verifying such tokens
+//	remote.go           tokens of which others are asked: issuers of OpenID Connect, a webhook; and bootstrap tokens
 //
 // What a certificate or a token stands for is upstream's to say (k8s.io/apiserver/pkg/authentication); how often it has
 // to be verified is decided here.
@@ -36,6 +37,8 @@ type Options struct {
 	ServiceAccounts *ServiceAccounts
 	// Audiences are the names under which tokens mean this server.
 	Audiences []string
+	// Remote is asked for what nobody here knows. Optional.
+	Remote *Remote
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 }
@@ -53,11 +56,11 @@ func New(o Options) (*Authenticator, error) {
 		return nil, err
 	}
 	// The first who knows the sender answers: a certificate goes before a token.
-	return &Authenticator{group.NewAuthenticatedGroupAdder(union.New(
-		newCertificates(o.ClientCAs, o.Now),
-		bearertoken.New(tokens),
-		websocket.NewProtocolAuthenticator(tokens),
-	))}, nil
+	kinds := []authenticator.Request{newCertificates(o.ClientCAs, o.Now), bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens)}
+	if o.Remote != nil {
+		kinds = append(kinds, o.Remote)
+	}
+	return &Authenticator{group.NewAuthenticatedGroupAdder(union.New(kinds...))}, nil
 }
 
 // tokens are the kinds of tokens, in upstream's order.

@@ -1,0 +1,176 @@
+package authn
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/apis/apiserver/install"
+	"k8s.io/apiserver/pkg/apis/apiserver/validation"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	authenticationcel "k8s.io/apiserver/pkg/authentication/cel"
+	"k8s.io/apiserver/plugin/pkg/authenticator/token/oidc"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	kubeauthenticator "k8s.io/kubernetes/pkg/kubeapiserver/authenticator"
+	"k8s.io/kubernetes/plugin/pkg/auth/authenticator/token/bootstrap"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/indexer"
+)
+
+// RemoteOptions name who else is asked for who a token stands for, besides this server: issuers of OpenID Connect, a webhook, and
+// the Secrets of bootstrap tokens.
+type RemoteOptions struct {
+	// ConfigFile is an AuthenticationConfiguration, read again when it changes. Empty: there is none.
+	ConfigFile string
+	// JWT is an issuer that has no file. Nil: there is none.
+	JWT *apiserver.JWTAuthenticator
+	// SigningAlgorithms are those that JWT may use.
+	SigningAlgorithms []string
+	// WebhookConfigFile is a kubeconfig of the webhook, WebhookVersion the version of TokenReview that it takes, and
+	// WebhookCacheTTL for how long its answers are believed. Empty: there is none.
+	WebhookConfigFile, WebhookVersion string
+	WebhookCacheTTL                   time.Duration
+	// Bootstrap has the tokens accepted that are kept in Secrets of kube-system for machines that join.
+	Bootstrap bool
+	// Audiences are the names under which tokens mean this server.
+	Audiences []string
+	// Issuers are this server's own, which no other issuer may claim to be.
+	Issuers []string
+	Store   resources.Reader
+	Logger  *slog.Logger
+}
+
+// Remote asks others for who a token stands for, and believes what they say for ten seconds. It is an authenticator.Request.
+type Remote struct {
+	authenticator.Request
+
+	options RemoteOptions
+	update  func(context.Context, *apiserver.AuthenticationConfiguration) error
+	// read is what the file said when it was last looked at.
+	read []byte
+}
+
+const (
+	// configInterval is how often the file is looked at.
+	configInterval = 5 * time.Second
+	// updateTimeout is how long new issuers may take until they answer; until then the old ones are in force.
+	updateTimeout = time.Minute
+)
+
+// webhookBackoff is kube-apiserver's.
+var webhookBackoff = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
+
+// NewRemote returns nil when nobody else is to be asked. What it starts ends with ctx. Errors: files that cannot be read, or say what
+// is not allowed.
+func NewRemote(ctx context.Context, o RemoteOptions) (*Remote, error) {
+	if o.ConfigFile == "" && o.JWT == nil && o.WebhookConfigFile == "" && !o.Bootstrap {
+		return nil, nil
+	}
+	r, in := &Remote{options: o}, &apiserver.AuthenticationConfiguration{}
+	algorithms := o.SigningAlgorithms
+	var err error
+	switch {
+	case o.ConfigFile != "":
+		algorithms = oidc.AllValidSigningAlgorithms()
+		if r.read, err = os.ReadFile(o.ConfigFile); err != nil {
+			return nil, fmt.Errorf("--authentication-config: %w", err)
+		}
+		if in, err = o.parse(r.read); err != nil {
+			return nil, fmt.Errorf("--authentication-config %s: %w", o.ConfigFile, err)
+		}
+	case o.JWT != nil:
+		in.JWT = []apiserver.JWTAuthenticator{*o.JWT}
+		if err = o.validate(in); err != nil {
+			return nil, fmt.Errorf("--oidc-issuer-url: %w", err)
+		}
+	}
+	config := kubeauthenticator.Config{AuthenticationConfig: in, OIDCSigningAlgs: algorithms, APIAudiences: o.Audiences, ServiceAccountIssuers: o.Issuers,
+		WebhookTokenAuthnConfigFile: o.WebhookConfigFile, WebhookTokenAuthnVersion: o.WebhookVersion, WebhookTokenAuthnCacheTTL: o.WebhookCacheTTL,
+		WebhookRetryBackoff: &webhookBackoff, TokenSuccessCacheTTL: resultAge, BootstrapToken: o.Bootstrap}
+	if o.Bootstrap {
+		secrets := corelisters.NewSecretLister(indexer.New(o.Store, &corev1.Secret{}))
+		config.BootstrapTokenAuthenticator = bootstrap.NewTokenAuthenticator(secrets.Secrets(metav1.NamespaceSystem))
+	}
+	if r.Request, r.update, _, _, err = config.New(ctx); err != nil {
+		return nil, fmt.Errorf("authentication: %w", err)
+	}
+	return r, nil
+}
+
+// parse reads and checks an AuthenticationConfiguration.
+func (o *RemoteOptions) parse(data []byte) (*apiserver.AuthenticationConfiguration, error) {
+	if len(data) == 0 {
+		return nil, errors.New("the file is empty")
+	}
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	obj, err := runtime.Decode(serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder(), data)
+	if err != nil {
+		return nil, err
+	}
+	c, ok := obj.(*apiserver.AuthenticationConfiguration)
+	if !ok {
+		return nil, fmt.Errorf("it has a %T, and not an AuthenticationConfiguration", obj)
+	}
+	if c.Anonymous != nil {
+		return nil, errors.New("anonymous: not configured here")
+	}
+	return c, o.validate(c)
+}
+
+func (o *RemoteOptions) validate(c *apiserver.AuthenticationConfiguration) error {
+	if errs := validation.ValidateAuthenticationConfiguration(authenticationcel.NewDefaultCompiler(), c, o.Issuers); len(errs) > 0 {
+		return errs.ToAggregate()
+	}
+	return nil
+}
+
+// Run takes up changes of the file until ctx ends. One that cannot be read or is not allowed leaves in force what was.
+func (r *Remote) Run(ctx context.Context) {
+	if r == nil || r.options.ConfigFile == "" {
+		return
+	}
+	tick := time.NewTicker(configInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := r.reload(ctx); err != nil {
+			r.options.Logger.Error("the changed authentication configuration is not used", "file", r.options.ConfigFile, "error", err)
+		}
+	}
+}
+
+func (r *Remote) reload(ctx context.Context) error {
+	data, err := os.ReadFile(r.options.ConfigFile)
+	if err != nil || bytes.Equal(data, r.read) {
+		return err
+	}
+	r.read = data
+	c, err := r.options.parse(data)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
+	defer cancel()
+	if err := r.update(ctx, c); err != nil {
+		r.read = nil // its issuers may answer the next time
+		return err
+	}
+	r.options.Logger.Info("took up the changed authentication configuration", "file", r.options.ConfigFile)
+	return nil
+}

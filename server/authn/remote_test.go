@@ -1,0 +1,254 @@
+package authn_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	jose "gopkg.in/go-jose/go-jose.v2"
+	"gopkg.in/go-jose/go-jose.v2/jwt"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/authn"
+	"github.com/rowlock/rowlock/server/servertest"
+	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
+)
+
+// provider is an issuer of OpenID Connect.
+type provider struct {
+	*httptest.Server
+	signer jose.Signer
+}
+
+func newProvider(t *testing.T) *provider {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &provider{}
+	if p.signer, err = jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: key, KeyID: "k"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	p.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := any(map[string]any{"issuer": p.URL, "jwks_uri": p.URL + "/keys", "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL + "/token",
+			"id_token_signing_alg_values_supported": []string{"RS256"}, "response_types_supported": []string{"id_token"}, "subject_types_supported": []string{"public"}})
+		if r.URL.Path == "/keys" {
+			answer = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k", Algorithm: "RS256", Use: "sig"}}}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+// authority is that of the provider, as PEM.
+func authority(s *httptest.Server) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+}
+
+func (p *provider) token(t *testing.T, claims map[string]any) string {
+	t.Helper()
+	token, err := jwt.Signed(p.signer).Claims(map[string]any{"iss": p.URL, "aud": "rowlock", "exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix()}).Claims(claims).CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// ask is who a remote says a token stands for: the name and groups, or the error.
+func ask(r *authn.Remote, token string) string {
+	request := httptest.NewRequest("GET", "/", nil)
+	request.Header.Set("Authorization", "Bearer "+token)
+	answer, ok, err := r.AuthenticateRequest(request)
+	if err != nil || !ok {
+		return fmt.Sprint("nobody: ", err)
+	}
+	return answer.User.GetName() + " " + strings.Join(answer.User.GetGroups(), ",")
+}
+
+// until asks again until the answer is as it is to be: issuers are found in the background.
+func until(t *testing.T, r *authn.Remote, token, want string) {
+	t.Helper()
+	var got string
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		if got = ask(r, token); got == want {
+			return
+		}
+		select {
+		case <-t.Context().Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	t.Fatalf("got %q, want %q", got, want)
+}
+
+func remote(t *testing.T, o authn.RemoteOptions) *authn.Remote {
+	t.Helper()
+	o.Audiences, o.Issuers, o.Logger = []string{issuer}, []string{issuer}, servertest.Quiet
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	r, err := authn.NewRemote(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go r.Run(ctx)
+	return r
+}
+
+// Issuers in a file, with mappings and rules in CEL. A second one is added while the server runs, and the first taken away.
+func TestAuthenticationConfiguration(t *testing.T) {
+	t.Parallel() // upstream looks every ten seconds whether a new issuer answers
+	first, second := newProvider(t), newProvider(t)
+	file := filepath.Join(t.TempDir(), "authentication.yaml")
+	write := func(providers ...*provider) {
+		t.Helper()
+		config := "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n"
+		for _, p := range providers {
+			config += fmt.Sprintf("- issuer: {url: %q, audiences: [rowlock], certificateAuthority: %q}\n", p.URL, authority(p.Server)) +
+				"  claimMappings:\n    username: {expression: \"'oidc:' + claims.sub\"}\n    groups: {expression: claims.roles}\n" +
+				"  claimValidationRules: [{expression: claims.hd == 'example.com', message: not ours}]\n" +
+				"  userValidationRules: [{expression: \"!user.username.startsWith('oidc:system:')\", message: reserved}]\n"
+		}
+		if err := os.WriteFile(file+".new", []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(first)
+	r := remote(t, authn.RemoteOptions{ConfigFile: file})
+	claims := func(email, hd string) map[string]any {
+		return map[string]any{"sub": email, "hd": hd, "roles": []string{"dev"}}
+	}
+	good := first.token(t, claims("jane@example.com", "example.com"))
+	until(t, r, good, "oidc:jane@example.com dev,system:authenticated")
+	for _, bad := range []string{
+		first.token(t, claims("jane@example.com", "example.org")), first.token(t, claims("system:admin", "example.com")),
+		second.token(t, claims("jane@example.com", "example.com")), good + "x",
+	} {
+		if got := ask(r, bad); !strings.HasPrefix(got, "nobody") {
+			t.Errorf("is %s", got)
+		}
+	}
+	write(second)
+	until(t, r, second.token(t, claims("joe@example.com", "example.com")), "oidc:joe@example.com dev,system:authenticated")
+	until(t, r, first.token(t, claims("new@example.com", "example.com")), ask(r, "a.b.c"))
+}
+
+// The flags make the same as a file.
+func TestOneIssuer(t *testing.T) {
+	p := newProvider(t)
+	prefix := "oidc:"
+	r := remote(t, authn.RemoteOptions{SigningAlgorithms: []string{"RS256"}, JWT: &apiserver.JWTAuthenticator{
+		Issuer:        apiserver.Issuer{URL: p.URL, Audiences: []string{"rowlock"}, CertificateAuthority: authority(p.Server)},
+		ClaimMappings: apiserver.ClaimMappings{Username: apiserver.PrefixedClaimOrExpression{Prefix: &prefix, Claim: "sub"}}}})
+	until(t, r, p.token(t, map[string]any{"sub": "jane"}), "oidc:jane system:authenticated")
+	if got := ask(r, p.token(t, map[string]any{"sub": "jane", "aud": "other"})); !strings.HasPrefix(got, "nobody") {
+		t.Errorf("a token for others is %s", got)
+	}
+}
+
+// A webhook is asked by a TokenReview, with the audiences of this server.
+func TestTokenWebhook(t *testing.T) {
+	asked := 0
+	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review authenticationv1.TokenReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			t.Error(err)
+		}
+		asked++
+		review.Status = authenticationv1.TokenReviewStatus{Authenticated: review.Spec.Token == "good", Audiences: review.Spec.Audiences,
+			User: authenticationv1.UserInfo{Username: "hooked", Groups: []string{"dev"}}}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	defer hook.Close()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["hook"] = &clientcmdapi.Cluster{Server: hook.URL, CertificateAuthorityData: []byte(authority(hook))}
+	config.Contexts["hook"] = &clientcmdapi.Context{Cluster: "hook"}
+	config.CurrentContext = "hook"
+	file := filepath.Join(t.TempDir(), "webhook")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		t.Fatal(err)
+	}
+	r := remote(t, authn.RemoteOptions{WebhookConfigFile: file, WebhookVersion: "v1", WebhookCacheTTL: time.Minute})
+	for range 2 {
+		if got := ask(r, "good"); got != "hooked dev,system:authenticated" {
+			t.Errorf("is %s", got)
+		}
+	}
+	if got := ask(r, "bad"); !strings.HasPrefix(got, "nobody") || asked != 2 {
+		t.Errorf("is %s, asked %d times", got, asked)
+	}
+}
+
+// Tokens with which machines join are in Secrets, and end with them, or when these say so.
+func TestBootstrapTokens(t *testing.T) {
+	store := sqlitetest.Open(t)
+	secret := func(id, expiration string) {
+		t.Helper()
+		data := fmt.Sprintf(`{"kind":"Secret","apiVersion":"v1","metadata":{"name":"bootstrap-token-%s","namespace":"kube-system","resourceVersion":"0"},`+
+			`"type":"bootstrap.kubernetes.io/token","data":{"token-id":%q,"token-secret":%q,"usage-bootstrap-authentication":"dHJ1ZQ==","expiration":%q}}`,
+			id, encoded(id), encoded("0123456789abcdef"), encoded(expiration))
+		at := strings.Index(data, `"0"`) + 1
+		if _, err := store.Commit(t.Context(), resources.Write{Op: resources.Create,
+			Key:   resources.Key{Resource: "secrets", Namespace: "kube-system", Name: "bootstrap-token-" + id},
+			Draft: resources.Draft{Data: []byte(data), RevisionStart: at, RevisionEnd: at + 1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secret("abcdef", time.Now().Add(time.Hour).Format(time.RFC3339))
+	secret("ghijkl", time.Now().Add(-time.Hour).Format(time.RFC3339))
+	r := remote(t, authn.RemoteOptions{Bootstrap: true, Store: store})
+	if got := ask(r, "abcdef.0123456789abcdef"); got != "system:bootstrap:abcdef system:bootstrappers,system:authenticated" {
+		t.Errorf("is %s", got)
+	}
+	for _, bad := range []string{"abcdef.0123456789abcdeX", "ghijkl.0123456789abcdef", "mnopqr.0123456789abcdef"} {
+		if got := ask(r, bad); !strings.HasPrefix(got, "nobody") {
+			t.Errorf("%s is %s", bad, got)
+		}
+	}
+}
+
+func encoded(s string) string {
+	data, _ := json.Marshal([]byte(s))
+	return strings.Trim(string(data), `"`)
+}
+
+// What is wrong with a configuration is said at the start.
+func TestWrongConfigurations(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	for content, want := range map[string]string{
+		"":                        "the file is empty",
+		"apiVersion: v1\nkind: X": "no kind",
+		"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\nunknown: x":                                                                                                      "unknown field",
+		"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt: [{issuer: {url: \"" + issuer + "\", audiences: [a]}, claimMappings: {username: {claim: sub, prefix: ''}}}]": "must not overlap with disallowed issuers",
+	} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := authn.NewRemote(t.Context(), authn.RemoteOptions{ConfigFile: file, Issuers: []string{issuer}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", content, err)
+		}
+	}
+	if r, err := authn.NewRemote(t.Context(), authn.RemoteOptions{}); r != nil || err != nil {
+		t.Error(r, err)
+	}
+}
