@@ -19,9 +19,9 @@ kubernetes_ld  := -X $(component_base).gitVersion=$(KUBERNETES) \
 # of it; 8 was not measured by itself.
 rowlock_ld := -s -w -funcalign=8 -X main.version=$(VERSION) $(kubernetes_ld)
 
-# How large the stripped binary may be for linux/amd64. 0.3 MB of it are kube-controller-manager's controllers for
-# CertificateSigningRequests, 2 MB admission by webhooks and policies, and 0.5 MB the authenticators of OpenID Connect and of webhooks.
-MOST_BYTES ?= 82700000
+# How large the stripped binary may be for linux/amd64. It was 78.7 MB before access: authorization (RBAC, the graph of nodes), the
+# authenticators of tokens, admission by webhooks and policies, and kube-controller-manager's controllers for all of that are 5.1 MB.
+MOST_BYTES ?= 84000000
 
 # Build tags, in one place for build, test and lint.
 #   grpcnotrace                  as upstream's releases: without it golang.org/x/net/trace brings html/template, which keeps

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -16,19 +15,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/apiserver/pkg/features"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/rowlock/rowlock/resources"
-	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/resources/custom"
-	"github.com/rowlock/rowlock/resources/upstream"
-	"github.com/rowlock/rowlock/server"
-	"github.com/rowlock/rowlock/server/aggregate"
-	"github.com/rowlock/rowlock/server/authz"
 	"github.com/rowlock/rowlock/server/controlplane"
 	"github.com/rowlock/rowlock/server/controlplane/controllers"
-	"github.com/rowlock/rowlock/server/health"
 	"github.com/rowlock/rowlock/server/pki"
 	"github.com/rowlock/rowlock/sqlstore"
 )
@@ -69,32 +60,13 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	authorizers, err := o.authorization.authorizers(store, logger)
+	p, err := o.assemble(ctx, store, logger, metrics)
 	if err != nil {
 		return err
 	}
-	pipeline := resources.NewPipeline(store, resources.PipelineOptions{Authorizer: authorizers})
-	certificates, err := o.openPKI(ctx, store, logger)
-	if err != nil {
-		return err
-	}
-	identity, err := o.newIdentity(ctx, logger, store, certificates)
-	if err != nil {
-		return err
-	}
-	registry, definitions, err := o.newRegistry(ctx, store, identity, authorizers, logger)
-	if err != nil {
-		return err
-	}
-	aggregator := o.newAggregator(registry, store, certificates, logger)
-	srv, err := o.newServer(registry, definitions, store, pipeline, certificates, identity, authorizers, aggregator, logger, metrics)
-	if err != nil {
-		return err
-	}
-	defer srv.Close()
-	plane := controlplane.New(controlplane.Config{Registry: registry, Store: store, Pipeline: pipeline, Logger: logger,
-		Definitions:       definitions,
-		ClientAuthorities: certificates, FrontProxy: o.proxies.frontProxy(certificates), Front: srv})
+	defer p.server.Close()
+	plane := controlplane.New(controlplane.Config{Registry: p.registry, Store: store, Pipeline: p.pipeline, Logger: logger, Definitions: p.definitions,
+		ClientAuthorities: p.certificates, FrontProxy: o.proxies.frontProxy(p.certificates), Front: p.server})
 	if err := store.Await(ctx, func() error { return plane.Bootstrap(ctx) }); err != nil {
 		return fmt.Errorf("create the objects that exist from the start: %w", err)
 	}
@@ -103,12 +75,12 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return fmt.Errorf("--listen: %w", err)
 	}
 	defer listener.Close() // Serve closes it too; this is for the way out before
-	aggregator.Loopback.Store(localAddress(listener.Addr()))
+	p.aggregator.Loopback.Store(localAddress(listener.Addr()))
 	network, err := o.bootstrapServices(ctx, plane, store, listener.Addr(), logger)
 	if err != nil {
 		return err
 	}
-	if err := certificates.WriteKubeconfig(localURL(listener.Addr())); err != nil {
+	if err := p.certificates.WriteKubeconfig(localURL(listener.Addr())); err != nil {
 		return err
 	}
 	logger.Info("serving", "address", listener.Addr().String(), "dataDir", o.dataDir, "version", ownVersion())
@@ -118,37 +90,18 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	var work errgroup.Group
 	work.Go(func() error {
 		defer stop()
-		return srv.Serve(ctx, listener)
+		return p.server.Serve(ctx, listener)
 	})
-	for _, run := range []func(context.Context){certificates.Run, definitions.Run, identity.remote.Run, authorizers.Run, aggregator.Run} {
+	for _, run := range []func(context.Context){p.certificates.Run, p.definitions.Run, p.identity.remote.Run, p.authorizers.Run, p.aggregator.Run} {
 		work.Go(func() error { run(ctx); return nil })
 	}
 	work.Go(func() error { plane.Keep(ctx, network); return nil })
 	work.Go(func() error {
-		return controllers.Run(ctx, o.controllers.config(controllers.Config{Registry: registry, Store: store, Pipeline: pipeline, Logger: logger,
-			Prober: aggregator, Unavailable: aggregator.CountUnavailable, Elsewhere: aggregator, Elect: elect(registry, store, pipeline, logger)}, srv, certificates, identity.keys))
+		return controllers.Run(ctx, o.controllers.config(controllers.Config{Registry: p.registry, Store: store, Pipeline: p.pipeline, Logger: logger,
+			Prober: p.aggregator, Unavailable: p.aggregator.CountUnavailable, Elsewhere: p.aggregator, Elect: p.elect()}, p.server, p.certificates, p.identity.keys))
 	})
-	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", shellQuoted(certificates.KubeconfigPath()))
+	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", shellQuoted(p.certificates.KubeconfigPath()))
 	return work.Wait()
-}
-
-// newRegistry returns the types that are served, and what adds those that are defined.
-func (o *serveOptions) newRegistry(ctx context.Context, store *sqlstore.Store, identity *identity, authorizers *authz.Authorizers,
-	logger *slog.Logger) (*resources.Registry, *custom.Definitions, error) {
-	upstream.AllowPrivileged(o.allowPrivileged)
-	kubelets, err := o.kubelets.kubelets()
-	if err != nil {
-		return nil, nil, err
-	}
-	registry := resources.NewRegistry()
-	groups := builtin.Parts{Reader: store, Authenticator: identity.authenticator, Audiences: o.tokens.audiences, Tokens: o.tokens.issued(identity.keys),
-		Authorizer: authorizers, Rules: authorizers.Rules(), Services: o.services.ServiceNetwork, APIs: o.apis, Kubelets: kubelets}.Groups()
-	definitions := custom.New(custom.Config{Registry: registry, Store: store, Scheme: builtin.Scheme, Logger: logger}, groups)
-	registry.SetGroups(groups)
-	if err := store.Await(ctx, func() error { return definitions.Latest(ctx) }); err != nil {
-		return nil, nil, fmt.Errorf("read the custom resource definitions: %w", err)
-	}
-	return registry, definitions, nil
 }
 
 // bootstrapServices makes the Service of the API, which has the server's address.
@@ -176,66 +129,6 @@ func members(store *sqlstore.Store) controlplane.Members {
 		return controlplane.Expiring(string(uuid.NewUUID()), memberTerm)
 	}
 	return nil
-}
-
-// elect says how one of several servers on the database becomes the one whose controllers work; nil: there is only one.
-func elect(registry *resources.Registry, store *sqlstore.Store, pipeline *resources.Pipeline,
-	logger *slog.Logger) func(context.Context, func(context.Context)) error {
-	if !store.Shared() {
-		return nil
-	}
-	hostname, _ := os.Hostname() // a machine without a name has an identity all the same
-	e := controllers.Election{Registry: registry, Store: store, Pipeline: pipeline, Logger: logger}
-	if session := store.Session(); session != nil {
-		e.Identity, e.Lock = hostname+"_"+session.Self(), session.Elect
-	} else {
-		e.Identity = hostname + "_" + string(uuid.NewUUID())
-	}
-	return e.Elect
-}
-
-// newAggregator returns what passes on the requests that are for other servers.
-func (o *serveOptions) newAggregator(registry *resources.Registry, store *sqlstore.Store, certificates *pki.PKI, logger *slog.Logger) *aggregate.Aggregator {
-	return aggregate.New(aggregate.Config{Registry: registry, Store: store, Logger: logger, Certificate: certificates.ProxyCertificate,
-		RouteToEndpoints: o.routeToEndpoints, PassRedirects: !o.rejectRedirects, UID: utilfeature.DefaultFeatureGate.Enabled(features.RemoteRequestHeaderUID)})
-}
-
-func (o *serveOptions) newServer(registry *resources.Registry, definitions *custom.Definitions, store *sqlstore.Store, pipeline *resources.Pipeline,
-	certificates *pki.PKI, identity *identity, authorizers *authz.Authorizers, aggregator *aggregate.Aggregator,
-	logger *slog.Logger, metrics *prometheus.Registry) (*server.Server, error) {
-	srv, err := server.New(server.Config{
-		Registry:      registry,
-		Definitions:   definitions,
-		Store:         store,
-		Pipeline:      pipeline,
-		Aggregator:    aggregator,
-		Checks:        []health.Check{{Name: "etcd", Run: func(r *http.Request) error { return store.Ready(r.Context()) }}}, // see docs/operations.md
-		Authenticator: identity.authenticator.User,
-		Strangers:     o.authorization.strangers(),
-		Authorizer:    authorizers,
-		TLS:           certificates.TLSConfig(),
-
-		Logger:  logger,
-		Metrics: metrics,
-		OpenID:  o.tokens.openID(identity.keys, logger),
-		DefragmentHeap: func(forget bool, moved func(int) bool) {
-			store.DefragmentHeap(forget, moved)
-			definitions.Cool()
-		},
-		Rest:       definitions.Rest,
-		Features:   utilfeature.DefaultFeatureGate,
-		Flags:      o.flags,
-		HistoryAge: o.storage.historyAge,
-
-		EnableAdmissionPlugins:  o.admission.enable,
-		DisableAdmissionPlugins: o.admission.disable,
-		RouteToEndpoints:        o.routeToEndpoints,
-		MaxInFlight:             o.maxInFlight,
-		MaxMutatingInFlight:     o.maxMutatingInFlight,
-		RequestTimeout:          o.requestTimeout,
-	})
-	identity.secrets.Server = srv
-	return srv, err
 }
 
 func (o *serveOptions) openStore(ctx context.Context, logger *slog.Logger, metrics *prometheus.Registry) (*sqlstore.Store, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"weak"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -50,8 +51,8 @@ type selections struct {
 	registry *resources.Registry
 
 	mu sync.RWMutex
-	// catalog is the one that known belongs to: which resources are equivalent depends on it.
-	catalog *resources.Catalog
+	// catalog is the one that known belongs to: which resources are equivalent depends on it. It is not kept because of that.
+	catalog weak.Pointer[resources.Catalog]
 	// known are the indexes of those of all whose rules fit, by what rules ask for. There are no more kinds of requests than are served.
 	known map[request][]int
 }
@@ -84,7 +85,7 @@ func (s *selections) ruled(ctx context.Context, a admission.Attributes, o admiss
 	r := request{a.GetResource(), a.GetSubresource(), a.GetOperation(), a.GetNamespace() != ""}
 	s.mu.RLock()
 	found, ok := s.known[r]
-	ok = ok && s.catalog == catalog
+	ok = ok && s.catalog.Value() == catalog
 	s.mu.RUnlock()
 	if ok {
 		return found
@@ -99,8 +100,8 @@ func (s *selections) ruled(ctx context.Context, a admission.Attributes, o admiss
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.catalog != catalog || s.known == nil {
-		s.catalog, s.known = catalog, map[request][]int{}
+	if s.catalog.Value() != catalog || s.known == nil {
+		s.catalog, s.known = weak.Make(catalog), map[request][]int{}
 	}
 	s.known[r] = found
 	return found

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
@@ -135,7 +136,8 @@ func (d *document) makeWide(s *source) error {
 		f.modified = before.modified // it was given back meanwhile
 	}
 	d.forms[asJSON].Store(f)
-	s.made.Store(d)
+	made := weak.Make(d)
+	s.made.Store(&made)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/munnerz/goautoneg"
 
@@ -37,7 +38,7 @@ type Handler struct {
 	joined   atomic.Pointer[joined]
 
 	base atomic.Pointer[baseV2]
-	made atomic.Pointer[document] // the wide one that was made last
+	made atomic.Pointer[weak.Pointer[document]] // the wide one that was made last, which lives no longer than its catalog
 
 	fixedOnce sync.Once
 	fixed     map[string]*document // see fixedDocuments
@@ -105,7 +106,11 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, s *state, j *j
 // Rest drops the document of version 2 of types without a Go type, which is large and made again when it is asked for, and reports whether
 // there was one. Who has it goes on to be told that it is the same. It is for when the server has come to rest.
 func (h *Handler) Rest() bool {
-	doc := h.made.Swap(nil)
+	made := h.made.Swap(nil)
+	if made == nil {
+		return false
+	}
+	doc := made.Value()
 	if doc == nil {
 		return false
 	}

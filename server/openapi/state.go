@@ -77,13 +77,13 @@ func (h *Handler) documentV2(c *resources.Catalog) *document {
 	}
 	base := h.base.Load()
 	if base == nil || !slices.Equal(base.groups, typed) {
-		base = &baseV2{typed, &document{format: formatV2, describe: func() ([]*routes, error) { return allRoutes(c, false) }}}
+		base = &baseV2{typed, &document{format: formatV2, describe: func() ([]*routes, error) { return allRoutes(typed, false) }}} // it outlives the catalog
 		h.base.Store(base)
 	}
 	if len(versions) == 0 {
 		return base.doc
 	}
-	return &document{format: formatV2, describe: func() ([]*routes, error) { return allRoutes(c, true) },
+	return &document{format: formatV2, describe: func() ([]*routes, error) { return allRoutes(c.Groups(), true) },
 		wide: &wide{base: base.doc, versions: versions}}
 }
 

@@ -58,9 +58,9 @@ func (s *source) configV2(definitions map[string]common.OpenAPIDefinition) *comm
 
 // allRoutes are the operations of everything that is served, in versions that have more than types without a Go type or have nothing
 // else, too.
-func allRoutes(c *resources.Catalog, untyped bool) ([]*routes, error) {
+func allRoutes(groups []*resources.Group, untyped bool) ([]*routes, error) {
 	all := fixedRoutes()
-	for _, g := range c.Groups() {
+	for _, g := range groups {
 		if describesGroup(g) {
 			all = append(all, groupRoutes(g))
 		}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/custom"
+	"github.com/rowlock/rowlock/resources/upstream"
+	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/aggregate"
+	"github.com/rowlock/rowlock/server/authz"
+	"github.com/rowlock/rowlock/server/controlplane/controllers"
+	"github.com/rowlock/rowlock/server/health"
+	"github.com/rowlock/rowlock/server/pki"
+	"github.com/rowlock/rowlock/sqlstore"
+)
+
+// parts are what a server is put together from, in the order in which they need each other.
+type parts struct {
+	options *serveOptions
+	logger  *slog.Logger
+	metrics *prometheus.Registry
+
+	store        *sqlstore.Store
+	authorizers  *authz.Authorizers
+	pipeline     *resources.Pipeline
+	certificates *pki.PKI
+	identity     *identity
+	registry     *resources.Registry
+	definitions  *custom.Definitions
+	aggregator   *aggregate.Aggregator
+	server       *server.Server
+}
+
+// assemble makes all parts upon a store. The server has to be closed, and the store afterwards.
+func (o *serveOptions) assemble(ctx context.Context, store *sqlstore.Store, logger *slog.Logger, metrics *prometheus.Registry) (*parts, error) {
+	p := &parts{options: o, logger: logger, metrics: metrics, store: store}
+	var err error
+	if p.authorizers, err = o.authorization.authorizers(store, logger); err != nil {
+		return nil, err
+	}
+	p.pipeline = resources.NewPipeline(store, resources.PipelineOptions{Authorizer: p.authorizers})
+	if p.certificates, err = o.openPKI(ctx, store, logger); err != nil {
+		return nil, err
+	}
+	if p.identity, err = o.newIdentity(ctx, logger, store, p.certificates); err != nil {
+		return nil, err
+	}
+	if err := p.define(ctx); err != nil {
+		return nil, err
+	}
+	p.aggregator = p.newAggregator()
+	if p.server, err = p.newServer(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// define makes the types that are served, and what adds those that are defined.
+func (p *parts) define(ctx context.Context) error {
+	o := p.options
+	upstream.AllowPrivileged(o.allowPrivileged)
+	kubelets, err := o.kubelets.kubelets()
+	if err != nil {
+		return err
+	}
+	p.registry = resources.NewRegistry()
+	groups := builtin.Parts{Reader: p.store, Authenticator: p.identity.authenticator, Audiences: o.tokens.audiences, Tokens: o.tokens.issued(p.identity.keys),
+		Authorizer: p.authorizers, Rules: p.authorizers.Rules(), Services: o.services.ServiceNetwork, APIs: o.apis, Kubelets: kubelets}.Groups()
+	p.definitions = custom.New(custom.Config{Registry: p.registry, Store: p.store, Scheme: builtin.Scheme, Logger: p.logger}, groups)
+	p.registry.SetGroups(groups)
+	if err := p.store.Await(ctx, func() error { return p.definitions.Latest(ctx) }); err != nil {
+		return fmt.Errorf("read the custom resource definitions: %w", err)
+	}
+	return nil
+}
+
+// newAggregator returns what passes on the requests that are for other servers.
+func (p *parts) newAggregator() *aggregate.Aggregator {
+	return aggregate.New(aggregate.Config{Registry: p.registry, Store: p.store, Logger: p.logger, Certificate: p.certificates.ProxyCertificate,
+		RouteToEndpoints: p.options.routeToEndpoints, PassRedirects: !p.options.rejectRedirects, UID: utilfeature.DefaultFeatureGate.Enabled(features.RemoteRequestHeaderUID)})
+}
+
+func (p *parts) newServer() (*server.Server, error) {
+	o := p.options
+	srv, err := server.New(server.Config{
+		Registry:      p.registry,
+		Definitions:   p.definitions,
+		Store:         p.store,
+		Pipeline:      p.pipeline,
+		Aggregator:    p.aggregator,
+		Checks:        []health.Check{{Name: "etcd", Run: func(r *http.Request) error { return p.store.Ready(r.Context()) }}}, // see docs/operations.md
+		Authenticator: p.identity.authenticator.User,
+		Strangers:     o.authorization.strangers(),
+		Authorizer:    p.authorizers,
+		TLS:           p.certificates.TLSConfig(),
+
+		Logger:  p.logger,
+		Metrics: p.metrics,
+		OpenID:  o.tokens.openID(p.identity.keys, p.logger),
+		DefragmentHeap: func(forget bool, moved func(int) bool) {
+			p.store.DefragmentHeap(forget, moved)
+			p.definitions.Cool()
+		},
+		Rest:       p.definitions.Rest,
+		Features:   utilfeature.DefaultFeatureGate,
+		Flags:      o.flags,
+		HistoryAge: o.storage.historyAge,
+
+		EnableAdmissionPlugins:  o.admission.enable,
+		DisableAdmissionPlugins: o.admission.disable,
+		RouteToEndpoints:        o.routeToEndpoints,
+		MaxInFlight:             o.maxInFlight,
+		MaxMutatingInFlight:     o.maxMutatingInFlight,
+		RequestTimeout:          o.requestTimeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.identity.secrets.Server = srv
+	return srv, nil
+}
+
+// elect says how one of several servers on the database becomes the one whose controllers work; nil: there is only one.
+func (p *parts) elect() func(context.Context, func(context.Context)) error {
+	if !p.store.Shared() {
+		return nil
+	}
+	hostname, _ := os.Hostname() // a machine without a name has an identity all the same
+	e := controllers.Election{Registry: p.registry, Store: p.store, Pipeline: p.pipeline, Logger: p.logger}
+	if session := p.store.Session(); session != nil {
+		e.Identity, e.Lock = hostname+"_"+session.Self(), session.Elect
+	} else {
+		e.Identity = hostname + "_" + string(uuid.NewUUID())
+	}
+	return e.Elect
+}
