@@ -116,7 +116,7 @@ spec:
 		t.Fatalf("%v: %s", err, list)
 	}
 	wants(t, list, group+"/v1", "Fruit")
-	wants(t, fresh.run(t, "get", "fruits", "--as", "jane", "-o", "name"), "fruit."+group+"/of-jane")
+	wants(t, fresh.run(t, "get", "fruits", "--as", "jane", "--as-group", "system:masters", "-o", "name"), "fruit."+group+"/of-jane")
 	wants(t, fresh.run(t, "get", "--raw", "/apis/"+group), `"groupVersion":"`+group+`/v1"`)
 
 	fresh.run(t, "delete", "service", "fruits")

@@ -208,6 +208,7 @@ func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		r.Header.Del("Authorization")
 		headerrequest.ClearAuthenticationHeaders(r.Header, remoteUser, remoteUID, remoteGroup, remoteExtra)
+		headerrequest.ClearAuthenticationHeaders(r.Header, s.Remote.Users, s.Remote.UIDs, s.Remote.Groups, s.Remote.Extras)
 		c.SetRequest(r.WithContext(genericapirequest.WithUser(r.Context(), who)))
 		return next(c)
 	}
@@ -220,6 +221,12 @@ var (
 	remoteGroup = headerrequest.StaticStringSlice{"X-Remote-Group"}
 	remoteExtra = headerrequest.StaticStringSlice{"X-Remote-Extra-"}
 )
+
+// RemoteHeaders are further headers by which servers that extend the API are told who asks (--requestheader-*-headers). No client may
+// send one through this server.
+type RemoteHeaders struct {
+	Users, UIDs, Groups, Extras headerrequest.StaticStringSlice
+}
 
 // closeConnection ends the HTTP/2 connection of an anonymous client after this request, as kube-apiserver does: many streams of an anonymous client
 // would cost too much (CVE-2023-44487).

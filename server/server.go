@@ -70,6 +70,8 @@ type Config struct {
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
 	// AdmissionConfiguration is that of the plugins. Nil: nobody configured any.
 	AdmissionConfiguration apiadmission.ConfigProvider
+	// Remote are taken from requests, besides X-Remote-User and those that go with it.
+	Remote RemoteHeaders
 	// RouteToEndpoints sends what is for the webhook behind a Service to one of its endpoints, and not to its ClusterIP.
 	RouteToEndpoints bool
 	// DefragmentHeap lets the store move what it keeps in memory together, for when the server has come to rest; with forget it

@@ -47,7 +47,7 @@ func TestKubeAPIServerFlags(t *testing.T) {
 	values := map[string]string{"int": "7", "float": "0.5", "float32": "0.5", "duration": "1s", "ip": "192.0.2.1", "int32Slice": "1,2",
 		"portRange": "30000-30100"}
 	special := map[string]string{"feature-gates": "kube:CBORServingAndStorage=true", "logging-format": "text", "runtime-config": "api/beta=true",
-		"service-cluster-ip-range": "10.0.0.0/16", "v": "1"}
+		"service-cluster-ip-range": "10.0.0.0/16", "oidc-required-claim": "a=b", "v": "1"}
 	line := []string{"kube-apiserver"}
 	for name, kind := range eachKubeAPIServerFlag() {
 		value, ok := special[name]

@@ -103,6 +103,7 @@ func (p *parts) newServer() (*server.Server, error) {
 		Authenticator: p.identity.authenticator.User,
 		Strangers:     o.authorization.strangers(),
 		Authorizer:    p.authorizers,
+		Remote:        server.RemoteHeaders{Users: o.proxies.usernames, UIDs: o.proxies.uids, Groups: o.proxies.groups, Extras: o.proxies.extraPrefixes},
 		TLS:           p.certificates.TLSConfig(),
 
 		Logger:  p.logger,

@@ -33,6 +33,7 @@ func Build(ctx context.Context, names ...string) error {
 		args = append(args, "bin/"+filepath.Base(Binary(name)))
 	}
 	cmd := exec.CommandContext(ctx, "make", args...)
+	cmd.Env = append(os.Environ(), "MAKEFLAGS=") // those of the make that runs the tests name pipes that are not passed on
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("make %v: %w", args, err)

@@ -31,6 +31,9 @@ import (
 	"k8s.io/component-base/featuregate"
 	"k8s.io/kubernetes/plugin/pkg/admission/alwayspullimages"
 	"k8s.io/kubernetes/plugin/pkg/admission/antiaffinity"
+	"k8s.io/kubernetes/plugin/pkg/admission/certificates/approval"
+	"k8s.io/kubernetes/plugin/pkg/admission/certificates/ctbattest"
+	"k8s.io/kubernetes/plugin/pkg/admission/certificates/signing"
 	"k8s.io/kubernetes/plugin/pkg/admission/certificates/subjectrestriction"
 	"k8s.io/kubernetes/plugin/pkg/admission/defaulttolerationseconds"
 	"k8s.io/kubernetes/plugin/pkg/admission/extendedresourcetoleration"
@@ -88,8 +91,7 @@ func own(name string, make func() admission.Interface) func(*admission.Plugins) 
 	}
 }
 
-// registrations are of the plugins that Rowlock has, by name. The others decide who may do what, which has no answer before
-// there is authorization, or need configuration of their own.
+// registrations are of the plugins that Rowlock has, by name. The others need configuration of their own.
 func registrations(c Config, f *storeInformers) map[string]func(*admission.Plugins) {
 	return map[string]func(*admission.Plugins){
 		"NamespaceLifecycle":               own("NamespaceLifecycle", func() admission.Interface { return NamespaceLifecycle{Store: c.Store} }),
@@ -107,6 +109,9 @@ func registrations(c Config, f *storeInformers) map[string]func(*admission.Plugi
 		"PodGroupProtection":               podgroupprotection.Register,
 		"PersistentVolumeClaimResize":      resize.Register,
 		"RuntimeClass":                     runtimeclass.Register,
+		"CertificateApproval":              approval.Register,
+		"CertificateSigning":               signing.Register,
+		"ClusterTrustBundleAttest":         ctbattest.Register,
 		"CertificateSubjectRestriction":    subjectrestriction.Register,
 		"DefaultIngressClass":              defaultingressclass.Register,
 		"DenyServiceExternalIPs":           denyserviceexternalips.Register,

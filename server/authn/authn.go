@@ -44,7 +44,11 @@ type Options struct {
 }
 
 // Authenticator says who sent a request. It is an authenticator.Request.
-type Authenticator struct{ all authenticator.Request }
+type Authenticator struct {
+	all authenticator.Request
+	// audiences are those by which tokens mean this server.
+	audiences authenticator.Audiences
+}
 
 // New returns an Authenticator. It fails when the token file cannot be read.
 func New(o Options) (*Authenticator, error) {
@@ -60,7 +64,7 @@ func New(o Options) (*Authenticator, error) {
 	if o.Remote != nil {
 		kinds = append(kinds, o.Remote)
 	}
-	return &Authenticator{group.NewAuthenticatedGroupAdder(union.New(kinds...))}, nil
+	return &Authenticator{group.NewAuthenticatedGroupAdder(union.New(kinds...)), o.Audiences}, nil
 }
 
 // tokens are the kinds of tokens, in upstream's order.
@@ -89,9 +93,16 @@ func (o *Options) tokens() (authenticator.Token, error) {
 // carries no credentials; and false with an error when it carries only bad ones, which is to be answered with 401 even
 // where anybody may read. The error is for the log: it says more than an anonymous client should be told.
 func (a *Authenticator) User(r *http.Request) (user.Info, bool, error) {
+	if len(a.audiences) > 0 {
+		// Without them a webhook is not asked for whom a token was issued (WithAuthentication of kube-apiserver does the same).
+		r = r.WithContext(authenticator.WithAudiences(r.Context(), a.audiences))
+	}
 	response, ok, err := a.all.AuthenticateRequest(r)
 	if err != nil || !ok {
 		return nil, false, err
+	}
+	if said := response.Audiences; len(a.audiences) > 0 && len(said) > 0 && len(a.audiences.Intersect(said)) == 0 {
+		return nil, false, fmt.Errorf("the token is for %q, and this server is %q", said, a.audiences)
 	}
 	return response.User, true, nil
 }

@@ -174,8 +174,11 @@ func TestTokenWebhook(t *testing.T) {
 			t.Error(err)
 		}
 		asked++
-		review.Status = authenticationv1.TokenReviewStatus{Authenticated: review.Spec.Token == "good", Audiences: review.Spec.Audiences,
+		review.Status = authenticationv1.TokenReviewStatus{Authenticated: review.Spec.Token != "bad", Audiences: review.Spec.Audiences,
 			User: authenticationv1.UserInfo{Username: "hooked", Groups: []string{"dev"}}}
+		if review.Spec.Token == "vault's" {
+			review.Status.Audiences = []string{"vault"}
+		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(review)
 	}))
@@ -196,6 +199,18 @@ func TestTokenWebhook(t *testing.T) {
 	}
 	if got := ask(r, "bad"); !strings.HasPrefix(got, "nobody") || asked != 2 {
 		t.Errorf("is %s, asked %d times", got, asked)
+	}
+	// A token that was issued for somebody else is none here.
+	a, err := authn.New(authn.Options{Remote: r, Audiences: []string{issuer}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for token, want := range map[string]bool{"good": true, "vault's": false} {
+		request := httptest.NewRequest("GET", "/", nil)
+		request.Header.Set("Authorization", "Bearer "+token)
+		if who, ok, err := a.User(request); ok != want {
+			t.Errorf("%s: %v %v %v", token, who, ok, err)
+		}
 	}
 }
 

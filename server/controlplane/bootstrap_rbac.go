@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/auth/rbac/reconciliation"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 
@@ -120,7 +121,7 @@ func (p *Plane) reconcile(ctx context.Context, t *resources.Type, manager *field
 		return err
 	}
 	for {
-		another := false
+		another, uid := false, types.UID("")
 		err = p.ensureBy(ctx, t, manager, resources.ServerManagerName, m.GetNamespace(), m.GetName(), func(exists bool, obj runtime.Object) (err error) {
 			into := want.DeepCopyObject()
 			if exists {
@@ -129,6 +130,9 @@ func (p *Plane) reconcile(ctx context.Context, t *resources.Type, manager *field
 					return err
 				}
 				if into, another, err = reconciled(existing, want); err != nil || into == nil || another {
+					if is, metaErr := meta.Accessor(obj); metaErr == nil {
+						uid = is.GetUID()
+					}
 					return err
 				}
 			}
@@ -141,8 +145,8 @@ func (p *Plane) reconcile(ctx context.Context, t *resources.Type, manager *field
 		if err != nil || !another {
 			return err
 		}
-		// What a binding refers to cannot be changed.
-		r := resources.DeleteRequest{Type: t, Name: m.GetName(), Options: &metav1.DeleteOptions{}}
+		// What a binding refers to cannot be changed. Another server may have made it anew meanwhile: only the one that was judged goes.
+		r := resources.DeleteRequest{Type: t, Name: m.GetName(), Options: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}}
 		_, err = p.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", t, t.KeyOf(m.GetNamespace(), m.GetName())), &r)
 		if err != nil && !goneMeanwhile(err) {
 			return fmt.Errorf("delete %s %s: %w", t.Resource, m.GetName(), err)

@@ -24,7 +24,8 @@ func TestCredentialsAreNotPassedOn(t *testing.T) {
 	defer conn.Close()
 	fmt.Fprint(conn, "POST /api/v1/namespaces/test/pods/p/exec?command=ls&stdout=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n")
 	secret := []string{"Authorization", "Impersonate-User", "Impersonate-Uid", "Impersonate-Group", "Impersonate-Extra-Scopes",
-		"X-Remote-User", "X-Remote-Uid", "X-Remote-Group", "X-Remote-Extra-Scopes"}
+		"X-Remote-User", "X-Remote-Uid", "X-Remote-Group", "X-Remote-Extra-Scopes",
+		"X-Front-User", "X-Front-Extra-Scopes"} // the last two as newServer has it
 	for _, name := range secret {
 		fmt.Fprintf(conn, "%s: secret\r\n", name)
 	}

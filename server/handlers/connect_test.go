@@ -343,3 +343,22 @@ func TestLogSocketDrains(t *testing.T) {
 		t.Errorf("%q %v", text, err)
 	}
 }
+
+// What a request was allowed as is what is passed on: neither a write below /watch/, which is allowed as a watch, nor the proxy of an
+// object without a name, which is allowed as a list.
+func TestConnectTakesItsOwnVerbs(t *testing.T) {
+	a := newAPI(t)
+	a.run(exchange{do: "POST /api/v1/nodes", body: `{"metadata":{"name":"n"}}`, code: 201})
+	var reached []string
+	a.proxyNodes(func(_ http.ResponseWriter, r *http.Request) { reached = append(reached, r.Method+" "+r.URL.Path) })
+	for _, do := range []string{"POST /api/v1/watch/nodes/n/proxy/x", "GET /api/v1/watch/nodes/n/proxy/x", "DELETE /api/v1/watch/nodes/n/proxy/x",
+		"GET /api/v1/nodes//proxy?fieldSelector=metadata.name=n", "GET /api/v1/nodes//proxy?watch=1&fieldSelector=metadata.name=n"} {
+		method, path, _ := strings.Cut(do, " ")
+		if code, body := a.request(method, path, "", nil); code < http.StatusBadRequest || len(reached) > 0 {
+			t.Errorf("%s: %d %s, reached %q", do, code, body, reached)
+		}
+	}
+	if code, body := a.request("GET", "/api/v1/nodes/n/proxy/x", "", nil); code != http.StatusOK || len(reached) != 1 {
+		t.Errorf("%d %s, reached %q", code, body, reached)
+	}
+}

@@ -102,6 +102,7 @@ func newServer(t testing.TB, gates featuregate.FeatureGate, store resources.Stor
 	pipeline := resources.NewPipeline(interrupted, resources.PipelineOptions{Authorizer: authorizer.AuthorizerFunc(a.Authorize)})
 	s, err := server.New(server.Config{Registry: registry, Definitions: definitions, Store: interrupted, Logger: quiet, Features: gates,
 		HistoryAge: sqlstore.DefaultHistoryAge, Now: func() time.Time { return start.Add(time.Duration(a.later.Load())) },
+		Remote:   server.RemoteHeaders{Users: []string{"X-Front-User"}, Extras: []string{"X-Front-Extra-"}},
 		Pipeline: pipeline, DisableAdmissionPlugins: []string{"ServiceAccount"}, // nobody makes ServiceAccounts here
 		Authenticator: func(*http.Request) (user.Info, bool, error) {
 			return &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}, true, nil

@@ -55,7 +55,9 @@ func (q *request) gvr() schema.GroupVersionResource { return q.served.GVR() }
 // allowed tells whether the path takes the verb.
 func (q *request) allowed() bool {
 	if q.sub != nil && q.sub.Connect != nil {
-		return slices.Contains(q.sub.Connect(nil).ConnectMethods(), q.r.Method)
+		// The verb is what was authorized. It is that of the method, but below /watch/ and where the object has no name: these lead
+		// nowhere. OPTIONS has none.
+		return slices.Contains(q.sub.Connect(nil).ConnectMethods(), q.r.Method) && (q.info.Verb == "" || q.sub.HasVerb(q.info.Verb))
 	}
 	if q.r.Method == http.MethodHead && !q.defined() || q.r.Method == http.MethodOptions {
 		return false
