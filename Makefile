@@ -61,7 +61,7 @@ build: bin/rowlock ## Build the static binary bin/rowlock
 
 # Two at a time: the end-to-end tests wait for most of their time, and the others compute. What several of them need is built first, so
 # that nobody builds it twice. The output of each is shown when it is over.
-test: bin/rowlock bin/rowlock-race bin/kubectl ## Everything that has to pass
+test: bin/rowlock bin/rowlock-race bin/kubectl bin/golangci-lint ## Everything that has to pass
 	@$(MAKE) --no-print-directory -j2 --output-sync=target vet lint e2e test-race lean unit unit-plain fuzz-briefly
 
 

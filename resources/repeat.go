@@ -118,16 +118,21 @@ func (r *repeat) unchanged(t *Type, obj, existing runtime.Object) {
 // them, and they are returned; otherwise nothing is.
 func (u update) repeated(ctx context.Context, live *Object, r *repeat) (existing, obj runtime.Object, err error) {
 	var failed error
+	var before managers
 	a := u.admitted(nil, nil)
 	a.load = func() (runtime.Object, runtime.Object) {
 		if r.looked = true; existing == nil && failed == nil {
 			if existing, failed = u.existing(ctx, live); failed == nil {
 				obj, failed = u.change(ctx, existing, live)
+				before = managersOf(obj)
 			}
 		}
 		return obj, existing
 	}
 	err = u.p.admit(ctx, a)
+	if now := managersOf(obj); err == nil && obj != nil && !now.is(before) {
+		now.keepValid(ctx, before) // as admit does of an object that it is given
+	}
 	if failed != nil || err != nil || existing != nil {
 		return existing, obj, cmp.Or(failed, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 	"k8s.io/client-go/dynamic"
 )
 
@@ -54,17 +55,25 @@ func newPolicies[P, B runtime.Object, E any](f *storeInformers, kind policyKind[
 	return s
 }
 
-// read makes the set of what is stored.
+// read makes the set of what is stored: of all of it, or there is none. A policy that cannot be read must not switch others off.
 func (s *policies[P, B, E]) read(context.Context) (*policySet[P, B, E], error) {
+	stored, err := s.informers.informerOf(s.policies).indexer.Items()
+	if err != nil {
+		return nil, err
+	}
+	bound, err := s.informers.informerOf(s.bindings).indexer.Items()
+	if err != nil {
+		return nil, err
+	}
 	bindings := map[string][]B{}
-	for _, item := range s.informers.informerOf(s.bindings).indexer.List() {
+	for _, item := range bound {
 		b := item.(B)
 		name := s.policyOf(b).GetPolicyName().Name
 		bindings[name] = append(bindings[name], b)
 	}
 	set := &policySet[P, B, E]{selections: selections{store: s.store, registry: s.informers.registry}}
 	compiled := map[string]compiledPolicy[E]{}
-	for _, item := range s.informers.informerOf(s.policies).indexer.List() { // in the order of their names
+	for _, item := range stored { // in the order of their names
 		policy := item.(P)
 		m, err := meta.Accessor(policy)
 		if err != nil {
@@ -151,6 +160,9 @@ func (p policyPlugin[P, B, E]) SetDynamicClient(dynamic.Interface) {
 // dispatch takes a write through the policies that it may be one for.
 func (p policyPlugin[P, B, E]) dispatch(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	set, err := p.source.get(ctx)
+	if err != nil && rules.IsExemptAdmissionConfigurationResource(a) {
+		return nil // what cannot be read is taken away by such a write
+	}
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", p.source.policies, err)
 	}

@@ -110,6 +110,9 @@ func (x *Indexer) List() []any {
 	return items
 }
 
+// Items returns all objects. Errors: those of the Store, and an object that cannot be decoded.
+func (x *Indexer) Items() ([]any, error) { return x.list("") }
+
 // Index returns the objects of the namespace of obj; listers know no other index.
 func (x *Indexer) Index(_ string, obj any) ([]any, error) {
 	m, err := meta.Accessor(obj)

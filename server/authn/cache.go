@@ -34,8 +34,8 @@ type cachedTokens struct {
 }
 
 const (
-	// resultAge is how long a result is believed.
-	resultAge = 10 * time.Second
+	// resultAge is how long a result is believed: with the second in which files of keys are read again, ten in all.
+	resultAge = 9 * time.Second
 	// lateness is how long a token is accepted after its end, for clocks that differ. Upstream's leeway is a minute.
 	lateness = 5 * time.Second
 	// verifyTimeout bounds the time in which the objects behind a token are read, and its Secret is marked.

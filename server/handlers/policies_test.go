@@ -2,7 +2,10 @@ package handlers_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+
+	"github.com/rowlock/rowlock/resources"
 )
 
 const (
@@ -108,4 +111,25 @@ func TestMutatingPolicies(t *testing.T) {
 		exchange{do: "DELETE " + mutatingBindings + "/b", code: 200},
 		exchange{do: "POST /api/v1/namespaces/test/configmaps", body: `{"metadata":{"name":"b"}}`, code: 201, says: says{"metadata.labels": "-"}},
 	)
+}
+
+// A policy that cannot be read switches no other one off: nothing is written until it is gone, which nothing keeps it from.
+func TestUnreadablePolicy(t *testing.T) {
+	a := newAPI(t)
+	create := exchange{do: "POST /api/v1/namespaces/test/configmaps", body: `{"metadata":{"name":"a"}}`, code: 403}
+	a.run(
+		exchange{do: "POST " + validatingPolicies, code: 201, body: policy("never", "", "configmaps", `"validations":[{"expression":"false","reason":"Forbidden"}]`)},
+		exchange{do: "POST " + validatingBindings, code: 201, body: binding("all", "never", `,"validationActions":["Deny"]`)},
+		create)
+	data := `{"kind":"ValidatingAdmissionPolicy","apiVersion":"admissionregistration.k8s.io/v1beta1","metadata":{"name":"a","resourceVersion":"0"}}`
+	at := strings.Index(data, `"0"`) + 1
+	if _, err := a.store.Commit(t.Context(), resources.Write{Op: resources.Create,
+		Key:   resources.Key{Resource: "validatingadmissionpolicies.admissionregistration.k8s.io", Name: "a"},
+		Draft: resources.Draft{Data: []byte(data), RevisionStart: at, RevisionEnd: at + 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if code, body := a.request("POST", "/api/v1/namespaces/test/configmaps", create.body, nil); code != 500 {
+		t.Errorf("%d %s", code, body)
+	}
+	a.run(exchange{do: "DELETE " + validatingPolicies + "/a", code: 200}, create)
 }
