@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gopkg.in/go-jose/go-jose.v2/jwt"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -22,13 +23,22 @@ import (
 // commas.
 func guarded(t *testing.T, modes ...string) http.Handler {
 	t.Helper()
+	s, _ := guardedBy(t, authz.Options{Modes: modes}, nil)
+	return s.Handler()
+}
+
+// guardedBy is guarded by whatever authorizers; change, when set, has the last word.
+func guardedBy(t *testing.T, o authz.Options, change func(*server.Config)) (*server.Server, server.Config) {
+	t.Helper()
 	s, c := servertest.New(t, func(c *server.Config) {
-		a, err := authz.New(authz.Options{Store: c.Store, Modes: modes, Logger: servertest.Quiet})
+		o.Store, o.Logger = c.Store, servertest.Quiet
+		a, err := authz.New(o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Pipeline = resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{Authorizer: a})
-		c.Registry.SetGroups(builtin.Parts{Reader: c.Store, Authorizer: a, Rules: a.Rules()}.Groups())
+		c.Pipeline, c.Authorizer = resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{Authorizer: a}), a
+		c.Registry.SetGroups(builtin.Parts{Reader: c.Store, Authorizer: a, Rules: a.Rules(), Audiences: []string{"api"},
+			Tokens: &builtin.Tokens{Generator: unsigned{}}}.Groups())
 		c.Strangers = func(string) bool { return true }
 		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {
 			name := r.Header.Get("Authorization")
@@ -38,13 +48,21 @@ func guarded(t *testing.T, modes ...string) http.Handler {
 			parts := strings.Split(name, ",")
 			return &user.DefaultInfo{Name: parts[0], Groups: append(parts[1:], user.AllAuthenticated)}, true, nil
 		}
+		if change != nil {
+			change(c)
+		}
 	})
 	p := controlplane.New(controlplane.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger, Front: s})
 	if err := p.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return s.Handler()
+	return s, c
 }
+
+// unsigned makes tokens that are worth nothing.
+type unsigned struct{}
+
+func (unsigned) GenerateToken(context.Context, *jwt.Claims, any) (string, error) { return "t", nil }
 
 // send sends a request as somebody, and returns code and body.
 func send(h http.Handler, who, method, path, body string, headers ...string) (int, string) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -10,9 +11,21 @@ import (
 )
 
 // admissionOptions say which admission plugins run.
-type admissionOptions struct{ enable, disable []string }
+type admissionOptions struct {
+	enable, disable []string
+	// besides are on although they are off by kube-apiserver's default, unless they are in disable.
+	besides []string
+}
+
+// nodeRestriction goes with the Node authorizer, which gives every kubelet the right to create Pods and to change Nodes, whosever they
+// are: by a Pod that a kubelet may put on its own node it could read any Secret.
+const nodeRestriction = "NodeRestriction"
+
+// enabled are the plugins to turn on.
+func (o *admissionOptions) enabled() []string { return slices.Concat(o.enable, o.besides) }
 
 func (o *admissionOptions) addFlags(flags *pflag.FlagSet) {
+	o.besides = []string{nodeRestriction}
 	flags.StringSliceVar(&o.enable, "enable-admission-plugins", nil, "`names` of admission plugins to turn on")
 	flags.StringSliceVar(&o.disable, "disable-admission-plugins", nil, "`names` of admission plugins to turn off, such as ServiceAccount")
 }

@@ -118,7 +118,7 @@ func (p *parts) newServer() (*server.Server, error) {
 		Flags:      o.flags,
 		HistoryAge: o.storage.historyAge,
 
-		EnableAdmissionPlugins:  o.admission.enable,
+		EnableAdmissionPlugins:  o.admission.enabled(),
 		DisableAdmissionPlugins: o.admission.disable,
 		RouteToEndpoints:        o.routeToEndpoints,
 		MaxInFlight:             o.maxInFlight,

@@ -48,9 +48,10 @@ func TestWhatPluginsAsk(t *testing.T) {
 		t.Errorf("%d packages were read", packages)
 	}
 	wantInformers := []string{"Admissionregistration.V1.MutatingWebhookConfigurations", "Admissionregistration.V1.ValidatingWebhookConfigurations",
-		"Core.V1.LimitRanges", "Core.V1.Namespaces", "Core.V1.Nodes", "Core.V1.Pods", "Core.V1.ResourceQuotas", "Core.V1.ServiceAccounts",
+		"Core.V1.LimitRanges", "Core.V1.Namespaces", "Core.V1.Nodes", "Core.V1.PersistentVolumeClaims",
+		"Core.V1.PersistentVolumes", "Core.V1.Pods", "Core.V1.ResourceQuotas", "Core.V1.ServiceAccounts",
 		"Networking.V1.IngressClasses", "Node.V1.RuntimeClasses", "Resource.V1.DeviceClasses", "Resource.V1.ResourceClaims",
-		"Scheduling.V1.PriorityClasses", "Storage.V1.StorageClasses"}
+		"Scheduling.V1.PriorityClasses", "Storage.V1.CSIDrivers", "Storage.V1.StorageClasses"}
 	wantClients := []string{"CoreV1.LimitRanges", "CoreV1.Namespaces", "CoreV1.Pods", "CoreV1.ResourceQuotas", "CoreV1.ServiceAccounts", "NodeV1.RuntimeClasses"}
 	if diff := cmp.Diff(wantInformers, slices.Sorted(maps.Keys(informers))); diff != "" {
 		t.Errorf("informers (-known +upstream): %s", diff)

@@ -41,6 +41,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/network/defaultingressclass"
 	"k8s.io/kubernetes/plugin/pkg/admission/network/denyserviceexternalips"
 	"k8s.io/kubernetes/plugin/pkg/admission/nodedeclaredfeatures"
+	"k8s.io/kubernetes/plugin/pkg/admission/noderestriction"
 	"k8s.io/kubernetes/plugin/pkg/admission/nodetaint"
 	"k8s.io/kubernetes/plugin/pkg/admission/podresize"
 	"k8s.io/kubernetes/plugin/pkg/admission/podtopologylabels"
@@ -98,6 +99,7 @@ func registrations(c Config, f *storeInformers) map[string]func(*admission.Plugi
 		"LimitPodHardAntiAffinityTopology": antiaffinity.Register,
 		"LimitRanger":                      limitranger.Register,
 		"ServiceAccount":                   serviceaccount.Register,
+		"NodeRestriction":                  noderestriction.Register,
 		"TaintNodesByCondition":            nodetaint.Register,
 		"AlwaysPullImages":                 alwayspullimages.Register,
 		"PodSecurity":                      podsecurity.Register,
