@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/rowlock/rowlock/resources"
@@ -41,5 +42,11 @@ func newHostAs(c Config, o hosted.Options, who resources.Actor, run func(context
 func (h host) forget()                    { h.Forget() }
 func (h host) observe(e *resources.Event) { h.Observe(e) }
 func (h host) typesChanged()              {} // what a type that is gone left behind is nobody's work
-func (h host) follows() []string          { return h.Resources() }
-func (h host) work(ctx context.Context)   { h.Work(ctx) }
+
+// turn implements roundObserver: before the first round of a beginning the feed has opened all types.
+func (h host) turn(bool) { h.Opened() }
+
+func (h host) shown(string)                  {}
+func (h host) left(string, schema.GroupKind) {}
+func (h host) follows() []string             { return h.Resources() }
+func (h host) work(ctx context.Context)      { h.Work(ctx) }

@@ -51,6 +51,8 @@ type Controller struct {
 	needing map[resources.Key]struct{}
 	// began goes up when the controller is to begin, and to begin anew.
 	began int
+	// opened: whatever changes from now on of what it follows is observed.
+	opened bool
 	// running is told of changes, while the controller runs.
 	running *Informers
 	// woken has a value when needing or began have changed.
@@ -83,7 +85,19 @@ func (c *Controller) Forget() {
 	defer c.mu.Unlock()
 	clear(c.needing)
 	c.began++
+	c.opened = false
 	c.wake()
+}
+
+// Opened tells that since the last Forget all types that it follows were opened: the controller may run. Were it to run before, an
+// object that it makes, and that is deleted before the type is opened, would be gone without a word.
+func (c *Controller) Opened() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.opened {
+		c.opened = true
+		c.wake()
+	}
 }
 
 // Observe tells of a change.
@@ -121,7 +135,7 @@ func (c *Controller) wake() {
 func (c *Controller) wanted() (run bool, began int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.began > 0 && (c.Always || len(c.needing) > 0), c.began
+	return c.opened && (c.Always || len(c.needing) > 0), c.began
 }
 
 // Work runs the controller while it is wanted, until ctx ends.

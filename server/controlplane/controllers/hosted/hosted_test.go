@@ -118,6 +118,7 @@ func (f *fixture) write(op resources.Op, name, value string) *resources.Event {
 func TestNeeds(t *testing.T) {
 	f := newFixture(t)
 	f.Forget()
+	f.Opened()
 	f.Observe(f.write(resources.Create, "other", "1"))
 	f.write(resources.Create, "hidden", "1")
 	needed := f.write(resources.Create, "needed", "1")
@@ -140,15 +141,18 @@ func TestBeginsAnew(t *testing.T) {
 	f := newFixture(t)
 	f.Forget()
 	f.Observe(f.write(resources.Create, "needed", "1"))
+	f.Opened()
 	f.expect("begins", "add needed=1")
 	f.Forget()
 	f.expect("ends")
 	f.Observe(f.write(resources.Update, "needed", "2")) // which is how it is told anew
-	f.expect("begins", "add needed=2")
+	f.write(resources.Create, "other", "1")             // not observed, because the type is not open yet
+	f.Opened()
+	f.expect("begins", "add needed=2", "add other=1")
 	f.fail <- nil
-	f.expect("ends", "begins", "add needed=2")
+	f.expect("ends", "begins", "add needed=2", "add other=1")
 	f.fail <- errors.New("not now")
-	f.expect("ends", "begins", "add needed=2")
+	f.expect("ends", "begins", "add needed=2", "add other=1")
 	f.Forget() // and nothing is there any more
 	f.expect("ends")
 }

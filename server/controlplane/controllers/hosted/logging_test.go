@@ -27,6 +27,7 @@ func TestNothingIsLoggedAfterTheEnd(t *testing.T) {
 			return nil
 		}})
 	c.Forget()
+	c.Opened()
 	c.Work(ctx)
 	if got := log.String(); !strings.Contains(got, "before") || strings.Contains(got, "after") {
 		t.Errorf("logged %s", got)
