@@ -25,7 +25,7 @@ func Controller(account string) Actor {
 // Request is the context of something that the actor does to an object, or to a subresource of it. verb is that of
 // RequestInfo.
 func (a Actor) Request(ctx context.Context, verb string, t *Type, key Key, subresource ...string) context.Context {
-	return withInfo(genericapirequest.WithUser(ctx, a.Info), t, verb, key, subresource...)
+	return withInfo(genericapirequest.WithUser(unsent(ctx), a.Info), t, verb, key, subresource...)
 }
 
 // WithRequest is the context of a request that is part of another one: rules of types read from it what is done to which

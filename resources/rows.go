@@ -52,11 +52,14 @@ func (r *Rows) put(ctx context.Context, w Write, kind string, spec any) (*Object
 	return r.commit(ctx, w)
 }
 
+// verbs are those of requests that would do what a row's writer does.
+var verbs = map[Op]string{Create: "create", Update: "update", Delete: "delete"}
+
 func (r *Rows) commit(ctx context.Context, w Write) (*Object, error) {
 	if !strings.HasSuffix(w.Key.Resource, internalSuffix) {
 		return nil, fmt.Errorf("%s is no row of the server's own", w.Key)
 	}
-	stored, err := r.writer.Commit(ctx, w)
+	stored, err := r.writer.Commit(byServer(ctx, verbs[w.Op]), w)
 	if err != nil {
 		return nil, err
 	}

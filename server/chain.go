@@ -189,7 +189,8 @@ func (s *Server) withWarnings(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
-		if _, known := genericapirequest.UserFrom(r.Context()); known {
+		if who, known := genericapirequest.UserFrom(r.Context()); known {
+			c.SetRequest(withRequester(r, who))
 			return next(c) // the server itself
 		}
 		who, ok, err := s.Authenticator(r)
@@ -209,9 +210,17 @@ func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 		r.Header.Del("Authorization")
 		headerrequest.ClearAuthenticationHeaders(r.Header, remoteUser, remoteUID, remoteGroup, remoteExtra)
 		headerrequest.ClearAuthenticationHeaders(r.Header, s.Remote.Users, s.Remote.UIDs, s.Remote.Groups, s.Remote.Extras)
-		c.SetRequest(r.WithContext(genericapirequest.WithUser(r.Context(), who)))
+		c.SetRequest(withRequester(r.WithContext(genericapirequest.WithUser(r.Context(), who)), who))
 		return next(c)
 	}
+}
+
+// withRequester keeps with a request that may write who has sent it, for what is said of its changes (resources.Author).
+func withRequester(r *http.Request, who user.Info) *http.Request {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return r
+	}
+	return r.WithContext(resources.WithRequester(r.Context(), who, r.UserAgent()))
 }
 
 // The headers by which a front proxy says who asks, under their usual names. Rowlock believes none of them.

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -22,11 +23,12 @@ type change struct {
 	event    *resources.Event
 	expires  int64 // unix milliseconds; 0 for never
 	withPrev bool  // the object before it is stored with it, because the log may not have it
+	author   sql.NullString
 }
 
 // size is what the change adds to history.
 func (c *change) size() int64 {
-	n := len(c.event.Object.Stored())
+	n := len(c.event.Object.Stored()) + len(c.author.String)
 	if c.withPrev {
 		n += len(c.event.Prev.Stored())
 	}
@@ -44,11 +46,11 @@ type batch struct {
 }
 
 // add adds all writes of one request, or none. Errors: those of resources.Writer that name a precondition.
-func (b *batchBuilder) add(writes []resources.Write, now time.Time) ([]*resources.Object, error) {
+func (b *batchBuilder) add(writes []resources.Write, author sql.NullString, now time.Time) ([]*resources.Object, error) {
 	before := len(b.changes)
 	objects := make([]*resources.Object, len(writes))
 	for i := range writes {
-		o, err := b.addOne(&writes[i], now)
+		o, err := b.addOne(&writes[i], author, now)
 		if err != nil {
 			b.takeBack(before)
 			return nil, err
@@ -59,7 +61,7 @@ func (b *batchBuilder) add(writes []resources.Write, now time.Time) ([]*resource
 }
 
 // addOne adds a write and returns its result.
-func (b *batchBuilder) addOne(w *resources.Write, now time.Time) (*resources.Object, error) {
+func (b *batchBuilder) addOne(w *resources.Write, author sql.NullString, now time.Time) (*resources.Object, error) {
 	if w.Op == resources.Expect {
 		return b.expected(w)
 	}
@@ -70,6 +72,7 @@ func (b *batchBuilder) addOne(w *resources.Write, now time.Time) (*resources.Obj
 	if w.TTL > 0 && w.Op != resources.Delete {
 		c.expires = now.Add(w.TTL).UnixMilli()
 	}
+	c.author = author
 	b.revision = c.event.Revision
 	b.changes = append(b.changes, c)
 	b.remember(c.event)

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"fmt"
 	"unicode/utf8"
 
@@ -17,7 +18,7 @@ func (s *Store) Commit(ctx context.Context, writes ...resources.Write) ([]*resou
 	if len(writes) == 0 {
 		return nil, nil
 	}
-	r := &request{ctx: ctx, writes: writes, done: make(chan struct{})}
+	r := &request{ctx: ctx, writes: writes, author: encodeAuthor(resources.AuthorOf(ctx)), done: make(chan struct{})}
 	for i := range writes {
 		if err := s.check(&writes[i]); err != nil {
 			return nil, err
@@ -89,6 +90,7 @@ func checkExpects(writes []resources.Write) error {
 type request struct {
 	ctx    context.Context
 	writes []resources.Write
+	author sql.NullString
 	size   int // bytes of the drafts
 
 	done    chan struct{}

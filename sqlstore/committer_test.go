@@ -181,7 +181,7 @@ func TestForeignCounter(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &batchBuilder{state: s.tree, revision: made.Revision + 1}
-	if _, err := p.add([]resources.Write{createMap(t, "b")}, h.clock.Now()); err != nil {
+	if _, err := p.add([]resources.Write{createMap(t, "b")}, expiry, h.clock.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.commit(&batch{at: 1, revision: p.revision, changes: p.changes}); !errors.Is(err, resources.ErrUnavailable) {

@@ -42,7 +42,7 @@ func (j *janitor) expire() (time.Time, error) {
 func (j *janitor) deleteAll(ctx context.Context, writes []resources.Write) error {
 	requests := make([]*request, 0, len(writes))
 	for _, w := range writes {
-		r := &request{ctx: ctx, writes: []resources.Write{w}, done: make(chan struct{})}
+		r := &request{ctx: ctx, writes: []resources.Write{w}, author: expiry, done: make(chan struct{})}
 		if !j.store.queue.put(r) {
 			break
 		}

@@ -374,7 +374,7 @@ func TestListenerAwaitsTheCommit(t *testing.T) {
 	}
 	awaitSQL(ctx, t, conn, "EXISTS (SELECT 1 FROM pg_stat_activity WHERE query = '"+awaitCommitSQL+"' AND wait_event_type = 'Lock')")
 	p := &batchBuilder{state: h.store.tree, revision: page.revision}
-	if _, err := p.add([]resources.Write{createMap(t, "unheard")}, h.clock.Now()); err != nil {
+	if _, err := p.add([]resources.Write{createMap(t, "unheard")}, expiry, h.clock.Now()); err != nil {
 		t.Fatal(err)
 	}
 	ended = true

@@ -13,7 +13,7 @@ func TestOutcomeOfANumberGivenTwice(t *testing.T) {
 	seen := h.store.position.revision
 	batchOf := func(name string) *batch {
 		p := &batchBuilder{state: h.store.tree, revision: seen}
-		if _, err := p.add([]resources.Write{createMap(t, name)}, h.clock.Now()); err != nil {
+		if _, err := p.add([]resources.Write{createMap(t, name)}, expiry, h.clock.Now()); err != nil {
 			t.Fatal(err)
 		}
 		return &batch{at: h.clock.Now().UnixMilli(), revision: p.revision, changes: p.changes}

@@ -16,7 +16,7 @@ type logColumns struct {
 	prevRevision              []*int64
 	fields, prevFields        []*string
 	data                      []string
-	prevData                  []*string
+	prevData, author          []*string
 }
 
 func (c *logColumns) add(r *changeRow) {
@@ -26,6 +26,7 @@ func (c *logColumns) add(r *changeRow) {
 	c.prevRevision = append(c.prevRevision, intOrNull(r.prevRevision))
 	c.fields, c.prevFields = append(c.fields, textOrNull(r.fields)), append(c.prevFields, textOrNull(r.prevFields))
 	c.data, c.prevData = append(c.data, r.data), append(c.prevData, textOrNull(r.prevData))
+	c.author = append(c.author, textOrNull(r.author))
 }
 
 // objectColumns are rows of objects.
@@ -76,7 +77,7 @@ func queueRows(s *pgx.Batch, b *batch, total int64) error {
 		}
 	}
 	s.Queue(unnestChangesSQL, log.revision, log.at, log.size, log.op, log.resource, log.namespace, log.name,
-		log.prevRevision, log.fields, log.prevFields, log.data, log.prevData, log.total)
+		log.prevRevision, log.fields, log.prevFields, log.data, log.prevData, log.total, log.author)
 	if len(stored.name) > 0 {
 		s.Queue(unnestObjectsSQL, stored.resource, stored.namespace, stored.name, stored.revision, stored.expires,
 			stored.fields, stored.data)

@@ -21,9 +21,9 @@ const (
 	beginSQL = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
 
 	unnestChangesSQL = `INSERT INTO changes (revision, at, size, op, resource, namespace, name, prev_revision,
-fields, prev_fields, data, prev_data, total)
+fields, prev_fields, data, prev_data, total, author)
 SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[],
-$9::text[], $10::text[], $11::text[], $12::text[], $13::bigint[])`
+$9::text[], $10::text[], $11::text[], $12::text[], $13::bigint[], $14::text[])`
 
 	unnestObjectsSQL = `INSERT INTO objects (resource, namespace, name, revision, expires, fields, data)
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::text[])

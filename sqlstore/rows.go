@@ -22,12 +22,12 @@ type changeRow struct {
 	prevRevision              sql.NullInt64
 	fields, prevFields        sql.NullString
 	data                      string
-	prevData                  sql.NullString
+	prevData, author          sql.NullString
 }
 
 func (r *changeRow) args() []any {
 	return []any{r.revision, r.at, r.size, r.op, r.resource, r.namespace, r.name, r.prevRevision,
-		r.fields, r.prevFields, r.data, r.prevData}
+		r.fields, r.prevFields, r.data, r.prevData, r.author}
 }
 
 // ops are the names that operations have in the database.
@@ -45,7 +45,7 @@ func parseOp(name string) (resources.Op, error) {
 func newChangeRow(c *change, at int64) (r changeRow, err error) {
 	e := c.event
 	r = changeRow{revision: e.Revision, at: at, size: c.size(), op: ops[e.Op], resource: e.Object.Resource,
-		namespace: e.Object.Namespace, name: e.Object.Name, data: text(e.Object.Stored())}
+		namespace: e.Object.Namespace, name: e.Object.Name, data: text(e.Object.Stored()), author: c.author}
 	if r.fields, err = encodeFields(e.Object.Fields); err != nil {
 		return r, err
 	}

@@ -127,6 +127,10 @@ func TestSchemaIsChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	var newest int
+	if err := db.QueryRow("SELECT version FROM schema_migrations").Scan(&newest); err != nil {
+		t.Fatal(err)
+	}
 	set(9999, false)
 	if _, err := Open(context.Background(), h.options()); !errors.As(err, new(*migrations.NewerError)) {
 		t.Errorf("of a newer schema: %v", err)
@@ -136,7 +140,7 @@ func TestSchemaIsChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	set(1, true)
+	set(newest, true)
 	exec("CREATE TABLE theirs (id INTEGER)")
 	if _, err := Open(context.Background(), h.options()); !errors.As(err, new(*migrations.DirtyError)) {
 		t.Errorf("of a dirty schema that is no known one: %v", err)

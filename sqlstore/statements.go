@@ -11,8 +11,8 @@ SET revision = excluded.revision, expires = excluded.expires, fields = excluded.
 	deleteObjectSQL = `DELETE FROM objects WHERE resource = $1 AND namespace = $2 AND name = $3`
 
 	insertChangeSQL = `INSERT INTO changes (revision, at, size, op, resource, namespace, name, prev_revision,
-fields, prev_fields, data, prev_data)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`
+fields, prev_fields, data, prev_data, author)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
 
 	// updateMetaSQL names the revision and the floor it starts from, so that a second writer would be found out before it
 	// does harm.
@@ -47,6 +47,11 @@ FROM (
   ORDER BY revision LIMIT $6
 ) AS h`
 	elsewhereSQL = `h.op = 'update' AND h.prev_data IS NULL AND h.prev_revision <= $2`
+
+	// selectAuthorsSQL leaves out what is below the floor: the table has it for the objects alone, and not all of it.
+	selectAuthorsSQL = `SELECT revision, at, op, namespace, name, prev_revision, author FROM changes
+WHERE resource = $1 AND revision > $2 AND revision > (SELECT floor FROM meta) AND ($3 = '' OR namespace = $3) AND ($4 = '' OR name = $4)
+ORDER BY revision LIMIT $5`
 
 	// selectOldestSQL says of each of the first changes after the floor what it sets free when it leaves history. Beside servers
 	// of the version before it is less than that, so that a step of the janitor takes out more than it has to.
