@@ -60,11 +60,6 @@ type wantedStatus struct {
 	Metadata map[string]any `json:"metadata"`
 }
 
-// admissionThatRowlockLacks are the plugins that kube-apiserver has by default and Rowlock has not. The controllers that
-// the rest of a cluster runs are on neither side, so that they do not come between two steps.
-const admissionThatRowlockLacks = "CertificateApproval,CertificateSigning,ClusterTrustBundleAttest," +
-	"MutatingAdmissionPolicy,MutatingAdmissionWebhook,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook"
-
 // sectionFlags are those of the servers of tables that need servers of their own.
 var sectionFlags = map[string]struct{ rowlock, kubeAPIServer []string }{
 	"compression": {
@@ -86,6 +81,7 @@ func startSectionServers(t *testing.T, table string) []*sectionServer {
 	if err := os.WriteFile(tokens, []byte(harness.PeerToken+`,admin,admin,"system:masters"`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// The controllers that the rest of a cluster runs are on neither side, so that they do not come between two steps.
 	args := append([]string{"--token-auth-file", tokens, "--controllers=-namespace-controller,-garbage-collector-controller,-storage-version-migrator-controller"}, flags.rowlock...)
 	servers := []*sectionServer{newSectionServer(t, startServer(t, harness.RowlockOptions{Args: args}))}
 	if os.Getenv("E2E_PEER") != "kube-apiserver" {
@@ -95,8 +91,7 @@ func startSectionServers(t *testing.T, table string) []*sectionServer {
 		t.Fatal(err)
 	}
 	peer, err := harness.StartKubeAPIServer(t.Context(), harness.Etcd, t.TempDir(),
-		append([]string{"--disable-admission-plugins", admissionThatRowlockLacks,
-			"--feature-gates", "WatchListCompression=false"}, // as Rowlock has it by default
+		append([]string{"--feature-gates", "WatchListCompression=false"}, // as Rowlock has it by default
 			flags.kubeAPIServer...)...)
 	if err != nil {
 		t.Fatal(err)
