@@ -14,6 +14,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/authn"
 	"github.com/rowlock/rowlock/server/authz"
 	"github.com/rowlock/rowlock/server/controlplane"
 	"github.com/rowlock/rowlock/server/servertest"
@@ -39,6 +40,7 @@ func guardedBy(t *testing.T, o authz.Options, change func(*server.Config)) (*ser
 		c.Pipeline, c.Authorizer = resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{Authorizer: a}), a
 		c.Registry.SetGroups(builtin.Parts{Reader: c.Store, Authorizer: a, Rules: a.Rules(), Audiences: []string{"api"},
 			Tokens: &builtin.Tokens{Generator: unsigned{}}}.Groups())
+		c.IssuedTokens = authn.NewIssuedTokens(resources.NewRows(c.Store.(resources.Store)), nil)
 		c.Strangers = func(string) bool { return true }
 		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {
 			name := r.Header.Get("Authorization")

@@ -36,6 +36,10 @@ func (s *Server) newEcho() *echo.Echo {
 	if s.Flags != nil {
 		e.Any("/flagz", flagz(s.Flags).serve)
 	}
+	if s.IssuedTokens != nil {
+		e.Any(TokensPath, s.serveTokens)
+		e.Any(TokensPath+"/:id", s.serveToken)
+	}
 	e.Any("/statusz", s.serveStatusz)
 	e.Any("/debug/api_priority_and_fairness/dump_priority_levels", s.dumpLevels)
 	e.Any("/debug/api_priority_and_fairness/dump_queues", s.dumpQueues)

@@ -28,6 +28,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/server/aggregate"
+	"github.com/rowlock/rowlock/server/authn"
 	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/cork"
 	"github.com/rowlock/rowlock/server/discovery"
@@ -61,6 +62,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Metrics is what /metrics shows; the server adds its own to it.
 	Metrics *prometheus.Registry
+	// IssuedTokens are given to users at TokensPath. Nil: none are.
+	IssuedTokens *authn.IssuedTokens
 	// OpenID is served to those who verify tokens. Nil: it is not.
 	OpenID OpenID
 	// Features are kube-apiserver's feature gates, under its names (k8s.io/apiserver/pkg/features). Nil: its defaults.

@@ -18,21 +18,22 @@ type identity struct {
 	authenticator *authn.Authenticator
 	remote        *authn.Remote
 	secrets       *lateSecrets
+	issued        *authn.IssuedTokens
 }
 
 // newIdentity opens the keys of tokens.
-func (o *serveOptions) newIdentity(ctx context.Context, logger *slog.Logger, store resources.Reader, certificates *pki.PKI) (*identity, error) {
+func (o *serveOptions) newIdentity(ctx context.Context, logger *slog.Logger, store resources.Store, certificates *pki.PKI) (*identity, error) {
 	keys, err := certificates.TokenKeys(o.tokens.keyOptions())
 	if err != nil {
 		return nil, err
 	}
-	i := &identity{keys: keys, secrets: &lateSecrets{}}
+	i := &identity{keys: keys, secrets: &lateSecrets{}, issued: authn.NewIssuedTokens(resources.NewRows(store), nil)}
 	remote := o.authentication.RemoteOptions
 	remote.Audiences, remote.Issuers, remote.Store, remote.Logger = o.tokens.audiences, o.tokens.issuers, store, logger
 	if i.remote, err = authn.NewRemote(ctx, remote); err != nil {
 		return nil, err
 	}
-	i.authenticator, err = authn.New(authn.Options{ClientCAs: certificates.ClientCAs, TokenFile: o.tokenFile, Audiences: o.tokens.audiences, Remote: i.remote,
+	i.authenticator, err = authn.New(authn.Options{ClientCAs: certificates.ClientCAs, TokenFile: o.tokenFile, Audiences: o.tokens.audiences, Remote: i.remote, Issued: i.issued,
 		ServiceAccounts: &authn.ServiceAccounts{Issuers: o.tokens.issuers, Keys: keys, Store: store, Secrets: i.secrets}})
 	return i, err
 }

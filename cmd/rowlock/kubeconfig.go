@@ -1,43 +1,190 @@
 package main
 
 import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/keyutil"
 
 	"github.com/rowlock/rowlock/server/pki"
 )
 
+// kubeconfigOptions are the flags of rowlock kubeconfig.
+type kubeconfigOptions struct {
+	adminOptions
+	subjectOptions
+	token     bool
+	namespace string
+	server    string
+}
+
+// certificateTTL is how long a certificate lives unless told otherwise: nothing takes it back before.
+const certificateTTL = 30 * 24 * time.Hour
+
 func newKubeconfigCommand() *cobra.Command {
-	var dataDir string
+	o := &kubeconfigOptions{}
 	cmd := &cobra.Command{
 		Use:   "kubeconfig",
-		Short: "Print the administrator's kubeconfig",
-		Long: "Prints the administrator's kubeconfig of a data directory, complete with its certificates.\n" +
-			"Whoever has it may do everything.",
-		Example: "  rowlock kubeconfig > ~/.kube/config",
-		Args:    noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := absoluteDataDir(dataDir)
-			if err != nil {
-				return err
-			}
-			data, err := os.ReadFile(filepath.Join(dir, pki.KubeconfigName))
-			if errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("no %s in %s: 'rowlock serve' writes it when it starts", pki.KubeconfigName, dir)
-			}
-			if err != nil {
-				return err
-			}
-			_, err = cmd.OutOrStdout().Write(data)
-			return err
-		},
+		Short: "Print the administrator's kubeconfig, or one for a user",
+		Long: "Prints the administrator's kubeconfig of a data directory, complete with its certificates: whoever has it may do\n" +
+			"everything. With --user it is one for somebody else, whose rights are said by roles and bindings. It has a client\n" +
+			"certificate, which is good until --ttl is over, whatever happens; with --token it has a token, which can be taken\n" +
+			"back ('rowlock token'). That of a ServiceAccount (--user system:serviceaccount:<namespace>:<name>) has a token of it.\n\n" +
+			"The certificate is signed with the key in the data directory, whether a server runs or not. With --kubeconfig a\n" +
+			"server is asked for it, from wherever that is reached, by a CertificateSigningRequest.",
+		Example: "  rowlock kubeconfig > ~/.kube/config\n" +
+			"  rowlock kubeconfig --user jane --group team --namespace team --server https://api.example.com:6443 > jane.kubeconfig\n" +
+			"  rowlock kubeconfig --user system:serviceaccount:team:ci --ttl 8h > ci.kubeconfig",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
-	cmd.Flags().SortFlags = false
-	addDataDirFlag(cmd.Flags(), &dataDir)
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	o.subjectOptions.addFlags(flags, certificateTTL, "`name` of the user, or system:serviceaccount:<namespace>:<name> (default: the administrator)")
+	flags.BoolVar(&o.token, "token", false, "put a token that can be revoked into it, instead of a certificate")
+	flags.StringVar(&o.namespace, "namespace", "", "`namespace` that commands are about unless they name another one")
+	flags.StringVar(&o.server, "server", "", "`URL` under which the user reaches the server (default: that of the administrator's kubeconfig)")
+	o.adminOptions.addFlags(flags)
+	o.storage.addDatabaseFlags(flags)
 	return cmd
+}
+
+func (o *kubeconfigOptions) run(cmd *cobra.Command) error {
+	if err := o.adminOptions.complete(); err != nil {
+		return err
+	}
+	if u, err := url.Parse(o.server); err != nil || o.server != "" && (u.Scheme != "https" || u.Host == "") {
+		return usagef("--server %q is not a URL that begins with https://", o.server)
+	}
+	if o.user == "" {
+		return o.printAdmin(cmd)
+	}
+	if err := o.subjectOptions.complete(); err != nil {
+		return err
+	}
+	config, err := o.forUser(cmd)
+	if err != nil {
+		return err
+	}
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		return err
+	}
+	_, err = cmd.OutOrStdout().Write(data)
+	return err
+}
+
+// printAdmin prints the file as it is.
+func (o *kubeconfigOptions) printAdmin(cmd *cobra.Command) error {
+	for _, name := range []string{"group", "token", "ttl", "allow-system-masters", "namespace", "server", "kubeconfig"} {
+		if cmd.Flags().Changed(name) {
+			return usagef("--%s needs --user: without it the administrator's kubeconfig is printed as it is", name)
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(o.dataDir, pki.KubeconfigName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("no %s in %s: 'rowlock serve' writes it when it starts", pki.KubeconfigName, o.dataDir)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = cmd.OutOrStdout().Write(data)
+	return err
+}
+
+// forUser is a kubeconfig with the cluster of the administrator's, and credentials of the user.
+func (o *kubeconfigOptions) forUser(cmd *cobra.Command) (*clientcmdapi.Config, error) {
+	admin, err := o.config()
+	if err != nil {
+		return nil, err
+	}
+	current := admin.Contexts[admin.CurrentContext]
+	if current == nil || admin.Clusters[current.Cluster] == nil {
+		return nil, errors.New("the administrator's kubeconfig has no current context")
+	}
+	cluster := admin.Clusters[current.Cluster]
+	cluster.LocationOfOrigin, cluster.Extensions = "", nil
+	if o.server != "" {
+		cluster.Server = o.server
+	}
+	who := clientcmdapi.NewAuthInfo()
+	if err := o.credentials(cmd, who); err != nil {
+		return nil, err
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters[current.Cluster] = cluster
+	config.AuthInfos[o.user] = who
+	config.CurrentContext = o.user + "@" + current.Cluster
+	config.Contexts[config.CurrentContext] = &clientcmdapi.Context{Cluster: current.Cluster, AuthInfo: o.user, Namespace: o.namespace}
+	return config, clientcmdapi.FlattenConfig(config)
+}
+
+func (o *kubeconfigOptions) credentials(cmd *cobra.Command, who *clientcmdapi.AuthInfo) (err error) {
+	_, _, isAccount := o.account()
+	switch {
+	case isAccount || o.token:
+		t, err := issuer{&o.adminOptions, cmd}.create(cmd.Context(), &o.subjectOptions)
+		who.Token = t.Token
+		return err
+	case o.kubeconfig != "":
+		who.ClientCertificateData, who.ClientKeyData, err = o.requestCertificate(cmd.Context())
+		return err
+	}
+	who.ClientCertificateData, who.ClientKeyData, err = pki.IssueClient(o.dataDir, o.user, o.groups, time.Now(), o.ttl)
+	if errors.Is(err, pki.ErrNoAuthority) {
+		return fmt.Errorf("%w: 'rowlock serve' makes one when it starts", err)
+	}
+	return err
+}
+
+// requestCertificate asks a server for a certificate, approves that, and waits for it. The key stays here.
+func (o *kubeconfigOptions) requestCertificate(ctx context.Context) (certificate, key []byte, err error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	if key, err = keyutil.MarshalPrivateKeyToPEM(private); err != nil {
+		return nil, nil, err
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: o.user, Organization: o.groups}}, private)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := o.client()
+	if err != nil {
+		return nil, nil, err
+	}
+	const path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+	seconds := int32(min(o.ttl/time.Second, 1<<31-1))
+	csr := certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: "rowlock-kubeconfig-"}, Spec: certificatesv1.CertificateSigningRequestSpec{
+		Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), SignerName: certificatesv1.KubeAPIServerClientSignerName,
+		ExpirationSeconds: &seconds, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth}}}
+	if err := client.do(ctx, "POST", path, &csr, &csr); err != nil {
+		return nil, nil, err
+	}
+	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: certificatesv1.CertificateApproved,
+		Status: corev1.ConditionTrue, Reason: "RowlockKubeconfig", Message: "asked for by rowlock kubeconfig"})
+	if err := client.do(ctx, "PUT", path+"/"+csr.Name+"/approval", &csr, &csr); err != nil {
+		return nil, nil, err
+	}
+	certificate, err = client.awaitCertificate(ctx, path, csr.Name)
+	return certificate, key, err
 }

@@ -13,6 +13,8 @@
 //	statedir.go    where data lives without --data-dir
 //	logging.go     one log for everything
 //	kubeconfig.go  rowlock kubeconfig
+//	token.go       rowlock token
+//	admin.go       how such commands reach a control plane
 //	version.go     rowlock version
 package main
 
@@ -101,7 +103,7 @@ func newRootCommand() *cobra.Command {
 		PersistentPreRunE:     func(cmd *cobra.Command, _ []string) error { return setFromEnvironment(cmd.Flags(), os.LookupEnv) },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(newServeCommand(), newKubeAPIServerCommand(), newEnvtestAssetsCommand(), newEtcdCommand(), newKubeconfigCommand(),
+	root.AddCommand(newServeCommand(), newKubeAPIServerCommand(), newEnvtestAssetsCommand(), newEtcdCommand(), newKubeconfigCommand(), newTokenCommand(),
 		newVersionCommand())
 	return root
 }

@@ -33,6 +33,12 @@ const databaseAwaitTimeout = time.Minute
 const etcdRequestBytes = 1536 << 10
 
 func (o *storageOptions) addFlags(flags *pflag.FlagSet) {
+	o.addDatabaseFlags(flags)
+	o.addOtherFlags(flags)
+}
+
+// addDatabaseFlags adds those that say where the database is.
+func (o *storageOptions) addDatabaseFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.datastore, "datastore", "",
 		"`URL` of the database: sqlite:// and the path of a file (default sqlite://<data-dir>/rowlock.db), or "+
 			"postgres://user@host/database with what else libpq understands. A password is better kept in --datastore-file or in "+
@@ -42,6 +48,9 @@ func (o *storageOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.schema, "schema", "",
 		"`name` of the Postgres schema that the tables are in, made if need be; each is a control plane of its own "+
 			"(default the first one of the search path)")
+}
+
+func (o *storageOptions) addOtherFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.historyAge, "history-age", sqlstore.DefaultHistoryAge,
 		"how long past revisions can be read and watched from; a client that was away longer lists anew")
 	o.historySize.Quantity = *resource.NewQuantity(sqlstore.DefaultHistorySize, resource.BinarySI)
@@ -54,8 +63,16 @@ func (o *storageOptions) addFlags(flags *pflag.FlagSet) {
 			"the operating system loses the last writes that were acknowledged before it; a crash of Rowlock alone loses nothing")
 }
 
-// complete checks the flags and finds the URL of the database, which no error repeats: it may hold a password.
+// complete checks the flags and finds the URL of the database.
 func (o *storageOptions) complete(dataDir string) error {
+	if err := o.completeDatabase(dataDir); err != nil {
+		return err
+	}
+	return o.checkOthers()
+}
+
+// completeDatabase finds the URL of the database, which no error repeats: it may hold a password.
+func (o *storageOptions) completeDatabase(dataDir string) error {
 	name := "--datastore"
 	switch {
 	case o.datastore != "" && o.datastoreFile != "":
@@ -79,6 +96,12 @@ func (o *storageOptions) complete(dataDir string) error {
 		return usagef("--schema needs a Postgres: %w", err)
 	case err != nil:
 		return usagef("--schema: %w", err)
+	}
+	return nil
+}
+
+func (o *storageOptions) checkOthers() error {
+	switch {
 	case o.historyAge <= 0:
 		return usagef("--history-age must be positive")
 	case o.historySize.Value() <= 0:

@@ -105,6 +105,7 @@ func (p *parts) newServer() (*server.Server, error) {
 		Authorizer:    p.authorizers,
 		Remote:        server.RemoteHeaders{Users: o.proxies.usernames, UIDs: o.proxies.uids, Groups: o.proxies.groups, Extras: o.proxies.extraPrefixes},
 		TLS:           p.certificates.TLSConfig(),
+		IssuedTokens:  p.identity.issued,
 
 		Logger:  p.logger,
 		Metrics: p.metrics,

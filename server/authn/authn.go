@@ -3,6 +3,7 @@
 //	authn.go            the kinds of credentials, in the order in which they are tried
 //	certificates.go     client certificates, verified once per connection
 //	serviceaccounts.go  tokens of ServiceAccounts, which are good as long as what they are bound to is there
+//	issued.go           tokens that an administrator gives to users
 //	cache.go            what came of verifying such tokens
 //	remote.go           tokens of which others are asked: issuers of OpenID Connect, a webhook; and bootstrap tokens
 //
@@ -35,6 +36,8 @@ type Options struct {
 	TokenFile string
 	// ServiceAccounts, when set, may use their tokens.
 	ServiceAccounts *ServiceAccounts
+	// Issued are tokens that an administrator has given to users. Optional.
+	Issued *IssuedTokens
 	// Audiences are the names under which tokens mean this server.
 	Audiences []string
 	// Remote is asked for what nobody here knows. Optional.
@@ -67,7 +70,7 @@ func New(o Options) (*Authenticator, error) {
 	return &Authenticator{group.NewAuthenticatedGroupAdder(union.New(kinds...)), o.Audiences}, nil
 }
 
-// tokens are the kinds of tokens, in upstream's order.
+// tokens are the kinds of tokens, in upstream's order. Those that it does not have are known by their form.
 func (o *Options) tokens() (authenticator.Token, error) {
 	var kinds []authenticator.Token
 	if o.TokenFile != "" {
@@ -76,6 +79,9 @@ func (o *Options) tokens() (authenticator.Token, error) {
 			return nil, fmt.Errorf("token file %s: %w", o.TokenFile, err)
 		}
 		kinds = append(kinds, authenticator.WrapAudienceAgnosticToken(o.Audiences, file))
+	}
+	if o.Issued != nil {
+		kinds = append(kinds, authenticator.WrapAudienceAgnosticToken(o.Audiences, o.Issued))
 	}
 	if o.ServiceAccounts != nil {
 		tokens, err := o.ServiceAccounts.tokens(o.Audiences)

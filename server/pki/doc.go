@@ -5,6 +5,7 @@
 //	pki.go         the certificates of one data directory, and when they are renewed
 //	issue.go       making and judging certificates (RFC 5280)
 //	kubeconfig.go  admin.kubeconfig
+//	client.go      certificates for users
 //	reload.go      files that another process replaces while the server runs
 //	files.go       reading and atomic writing of PEM files
 //	shared.go      the authority that servers on one database have together

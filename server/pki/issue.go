@@ -101,13 +101,18 @@ func issueProxy(ca *keyPair, now time.Time) (*keyPair, error) {
 	})
 }
 
+// issue makes a certificate for as long as the server's own live.
 func issue(ca *keyPair, now time.Time, template *x509.Certificate) (*keyPair, error) {
+	return issueUntil(ca, now, now.Add(leafLifetime), template) // ca lives longer: it is renewed when a third of its life is left
+}
+
+func issueUntil(ca *keyPair, now, end time.Time, template *x509.Certificate) (*keyPair, error) {
 	key, err := newKey()
 	if err != nil {
 		return nil, err
 	}
 	template.NotBefore = now.Add(-backdating)
-	template.NotAfter = now.Add(leafLifetime) // ca lives longer: it is renewed when a third of its life is left
+	template.NotAfter = end
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.BasicConstraintsValid = true
 	return sign(template, key, ca)

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/rowlock/rowlock/server/pki"
+	"github.com/rowlock/rowlock/sqlstore"
+)
+
+// adminOptions say which control plane a command of an administrator is about, and how it is reached: through a server that runs, as
+// the user of a kubeconfig, or by its database.
+type adminOptions struct {
+	dataDir    string
+	kubeconfig string
+	storage    storageOptions
+}
+
+// adminTimeout bounds what is asked of a server.
+const adminTimeout = time.Minute
+
+func (o *adminOptions) addFlags(flags *pflag.FlagSet) {
+	addDataDirFlag(flags, &o.dataDir)
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "",
+		"`file` by which to ask a server that runs, as its user (default: admin.kubeconfig of the data directory)")
+}
+
+func (o *adminOptions) complete() (err error) {
+	if o.kubeconfig == "" {
+		o.dataDir, err = absoluteDataDir(o.dataDir)
+	}
+	return err
+}
+
+// config is that of whom a server is asked as.
+func (o *adminOptions) config() (*clientcmdapi.Config, error) {
+	path := o.kubeconfig
+	if path == "" {
+		path = filepath.Join(o.dataDir, pki.KubeconfigName)
+	}
+	config, err := clientcmd.LoadFromFile(path)
+	if errors.Is(err, fs.ErrNotExist) && o.kubeconfig == "" {
+		return nil, fmt.Errorf("no %s in %s: 'rowlock serve' writes it when it starts", pki.KubeconfigName, o.dataDir)
+	}
+	return config, err
+}
+
+// adminClient sends requests to a server.
+type adminClient struct {
+	host   string
+	client *http.Client
+}
+
+func (o *adminOptions) client() (*adminClient, error) {
+	config, err := o.config()
+	if err != nil {
+		return nil, err
+	}
+	restConfig, err := clientcmd.NewDefaultClientConfig(*config, nil).ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	restConfig.Timeout = adminTimeout
+	client, err := rest.HTTPClientFor(restConfig)
+	if err != nil {
+		return nil, err
+	}
+	base, _, err := rest.DefaultServerUrlFor(restConfig)
+	if err != nil {
+		return nil, err
+	}
+	return &adminClient{strings.TrimSuffix(base.String(), "/"), client}, nil
+}
+
+// errNotRunning says that no server answers.
+var errNotRunning = errors.New("no server answers")
+
+// do sends a request with JSON, and reads JSON. Errors: errNotRunning; what the server says is wrong.
+func (c *adminClient) do(ctx context.Context, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		data, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(data)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.host+path, body)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := c.client.Do(r)
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) && op.Op == "dial" {
+			return fmt.Errorf("%w at %s: %w", errNotRunning, c.host, err)
+		}
+		return err
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode >= http.StatusBadRequest {
+		var status metav1.Status
+		if json.Unmarshal(data, &status) == nil && status.Message != "" {
+			return errors.New(status.Message)
+		}
+		return fmt.Errorf("%s: %s", (&url.URL{Path: path}).String(), answer.Status)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(data, out)
+}
+
+// openDatabase opens the database beside the servers that use it, or, with SQLite, while none does. Nothing but what the command is
+// about is changed: how much history is kept is for servers to say.
+func (o *adminOptions) openDatabase(ctx context.Context, stderr io.Writer) (*sqlstore.Store, error) {
+	if err := o.storage.completeDatabase(o.dataDir); err != nil {
+		return nil, err
+	}
+	if path, ok := strings.CutPrefix(o.storage.datastore, "sqlite://"); ok {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("there is no database at %s: name another one with --datastore, or start a server", path)
+		}
+	}
+	return sqlstore.Open(ctx, sqlstore.Options{URL: o.storage.datastore, Schema: o.storage.schema, HistoryAge: math.MaxInt64, HistorySize: math.MaxInt64,
+		Logger: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+}
+
+// awaitCertificate waits until a request for a certificate is answered.
+func (c *adminClient) awaitCertificate(ctx context.Context, path, name string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout/2)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.host+path+"?watch=1&fieldSelector=metadata.name%3D"+url.QueryEscape(name), nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	for events := json.NewDecoder(answer.Body); ; {
+		var event struct {
+			Object certificatesv1.CertificateSigningRequest `json:"object"`
+		}
+		if err := events.Decode(&event); err != nil {
+			return nil, fmt.Errorf("the request %s was approved, and nobody signed it: %w", name, err)
+		}
+		for _, condition := range event.Object.Status.Conditions {
+			if condition.Type == certificatesv1.CertificateFailed || condition.Type == certificatesv1.CertificateDenied {
+				return nil, fmt.Errorf("the request %s was not signed: %s", name, condition.Message)
+			}
+		}
+		if certificate := event.Object.Status.Certificate; len(certificate) > 0 {
+			return certificate, nil
+		}
+	}
+}

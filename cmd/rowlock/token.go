@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/authn"
+)
+
+// subjectOptions say whom credentials are for.
+type subjectOptions struct {
+	user    string
+	groups  []string
+	ttl     time.Duration
+	masters bool
+}
+
+func (o *subjectOptions) addFlags(flags *pflag.FlagSet, ttl time.Duration, whom string) {
+	flags.StringVar(&o.user, "user", "", whom)
+	flags.StringArrayVar(&o.groups, "group", nil, "`name` of a group of the user; may be given several times")
+	flags.DurationVar(&o.ttl, "ttl", ttl, "how long the credentials are good, such as 8h")
+	flags.BoolVar(&o.masters, "allow-system-masters", false,
+		"take --group system:masters, whose members may do everything, whatever roles and bindings say")
+}
+
+// account is the ServiceAccount that is meant, if it is one.
+func (o *subjectOptions) account() (namespace, name string, ok bool) {
+	namespace, name, err := serviceaccount.SplitUsername(o.user)
+	return namespace, name, err == nil
+}
+
+// complete refuses those to whom nobody but the server gives credentials.
+func (o *subjectOptions) complete() error {
+	if o.user == "" {
+		return usagef("--user is required")
+	}
+	if o.ttl < time.Second {
+		return usagef("--ttl must be at least a second")
+	}
+	if _, _, ok := o.account(); ok {
+		if len(o.groups) > 0 {
+			return usagef("--group cannot be given with a ServiceAccount, whose groups are its own")
+		}
+		return nil
+	}
+	err := authn.CheckSubject(o.user, o.groups, o.masters)
+	switch {
+	case err == nil:
+		return nil
+	case authn.CheckSubject(o.user, o.groups, true) == nil:
+		return usagef("%w: by --allow-system-masters", err)
+	case strings.HasPrefix(o.user, serviceaccount.ServiceAccountUsernamePrefix):
+		return usagef("--user %s: ServiceAccounts are named system:serviceaccount:<namespace>:<name>", o.user)
+	}
+	return usagef("%w", err)
+}
+
+// issuer makes and takes back tokens, through a server or in the database.
+type issuer struct {
+	options *adminOptions
+	cmd     *cobra.Command
+}
+
+// create returns a token, and when it ends.
+func (i issuer) create(ctx context.Context, o *subjectOptions) (t server.TokenResponse, err error) {
+	if namespace, name, ok := o.account(); ok {
+		return i.createForAccount(ctx, namespace, name, o.ttl)
+	}
+	err = i.do(ctx, func(c *adminClient) error {
+		return c.do(ctx, "POST", server.TokensPath, server.TokenRequest{User: o.user, Groups: o.groups, Seconds: int64(o.ttl / time.Second),
+			AllowSystemMasters: o.masters}, &t)
+	}, func(tokens *authn.IssuedTokens) (err error) {
+		t.User, t.Groups = o.user, o.groups
+		t.Token, err = tokens.Create(ctx, &t.IssuedToken, o.ttl)
+		return err
+	})
+	return t, err
+}
+
+// createForAccount asks a server for a token of a ServiceAccount, which it signs if the account is there.
+func (i issuer) createForAccount(ctx context.Context, namespace, name string, ttl time.Duration) (t server.TokenResponse, err error) {
+	client, err := i.options.client()
+	if err != nil {
+		return t, err
+	}
+	seconds := int64(ttl / time.Second)
+	request := authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	path := fmt.Sprintf("/api/v1/namespaces/%s/serviceaccounts/%s/token", url.PathEscape(namespace), url.PathEscape(name))
+	err = client.do(ctx, "POST", path, &request, &request)
+	if errors.Is(err, errNotRunning) {
+		err = fmt.Errorf("tokens of ServiceAccounts are signed by a server that runs: %w", err)
+	}
+	t.Token, t.Expires = request.Status.Token, request.Status.ExpirationTimestamp.UTC()
+	return t, err
+}
+
+// do works through a server, or in the database when one is named, or when no server runs upon that of the data directory.
+func (i issuer) do(ctx context.Context, remote func(*adminClient) error, local func(*authn.IssuedTokens) error) (err error) {
+	named := i.options.storage.datastore != "" || i.options.storage.datastoreFile != ""
+	if i.options.kubeconfig != "" || !named {
+		client, err := i.options.client()
+		if err != nil {
+			return err
+		}
+		if err = remote(client); !errors.Is(err, errNotRunning) || i.options.kubeconfig != "" {
+			return err
+		}
+	}
+	store, err := i.options.openDatabase(ctx, i.cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	return local(authn.NewIssuedTokens(resources.NewRows(store), nil))
+}
+
+func newTokenCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Give tokens to users, list them, and take them back",
+		Long: "A token stands for a user and groups until it ends or is revoked, which is in force on every server with the next\n" +
+			"request. What the user may do is said by roles and bindings. The commands ask the server that runs on the data\n" +
+			"directory, or on that of --kubeconfig. When none runs, or --datastore names the database, they work in that.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown command %q", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newTokenCreateCommand(), newTokenListCommand(), newTokenRevokeCommand())
+	return cmd
+}
+
+// adminCommand gives a command the flags that all of these have.
+func adminCommand(cmd *cobra.Command, more func(*pflag.FlagSet), run func(issuer, []string) error) *cobra.Command {
+	o := &adminOptions{}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := o.complete(); err != nil {
+			return err
+		}
+		return run(issuer{o, cmd}, args)
+	}
+	cmd.Flags().SortFlags = false
+	more(cmd.Flags())
+	o.addFlags(cmd.Flags())
+	o.storage.addDatabaseFlags(cmd.Flags())
+	return cmd
+}
+
+func newTokenCreateCommand() *cobra.Command {
+	subject := &subjectOptions{}
+	return adminCommand(&cobra.Command{
+		Use:   "create",
+		Short: "Print a new token for a user",
+		Long: "Prints a token for a user, once: only a digest is kept. With --user system:serviceaccount:<namespace>:<name> it is one\n" +
+			"of that ServiceAccount, as 'kubectl create token' prints it, and good as long as the ServiceAccount is there.",
+		Example: "  rowlock token create --user jane --group team --ttl 720h\n" +
+			"  kubectl --token \"$(rowlock token create --user jane --ttl 1h)\" auth whoami",
+		Args: noArguments,
+	}, func(flags *pflag.FlagSet) {
+		subject.addFlags(flags, 24*time.Hour, "`name` of the user, or system:serviceaccount:<namespace>:<name>")
+	}, func(i issuer, _ []string) error {
+		if err := subject.complete(); err != nil {
+			return err
+		}
+		t, err := i.create(i.cmd.Context(), subject)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(i.cmd.OutOrStdout(), t.Token)
+		return err
+	})
+}
+
+func newTokenListCommand() *cobra.Command {
+	return adminCommand(&cobra.Command{Use: "list", Short: "List the tokens that are good, without what is secret of them", Args: noArguments},
+		func(*pflag.FlagSet) {}, func(i issuer, _ []string) error {
+			var list server.TokenList
+			ctx := i.cmd.Context()
+			err := i.do(ctx, func(c *adminClient) error { return c.do(ctx, "GET", server.TokensPath, nil, &list) },
+				func(tokens *authn.IssuedTokens) (err error) {
+					list.Items, err = tokens.List(ctx)
+					return err
+				})
+			if err != nil {
+				return err
+			}
+			w := tabwriter.NewWriter(i.cmd.OutOrStdout(), 0, 8, 3, ' ', 0)
+			fmt.Fprintln(w, "ID\tUSER\tGROUPS\tCREATED\tEXPIRES\tBY")
+			for _, t := range list.Items {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", t.ID, t.User, strings.Join(t.Groups, ","), t.Created.Format(time.RFC3339), t.Expires.Format(time.RFC3339), t.By)
+			}
+			return w.Flush()
+		})
+}
+
+func newTokenRevokeCommand() *cobra.Command {
+	return adminCommand(&cobra.Command{
+		Use: "revoke ID...", Short: "Take tokens back", Example: "  rowlock token revoke 5c3k2vjqzv4d",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("which token? 'rowlock token list' shows their IDs, which are also in the tokens: rowlock_<ID>_…")
+			}
+			return nil
+		},
+	}, func(*pflag.FlagSet) {}, func(i issuer, ids []string) error {
+		ctx := i.cmd.Context()
+		return i.do(ctx, func(c *adminClient) error {
+			for _, id := range ids {
+				if err := c.do(ctx, "DELETE", server.TokensPath+"/"+url.PathEscape(id), nil, nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, func(tokens *authn.IssuedTokens) error {
+			for _, id := range ids {
+				if err := tokens.Revoke(ctx, id); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}

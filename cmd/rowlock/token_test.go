@@ -1,0 +1,188 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/rowlock/rowlock/sqlstore/pgtest"
+)
+
+// must runs a command that succeeds, and returns what it prints.
+func must(t *testing.T, args ...string) string {
+	t.Helper()
+	code, stdout, stderr := command(t, args...)
+	if code != 0 || stderr != "" {
+		t.Fatalf("rowlock %s: ended with %d, %s", strings.Join(args, " "), code, stderr)
+	}
+	return strings.TrimSpace(stdout)
+}
+
+// tokenID is the part of a token that is no secret.
+func tokenID(token string) string { return strings.Split(token+"__", "_")[1] }
+
+// A token is good with the next request, and, revoked, no longer with the next, on every server of the database, whether it was
+// made through a server or in the database.
+func TestTokensOfUsers(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) {
+		dir := t.TempDir()
+		p := start(t, "--data-dir", dir)
+		checkTokens(t, []string{"--data-dir", dir}, p)
+		kept := must(t, "token", "create", "--data-dir", dir, "--user", "jane")
+		p.end()
+		offline := must(t, "token", "create", "--data-dir", dir, "--user", "john")
+		must(t, "token", "revoke", "--data-dir", dir, tokenID(kept))
+		if list := must(t, "token", "list", "--data-dir", dir); !strings.Contains(list, tokenID(offline)) || strings.Contains(list, tokenID(kept)) {
+			t.Errorf("listed %s", list)
+		}
+		p = start(t, "--data-dir", dir)
+		if who := whoami(t, p.as(t, offline)); who != "john" {
+			t.Errorf("a token that was made while the server was away: is %s", who)
+		}
+		if who := whoami(t, p.as(t, kept)); who != "Unauthorized" {
+			t.Errorf("a token that was revoked while the server was away: is %s", who)
+		}
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		cluster, err := pgtest.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cluster.Stop() })
+		one, other := t.TempDir(), t.TempDir()
+		first, second := start(t, "--data-dir", one, "--datastore", cluster.URL()), start(t, "--data-dir", other, "--datastore", cluster.URL())
+		checkTokens(t, []string{"--data-dir", one}, first, second)
+		checkTokens(t, []string{"--kubeconfig", second.kubeconfig}, first, second)
+		checkTokens(t, []string{"--data-dir", one, "--datastore", cluster.URL()}, first, second)
+	})
+}
+
+func checkTokens(t *testing.T, where []string, servers ...*process) {
+	t.Helper()
+	with := func(args ...string) []string { return slices.Concat(args, where) }
+	token := must(t, with("token", "create", "--user", "jane", "--group", "team", "--group", "all", "--ttl", "1h")...)
+	for _, p := range servers {
+		if who := whoami(t, p.as(t, token)); who != "jane" {
+			t.Errorf("is %s", who)
+		}
+	}
+	if list := must(t, with("token", "list")...); !strings.Contains(list, tokenID(token)+"   jane   team,all   ") || strings.Contains(list, token) {
+		t.Errorf("listed %s", list)
+	}
+	must(t, with("token", "revoke", tokenID(token))...)
+	for _, p := range servers {
+		// What is read at the most recent revision has come to every server by then.
+		if _, err := p.client(t).CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if who := whoami(t, p.as(t, token)); who != "Unauthorized" {
+			t.Errorf("revoked, is %s", who)
+		}
+	}
+	if code, _, stderr := command(t, with("token", "revoke", tokenID(token))...); code != exitFailure || !strings.Contains(stderr, tokenID(token)) {
+		t.Errorf("revoked twice: %d, %s", code, stderr)
+	}
+}
+
+// writeKubeconfig keeps a kubeconfig that was printed.
+func writeKubeconfig(t *testing.T, text string) *process {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &process{kubeconfig: path}
+}
+
+// A kubeconfig for a user stands for that user and no other, however it was made, and leaves what the administrator has as it is.
+func TestKubeconfigOfUsers(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, "--data-dir", dir)
+	if _, err := p.client(t).CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "ci"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	before := must(t, "kubeconfig", "--data-dir", dir)
+	for _, tc := range []struct{ args, user string }{
+		{"--data-dir " + dir + " --user jane --group team", "jane"},
+		{"--data-dir " + dir + " --user jane --group team --token", "jane"},
+		{"--kubeconfig " + p.kubeconfig + " --user jane --group team --ttl 1h", "jane"},
+		{"--kubeconfig " + p.kubeconfig + " --user system:serviceaccount:default:ci --ttl 1h", "system:serviceaccount:default:ci"},
+		{"--data-dir " + dir + " --user root --group system:masters --allow-system-masters --ttl 1m", "root"},
+	} {
+		t.Run(tc.args, func(t *testing.T) {
+			own := writeKubeconfig(t, must(t, strings.Fields("kubeconfig --namespace team "+tc.args)...))
+			review, err := own.client(t).AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if who := review.Status.UserInfo; who.Username != tc.user || strings.Contains(tc.args, "team") && !slices.Contains(who.Groups, "team") && tc.user == "jane" {
+				t.Errorf("is %v", who)
+			}
+			config, err := clientcmd.LoadFromFile(own.kubeconfig)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if namespace := config.Contexts[config.CurrentContext].Namespace; namespace != "team" || len(config.AuthInfos) != 1 {
+				t.Errorf("in namespace %q, with the credentials of %d", namespace, len(config.AuthInfos))
+			}
+			_, err = own.client(t).CoreV1().Secrets("kube-system").List(t.Context(), metav1.ListOptions{})
+			if masters := tc.user == "root"; masters != (err == nil) {
+				t.Errorf("lists Secrets: %v", err)
+			}
+		})
+	}
+	if after := must(t, "kubeconfig", "--data-dir", dir); after != before {
+		t.Error("the administrator's kubeconfig has changed")
+	}
+	p.end()
+	elsewhere := must(t, "kubeconfig", "--data-dir", dir, "--user", "jane", "--server", "https://api.example.com:6443")
+	if !strings.Contains(elsewhere, "server: https://api.example.com:6443\n") {
+		t.Errorf("printed %s", elsewhere)
+	}
+}
+
+// Nobody becomes an administrator by accident, or a ServiceAccount by force.
+func TestCredentialsThatAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	start(t, "--data-dir", dir).end()
+	for _, tc := range []struct {
+		args, want string
+		code       int
+	}{
+		{"", "--user is required", exitUsage},
+		{"--user root --group system:masters", "--allow-system-masters", exitUsage},
+		{"--user root --group system:serviceaccounts:kube-system", "is a group of ServiceAccounts", exitUsage},
+		{"--user root --group system:serviceaccounts", "is a group of ServiceAccounts", exitUsage},
+		{"--user root --group system:unauthenticated", "are those who have none", exitUsage},
+		{"--user root --group=", "a group needs a name", exitUsage},
+		{"--user system:serviceaccount:default", "system:serviceaccount:<namespace>:<name>", exitUsage},
+		{"--user system:serviceaccount:default:default --group team", "--group cannot be given", exitUsage},
+		{"--user system:anonymous", "is who has none", exitUsage},
+		{"--user jane --ttl 0s", "--ttl must be at least a second", exitUsage},
+		{"--user jane --ttl 876000h", "", exitFailure},
+		{"--user system:serviceaccount:default:default", "signed by a server that runs: no server answers", exitFailure},
+	} {
+		for _, name := range []string{"token create", "kubeconfig"} {
+			code, stdout, stderr := command(t, strings.Fields(name+" --data-dir "+dir+" "+tc.args)...)
+			if tc.args == "" && name == "kubeconfig" {
+				continue
+			}
+			if code != tc.code || stdout != "" || !strings.Contains(stderr, tc.want) {
+				t.Errorf("%s %s: ended with %d, %q, %q", name, tc.args, code, stdout, stderr)
+			}
+		}
+	}
+	if code, _, stderr := command(t, "kubeconfig", "--data-dir", dir, "--namespace", "x"); code != exitUsage || !strings.Contains(stderr, "--namespace needs --user") {
+		t.Errorf("%d %s", code, stderr)
+	}
+	if code, _, stderr := command(t, "token", "create", "--data-dir", t.TempDir(), "--user", "x"); code != exitFailure || !strings.Contains(stderr, "no admin.kubeconfig") {
+		t.Errorf("%d %s", code, stderr)
+	}
+}

@@ -1,0 +1,76 @@
+package authn_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/authn"
+	"github.com/rowlock/rowlock/server/servertest"
+	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
+)
+
+// A token that was given to a user ends in time, and is nobody's when a part of it is wrong, on every server of a database. Nothing
+// that is kept of it is it.
+func TestIssuedTokens(t *testing.T) {
+	servertest.OnEveryDatabase(t, func(t *testing.T, stores []*sqlstore.Store) {
+		clock := time.Now()
+		var servers []*authn.IssuedTokens
+		for _, s := range stores {
+			servers = append(servers, authn.NewIssuedTokens(resources.NewRows(s), func() time.Time { return clock }))
+		}
+		made := authn.IssuedToken{User: "jane", Groups: []string{"team"}}
+		token, err := servers[0].Create(t.Context(), &made, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := servers[len(servers)-1]
+		response, ok, err := last.AuthenticateToken(t.Context(), token)
+		if err != nil || !ok || response.User.GetName() != "jane" || response.User.GetExtra()["authentication.kubernetes.io/credential-id"][0] != "TOKEN="+made.ID {
+			t.Fatalf("%v %v %v", response, ok, err)
+		}
+		rows, err := stores[0].Snapshot(t.Context(), "tokens.rowlock.internal", resources.At{Match: resources.MostRecent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret := token[len("rowlock_")+13:]
+		if row := string(rows.Get("", made.ID).Data); strings.Contains(row, secret) || !strings.Contains(row, "team") {
+			t.Errorf("keeps %s", row)
+		}
+		for _, wrong := range []string{"", "rowlock_", token[1:], token + "a", token[:len(token)-1], strings.ToUpper(token), "bearer"} {
+			if response, ok, err := last.AuthenticateToken(t.Context(), wrong); ok || err != nil {
+				t.Errorf("%q: %v %v", wrong, response, err)
+			}
+		}
+		for _, wrong := range []string{strings.Replace(token, secret, strings.Repeat("a", 52), 1), strings.Replace(token, made.ID, strings.Repeat("a", 12), 1)} {
+			if response, ok, err := last.AuthenticateToken(t.Context(), wrong); ok || !errors.Is(err, authn.ErrNoToken) || strings.Contains(err.Error(), wrong) {
+				t.Errorf("%q: %v %v", wrong, response, err)
+			}
+		}
+		clock = clock.Add(time.Hour)
+		if response, ok, err := last.AuthenticateToken(t.Context(), token); ok || err == nil {
+			t.Errorf("in the end: %v", response)
+		}
+		if list, err := last.List(t.Context()); err != nil || len(list) > 0 {
+			t.Errorf("in the end: %v %v", list, err)
+		}
+	})
+}
+
+func BenchmarkIssuedToken(b *testing.B) {
+	store := sqlitetest.Open(b)
+	tokens := authn.NewIssuedTokens(resources.NewRows(store), nil)
+	token, err := tokens.Create(b.Context(), &authn.IssuedToken{User: "jane", Groups: []string{"team"}}, time.Hour)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, ok, err := tokens.AuthenticateToken(b.Context(), token); !ok {
+			b.Fatal(err)
+		}
+	}
+}

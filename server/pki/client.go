@@ -1,0 +1,43 @@
+package pki
+
+import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// ErrNoAuthority says that a data directory has no certificate authority, which a server makes when it first starts.
+var ErrNoAuthority = errors.New("there is no certificate authority")
+
+// IssueClient makes a client certificate for a user and groups, with the authority of a data directory, which is only read: a server
+// may be using it. Both are returned as PEM. Whom a certificate may be for is the caller's to say.
+//
+// Errors: ErrNoAuthority; an end beyond that of the authority.
+func IssueClient(dataDir, user string, groups []string, now time.Time, lifetime time.Duration) (certificate, key []byte, err error) {
+	base := filepath.Join(dataDir, "pki", clientAuthority.name)
+	ca, err := readKeyPair(base)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case ca == nil || ca.cert == nil:
+		return nil, nil, fmt.Errorf("%w in %s", ErrNoAuthority, dataDir)
+	case !ca.fits():
+		return nil, nil, fmt.Errorf("%s.key is not the key of %s.crt", base, base)
+	}
+	end := now.Add(lifetime)
+	if end.After(ca.cert.NotAfter) {
+		return nil, nil, fmt.Errorf("the certificate would end on %s, after that of its authority (%s)", end.UTC().Format(time.DateOnly), ca.cert.NotAfter.Format(time.DateOnly))
+	}
+	made, err := issueUntil(ca, now, end, &x509.Certificate{
+		Subject:     pkix.Name{CommonName: user, Organization: groups},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err = made.keyPEM()
+	return made.certPEM(), key, err
+}
