@@ -40,7 +40,7 @@ type bench struct {
 	procs     processes
 	config    *rest.Config
 	opened    map[protocol][]*http.Client
-	admin     *client // fills and cleans
+	admin     *client // prepares and cleans
 	pod       template
 	configMap template
 	server    *Server
@@ -61,6 +61,9 @@ func measure(ctx context.Context, t target, o options) (_ *Server, err error) {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 	b := &bench{options: o, procs: t.PIDs, server: &Server{Name: t.Name}}
+	if o.ServiceAccount {
+		b.server.Name += ", as a service account"
+	}
 	if err := b.prepare(ctx, config); err != nil {
 		return nil, err
 	}
@@ -99,6 +102,11 @@ func measure(ctx context.Context, t target, o options) (_ *Server, err error) {
 func (b *bench) run(ctx context.Context, t target) error {
 	if err := b.idle(ctx); err != nil {
 		return err
+	}
+	if b.ServiceAccount {
+		if err := b.becomeAccount(ctx); err != nil {
+			return err
+		}
 	}
 	if err := b.fill(ctx); err != nil {
 		return err
@@ -165,7 +173,7 @@ func (b *bench) prepare(ctx context.Context, config *rest.Config) (err error) {
 // clean removes the objects and the namespace. It also does the last step of a namespace's deletion, for servers on
 // which nobody runs the controller that would do it.
 func (b *bench) clean(ctx context.Context) error {
-	if err := b.empty(ctx); err != nil {
+	if err := errors.Join(b.empty(ctx), b.removeAccount(ctx)); err != nil {
 		return err
 	}
 	path := "/api/v1/namespaces/" + namespace

@@ -17,6 +17,7 @@
 //	load.go      n clients repeat an operation for a while
 //	client.go    one client
 //	crew.go      clients share connections
+//	account.go   a service account that they are
 //	objects.go   what is written
 //	proc.go      CPU and memory of processes
 //	ratios.go    servers and protocols beside each other, and the goals
@@ -51,6 +52,8 @@ type options struct {
 	Quick    bool
 	// IdleWatches is how many watches of the row of idle watches there are.
 	IdleWatches int
+	// ServiceAccount has the clients be one, with a token, in place of the administrator.
+	ServiceAccount bool
 	// Nodes is how many nodes report their state.
 	Nodes int
 
@@ -93,6 +96,7 @@ func command() *cobra.Command {
 	flags.StringSliceVar(&o.Rows, "rows", nil, "measure only rows whose name contains one of these, as \"list pods\" (default all)")
 	flags.IntVar(&o.IdleWatches, "idle-watches", 10000, "watches that are open when one event is sent to all; over HTTP/2 only")
 	flags.IntVar(&o.Nodes, "nodes", 500, "nodes whose leases and status are updated")
+	flags.BoolVar(&o.ServiceAccount, "service-account", false, "the clients are a service account with a token, and not an administrator")
 	flags.BoolVar(&o.Quick, "quick", false, "seconds instead of minutes; shows that it works, not how fast")
 	flags.StringVar(&o.page, "page", "", "also write the report into this Markdown file, between the lines\n"+pageBegin+" and "+pageEnd)
 	flags.StringVar(&o.json, "json", "", "also write the results to this file, as JSON")
