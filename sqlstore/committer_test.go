@@ -134,10 +134,9 @@ func commitInOneBatch(t *testing.T, s *Store, before func(), commits ...[]resour
 	return errs
 }
 
-// When the database refuses what is in one request, that one fails, as one that is not to be repeated, and the others of
-// the batch do not.
-func TestOnlyTheGuiltyFails(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) *Store{
+// withARule are stores, by their database, that let nobody be called forbidden.
+func withARule() map[string]func(t *testing.T) *Store {
+	return map[string]func(t *testing.T) *Store{
 		"SQLite": func(t *testing.T) *Store {
 			h := newSQLiteHarness(t)
 			h.pragma(t, `CREATE TRIGGER rule BEFORE INSERT ON objects WHEN NEW.name = 'forbidden'
@@ -151,7 +150,13 @@ func TestOnlyTheGuiltyFails(t *testing.T) {
 			}
 			return h.store
 		},
-	} {
+	}
+}
+
+// When the database refuses what is in one request, that one fails, as one that is not to be repeated, and the others of
+// the batch do not.
+func TestOnlyTheGuiltyFails(t *testing.T) {
+	for name, open := range withARule() {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
 			first := mustCommit(t, s, createMap(t, "first"))[0]

@@ -140,22 +140,7 @@ func TestExpectOfWhatWasNotWritten(t *testing.T) {
 
 // When the database refuses a batch, what is expected is looked for again with each commit alone.
 func TestExpectAfterARefusedBatch(t *testing.T) {
-	forbid := map[string]func(t *testing.T) *Store{
-		"SQLite": func(t *testing.T) *Store {
-			h := newSQLiteHarness(t)
-			h.pragma(t, `CREATE TRIGGER rule BEFORE INSERT ON objects WHEN NEW.name = 'forbidden'
-				BEGIN SELECT RAISE(ABORT, 'a rule of the house'); END`)
-			return h.store
-		},
-		"Postgres": func(t *testing.T) *Store {
-			h := newPostgresHarness(t)
-			if err := h.store.peers.db.run("ALTER TABLE objects ADD CHECK (name <> 'forbidden')").scan(); err != nil {
-				t.Fatal(err)
-			}
-			return h.store
-		},
-	}
-	for name, open := range forbid {
+	for name, open := range withARule() {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
 			rule := mustCommit(t, s, createMap(t, "rule"))[0]

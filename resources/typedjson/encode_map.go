@@ -13,6 +13,15 @@ import (
 // usualKeys is how many keys of a map are sorted without memory of their own.
 const usualKeys = 16
 
+// sortedKeys returns the keys of m in order, in room if that is enough.
+func sortedKeys[K ~string, V any](m map[K]V, room []K) []K {
+	for key := range m {
+		room = append(room, key)
+	}
+	slices.Sort(room)
+	return room
+}
+
 // appendStringMap writes labels, annotations and the like.
 func appendStringMap(_ *encoder, dst []byte, p unsafe.Pointer) []byte {
 	m := *(*map[string]string)(p)
@@ -20,13 +29,8 @@ func appendStringMap(_ *encoder, dst []byte, p unsafe.Pointer) []byte {
 		return append(dst, "null"...)
 	}
 	var room [usualKeys]string
-	keys := room[:0]
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
 	dst = append(dst, '{')
-	for i, key := range keys {
+	for i, key := range sortedKeys(m, room[:0]) {
 		dst = appendKey(dst, i, key)
 		dst = appendString(dst, m[key])
 	}
@@ -39,13 +43,8 @@ func appendResourceList(e *encoder, dst []byte, p unsafe.Pointer) []byte {
 		return append(dst, "null"...)
 	}
 	var room [usualKeys]corev1.ResourceName
-	keys := room[:0]
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
 	dst = append(dst, '{')
-	for i, key := range keys {
+	for i, key := range sortedKeys(m, room[:0]) {
 		dst = appendKey(dst, i, string(key))
 		e.quantity = m[key]
 		dst = appendQuantity(e, dst, unsafe.Pointer(&e.quantity))

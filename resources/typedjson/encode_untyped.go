@@ -1,7 +1,6 @@
 package typedjson
 
 import (
-	"slices"
 	"strconv"
 	"unsafe"
 )
@@ -15,13 +14,8 @@ func (e *encoder) appendObjectMap(dst []byte, m map[string]any) []byte {
 		return append(dst, "null"...)
 	}
 	var room [usualKeys]string
-	keys := room[:0]
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
 	dst = append(dst, '{')
-	for i, key := range keys {
+	for i, key := range sortedKeys(m, room[:0]) {
 		dst = appendKey(dst, i, key)
 		dst = e.appendUntyped(dst, m[key])
 	}
