@@ -1,7 +1,11 @@
 package server
 
 import (
+	"crypto/sha256"
+	"encoding/base32"
 	"net/url"
+	"os"
+	"strings"
 
 	apiadmission "k8s.io/apiserver/pkg/admission"
 	utilproxy "k8s.io/apiserver/pkg/util/proxy"
@@ -19,9 +23,21 @@ func (s *Server) newAdmission() (apiadmission.Interface, error) {
 		return nil, err
 	}
 	s.client = client
-	return admission.New(admission.Config{Store: s.Store, Authorizer: s.Authorizer, Registry: s.Registry, Client: client, Features: s.Features,
-		Enable: s.EnableAdmissionPlugins, Disable: s.DisableAdmissionPlugins, Configuration: s.AdmissionConfiguration,
+	chain, err := admission.New(admission.Config{Store: s.Store, Authorizer: s.Authorizer, Registry: s.Registry, Client: client, Features: s.Features,
+		Enable: s.EnableAdmissionPlugins, Disable: s.DisableAdmissionPlugins, Configuration: s.AdmissionConfiguration, Identity: identity(),
 		Services: services{behind.New(s.Store, s.Registry), s.RouteToEndpoints}, Loopback: loopback{s, resources.APIServer.Info, "kube-apiserver-admission"}, Stop: s.ended})
+	if err != nil {
+		s.end() // some plugins have begun
+		return nil, err
+	}
+	return chain, nil
+}
+
+// identity is how kube-apiserver names itself among the servers of a cluster. Metrics have a hash of it.
+func identity() string {
+	hostname, _ := os.Hostname() // a machine without a name has an identity all the same
+	hash := sha256.Sum256([]byte(hostname))
+	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(hash[:16]))
 }
 
 // services says where a Service is reached, as kube-apiserver does.

@@ -12,7 +12,7 @@ import (
 // upstreamFamilies is how the metrics are called that upstream's packages count in their own registry, and that are true here.
 var upstreamFamilies = []string{
 	"apiserver_admission_", "apiserver_validating_admission_policy_", "apiserver_mutating_admission_policy_", "apiserver_webhooks_x509_",
-	"apiserver_conversion_webhook_", "apiserver_crd_conversion_webhook_",
+	"apiserver_conversion_webhook_", "apiserver_crd_conversion_webhook_", "apiserver_manifest_admission_config_controller_",
 }
 
 // withUpstreams is what a registry has, and what upstream's packages have counted.

@@ -129,7 +129,7 @@ type Server struct {
 // for every type on one.
 const streamsPerConnection = 1000
 
-// New returns a server. It fails only when the metrics cannot be registered.
+// New returns a server. It fails when the metrics cannot be registered, and when a plugin of admission refuses its configuration.
 func New(c Config) (*Server, error) {
 	setDefaults(&c)
 	limits := newLimits(c.MaxInFlight, c.MaxMutatingInFlight)

@@ -6,15 +6,19 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/sets"
+	apiadmission "k8s.io/apiserver/pkg/admission"
 
 	"github.com/rowlock/rowlock/resources/admission"
 )
 
-// admissionOptions say which admission plugins run.
+// admissionOptions say which admission plugins run, and how they are configured.
 type admissionOptions struct {
 	enable, disable []string
 	// besides are on although they are off by kube-apiserver's default, unless they are in disable.
 	besides []string
+
+	configFile    string
+	configuration apiadmission.ConfigProvider
 }
 
 // nodeRestriction goes with the Node authorizer, which gives every kubelet the right to create Pods and to change Nodes, whosever they
@@ -28,6 +32,18 @@ func (o *admissionOptions) addFlags(flags *pflag.FlagSet) {
 	o.besides = []string{nodeRestriction}
 	flags.StringSliceVar(&o.enable, "enable-admission-plugins", nil, "`names` of admission plugins to turn on")
 	flags.StringSliceVar(&o.disable, "disable-admission-plugins", nil, "`names` of admission plugins to turn off, such as ServiceAccount")
+	flags.StringVar(&o.configFile, "admission-control-config-file", "", "`file` with an AdmissionConfiguration of the plugins")
+}
+
+// complete reads the configuration.
+func (o *admissionOptions) complete() (err error) {
+	if errs := o.check(); len(errs) > 0 {
+		return usagef("--%w", errs[0])
+	}
+	if o.configuration, err = admission.ReadConfiguration(o.configFile, o.enabled()); err != nil {
+		return usagef("--admission-control-config-file: %w", err)
+	}
+	return nil
 }
 
 // check refuses plugins that do not exist, and those that are to be both on and off, in kube-apiserver's words.

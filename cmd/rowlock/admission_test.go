@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,5 +46,32 @@ func TestKubeletsAreRestricted(t *testing.T) {
 	o.sections()
 	if on := o.serve.admission.enabled(); len(on) > 0 {
 		t.Errorf("on as kube-apiserver: %v", on)
+	}
+}
+
+// What is wrong with the configuration of admission is said before anything is served.
+func TestAdmissionConfigurationRefusals(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", t.TempDir())
+	const head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n"
+	for content, want := range map[string]string{
+		"":                     "failed to read plugin config: ",
+		"kind: Nonsense\n":     "failed to read plugin config: ",
+		head + "colour: red\n": `failed to read plugin config: strict decoding error: unknown field "colour"`,
+		head + "plugins: [{name: PodSecurity, path: none.yaml}]\n":                          "configuration of plugin PodSecurity: open " + filepath.Join(dir, "none.yaml"),
+		head + "plugins: [{name: PodSecurity, configuration: {apiVersion: v9, kind: x}}]\n": `couldn't init admission plugin "PodSecurity"`,
+	} {
+		file := filepath.Join(dir, "admission.yaml")
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, _, stderr := command(t, "kube-apiserver", "--etcd-servers=x", "--bind-address=127.0.0.1", "--cert-dir="+t.TempDir(), "--admission-control-config-file="+file)
+		if code != exitFailure || !strings.Contains(stderr, want) {
+			t.Errorf("%q: exit code %d, stderr %q, want %q", content, code, stderr, want)
+		}
+	}
+	if code, _, stderr := command(t, "serve", "--admission-control-config-file=/none"); code != exitUsage ||
+		!strings.Contains(stderr, `--admission-control-config-file: failed to read plugin config: unable to read admission control configuration from "/none"`) {
+		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 }

@@ -20,7 +20,6 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 
-	"github.com/rowlock/rowlock/resources/admission"
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
@@ -234,7 +233,7 @@ func (o *kubeAPIServerOptions) useCertDir() error {
 	return errors.Join(certutil.WriteCert(o.serve.certFile, cert), keyutil.WriteKey(o.serve.keyFile, key))
 }
 
-// withoutEffect names the flags, and the values of flags, that were given and do nothing.
+// withoutEffect names the flags that were given and do nothing.
 func (o *kubeAPIServerOptions) withoutEffect() []string {
 	var names []string
 	o.inert.VisitAll(func(f *pflag.Flag) {
@@ -242,8 +241,5 @@ func (o *kubeAPIServerOptions) withoutEffect() []string {
 			names = append(names, "--"+f.Name)
 		}
 	})
-	for _, plugin := range admission.Missing(o.serve.admission.enable) {
-		names = append(names, "--enable-admission-plugins="+plugin)
-	}
 	return names
 }

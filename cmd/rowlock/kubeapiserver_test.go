@@ -181,9 +181,9 @@ func TestKubeAPIServer(t *testing.T) {
 	temporary, certDir, dataDir := t.TempDir(), filepath.Join(t.TempDir(), "certs"), t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	s := startKubeAPIServer(t, certDir, "--etcd-servers=http://127.0.0.1:1", "--authorization_mode=RBAC", "--audit-log-path=-",
-		"--enable-admission-plugins=ImagePolicyWebhook,NamespaceLifecycle", "--service-account-issuer=api", "--service-account-issuer=other")
+		"--enable-admission-plugins=AlwaysPullImages,NamespaceLifecycle", "--service-account-issuer=api", "--service-account-issuer=other")
 	logged := s.end(t)
-	if want := `msg="accepted without effect" flags="--audit-log-path --enable-admission-plugins=ImagePolicyWebhook"`; strings.Count(logged, "\n") != 1 || !strings.Contains(logged, want) {
+	if want := `msg="accepted without effect" flags=--audit-log-path`; strings.Count(logged, "\n") != 1 || !strings.Contains(logged, want) {
 		t.Errorf("logged %s, want one line with %s", logged, want)
 	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {

@@ -179,8 +179,8 @@ func (o *serveOptions) complete() error {
 			return usagef("--fast-paths: %w", err)
 		}
 	}
-	if errs := o.admission.check(); len(errs) > 0 {
-		return usagef("--%w", errs[0])
+	if err := o.admission.complete(); err != nil {
+		return err
 	}
 	return o.completeServing()
 }

@@ -121,6 +121,7 @@ func (p *parts) newServer() (*server.Server, error) {
 
 		EnableAdmissionPlugins:  o.admission.enabled(),
 		DisableAdmissionPlugins: o.admission.disable,
+		AdmissionConfiguration:  o.admission.configuration,
 		RouteToEndpoints:        o.routeToEndpoints,
 		MaxInFlight:             o.maxInFlight,
 		MaxMutatingInFlight:     o.maxMutatingInFlight,

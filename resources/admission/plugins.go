@@ -1,6 +1,7 @@
 // Package admission has kube-apiserver's admission plugins, in its order and under its names.
 //
 //	plugins.go       the list of plugins and their order; New, which makes the chain
+//	configuration.go what the plugins are configured by
 //	lifecycle.go     NamespaceLifecycle, which reads the Store
 //	storageclass.go  DefaultStorageClass, and protection.go, StorageObjectInUseProtection: upstream's bring volume plugins
 //	listers.go       the informers that the plugins from upstream get, whose listers read the Store
@@ -9,6 +10,8 @@
 //	webhooks.go      MutatingAdmissionWebhook and ValidatingAdmissionWebhook; callers.go says how they reach who is to be asked
 //	policies.go      ValidatingAdmissionPolicy and MutatingAdmissionPolicy, whose kinds are policies_validating.go and
 //	                 policies_mutating.go; params.go has what policies are parametrized with
+//	manifests.go     policies that are in files beside those that are stored
+//	mapper.go        which resources there are of a kind
 //	selections.go    which webhooks or policies a write may be for
 //	quota.go         how the use of resources is measured for ResourceQuota
 package admission
@@ -29,6 +32,8 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/featuregate"
+	kubeadmission "k8s.io/kubernetes/pkg/kubeapiserver/admission"
+	"k8s.io/kubernetes/plugin/pkg/admission/admit"
 	"k8s.io/kubernetes/plugin/pkg/admission/alwayspullimages"
 	"k8s.io/kubernetes/plugin/pkg/admission/antiaffinity"
 	"k8s.io/kubernetes/plugin/pkg/admission/certificates/approval"
@@ -36,14 +41,22 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/certificates/signing"
 	"k8s.io/kubernetes/plugin/pkg/admission/certificates/subjectrestriction"
 	"k8s.io/kubernetes/plugin/pkg/admission/defaulttolerationseconds"
+	"k8s.io/kubernetes/plugin/pkg/admission/deny"
+	"k8s.io/kubernetes/plugin/pkg/admission/eventratelimit"
 	"k8s.io/kubernetes/plugin/pkg/admission/extendedresourcetoleration"
+	"k8s.io/kubernetes/plugin/pkg/admission/gc"
+	"k8s.io/kubernetes/plugin/pkg/admission/imagepolicy"
 	"k8s.io/kubernetes/plugin/pkg/admission/limitranger"
+	"k8s.io/kubernetes/plugin/pkg/admission/namespace/autoprovision"
+	"k8s.io/kubernetes/plugin/pkg/admission/namespace/exists"
 	"k8s.io/kubernetes/plugin/pkg/admission/network/defaultingressclass"
 	"k8s.io/kubernetes/plugin/pkg/admission/network/denyserviceexternalips"
 	"k8s.io/kubernetes/plugin/pkg/admission/nodedeclaredfeatures"
 	"k8s.io/kubernetes/plugin/pkg/admission/noderestriction"
 	"k8s.io/kubernetes/plugin/pkg/admission/nodetaint"
+	"k8s.io/kubernetes/plugin/pkg/admission/podnodeselector"
 	"k8s.io/kubernetes/plugin/pkg/admission/podresize"
+	"k8s.io/kubernetes/plugin/pkg/admission/podtolerationrestriction"
 	"k8s.io/kubernetes/plugin/pkg/admission/podtopologylabels"
 	"k8s.io/kubernetes/plugin/pkg/admission/priority"
 	"k8s.io/kubernetes/plugin/pkg/admission/runtimeclass"
@@ -66,8 +79,10 @@ type Config struct {
 	// Enable and Disable name plugins besides those that are on by default, and of those, as kube-apiserver's flags
 	// --enable-admission-plugins and --disable-admission-plugins do.
 	Enable, Disable []string
-	// Configuration is that of the plugins, by name. Nil: nobody configured any.
+	// Configuration is that of the plugins, by name; see ReadConfiguration. Nil: nobody configured any.
 	Configuration admission.ConfigProvider
+	// Identity is the server's among those of its database, by which metrics of manifests are labeled.
+	Identity string
 	// Authorizer is asked by expressions. Nil: everybody may do everything.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Services says where the webhook behind a Service is reached.
@@ -81,7 +96,7 @@ type Config struct {
 // plugin is one of kube-apiserver's plugins.
 type plugin struct {
 	upstream.AdmissionPlugin
-	// register makes it known to upstream's chain; nil: Rowlock does not have it.
+	// register makes it known to upstream's chain.
 	register func(*admission.Plugins)
 }
 
@@ -92,39 +107,48 @@ func own(name string, make func() admission.Interface) func(*admission.Plugins) 
 	}
 }
 
-// registrations are of the plugins that Rowlock has, by name. The others need configuration of their own.
+// registrations are of all plugins, by name.
 func registrations(c Config, f *storeInformers) map[string]func(*admission.Plugins) {
 	return map[string]func(*admission.Plugins){
-		"NamespaceLifecycle":               own("NamespaceLifecycle", func() admission.Interface { return NamespaceLifecycle{Store: c.Store} }),
-		"LimitPodHardAntiAffinityTopology": antiaffinity.Register,
-		"LimitRanger":                      limitranger.Register,
-		"ServiceAccount":                   serviceaccount.Register,
-		"NodeRestriction":                  noderestriction.Register,
-		"TaintNodesByCondition":            nodetaint.Register,
-		"AlwaysPullImages":                 alwayspullimages.Register,
-		"PodSecurity":                      podsecurity.Register,
-		"Priority":                         priority.Register,
-		"DefaultTolerationSeconds":         defaulttolerationseconds.Register,
-		"ExtendedResourceToleration":       extendedresourcetoleration.Register,
-		"DefaultStorageClass":              own("DefaultStorageClass", func() admission.Interface { return &DefaultStorageClass{} }),
-		"StorageObjectInUseProtection":     own("StorageObjectInUseProtection", func() admission.Interface { return StorageObjectInUseProtection{} }),
-		"PodGroupProtection":               podgroupprotection.Register,
-		"PersistentVolumeClaimResize":      resize.Register,
-		"RuntimeClass":                     runtimeclass.Register,
-		"CertificateApproval":              approval.Register,
-		"CertificateSigning":               signing.Register,
-		"ClusterTrustBundleAttest":         ctbattest.Register,
-		"CertificateSubjectRestriction":    subjectrestriction.Register,
-		"DefaultIngressClass":              defaultingressclass.Register,
-		"DenyServiceExternalIPs":           denyserviceexternalips.Register,
-		"PodTopologyLabels":                podtopologylabels.Register,
-		"NodeDeclaredFeatureValidator":     nodedeclaredfeatures.Register,
-		"PodResizeValidator":               podresize.Register,
-		"MutatingAdmissionPolicy":          f.mutatingPolicies,
-		"MutatingAdmissionWebhook":         f.mutatingWebhooks,
-		"ValidatingAdmissionPolicy":        f.validatingPolicies,
-		"ValidatingAdmissionWebhook":       f.validatingWebhooks,
-		"ResourceQuota":                    resourcequota.Register,
+		"AlwaysAdmit":                          admit.Register,
+		"NamespaceAutoProvision":               autoprovision.Register,
+		"NamespaceLifecycle":                   own("NamespaceLifecycle", func() admission.Interface { return NamespaceLifecycle{Store: c.Store} }),
+		"NamespaceExists":                      exists.Register,
+		"LimitPodHardAntiAffinityTopology":     antiaffinity.Register,
+		"LimitRanger":                          limitranger.Register,
+		"ServiceAccount":                       serviceaccount.Register,
+		"NodeRestriction":                      noderestriction.Register,
+		"TaintNodesByCondition":                nodetaint.Register,
+		"AlwaysPullImages":                     alwayspullimages.Register,
+		"ImagePolicyWebhook":                   imagepolicy.Register,
+		"PodSecurity":                          podsecurity.Register,
+		"PodNodeSelector":                      podnodeselector.Register,
+		"Priority":                             priority.Register,
+		"DefaultTolerationSeconds":             defaulttolerationseconds.Register,
+		"PodTolerationRestriction":             podtolerationrestriction.Register,
+		"EventRateLimit":                       eventratelimit.Register,
+		"ExtendedResourceToleration":           extendedresourcetoleration.Register,
+		"DefaultStorageClass":                  own("DefaultStorageClass", func() admission.Interface { return &DefaultStorageClass{} }),
+		"StorageObjectInUseProtection":         own("StorageObjectInUseProtection", func() admission.Interface { return StorageObjectInUseProtection{} }),
+		"PodGroupProtection":                   podgroupprotection.Register,
+		"OwnerReferencesPermissionEnforcement": gc.Register,
+		"PersistentVolumeClaimResize":          resize.Register,
+		"RuntimeClass":                         runtimeclass.Register,
+		"CertificateApproval":                  approval.Register,
+		"CertificateSigning":                   signing.Register,
+		"ClusterTrustBundleAttest":             ctbattest.Register,
+		"CertificateSubjectRestriction":        subjectrestriction.Register,
+		"DefaultIngressClass":                  defaultingressclass.Register,
+		"DenyServiceExternalIPs":               denyserviceexternalips.Register,
+		"PodTopologyLabels":                    podtopologylabels.Register,
+		"NodeDeclaredFeatureValidator":         nodedeclaredfeatures.Register,
+		"PodResizeValidator":                   podresize.Register,
+		"MutatingAdmissionPolicy":              f.mutatingPolicies,
+		"MutatingAdmissionWebhook":             f.mutatingWebhooks,
+		"ValidatingAdmissionPolicy":            f.validatingPolicies,
+		"ValidatingAdmissionWebhook":           f.validatingWebhooks,
+		"ResourceQuota":                        resourcequota.Register,
+		"AlwaysDeny":                           deny.Register,
 	}
 }
 
@@ -138,24 +162,13 @@ func ordered(c Config, f *storeInformers) []plugin {
 	return plugins
 }
 
-// Names are all of kube-apiserver's plugins in their order, whether Rowlock has them or not.
+// Names are all of kube-apiserver's plugins in their order.
 func Names() []string {
 	var names []string
-	for _, p := range ordered(Config{}, nil) {
+	for _, p := range upstream.AdmissionPlugins() {
 		names = append(names, p.Name)
 	}
 	return names
-}
-
-// Missing are the plugins among names that Rowlock does not have.
-func Missing(names []string) []string {
-	var missing []string
-	for _, p := range ordered(Config{}, nil) {
-		if p.register == nil && slices.Contains(names, p.Name) {
-			missing = append(missing, p.Name)
-		}
-	}
-	return missing
 }
 
 // New returns the chain of the plugins that are on. Errors: a name that is unknown.
@@ -170,7 +183,7 @@ func New(c Config) (admission.Interface, error) {
 	var names []string
 	for _, p := range ordered(c, informers) {
 		on := (p.On || slices.Contains(c.Enable, p.Name)) && !slices.Contains(c.Disable, p.Name)
-		if !on || p.register == nil {
+		if !on {
 			continue
 		}
 		p.register(plugins)
@@ -184,7 +197,9 @@ func New(c Config) (admission.Interface, error) {
 		c.Configuration = unconfigured{}
 	}
 	return plugins.NewFromPlugins(names, c.Configuration, admission.PluginInitializers{
-		initializer.New(c.Client, nil, informers, c.authorizer(), c.Features, compatibility.DefaultBuildEffectiveVersion(), c.Stop, nil),
+		initializer.NewAPIServerIDInitializer(c.Identity), // first: others count under it
+		initializer.New(c.Client, nil, informers, c.authorizer(), c.Features, compatibility.DefaultBuildEffectiveVersion(), c.Stop, mapper{registry: c.Registry}),
+		kubeadmission.NewPluginInitializer(),
 		quotaInitializer{quotas},
 		webhookinitializer.NewPluginInitializer(c.credentials, c.Services),
 		exclusions{},

@@ -147,11 +147,6 @@ type policyPlugin[P, B runtime.Object, E any] struct {
 	source *policies[P, B, E]
 }
 
-// SetRESTMapper implements initializer.WantsRESTMapper. Params are found by the registry.
-func (p policyPlugin[P, B, E]) SetRESTMapper(meta.RESTMapper) {
-	p.Plugin.SetRESTMapper(struct{ meta.RESTMapper }{})
-}
-
 // SetDynamicClient implements initializer.WantsDynamicClient. Params are read from the store.
 func (p policyPlugin[P, B, E]) SetDynamicClient(dynamic.Interface) {
 	p.Plugin.SetDynamicClient(struct{ dynamic.Interface }{})
@@ -160,13 +155,10 @@ func (p policyPlugin[P, B, E]) SetDynamicClient(dynamic.Interface) {
 // dispatch takes a write through the policies that it may be one for.
 func (p policyPlugin[P, B, E]) dispatch(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	set, err := p.source.get(ctx)
-	if err != nil && rules.IsExemptAdmissionConfigurationResource(a) {
-		return nil // what cannot be read is taken away by such a write
-	}
-	if err != nil {
+	if err != nil && !rules.IsExemptAdmissionConfigurationResource(a) { // else what cannot be read is taken away by such a write
 		return fmt.Errorf("follow %s: %w", p.source.policies, err)
 	}
-	if p.GetStaticManifestsDir() == "" && set.none(ctx, a, o) {
+	if p.GetStaticManifestsDir() == "" && (err != nil || set.none(ctx, a, o)) {
 		return nil
 	}
 	return p.Dispatch(ctx, a, o)

@@ -111,8 +111,8 @@ type hooks struct {
 
 // none tells that no webhook is for a write. Otherwise the plugin has been told of all webhooks when it returns.
 func (h *hooks) none(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) (bool, error) {
-	if !h.static && rules.IsExemptAdmissionConfigurationResource(a) {
-		return true, nil // upstream asks none about them, and a configuration that cannot be read has to go by such a write
+	if rules.IsExemptAdmissionConfigurationResource(a) {
+		return !h.static, nil // upstream asks none that is stored about them, and one that cannot be read has to go by such a write
 	}
 	s, err := h.get(ctx)
 	if err != nil {

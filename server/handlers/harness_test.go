@@ -66,8 +66,8 @@ func newAPI(t testing.TB) *api {
 	return newAPIWith(t, nil)
 }
 
-// newAPIWith starts a server with some of the features of kube-apiserver on.
-func newAPIWith(t testing.TB, features map[string]bool) *api {
+// newAPIWith starts a server with some of the features of kube-apiserver on. change, when there is one, has the last word.
+func newAPIWith(t testing.TB, features map[string]bool, change ...func(*server.Config)) *api {
 	t.Helper()
 	gates := utilfeature.DefaultMutableFeatureGate.DeepCopy()
 	if err := gates.SetFromMap(features); err != nil {
@@ -83,13 +83,13 @@ func newAPIWith(t testing.TB, features map[string]bool) *api {
 			t.Error(err)
 		}
 	})
-	a := newServer(t, gates, store)
+	a := newServer(t, gates, store, change...)
 	a.run(exchange{do: "POST /api/v1/namespaces", body: `{"metadata":{"name":"test"}}`, code: 201})
 	return a
 }
 
 // newServer starts a server over a store.
-func newServer(t testing.TB, gates featuregate.FeatureGate, store resources.Store) *api {
+func newServer(t testing.TB, gates featuregate.FeatureGate, store resources.Store, change ...func(*server.Config)) *api {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	interrupted := &interruptedStore{Store: store}
@@ -100,13 +100,17 @@ func newServer(t testing.TB, gates featuregate.FeatureGate, store resources.Stor
 	start := time.Now()
 	a := &api{TB: t, registry: registry, registries: []*resources.Registry{registry}, store: interrupted, definitions: definitions, kept: map[string]string{}}
 	pipeline := resources.NewPipeline(interrupted, resources.PipelineOptions{Authorizer: authorizer.AuthorizerFunc(a.Authorize)})
-	s, err := server.New(server.Config{Registry: registry, Definitions: definitions, Store: interrupted, Logger: quiet, Features: gates,
+	config := server.Config{Registry: registry, Definitions: definitions, Store: interrupted, Logger: quiet, Features: gates,
 		HistoryAge: sqlstore.DefaultHistoryAge, Now: func() time.Time { return start.Add(time.Duration(a.later.Load())) },
 		Remote:   server.RemoteHeaders{Users: []string{"X-Front-User"}, Extras: []string{"X-Front-Extra-"}},
 		Pipeline: pipeline, DisableAdmissionPlugins: []string{"ServiceAccount"}, // nobody makes ServiceAccounts here
 		Authenticator: func(*http.Request) (user.Info, bool, error) {
 			return &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}, true, nil
-		}})
+		}}
+	for _, f := range change {
+		f(&config)
+	}
+	s, err := server.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,7 @@ type reviewer struct {
 
 type askedFor struct {
 	path    string
+	header  http.Header
 	review  gjson.Result
 	request gjson.Result
 }
@@ -50,7 +51,7 @@ func (v *reviewer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	review := gjson.ParseBytes(body)
 	request := review.Get("request")
 	v.mu.Lock()
-	v.asked = append(v.asked, askedFor{r.URL.Path, review, request})
+	v.asked = append(v.asked, askedFor{r.URL.Path, r.Header, review, request})
 	answer := v.answers[r.URL.Path]
 	v.mu.Unlock()
 	response := map[string]any{"allowed": true}
@@ -89,7 +90,12 @@ func (v *reviewer) take() []askedFor {
 }
 
 func (v *reviewer) bundle() string {
-	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: v.Certificate().Raw}))
+	return base64.StdEncoding.EncodeToString(pemOf(v.Server))
+}
+
+// pemOf is the certificate of a server.
+func pemOf(s *httptest.Server) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 }
 
 // everything are rules for all writes.

@@ -1,0 +1,140 @@
+package handlers_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rowlock/rowlock/resources/admission"
+	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/servertest"
+)
+
+// manifestsOf are the sections of the four plugins that take objects from directories, which are new and have one file each.
+func manifestsOf(t *testing.T, content map[string]string) (sections, dirs map[string]string) {
+	t.Helper()
+	sections, dirs = map[string]string{}, map[string]string{}
+	for plugin, objects := range content {
+		dirs[plugin] = t.TempDir()
+		put(t, dirs[plugin], objects)
+		kind := plugin + "Configuration"
+		if strings.HasSuffix(plugin, "Webhook") {
+			kind = "WebhookAdmissionConfiguration"
+		}
+		sections[plugin] = fmt.Sprintf("{apiVersion: apiserver.config.k8s.io/v1, kind: %s, staticManifestsDir: %s}", kind, dirs[plugin])
+	}
+	return sections, dirs
+}
+
+// put replaces the file of a directory in one step.
+func put(t *testing.T, dir, objects string) {
+	t.Helper()
+	next := filepath.Join(t.TempDir(), "next")
+	if err := os.WriteFile(next, []byte(objects), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, filepath.Join(dir, "all.yaml")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// static makes a manifest of an object as a request has it, under a name that only manifests may have.
+func static(t *testing.T, kind, object string) string {
+	t.Helper()
+	written, err := yaml.JSONToYAML([]byte(strings.Replace(object, "{", fmt.Sprintf(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":%q,`, kind), 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(written) + "---\n"
+}
+
+// Webhooks and policies by manifest come before those that are stored, and are in force for what those are not: configurations
+// and policies themselves. They follow their files.
+func TestStaticManifests(t *testing.T) {
+	v := newReviewer(t)
+	refuse := func(gjson.Result) map[string]any { return map[string]any{"allowed": false} }
+	const maps = "/api/v1/namespaces/test/configmaps"
+	policies := func(least int) string {
+		return static(t, "ValidatingAdmissionPolicy", policy("p.static.k8s.io", "", "configmaps", fmt.Sprintf(`"validations":[{"expression":"size(object.data.a) > %d"}]`, least))) +
+			static(t, "ValidatingAdmissionPolicyBinding", binding("b.static.k8s.io", "p.static.k8s.io", `,"validationActions":["Deny"]`))
+	}
+	sections, dirs := manifestsOf(t, map[string]string{
+		"ValidatingAdmissionPolicy": policies(1),
+		"MutatingAdmissionPolicy": static(t, "MutatingAdmissionPolicy", policy("m.static.k8s.io", "", "configmaps", `"reinvocationPolicy":"Never","mutations":[
+			{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":"Object{metadata: Object.metadata{labels: {'by': 'manifest'}}}"}}]`)) +
+			static(t, "MutatingAdmissionPolicyBinding", binding("b.static.k8s.io", "m.static.k8s.io", "")),
+		"ValidatingAdmissionWebhook": static(t, "ValidatingWebhookConfiguration", webhooks("v.static.k8s.io", v.webhook("/v", everything, ""))),
+		"MutatingAdmissionWebhook":   static(t, "MutatingWebhookConfiguration", webhooks("m.static.k8s.io", v.webhook("/m", ruleFor("", "v1", "configmaps"), ""))),
+	})
+	a := configured(t, sections)
+	v.take()
+	a.run(exchange{do: "POST " + maps, body: `{"metadata":{"name":"a"},"data":{"a":"long"}}`, code: 201, says: says{"metadata.labels.by": "manifest"}})
+	if asked := v.take(); len(asked) != 2 || asked[0].path != "/m" || asked[1].path != "/v" || asked[0].request.Get("object.metadata.labels.by").Str != "manifest" {
+		t.Errorf("asked %v", asked)
+	}
+	a.run(exchange{do: "POST " + maps, body: `{"metadata":{"name":"b"},"data":{"a":"s"}}`, code: 422,
+		says: says{"message": `configmaps "b" is forbidden: ValidatingAdmissionPolicy 'p.static.k8s.io' with binding 'b.static.k8s.io' denied request: failed expression: size(object.data.a) > 1`}})
+	v.answer("/v", refuse)
+	v.take()
+	a.run(exchange{shows: "a webhook of manifests is asked about configurations", do: "POST " + validatingConfigurations, body: webhooks("w", v.webhook("/w", everything, "")), code: 400},
+		exchange{do: "POST " + validatingPolicies, body: policy("p", "", "configmaps", `"validations":[{"expression":"true"}]`), code: 400})
+	v.wants(t, "configurations", "v CREATE admissionregistration.k8s.io/v1 validatingwebhookconfigurations ValidatingWebhookConfiguration /w new CreateOptions",
+		"v CREATE admissionregistration.k8s.io/v1 validatingadmissionpolicies ValidatingAdmissionPolicy /p new CreateOptions")
+	put(t, dirs["ValidatingAdmissionWebhook"], "")
+	put(t, dirs["ValidatingAdmissionPolicy"], policies(4))
+	refused := exchange{do: "POST " + maps + "?dryRun=All", body: `{"metadata":{"name":"c"},"data":{"a":"long"}}`}
+	followed(t, "the files", func() bool {
+		return strings.HasSuffix(gjson.GetBytes(a.send(refused).Body.Bytes(), "message").Str, "failed expression: size(object.data.a) > 4")
+	})
+	put(t, dirs["ValidatingAdmissionPolicy"], "kind: nonsense")
+	put(t, dirs["MutatingAdmissionPolicy"], "")
+	longer := exchange{do: "POST " + maps + "?dryRun=All", body: `{"metadata":{"name":"c"},"data":{"a":"longer"}}`}
+	followed(t, "the files", func() bool {
+		w := a.send(longer)
+		return w.Code == http.StatusCreated && !gjson.GetBytes(w.Body.Bytes(), "metadata.labels.by").Exists()
+	})
+	refused.code = 422 // by what was in the file before it had nonsense
+	a.run(refused, exchange{do: "POST " + validatingPolicies, body: policy("p.static.k8s.io", "", "configmaps", `"validations":[{"expression":"true"}]`), code: 422})
+}
+
+// followed waits until the server has seen a change of files, of which nobody else is told.
+func followed(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick, late := time.NewTicker(5*time.Millisecond), time.After(patience)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("%s: it was waited for in vain", what)
+		}
+	}
+}
+
+// A server does not start with manifests that it cannot read.
+func TestRefusedManifests(t *testing.T) {
+	for content, want := range map[string]string{
+		static(t, "ValidatingAdmissionPolicy", policy("p", "", "configmaps", `"validations":[{"expression":"true"}]`)):                                                                  `must have a name ending with ".static.k8s.io"`,
+		static(t, "ValidatingAdmissionPolicy", policy("p.static.k8s.io", "", "configmaps", `"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},"validations":[{"expression":"true"}]`)): "paramKind",
+		static(t, "ValidatingAdmissionPolicy", policy("p.static.k8s.io", "", "configmaps", `"validations":[{"expression":"no("}]`)):                                                     "Syntax error",
+		static(t, "ConfigMap", `{"metadata":{"name":"a"}}`): "ConfigMap",
+	} {
+		sections, _ := manifestsOf(t, map[string]string{"ValidatingAdmissionPolicy": content})
+		configuration, err := admission.ReadConfiguration(admissionFile(t, sections), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, config := servertest.New(t, nil)
+		config.AdmissionConfiguration = configuration
+		if _, err := server.New(config); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", content, err, want)
+		}
+	}
+}
