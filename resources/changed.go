@@ -40,7 +40,7 @@ func (u update) changed(ctx context.Context, live *Object, again *repeat) (exist
 
 // existing is the live object in the hub form, if it is the one that is meant.
 func (u update) existing(ctx context.Context, live *Object) (runtime.Object, error) {
-	existing, err := u.decode(live)
+	existing, err := u.decode(ctx, live)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package resources
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"reflect"
 	"strings"
@@ -22,10 +23,17 @@ import (
 
 // DecodeHub returns a stored object in the hub form. The result is the caller's own, but that its strings may be parts of
 // the stored bytes: who keeps one for long clones it.
+//
+// Where somebody else has to be asked for that, they are asked for ConversionPatience at most.
 func (t *Type) DecodeHub(o *Object) (runtime.Object, error) {
+	return t.DecodeHubInContext(context.Background(), o)
+}
+
+// DecodeHubInContext is DecodeHub for a request: nobody is asked for longer than ctx lasts.
+func (t *Type) DecodeHubInContext(ctx context.Context, o *Object) (runtime.Object, error) {
 	gvk := t.StorageKind()
 	if t.Converted != nil && !t.IsIn(o, t.Hub) {
-		return t.decodeConverted(o)
+		return t.decodeConverted(ctx, o)
 	}
 	versioned, err := t.DecodeStored(o)
 	if err != nil {
@@ -138,6 +146,18 @@ func (t *Type) ToVersion(hub runtime.Object, gv schema.GroupVersion) (runtime.Ob
 	return t.Scheme.ConvertToVersion(hub, gv)
 }
 
+func (t *Type) toVersion(ctx context.Context, hub runtime.Object, gv schema.GroupVersion) (runtime.Object, error) {
+	if c, ok := t.Scheme.(contextConvertor); ok {
+		return c.ConvertInContext(ctx, hub, gv)
+	}
+	return t.ToVersion(hub, gv)
+}
+
+// contextConvertor is a scheme that may have to ask somebody.
+type contextConvertor interface {
+	ConvertInContext(ctx context.Context, in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
+}
+
 type unsafeConvertor interface {
 	UnsafeConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
 }
@@ -147,9 +167,13 @@ type unsafeConvertor interface {
 // Some defaults depend on what a strategy has set since the object was decoded (a Job takes the labels of its template, a
 // claim without a phase is Pending). kube-apiserver sets them when it reads the object back; here they are stored, because
 // what is stored is copied to clients as it is.
-func (t *Type) NewDraft(hub runtime.Object) (Draft, error) { return t.newDraft(hub, t.StorageVersion) }
+//
+// Where somebody else has to be asked for the version that is stored, they are asked no longer than ctx lasts.
+func (t *Type) NewDraft(ctx context.Context, hub runtime.Object) (Draft, error) {
+	return t.newDraft(ctx, hub, t.StorageVersion)
+}
 
-func (t *Type) newDraft(hub runtime.Object, in schema.GroupVersion) (Draft, error) {
+func (t *Type) newDraft(ctx context.Context, hub runtime.Object, in schema.GroupVersion) (Draft, error) {
 	m, err := meta.Accessor(hub)
 	if err != nil {
 		return Draft{}, err
@@ -157,7 +181,7 @@ func (t *Type) newDraft(hub runtime.Object, in schema.GroupVersion) (Draft, erro
 	sent, selfLink := m.GetResourceVersion(), m.GetSelfLink()
 	m.SetResourceVersion(PlaceholderRevision)
 	m.SetSelfLink("") // is never stored, whatever a client sends
-	versioned, err := t.ToVersion(hub, in)
+	versioned, err := t.toVersion(ctx, hub, in)
 	if err != nil {
 		return Draft{}, err
 	}

@@ -220,7 +220,7 @@ func prepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object, a
 	if errs := key.Storable(); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(t.StorageKind().GroupKind(), key.Name, errs)
 	}
-	draft, err := t.NewDraft(obj)
+	draft, err := t.NewDraft(ctx, obj)
 	if err != nil {
 		return nil, err
 	}

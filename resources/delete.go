@@ -217,7 +217,7 @@ func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Ob
 			if !marked && !t.TerminatesPlainly {
 				t.setDeletionFinalizers(ctx, m, r.Options)
 			}
-			return r.mark(obj, live, d)
+			return r.mark(ctx, obj, live, d)
 		}
 	}
 	graceful, pending, err := rest.BeforeDelete(t.DeleteStrategy, ctx, obj, r.Options)
@@ -238,7 +238,7 @@ func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Ob
 		markDeleting(m, time.Now())
 	}
 	*again = graceful && !kept && *r.Options.GracePeriodSeconds == 0
-	return r.mark(obj, live, d)
+	return r.mark(ctx, obj, live, d)
 }
 
 // checkTerminated checks the preconditions of types with a first half of their own, which kube-apiserver refuses in words
@@ -261,9 +261,9 @@ func (r *DeleteRequest) checkTerminated(ctx context.Context, m metav1.Object) er
 }
 
 // mark is the write that leaves an object marked as being deleted; nil when it is so already.
-func (r *DeleteRequest) mark(obj runtime.Object, live *Object, d *Deleted) (*Write, error) {
+func (r *DeleteRequest) mark(ctx context.Context, obj runtime.Object, live *Object, d *Deleted) (*Write, error) {
 	t := r.Type
-	draft, err := t.keptDraft(obj)
+	draft, err := t.keptDraft(ctx, obj)
 	if err != nil {
 		return nil, err
 	}

@@ -36,30 +36,30 @@ func (t *Type) decodeKept(o *Object) (runtime.Object, error) {
 }
 
 // keptDraft encodes what decodeKept has returned.
-func (t *Type) keptDraft(obj runtime.Object) (Draft, error) {
+func (t *Type) keptDraft(ctx context.Context, obj runtime.Object) (Draft, error) {
 	if t.Untyped {
-		return t.newDraft(obj, obj.GetObjectKind().GroupVersionKind().GroupVersion())
+		return t.newDraft(ctx, obj, obj.GetObjectKind().GroupVersionKind().GroupVersion())
 	}
-	return t.NewDraft(obj)
+	return t.NewDraft(ctx, obj)
 }
 
-func (u update) decode(live *Object) (runtime.Object, error) {
+func (u update) decode(ctx context.Context, live *Object) (runtime.Object, error) {
 	if u.Metadata {
 		return u.Type.decodeKept(live)
 	}
-	return u.Type.DecodeHub(live)
+	return u.Type.DecodeHubInContext(ctx, live)
 }
 
-func (u update) encode(obj runtime.Object) (Draft, error) {
+func (u update) encode(ctx context.Context, obj runtime.Object) (Draft, error) {
 	if u.Metadata {
-		return u.Type.keptDraft(obj)
+		return u.Type.keptDraft(ctx, obj)
 	}
-	return u.Type.NewDraft(obj)
+	return u.Type.NewDraft(ctx, obj)
 }
 
 // whenMore makes an update of metadata alone a plain one where admission has changed more than that: the object is then held against
 // the rules of its type, in the version of that. The three it returns take the place of the three it is given.
-func (u update) whenMore(obj, existing runtime.Object, live *Object) (update, runtime.Object, runtime.Object, error) {
+func (u update) whenMore(ctx context.Context, obj, existing runtime.Object, live *Object) (update, runtime.Object, runtime.Object, error) {
 	now, ok := obj.(*unstructured.Unstructured)
 	before, was := existing.(*unstructured.Unstructured)
 	if !ok || !was || sameRest(now.Object, before.Object) {
@@ -68,12 +68,12 @@ func (u update) whenMore(obj, existing runtime.Object, live *Object) (update, ru
 	whole := *u.UpdateRequest
 	whole.Metadata, whole.Strategy = false, u.Type.UpdateStrategy
 	u.UpdateRequest = &whole
-	obj, err := u.Type.ToHub(obj)
+	obj, err := u.Type.toVersion(ctx, obj, u.Type.Hub)
 	if err != nil {
 		return u, nil, nil, err
 	}
 	u.Type.complete(obj)
-	existing, err = u.Type.DecodeHub(live)
+	existing, err = u.Type.DecodeHubInContext(ctx, live)
 	return u, obj, existing, err
 }
 
@@ -129,13 +129,13 @@ func (t *Type) ConvertedIn() string { return t.FormID(ConvertedForm+" "+t.Hub.St
 // isConverted tells whether a form is one of these.
 func isConverted(id string) bool { return strings.HasPrefix(id, ConvertedForm+" ") }
 
-// ConversionPatience is how long a single object waits for somebody else to convert it, its turn included, where the caller has no time
-// of its own.
+// ConversionPatience is how long a single object waits for somebody else to convert it, its turn included, and how long any
+// request of one who converts may take.
 const ConversionPatience = 30 * time.Second
 
 // decodeConverted returns an object in the hub form, which somebody else makes.
-func (t *Type) decodeConverted(o *Object) (runtime.Object, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), ConversionPatience)
+func (t *Type) decodeConverted(ctx context.Context, o *Object) (runtime.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, ConversionPatience)
 	defer cancel()
 	made, err := t.Converted(ctx, []*Object{o})
 	if err != nil {

@@ -187,7 +187,7 @@ func (u update) prepare(ctx context.Context, live *Object) ([]Write, error) {
 		return nil, err
 	}
 	if u.Metadata && u.Type.Untyped {
-		if u, obj, existing, err = u.whenMore(obj, existing, live); err != nil {
+		if u, obj, existing, err = u.whenMore(ctx, obj, existing, live); err != nil {
 			return nil, err
 		}
 	}
@@ -251,7 +251,7 @@ func (u update) write(ctx context.Context, obj, existing runtime.Object, live *O
 	// Nothing may have changed but the time at which a manager says the same again: that is no change.
 	fieldmanager.KeepTimestamps(existing, obj)
 	var err error
-	if w.Draft, err = u.encode(obj); err != nil {
+	if w.Draft, err = u.encode(ctx, obj); err != nil {
 		return nil, err
 	}
 	if w.Op == Update && w.Draft.sameState(live) && (!u.DryRun || w.Draft.selfLink == "") {

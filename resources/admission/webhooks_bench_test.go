@@ -31,7 +31,7 @@ func BenchmarkUnmatchedWrite(b *testing.B) {
 	registry.SetGroups(builtin.Groups())
 	t, _ := registry.Catalog().Type("namespaces")
 	ns := &api.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "test", Labels: map[string]string{"kubernetes.io/metadata.name": "test"}}}
-	draft, err := t.NewDraft(ns)
+	draft, err := t.NewDraft(b.Context(), ns)
 	if err != nil {
 		b.Fatal(err)
 	}

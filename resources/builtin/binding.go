@@ -62,7 +62,7 @@ func bind(pods *resources.Type) resources.CreateFunc {
 			if err := assign(pod, b); err != nil {
 				return nil, apierrors.NewConflict(core.Resource("pods/binding"), name, err)
 			}
-			draft, err := pods.NewDraft(pod)
+			draft, err := pods.NewDraft(ctx, pod)
 			if err != nil || dryrun.IsDryRun(opts.DryRun) {
 				return nil, err
 			}

@@ -75,7 +75,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 			same(t, "through "+s.GroupVersion().String(), hub, back)
 
-			draft, err := s.NewDraft(back)
+			draft, err := s.NewDraft(t.Context(), back)
 			if err != nil {
 				t.Fatal(err)
 			}

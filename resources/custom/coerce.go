@@ -1,6 +1,7 @@
 package custom
 
 import (
+	"context"
 	"errors"
 	"maps"
 
@@ -10,6 +11,7 @@ import (
 	structuralpruning "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
@@ -104,9 +106,11 @@ func (d *definition) fill(version string, object map[string]any) {
 // convert makes an object of one version one of another, apiVersion aside: the webhook of the definition does, or all versions look
 // the same, but for what their schemas do not know. Defaults are those of the version that objects are stored in, and of the one that
 // they were sent in.
-func (d *definition) convert(object map[string]any, _, to string) error {
-	if d.converter != nil {
-		made, err := d.ask([]unstructured.Unstructured{{Object: object}}, to)
+func (d *definition) convert(ctx context.Context, object map[string]any, _, to string) error {
+	if d.conversions != nil {
+		ctx, cancel := context.WithTimeout(ctx, resources.ConversionPatience)
+		defer cancel()
+		made, err := d.ask(ctx, []unstructured.Unstructured{{Object: object}}, to)
 		if err != nil {
 			return err
 		}

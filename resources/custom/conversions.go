@@ -117,20 +117,20 @@ func (c *conversions) book(form string, objects []*resources.Object, made [][]by
 // fly makes flights, all of which are done when it returns.
 func (c *conversions) fly(ctx context.Context, t *resources.Type, all []*flight) error {
 	defer c.land(all)
-	work, ctx := errgroup.WithContext(ctx)
+	work, going := errgroup.WithContext(ctx)
 	work.SetLimit(requestsOfOne)
-	for len(all) > 0 && ctx.Err() == nil {
+	for len(all) > 0 && going.Err() == nil {
 		n := c.batch(all)
 		flights := all[:n]
 		all = all[n:]
 		work.Go(func() error {
 			select {
 			case c.room <- struct{}{}:
-			case <-ctx.Done():
-				return ctx.Err()
+			case <-going.Done():
+				return going.Err()
 			}
 			defer func() { <-c.room }()
-			return c.request(t, flights)
+			return c.request(ctx, t, flights) // to its end, also where another one has failed: what it says is kept
 		})
 	}
 	return work.Wait()
@@ -162,12 +162,15 @@ func (c *conversions) batch(all []*flight) int {
 }
 
 // request has the webhook convert the objects of some flights. It returns the first error.
-func (c *conversions) request(t *resources.Type, flights []*flight) error {
-	converted, err := c.ask(t, flights)
+func (c *conversions) request(ctx context.Context, t *resources.Type, flights []*flight) error {
+	converted, err := c.ask(ctx, t, flights)
+	if err != nil && ctx.Err() != nil {
+		return err // whoever else waits for the flights asks again
+	}
 	if err != nil && len(flights) > 1 && !unreachable(err) {
 		// Which of them it was for, and in which words kube-apiserver says so, is known when it is asked for one at a time.
 		for i := range flights {
-			if err := c.request(t, flights[i:i+1]); err != nil {
+			if err := c.request(ctx, t, flights[i:i+1]); err != nil {
 				return err
 			}
 		}
@@ -186,7 +189,7 @@ func (c *conversions) request(t *resources.Type, flights []*flight) error {
 // unreachable tells whether a webhook was not asked, or did not answer: by the words of net/url, which upstream's error is made of.
 func unreachable(err error) bool { return strings.Contains(err.Error(), ` failed: Post "`) }
 
-func (c *conversions) ask(t *resources.Type, flights []*flight) ([]unstructured.Unstructured, error) {
+func (c *conversions) ask(ctx context.Context, t *resources.Type, flights []*flight) ([]unstructured.Unstructured, error) {
 	objects := make([]unstructured.Unstructured, len(flights))
 	for i, f := range flights {
 		obj, err := t.DecodeStored(f.object)
@@ -199,7 +202,7 @@ func (c *conversions) ask(t *resources.Type, flights []*flight) ([]unstructured.
 		}
 		objects[i] = *u
 	}
-	return c.d.ask(objects, t.Hub.Version)
+	return c.d.ask(ctx, objects, t.Hub.Version)
 }
 
 // keep encodes what the webhook has made of an object, and keeps it with that.

@@ -3,6 +3,7 @@ package custom
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 
 	kjson "sigs.k8s.io/json"
 
@@ -11,7 +12,21 @@ import (
 
 // follows notes since when objects are written as the definition shows them: before is the definition that this one takes the
 // place of; nil when that is not known. What was written later than a definition was not written by an earlier one.
+//
+// What a webhook has made of objects is forgotten when it is no longer asked, also when it is asked again later: who brings it back has
+// changed it, perhaps.
 func (d *definition) follows(before *definition) {
+	if d.conversions != nil {
+		d.whoseTurn = d.revision
+		if before != nil && before.who == d.who {
+			d.whoseTurn = before.whoseTurn
+		}
+		for version, t := range d.types {
+			if t.StorageVersion.Version != version {
+				t.Form = fmt.Sprintf("%s %d", t.Form, d.whoseTurn)
+			}
+		}
+	}
 	for version, t := range d.types {
 		switch {
 		case before == nil, before.types[version] == nil, before.types[version].Form != t.Form:

@@ -7,9 +7,7 @@ import (
 	"sync/atomic"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
 	openapiv2 "k8s.io/apiextensions-apiserver/pkg/controller/openapi/v2"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -32,9 +30,12 @@ type definition struct {
 	// sums stand for the schemas of its versions, and compiled has what was made of them of late.
 	sums     map[string]schemaSum
 	compiled *compiled
-	// converter asks the conversion webhook; nil: there is none.
-	converter   func() (runtime.ObjectConvertor, error)
+	// conversions are those by its webhook, which is reached by lines; nil: there is none.
 	conversions *conversions
+	lines       *lines
+	// who stands for the webhook, which has converted since the definition had a revision, as far as is known.
+	who       string
+	whoseTurn int64
 
 	// types are its types by the version that each is for, the one that is stored included.
 	types map[string]*resources.Type
@@ -52,9 +53,9 @@ func emptyDefinition(o *resources.Object) *definition {
 }
 
 // newDefinition reads a definition. others knows the kinds with Go types.
-func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, factory func() (*conversion.CRConverterFactory, error)) (*definition, error) {
+func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, l *lines) (*definition, error) {
 	d := emptyDefinition(o)
-	d.others, d.compiled = others, c
+	d.others, d.compiled, d.lines = others, c, l
 	crd, err := d.decode()
 	if err != nil {
 		return nil, err
@@ -66,8 +67,8 @@ func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, fa
 	if crd.Status.AcceptedNames.Plural == "" || d.kind == "" || reserved(d.group) {
 		return d, nil // not accepted
 	}
-	if d.converter = d.newConverter(&crd.CustomResourceDefinition, factory); d.converter != nil {
-		d.conversions = newConversions(d)
+	if c := crd.Spec.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter {
+		d.conversions, d.who = newConversions(d), converterOf(&crd.CustomResourceDefinition)
 	}
 	if err := d.makeTypes(crd); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.name, err)
@@ -150,7 +151,7 @@ func (d *definition) makeType(crd *apiextensionsv1.CustomResourceDefinition, v *
 	t.Form = formOf(crd, v, d.sums)
 	t.Requires = &resources.Requirement{Key: d.key, Revision: d.revision}
 	t.Current = func(o *resources.Object) bool { return d.current(t, o) }
-	if d.converter != nil {
+	if d.conversions != nil {
 		t.Converted = func(ctx context.Context, objects []*resources.Object) ([][]byte, error) {
 			return d.conversions.of(ctx, t, objects)
 		}

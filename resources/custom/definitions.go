@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -52,8 +51,8 @@ type Definitions struct {
 	validated validated
 	repeats   repeats
 
-	// converters makes what asks conversion webhooks.
-	converters func() (*conversion.CRConverterFactory, error)
+	// lines lead to conversion webhooks.
+	lines lines
 
 	// woken counts how often there was something new, and applied is the count up to which all that was new is served.
 	woken, applied atomic.Int64
@@ -77,8 +76,8 @@ type Definitions struct {
 // definitions is among them, and gets its rules.
 func New(c Config, groups []resources.GroupSpec) *Definitions {
 	d := &Definitions{Config: c, builtin: map[schema.GroupVersion]bool{}, builtinNames: map[string]names{},
-		converters: converters(c.Store),
-		changed:    make(chan struct{}, 1), applying: make(chan struct{}, 1), byName: map[string]*definition{}, compiled: compiled{room: compiledRoom}}
+		lines:   lines{store: c.Store},
+		changed: make(chan struct{}, 1), applying: make(chan struct{}, 1), byName: map[string]*definition{}, compiled: compiled{room: compiledRoom}}
 	d.woken.Store(1)
 	for _, g := range groups {
 		n := names{sets.New[string](), sets.New[string]()}
@@ -318,7 +317,7 @@ func (d *Definitions) observe(events []*resources.Event) {
 
 // read reads a definition. One that cannot be read, which validation lets nobody store, is not served.
 func (d *Definitions) read(o *resources.Object) *definition {
-	def, err := newDefinition(o, d.Scheme, &d.compiled, d.converters)
+	def, err := newDefinition(o, d.Scheme, &d.compiled, &d.lines)
 	if err != nil {
 		d.Logger.Error("a custom resource definition is not served", "name", o.Name, "error", err)
 		return emptyDefinition(o)

@@ -11,7 +11,7 @@ import (
 )
 
 // formOf stands for all that the bytes of an object in a version depend on besides the stored ones (resources.Type.Form): how it
-// is converted, pruned and defaulted. Descriptions, validation, columns and other versions are not in it.
+// is pruned and defaulted; by whom it is converted, definition.follows adds. Descriptions, validation, columns and other versions are not in it.
 func formOf(crd *apiextensionsv1.CustomResourceDefinition, shown *apiextensionsv1.CustomResourceDefinitionVersion, schemas map[string]schemaSum) string {
 	h := sha256.New()
 	writeText(h, string(crd.UID))
@@ -22,13 +22,19 @@ func formOf(crd *apiextensionsv1.CustomResourceDefinition, shown *apiextensionsv
 			writeText(h, schemas[v.Name].shape)
 		}
 	}
-	if c := crd.Spec.Conversion; c != nil && c.Webhook != nil && c.Webhook.ClientConfig != nil && !shown.Storage {
-		who := *c.Webhook.ClientConfig
-		who.CABundle = nil
-		conversion, _ := json.Marshal(who) // has been read from JSON
-		h.Write(conversion)
-	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// converterOf stands for who converts the objects of a definition. It may show itself with other certificates.
+func converterOf(crd *apiextensionsv1.CustomResourceDefinition) string {
+	c := crd.Spec.Conversion
+	if c == nil || c.Webhook == nil || c.Webhook.ClientConfig == nil {
+		return ""
+	}
+	who := *c.Webhook.ClientConfig
+	who.CABundle = nil
+	data, _ := json.Marshal(who) // has been read from JSON
+	return string(data)
 }
 
 func writeText(h hash.Hash, s string) {

@@ -10,7 +10,10 @@ type keeper interface {
 
 // Rest drops what was compiled of schemas, which is made again when it is needed, and reports whether there was anything. It is for
 // when the server has come to rest.
-func (d *Definitions) Rest() bool { return d.compiled.clear() }
+func (d *Definitions) Rest() bool {
+	d.lines.rest()
+	return d.compiled.clear()
+}
 
 // Cool holds definitions as the store keeps them, packed, where that has the same revision. It is for when the store has packed what
 // is large.

@@ -4,58 +4,43 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilproxy "k8s.io/apiserver/pkg/util/proxy"
-	"k8s.io/apiserver/pkg/util/webhook"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/rowlock/rowlock/resources"
 )
 
-// converters makes what asks the conversion webhooks of definitions: upstream's, with one set of connections for all of them.
-func converters(store resources.Reader) func() (*conversion.CRConverterFactory, error) {
-	return sync.OnceValues(func() (*conversion.CRConverterFactory, error) {
-		return conversion.NewCRConverterFactory(clusterServices{store}, func(delegate webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
-			return delegate
-		})
-	})
-}
-
-// newConverter makes what asks the webhook of the definition; nil: it has none.
-func (d *definition) newConverter(crd *apiextensionsv1.CustomResourceDefinition, factory func() (*conversion.CRConverterFactory, error)) func() (runtime.ObjectConvertor, error) {
-	if c := crd.Spec.Conversion; c == nil || c.Strategy != apiextensionsv1.WebhookConverter {
-		return nil
-	}
-	return sync.OnceValues(func() (runtime.ObjectConvertor, error) {
-		crd, err := d.decode() // not the one at hand, which would stay as long as the definition
-		if err != nil {
-			return nil, err
-		}
-		f, err := factory()
-		if err != nil {
-			return nil, err
-		}
-		_, unsafe, err := f.NewConverter(&crd.CustomResourceDefinition)
-		return unsafe, err
-	})
-}
-
 // ask has the webhook convert objects of the definition. They may be changed.
 //
-// Errors are worded by upstream's converter, which names the kind of what it was given: a list has that of its first item.
-func (d *definition) ask(objects []unstructured.Unstructured, to string) ([]unstructured.Unstructured, error) {
-	c, err := d.converter()
+// Errors: those of ctx, and others as upstream's converter words them, which names the kind of what it was given: a list has that of its
+// first item.
+func (d *definition) ask(ctx context.Context, objects []unstructured.Unstructured, to string) ([]unstructured.Unstructured, error) {
+	l, err := d.lines.take()
 	if err != nil {
 		return nil, err
 	}
+	defer d.lines.put(l)
+	c, err := l.converter(d)
+	if err != nil {
+		return nil, err
+	}
+	asking, end := context.WithCancel(ctx)
+	defer end()
+	l.ctx = asking
+	made, err := d.convertedBy(c, objects, to)
+	if err != nil && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return made, err
+}
+
+func (d *definition) convertedBy(c runtime.ObjectConvertor, objects []unstructured.Unstructured, to string) ([]unstructured.Unstructured, error) {
 	if len(objects) == 1 {
 		converted, err := c.ConvertToVersion(&objects[0], d.gv(to))
 		if err != nil {
@@ -79,7 +64,7 @@ func (d *definition) ask(objects []unstructured.Unstructured, to string) ([]unst
 }
 
 // clusterServices finds where Services are reached, by their addresses in the cluster.
-type clusterServices struct{ store resources.Reader }
+type clusterServices struct{ line *line }
 
 // ResolveEndpoint implements webhook.ServiceResolver.
 func (s clusterServices) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
@@ -88,7 +73,7 @@ func (s clusterServices) ResolveEndpoint(namespace, name string, port int32) (*u
 
 // Services implements corelisters.ServiceLister, as far as ResolveCluster asks.
 func (s clusterServices) Services(namespace string) corelisters.ServiceNamespaceLister {
-	return servicesIn{nil, s.store, namespace}
+	return servicesIn{nil, s.line, namespace}
 }
 
 // List implements corelisters.ServiceLister. Nobody asks for it.
@@ -99,13 +84,13 @@ func (s clusterServices) List(labels.Selector) ([]*corev1.Service, error) {
 type servicesIn struct {
 	corelisters.ServiceNamespaceLister // nil: nobody lists
 
-	store     resources.Reader
+	line      *line
 	namespace string
 }
 
 // Get returns a Service as it is stored.
 func (s servicesIn) Get(name string) (*corev1.Service, error) {
-	o, err := s.store.Get(context.Background(), resources.Key{Resource: "services", Namespace: s.namespace, Name: name}, resources.At{Match: resources.Any})
+	o, err := s.line.store.Get(s.line.ctx, resources.Key{Resource: "services", Namespace: s.namespace, Name: name}, resources.At{Match: resources.Any})
 	if err != nil {
 		return nil, fmt.Errorf("service %s/%s: %w", s.namespace, name, err)
 	}

@@ -1,6 +1,7 @@
 package untyped
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/apiextensions-apiserver/pkg/crdserverscheme"
@@ -25,8 +26,8 @@ type Scheme struct {
 	// Clean tells whether Coerce would leave object, which says that it is in the given version, as it is, and nobody has to be told of
 	// anything. May be nil: nobody knows.
 	Clean func(version string, object map[string]any) bool
-	// Conversion changes object from one version into another, apiVersion aside. Nil: all versions look the same.
-	Conversion func(object map[string]any, from, to string) error
+	// Conversion changes object from one version into another, apiVersion aside, unless ctx ends before. Nil: all versions look the same.
+	Conversion func(ctx context.Context, object map[string]any, from, to string) error
 	// SelectableFields are the fields that selectors may name beside metadata.name and metadata.namespace.
 	SelectableFields []string
 	// Others are the kinds with Go types.
@@ -79,6 +80,11 @@ func (s *Scheme) Complete(obj runtime.Object) {
 
 // ConvertToVersion returns an object in another version. in may be changed.
 func (s *Scheme) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	return s.ConvertInContext(context.Background(), in, target)
+}
+
+// ConvertInContext is ConvertToVersion for a request: who converts is asked no longer than ctx lasts.
+func (s *Scheme) ConvertInContext(ctx context.Context, in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	u, ok := in.(*unstructured.Unstructured)
 	if !ok {
 		return s.Others.ConvertToVersion(in, target)
@@ -93,7 +99,7 @@ func (s *Scheme) ConvertToVersion(in runtime.Object, target runtime.GroupVersion
 	}
 	out := u.DeepCopy()
 	if s.Conversion != nil {
-		if err := s.Conversion(out.Object, from.Version, to.Version); err != nil {
+		if err := s.Conversion(ctx, out.Object, from.Version, to.Version); err != nil {
 			return nil, err
 		}
 	}

@@ -39,7 +39,7 @@ func (f fixture) write(resource string, obj runtime.Object) resources.Write {
 	if err != nil {
 		f.Fatal(err)
 	}
-	draft, err := typ.NewDraft(hub)
+	draft, err := typ.NewDraft(f.Context(), hub)
 	if err != nil {
 		f.Fatal(err)
 	}

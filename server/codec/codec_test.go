@@ -111,7 +111,7 @@ func stored(t *testing.T, s *resources.Served, document []byte, kind schema.Grou
 	if s.Namespaced {
 		m.SetNamespace("test")
 	}
-	draft, err := s.NewDraft(hub)
+	draft, err := s.NewDraft(t.Context(), hub)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,7 @@ func stocked(t testing.TB, s *resources.Served, data ...[]byte) func() []*resour
 			if err != nil {
 				t.Fatal(err)
 			}
-			draft, err := s.NewDraft(hub)
+			draft, err := s.NewDraft(t.Context(), hub)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package handlers_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
@@ -21,6 +22,8 @@ type converter struct {
 	*httptest.Server
 	// answer, when set, answers instead; it returns false for what is to be converted after all.
 	answer atomic.Pointer[func(w http.ResponseWriter, review gjson.Result) bool]
+	// hangs, when set, is sent the context of each request, which ends without an answer.
+	hangs atomic.Pointer[chan context.Context]
 	// requests and objects are what it was asked for.
 	requests, objects atomic.Int64
 }
@@ -36,6 +39,11 @@ func newConverter(t *testing.T) *converter {
 		review := gjson.ParseBytes(data)
 		c.requests.Add(1)
 		c.objects.Add(review.Get("request.objects.#").Int())
+		if hangs := c.hangs.Load(); hangs != nil {
+			*hangs <- r.Context()
+			<-r.Context().Done()
+			return
+		}
 		if answer := c.answer.Load(); answer != nil && (*answer)(w, review) {
 			return
 		}

@@ -39,7 +39,7 @@ func Random(t testing.TB, s *resources.Served, seed int64) []byte {
 	f := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(apitesting.FuzzerFuncs, crdfuzzer.Funcs), rand.NewSource(seed), builtin.Codecs)
 	hub := s.New()
 	f.NilChance(0.4).NumElements(0, 3).Fill(hub)
-	d, err := s.NewDraft(hub)
+	d, err := s.NewDraft(t.Context(), hub)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,8 @@
 package untypedtest
 
 import (
+	"context"
+
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
@@ -56,7 +58,7 @@ func (v Version) Type() (*resources.Type, error) {
 				spec["price"] = int64(1)
 			}
 		},
-		Conversion: func(toy map[string]any, from, to string) error {
+		Conversion: func(_ context.Context, toy map[string]any, from, to string) error {
 			names := map[string]string{"v1": "color", "v2": "paint"}
 			if spec, ok := toy["spec"].(map[string]any); ok && spec[names[from]] != nil {
 				spec[names[to]] = spec[names[from]]

@@ -56,7 +56,7 @@ func decode[T any](t testing.TB, o *resources.Object) *T {
 func (c *cluster) put(resource string, obj metav1.Object) *resources.Object {
 	c.Helper()
 	t := c.typeOf(resource)
-	draft, err := t.NewDraft(obj.(runtime.Object))
+	draft, err := t.NewDraft(c.Context(), obj.(runtime.Object))
 	if err != nil {
 		c.Fatal(err)
 	}

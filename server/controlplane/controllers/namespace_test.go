@@ -280,7 +280,7 @@ func TestNamespaceOfMany(t *testing.T) {
 func (c *cluster) draft(name, namespace string) resources.Write {
 	t := c.typeOf("configmaps")
 	var obj runtime.Object = &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, CreationTimestamp: metav1.NewTime(time.Unix(1, 0))}}
-	d, err := t.NewDraft(obj)
+	d, err := t.NewDraft(c.Context(), obj)
 	if err != nil {
 		c.Fatal(err)
 	}

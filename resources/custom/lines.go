@@ -1,0 +1,147 @@
+package custom
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/rest"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// lines are the ways to conversion webhooks. It is safe for concurrent use.
+//
+// Upstream's converter takes no context. So each request to a webhook has a line of its own as long as it lasts, and what the line sends ends
+// with the context of that request.
+type lines struct {
+	store resources.Reader
+
+	mu   sync.Mutex
+	free []*line // the one that was used last is last
+}
+
+// line is a way to webhooks: upstream's converters over connections of its own. One request has it at a time.
+type line struct {
+	store   resources.Reader
+	factory *conversion.CRConverterFactory
+	// ctx is that of the request that has the line.
+	ctx        context.Context
+	converters map[lineKey]runtime.ObjectConvertor
+}
+
+// lineKey is a definition at a revision.
+type lineKey struct {
+	name     string
+	revision int64
+}
+
+// mostConverters is how many definitions a line keeps converters of.
+const mostConverters = 64
+
+// take returns a line that nobody has.
+func (l *lines) take() (*line, error) {
+	if free := l.pop(); free != nil {
+		return free, nil
+	}
+	n := &line{store: l.store, converters: map[lineKey]runtime.ObjectConvertor{}}
+	factory, err := conversion.NewCRConverterFactory(clusterServices{n}, func(delegate webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
+		return lineResolver{delegate, n}
+	})
+	n.factory = factory
+	return n, err
+}
+
+func (l *lines) pop() *line {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(l.free)
+	if n == 0 {
+		return nil
+	}
+	last := l.free[n-1]
+	l.free = l.free[:n-1]
+	return last
+}
+
+func (l *lines) put(n *line) {
+	n.ctx = nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.free = append(l.free, n)
+}
+
+// rest gives up all lines that are free but for one.
+func (l *lines) rest() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.free); n > 1 {
+		l.free = []*line{l.free[n-1]}
+	}
+}
+
+// converter asks the webhook of a definition.
+func (l *line) converter(d *definition) (runtime.ObjectConvertor, error) {
+	key := lineKey{d.name, d.revision}
+	if c := l.converters[key]; c != nil {
+		return c, nil
+	}
+	crd, err := d.decode()
+	if err != nil {
+		return nil, err
+	}
+	_, unsafe, err := l.factory.NewConverter(&crd.CustomResourceDefinition)
+	if err != nil {
+		return nil, err
+	}
+	if len(l.converters) >= mostConverters {
+		clear(l.converters)
+	}
+	l.converters[key] = unsafe
+	return unsafe, nil
+}
+
+// lineResolver makes requests to webhooks end with the context of their line.
+type lineResolver struct {
+	webhook.AuthenticationInfoResolver
+
+	line *line
+}
+
+// ClientConfigFor implements webhook.AuthenticationInfoResolver.
+func (r lineResolver) ClientConfigFor(hostPort string) (*rest.Config, error) {
+	return r.wrapped(r.AuthenticationInfoResolver.ClientConfigFor(hostPort))
+}
+
+// ClientConfigForService implements webhook.AuthenticationInfoResolver.
+func (r lineResolver) ClientConfigForService(name, namespace string, port int) (*rest.Config, error) {
+	return r.wrapped(r.AuthenticationInfoResolver.ClientConfigForService(name, namespace, port))
+}
+
+func (r lineResolver) wrapped(c *rest.Config, err error) (*rest.Config, error) {
+	if err != nil {
+		return nil, err
+	}
+	c = rest.CopyConfig(c)
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return lineTransport{r.line, next} })
+	return c, nil
+}
+
+// lineTransport sends what one line sends.
+type lineTransport struct {
+	line *line
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper. Until the answer has been read the request of the line lasts, too (definition.ask).
+func (t lineTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	context.AfterFunc(t.line.ctx, cancel)
+	return t.next.RoundTrip(r.WithContext(ctx))
+}
+
+// WrappedRoundTripper implements k8s.io/apimachinery/pkg/util/net.RoundTripperWrapper.
+func (t lineTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
