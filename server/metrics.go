@@ -63,6 +63,19 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 	return m, nil
 }
 
+// registerParts registers what parts of the server count themselves.
+func registerParts(c Config) error {
+	if definitions, counts := c.Definitions.(prometheus.Collector); counts {
+		if err := c.Metrics.Register(definitions); err != nil {
+			return err
+		}
+	}
+	if c.Aggregator == nil {
+		return nil
+	}
+	return c.Metrics.Register(c.Aggregator)
+}
+
 func (m *metrics) managedFieldsFallback(reason string) { m.fallbacks.WithLabelValues(reason).Inc() }
 
 // withMetrics counts requests by what they were about. Paths below no served resource are not told apart, so that an

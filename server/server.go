@@ -149,10 +149,8 @@ func New(c Config) (*Server, error) {
 	if s.metrics, err = newMetrics(c.Metrics, s.openapi.Built); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	if c.Aggregator != nil {
-		if err := c.Metrics.Register(c.Aggregator); err != nil {
-			return nil, fmt.Errorf("metrics: %w", err)
-		}
+	if err := registerParts(c); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	plugins, err := s.newAdmission()
 	if err != nil {

@@ -19,6 +19,7 @@ type compiled struct {
 	used   int64
 	byKey  map[any]*list.Element // of entries
 	recent list.List             // what was asked for last is first
+	kinds  [len(kinds)]usage
 }
 
 // entry is a value, being made or made.
@@ -61,6 +62,10 @@ func (c *compiled) entry(key any, size int64) *entry {
 		c.byKey = map[any]*list.Element{}
 	}
 	c.byKey[key] = c.recent.PushFront(e)
+	kind := &c.kinds[kindOf(key)]
+	kind.entries++
+	kind.bytes += size
+	kind.compilations++
 	for c.used += size; c.used > c.room && c.recent.Len() > 1; {
 		c.drop(c.recent.Back())
 	}
@@ -71,6 +76,9 @@ func (c *compiled) drop(at *list.Element) {
 	e := c.recent.Remove(at).(*entry)
 	delete(c.byKey, e.key)
 	c.used -= e.size
+	kind := &c.kinds[kindOf(e.key)]
+	kind.entries--
+	kind.bytes -= e.size
 }
 
 func (c *compiled) forget(e *entry) {
@@ -88,5 +96,15 @@ func (c *compiled) clear() bool {
 	n := c.recent.Len()
 	c.used, c.byKey = 0, nil
 	c.recent.Init()
+	for i := range c.kinds {
+		c.kinds[i].entries, c.kinds[i].bytes = 0, 0
+	}
 	return n > 0
+}
+
+// usages are what there is of each kind.
+func (c *compiled) usages() [len(kinds)]usage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kinds
 }

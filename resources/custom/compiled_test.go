@@ -33,6 +33,9 @@ func TestCompiledHasABound(t *testing.T) {
 	if v, _ := c.get("a", 4, value("again")); v != "again" {
 		t.Error("something was left")
 	}
+	if got := c.usages()[kindOf("a")]; got != (usage{entries: 1, bytes: 4, compilations: 6}) {
+		t.Errorf("counted is %+v", got)
+	}
 }
 
 // A value is made once for all who ask, and what fails is tried again.
