@@ -24,13 +24,19 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 )
 
 // extensionServer serves the resource fruits of a group, to the proxy that the ConfigMap names which is there for that, and calls each
 // fruit as the user who asks.
 func extensionServer(t *testing.T, group, serverName string) (port int, bundle string) {
+	return extensionServerOf(t, shared.client, group, serverName)
+}
+
+// extensionServerOf is extensionServer behind the server of a client.
+func extensionServerOf(t *testing.T, client kubernetes.Interface, group, serverName string) (port int, bundle string) {
 	t.Helper()
-	trust, err := shared.client.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
+	trust, err := client.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
