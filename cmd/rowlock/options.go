@@ -150,9 +150,6 @@ func (o *serveOptions) complete() error {
 	if err := o.controllers.complete(); err != nil {
 		return err
 	}
-	if err := o.authorization.complete(); err != nil {
-		return err
-	}
 	if err := o.services.complete(); err != nil {
 		return err
 	}
@@ -170,6 +167,9 @@ func (o *serveOptions) complete() error {
 	}
 	if err := upstream.SetFeatureGates(o.featureGates); err != nil {
 		return usagef("--feature-gates: %v", err)
+	}
+	if err := o.authorization.complete(); err != nil {
+		return err
 	}
 	if o.apis, err = builtin.ParseRuntimeConfig(o.runtimeConfig); err != nil {
 		return usagef("--runtime-config: %w", err)

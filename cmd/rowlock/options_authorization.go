@@ -1,49 +1,58 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/authz"
 )
 
-// authorizationOptions say who decides what users may do.
+// authorizationOptions say who decides what users may do. The flags are kube-apiserver's.
 type authorizationOptions struct {
-	modes     []string
-	anonymous bool
+	modes                          []string
+	anonymous                      bool
+	configFile, policyFile         string
+	webhookFile, webhookVersion    string
+	authorizedTTL, unauthorizedTTL time.Duration
+	flags                          *pflag.FlagSet
 }
 
 func (o *authorizationOptions) addFlags(flags *pflag.FlagSet) {
+	o.flags = flags
 	flags.StringSliceVar(&o.modes, "authorization-mode", []string{modes.ModeNode, modes.ModeRBAC},
-		"who decides what users may do, in this order: `modes` out of "+strings.Join(served, ", ")+
+		"who decides what users may do, in this order: `modes` out of "+strings.Join(modes.AuthorizationModeChoices, ", ")+
 			"; the first that allows or denies decides, and members of system:masters may do everything")
+	flags.StringVar(&o.configFile, "authorization-config", "",
+		"`file` with an AuthorizationConfiguration instead of modes: webhooks with conditions, in any order with the others; read again when it changes")
+	flags.StringVar(&o.policyFile, "authorization-policy-file", "", "`file` with the policies of the mode ABAC, an object in JSON on each line; read once")
+	flags.StringVar(&o.webhookFile, "authorization-webhook-config-file", "",
+		"`file` with a kubeconfig of a server that answers SubjectAccessReviews, for the mode Webhook")
+	flags.StringVar(&o.webhookVersion, "authorization-webhook-version", "v1beta1", "`version` of SubjectAccessReview that it takes: v1 or v1beta1")
+	flags.DurationVar(&o.authorizedTTL, "authorization-webhook-cache-authorized-ttl", 5*time.Minute, "how long it is believed what it allows")
+	flags.DurationVar(&o.unauthorizedTTL, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second, "how long it is believed what it does not allow")
 	flags.BoolVar(&o.anonymous, "anonymous-auth", true,
 		"let clients without credentials do what system:anonymous and system:unauthenticated may; never with AlwaysAllow")
 }
 
-// served are kube-apiserver's modes as far as there are.
-var served = []string{modes.ModeAlwaysAllow, modes.ModeAlwaysDeny, modes.ModeNode, modes.ModeRBAC}
-
-// complete refuses what kube-apiserver refuses, in its words.
+// complete refuses what kube-apiserver refuses, in its words. It asks the feature gates.
 func (o *authorizationOptions) complete() error {
 	var errs []error
-	if len(o.modes) == 0 {
-		errs = append(errs, fmt.Errorf("at least one authorization-mode must be passed"))
-	}
-	for i, mode := range o.modes {
-		if !slices.Contains(served, mode) {
-			errs = append(errs, fmt.Errorf("authorization-mode %q is not a valid mode", mode))
-		}
-		if slices.Contains(o.modes[:i], mode) {
-			errs = append(errs, fmt.Errorf("authorization-mode %q has mode specified more than once", o.modes))
-		}
+	if o.configFile != "" {
+		errs = o.checkConfig()
+	} else {
+		errs = o.checkModes()
 	}
 	if err := utilerrors.NewAggregate(errs); err != nil {
 		return usagef("%w", err)
@@ -51,13 +60,68 @@ func (o *authorizationOptions) complete() error {
 	return nil
 }
 
+// checkConfig checks --authorization-config, which takes the place of other flags, their defaults included.
+func (o *authorizationOptions) checkConfig() []error {
+	for _, name := range []string{"mode", "webhook-config-file", "webhook-version", "webhook-cache-authorized-ttl", "webhook-cache-unauthorized-ttl"} {
+		if o.flags.Changed("authorization-" + name) {
+			return []error{errors.New("--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are defined")}
+		}
+	}
+	o.modes = nil
+	if err := authz.CheckFile(o.configFile); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+func (o *authorizationOptions) checkModes() (errs []error) {
+	if len(o.modes) == 0 {
+		errs = append(errs, errors.New("at least one authorization-mode must be passed"))
+	}
+	unique := true
+	for i, mode := range o.modes {
+		if !modes.IsValidAuthorizationMode(mode) {
+			errs = append(errs, fmt.Errorf("authorization-mode %q is not a valid mode", mode))
+		}
+		if mode == modes.ModeABAC && o.policyFile == "" {
+			errs = append(errs, errors.New("authorization-mode ABAC's authorization policy file not passed"))
+		}
+		if mode == modes.ModeWebhook && o.webhookFile == "" {
+			errs = append(errs, errors.New("authorization-mode Webhook's authorization config file not passed"))
+		}
+		unique = unique && !slices.Contains(o.modes[:i], mode)
+	}
+	if o.policyFile != "" && !slices.Contains(o.modes, modes.ModeABAC) {
+		errs = append(errs, errors.New("cannot specify --authorization-policy-file without mode ABAC"))
+	}
+	if o.webhookFile != "" && !slices.Contains(o.modes, modes.ModeWebhook) {
+		errs = append(errs, errors.New("cannot specify --authorization-webhook-config-file without mode Webhook"))
+	}
+	if !unique {
+		errs = append(errs, fmt.Errorf("authorization-mode %q has mode specified more than once", o.modes))
+	}
+	return errs
+}
+
+// webhook is the one that the flags describe, as kube-apiserver makes it of them.
+func (o *authorizationOptions) webhook() *apiserver.WebhookConfiguration {
+	return &apiserver.WebhookConfiguration{
+		AuthorizedTTL: metav1.Duration{Duration: o.authorizedTTL}, CacheAuthorizedRequests: o.authorizedTTL != 0,
+		UnauthorizedTTL: metav1.Duration{Duration: o.unauthorizedTTL}, CacheUnauthorizedRequests: o.unauthorizedTTL != 0,
+		Timeout: metav1.Duration{Duration: 30 * time.Second}, FailurePolicy: apiserver.FailurePolicyNoOpinion,
+		SubjectAccessReviewVersion: o.webhookVersion,
+		ConnectionInfo:             apiserver.WebhookConnectionInfo{Type: apiserver.AuthorizationWebhookConnectionInfoTypeKubeConfigFile, KubeConfigFile: &o.webhookFile},
+	}
+}
+
 // authorizers returns those who decide.
 func (o *authorizationOptions) authorizers(store resources.View, logger *slog.Logger) (*authz.Authorizers, error) {
-	return authz.New(authz.Options{Store: store, Logger: logger, Modes: o.modes})
+	hostname, _ := os.Hostname() // a machine without a name has metrics all the same
+	return authz.New(authz.Options{Store: store, Logger: logger, Modes: o.modes, File: o.configFile, Webhook: o.webhook(), PolicyFile: o.policyFile, ServerID: hostname})
 }
 
 // strangers tells whether clients without credentials may ask for a path; nil: for nothing but how the server is. Where
-// everybody may do everything they are not let in, as by kube-apiserver.
+// --authorization-mode lets everybody do everything they are not let in, as by kube-apiserver.
 func (o *authorizationOptions) strangers() func(path string) bool {
 	if slices.Contains(o.modes, modes.ModeAlwaysAllow) {
 		return nil

@@ -10,6 +10,7 @@
 //	privileged.go  whether pods may be privileged
 //	log.go         where klog writes to
 //	limits.go      how much a JSON Patch may copy
+//	metrics.go     which of its metrics are counted
 //	crash.go       whether a panic of a controller ends the process
 //
 // What is copied:

@@ -1,7 +1,8 @@
 // Package authz says who may do what: kube-apiserver's authorizers, answered from memory.
 //
-//	modes.go     the authorizers of --authorization-mode, one after the other
+//	modes.go     the authorizers of --authorization-mode, or of a file (file.go), one after the other; chain.go makes them
 //	rbac.go      RBAC: upstream's rules, asked of the bindings that name the user or a group of theirs
+//	node.go      what kubelets may read: upstream's authorizer and its graph
 //	index.go     the bindings by whom they name, and the roles
 //	feed.go      what keeps an index in step with the store
 //

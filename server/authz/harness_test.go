@@ -1,11 +1,14 @@
 package authz_test
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -89,3 +92,11 @@ func allowed(t testing.TB, a authorizer.UnconditionalAuthorizer, q authorizer.At
 	}
 	return decision == authorizer.DecisionAllow
 }
+
+// webhookOf is what flags would say of a webhook.
+func webhookOf(h *hook) *apiserver.WebhookConfiguration {
+	return &apiserver.WebhookConfiguration{FailurePolicy: apiserver.FailurePolicyNoOpinion, SubjectAccessReviewVersion: "v1beta1",
+		ConnectionInfo: apiserver.WebhookConnectionInfo{KubeConfigFile: &h.kubeconfig}}
+}
+
+func hashed(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }

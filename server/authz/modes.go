@@ -2,16 +2,18 @@ package authz
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
-	"k8s.io/apiserver/pkg/authorization/union"
+	"k8s.io/kubernetes/pkg/auth/authorizer/abac"
+	kubeauthorizer "k8s.io/kubernetes/pkg/kubeapiserver/authorizer"
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 
 	"github.com/rowlock/rowlock/resources"
@@ -24,13 +26,25 @@ type Options struct {
 	// Modes are the authorizers in the order in which they are asked, by kube-apiserver's names. The first that allows or denies
 	// decides; who is allowed by none is refused. Whoever is in the group system:masters may do everything before any is asked.
 	Modes []string
+	// File says the same at greater length (AuthorizationConfiguration), and is read again when it changes. Modes are not asked then.
+	File string
+	// Webhook is the one of Modes.
+	Webhook *apiserver.WebhookConfiguration
+	// PolicyFile has the policies of ABAC.
+	PolicyFile string
+	// ServerID names this server in metrics.
+	ServerID string
 }
 
-// Authorizers decide who may do what: those of Options.Modes, one after the other. It is safe for concurrent use.
+// Authorizers decide who may do what: those of Options, one after the other. It is safe for concurrent use.
 type Authorizers struct {
-	Options
-	rbac *RBAC
-	node *Node
+	options Options
+	rbac    *RBAC
+	node    *Node
+	abac    abac.PolicyList
+	// kinds are those that there were at the start: a changed file neither adds to them nor leaves one out, but for webhooks.
+	kinds  sets.Set[apiserver.AuthorizerType]
+	reader reader
 	// present are those that are asked now.
 	present atomic.Pointer[present]
 }
@@ -45,64 +59,55 @@ var (
 	_ authorizer.RuleResolver = (*Authorizers)(nil)
 )
 
-// privileged is the name of the authorizer that lets system:masters do everything, as kube-apiserver calls it.
-const privileged = "kubernetes.io/system-privileged-group"
-
-// New returns the authorizers. Errors: a mode that is unknown, or there is none.
+// New returns the authorizers. Errors: a mode that is unknown, or there is none; a file that cannot be read or says what is not allowed.
 func New(o Options) (*Authorizers, error) {
-	a := &Authorizers{Options: o, rbac: NewRBAC(o.Store), node: NewNode(o.Store)}
-	if len(o.Modes) == 0 {
-		return nil, fmt.Errorf("at least one authorization mode must be passed")
-	}
-	chain := []union.NamedAuthorizer{{AuthorizerName: privileged, Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)}}
-	var resolvers []authorizer.RuleResolver
-	for _, mode := range o.Modes {
-		one, err := a.authorizer(mode)
-		if err != nil {
-			return nil, err
+	a := &Authorizers{options: o, rbac: NewRBAC(o.Store), node: NewNode(o.Store), kinds: sets.New[apiserver.AuthorizerType]()}
+	c := o.configuration()
+	if o.File != "" {
+		var err error
+		if c, err = a.reader.open(o.File); err != nil {
+			return nil, fmt.Errorf("--authorization-config %s: %w", o.File, err)
 		}
-		chain = append(chain, union.NamedAuthorizer{AuthorizerName: strings.ToLower(mode), Authorizer: one})
-		resolvers = append(resolvers, one)
 	}
-	all, err := union.New(chain...)
-	if err != nil {
+	for _, one := range c.Authorizers {
+		a.kinds.Insert(one.Type)
+	}
+	a.kinds.Delete(apiserver.TypeWebhook)
+	if a.kinds.Has(apiserver.AuthorizerType(modes.ModeABAC)) {
+		var err error
+		if a.abac, err = abac.NewFromFile(o.PolicyFile); err != nil {
+			return nil, fmt.Errorf("--authorization-policy-file: %w", err)
+		}
+	}
+	if err := a.take(c); err != nil {
 		return nil, err
 	}
-	a.present.Store(&present{all, union.NewRuleResolvers(resolvers...)})
 	return a, nil
 }
 
-// resolving is an authorizer that also says what a user may do.
-type resolving interface {
-	authorizer.Authorizer
-	authorizer.RuleResolver
-}
-
-func (a *Authorizers) authorizer(mode string) (resolving, error) {
-	switch mode {
-	case modes.ModeAlwaysAllow:
-		return authorizerfactory.NewAlwaysAllowAuthorizer(), nil
-	case modes.ModeAlwaysDeny:
-		return authorizerfactory.NewAlwaysDenyAuthorizer(), nil
-	case modes.ModeNode:
-		return a.node, nil
-	case modes.ModeRBAC:
-		return a.rbac, nil
+// configuration is what Modes are short for.
+func (o *Options) configuration() *apiserver.AuthorizationConfiguration {
+	c := &apiserver.AuthorizationConfiguration{}
+	for _, mode := range o.Modes {
+		one := apiserver.AuthorizerConfiguration{Type: apiserver.AuthorizerType(mode), Name: kubeauthorizer.GetNameForAuthorizerMode(mode)}
+		if mode == modes.ModeWebhook {
+			one.Name, one.Webhook = webhookName, o.Webhook
+		}
+		c.Authorizers = append(c.Authorizers, one)
 	}
-	return nil, fmt.Errorf("authorization-mode %q is not a valid mode", mode)
+	return c
 }
 
 // Run keeps what decisions are made of up to date although nobody asks, until ctx ends.
 func (a *Authorizers) Run(ctx context.Context) {
 	var work errgroup.Group
-	work.Go(func() error {
-		a.rbac.Run(ctx, a.Logger)
-		return nil
-	})
-	work.Go(func() error {
-		a.node.Run(ctx, a.Logger)
-		return nil
-	})
+	for _, run := range []func(){
+		func() { a.rbac.Run(ctx, a.options.Logger) },
+		func() { a.node.Run(ctx, a.options.Logger) },
+		func() { a.follow(ctx) },
+	} {
+		work.Go(func() error { run(); return nil })
+	}
 	_ = work.Wait() // the work has no errors
 }
 
@@ -128,3 +133,6 @@ func (a *Authorizers) EvaluateConditions(ctx context.Context, d authorizer.Condi
 func (a *Authorizers) RulesFor(ctx context.Context, who user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	return a.present.Load().rules.RulesFor(ctx, who, namespace)
 }
+
+// errNone: nobody would decide.
+var errNone = errors.New("at least one authorization mode must be passed")

@@ -24,6 +24,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // Node lets kubelets read what the pods on their nodes need: upstream's authorizer and its graph, which is drawn when the first
@@ -67,7 +68,7 @@ func (n *Node) Authorize(ctx context.Context, a authorizer.Attributes) (authoriz
 	if err := n.feed.fresh(ctx); err != nil {
 		return authorizer.DecisionNoOpinion, "", fmt.Errorf("node: %w", err)
 	}
-	return n.graph.upstream.Load().Authorize(ctx, a)
+	return n.graph.authorizer.Load().Authorize(ctx, a)
 }
 
 // ConditionsAwareAuthorize implements authorizer.Authorizer: no rule has conditions.
@@ -87,8 +88,8 @@ func (n *Node) RulesFor(ctx context.Context, who user.Info, namespace string) ([
 
 // nodeGraph is the index of which node needs what.
 type nodeGraph struct {
-	upstream atomic.Pointer[node.NodeAuthorizer]
-	handlers map[string]*handler
+	authorizer atomic.Pointer[node.NodeAuthorizer]
+	handlers   map[string]*handler
 }
 
 // handler is upstream's, for the objects of a type.
@@ -100,6 +101,7 @@ type handler struct {
 }
 
 func (g *nodeGraph) replace(objects []*resources.Object, events []*resources.Event) error {
+	upstream.CountNodeGraph()
 	g.handlers = map[string]*handler{}
 	graph := node.NewGraph()
 	listen := func(resource string) listening {
@@ -117,7 +119,7 @@ func (g *nodeGraph) replace(objects []*resources.Object, events []*resources.Eve
 	if err := g.apply(events); err != nil {
 		return err
 	}
-	g.upstream.Store(node.NewAuthorizer(graph, identifier, bootstrappolicy.NodeRules()))
+	g.authorizer.Store(node.NewAuthorizer(graph, identifier, bootstrappolicy.NodeRules()))
 	return nil
 }
 

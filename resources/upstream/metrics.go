@@ -1,0 +1,13 @@
+package upstream
+
+import (
+	"k8s.io/apiserver/pkg/server/options/authorizationconfig/metrics"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/node"
+)
+
+// CountAuthorizationFiles has upstream count how often the configuration of authorizers was read again. It comes before the first is
+// counted.
+func CountAuthorizationFiles() { metrics.RegisterMetrics() }
+
+// CountNodeGraph has upstream show how long changes of the graph of nodes took.
+func CountNodeGraph() { node.RegisterMetrics() }

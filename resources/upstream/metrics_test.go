@@ -1,0 +1,35 @@
+package upstream_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apiserver/pkg/server/options/authorizationconfig/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/node"
+
+	"github.com/rowlock/rowlock/resources/upstream"
+)
+
+// What upstream counts is in its registry when it was asked to, however often.
+func TestUpstreamCounts(t *testing.T) {
+	for range 2 {
+		upstream.CountAuthorizationFiles()
+		upstream.CountNodeGraph()
+	}
+	metrics.RecordAuthorizationConfigAutomaticReloadFailure("server")
+	node.NewGraph().AddResourceSlice("s", "n")
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range families {
+		names = append(names, f.GetName())
+	}
+	for _, name := range []string{"apiserver_authorization_config_controller_automatic_reloads_total", "node_authorizer_graph_actions_duration_seconds"} {
+		if !strings.Contains(strings.Join(names, " "), name) {
+			t.Errorf("there is no %s", name)
+		}
+	}
+}
