@@ -32,9 +32,20 @@ type feed struct {
 	woken, applied atomic.Int64
 	changed        chan struct{}
 
-	// mu is held by who brings the index up to date.
-	mu      sync.Mutex
+	// mu guards now.
+	mu sync.Mutex
+	// now is the catching up that is under way; nil: none is. It alone touches the index and the watches.
+	now     *catchUp
 	watches []resources.Watch // one of each resource; none: to be opened
+}
+
+// catchUp is one bringing up to date of the index, for all who wait for it. It does not end with the request that came first.
+type catchUp struct {
+	// woken is the count up to which it brings the index.
+	woken  int64
+	cancel context.CancelFunc
+	done   chan struct{} // closed when it is over
+	err    error         // set before
 }
 
 func newFeed(store resources.View, i index, names ...string) *feed {
@@ -52,28 +63,51 @@ func (f *feed) wake() {
 	}
 }
 
-// fresh brings the index up to date. Errors: those of resources.Reader and resources.Watcher; the index is behind then.
+// fresh waits until the index is up to date, and no longer than ctx lasts. Errors: those of resources.Reader and resources.Watcher, and
+// that of ctx; the index is behind then.
 func (f *feed) fresh(ctx context.Context) error {
-	if f.applied.Load() == f.woken.Load() {
-		return nil
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	woken := f.woken.Load() // what wakes from here on is counted once more, and looked for by somebody else
-	if f.applied.Load() == woken {
-		return nil
-	}
-	// Others wait for the same: it does not end with the request that came first.
-	ctx = context.WithoutCancel(ctx)
-	if err := f.follow(ctx); err != nil {
-		// History does not reach back to where a watch is, or lies in a database that does not answer. All objects are at hand.
-		if err := f.load(ctx); err != nil {
-			f.closeWatches()
-			return err
+	for woken := f.woken.Load(); f.applied.Load() < woken; {
+		c := f.join(ctx)
+		select {
+		case <-c.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		// One that began earlier may not know of what this request has to.
+		if c.err != nil && c.woken >= woken {
+			return c.err
 		}
 	}
-	f.applied.Store(woken)
 	return nil
+}
+
+// join returns the catching up that is under way, or begins one.
+func (f *feed) join(ctx context.Context) *catchUp {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.now == nil {
+		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		f.now = &catchUp{woken: f.woken.Load(), cancel: cancel, done: make(chan struct{})}
+		go f.catchUp(ctx, f.now)
+	}
+	return f.now
+}
+
+func (f *feed) catchUp(ctx context.Context, c *catchUp) {
+	defer close(c.done)
+	defer c.cancel()
+	if c.err = f.follow(ctx); c.err != nil {
+		// History does not reach back to where a watch is, or lies in a database that does not answer. All objects are at hand.
+		c.err = f.load(ctx)
+	}
+	if c.err != nil {
+		f.closeWatches()
+	} else {
+		f.applied.Store(c.woken)
+	}
+	f.mu.Lock()
+	f.now = nil
+	f.mu.Unlock()
 }
 
 // errUnopened: there are no watches yet.
@@ -167,9 +201,18 @@ func (f *feed) run(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
-// close ends the watches; who asks from now on reads everything anew.
+// close ends the watches, and a catching up that is under way; who asks from now on reads everything anew.
 func (f *feed) close() {
-	f.mu.Lock()
+	for {
+		f.mu.Lock()
+		c := f.now
+		if c == nil {
+			break
+		}
+		f.mu.Unlock()
+		c.cancel()
+		<-c.done
+	}
 	defer f.mu.Unlock()
 	f.closeWatches()
 	f.wake()
