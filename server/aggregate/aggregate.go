@@ -4,6 +4,7 @@
 //	aggregate.go  which APIService answers for a path, as the store has it
 //	backend.go    how its server is connected to
 //	proxy.go      a request and its answer; upgrades
+//	readers.go    which connections short reads take
 //	probe.go      whether a server answers, for the status of its APIService
 //	metrics.go    which APIServices are not available
 //	sources.go    who is asked for discovery and for OpenAPI documents: a goroutine for each APIService with a Service, none without any
@@ -159,5 +160,6 @@ func (a *Aggregator) backendOf(t *resources.Type, o *resources.Object) (*Backend
 func (a *Aggregator) forget(name string) {
 	if b, ok := a.backends.LoadAndDelete(name); ok && b.(*Backend).transport != nil {
 		b.(*Backend).transport.CloseIdleConnections()
+		b.(*Backend).reads.plain.CloseIdleConnections()
 	}
 }

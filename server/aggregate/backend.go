@@ -41,6 +41,8 @@ type Backend struct {
 	// transport is nil for what this server answers, and where transportErr says why there is none.
 	transport    *http.Transport
 	transportErr error
+	// reads are connections for short reads.
+	reads *readers
 }
 
 // newBackend reads an APIService. What it says of connections may be the same as before.
@@ -55,10 +57,12 @@ func (a *Aggregator) newBackend(is *apiregistrationv1.APIService, revision int64
 		b.port = *p
 	}
 	if before != nil && before.transport != nil && before.sameConnections(b) {
-		b.transport = before.transport
+		b.transport, b.reads = before.transport, before.reads
 		return b
 	}
-	b.transport, b.transportErr = b.newTransport()
+	if b.transport, b.transportErr = b.newTransport(); b.transportErr == nil {
+		b.reads = newReaders(b.transport)
+	}
 	return b
 }
 

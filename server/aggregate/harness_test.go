@@ -110,9 +110,9 @@ func (e *extension) serve(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
-		fmt.Fprintf(w, `{"method":%q,"uri":%q,"user":%q,"uid":%q,"groups":%q,"extra":%q,"body":%q,"proxy":%q,"authorization":%q}`, r.Method, r.URL.RequestURI(),
+		fmt.Fprintf(w, `{"method":%q,"uri":%q,"user":%q,"uid":%q,"groups":%q,"extra":%q,"body":%q,"proxy":%q,"authorization":%q,"protocol":%q}`, r.Method, r.URL.RequestURI(),
 			r.Header.Get("X-Remote-User"), r.Header.Get("X-Remote-Uid"), strings.Join(r.Header["X-Remote-Group"], ","), r.Header.Get("X-Remote-Extra-Team"), body,
-			r.TLS.VerifiedChains[0][0].Subject.CommonName, r.Header.Get("Authorization"))
+			r.TLS.VerifiedChains[0][0].Subject.CommonName, r.Header.Get("Authorization"), r.Proto)
 	}
 }
 

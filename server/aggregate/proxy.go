@@ -53,7 +53,9 @@ func (b *Backend) pass(w http.ResponseWriter, r *http.Request) {
 		// Then the connection is dialled, and the transport sends nothing.
 		transport.SetAuthProxyHeaders(sent, who.GetName(), uid, who.GetGroups(), who.GetExtra())
 	}
-	through := transport.NewAuthProxyRoundTripper(who.GetName(), uid, who.GetGroups(), who.GetExtra(), b.transport)
+	by, done := b.reads.of(r, b.transport)
+	defer done()
+	through := transport.NewAuthProxyRoundTripper(who.GetName(), uid, who.GetGroups(), who.GetExtra(), by)
 	h := proxy.NewUpgradeAwareHandler(location, through, true, upgrade, responder{})
 	// A server must not lead the client, with what that is allowed to do here, to where it would not go by itself.
 	h.RejectForwardingRedirects = !b.owner.PassRedirects

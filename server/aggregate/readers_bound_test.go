@@ -1,0 +1,36 @@
+package aggregate
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// No more reads than that have connections of their own at a time, and one that has ended makes room for the next.
+func TestReadersAreBounded(t *testing.T) {
+	shared := &http.Transport{}
+	s := &readers{plain: &http.Transport{}}
+	info := &genericapirequest.RequestInfo{IsResourceRequest: true, Verb: "list"}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r = r.WithContext(genericapirequest.WithRequestInfo(r.Context(), info))
+	take := func(want *http.Transport) func() {
+		t.Helper()
+		by, done := s.of(r, shared)
+		if by != want {
+			t.Error("it goes over the wrong connections")
+		}
+		return done
+	}
+	var done func()
+	for range mostReaders {
+		done = take(s.plain)
+	}
+	take(shared)()
+	done()
+	take(s.plain)
+	info.Verb = "watch"
+	done()
+	take(shared)()
+}
