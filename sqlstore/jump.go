@@ -31,11 +31,13 @@ func jumpTo(beyond int64, clocks ...time.Time) int64 {
 	return beyond + blindJump + rand.Int64N(blindJump)
 }
 
+const nowSQL = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+
 // now is what the database's clock shows.
 func (t *postgresTransaction) now() (time.Time, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), t.driver.limits.step)
 	defer cancel()
 	var ms int64
-	err := t.conn.QueryRow(ctx, "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").Scan(&ms)
+	err := t.conn.QueryRow(ctx, nowSQL).Scan(&ms)
 	return milliseconds(ms), err
 }

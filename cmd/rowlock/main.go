@@ -15,6 +15,8 @@
 //	kubeconfig.go  rowlock kubeconfig
 //	token.go       rowlock token
 //	admin.go       how such commands reach a control plane
+//	backup.go, restore.go
+//	               rowlock backup, rowlock restore
 //	version.go     rowlock version
 package main
 
@@ -104,6 +106,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(newServeCommand(), newKubeAPIServerCommand(), newEnvtestAssetsCommand(), newEtcdCommand(), newKubeconfigCommand(), newTokenCommand(),
+		newBackupCommand(), newRestoreCommand(),
 		newVersionCommand())
 	return root
 }

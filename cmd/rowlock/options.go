@@ -21,6 +21,7 @@ type serveOptions struct {
 	dataDir string
 	listen  string
 	storage storageOptions
+	backups backupOptions
 
 	tlsSANs      []string
 	certFile     string
@@ -61,6 +62,7 @@ type serveOptions struct {
 func (o *serveOptions) sections() []section {
 	return []section{
 		{"Storage", flagSet(o.addStorageFlags)},
+		{"Backups", flagSet(o.backups.addFlags)},
 		{"Serving", flagSet(o.addServingFlags)},
 		{"Services", flagSet(o.services.addFlags)},
 		{"Who may connect", flagSet(o.addAccessFlags)},
@@ -145,6 +147,9 @@ func (o *serveOptions) complete() error {
 		return err
 	}
 	if err := o.storage.complete(o.dataDir); err != nil {
+		return err
+	}
+	if err := o.backups.complete(); err != nil {
 		return err
 	}
 	if err := o.controllers.complete(); err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/rowlock/rowlock/server/controlplane/controllers"
 	"github.com/rowlock/rowlock/server/pki"
 	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/backup"
 )
 
 func newServeCommand() *cobra.Command {
@@ -52,6 +53,9 @@ func newServeCommand() *cobra.Command {
 
 // serve runs a server until ctx ends and everything it began is finished. It prints one line on stdout when it is ready.
 func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.Writer) (err error) {
+	if err := backup.CheckFinished(o.dataDir); err != nil {
+		return err
+	}
 	metrics := prometheus.NewRegistry()
 	// The store comes first: it refuses to share a database with another process, whose certificates, in the same data
 	// directory, have then not been touched either.
@@ -65,6 +69,10 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return err
 	}
 	defer p.server.Close()
+	keepBackups, err := o.backups.keeper(o, logger, metrics)
+	if err != nil {
+		return err
+	}
 	plane := controlplane.New(controlplane.Config{Registry: p.registry, Store: store, Pipeline: p.pipeline, Logger: logger, Definitions: p.definitions,
 		ClientAuthorities: p.certificates, FrontProxy: o.proxies.frontProxy(p.certificates), Front: p.server})
 	if err := store.Await(ctx, func() error { return plane.Bootstrap(ctx) }); err != nil {
@@ -92,7 +100,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		defer stop()
 		return p.server.Serve(ctx, listener)
 	})
-	for _, run := range []func(context.Context){p.certificates.Run, p.definitions.Run, p.identity.remote.Run, p.authorizers.Run, p.aggregator.Run} {
+	for _, run := range []func(context.Context){p.certificates.Run, p.definitions.Run, p.identity.remote.Run, p.authorizers.Run, p.aggregator.Run, keepBackups} {
 		work.Go(func() error { run(ctx); return nil })
 	}
 	work.Go(func() error { plane.Keep(ctx, network); return nil })

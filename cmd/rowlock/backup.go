@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/backup"
+)
+
+// placeOptions say which store a command works on that is not a server, and how its backups are encrypted.
+type placeOptions struct {
+	dataDir        string
+	storage        storageOptions
+	passphraseFile string
+	passphrase     []byte
+}
+
+func (o *placeOptions) addFlags(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	addDataDirFlag(flags, &o.dataDir)
+	o.storage.addDatabaseFlags(flags)
+	addPassphraseFlag(flags, &o.passphraseFile, "passphrase-file", "read once")
+}
+
+func (o *placeOptions) complete() (err error) {
+	if o.dataDir, err = absoluteDataDir(o.dataDir); err != nil {
+		return err
+	}
+	if err := o.storage.completeDatabase(o.dataDir); err != nil {
+		return err
+	}
+	if o.passphrase, err = readPassphrase(o.passphraseFile); err != nil {
+		return fmt.Errorf("--passphrase-file: %w", err)
+	}
+	return nil
+}
+
+// store is the database.
+func (o *placeOptions) store() sqlstore.Options {
+	return sqlstore.Options{URL: o.storage.datastore, Schema: o.storage.schema}
+}
+
+// oneArgument refuses a command line without an argument, or with more.
+func oneArgument(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usagef("%s is needed, and nothing else", what)
+		}
+		return nil
+	}
+}
+
+func newBackupCommand() *cobra.Command {
+	o := &placeOptions{}
+	cmd := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Make a backup, while the server runs or not",
+		Long: "Writes one state of the database, and the keys and certificates of the data directory, into a file (- for the standard\n" +
+			"output). It reads the database itself, so it runs where the server does, or wherever the Postgres can be reached.\n\n" +
+			"A backup has all Secrets and the keys of the cluster. With --passphrase-file it is encrypted.",
+		Example: "  rowlock backup /backup/today\n" +
+			"  rowlock backup --passphrase-file ~/.rowlock-passphrase - | ssh elsewhere 'cat > today'\n" +
+			"  rowlock backup --datastore-file ./url --schema team_a /backup/team_a",
+		Args: oneArgument("the name of a file, or -,"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.complete(); err != nil {
+				return err
+			}
+			return makeBackup(cmd, o, args[0])
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func makeBackup(cmd *cobra.Command, o *placeOptions, file string) (err error) {
+	origin := backupOrigin(o.dataDir, o.store(), o.passphrase)
+	var s backup.Summary
+	if file == "-" {
+		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<20)
+		s, err = backup.Write(cmd.Context(), out, origin)
+		err = errors.Join(err, out.Flush())
+	} else {
+		s, err = backup.WriteFile(cmd.Context(), file, origin)
+	}
+	if err != nil {
+		return err
+	}
+	said := cmd.ErrOrStderr() // the standard output may be the backup
+	fmt.Fprintf(said, "Backup of revision %d: %d rows, %d files of keys and certificates.\n", s.Revision, s.Objects, s.Files)
+	if s.Files == 0 {
+		fmt.Fprintf(said, "The data directory %s has no keys and certificates: say --data-dir, or keep them by other means.\n", o.dataDir)
+	}
+	if len(o.passphrase) == 0 {
+		fmt.Fprintln(said, "It is not encrypted: whoever reads it has all Secrets and may do everything in the cluster.")
+	}
+	return nil
+}
+
+// openBackup opens a backup that a command reads.
+func openBackup(name string, in io.Reader) (*os.File, error) {
+	f, err := backup.Open(name, in)
+	if err != nil {
+		return nil, fmt.Errorf("open the backup: %w", err)
+	}
+	return f, nil
+}

@@ -1,0 +1,480 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/rowlock/rowlock/sqlstore/pgtest"
+)
+
+// storePlace is a data directory and the flags that say which database goes with it.
+type storePlace struct {
+	dir   string
+	flags []string
+}
+
+func (s storePlace) args(more ...string) []string {
+	return append(append([]string{"--data-dir", s.dir}, s.flags...), more...)
+}
+
+// places makes empty ones.
+type places func(t *testing.T) storePlace
+
+// onEachDatabase runs a test on both, at once: they have nothing in common.
+func onEachDatabase(t *testing.T, test func(t *testing.T, empty places)) {
+	sqlite := func(t *testing.T) storePlace { return storePlace{dir: filepath.Join(t.TempDir(), "data")} }
+	t.Run("SQLite", func(t *testing.T) { test(t, sqlite) })
+	t.Run("Postgres", func(t *testing.T) {
+		c, err := pgtest.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := c.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
+		schemas := 0
+		test(t, func(t *testing.T) storePlace {
+			schemas++
+			return storePlace{filepath.Join(t.TempDir(), "data"), []string{"--datastore", c.URL(), "--schema", fmt.Sprintf("s%d", schemas)}}
+		})
+	})
+}
+
+// runs runs a command that has to succeed.
+func runs(t *testing.T, args ...string) string {
+	t.Helper()
+	code, stdout, stderr := command(t, args...)
+	if code != 0 {
+		t.Fatalf("rowlock %s: exit code %d: %s%s", strings.Join(args, " "), code, stdout, stderr)
+	}
+	return stdout
+}
+
+// freeAddress is one that a server can have again after it stopped.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func newConfigMap(name, value string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Data: map[string]string{"v": value}}
+}
+
+// everything is what the API shows of some objects that nothing writes at a start, by path and name.
+func everything(t *testing.T, client kubernetes.Interface) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, path := range []string{"/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/services", crds, widgets} {
+		for _, item := range gjson.Get(send(t, client, "GET", path, ""), "items").Array() {
+			if name := item.Get("metadata.name").String(); name != "kube-root-ca.crt" {
+				all[path+"/"+name] = item.Raw
+			}
+		}
+	}
+	return all
+}
+
+// Objects, uids, times, resourceVersions and managedFields of a restored backup are as they were when it was made, whatever was written since, and
+// an informer that was connected all the time ends with them: what it had seen is older than anything the restored store will say.
+func TestBackupAndRestore(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, empty places) {
+		first, second := empty(t), empty(t)
+		address := freeAddress(t)
+		p := start(t, first.args("--listen", address)...)
+		client := p.client(t)
+		send(t, client, "POST", crds, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
+			"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":`+widgetVersions("v2")+`}}`)
+		send(t, client, "POST", widgets, `{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"w"},"spec":{"n":1}}`)
+		configMaps := client.CoreV1().ConfigMaps("default")
+		for _, name := range []string{"kept", "changed", "deleted"} {
+			if _, err := configMaps.Create(t.Context(), newConfigMap(name, "before"), metav1.CreateOptions{FieldManager: "somebody"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		seen := follow(t, client)
+		seen.until(t, "changed=before deleted=before kept=before")
+		before := everything(t, client)
+
+		file := filepath.Join(t.TempDir(), "backup")
+		passphrase := filepath.Join(t.TempDir(), "passphrase")
+		if err := os.WriteFile(passphrase, []byte("correct horse\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		runs(t, append([]string{"backup", "--passphrase-file", passphrase, file}, first.args()...)...)
+		if _, err := configMaps.Update(t.Context(), newConfigMap("changed", "after"), metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := configMaps.Delete(t.Context(), "deleted", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		last, err := configMaps.Create(t.Context(), newConfigMap("lost", "after"), metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen.until(t, "changed=after kept=before lost=after")
+		p.end()
+
+		runs(t, append([]string{"restore", "--passphrase-file", passphrase, file}, second.args()...)...)
+		p = start(t, second.args("--listen", address)...)
+		if diff := cmp.Diff(before, everything(t, p.client(t))); diff != "" {
+			t.Errorf("-before the backup, +restored:\n%s", diff)
+		}
+		// The credentials of before are good: client is still the same.
+		seen.until(t, "changed=before deleted=before kept=before")
+		created, err := configMaps.Create(t.Context(), newConfigMap("new", "after"), metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen.until(t, "changed=before deleted=before kept=before new=after")
+		if newer, err := strictlyNewer(created.ResourceVersion, last.ResourceVersion); err != nil || !newer {
+			t.Errorf("the first revision is %s; %s was given before (%v)", created.ResourceVersion, last.ResourceVersion, err)
+		}
+		w, err := configMaps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: last.ResourceVersion})
+		if err == nil {
+			defer w.Stop()
+			e := <-w.ResultChan()
+			err = apierrors.FromObject(e.Object)
+		}
+		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+			t.Errorf("a watch from a revision of before: %v", err)
+		}
+		p.end()
+	})
+}
+
+func strictlyNewer(a, b string) (bool, error) {
+	var x, y int64
+	if _, err := fmt.Sscan(a+" "+b, &x, &y); err != nil {
+		return false, err
+	}
+	return x > y, nil
+}
+
+// followed is what an informer has of the ConfigMaps of a test.
+type followed struct {
+	store   cache.Store
+	changed chan struct{}
+}
+
+func follow(t *testing.T, client kubernetes.Interface) *followed {
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace("default"))
+	informer := factory.Core().V1().ConfigMaps().Informer()
+	f := &followed{store: informer.GetStore(), changed: make(chan struct{}, 1)}
+	note := func() {
+		select {
+		case f.changed <- struct{}{}:
+		default:
+		}
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { note() },
+		UpdateFunc: func(any, any) { note() }, DeleteFunc: func(any) { note() }}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(func() { stop(); factory.Shutdown() })
+	factory.Start(ctx.Done())
+	return f
+}
+
+// until waits for what the informer has to be so.
+func (f *followed) until(t *testing.T, want string) {
+	t.Helper()
+	for limit := time.After(2 * time.Minute); ; {
+		var have []string
+		for _, o := range f.store.List() {
+			if c := o.(*corev1.ConfigMap); c.Data["v"] != "" {
+				have = append(have, c.Name+"="+c.Data["v"])
+			}
+		}
+		slices.Sort(have)
+		if strings.Join(have, " ") == want {
+			return
+		}
+		select {
+		case <-f.changed:
+		case <-limit:
+			t.Fatalf("the informer has %v, want %s", have, want)
+		}
+	}
+}
+
+// A backup that is made while many write is one state: each writer writes its counter to two objects in order, and in no backup is the second
+// one ahead.
+func TestBackupWhileWriting(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, empty places) {
+		first, second := empty(t), empty(t)
+		p := start(t, first.args()...)
+		configMaps := p.client(t).CoreV1().ConfigMaps("default")
+		for _, name := range []string{"a", "b"} {
+			if _, err := configMaps.Create(t.Context(), newConfigMap(name, "0"), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		rounds, ended := make(chan int), make(chan error, 1)
+		go func() {
+			var err error
+			for n := 1; ctx.Err() == nil && err == nil; n++ {
+				for _, name := range []string{"a", "b"} {
+					if _, uerr := configMaps.Update(context.WithoutCancel(ctx), newConfigMap(name, fmt.Sprint(n)), metav1.UpdateOptions{}); uerr != nil {
+						err = uerr
+					}
+				}
+				select {
+				case rounds <- n:
+				default:
+				}
+			}
+			ended <- err
+		}()
+		file := filepath.Join(t.TempDir(), "backup")
+		for range 5 {
+			<-rounds
+			runs(t, append([]string{"backup", file}, first.args()...)...)
+			<-rounds
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		p.end()
+		runs(t, append([]string{"restore", file}, second.args()...)...)
+		p = start(t, second.args()...)
+		var values [2]int
+		for i, name := range []string{"a", "b"} {
+			c, err := p.client(t).CoreV1().ConfigMaps("default").Get(t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := fmt.Sscan(c.Data["v"], &values[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := values[0] - values[1]; values[1] == 0 || d < 0 || d > 1 {
+			t.Errorf("the first object is at %d, the second one at %d", values[0], values[1])
+		}
+		p.end()
+	})
+}
+
+// A backup of one kind of database is restored into the other, and back.
+func TestRestoreIntoTheOtherDatabase(t *testing.T) {
+	c, err := pgtest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	sqlite, postgres, again := storePlace{dir: filepath.Join(t.TempDir(), "a")}, storePlace{filepath.Join(t.TempDir(), "b"), []string{"--datastore", c.URL()}},
+		storePlace{dir: filepath.Join(t.TempDir(), "c")}
+	p := start(t, sqlite.args()...)
+	client := p.client(t)
+	for i := range 5 {
+		if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), newConfigMap(fmt.Sprintf("c%d", i), "x"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.end()
+	kubeconfig, err := os.ReadFile(p.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range [][2]storePlace{{sqlite, postgres}, {postgres, again}} {
+		var data bytes.Buffer
+		cmd := newBackupCommand()
+		cmd.SetArgs(append([]string{"-"}, step[0].args()...))
+		cmd.SetOut(&data)
+		cmd.SetErr(&bytes.Buffer{})
+		if err := cmd.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		cmd = newRestoreCommand()
+		cmd.SetArgs(append([]string{"-"}, step[1].args()...))
+		cmd.SetIn(&data)
+		cmd.SetOut(&bytes.Buffer{})
+		if err := cmd.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p = start(t, step[1].args()...)
+		got, err := p.client(t).CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want.Items, got.Items); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		p.end()
+		// The authority is the same: who trusted the first server trusts this one.
+		now, err := os.ReadFile(p.kubeconfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b := authorityOf(t, kubeconfig), authorityOf(t, now); a != b {
+			t.Error("the certificate authority is another one")
+		}
+	}
+}
+
+func authorityOf(t *testing.T, kubeconfig []byte) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(string(kubeconfig), "certificate-authority-data: ")
+	if !ok {
+		t.Fatalf("no authority in %s", kubeconfig)
+	}
+	data, _, _ := strings.Cut(rest, "\n")
+	return data
+}
+
+// What is in use is not touched, nor what is not a whole backup restored; both are found before anything is written.
+func TestRestoreRefusals(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, empty places) {
+		used, target := empty(t), empty(t)
+		start(t, used.args()...).end()
+		file := filepath.Join(t.TempDir(), "backup")
+		runs(t, append([]string{"backup", file}, used.args()...)...)
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := func(name, want string, data []byte, place storePlace) {
+			t.Helper()
+			if err := os.WriteFile(file, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			code, _, stderr := command(t, append([]string{"restore", file}, place.args()...)...)
+			if code != exitFailure || !strings.Contains(stderr, want) {
+				t.Errorf("%s: exit code %d, %s", name, code, stderr)
+			}
+			if _, err := os.Stat(target.dir); err == nil {
+				t.Errorf("%s: the data directory was made", name)
+			}
+		}
+		refused("a store that is there", "there is a store already", data, used)
+		refused("the same database with another directory", "there is a store already", data, storePlace{filepath.Join(t.TempDir(), "x"), withDatabase(used)})
+		refused("cut off", "damaged", data[:len(data)/2], target)
+		changed := bytes.Clone(data)
+		changed[len(data)/2] ^= 1
+		refused("changed", "damaged", changed, target)
+		refused("no backup", "not a backup", []byte("{}"), target)
+		refused("a database with the columns of a later version", "later", later(t, data), storePlace{filepath.Join(t.TempDir(), "y"), target.flags})
+	})
+}
+
+// withDatabase names the database of a place, whatever its data directory is.
+func withDatabase(s storePlace) []string {
+	if s.flags != nil {
+		return s.flags
+	}
+	return []string{"--datastore", "sqlite://" + filepath.Join(s.dir, "rowlock.db")}
+}
+
+// later is a backup as a later version of the tables would have it.
+func later(t *testing.T, data []byte) []byte {
+	t.Helper()
+	return rewritten(t, data, func(columns []string) []string { return append(columns, "later") },
+		func(row []any) []any { return append(row, int64(7)) })
+}
+
+// The server makes backups by itself, keeps so many, says in a metric when, and goes on where it cannot.
+func TestServerKeepsBackups(t *testing.T) {
+	dir, backups := t.TempDir(), filepath.Join(t.TempDir(), "backups")
+	p := start(t, "--data-dir", dir, "--backup-dir", backups, "--backup-every", "1s", "--backup-keep", "2")
+	client := p.client(t)
+	metric := func(name string) (value float64) {
+		t.Helper()
+		body := send(t, client, "GET", "/metrics", "")
+		_, rest, ok := strings.Cut(body, "\n"+name+" ")
+		if !ok {
+			t.Fatalf("no metric %s", name)
+		}
+		if err := json.Unmarshal([]byte(strings.SplitN(rest, "\n", 2)[0]), &value); err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+	names := func() []string {
+		entries, err := os.ReadDir(backups)
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		var whole []string
+		for _, e := range entries {
+			if !strings.HasPrefix(e.Name(), ".") {
+				whole = append(whole, e.Name())
+			}
+		}
+		return whole
+	}
+	wait := func(what string, until func() bool) {
+		t.Helper()
+		for limit := time.Now().Add(time.Minute); !until(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(limit) {
+				t.Fatalf("%s: there is %v", what, names())
+			}
+		}
+	}
+	var first string
+	wait("the first backup", func() bool {
+		if n := names(); len(n) > 0 {
+			first = n[0]
+		}
+		return first != ""
+	})
+	wait("the first one is removed", func() bool { return len(names()) >= 2 && names()[0] != first })
+	if n := len(names()); n > 3 { // one is new and its turn to remove another has not come
+		t.Errorf("%d backups", n)
+	}
+	if metric("rowlock_backup_last_success_timestamp_seconds") == 0 || metric("rowlock_backup_last_bytes") == 0 {
+		t.Error("the metrics say nothing of the last backup")
+	}
+	if err := os.RemoveAll(backups); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(backups, nil, 0o600); err != nil { // where the directory is to be
+		t.Fatal(err)
+	}
+	wait("a failure is counted", func() bool { return metric("rowlock_backup_failures_total") > 0 })
+	if err := os.Remove(backups); err != nil {
+		t.Fatal(err)
+	}
+	wait("it goes on afterwards", func() bool { return len(names()) > 0 })
+	last := filepath.Join(backups, names()[len(names())-1])
+	if code := p.end(); code != 0 || !strings.Contains(p.stderr.String(), "the backup failed") {
+		t.Errorf("exit code %d, log %s", code, p.stderr.String())
+	}
+	if _, err := os.Stat(last); err == nil { // it may have been removed meanwhile
+		runs(t, "restore", last, "--data-dir", filepath.Join(t.TempDir(), "restored"))
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	"k8s.io/utils/clock"
+
+	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/backup"
+)
+
+// backupOptions are the flags about backups that the server makes by itself.
+type backupOptions struct {
+	dir            string
+	every          time.Duration
+	keep           int
+	passphraseFile string
+}
+
+// leastBackupInterval keeps a server from doing little else.
+const leastBackupInterval = time.Second
+
+func (o *backupOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.dir, "backup-dir", "",
+		"`directory` to make backups in, of this server alone, which may be another disk's; without it none are made. Each is what "+
+			"'rowlock backup' makes")
+	flags.DurationVar(&o.every, "backup-every", time.Hour, "how long it is from one backup to the next")
+	flags.IntVar(&o.keep, "backup-keep", 24, "how many backups are kept")
+	addPassphraseFlag(flags, &o.passphraseFile, "backup-passphrase-file", "read for each backup")
+}
+
+func addPassphraseFlag(flags *pflag.FlagSet, file *string, name, more string) {
+	flags.StringVar(file, name, "", "`file` that holds the passphrase by which backups are encrypted, in its first line; "+more)
+}
+
+func (o *backupOptions) complete() error {
+	switch {
+	case o.dir == "" && o.passphraseFile != "":
+		return usagef("--backup-passphrase-file needs --backup-dir")
+	case o.every < leastBackupInterval:
+		return usagef("--backup-every must be at least %v", leastBackupInterval)
+	case o.keep < 1:
+		return usagef("--backup-keep must be at least 1")
+	}
+	if o.dir == "" {
+		return nil
+	}
+	var err error
+	if o.dir, err = filepath.Abs(o.dir); err != nil {
+		return fmt.Errorf("--backup-dir: %w", err)
+	}
+	_, err = readPassphrase(o.passphraseFile)
+	if err != nil {
+		return fmt.Errorf("--backup-passphrase-file: %w", err)
+	}
+	return nil
+}
+
+// readPassphrase reads the first line of a file; no file is no passphrase.
+func readPassphrase(file string) ([]byte, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	line, _, _ := bytes.Cut(data, []byte("\n"))
+	if line = bytes.TrimSuffix(line, []byte("\r")); len(line) == 0 {
+		return nil, fmt.Errorf("%s has no passphrase in its first line", file)
+	}
+	return line, nil
+}
+
+// keeper returns what makes the backups, until its context ends.
+func (o *backupOptions) keeper(server *serveOptions, logger *slog.Logger, metrics prometheus.Registerer) (func(context.Context), error) {
+	if o.dir == "" {
+		return func(context.Context) {}, nil
+	}
+	k := &backup.Keeper{Dir: o.dir, Every: o.every, Keep: o.keep, Logger: logger, Clock: clock.RealClock{},
+		Origin: func() (backup.Origin, error) {
+			passphrase, err := readPassphrase(o.passphraseFile)
+			return backupOrigin(server.dataDir, server.storage.store(), passphrase), err
+		}}
+	return k.Run, k.Register(metrics)
+}
+
+func backupOrigin(dataDir string, store sqlstore.Options, passphrase []byte) backup.Origin {
+	return backup.Origin{Store: store, DataDir: dataDir, Passphrase: passphrase, Version: ownVersion(), Now: time.Now}
+}

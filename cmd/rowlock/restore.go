@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rowlock/rowlock/sqlstore/backup"
+)
+
+func newRestoreCommand() *cobra.Command {
+	o := &placeOptions{}
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Make a store of a backup",
+		Long: "Makes of a backup (- for the standard input) what it was made of, in an empty data directory and an empty database,\n" +
+			"which may be of the other kind. The backup is read to its end before anything is written. Objects are as they were;\n" +
+			"revisions go on far above all that were ever given, so that whoever watches begins anew.\n\n" +
+			"If it is interrupted, no server starts there; run it again.",
+		Example: "  rowlock restore --data-dir /var/lib/rowlock /backup/today\n" +
+			"  rowlock restore --datastore-file ./url --schema team_a /backup/team_a",
+		Args: oneArgument("the name of a file, or -,"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.complete(); err != nil {
+				return err
+			}
+			return restoreAll(cmd, o, args[0])
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func restoreAll(cmd *cobra.Command, o *placeOptions, name string) error {
+	f, err := openBackup(name, cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r, err := backup.Restore(cmd.Context(), f, backup.Destination{Store: o.store(), DataDir: o.dataDir, Passphrase: o.passphrase})
+	if err != nil {
+		return err
+	}
+	said := cmd.OutOrStdout()
+	fmt.Fprintf(said, "Restored revision %d of %s: %d rows, %d files of keys and certificates. The store begins at revision %d.\n",
+		r.Revision, r.Created.Format(time.RFC3339), r.Objects, r.Files, r.Counter)
+	if r.Files == 0 {
+		fmt.Fprintf(said, "The backup has no keys and certificates: put those of the cluster into %s/pki, or clients need new kubeconfigs.\n", o.dataDir)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Errors of a file that is read.
+var (
+	// ErrNotBackup: the file does not begin as a backup does.
+	ErrNotBackup = errors.New("this is not a backup by rowlock")
+	// ErrDamaged: the file was cut off or changed.
+	ErrDamaged = errors.New("the backup is damaged")
+	// ErrPassphrase: the passphrase is another one, or the first part of the file is damaged, which cannot be told apart.
+	ErrPassphrase = errors.New("the passphrase is not that of the backup, or the backup is damaged")
+	// ErrNeedsPassphrase: the backup is encrypted.
+	ErrNeedsPassphrase = errors.New("the backup is encrypted: its passphrase is needed")
+)
+
+// Format is the version of the format that is written, and the latest that is read.
+const Format = 1
+
+// Header is how a backup begins: what can be known of it without its passphrase.
+type Header struct {
+	// Format is the version of the format, under the name by which a backup is recognized.
+	Format int `json:"rowlockBackup"`
+	// Created is when the backup was begun.
+	Created time.Time `json:"created"`
+	// Version is that of the rowlock which made it.
+	Version string `json:"version"`
+	// Database is the kind of the database, Schema the version of its tables.
+	Database string `json:"database"`
+	Schema   int    `json:"schema"`
+	// Revision is the state that the backup has.
+	Revision int64 `json:"revision"`
+	// Beyond is a revision that may have been given when the backup was made, Revision at least.
+	Beyond int64 `json:"beyond"`
+	// Encryption is nil where there is none.
+	Encryption *Encryption `json:"encryption,omitempty"`
+}
+
+// headerMax is more than a header has, in bytes.
+const headerMax = 64 << 10
+
+// line is the header with its line feed.
+func (h *Header) line() ([]byte, error) {
+	text, err := json.Marshal(h)
+	return append(text, '\n'), err
+}
+
+// readHeader also returns the line. Errors: ErrNotBackup, ErrDamaged, those of the reader.
+func readHeader(r *bufio.Reader) (h Header, line []byte, err error) {
+	start, err := r.Peek(len(headerStart))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return h, nil, err
+	}
+	if !bytes.Equal(start, []byte(headerStart)) {
+		return h, nil, ErrNotBackup
+	}
+	line, err = readLine(r, headerMax)
+	if err != nil {
+		return h, nil, err
+	}
+	// The format first: of a later one nothing else is known.
+	var later struct {
+		Format int `json:"rowlockBackup"`
+	}
+	if err := json.Unmarshal(line, &later); err != nil {
+		return h, nil, fmt.Errorf("%w: its header: %w", ErrDamaged, err)
+	}
+	if later.Format > Format {
+		return h, nil, fmt.Errorf("the backup has format %d, and this rowlock knows formats up to %d: use a newer rowlock", later.Format, Format)
+	}
+	if err := json.Unmarshal(line, &h); err != nil {
+		return h, nil, fmt.Errorf("%w: its header: %w", ErrDamaged, err)
+	}
+	if h.Format < 1 || h.Revision < 0 || h.Beyond < h.Revision {
+		return h, nil, fmt.Errorf("%w: its header makes no sense", ErrDamaged)
+	}
+	return h, line, nil
+}
+
+const headerStart = `{"rowlockBackup":`
+
+// readLine reads a line of so many bytes at most, with its line feed.
+func readLine(r *bufio.Reader, most int) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case err == nil:
+			return line, nil
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return nil, fmt.Errorf("%w: it ends early", ErrDamaged)
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		case len(line) > most:
+			return nil, fmt.Errorf("%w: it has a record of more than %d bytes", ErrDamaged, most)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+)
+
+// Keeper makes a backup at intervals, and removes old ones.
+type Keeper struct {
+	// Dir is where they are. It is made if need be, and has backups of this Keeper alone.
+	Dir string
+	// Every is the interval, Keep how many are kept at most.
+	Every time.Duration
+	Keep  int
+	// Origin returns what a backup is made of.
+	Origin func() (Origin, error)
+	Logger *slog.Logger
+	Clock  clock.Clock
+
+	metrics *keeperMetrics
+}
+
+// The names of backups begin and end like this. What is between is the time, in an order that is that of names.
+const (
+	namePrefix = "rowlock-"
+	nameSuffix = ".backup"
+	nameTime   = "20060102T150405.000Z"
+)
+
+// retryAfter is how long after a failure it is tried again, at most.
+const retryAfter = 10 * time.Minute
+
+type keeperMetrics struct {
+	last, bytes, seconds prometheus.Gauge
+	failures             prometheus.Counter
+}
+
+// Register registers the metrics of a Keeper that is going to run.
+func (k *Keeper) Register(r prometheus.Registerer) error {
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	}
+	k.metrics = &keeperMetrics{
+		last:    gauge("rowlock_backup_last_success_timestamp_seconds", "When the last backup that succeeded was begun; 0: there is none."),
+		bytes:   gauge("rowlock_backup_last_bytes", "Size of the last backup."),
+		seconds: gauge("rowlock_backup_last_seconds", "How long the last backup took."),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "rowlock_backup_failures_total",
+			Help: "Backups that failed, or after which old ones could not be removed."}),
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{k.metrics.last, k.metrics.bytes, k.metrics.seconds, k.metrics.failures} {
+		errs = append(errs, r.Register(c))
+	}
+	return errors.Join(errs...)
+}
+
+// Run makes backups until ctx ends: the first one when the interval has passed since the newest one in the directory. One that fails is told in the
+// log and in a metric, and tried again.
+func (k *Keeper) Run(ctx context.Context) {
+	timer := k.Clock.NewTimer(k.first())
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C():
+		}
+		next := k.Every
+		if err := k.once(ctx); err != nil && ctx.Err() == nil {
+			k.metrics.failures.Inc()
+			next = min(k.Every, retryAfter)
+			k.Logger.Error("the backup failed", "dir", k.Dir, "err", err, "nextIn", next)
+		}
+		timer.Reset(next)
+	}
+}
+
+// first is how long it is to the first backup.
+func (k *Keeper) first() time.Duration {
+	names, err := k.names()
+	if err != nil || len(names) == 0 {
+		return 0
+	}
+	newest, err := timeOf(names[0])
+	if err != nil {
+		return 0
+	}
+	k.metrics.last.Set(float64(newest.UnixMilli()) / 1000)
+	return max(0, min(k.Every, newest.Add(k.Every).Sub(k.Clock.Now())))
+}
+
+// once makes a backup and removes those that are too many.
+func (k *Keeper) once(ctx context.Context) error {
+	if err := os.MkdirAll(k.Dir, 0o700); err != nil {
+		return err
+	}
+	if err := k.clean(); err != nil {
+		return err
+	}
+	o, err := k.Origin()
+	if err != nil {
+		return err
+	}
+	began := k.Clock.Now()
+	path := filepath.Join(k.Dir, namePrefix+began.UTC().Format(nameTime)+nameSuffix)
+	s, err := WriteFile(ctx, path, o)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	took := k.Clock.Since(began)
+	k.metrics.last.Set(float64(began.UnixMilli()) / 1000)
+	k.metrics.bytes.Set(float64(info.Size()))
+	k.metrics.seconds.Set(took.Seconds())
+	k.Logger.Info("made a backup", "file", path, "revision", s.Revision, "objects", s.Objects, "bytes", info.Size(), "took", took)
+	return k.prune()
+}
+
+// clean removes what a process left that was killed while it made a backup.
+func (k *Keeper) clean() error {
+	left, err := filepath.Glob(filepath.Join(k.Dir, "."+namePrefix+"*"+partial))
+	for _, path := range left {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
+}
+
+// prune comes after a backup has succeeded: where none does, none goes.
+func (k *Keeper) prune() error {
+	names, err := k.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names[min(k.Keep, len(names)):] {
+		if rerr := os.Remove(filepath.Join(k.Dir, name)); rerr != nil {
+			err = errors.Join(err, fmt.Errorf("remove an old backup: %w", rerr))
+		}
+	}
+	return err
+}
+
+// names are those of the backups that are there, the newest first. Other files are none of its business.
+func (k *Keeper) names() ([]string, error) {
+	entries, err := os.ReadDir(k.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for _, entry := range entries {
+		if _, terr := timeOf(entry.Name()); terr == nil && entry.Type().IsRegular() {
+			names = append(names, entry.Name())
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(b, a) })
+	return names, err
+}
+
+func timeOf(name string) (time.Time, error) {
+	name, prefixed := strings.CutPrefix(name, namePrefix)
+	name, suffixed := strings.CutSuffix(name, nameSuffix)
+	if !prefixed || !suffixed {
+		return time.Time{}, errors.New("not a backup of these")
+	}
+	return time.Parse(nameTime, name)
+}

@@ -1,0 +1,30 @@
+package backup
+
+import (
+	"errors"
+	"io"
+	"os"
+)
+
+// Open opens a backup to be read more than once. What comes from a stream is put into a temporary file, which has no name and goes with the
+// process. in is the stream that the name "-" means.
+func Open(name string, in io.Reader) (*os.File, error) {
+	if name != "-" {
+		return os.Open(name)
+	}
+	f, err := os.CreateTemp("", "rowlock-restore-*")
+	if err != nil {
+		return nil, err
+	}
+	err = os.Remove(f.Name())
+	if err == nil {
+		_, err = io.Copy(f, in)
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}

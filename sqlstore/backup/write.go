@@ -1,0 +1,146 @@
+package backup
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/archive"
+)
+
+// Origin says of what a backup is made.
+type Origin struct {
+	// Store is the database: of its options, URL and Schema count.
+	Store sqlstore.Options
+	// DataDir is the data directory, whose keys and certificates are part of the backup. It need not be there.
+	DataDir string
+	// Passphrase encrypts the backup; empty means that it is not encrypted.
+	Passphrase []byte
+	// Version is that of the program, and Now the time.
+	Version string
+	Now     func() time.Time
+}
+
+// Summary is what a backup has.
+type Summary struct {
+	Revision       int64
+	Objects, Files int
+}
+
+// keptDir is the part of a data directory that a backup has. The rest of it is the database, and what is made anew.
+const keptDir = "pki"
+
+// fileMax is more than a file of keys or certificates has, in bytes.
+const fileMax = 4 << 20
+
+// Write writes a backup. Errors: those of sqlstore.OpenSource, of the file system and of w.
+func Write(ctx context.Context, w io.Writer, o Origin) (s Summary, err error) {
+	source, err := sqlstore.OpenSource(ctx, o.Store)
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	state := source.State()
+	a, err := archive.NewWriter(w, archive.Header{Created: o.Now().UTC(), Version: o.Version, Database: state.Kind, Schema: state.Version,
+		Revision: state.Revision, Beyond: state.Beyond}, o.Passphrase)
+	if err != nil {
+		return s, err
+	}
+	s.Revision = state.Revision
+	if s.Files, err = writeFiles(a, o.DataDir); err != nil {
+		return s, err
+	}
+	err = source.Each(ctx, func(name string, columns []string) error {
+		return a.Table(archive.Table{Name: name, Columns: columns})
+	}, func(values []any) error {
+		s.Objects++
+		return a.Row(values)
+	})
+	if err != nil {
+		return s, err
+	}
+	return s, a.Close()
+}
+
+// writeFiles adds what belongs to the store and is not in the database.
+func writeFiles(a *archive.Writer, dataDir string) (n int, err error) {
+	root := filepath.Join(dataDir, keptDir)
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if path == root && errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || entry.IsDir() || strings.HasPrefix(entry.Name(), ".") { // with a point: on its way to its name
+			return err
+		}
+		info, err := os.Stat(path) // of what a link leads to
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() || info.Size() > fileMax {
+			return fmt.Errorf("%s is no file of a key or a certificate: move it elsewhere", path)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dataDir, path)
+		if err != nil {
+			return err
+		}
+		n++
+		return a.File(archive.File{Name: filepath.ToSlash(name), Mode: info.Mode().Perm(), Data: data})
+	})
+	return n, err
+}
+
+// WriteFile writes a backup to a file that only its owner can read. It has its name when it is whole and flushed; one that was there is replaced
+// then. Errors: as of Write.
+func WriteFile(ctx context.Context, path string, o Origin) (s Summary, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*"+partial)
+	if err != nil {
+		return s, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	buffered := bufio.NewWriterSize(f, 1<<20)
+	s, err = Write(ctx, buffered, o)
+	if err == nil {
+		err = buffered.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return s, err
+	}
+	return s, syncPath(filepath.Dir(path))
+}
+
+// partial ends the name of a file that is being written.
+const partial = ".partial"
+
+// syncPath flushes a file, or the names in a directory.
+func syncPath(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,202 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// Source is one state of a database, read while servers go on writing to it. It is not a Store: it has rows as they are stored, and
+// needs neither the lock of a SQLite file nor tables of this version. It belongs to one goroutine, and holds on to its
+// state until it is closed: meanwhile a SQLite database cannot cut its write-ahead log, and Postgres keeps dead rows.
+type Source struct {
+	db       *sql.DB
+	tx       *sql.Tx
+	postgres bool
+	path     string // of the SQLite file
+	state    SourceState
+}
+
+// SourceState says which state of which database it is.
+type SourceState struct {
+	Kind    string // "sqlite" or "postgres"
+	Version int    // of the tables
+	// Revision is the counter. Beyond is at least that: revisions up to it may have been given before a power cut.
+	Revision, Beyond int64
+}
+
+// ErrNoTables says that there is a database, and nothing of Rowlock in it.
+var ErrNoTables = errors.New("the database has no tables of rowlock")
+
+// OpenSource begins to read a database, of which Options.URL and Options.Schema say which. It makes and changes nothing there. Errors:
+// ErrNoTables, fs.ErrNotExist for a file, those of the database.
+func OpenSource(ctx context.Context, o Options) (_ *Source, err error) {
+	if err := errors.Join(CheckURL(o.URL), CheckSchema(o.URL, o.Schema)); err != nil {
+		return nil, err
+	}
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	s := &Source{postgres: isPostgres(o.URL)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("read the database: %w", err), s.Close())
+		}
+	}()
+	if s.postgres {
+		err = s.openPostgres(ctx, &o)
+	} else {
+		err = s.openSQLite(ctx, &o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, s.readState(ctx)
+}
+
+func (s *Source) openSQLite(ctx context.Context, o *Options) (err error) {
+	if s.path, err = sqlitePath(o.URL); err != nil {
+		return err
+	}
+	if _, err := os.Stat(s.path); err != nil {
+		return err
+	}
+	// Not by mode=ro: without a server the write-ahead log may have to be recovered first.
+	file := url.URL{Scheme: "file", Path: s.path}
+	name := fmt.Sprintf("%s?_busy_timeout=%d&_query_only=1&_pragma=cache_size(-4096)", file.String(), busyTimeout.Milliseconds())
+	if s.db, err = sql.Open("sqlite", name); err != nil {
+		return err
+	}
+	s.db.SetMaxOpenConns(1)
+	s.tx, err = s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	return err
+}
+
+func (s *Source) openPostgres(ctx context.Context, o *Options) error {
+	config, err := postgresConfig(o)
+	if err != nil {
+		return err
+	}
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // a pooler may stand between
+	s.db = stdlib.OpenDB(*config.ConnConfig, stdlib.OptionAfterConnect(registerTypes))
+	s.db.SetMaxOpenConns(1)
+	if s.tx, err = s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}); err != nil {
+		return err
+	}
+	if o.Schema == "" {
+		return nil
+	}
+	_, err = s.tx.ExecContext(ctx, setSearchPath(o.Schema))
+	return err
+}
+
+// readState decides what the transaction sees.
+func (s *Source) readState(ctx context.Context) error {
+	find, counter := "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('meta', 'objects', 'schema_migrations')", selectCounterSQL
+	s.state.Kind = "sqlite"
+	if s.postgres {
+		s.state.Kind = "postgres"
+		find = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename IN ('meta', 'objects', 'schema_migrations')"
+	}
+	var tables int
+	if err := s.tx.QueryRowContext(ctx, find).Scan(&tables); err != nil {
+		return err
+	}
+	if tables != 3 {
+		return ErrNoTables
+	}
+	if err := s.tx.QueryRowContext(ctx, "SELECT version FROM schema_migrations").Scan(&s.state.Version); err != nil {
+		return fmt.Errorf("read the schema version: %w", err)
+	}
+	if s.postgres {
+		counter = "SELECT " + counterSQL + " FROM meta m"
+	}
+	if err := s.tx.QueryRowContext(ctx, counter).Scan(&s.state.Revision); err != nil {
+		return fmt.Errorf("read the counter: %w", err)
+	}
+	s.state.Beyond = s.state.Revision
+	if s.postgres {
+		return nil
+	}
+	var mark int64
+	err := s.tx.QueryRowContext(ctx, "SELECT user_version FROM pragma_user_version").Scan(&mark)
+	s.state.Beyond = max(s.state.Beyond, mark*aheadUnit)
+	return err
+}
+
+// State is the state that is read.
+func (s *Source) State() SourceState { return s.state }
+
+// sourceTables are the tables that make a store, with the columns by which their rows are put in order. The log is none of them: who goes on
+// from a copy begins a log of its own.
+var sourceTables = []struct{ name, order string }{{"objects", "resource, namespace, name"}}
+
+// Each calls table for every table that makes a store and, after that, row for each of its rows, in the order of their keys. The values of a
+// row are nil, int64, string or []byte, and row's own.
+func (s *Source) Each(ctx context.Context, table func(name string, columns []string) error, row func(values []any) error) error {
+	for _, t := range sourceTables {
+		if err := s.eachOf(ctx, t.name, "SELECT * FROM "+t.name+" ORDER BY "+t.order, table, row); err != nil {
+			return fmt.Errorf("read the table %s: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+func (s *Source) eachOf(ctx context.Context, name, statement string, table func(string, []string) error, row func([]any) error) error {
+	rows, err := s.tx.QueryContext(ctx, statement)
+	if err != nil {
+		return err
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err has what matters
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	if err := table(name, columns); err != nil {
+		return err
+	}
+	for rows.Next() {
+		values := make([]any, len(columns))
+		into := make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		if err := row(values); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Close lets go of the state.
+func (s *Source) Close() error {
+	var errs []error
+	if s.tx != nil {
+		if err := s.tx.Rollback(); !errors.Is(err, sql.ErrTxDone) {
+			errs = append(errs, err)
+		}
+	}
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// quotedList is names as identifiers, with commas between.
+func quotedList(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = pgx.Identifier{name}.Sanitize()
+	}
+	return strings.Join(quoted, ", ")
+}

@@ -1,0 +1,117 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// Target is an empty database that is filled with the rows of another one, and becomes a store by Commit. What was not committed leaves
+// nothing that a server would take for a store with content: a SQLite file gets its name by Commit, and in Postgres all is one
+// transaction. It belongs to one goroutine.
+type Target struct {
+	options Options
+	filler  filler
+}
+
+// filler is what differs between databases.
+type filler interface {
+	// fill inserts the rows that next returns, until that returns io.EOF.
+	fill(ctx context.Context, table string, columns []string, next func() ([]any, error)) error
+	// commit makes the counter begin at a revision, and everything durable.
+	commit(ctx context.Context, revision int64) error
+	now(ctx context.Context) (time.Time, error)
+	close() error
+}
+
+// ErrNotEmpty says that there is something where a store was to be made.
+var ErrNotEmpty = errors.New("there is a store already")
+
+// OpenTarget makes the tables of a store in an empty database, or in one where that was begun before and not finished. Options.URL and
+// Options.Schema say where. Errors: ErrNotEmpty; that another process has the file; those of the database.
+func OpenTarget(ctx context.Context, o Options) (*Target, error) {
+	if err := errors.Join(CheckURL(o.URL), CheckSchema(o.URL, o.Schema)); err != nil {
+		return nil, err
+	}
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	open := openSQLiteTarget
+	if isPostgres(o.URL) {
+		open = openPostgresTarget
+	}
+	f, err := open(ctx, &o)
+	if err != nil {
+		return nil, fmt.Errorf("fill the database: %w", err)
+	}
+	return &Target{o, f}, nil
+}
+
+// CheckTarget says whether OpenTarget would find an empty database, without making anything. Errors: as of OpenTarget.
+func CheckTarget(ctx context.Context, o Options) error {
+	if !isPostgres(o.URL) {
+		path, err := sqlitePath(o.URL)
+		if err != nil {
+			return err
+		}
+		return checkNoFile(path)
+	}
+	source, err := OpenSource(ctx, o)
+	if errors.Is(err, ErrNoTables) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer source.Close() //nolint:errcheck // it was only read
+	return postgresEmpty(ctx, source.tx)
+}
+
+func checkNoFile(path string) error {
+	for _, suffix := range []string{"", "-wal", "-journal"} {
+		switch _, err := os.Lstat(path + suffix); {
+		case err == nil:
+			return fmt.Errorf("%w: %s", ErrNotEmpty, path+suffix)
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	return nil
+}
+
+// Table inserts the rows of a table, in batches, until next returns io.EOF. Columns that the table does not have are those of a later version:
+// an error.
+func (t *Target) Table(ctx context.Context, name string, columns []string, next func() ([]any, error)) error {
+	known := false
+	for _, s := range sourceTables {
+		known = known || s.name == name
+	}
+	if !known {
+		return fmt.Errorf("the table %q is not known to this rowlock: use a newer one", name)
+	}
+	if err := t.filler.fill(ctx, name, columns, next); err != nil {
+		return fmt.Errorf("fill the table %s: %w", name, err)
+	}
+	return nil
+}
+
+// Commit makes a store of what was inserted. Its counter goes on beyond a revision and, because it cannot be known how many were given
+// after that, at the time that it is (jumpTo); no history is there, so that watches of before have to begin anew. It returns where
+// the counter is, which announce is told before that; its error ends it.
+func (t *Target) Commit(ctx context.Context, beyond int64, announce func(revision int64) error) (revision int64, err error) {
+	now, err := t.filler.now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	revision = jumpTo(beyond, now, t.options.Clock.Now())
+	if err := announce(revision); err != nil {
+		return 0, err
+	}
+	return revision, t.filler.commit(ctx, revision)
+}
+
+// Close gives up what was not committed.
+func (t *Target) Close() error { return t.filler.close() }

@@ -1,0 +1,142 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/rowlock/rowlock/migrations"
+)
+
+// postgresTarget fills the tables of a schema in one transaction, which holds the lock of the counter: a server that starts meanwhile waits for
+// it or gives up.
+type postgresTarget struct {
+	db   *sql.DB
+	conn *pgx.Conn
+	tx   pgx.Tx
+}
+
+// emptySQL is whether nothing was ever written to the tables.
+const emptySQL = `SELECT NOT EXISTS (SELECT 1 FROM objects) AND NOT EXISTS (SELECT 1 FROM changes) AND
+NOT EXISTS (SELECT 1 FROM meta m WHERE coalesce(m.revision, m.floor) > 1) AND NOT EXISTS (SELECT 1 FROM servers)`
+
+// errSchemaNotEmpty is ErrNotEmpty in words.
+var errSchemaNotEmpty = fmt.Errorf("%w: the schema has objects, had some, or has a server", ErrNotEmpty)
+
+func postgresEmpty(ctx context.Context, tx *sql.Tx) error {
+	var empty bool
+	if err := tx.QueryRowContext(ctx, emptySQL).Scan(&empty); err != nil {
+		return err
+	}
+	if !empty {
+		return errSchemaNotEmpty
+	}
+	return nil
+}
+
+func openPostgresTarget(ctx context.Context, o *Options) (_ filler, err error) {
+	config, err := postgresConfig(o)
+	if err != nil {
+		return nil, err
+	}
+	t := &postgresTarget{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.close())
+		}
+	}()
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	t.db = stdlib.OpenDB(*config.ConnConfig, stdlib.OptionAfterConnect(registerTypes))
+	if t.conn, err = pgx.ConnectConfig(ctx, config.ConnConfig); err != nil {
+		return nil, err
+	}
+	if err := registerTypes(ctx, t.conn); err != nil {
+		return nil, err
+	}
+	if o.Schema != "" {
+		if err := makeSchema(ctx, t.conn, o.Schema); err != nil {
+			return nil, err
+		}
+	}
+	if err := migrations.Postgres(ctx, t.db, o.Schema); err != nil {
+		return nil, err
+	}
+	if t.tx, err = t.conn.Begin(ctx); err != nil {
+		return nil, err
+	}
+	if o.Schema != "" {
+		if _, err := t.tx.Exec(ctx, setSearchPath(o.Schema)); err != nil {
+			return nil, err
+		}
+	}
+	var empty bool
+	if _, err := t.tx.Exec(ctx, "SELECT FROM meta FOR UPDATE"); err != nil {
+		return nil, err
+	}
+	if err := t.tx.QueryRow(ctx, emptySQL).Scan(&empty); err != nil {
+		return nil, err
+	}
+	if !empty {
+		return nil, errSchemaNotEmpty
+	}
+	return t, nil
+}
+
+// copied are rows on their way into a table.
+type copied struct {
+	next func() ([]any, error)
+	row  []any
+	err  error
+}
+
+func (c *copied) Next() bool {
+	c.row, c.err = c.next()
+	return c.err == nil
+}
+
+func (c *copied) Values() ([]any, error) { return c.row, nil }
+
+func (c *copied) Err() error {
+	if errors.Is(c.err, io.EOF) {
+		return nil
+	}
+	return c.err
+}
+
+func (t *postgresTarget) fill(ctx context.Context, table string, columns []string, next func() ([]any, error)) error {
+	_, err := t.tx.CopyFrom(ctx, pgx.Identifier{table}, columns, &copied{next: next})
+	return err
+}
+
+func (t *postgresTarget) now(ctx context.Context) (time.Time, error) {
+	var ms int64
+	err := t.tx.QueryRow(ctx, nowSQL).Scan(&ms)
+	return milliseconds(ms), err
+}
+
+// commit leaves meta.origin empty, as the first server of new tables finds it.
+func (t *postgresTarget) commit(ctx context.Context, revision int64) error {
+	if _, err := t.tx.Exec(ctx, "UPDATE meta SET revision = $1, floor = $1, history_bytes = 0", revision); err != nil {
+		return err
+	}
+	return t.tx.Commit(ctx)
+}
+
+func (t *postgresTarget) close() error {
+	var errs []error
+	if t.conn != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		errs = append(errs, t.conn.Close(ctx)) // which ends the transaction
+	}
+	if t.db != nil {
+		errs = append(errs, t.db.Close())
+	}
+	return errors.Join(errs...)
+}
