@@ -223,7 +223,7 @@ func withRequester(r *http.Request, who user.Info) *http.Request {
 	return r.WithContext(resources.WithRequester(r.Context(), who, r.UserAgent()))
 }
 
-// The headers by which a front proxy says who asks, under their usual names. Rowlock believes none of them.
+// The headers by which a front proxy says who asks, under their usual names. What is to be believed of them, Authenticator has read.
 var (
 	remoteUser  = headerrequest.StaticStringSlice{"X-Remote-User"}
 	remoteUID   = headerrequest.StaticStringSlice{"X-Remote-Uid"}

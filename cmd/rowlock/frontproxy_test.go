@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -80,5 +81,65 @@ func TestAPIServiceOfTheServerItself(t *testing.T) {
 	}
 	if code := p.end(); code != 0 {
 		t.Errorf("ended with %d", code)
+	}
+}
+
+// A server whose API another one extends by an APIService knows who asks that one: by the front proxy's certificate and its headers.
+func TestChainedServers(t *testing.T) {
+	outerDir := t.TempDir()
+	outer := start(t, "--data-dir", outerDir)
+	inner := start(t, "--data-dir", t.TempDir(), "--requestheader-client-ca-file", filepath.Join(outerDir, "pki", "front-proxy-ca.crt"),
+		"--requestheader-allowed-names", "front-proxy-client")
+	config, err := clientcmd.BuildConfigFromFlags("", inner.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(t, inner.client(t), "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"metadata":{"name":"toys.chain.example.com"},
+		"spec":{"group":"chain.example.com","scope":"Cluster","names":{"kind":"Toy","plural":"toys"},"versions":[{"name":"v1","served":true,"storage":true,
+		"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
+	send(t, inner.client(t), "POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", `{"metadata":{"name":"toys"},"rules":[{"apiGroups":["chain.example.com"],"resources":["toys"],"verbs":["*"]}]}`)
+	send(t, inner.client(t), "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{"metadata":{"name":"toys"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"toys"},
+		"subjects":[{"kind":"Group","apiGroup":"rbac.authorization.k8s.io","name":"players"}]}`)
+	send(t, outer.client(t), "POST", "/api/v1/namespaces/default/services", `{"metadata":{"name":"inner"},"spec":{"type":"ExternalName","externalName":"localhost"}}`)
+	// Both servers have to let them in: the outer one asks its own roles first.
+	send(t, outer.client(t), "POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", `{"metadata":{"name":"toys"},"rules":[{"apiGroups":["chain.example.com"],"resources":["toys"],"verbs":["*"]}]}`)
+	send(t, outer.client(t), "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{"metadata":{"name":"toys"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"toys"},
+		"subjects":[{"kind":"Group","apiGroup":"rbac.authorization.k8s.io","name":"system:authenticated"}]}`)
+	const apiServices = "/apis/apiregistration.k8s.io/v1/apiservices"
+	w, err := outer.client(t).Discovery().RESTClient().Get().AbsPath(apiServices).Param("watch", "1").Param("fieldSelector", "metadata.name=v1.chain.example.com").Stream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	send(t, outer.client(t), "POST", apiServices, `{"metadata":{"name":"v1.chain.example.com"},"spec":{"group":"chain.example.com","version":"v1","groupPriorityMinimum":2000,"versionPriority":10,
+		"insecureSkipTLSVerify":true,"service":{"namespace":"default","name":"inner","port":`+at.Port()+`}}}`)
+	for events := bufio.NewReader(w); ; {
+		event, err := events.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if gjson.Get(event, `object.status.conditions.#(type=="Available").status`).Str == "True" {
+			break
+		}
+		t.Log(event)
+	}
+	const toys = "/apis/chain.example.com/v1/toys"
+	jane := outer.as(t, must(t, "token", "create", "--data-dir", outerDir, "--user", "jane", "--group", "players"))
+	if body, err := jane.RESTClient().Get().AbsPath(toys).DoRaw(t.Context()); err != nil {
+		t.Errorf("jane: %v %s", err, body)
+	}
+	john := outer.as(t, must(t, "token", "create", "--data-dir", outerDir, "--user", "john"))
+	body, err := john.RESTClient().Get().AbsPath(toys).SetHeader("X-Remote-Group", "players").DoRaw(t.Context())
+	if !apierrors.IsForbidden(err) || !strings.Contains(string(body), `User \"john\" cannot list`) {
+		t.Errorf("john: %v %s", err, body)
+	}
+	for _, p := range []*process{outer, inner} {
+		if code := p.end(); code != 0 {
+			t.Errorf("ended with %d", code)
+		}
 	}
 }

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"crypto/x509"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
+	"github.com/rowlock/rowlock/server/authn"
 	"github.com/rowlock/rowlock/server/controlplane"
 	"github.com/rowlock/rowlock/server/pki"
 )
@@ -22,7 +26,7 @@ func (o *frontProxyOptions) addFlags(flags *pflag.FlagSet) {
 		"`file` with the certificate to show to servers that extend the API, instead of one made here; read again when it changes")
 	flags.StringVar(&o.keyFile, "proxy-client-key-file", "", "`file` with the key of --proxy-client-cert-file")
 	flags.StringVar(&o.caFile, "requestheader-client-ca-file", "",
-		"`file` with the authorities of --proxy-client-cert-file and of other front proxies, which servers that extend the API are to believe; read again when it changes")
+		"`file` with the authorities of --proxy-client-cert-file and of other front proxies: this server, and those that extend the API, believe them when they say who asks; read again when it changes")
 	flags.StringSliceVar(&o.names, "requestheader-allowed-names", nil,
 		"common `name` of the certificates of --requestheader-client-ca-file that are believed; none: all")
 	flags.StringSliceVar(&o.usernames, "requestheader-username-headers", nil, "further `header` with the name of the user, besides X-Remote-User")
@@ -64,6 +68,34 @@ func (o *frontProxyOptions) frontProxy(certificates *pki.PKI) *controlplane.Fron
 		f.Names = together(pki.ProxyName, o.names)
 	}
 	return f
+}
+
+// believed says which proxies this server believes; nil: none.
+func (o *frontProxyOptions) believed(certificates *pki.PKI) (*authn.FrontProxies, error) {
+	uid := utilfeature.DefaultFeatureGate.Enabled(features.RemoteRequestHeaderUID)
+	_, distinct := certificates.FrontProxyCAs()
+	switch {
+	case !uid && len(o.uids) > 0:
+		return nil, usagef("--requestheader-uid-headers requires the %q feature to be enabled", features.RemoteRequestHeaderUID)
+	case o.caFile == "":
+		return nil, nil
+	case len(o.names) == 0 && !distinct:
+		return nil, usagef("--requestheader-client-ca-file has an authority that signs certificates of other clients; --requestheader-allowed-names must be " +
+			"specified to ensure regular client certificates cannot set authenticating proxy headers for arbitrary users")
+	}
+	cas := func() *x509.CertPool {
+		pool, distinct := certificates.FrontProxyCAs()
+		if len(o.names) == 0 && !distinct {
+			return nil // a file has changed: rather nobody than everybody
+		}
+		return pool
+	}
+	f := &authn.FrontProxies{CAs: cas, Names: o.names, Users: together("X-Remote-User", o.usernames), Groups: together("X-Remote-Group", o.groups),
+		Extras: together("X-Remote-Extra-", o.extraPrefixes)}
+	if uid {
+		f.UIDs = together("X-Remote-Uid", o.uids)
+	}
+	return f, nil
 }
 
 // together are a value and others, which stand first.

@@ -1,7 +1,9 @@
-// Package authn says who sent a request: by the client certificate of its connection, or by a bearer token.
+// Package authn says who sent a request: by the client certificate of its connection, by a bearer token, or by what a proxy says.
 //
 //	authn.go            the kinds of credentials, in the order in which they are tried
 //	certificates.go     client certificates, verified once per connection
+//	connections.go      what is remembered about a connection
+//	frontproxy.go       proxies that say on whose behalf they ask
 //	serviceaccounts.go  tokens of ServiceAccounts, which are good as long as what they are bound to is there
 //	issued.go           tokens that an administrator gives to users
 //	cache.go            what came of verifying such tokens
@@ -31,6 +33,8 @@ import (
 type Options struct {
 	// ClientCAs returns the authorities whose client certificates are accepted, another pool when they have changed.
 	ClientCAs func() *x509.CertPool
+	// FrontProxies are believed when they say on whose behalf they ask. Optional.
+	FrontProxies *FrontProxies
 	// TokenFile is a file in the form of kube-apiserver's --token-auth-file: lines of token,user,uid,"group1,group2".
 	// It is read once. Optional.
 	TokenFile string
@@ -63,7 +67,11 @@ func New(o Options) (*Authenticator, error) {
 		return nil, err
 	}
 	// The first who knows the sender answers: a certificate goes before a token.
-	kinds := []authenticator.Request{newCertificates(o.ClientCAs, o.Now), bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens)}
+	var kinds []authenticator.Request
+	if o.FrontProxies != nil {
+		kinds = append(kinds, authenticator.WrapAudienceAgnosticRequest(o.Audiences, newFrontProxies(o.FrontProxies, o.Now)))
+	}
+	kinds = append(kinds, newCertificates(o.ClientCAs, o.Now), bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens))
 	if o.Remote != nil {
 		kinds = append(kinds, o.Remote)
 	}

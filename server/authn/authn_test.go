@@ -117,7 +117,9 @@ func newFixture(t testing.TB, o pki.Options) *fixture {
 	if f.pki, err = pki.Open(o); err != nil {
 		t.Fatal(err)
 	}
-	who, err := New(Options{ClientCAs: f.pki.ClientCAs, TokenFile: tokenFile(t, tokens), Now: now})
+	proxies := &FrontProxies{CAs: func() *x509.CertPool { pool, _ := f.pki.FrontProxyCAs(); return pool }, Names: []string{pki.ProxyName},
+		Users: []string{"X-User", "X-Remote-User"}, UIDs: []string{"X-Remote-Uid"}, Groups: []string{"X-Remote-Group"}, Extras: []string{"X-Remote-Extra-"}}
+	who, err := New(Options{ClientCAs: f.pki.ClientCAs, TokenFile: tokenFile(t, tokens), FrontProxies: proxies, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}

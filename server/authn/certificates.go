@@ -1,14 +1,11 @@
 package authn
 
 import (
-	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net/http"
-	"runtime"
-	"sync"
+	"slices"
 	"time"
-	"weak"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	upstream "k8s.io/apiserver/pkg/authentication/request/x509"
@@ -17,14 +14,12 @@ import (
 // certificates knows users by the client certificate of their connection: the common name is the user, the
 // organizations are the groups.
 //
-// Verifying a certificate costs as much as reading an object, so it is done once per connection. net/http shows every
-// request of a connection the same *tls.ConnectionState, over HTTP/1.1 and HTTP/2, which is therefore the key; it is
-// held weakly, and an entry goes when its connection is gone. An entry stops being believed when a certificate of its
-// chain expires, or when the authorities change.
+// Verifying a certificate costs as much as reading an object, so it is done once per connection. An entry stops being believed when a
+// certificate of its chain expires, or when the authorities change.
 type certificates struct {
 	authorities func() *x509.CertPool
 	now         func() time.Time
-	known       sync.Map // of weak.Pointer[tls.ConnectionState] to *verified
+	connections[verified]
 }
 
 // verified is what came of verifying a client certificate. Failures are not kept: who presents a bad certificate gains
@@ -45,26 +40,32 @@ func (c *certificates) AuthenticateRequest(r *http.Request) (*authenticator.Resp
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil, false, nil
 	}
-	connection := weak.Make(r.TLS)
 	authorities, now := c.authorities(), c.now()
-	entry, again := c.known.Load(connection)
-	if again {
-		v := entry.(*verified)
-		if v.authorities == authorities && now.Before(v.expires) {
-			return v.response, v.ok, nil
-		}
+	if v := c.get(r.TLS); v != nil && v.authorities == authorities && now.Before(v.expires) {
+		return v.response, v.ok, nil
 	}
 	v, err := verify(r.TLS.PeerCertificates, authorities, now)
 	if err != nil {
 		return nil, false, err
 	}
-	if _, again = c.known.Swap(connection, v); !again {
-		runtime.AddCleanup(r.TLS, func(key weak.Pointer[tls.ConnectionState]) { c.known.Delete(key) }, connection)
-	}
+	c.put(r.TLS, v)
 	return v.response, v.ok, nil
 }
 
 func verify(presented []*x509.Certificate, authorities *x509.CertPool, now time.Time) (*verified, error) {
+	chain, err := chainOf(presented, authorities, now)
+	if err != nil {
+		return nil, err
+	}
+	v := &verified{authorities: authorities, expires: endOfChain(chain)}
+	if v.response, v.ok, err = upstream.CommonNameUserConversion.User(chain); err != nil {
+		return nil, fmt.Errorf("client certificate: %w", err)
+	}
+	return v, nil
+}
+
+// chainOf verifies a client certificate. All chains begin with the leaf, which alone says who it is; the first is as good as any.
+func chainOf(presented []*x509.Certificate, authorities *x509.CertPool, now time.Time) ([]*x509.Certificate, error) {
 	opts := upstream.DefaultVerifyOptions()
 	opts.Roots, opts.CurrentTime = authorities, now
 	opts.Intermediates = x509.NewCertPool()
@@ -76,15 +77,10 @@ func verify(presented []*x509.Certificate, authorities *x509.CertPool, now time.
 	if err != nil {
 		return nil, fmt.Errorf("client certificate of %q, serial number %d: %w", leaf.Subject.CommonName, leaf.SerialNumber, err)
 	}
-	v := &verified{authorities: authorities}
-	// All chains begin with the leaf, which alone says who it is; the first is as good as any.
-	if v.response, v.ok, err = upstream.CommonNameUserConversion.User(chains[0]); err != nil {
-		return nil, fmt.Errorf("client certificate: %w", err)
-	}
-	for _, c := range chains[0] {
-		if v.expires.IsZero() || c.NotAfter.Before(v.expires) {
-			v.expires = c.NotAfter
-		}
-	}
-	return v, nil
+	return chains[0], nil
+}
+
+// endOfChain is when the first certificate of a chain ends.
+func endOfChain(chain []*x509.Certificate) time.Time {
+	return slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
 }

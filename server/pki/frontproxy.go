@@ -58,6 +58,14 @@ func (p *PKI) ProxyAuthorities() (all []*x509.Certificate) {
 	return all
 }
 
+// FrontProxyCAs returns the authorities of proxies that say, to this server, on whose behalf a request is sent: those of the user's
+// file. It is the same pool until they change, and nil without a file. They are distinct when none of them signs certificates of
+// other clients, of whom each could say that it is a proxy.
+func (p *PKI) FrontProxyCAs() (pool *x509.CertPool, distinct bool) {
+	c := p.clientPool()
+	return c.believed, c.distinct
+}
+
 // openProxyFiles reads what the user gave for the front proxy.
 func (p *PKI) openProxyFiles() (err error) {
 	if p.opts.ProxyCertFile != "" {

@@ -1,12 +1,14 @@
 package pki
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,6 +76,12 @@ type clientPool struct {
 	// proxies are further authorities of front proxies, published in the same way.
 	proxies *loaded[[]*x509.Certificate]
 	pool    *x509.CertPool
+	// named are all whose certificates a client may have use for, those of front proxies included.
+	named *x509.CertPool
+	// believed are the authorities of the user's front proxies; nil without ProxyCAFile. When one of them signs certificates of
+	// other clients too, they are not distinct.
+	believed *x509.CertPool
+	distinct bool
 	// replaced is closed when there is another.
 	replaced chan struct{}
 }
@@ -177,7 +185,7 @@ func (p *PKI) TLSConfig() *tls.Config {
 // configForClient names the authorities to the client, which chooses among its certificates by them. They may change
 // while the server runs.
 func (p *PKI) configForClient(*tls.ClientHelloInfo) (*tls.Config, error) {
-	pool := p.ClientCAs()
+	pool := p.clientPool().named
 	if known := p.forClients.Load(); known != nil && known.ClientCAs == pool {
 		return known, nil
 	}
@@ -246,9 +254,7 @@ func (p *PKI) clientPool() *clientPool {
 			return known
 		}
 		made := &clientPool{ca: ca, proxy: proxy, extra: extra, proxies: proxies, pool: x509.NewCertPool(), replaced: make(chan struct{})}
-		for _, c := range made.certificates() {
-			made.pool.AddCert(c)
-		}
+		made.fill()
 		if !p.pool.CompareAndSwap(known, made) {
 			continue // another handshake was faster
 		}
@@ -256,6 +262,24 @@ func (p *PKI) clientPool() *clientPool {
 			close(known.replaced)
 		}
 		return made
+	}
+}
+
+func (c *clientPool) fill() {
+	for _, ca := range c.certificates() {
+		c.pool.AddCert(ca)
+	}
+	c.named, c.distinct = c.pool, true
+	if c.proxies == nil {
+		return
+	}
+	c.named, c.believed = c.pool.Clone(), x509.NewCertPool()
+	for _, ca := range c.proxies.value {
+		c.named.AddCert(ca)
+		c.believed.AddCert(ca)
+		c.distinct = c.distinct && !slices.ContainsFunc(c.certificates(), func(other *x509.Certificate) bool {
+			return bytes.Equal(ca.RawSubjectPublicKeyInfo, other.RawSubjectPublicKeyInfo)
+		})
 	}
 }
 
