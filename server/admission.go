@@ -24,7 +24,7 @@ func (s *Server) newAdmission() (apiadmission.Interface, error) {
 	}
 	s.client = client
 	chain, err := admission.New(admission.Config{Store: s.Store, Authorizer: s.Authorizer, Registry: s.Registry, Client: client, Features: s.Features,
-		Enable: s.EnableAdmissionPlugins, Disable: s.DisableAdmissionPlugins, Configuration: s.AdmissionConfiguration, Identity: identity(),
+		Enable: s.EnableAdmissionPlugins, Disable: s.DisableAdmissionPlugins, Configuration: s.AdmissionConfiguration, Identity: Identity(),
 		Services: services{behind.New(s.Store, s.Registry), s.RouteToEndpoints}, Loopback: loopback{s, resources.APIServer.Info, "kube-apiserver-admission"}, Stop: s.ended})
 	if err != nil {
 		s.end() // some plugins have begun
@@ -33,8 +33,8 @@ func (s *Server) newAdmission() (apiadmission.Interface, error) {
 	return chain, nil
 }
 
-// identity is how kube-apiserver names itself among the servers of a cluster. Metrics have a hash of it.
-func identity() string {
+// Identity is how kube-apiserver names itself among the servers of a cluster. Metrics have a hash of it.
+func Identity() string {
 	hostname, _ := os.Hostname() // a machine without a name has an identity all the same
 	hash := sha256.Sum256([]byte(hostname))
 	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(hash[:16]))

@@ -60,6 +60,8 @@ type serveOptions struct {
 }
 
 func (o *serveOptions) sections() []section {
+	authorization := flagSet(o.authorization.addFlags)
+	o.authentication.anonymousFlag = authorization.Lookup("anonymous-auth")
 	return []section{
 		{"Storage", flagSet(o.addStorageFlags)},
 		{"Backups", flagSet(o.backups.addFlags)},
@@ -67,7 +69,7 @@ func (o *serveOptions) sections() []section {
 		{"Services", flagSet(o.services.addFlags)},
 		{"Who may connect", flagSet(o.addAccessFlags)},
 		{"Front proxies", flagSet(o.proxies.addFlags)},
-		{"Who may do what", flagSet(o.authorization.addFlags)},
+		{"Who may do what", authorization},
 		{"Tokens of ServiceAccounts", flagSet(o.tokens.addFlags)},
 		{"Others' tokens", flagSet(o.authentication.addFlags)},
 		{"Admission", flagSet(o.admission.addFlags)},

@@ -20,12 +20,14 @@ type authenticationOptions struct {
 	groupsClaim, groupsPrefix     string
 	required                      map[string]string
 	flags                         *pflag.FlagSet
+	// anonymousFlag is --anonymous-auth, which a file takes the place of.
+	anonymousFlag *pflag.Flag
 }
 
 func (o *authenticationOptions) addFlags(flags *pflag.FlagSet) {
 	o.flags = flags
 	flags.StringVar(&o.ConfigFile, "authentication-config", "",
-		"`file` with an AuthenticationConfiguration: issuers of OpenID Connect whose tokens are accepted; read again when it changes")
+		"`file` with an AuthenticationConfiguration: issuers of OpenID Connect whose tokens are accepted, and which paths clients without credentials may ask for; read again when it changes")
 	flags.StringVar(&o.issuer, "oidc-issuer-url", "", "`URL` of one issuer of OpenID Connect whose tokens are accepted, instead of a file")
 	flags.StringVar(&o.client, "oidc-client-id", "", "`name` under which that issuer knows this server")
 	flags.StringVar(&o.caFile, "oidc-ca-file", "", "`file` with the authorities of that issuer (default: those of the machine)")
@@ -41,6 +43,18 @@ func (o *authenticationOptions) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.WebhookCacheTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "how long its answers are believed")
 	flags.BoolVar(&o.Bootstrap, "enable-bootstrap-token-auth", false,
 		"accept the tokens in Secrets of type bootstrap.kubernetes.io/token in kube-system, with which machines join")
+}
+
+// strangers tells whether clients without credentials may ask for a path. What the file says of them is instead of flag, which is what
+// --anonymous-auth says; nil: they may not ask for anything.
+func (o *authenticationOptions) strangers(remote *authn.Remote, flag func(string) bool) func(path string) bool {
+	if _, said := remote.Anonymous(""); !said || flag == nil {
+		return flag
+	}
+	return func(path string) bool {
+		allowed, _ := remote.Anonymous(path)
+		return allowed
+	}
 }
 
 // complete checks the flags, and makes an issuer of them.

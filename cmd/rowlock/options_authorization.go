@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/authz"
 )
 
@@ -116,8 +116,7 @@ func (o *authorizationOptions) webhook() *apiserver.WebhookConfiguration {
 
 // authorizers returns those who decide.
 func (o *authorizationOptions) authorizers(store resources.View, logger *slog.Logger) (*authz.Authorizers, error) {
-	hostname, _ := os.Hostname() // a machine without a name has metrics all the same
-	return authz.New(authz.Options{Store: store, Logger: logger, Modes: o.modes, File: o.configFile, Webhook: o.webhook(), PolicyFile: o.policyFile, ServerID: hostname})
+	return authz.New(authz.Options{Store: store, Logger: logger, Modes: o.modes, File: o.configFile, Webhook: o.webhook(), PolicyFile: o.policyFile, ServerID: server.Identity()})
 }
 
 // strangers tells whether clients without credentials may ask for a path; nil: for nothing but how the server is. Where

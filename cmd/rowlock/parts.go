@@ -101,7 +101,7 @@ func (p *parts) newServer() (*server.Server, error) {
 		Aggregator:    p.aggregator,
 		Checks:        []health.Check{{Name: "etcd", Run: func(r *http.Request) error { return p.store.Ready(r.Context()) }}}, // see docs/operations.md
 		Authenticator: p.identity.authenticator.User,
-		Strangers:     o.authorization.strangers(),
+		Strangers:     o.authentication.strangers(p.identity.remote, o.authorization.strangers()),
 		Authorizer:    p.authorizers,
 		Remote:        server.RemoteHeaders{Users: o.proxies.usernames, UIDs: o.proxies.uids, Groups: o.proxies.groups, Extras: o.proxies.extraPrefixes},
 		TLS:           p.certificates.TLSConfig(),

@@ -1,9 +1,14 @@
 package upstream
 
 import (
+	authentication "k8s.io/apiserver/pkg/server/options/authenticationconfig/metrics"
 	"k8s.io/apiserver/pkg/server/options/authorizationconfig/metrics"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/node"
 )
+
+// CountAuthenticationFiles has upstream count how often the AuthenticationConfiguration was read again. It comes before the first is
+// counted.
+func CountAuthenticationFiles() { authentication.RegisterMetrics() }
 
 // CountAuthorizationFiles has upstream count how often the configuration of authorizers was read again. It comes before the first is
 // counted.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	authentication "k8s.io/apiserver/pkg/server/options/authenticationconfig/metrics"
 	"k8s.io/apiserver/pkg/server/options/authorizationconfig/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/node"
@@ -14,9 +15,11 @@ import (
 // What upstream counts is in its registry when it was asked to, however often.
 func TestUpstreamCounts(t *testing.T) {
 	for range 2 {
+		upstream.CountAuthenticationFiles()
 		upstream.CountAuthorizationFiles()
 		upstream.CountNodeGraph()
 	}
+	authentication.RecordAuthenticationConfigAutomaticReloadFailure("server")
 	metrics.RecordAuthorizationConfigAutomaticReloadFailure("server")
 	node.NewGraph().AddResourceSlice("s", "n")
 	families, err := legacyregistry.DefaultGatherer.Gather()
@@ -27,7 +30,8 @@ func TestUpstreamCounts(t *testing.T) {
 	for _, f := range families {
 		names = append(names, f.GetName())
 	}
-	for _, name := range []string{"apiserver_authorization_config_controller_automatic_reloads_total", "node_authorizer_graph_actions_duration_seconds"} {
+	for _, name := range []string{"apiserver_authentication_config_controller_automatic_reloads_total",
+		"apiserver_authorization_config_controller_automatic_reloads_total", "node_authorizer_graph_actions_duration_seconds"} {
 		if !strings.Contains(strings.Join(names, " "), name) {
 			t.Errorf("there is no %s", name)
 		}

@@ -7,18 +7,22 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"reflect"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/apis/apiserver/install"
 	"k8s.io/apiserver/pkg/apis/apiserver/validation"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	authenticationcel "k8s.io/apiserver/pkg/authentication/cel"
+	"k8s.io/apiserver/pkg/server/options/authenticationconfig/metrics"
 	"k8s.io/apiserver/plugin/pkg/authenticator/token/oidc"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	kubeauthenticator "k8s.io/kubernetes/pkg/kubeapiserver/authenticator"
@@ -26,6 +30,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/indexer"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // RemoteOptions name who else is asked for who a token stands for, besides this server: issuers of OpenID Connect, a webhook, and
@@ -33,6 +38,10 @@ import (
 type RemoteOptions struct {
 	// ConfigFile is an AuthenticationConfiguration, read again when it changes. Empty: there is none.
 	ConfigFile string
+	// AnonymousFlag tells that somebody else has said who may come without credentials, which the file may not say then.
+	AnonymousFlag bool
+	// ServerID is how this server is called among others, in metrics.
+	ServerID string
 	// JWT is an issuer that has no file. Nil: there is none.
 	JWT *apiserver.JWTAuthenticator
 	// SigningAlgorithms are those that JWT may use.
@@ -51,12 +60,13 @@ type RemoteOptions struct {
 	Logger  *slog.Logger
 }
 
-// Remote asks others for who a token stands for, and believes what they say for ten seconds. It is an authenticator.Request.
+// Remote asks others for who a token stands for, and believes what they say for some seconds. It is an authenticator.Request.
 type Remote struct {
 	authenticator.Request
 
-	options RemoteOptions
-	update  func(context.Context, *apiserver.AuthenticationConfiguration) error
+	options   RemoteOptions
+	anonymous *apiserver.AnonymousAuthConfig
+	update    func(context.Context, *apiserver.AuthenticationConfiguration) error
 	// read is what the file said when it was last looked at.
 	read []byte
 }
@@ -64,6 +74,8 @@ type Remote struct {
 const (
 	// configInterval is how often the file is looked at.
 	configInterval = 5 * time.Second
+	// remoteAge is how long what others say is believed: an issuer that was taken out of the file is not believed within ten seconds.
+	remoteAge = 4 * time.Second
 	// updateTimeout is how long new issuers may take until they answer; until then the old ones are in force.
 	updateTimeout = time.Minute
 )
@@ -89,6 +101,12 @@ func NewRemote(ctx context.Context, o RemoteOptions) (*Remote, error) {
 		if in, err = o.parse(r.read); err != nil {
 			return nil, fmt.Errorf("--authentication-config %s: %w", o.ConfigFile, err)
 		}
+		if in.Anonymous != nil && o.AnonymousFlag {
+			return nil, field.Forbidden(field.NewPath("anonymous"), "--anonymous-auth flag cannot be set when anonymous field is configured in authentication configuration file")
+		}
+		r.anonymous = in.Anonymous.DeepCopy()
+		upstream.CountAuthenticationFiles()
+		metrics.RecordAuthenticationConfigLastConfigInfo(o.ServerID, string(r.read))
 	case o.JWT != nil:
 		in.JWT = []apiserver.JWTAuthenticator{*o.JWT}
 		if err = o.validate(in); err != nil {
@@ -97,7 +115,7 @@ func NewRemote(ctx context.Context, o RemoteOptions) (*Remote, error) {
 	}
 	config := kubeauthenticator.Config{AuthenticationConfig: in, OIDCSigningAlgs: algorithms, APIAudiences: o.Audiences, ServiceAccountIssuers: o.Issuers,
 		WebhookTokenAuthnConfigFile: o.WebhookConfigFile, WebhookTokenAuthnVersion: o.WebhookVersion, WebhookTokenAuthnCacheTTL: o.WebhookCacheTTL,
-		WebhookRetryBackoff: &webhookBackoff, TokenSuccessCacheTTL: resultAge, BootstrapToken: o.Bootstrap}
+		WebhookRetryBackoff: &webhookBackoff, TokenSuccessCacheTTL: remoteAge, BootstrapToken: o.Bootstrap}
 	if o.Bootstrap {
 		secrets := corelisters.NewSecretLister(indexer.New(o.Store, &corev1.Secret{}))
 		config.BootstrapTokenAuthenticator = bootstrap.NewTokenAuthenticator(secrets.Secrets(metav1.NamespaceSystem))
@@ -122,9 +140,6 @@ func (o *RemoteOptions) parse(data []byte) (*apiserver.AuthenticationConfigurati
 	c, ok := obj.(*apiserver.AuthenticationConfiguration)
 	if !ok {
 		return nil, fmt.Errorf("it has a %T, and not an AuthenticationConfiguration", obj)
-	}
-	if c.Anonymous != nil {
-		return nil, errors.New("anonymous: not configured here")
 	}
 	return c, o.validate(c)
 }
@@ -155,9 +170,18 @@ func (r *Remote) Run(ctx context.Context) {
 	}
 }
 
-func (r *Remote) reload(ctx context.Context) error {
+// reload takes up the file if it has changed, by upstream's rules: one that can never be used is not looked at again.
+func (r *Remote) reload(ctx context.Context) (err error) {
 	data, err := os.ReadFile(r.options.ConfigFile)
-	if err != nil || bytes.Equal(data, r.read) {
+	if err == nil && bytes.Equal(data, r.read) {
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			metrics.RecordAuthenticationConfigAutomaticReloadFailure(r.options.ServerID)
+		}
+	}()
+	if err != nil {
 		return err
 	}
 	r.read = data
@@ -165,12 +189,25 @@ func (r *Remote) reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if !reflect.DeepEqual(r.anonymous, c.Anonymous) {
+		return field.Forbidden(field.NewPath("anonymous"), "changed from initial configuration file")
+	}
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
 	if err := r.update(ctx, c); err != nil {
 		r.read = nil // its issuers may answer the next time
 		return err
 	}
+	metrics.RecordAuthenticationConfigAutomaticReloadSuccess(r.options.ServerID, string(data))
 	r.options.Logger.Info("took up the changed authentication configuration", "file", r.options.ConfigFile)
 	return nil
+}
+
+// Anonymous tells whether clients without credentials may ask for a path, and whether the file says anything about that.
+func (r *Remote) Anonymous(path string) (allowed, said bool) {
+	if r == nil || r.anonymous == nil {
+		return false, false
+	}
+	on := slices.ContainsFunc(r.anonymous.Conditions, func(c apiserver.AnonymousAuthCondition) bool { return c.Path == path })
+	return r.anonymous.Enabled && (on || len(r.anonymous.Conditions) == 0), true
 }
