@@ -40,7 +40,7 @@ func TestControllerManager(t *testing.T) {
 	run("wait", "--for=create", "configmap/kube-root-ca.crt", "--timeout=60s")
 	for _, cascade := range []string{"background", "foreground", "orphan"} {
 		run("create", "deployment", cascade, "--image=none", "--replicas=3")
-		run("wait", "--for=jsonpath={.status.unavailableReplicas}=3", "deployment/"+cascade, "--timeout=60s")
+		run("wait", "--for=jsonpath={.status.replicas}=3", "deployment/"+cascade, "--timeout=60s")
 		if n := len(podsOf(t, client, namespace, cascade)); n != 3 {
 			t.Errorf("%s: %d pods", cascade, n)
 		}
@@ -50,6 +50,7 @@ func TestControllerManager(t *testing.T) {
 	if n := len(podsOf(t, client, namespace, "orphan")); n != 3 {
 		t.Errorf("%d pods of a replica set that was orphaned", n)
 	}
+	checkStatuses(t, server, k)
 	run("delete", "namespace", namespace, "--timeout=60s")
 	if pods := podsOf(t, client, namespace, "orphan"); len(pods) != 0 {
 		t.Errorf("%d pods in a namespace that is gone", len(pods))
@@ -59,6 +60,33 @@ func TestControllerManager(t *testing.T) {
 	}
 	checkEnd(t, events)
 }
+
+// checkStatuses: both sides measure a quota and check the types of a policy, find the same, and then write no more.
+func checkStatuses(t *testing.T, server *harness.Server, k kubectl) {
+	t.Helper()
+	run := func(args ...string) string {
+		t.Helper()
+		return k.run(t, append([]string{"--kubeconfig", server.Kubeconfig}, args...)...)
+	}
+	run("create", "quota", "most", "--hard=count/deployments.apps=5,configmaps=9")
+	run("wait", "--for=jsonpath={.status.used.count/deployments\\.apps}=0", "quota/most", "--timeout=60s")
+	run("create", "deployment", "counted", "--image=none", "--replicas=0")
+	run("wait", "--for=jsonpath={.status.used.count/deployments\\.apps}=1", "quota/most", "--timeout=60s")
+	run("delete", "deployment", "counted")
+	run("wait", "--for=jsonpath={.status.used.count/deployments\\.apps}=0", "quota/most", "--timeout=60s")
+	k.stdin = policyWithWrongType
+	run("create", "-f", "-")
+	k.stdin = ""
+	run("wait", "--for=jsonpath={.status.observedGeneration}=1", "validatingadmissionpolicy/wrong", "--timeout=60s")
+	if warned := run("get", "validatingadmissionpolicy", "wrong", "-o", "jsonpath={.status.typeChecking.expressionWarnings[*].fieldRef}"); warned != "spec.validations[0].expression" {
+		t.Errorf("warned of %q", warned)
+	}
+	run("delete", "validatingadmissionpolicy", "wrong")
+}
+
+const policyWithWrongType = `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"wrong"},"spec":{
+"matchConstraints":{"resourceRules":[{"apiGroups":["apps"],"apiVersions":["v1"],"operations":["CREATE"],"resources":["deployments"]}]},
+"validations":[{"expression":"object.spec.replicas > '5'"}]}}`
 
 // startControllerManager runs kube-controller-manager until the test ends.
 func startControllerManager(t *testing.T, server *harness.Server) {

@@ -8,7 +8,9 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
+	admissionregistrationv1 "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 	authorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	batchv1 "k8s.io/client-go/kubernetes/typed/batch/v1"
 	certificatesv1 "k8s.io/client-go/kubernetes/typed/certificates/v1"
@@ -25,13 +27,15 @@ func (s *Server) Client(who user.Info, agent string) (kubernetes.Interface, erro
 	config := &rest.Config{Host: "http://loopback", QPS: -1}
 	sends := &http.Client{Transport: loopback{s, who, agent}}
 	var c client
-	var errs [6]error
+	var errs [8]error
 	c.core, errs[0] = corev1.NewForConfigAndClient(config, sends)
 	c.node, errs[1] = nodev1.NewForConfigAndClient(config, sends)
 	c.batch, errs[2] = batchv1.NewForConfigAndClient(config, sends)
 	c.certificates, errs[3] = certificatesv1.NewForConfigAndClient(config, sends)
 	c.authorization, errs[4] = authorizationv1.NewForConfigAndClient(config, sends)
 	c.rbac, errs[5] = rbacv1.NewForConfigAndClient(config, sends)
+	c.registration, errs[6] = admissionregistrationv1.NewForConfigAndClient(config, sends)
+	c.discovery, errs[7] = discovery.NewDiscoveryClientForConfigAndClient(config, sends)
 	return c, errors.Join(errs[:]...)
 }
 
@@ -44,6 +48,8 @@ type client struct {
 	certificates  *certificatesv1.CertificatesV1Client
 	authorization *authorizationv1.AuthorizationV1Client
 	rbac          *rbacv1.RbacV1Client
+	registration  *admissionregistrationv1.AdmissionregistrationV1Client
+	discovery     *discovery.DiscoveryClient
 }
 
 func (c client) CoreV1() corev1.CoreV1Interface                         { return c.core }
@@ -54,6 +60,10 @@ func (c client) RbacV1() rbacv1.RbacV1Interface                         { return
 func (c client) AuthorizationV1() authorizationv1.AuthorizationV1Interface {
 	return c.authorization
 }
+func (c client) AdmissionregistrationV1() admissionregistrationv1.AdmissionregistrationV1Interface {
+	return c.registration
+}
+func (c client) Discovery() discovery.DiscoveryInterfaces { return c.discovery }
 
 // loopback sends requests to the server without leaving the process, as a user.
 type loopback struct {

@@ -17,7 +17,7 @@ func StartControllerManager(s *Server) (*ControllerManager, error) {
 	p, err := start(s.DataDir, "kube-controller-manager", Binary("kube-controller-manager"),
 		"--kubeconfig", s.Kubeconfig, "--root-ca-file", authority+".crt",
 		"--cluster-signing-cert-file", authority+".crt", "--cluster-signing-key-file", authority+".key",
-		"--leader-elect=false", "--secure-port", "0")
+		"--leader-elect=false", "--secure-port", "0", "--use-service-account-credentials")
 	if err != nil {
 		return nil, err
 	}

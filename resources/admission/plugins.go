@@ -11,7 +11,6 @@
 //	policies.go      ValidatingAdmissionPolicy and MutatingAdmissionPolicy, whose kinds are policies_validating.go and
 //	                 policies_mutating.go; params.go has what policies are parametrized with
 //	manifests.go     policies that are in files beside those that are stored
-//	mapper.go        which resources there are of a kind
 //	selections.go    which webhooks or policies a write may be for
 //	quota.go         how the use of resources is measured for ResourceQuota
 package admission
@@ -198,7 +197,7 @@ func New(c Config) (admission.Interface, error) {
 	}
 	return plugins.NewFromPlugins(names, c.Configuration, admission.PluginInitializers{
 		initializer.NewAPIServerIDInitializer(c.Identity), // first: others count under it
-		initializer.New(c.Client, nil, informers, c.authorizer(), c.Features, compatibility.DefaultBuildEffectiveVersion(), c.Stop, mapper{registry: c.Registry}),
+		initializer.New(c.Client, nil, informers, c.authorizer(), c.Features, compatibility.DefaultBuildEffectiveVersion(), c.Stop, resources.Mapper{Registry: c.Registry}),
 		kubeadmission.NewPluginInitializer(),
 		quotaInitializer{quotas},
 		webhookinitializer.NewPluginInitializer(c.credentials, c.Services),

@@ -29,6 +29,10 @@ const (
 	FinishedJobs           = names.TTLAfterFinishedController
 	BootstrapSigner        = names.BootstrapSignerController
 	BootstrapCleaner       = names.TokenCleanerController
+	// PolicyStatus writes what is wrong with the types in the expressions of ValidatingAdmissionPolicies.
+	PolicyStatus = names.ValidatingAdmissionPolicyStatusController
+	// ResourceQuota measures what is used of quotas.
+	ResourceQuota = names.ResourceQuotaController
 	// StorageVersionMigrator is the name of its service account, too.
 	StorageVersionMigrator = names.StorageVersionMigratorController
 )
@@ -60,6 +64,8 @@ var kinds = []kind{
 	{name: RequestCleaner, alias: "csrcleaner", make: newRequestCleaner},
 	{name: PodRequestCleaner, make: newPodRequestCleaner},
 	{name: ClusterRoleAggregation, alias: "clusterrole-aggregation", make: newAggregation},
+	{name: PolicyStatus, alias: "validatingadmissionpolicy-status", make: newPolicyStatus},
+	{name: ResourceQuota, alias: "resourcequota", make: newQuotas},
 	{name: FinishedJobs, alias: "ttl-after-finished", make: newFinishedJobs},
 	{name: BootstrapSigner, alias: "bootstrapsigner", off: true, make: newBootstrapSigner},
 	{name: BootstrapCleaner, alias: "tokencleaner", off: true, make: newBootstrapCleaner},

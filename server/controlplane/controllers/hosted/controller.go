@@ -124,6 +124,16 @@ func (c *Controller) Observe(e *resources.Event) {
 	}
 }
 
+// Again tells handlers of an object that there is as if it were new, so that the controller looks at it once more; nothing, while it does
+// not run: it looks at all when it begins.
+func (c *Controller) Again(key resources.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running != nil {
+		c.running.again(key)
+	}
+}
+
 func (c *Controller) wake() {
 	select {
 	case c.woken <- struct{}{}:

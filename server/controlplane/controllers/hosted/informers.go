@@ -73,6 +73,21 @@ func (f *Informers) tell(e *resources.Event) {
 	}
 }
 
+// again tells the handlers of a type of an object that there is as if it were new.
+func (f *Informers) again(key resources.Key) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o, err := f.store.Get(context.Background(), key, resources.At{Match: resources.Any})
+	if err != nil || !f.shown(o) {
+		return // it is gone, which is told, too
+	}
+	for _, h := range f.handlers[key.Resource] {
+		if obj := h.decode(o); obj != nil {
+			h.OnAdd(obj, false)
+		}
+	}
+}
+
 func (f *Informers) shown(o *resources.Object) bool {
 	shows := f.shows[o.Resource]
 	return shows == nil || shows(o)

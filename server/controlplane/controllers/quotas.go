@@ -1,0 +1,147 @@
+package controllers
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/kubernetes/pkg/controller/resourcequota"
+	"k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
+	"k8s.io/kubernetes/pkg/quota/v1/install"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/controlplane/controllers/hosted"
+)
+
+const (
+	quotasResource        = "resourcequotas"
+	podsResource          = "pods"
+	claimsResource        = "resourceclaims.resource.k8s.io"
+	deviceClassesResource = "deviceclasses.resource.k8s.io"
+
+	// quotaWorkers are as many as kube-controller-manager has, and all quotas are measured again after as long.
+	quotaWorkers = 5
+	quotasEvery  = 5 * time.Minute
+)
+
+// quotas writes into the status of ResourceQuotas what is bounded and what is used: kube-controller-manager's controller, but for its
+// monitors, which would follow every type with an informer of its own. It is shown what is given back instead: objects that go, and
+// changes of those of which more is measured than their number. What is used anew the admission of the request has counted.
+type quotas struct {
+	hosted host // not embedded: all types are shown
+
+	// bounded are the names of what the quotas of a namespace bound, by the name of the quota. Only the one goroutine that shows
+	// changes uses it.
+	bounded map[string]map[string][]string
+	// measured are the types of which more is measured than their number, and how stored objects of them are read.
+	measured map[string]measuredType
+	frees    func(resource schema.GroupVersionResource, before, now any) bool
+}
+
+// newQuotas returns what measures the use of quotas.
+func newQuotas(c Config) controller {
+	never := func(*resources.Object) bool { return false } // it reads them when it measures
+	always := func(*resources.Object) bool { return true }
+	o := hosted.Options{Name: ResourceQuota, Follows: []hosted.Followed{
+		{Resource: quotasResource, Needs: always},
+		{Resource: podsResource, Shows: never},
+		{Resource: claimsResource, Shows: never},
+		{Resource: deviceClassesResource},
+	}}
+	q := &quotas{bounded: map[string]map[string][]string{}, measured: measuredTypes(c.Store), frees: install.DefaultUpdateFilter()}
+	run := func(ctx context.Context, informers *hosted.Informers, client kubernetes.Interface) error {
+		listers := quotaListers{store: c.Store, measured: q.measured}
+		evaluators, err := core.NewEvaluators(listers.of, quotaInformers{factory: informers}, nil)
+		if err != nil {
+			return err
+		}
+		controller, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{QuotaClient: client.CoreV1(),
+			ResourceQuotaInformer: quotaInformers{factory: informers}.Core().V1().ResourceQuotas(),
+			ResyncPeriod:          func() time.Duration { return quotasEvery },
+			Registry:              newQuotaRegistry(c.Registry, c.Store, evaluators)})
+		if err != nil {
+			return err
+		}
+		controller.Run(ctx, quotaWorkers)
+		return nil
+	}
+	q.hosted = newHost(c, o, "resourcequota-controller", run).(host)
+	return q
+}
+
+// forget implements observer.
+func (q *quotas) forget() {
+	clear(q.bounded)
+	q.hosted.forget()
+}
+
+// observe implements observer.
+func (q *quotas) observe(e *resources.Event) {
+	q.hosted.observe(e)
+	namespace, name := e.Object.Namespace, e.Object.Name
+	if e.Object.Resource == quotasResource {
+		if e.Op == resources.Delete {
+			delete(q.bounded[namespace], name)
+			if len(q.bounded[namespace]) == 0 {
+				delete(q.bounded, namespace)
+			}
+		} else {
+			if q.bounded[namespace] == nil {
+				q.bounded[namespace] = map[string][]string{}
+			}
+			q.bounded[namespace][name] = boundedBy(e.Object)
+		}
+	}
+	quotas := q.bounded[namespace]
+	if len(quotas) == 0 || !q.gives(e) {
+		return
+	}
+	_, more := q.measured[e.Object.Resource]
+	for name, bounded := range quotas {
+		if more || slices.ContainsFunc(bounded, func(what string) bool {
+			return what == e.Object.Resource || strings.TrimPrefix(what, "count/") == e.Object.Resource
+		}) {
+			q.hosted.Again(resources.Key{Resource: quotasResource, Namespace: namespace, Name: name})
+		}
+	}
+}
+
+// typesChanged, turn, shown and left are those of observer and roundObserver.
+func (q *quotas) typesChanged()                               {}
+func (q *quotas) turn(quiet bool)                             { q.hosted.turn(quiet) }
+func (q *quotas) shown(resource string)                       { q.hosted.shown(resource) }
+func (q *quotas) left(resource string, kind schema.GroupKind) { q.hosted.left(resource, kind) }
+func (q *quotas) work(ctx context.Context)                    { q.hosted.work(ctx) }
+
+// boundedBy are the names of what a quota bounds.
+func boundedBy(o *resources.Object) (names []string) {
+	gjson.GetBytes(o.Data, "spec.hard").ForEach(func(name, _ gjson.Result) bool {
+		names = append(names, name.Str)
+		return true
+	})
+	return names
+}
+
+// gives tells whether a change can have given something back.
+func (q *quotas) gives(e *resources.Event) bool {
+	if e.Op != resources.Update {
+		return e.Op == resources.Delete
+	}
+	t, ok := q.measured[e.Object.Resource]
+	if !ok {
+		return false
+	}
+	if e.Prev == nil {
+		return true
+	}
+	before, err := t.indexer.Decode(e.Prev)
+	if err != nil {
+		return true
+	}
+	now, err := t.indexer.Decode(e.Object)
+	return err != nil || q.frees(t.gvr, before, now)
+}
