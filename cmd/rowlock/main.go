@@ -14,6 +14,7 @@
 //	logging.go     one log for everything
 //	kubeconfig.go  rowlock kubeconfig
 //	token.go       rowlock token
+//	keys.go        rowlock keys
 //	admin.go       how such commands reach a control plane
 //	backup.go, restore.go
 //	               rowlock backup, rowlock restore
@@ -105,7 +106,7 @@ func newRootCommand() *cobra.Command {
 		PersistentPreRunE:     func(cmd *cobra.Command, _ []string) error { return setFromEnvironment(cmd.Flags(), os.LookupEnv) },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(newServeCommand(), newKubeAPIServerCommand(), newEnvtestAssetsCommand(), newEtcdCommand(), newKubeconfigCommand(), newTokenCommand(),
+	root.AddCommand(newServeCommand(), newKubeAPIServerCommand(), newEnvtestAssetsCommand(), newEtcdCommand(), newKubeconfigCommand(), newTokenCommand(), newKeysCommand(),
 		newBackupCommand(), newRestoreCommand(),
 		newVersionCommand())
 	return root

@@ -41,6 +41,7 @@ const (
 // world is a server that issues tokens and accepts them.
 type world struct {
 	testing.TB
+	dir           string
 	handler       http.Handler
 	keys          *pki.TokenKeys
 	authenticator *authn.Authenticator
@@ -51,11 +52,12 @@ type world struct {
 func newWorld(t testing.TB, tokens builtin.Tokens) *world {
 	t.Helper()
 	dir := t.TempDir()
-	p, err := pki.Open(pki.Options{DataDir: dir, Names: []string{"localhost"}, Logger: servertest.Quiet})
+	w := &world{TB: t, dir: dir}
+	now := func() time.Time { return time.Now().Add(time.Duration(w.offset.Load())) }
+	p, err := pki.Open(pki.Options{DataDir: dir, Names: []string{"localhost"}, Logger: servertest.Quiet, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{TB: t}
 	if w.keys, err = p.TokenKeys(pki.TokenKeyOptions{Issuer: issuer}); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +70,7 @@ func newWorld(t testing.TB, tokens builtin.Tokens) *world {
 	secrets.Server, _ = servertest.New(t, func(c *server.Config) {
 		w.store = c.Store
 		w.authenticator, err = authn.New(authn.Options{ClientCAs: x509.NewCertPool, TokenFile: file, Audiences: []string{issuer},
-			Now:             func() time.Time { return time.Now().Add(time.Duration(w.offset.Load())) },
+			Now:             now,
 			ServiceAccounts: &authn.ServiceAccounts{Issuers: []string{issuer, "old"}, Keys: w.keys, Store: c.Store, Secrets: secrets}})
 		if err != nil {
 			t.Fatal(err)
@@ -210,6 +212,42 @@ func TestTokensExpire(t *testing.T) {
 	w.offset.Store(int64(606 * time.Second))
 	if who := w.who(token); who != nil {
 		t.Errorf("after its end, is %+v", who)
+	}
+}
+
+// What a key has signed is refused ten seconds after the key was taken away, on the server that knows the token.
+func TestKeysThatAreTakenAway(t *testing.T) {
+	w := newWorld(t, builtin.Tokens{})
+	ring := pki.NewKeyRing(w.dir, nil)
+	keys, err := ring.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := w.token(`{"expirationSeconds":600}`)
+	w.mustKnow(old)
+	added, err := ring.Add(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ring.Sign(t.Context(), added); err != nil {
+		t.Fatal(err)
+	}
+	w.offset.Add(int64(10 * time.Second))
+	newer := w.token(`{"expirationSeconds":600}`)
+	w.mustKnow(old)
+	w.mustKnow(newer)
+	if err := ring.Remove(t.Context(), keys[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	w.offset.Add(int64(10 * time.Second))
+	if who := w.who(old); who != nil {
+		t.Errorf("with a key that was taken away, is %+v", who)
+	}
+	w.mustKnow(newer)
+	for _, err := range []error{ring.Remove(t.Context(), added), ring.Remove(t.Context(), keys[0].ID), ring.Sign(t.Context(), "x")} {
+		if err == nil {
+			t.Error("there is no error")
+		}
 	}
 }
 

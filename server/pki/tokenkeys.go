@@ -65,6 +65,8 @@ var tokenKeysKey = resources.Key{Resource: "tokenkeys.rowlock.internal", Name: t
 // sharedTokenKeys is the row: pki/sa.key, word for word.
 type sharedTokenKeys struct {
 	Keys string `json:"keys"`
+	// Removed are IDs of keys that were taken away: no file brings them back.
+	Removed []string `json:"removed,omitempty"`
 }
 
 // tokenKeysAge is for how long those who verify tokens elsewhere may keep the keys, as kube-apiserver has it.
@@ -162,7 +164,7 @@ func (p *PKI) agreeOnTokenKeys(rows *resources.Rows, path string) error {
 		if _, failed = parseTokenKeys(own); failed != nil {
 			return fmt.Errorf("%s: %w", path, failed)
 		}
-		if _, err = rows.Create(ctx, tokenKeysKey, "TokenKeys", sharedTokenKeys{string(own)}, 0); !errors.Is(err, resources.ErrExists) {
+		if _, err = rows.Create(ctx, tokenKeysKey, "TokenKeys", sharedTokenKeys{Keys: string(own)}, 0); !errors.Is(err, resources.ErrExists) {
 			return err
 		}
 		o, err = rows.Get(ctx, tokenKeysKey, resources.At{Match: resources.MostRecent})
@@ -179,23 +181,41 @@ func (p *PKI) agreeOnTokenKeys(rows *resources.Rows, path string) error {
 		return fmt.Errorf("%s: %w", o.Key, err)
 	}
 	if statErr == nil {
-		data, err := os.ReadFile(path)
-		if err != nil {
+		if done, err := p.offerTokenKeys(ctx, rows, o, path, &agreed, shared); done || err != nil {
 			return err
-		}
-		own, err := parseTokenKeys(data)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%s: %w", path, err)
-		case !hasKey(shared, own[0]) && hasKey(own, shared[0]):
-			p.opts.Logger.Info("the keys of ServiceAccount tokens in the data directory become those of the database")
-			_, err := rows.Update(ctx, o, "TokenKeys", sharedTokenKeys{string(data)}, 0)
-			return err
-		case !hasKey(shared, own[0]):
-			p.opts.Logger.Warn("the keys of ServiceAccount tokens in the database take the place of those that were in the data directory")
 		}
 	}
 	return writeFile(path, []byte(agreed.Keys), 0o600)
+}
+
+// offerTokenKeys compares the file with what is agreed, and has the file take its place where that is wanted.
+func (p *PKI) offerTokenKeys(ctx context.Context, rows *resources.Rows, o *resources.Object, path string, agreed *sharedTokenKeys, shared []any) (done bool, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return false, err
+	}
+	own, err := parseTokenKeys(data)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", path, err)
+	}
+	removed := func(key any) bool { return slices.Contains(agreed.Removed, keyID(publicOf(key))) }
+	switch {
+	case slices.ContainsFunc(own, removed):
+		p.opts.Logger.Info("a key of ServiceAccount tokens that was taken away is taken out of the data directory")
+	case !hasKey(shared, own[0]) && hasKey(own, shared[0]):
+		p.opts.Logger.Info("the keys of ServiceAccount tokens in the data directory become those of the database")
+		_, err := rows.Update(ctx, o, "TokenKeys", sharedTokenKeys{Keys: string(data), Removed: agreed.Removed}, 0)
+		return true, err
+	case !hasKey(shared, own[0]):
+		p.opts.Logger.Warn("the keys of ServiceAccount tokens in the database take the place of those that were in the data directory")
+	}
+	for _, key := range shared {
+		if hasKey(shared, own[0]) && !hasKey(own, key) {
+			p.opts.Logger.Warn("a key of ServiceAccount tokens that is not in the data directory comes from the database; 'rowlock keys remove' takes it away",
+				"key", keyID(publicOf(key)))
+		}
+	}
+	return false, nil
 }
 
 // parseTokenKeys reads keys, of which the first has to be private.

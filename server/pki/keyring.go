@@ -1,0 +1,184 @@
+package pki
+
+import (
+	"context"
+	"crypto"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"k8s.io/client-go/util/keyutil"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// KeyRing is where the keys of ServiceAccount tokens are kept, for those who exchange them while servers run: pki/sa.key of a data
+// directory, or the row of a database that servers share.
+type KeyRing struct {
+	path string
+	rows *resources.Rows
+}
+
+// NewKeyRing returns that of a data directory, or, with rows, that of a database.
+func NewKeyRing(dataDir string, rows *resources.Rows) *KeyRing {
+	return &KeyRing{filepath.Join(dataDir, "pki", tokenKeysName+".key"), rows}
+}
+
+// TokenKey is a key of ServiceAccount tokens.
+type TokenKey struct {
+	// ID is what tokens call it (kid).
+	ID string
+	// Private keys can sign; the first of all does. All verify.
+	Private bool
+}
+
+// ErrNoKey says that there is no key with an ID.
+var ErrNoKey = errors.New("there is no such key")
+
+// List returns the keys; the first signs. Errors: those of reading a file, or of resources.Reader.
+func (k *KeyRing) List(ctx context.Context) ([]TokenKey, error) {
+	kept, _, err := k.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	blocks, err := keyBlocks([]byte(kept.Keys))
+	if err != nil {
+		return nil, err
+	}
+	var all []TokenKey
+	for _, b := range blocks {
+		all = append(all, b.TokenKey)
+	}
+	return all, nil
+}
+
+// Add makes a key that verifies, and is published, and signs when it is told to. It returns its ID.
+func (k *KeyRing) Add(ctx context.Context) (id string, err error) {
+	key, err := newKey()
+	if err != nil {
+		return "", err
+	}
+	text, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		return "", err
+	}
+	made, err := keyBlocks(text)
+	if err != nil {
+		return "", err
+	}
+	return made[0].ID, k.change(ctx, func(blocks []keyBlock, _ *sharedTokenKeys) ([]keyBlock, error) { return append(blocks, made...), nil })
+}
+
+// Sign has a private key sign from now on. Errors: ErrNoKey.
+func (k *KeyRing) Sign(ctx context.Context, id string) error {
+	return k.change(ctx, func(blocks []keyBlock, _ *sharedTokenKeys) ([]keyBlock, error) {
+		i := slices.IndexFunc(blocks, func(b keyBlock) bool { return b.ID == id })
+		switch {
+		case i < 0:
+			return nil, fmt.Errorf("%w: %s", ErrNoKey, id)
+		case !blocks[i].Private:
+			return nil, fmt.Errorf("%s is a public key, which cannot sign", id)
+		}
+		chosen := blocks[i]
+		return slices.Insert(slices.Delete(blocks, i, i+1), 0, chosen), nil
+	})
+}
+
+// Remove takes a key away: what it has signed is no longer believed ten seconds later. In a database it leaves a mark, so that no file
+// in which it still is brings it back. Errors: ErrNoKey; it is the one that signs.
+func (k *KeyRing) Remove(ctx context.Context, id string) error {
+	return k.change(ctx, func(blocks []keyBlock, kept *sharedTokenKeys) ([]keyBlock, error) {
+		i := slices.IndexFunc(blocks, func(b keyBlock) bool { return b.ID == id })
+		switch {
+		case i < 0:
+			return nil, fmt.Errorf("%w: %s", ErrNoKey, id)
+		case i == 0:
+			return nil, fmt.Errorf("%s signs: have another one do that first", id)
+		}
+		kept.Removed = append(kept.Removed, id)
+		return slices.Delete(blocks, i, i+1), nil
+	})
+}
+
+func (k *KeyRing) change(ctx context.Context, change func([]keyBlock, *sharedTokenKeys) ([]keyBlock, error)) error {
+	kept, row, err := k.read(ctx)
+	if err != nil {
+		return err
+	}
+	blocks, err := keyBlocks([]byte(kept.Keys))
+	if err != nil {
+		return err
+	}
+	if blocks, err = change(blocks, kept); err != nil {
+		return err
+	}
+	var text []byte
+	for _, b := range blocks {
+		text = append(text, b.text...)
+	}
+	if _, err := parseTokenKeys(text); err != nil {
+		return err
+	}
+	if row == nil {
+		return writeFile(k.path, text, 0o600)
+	}
+	kept.Keys = string(text)
+	_, err = k.rows.Update(ctx, row, "TokenKeys", kept, 0)
+	return err
+}
+
+// read returns what is kept, and the row that has it, if it is not a file.
+func (k *KeyRing) read(ctx context.Context) (*sharedTokenKeys, *resources.Object, error) {
+	if k.rows == nil {
+		text, err := os.ReadFile(k.path)
+		return &sharedTokenKeys{Keys: string(text)}, nil, err
+	}
+	row, err := k.rows.Get(ctx, tokenKeysKey, resources.At{Match: resources.MostRecent})
+	if err != nil {
+		return nil, nil, fmt.Errorf("the keys in the database: %w", err)
+	}
+	kept := &sharedTokenKeys{}
+	return kept, row, resources.DecodeInternal(row, kept)
+}
+
+// keyBlock is a key in PEM.
+type keyBlock struct {
+	TokenKey
+	text []byte
+}
+
+func keyBlocks(data []byte) (all []keyBlock, err error) {
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		text := pem.EncodeToMemory(block)
+		b := keyBlock{text: text}
+		if private, err := keyutil.ParsePrivateKeyPEM(text); err == nil {
+			b.Private = true
+			b.ID = keyID(publicOf(private))
+		} else if public, err := keyutil.ParsePublicKeysPEM(text); err == nil && len(public) > 0 {
+			b.ID = keyID(public[0])
+		} else {
+			continue // parameters of a curve, which openssl writes before the key
+		}
+		all = append(all, b)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("no key in PEM")
+	}
+	return all, nil
+}
+
+// keyID is what tokens call a key, as upstream has it.
+func keyID(public crypto.PublicKey) string {
+	der, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(der)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
