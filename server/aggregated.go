@@ -5,6 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/util/flowcontrol"
 
 	"github.com/rowlock/rowlock/server/discovery"
 	"github.com/rowlock/rowlock/server/handlers"
@@ -27,6 +28,7 @@ func (s *Server) passOn(c echo.Context) (answered bool, err error) {
 		defer cancel()
 		ctx = until
 	}
+	flowcontrol.RequestDelegated(ctx) // a watch of another server's has no seat here
 	// What the other server says is passed on as it is; kube-apiserver says this itself, too.
 	b.ServeHTTP(handlers.Interim(c.Response()), r.WithContext(ctx))
 	return true, nil

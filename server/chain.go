@@ -35,8 +35,7 @@ func (s *Server) chain() []echo.MiddlewareFunc {
 		s.withUser,          // who sent it: 401
 		s.withImpersonation, // as whom it is to be answered
 		s.withPermission,    // whether strangers are let on: 401
-		s.withFlow,          // what it is counted under
-		s.withLimits,        // not too many at once: 429
+		s.withFlow,          // not too many at once: 429
 		s.withAuthorization, // whether they may do this: 403
 		s.withAnyMethod,     // one that the router does not know
 	}
@@ -302,35 +301,5 @@ func (s *Server) withAnyMethod(next echo.HandlerFunc) echo.HandlerFunc {
 		c.Response().Header().Del("Allow")
 		s.echo.Router().Find(http.MethodPost, echo.GetPath(c.Request()), c)
 		return c.Handler()(c)
-	}
-}
-
-func (s *Server) withLimits(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		info := requestInfo(c)
-		f := flowOf(c)
-		if longRunning(info) {
-			if f != nil {
-				f.load.pass()
-			}
-			return next(c)
-		}
-		if f != nil && f.exempt {
-			defer s.limits.acquireExempt()()
-			defer f.begin(c)()
-			return next(c)
-		}
-		release, ok := s.limits.acquire(c.Request().Method)
-		if !ok {
-			if f != nil {
-				f.load.reject()
-			}
-			s.metrics.rejected.Inc()
-			tooMany(c.Response())
-			return nil
-		}
-		defer f.begin(c)()
-		defer release()
-		return next(c)
 	}
 }

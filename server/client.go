@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -74,7 +75,7 @@ type loopback struct {
 
 // RoundTrip implements http.RoundTripper, for answers that are no streams.
 func (l loopback) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(genericapirequest.WithUser(r.Context(), l.who))
+	r = r.Clone(context.WithValue(genericapirequest.WithUser(r.Context(), l.who), internalKey{}, true))
 	r.Header.Set("User-Agent", l.agent)
 	r.RequestURI = r.URL.RequestURI()
 	if r.Body == nil {

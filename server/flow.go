@@ -1,104 +1,129 @@
 package server
 
 import (
-	"cmp"
-	"slices"
-	"time"
+	"context"
+	"errors"
+	"net/http"
 
 	"github.com/labstack/echo/v4"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
+	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/server/filters"
+	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/apiserver/pkg/util/flowcontrol"
+	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/eventclock"
+	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/queueset"
+	flowmetrics "k8s.io/apiserver/pkg/util/flowcontrol/metrics"
+	flowrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 )
 
-// withFlow says under which FlowSchema and priority level a request comes, as kube-apiserver does (KEP-1040). There is one
-// queue for all here: that a level is exempt from it is all that follows, besides the names.
+// flows is priority and fairness (KEP-1040), which is upstream's: the queues, their configuration, and the filter that requests
+// pass. What is ours is where it hears of the configuration (flow_feed.go) and how much a request weighs.
+//
+// A seat is given back when the filter's handler returns, by whatever way, panics included.
+type flows struct {
+	flowcontrol.Interface
+	feed *flowFeed
+	// dumps are the tables below /debug/api_priority_and_fairness/.
+	dumps *mux.PathRecorderMux
+}
+
+// newFlows returns nil where nobody wants priority and fairness. It works until ended is closed.
+func (s *Server) newFlows() (*flows, error) {
+	if s.Unfair {
+		return nil, nil
+	}
+	seats := max(s.MaxInFlight, 0) + max(s.MaxMutatingInFlight, 0)
+	if seats == 0 {
+		return nil, errors.New("invalid configuration: MaxRequestsInFlight=0 and MaxMutatingRequestsInFlight=0; they must add up to something positive")
+	}
+	flowmetrics.Register()
+	f := &flows{feed: newFlowFeed(s.ended), dumps: mux.NewPathRecorderMux("priority and fairness")}
+	clock := eventclock.Real{}
+	f.Interface = flowcontrol.NewTestable(flowcontrol.TestableConfig{ // as New has it, but for the queues
+		Name:                   "Controller",
+		Clock:                  clock,
+		AsFieldManager:         flowcontrol.ConfigConsumerAsFieldManager,
+		FoundToDangling:        func(found bool) bool { return !found },
+		InformerFactory:        f.feed,
+		FlowcontrolClient:      flowClient{},
+		ServerConcurrencyLimit: seats,
+		ReqsGaugeVec:           flowmetrics.PriorityLevelConcurrencyGaugeVec,
+		ExecSeatsGaugeVec:      flowmetrics.PriorityLevelExecutionSeatsGaugeVec,
+		QueueSetFactory:        levelQueuesFactory{queueset.NewQueueSetFactory(clock)},
+	})
+	f.Install(f.dumps)
+	go func() { _ = f.Run(s.ended) }() // it errs only when informers are never in sync, and ours always are
+	return f, nil
+}
+
+// UseFlows puts FlowSchemas into force, with the priority levels there are: requests that come after it has returned are
+// classified by them.
+func (s *Server) UseFlows(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration) {
+	if s.flows != nil {
+		s.flows.feed.use(schemas, levels)
+	}
+}
+
+// withFlow lets so many requests on at once as the flags say, and answers 429 to those for which there is no room: by priority
+// and fairness, or, without it, reads and writes apart.
 func (s *Server) withFlow(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		info := requestInfo(c)
-		flows := s.flows.Load()
-		if flows == nil || longRunning(info) && info.Verb != "watch" {
-			return next(c) // counted nowhere
+		p := passing{ResponseWriter: c.Response(), c: c, next: next}
+		r := c.Request()
+		if !longRunning(requestInfo(c)) {
+			s.underWay.Add(1)
+			defer s.underWay.Add(-1)
 		}
-		who, _ := genericapirequest.UserFrom(c.Request().Context())
-		for i := range *flows {
-			if f := &(*flows)[i]; f.matches(who, info) {
-				h := c.Response().Header()
-				h["X-Kubernetes-Pf-Flowschema-Uid"], h["X-Kubernetes-Pf-Prioritylevel-Uid"] = f.schema, f.level
-				c.Set(flowKey, f)
-				break
-			}
+		if isInternal(r.Context()) {
+			r = r.WithContext(genericapirequest.WithUser(r.Context(), itself))
 		}
-		return next(c)
-	}
-}
-
-// flowKey is where withFlow notes the *flow of a request.
-const flowKey = "flow"
-
-// flowOf returns the flow of a request, nil when it is counted nowhere.
-func flowOf(c echo.Context) *flow {
-	f, _ := c.Get(flowKey).(*flow)
-	return f
-}
-
-// begin counts a request that has its place, or needs none. The caller has to call done when it is answered.
-func (f *flow) begin(c echo.Context) (done func()) {
-	if f == nil {
-		return func() {}
-	}
-	who, _ := genericapirequest.UserFrom(c.Request().Context())
-	return f.load.begin(&flowRequest{schema: f.name, who: who, info: requestInfo(c), since: time.Now()})
-}
-
-// flow is a FlowSchema that is in force. Its headers are shared by all answers, and must not be changed.
-type flow struct {
-	rules         []flowcontrolv1.PolicyRulesWithSubjects
-	schema, level []string // values of headers: the UIDs of the FlowSchema and of its priority level
-	exempt        bool     // the level has no limits
-	name          string   // of the FlowSchema
-	levelName     string
-	load          *levelLoad
-}
-
-// UseFlows puts FlowSchemas into force, with the priority levels there are.
-func (s *Server) UseFlows(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration) {
-	flows := newFlows(schemas, levels)
-	var names []string
-	for _, l := range slices.Concat(bootstrap.MandatoryPriorityLevelConfigurations, levels) {
-		names = append(names, l.Name)
-	}
-	loads := s.loads.use(names)
-	for i := range flows {
-		flows[i].load = loads[flows[i].levelName]
-	}
-	s.flows.Store(&flows)
-}
-
-// newFlows returns the flows in the order in which they are tried: by precedence, then by name. A FlowSchema whose priority
-// level does not exist is not in force; the mandatory ones are, even while they are not stored.
-func newFlows(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration) (flows []flow) {
-	uids, exempt := make(map[string]types.UID), make(map[string]bool)
-	for _, l := range slices.Concat(bootstrap.MandatoryPriorityLevelConfigurations, levels) {
-		uids[l.Name], exempt[l.Name] = l.UID, l.Spec.Type == flowcontrolv1.PriorityLevelEnablementExempt
-	}
-	schemas = slices.DeleteFunc(slices.Clone(schemas), func(f *flowcontrolv1.FlowSchema) bool {
-		_, ok := uids[f.Spec.PriorityLevelConfiguration.Name]
-		return !ok
-	})
-	for _, mandatory := range bootstrap.MandatoryFlowSchemas {
-		if !slices.ContainsFunc(schemas, func(f *flowcontrolv1.FlowSchema) bool { return f.Name == mandatory.Name }) {
-			schemas = append(schemas, mandatory)
+		s.flowFilter.ServeHTTP(&p, r)
+		if p.next != nil {
+			s.metrics.rejected.WithLabelValues(kindOf(r.Method)).Inc()
 		}
+		return p.err
 	}
-	slices.SortFunc(schemas, func(a, b *flowcontrolv1.FlowSchema) int {
-		return cmp.Or(cmp.Compare(a.Spec.MatchingPrecedence, b.Spec.MatchingPrecedence), cmp.Compare(a.Name, b.Name))
-	})
-	for _, f := range schemas {
-		level := f.Spec.PriorityLevelConfiguration.Name
-		flows = append(flows, flow{rules: f.Spec.Rules, schema: []string{string(f.UID)}, level: []string{string(uids[level])}, exempt: exempt[level],
-			name: f.Name, levelName: level})
-	}
-	return flows
 }
+
+// newFlowFilter returns what withFlow has requests pass.
+func (s *Server) newFlowFilter() http.Handler {
+	if s.flows == nil {
+		return filters.WithMaxInFlightLimit(http.HandlerFunc(pass), max(s.MaxInFlight, 0), max(s.MaxMutatingInFlight, 0), longRunningRequest)
+	}
+	estimate := flowrequest.NewWorkEstimator(s.objectStats, s.flows.GetInterestedWatchCount, flowrequest.DefaultWorkEstimatorConfig(), s.flows.GetMaxSeats)
+	return filters.WithPriorityAndFairness(http.HandlerFunc(pass), longRunningRequest, s.flows, estimate, s.RequestTimeout/4)
+}
+
+// pass lets a request on that upstream's filter has let on.
+func pass(w http.ResponseWriter, r *http.Request) {
+	p := w.(*passing)
+	if requestInfo(p.c).Verb == "watch" {
+		p.c.SetRequest(r) // by which the watch says when it has begun
+	}
+	next := p.next
+	p.next = nil
+	p.err = next(p.c)
+}
+
+// passing is a request on its way through upstream's filter.
+type passing struct {
+	http.ResponseWriter
+	c    echo.Context
+	next echo.HandlerFunc // nil when it has passed
+	err  error            // of what comes after the filter
+}
+
+func longRunningRequest(_ *http.Request, info *genericapirequest.RequestInfo) bool {
+	return longRunning(info)
+}
+
+// internalKey marks the requests that the server sends to itself.
+type internalKey struct{}
+
+func isInternal(ctx context.Context) bool { return ctx.Value(internalKey{}) != nil }
+
+// itself is who sends them, as far as priority and fairness is concerned. They are exempt, like those of kube-apiserver's loopback
+// client, since the requests that they are part of may have the last seats.
+var itself user.Info = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}}

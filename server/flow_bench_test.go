@@ -1,9 +1,11 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -15,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
-// BenchmarkFlow is what the headers of priority and fairness cost a request.
+// BenchmarkFlow is what priority and fairness costs a request, by the level that it comes under.
 func BenchmarkFlow(b *testing.B) {
 	store := sqlitetest.Open(b)
 	registry := resources.NewRegistry()
@@ -31,21 +33,37 @@ func BenchmarkFlow(b *testing.B) {
 		b.Fatal(err)
 	}
 	h := s.withFlow(func(echo.Context) error { return nil })
-	r := httptest.NewRequest("GET", "/api/v1/namespaces/default", nil)
-	info, err := s.info.NewRequestInfo(r)
-	if err != nil {
-		b.Fatal(err)
-	}
-	r = r.WithContext(genericapirequest.WithUser(genericapirequest.WithRequestInfo(r.Context(), info), &user.DefaultInfo{Groups: []string{user.AllAuthenticated}}))
-	w := httptest.NewRecorder()
-	c := s.echo.NewContext(r, w)
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := h(c); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if w.Header().Get("X-Kubernetes-Pf-Flowschema-Uid") == "" {
-		b.Error("no header")
+	administrator := &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+	account := &user.DefaultInfo{Name: "system:serviceaccount:default:a", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:default", user.AllAuthenticated}}
+	for _, c := range []struct {
+		name, method, path string
+		who                user.Info
+	}{
+		{"administrator/get", "GET", "/api/v1/namespaces/default", administrator},
+		{"account/get", "GET", "/api/v1/namespaces/default", account},
+		{"account/list", "GET", "/api/v1/namespaces/default/pods?limit=500", account},
+		{"account/create", "POST", "/api/v1/namespaces/default/pods", account},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			r := httptest.NewRequest(c.method, c.path, nil)
+			info, err := s.info.NewRequestInfo(r)
+			if err != nil {
+				b.Fatal(err)
+			}
+			deadline, cancel := context.WithTimeout(r.Context(), time.Hour)
+			defer cancel()
+			r = r.WithContext(genericapirequest.WithUser(genericapirequest.WithRequestInfo(deadline, info), c.who))
+			w := httptest.NewRecorder()
+			ec := s.echo.NewContext(r, w)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := h(ec); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if w.Header().Get("X-Kubernetes-Pf-Flowschema-Uid") == "" {
+				b.Error("no header")
+			}
+		})
 	}
 }

@@ -43,7 +43,7 @@ func TestImpersonation(t *testing.T) {
 		headers http.Header
 		want    authenticationv1.UserInfo
 	}{
-		"nobody": {http.Header{}, authenticationv1.UserInfo{Username: "known"}},
+		"nobody": {http.Header{}, authenticationv1.UserInfo{Username: "known", Groups: []string{"system:authenticated"}}},
 		"a user": {http.Header{"Impersonate-User": {"jane"}},
 			authenticationv1.UserInfo{Username: "jane", Groups: []string{"system:authenticated"}}},
 		"everything": {http.Header{"Impersonate-User": {"jane"}, "Impersonate-Uid": {"7"}, "Impersonate-Group": {"g", ",,h"},

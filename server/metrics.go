@@ -19,7 +19,7 @@ type metrics struct {
 	durations *prometheus.HistogramVec
 	inflight  *prometheus.GaugeVec
 	streams   *prometheus.GaugeVec
-	rejected  prometheus.Counter
+	rejected  *prometheus.CounterVec
 	panics    prometheus.Counter
 	fallbacks *prometheus.CounterVec
 }
@@ -38,8 +38,8 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 			Help: "Requests under way, watches apart."}, []string{"request_kind"}),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_longrunning_requests",
 			Help: "Watches and other streams that are open."}, labels),
-		rejected: prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_dropped_requests_total",
-			Help: "Requests answered with 429 because too many were under way."}),
+		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_dropped_requests_total",
+			Help: "Requests answered with 429 because too many were under way."}, []string{"request_kind"}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_request_panics_total",
 			Help: "Requests that ended in a panic."}),
 		fallbacks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rowlock_managed_fields_fallback_total",

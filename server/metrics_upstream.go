@@ -14,6 +14,7 @@ var upstreamFamilies = []string{
 	"apiserver_admission_", "apiserver_validating_admission_policy_", "apiserver_mutating_admission_policy_", "apiserver_webhooks_x509_",
 	"apiserver_conversion_webhook_", "apiserver_crd_conversion_webhook_", "apiserver_manifest_admission_config_controller_",
 	"apiserver_authorization_", "node_authorizer_", "apiserver_authentication_config_controller_",
+	"apiserver_flowcontrol_",
 }
 
 // withUpstreams is what a registry has, and what upstream's packages have counted.

@@ -41,9 +41,9 @@ func (s *Server) newEcho() *echo.Echo {
 		e.Any(TokensPath+"/:id", s.serveToken)
 	}
 	e.Any("/statusz", s.serveStatusz)
-	e.Any("/debug/api_priority_and_fairness/dump_priority_levels", s.dumpLevels)
-	e.Any("/debug/api_priority_and_fairness/dump_queues", s.dumpQueues)
-	e.Any("/debug/api_priority_and_fairness/dump_requests", s.dumpRequests)
+	if s.flows != nil {
+		e.Any("/debug/api_priority_and_fairness/*", echo.WrapHandler(s.flows.dumps))
+	}
 	e.Any("/metrics", echo.WrapHandler(promhttp.HandlerFor(withUpstreams(s.Metrics), promhttp.HandlerOpts{})))
 	indicators := http.NewServeMux()
 	slis.SLIMetricsWithReset{}.Install(indicators)

@@ -84,10 +84,12 @@ type Config struct {
 	// Rest drops what can be made again, for when the server has come to rest, and reports whether there was anything. Nil: there
 	// is no such thing.
 	Rest func() bool
-	// MaxInFlight and MaxMutatingInFlight bound the requests under way, watches and those of administrators apart; more are
-	// answered with 429.
-	// Defaults 3000 and 1000.
+	// MaxInFlight and MaxMutatingInFlight bound the requests under way, watches and those of administrators apart. Their sum is what
+	// priority and fairness has to share out; without it they bound reads and writes, of which more are answered with 429. Default
+	// 400 and 200, as kube-apiserver's; less than 0: none, and no bound.
 	MaxInFlight, MaxMutatingInFlight int
+	// Unfair turns priority and fairness off.
+	Unfair bool
 	// HistoryAge is how long the store keeps changes: clients may go on with a list as long as that. 0: as long as the store can.
 	HistoryAge time.Duration
 	// Now is the clock by which lists age. Default time.Now.
@@ -103,21 +105,21 @@ type Config struct {
 // Server serves the Kubernetes API.
 type Server struct {
 	Config
-	echo      *echo.Echo
-	http      *http.Server
-	info      *genericapirequest.RequestInfoFactory
-	offer     *codec.Offer
-	handlers  *handlers.Handlers
-	discovery *discovery.Handler
-	openapi   *openapi.Handler
-	metrics   *metrics
-	client    kubernetes.Interface // the server's own
-	limits    *limits
-	flows     atomic.Pointer[[]flow] // in the order in which they are tried
-	loads     levelLoads
-	started   time.Time
-	trimmer   *trimmer
-	finished  []string // what was done before Serve; not written to from then on
+	echo       *echo.Echo
+	http       *http.Server
+	info       *genericapirequest.RequestInfoFactory
+	offer      *codec.Offer
+	handlers   *handlers.Handlers
+	discovery  *discovery.Handler
+	openapi    *openapi.Handler
+	metrics    *metrics
+	client     kubernetes.Interface // the server's own
+	flows      *flows               // nil: without priority and fairness
+	flowFilter http.Handler         // has requests wait, or refuses them
+	underWay   atomic.Int64         // requests that have not been answered, long-running ones apart
+	started    time.Time
+	trimmer    *trimmer
+	finished   []string // what was done before Serve; not written to from then on
 	// impersonations is in which mode a user was somebody else the last time.
 	impersonations *lru.Cache
 	draining       chan struct{} // closed when no new requests are wanted
@@ -132,11 +134,10 @@ const streamsPerConnection = 1000
 // New returns a server. It fails when the metrics cannot be registered, and when a plugin of admission refuses its configuration.
 func New(c Config) (*Server, error) {
 	setDefaults(&c)
-	limits := newLimits(c.MaxInFlight, c.MaxMutatingInFlight)
 	offer := codec.NewOffer(c.Features.Enabled(features.CBORServingAndStorage))
 	offer.PlainBodies = !c.Features.Enabled(features.APIResponseCompression)
 	offer.PlainWatchLists = !c.Features.Enabled(features.WatchListCompression)
-	s := &Server{Config: c, offer: offer, draining: make(chan struct{}), ended: make(chan struct{}), limits: limits, impersonations: lru.New(10_000),
+	s := &Server{Config: c, offer: offer, draining: make(chan struct{}), ended: make(chan struct{}), impersonations: lru.New(10_000),
 		started: time.Now(),
 		info:    &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
 		openapi: openapi.New(c.Registry, offer.CBOR())}
@@ -146,6 +147,10 @@ func New(c Config) (*Server, error) {
 	s.discovery = discovery.New(c.Registry, discovery.Options{ServerAddress: localAddress, CBOR: offer.CBOR(), External: s.external})
 	s.end = sync.OnceFunc(func() { close(s.ended) })
 	var err error
+	if s.flows, err = s.newFlows(); err != nil {
+		return nil, err
+	}
+	s.flowFilter = s.newFlowFilter()
 	if s.metrics, err = newMetrics(c.Metrics, s.openapi.Built); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -160,7 +165,7 @@ func New(c Config) (*Server, error) {
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Definitions: c.Definitions, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
 		HistoryAge: c.HistoryAge, Now: c.Now,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
-	s.trimmer = newTrimmer(limits.underWay, s.handlers.Watches, c.DefragmentHeap, s.rest)
+	s.trimmer = newTrimmer(func() int { return int(s.underWay.Load()) }, s.handlers.Watches, c.DefragmentHeap, s.rest)
 	// What others read into informers, and count, the store has read and counted; documents are made when they are asked for.
 	s.Finish("storage-readiness", "start-apiserver-admission-initializer", "generic-apiserver-start-informers", "start-kube-aggregator-informers",
 		"storage-object-count-tracker-hook", "apiservice-discovery-controller", "apiservice-openapi-controller", "apiservice-openapiv3-controller")
@@ -200,10 +205,10 @@ func setDefaults(c *Config) {
 		c.Features = utilfeature.DefaultFeatureGate
 	}
 	if c.MaxInFlight == 0 {
-		c.MaxInFlight = 3000
+		c.MaxInFlight = 400
 	}
 	if c.MaxMutatingInFlight == 0 {
-		c.MaxMutatingInFlight = 1000
+		c.MaxMutatingInFlight = 200
 	}
 	if c.RequestTimeout == 0 {
 		c.RequestTimeout = 60 * time.Second

@@ -7,59 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apiserver/pkg/authentication/user"
-
 	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server"
 )
-
-// TestDumps: the dumps of priority and fairness tell of each level what comes under it.
-func TestDumps(t *testing.T) {
-	var store *blockedStore
-	h := newServer(t, func(c *server.Config) {
-		c.MaxInFlight = 1
-		store = blocked(c)
-		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {
-			who := &user.DefaultInfo{Name: r.Header.Get("Authorization"), Groups: []string{user.AllAuthenticated}}
-			if who.Name == "master" {
-				who.Groups = append(who.Groups, user.SystemPrivilegedGroup)
-			}
-			return who, true, nil
-		}
-	}).Handler()
-	dumped := func(name, first string) (found []string) {
-		for line := range strings.Lines(get(h, "/debug/api_priority_and_fairness/dump_"+name, "master").Body.String()) {
-			if cells := strings.Fields(strings.ReplaceAll(line, ",", " ")); cells[0] == first {
-				found = append(found, strings.Join(cells, " "))
-			}
-		}
-		return found
-	}
-	one := make(chan int)
-	go func() { one <- get(h, "/api/v1/namespaces/slow", "known").Code }()
-	<-store.waiting
-	if code := get(h, "/api/v1/namespaces/default", "known").Code; code != http.StatusTooManyRequests {
-		t.Errorf("a second request: %d", code)
-	}
-	if got := dumped("priority_levels", "global-default"); len(got) != 1 || got[0] != "global-default 0 false false 0 1 1 1 0 0" {
-		t.Errorf("the level: %q", got)
-	}
-	if got := dumped("requests", "global-default"); len(got) != 1 || !strings.HasPrefix(got[0], "global-default global-default -1 -1 ") {
-		t.Errorf("requests: %q", got)
-	}
-	if got := dumped("requests?includeRequestDetails=1", "global-default"); len(got) != 1 ||
-		!strings.HasSuffix(got[0], " known get /api/v1/namespaces/slow slow slow v1 namespaces") {
-		t.Errorf("details: %q", got)
-	}
-	if got := dumped("queues", "PriorityLevelName"); len(got) != 1 {
-		t.Errorf("queues: %q", got)
-	}
-	close(store.release)
-	<-one
-	if got := dumped("priority_levels", "global-default"); len(got) != 1 || got[0] != "global-default 0 true false 0 0 1 1 0 0" {
-		t.Errorf("the level at rest: %q", got)
-	}
-}
 
 // TestZPages: who asks for nothing gets a text, who asks for the object gets it.
 func TestZPages(t *testing.T) {

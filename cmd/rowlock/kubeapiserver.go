@@ -113,8 +113,6 @@ func (o *kubeAPIServerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.securePort, "secure-port", 6443, "`port` to serve HTTPS on")
 	flags.StringVar(&o.certDir, "cert-dir", "",
 		"`directory` with the certificate to serve with, apiserver.crt, and its key, apiserver.key; made if it has none")
-	flags.IntVar(&o.serve.maxInFlight, "max-requests-inflight", 0, "how many reading requests may be under way")
-	flags.IntVar(&o.serve.maxMutatingInFlight, "max-mutating-requests-inflight", 0, "how many writing requests may be under way")
 	flags.DurationVar(&o.serve.requestTimeout, "request-timeout", time.Minute, "how long a request that is not a watch may take")
 	flags.StringVarP(&o.verbosity, "v", "v", "0", "verbosity of the log: from 1 what --log-level=info logs, from 4 what debug does")
 	flags.Var(newChoice(&o.serve.log.format, "text", "json"), "logging-format", "the form of a line of the log")
@@ -170,12 +168,7 @@ func (o *kubeAPIServerOptions) check() error {
 	if o.securePort < 1 || o.securePort > 65535 {
 		errs = append(errs, fmt.Errorf("--secure-port %d must be between 1 and 65535, inclusive. It cannot be turned off with 0", o.securePort))
 	}
-	if o.serve.maxInFlight < 0 {
-		errs = append(errs, errors.New("--max-requests-inflight can not be negative value"))
-	}
-	if o.serve.maxMutatingInFlight < 0 {
-		errs = append(errs, errors.New("--max-mutating-requests-inflight can not be negative value"))
-	}
+	errs = append(errs, o.serve.flow.check()...)
 	if o.serve.requestTimeout < 0 {
 		errs = append(errs, errors.New("--request-timeout can not be negative value"))
 	}

@@ -49,9 +49,10 @@ type serveOptions struct {
 
 	admission admissionOptions
 
-	// These have flags on kube-apiserver's command line alone.
-	maxInFlight, maxMutatingInFlight int           // 0: the server's own
-	requestTimeout                   time.Duration // 0: the server's own
+	flow flowOptions
+
+	// This has a flag on kube-apiserver's command line alone.
+	requestTimeout time.Duration // 0: the server's own
 
 	log logOptions
 
@@ -73,6 +74,7 @@ func (o *serveOptions) sections() []section {
 		{"Tokens of ServiceAccounts", flagSet(o.tokens.addFlags)},
 		{"Others' tokens", flagSet(o.authentication.addFlags)},
 		{"Admission", flagSet(o.admission.addFlags)},
+		{"Overload", flagSet(o.flow.addFlags)},
 		{"Nodes", flagSet(o.kubelets.addFlags)},
 		{"Controllers", flagSet(o.controllers.addFlags)},
 		{"Features", flagSet(o.addFeatureFlags)},
@@ -188,6 +190,9 @@ func (o *serveOptions) complete() error {
 	}
 	if err := o.admission.complete(); err != nil {
 		return err
+	}
+	if errs := o.flow.check(); len(errs) > 0 {
+		return usagef("%w", errs[0])
 	}
 	return o.completeServing()
 }

@@ -93,6 +93,7 @@ func (p *parts) newAggregator() *aggregate.Aggregator {
 
 func (p *parts) newServer() (*server.Server, error) {
 	o := p.options
+	reading, writing := o.flow.inFlight()
 	srv, err := server.New(server.Config{
 		Registry:      p.registry,
 		Definitions:   p.definitions,
@@ -123,8 +124,9 @@ func (p *parts) newServer() (*server.Server, error) {
 		DisableAdmissionPlugins: o.admission.disable,
 		AdmissionConfiguration:  o.admission.configuration,
 		RouteToEndpoints:        o.routeToEndpoints,
-		MaxInFlight:             o.maxInFlight,
-		MaxMutatingInFlight:     o.maxMutatingInFlight,
+		MaxInFlight:             reading,
+		MaxMutatingInFlight:     writing,
+		Unfair:                  !o.flow.fair,
 		RequestTimeout:          o.requestTimeout,
 	})
 	if err != nil {

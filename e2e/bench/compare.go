@@ -24,7 +24,8 @@ type startable struct {
 // startables returns the servers by the names that --servers takes.
 func startables() map[string]startable {
 	rowlock := func(ctx context.Context, dir, database string) (*harness.Server, error) {
-		return harness.StartRowlock(ctx, harness.RowlockOptions{DataDir: dir, Datastore: database})
+		return harness.StartRowlock(ctx, harness.RowlockOptions{DataDir: dir, Datastore: database,
+			Args: []string{"--max-requests-inflight=3000", "--max-mutating-requests-inflight=1000"}}) // as kube-apiserver's in harness
 	}
 	peer := func(backend func(database string) harness.Backend) startable {
 		return startable{backend("").Binaries(), false, func(ctx context.Context, dir, database string) (*harness.Server, error) {

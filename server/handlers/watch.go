@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apiserver/pkg/util/flowcontrol"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"github.com/rowlock/rowlock/resources"
@@ -202,6 +203,7 @@ func (w *watchStream) run() {
 	if w.initial != nil && !w.sendInitial() {
 		return
 	}
+	flowcontrol.WatchInitialized(w.q.ctx) // it needs its seat no more
 	var bookmarks <-chan time.Time
 	if w.opts.AllowWatchBookmarks {
 		ticker := time.NewTicker(w.h.BookmarkPeriod)

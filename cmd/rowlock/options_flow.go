@@ -1,0 +1,44 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/pflag"
+)
+
+// flowOptions say how many requests may be under way, and who comes first when there are more.
+type flowOptions struct {
+	maxInFlight, maxMutatingInFlight int // 0: no bound
+	fair                             bool
+}
+
+func (o *flowOptions) addFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&o.fair, "enable-priority-and-fairness", true,
+		"have requests wait their turn when there are too many, by FlowSchemas and PriorityLevelConfigurations")
+	flags.IntVar(&o.maxInFlight, "max-requests-inflight", 400,
+		"how many requests may be under way, together with those of --max-mutating-requests-inflight; how many reading ones without priority and fairness, 0 for no bound")
+	flags.IntVar(&o.maxMutatingInFlight, "max-mutating-requests-inflight", 200,
+		"how many requests may be under way, together with those of --max-requests-inflight; how many writing ones without priority and fairness, 0 for no bound")
+}
+
+// check returns what kube-apiserver refuses, in its words.
+func (o *flowOptions) check() (errs []error) {
+	if o.maxInFlight < 0 {
+		errs = append(errs, errors.New("--max-requests-inflight can not be negative value"))
+	}
+	if o.maxMutatingInFlight < 0 {
+		errs = append(errs, errors.New("--max-mutating-requests-inflight can not be negative value"))
+	}
+	return errs
+}
+
+// inFlight are the bounds as server.Config has them.
+func (o *flowOptions) inFlight() (reading, writing int) {
+	bound := func(n int) int {
+		if n == 0 {
+			return -1
+		}
+		return n
+	}
+	return bound(o.maxInFlight), bound(o.maxMutatingInFlight)
+}

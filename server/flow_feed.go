@@ -1,0 +1,152 @@
+package server
+
+import (
+	"context"
+	"sync"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
+	applyv1 "k8s.io/client-go/applyconfigurations/flowcontrol/v1"
+	"k8s.io/client-go/informers"
+	flowinformers "k8s.io/client-go/informers/flowcontrol"
+	"k8s.io/client-go/informers/internalinterfaces"
+	flowclientv1 "k8s.io/client-go/kubernetes/typed/flowcontrol/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// flowFeed is what upstream's controller of priority and fairness takes for informers. They have the objects that the feed was given
+// last.
+type flowFeed struct {
+	informers.SharedInformerFactory // nil: only Flowcontrol is asked for
+
+	schemas, levels configInformer
+	using           sync.Mutex // held by use
+
+	mu    sync.Mutex
+	reads int           // how often the controller has begun to read the configuration
+	more  chan struct{} // closed when reads grows
+	ended <-chan struct{}
+}
+
+func newFlowFeed(ended <-chan struct{}) *flowFeed {
+	f := &flowFeed{ended: ended, more: make(chan struct{})}
+	f.schemas.indexer = cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	f.levels.indexer = &noticed{Indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil), feed: f}
+	return f
+}
+
+// use returns when the controller goes by these objects, or the server has ended. One goroutine digests them, of which nothing tells
+// when it is done. But it reads the configuration, levels first, before it digests it: so it is done when it reads once more.
+func (f *flowFeed) use(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration) {
+	f.using.Lock()
+	defer f.using.Unlock()
+	f.schemas.replace(asAny(schemas))
+	f.levels.replace(asAny(levels))
+	read := f.readings()
+	for i := 1; i <= 2; i++ {
+		// Whatever level it is told of, it reads them all.
+		f.levels.handler.OnAdd(bootstrap.MandatoryPriorityLevelConfigurationExempt, false)
+		if !f.await(read + i) {
+			return
+		}
+	}
+}
+
+func asAny[T any](list []T) []any {
+	all := make([]any, len(list))
+	for i, v := range list {
+		all[i] = v
+	}
+	return all
+}
+
+func (f *flowFeed) readings() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reads
+}
+
+// await waits until the controller has begun to read so many times. It tells that the server has ended before.
+func (f *flowFeed) await(reads int) bool {
+	for {
+		f.mu.Lock()
+		done, more := f.reads >= reads, f.more
+		f.mu.Unlock()
+		if done {
+			return true
+		}
+		select {
+		case <-more:
+		case <-f.ended:
+			return false
+		}
+	}
+}
+
+// Flowcontrol implements informers.SharedInformerFactory.
+func (f *flowFeed) Flowcontrol() flowinformers.Interface { return flowinformers.New(f, "", nil) }
+
+// InformerFor implements internalinterfaces.SharedInformerFactory.
+func (f *flowFeed) InformerFor(obj runtime.Object, _ internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	if _, ok := obj.(*flowcontrolv1.FlowSchema); ok {
+		return &f.schemas
+	}
+	return &f.levels
+}
+
+// noticed is an indexer that notes when it is read.
+type noticed struct {
+	cache.Indexer
+	feed *flowFeed
+}
+
+// List implements cache.Store.
+func (n *noticed) List() []any {
+	n.feed.mu.Lock()
+	n.feed.reads++
+	close(n.feed.more)
+	n.feed.more = make(chan struct{})
+	n.feed.mu.Unlock()
+	return n.Indexer.List()
+}
+
+// configInformer is what the controller uses of an informer: its lister, and one handler. The rest panics.
+type configInformer struct {
+	cache.SharedIndexInformer // nil
+
+	indexer cache.Indexer
+	handler cache.ResourceEventHandler
+}
+
+func (i *configInformer) replace(objects []any) {
+	_ = i.indexer.Replace(objects, "") // it errs only for objects without names
+}
+
+func (i *configInformer) GetIndexer() cache.Indexer { return i.indexer }
+func (i *configInformer) HasSynced() bool           { return true }
+
+// AddEventHandler implements cache.SharedInformer.
+func (i *configInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	i.handler = h
+	return nil, nil
+}
+
+// flowClient is the controller's client. It writes nothing: the status of FlowSchemas, which is all that the controller writes, is
+// the control plane's, which has read what it gave to the feed and knows whether it has changed since.
+type flowClient struct {
+	flowclientv1.FlowcontrolV1Interface
+}
+
+// FlowSchemas implements flowclientv1.FlowcontrolV1Interface.
+func (flowClient) FlowSchemas() flowclientv1.FlowSchemaInterface { return flowStatus{} }
+
+type flowStatus struct {
+	flowclientv1.FlowSchemaInterface
+}
+
+// ApplyStatus implements flowclientv1.FlowSchemaInterface.
+func (flowStatus) ApplyStatus(context.Context, *applyv1.FlowSchemaApplyConfiguration, metav1.ApplyOptions) (*flowcontrolv1.FlowSchema, error) {
+	return nil, nil
+}

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	fq "k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing"
+	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/eventclock"
+	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/queueset"
+	flowmetrics "k8s.io/apiserver/pkg/util/flowcontrol/metrics"
+	flowrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
+)
+
+// gauge keeps a value of a metric.
+type gauge struct {
+	flowmetrics.RatioedGauge
+	mu    sync.Mutex
+	value float64
+}
+
+func (g *gauge) SetDenominator(float64) {}
+func (g *gauge) Set(x float64)          { g.mu.Lock(); g.value = x; g.mu.Unlock() }
+func (g *gauge) Add(x float64)          { g.mu.Lock(); g.value += x; g.mu.Unlock() }
+func (g *gauge) now() float64           { g.mu.Lock(); defer g.mu.Unlock(); return g.value }
+
+type levelUnderTest struct {
+	*levelQueues
+	waiting, executing, occupied, wanted gauge
+}
+
+func newLevel(t *testing.T, config fq.QueuingConfig, limit int) *levelUnderTest {
+	l := &levelUnderTest{}
+	completer, err := levelQueuesFactory{queueset.NewQueueSetFactory(eventclock.Real{})}.BeginConstruction(config,
+		flowmetrics.RatioedGaugePair{RequestsWaiting: &l.waiting, RequestsExecuting: &l.executing}, &l.occupied, &l.wanted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.levelQueues = completer.Complete(fq.DispatchingConfig{ConcurrencyLimit: limit, ConcurrencyDenominator: limit}).(*levelQueues)
+	return l
+}
+
+func (l *levelUnderTest) reconfigure(t *testing.T, config fq.QueuingConfig, limit int) {
+	completer, err := l.BeginConfigChange(config)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	completer.Complete(fq.DispatchingConfig{ConcurrencyLimit: limit, ConcurrencyDenominator: limit})
+}
+
+// TestLevelKeepsItsLimit has many requests of all widths come, wait, give up, panic and linger, while the limit changes. No more seats
+// are taken than the greatest limit, each request ends in one way, and at the end nothing is left of any.
+func TestLevelKeepsItsLimit(t *testing.T) {
+	for name, config := range map[string]fq.QueuingConfig{
+		"queues": {Name: "queues", DesiredNumQueues: 8, QueueLengthLimit: 20, HandSize: 3},
+		"none":   {Name: "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const limit, narrowest, senders, each = 10, 4, 24, 60
+			l := newLevel(t, config, limit)
+			var seats, most, executed, refused atomic.Int64
+			var work sync.WaitGroup
+			for sender := range senders {
+				work.Go(func() {
+					random := rand.New(rand.NewPCG(uint64(sender), 1))
+					for range each {
+						width := flowrequest.WorkEstimate{InitialSeats: 1}
+						switch random.IntN(8) {
+						case 0:
+							width.InitialSeats = 1 + random.Uint64N(limit)
+						case 1:
+							width.FinalSeats, width.AdditionalLatency = 1+random.Uint64N(narrowest), time.Duration(random.IntN(300))*time.Microsecond
+						}
+						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(20))*time.Millisecond)
+						r, _ := l.StartRequest(ctx, &width, random.Uint64(), "", "schema", nil, nil, nil)
+						ran := false
+						if r != nil {
+							func() {
+								defer func() { _ = recover() }()
+								r.Finish(func() {
+									ran = true
+									now := seats.Add(int64(width.InitialSeats))
+									defer seats.Add(-int64(width.InitialSeats))
+									for before := most.Load(); now > before && !most.CompareAndSwap(before, now); before = most.Load() {
+									}
+									if random.IntN(10) == 0 {
+										panic("as wanted")
+									}
+									time.Sleep(time.Duration(random.IntN(200)) * time.Microsecond)
+								})
+							}()
+						}
+						if cancel(); ran {
+							executed.Add(1)
+						} else {
+							refused.Add(1)
+						}
+						if random.IntN(20) == 0 {
+							// Upstream loses count of the seats that are wanted where there are fewer than the final ones of a request.
+							l.reconfigure(t, config, narrowest+random.IntN(limit-narrowest+1))
+						}
+						if random.IntN(3) == 0 {
+							time.Sleep(time.Duration(random.IntN(500)) * time.Microsecond)
+						}
+					}
+				})
+			}
+			work.Wait()
+			l.reconfigure(t, config, limit)
+			if n := executed.Load() + refused.Load(); n != senders*each || executed.Load() == 0 {
+				t.Errorf("%d executed, %d refused, of %d", executed.Load(), refused.Load(), senders*each)
+			}
+			if most.Load() > limit {
+				t.Errorf("%d seats were taken of %d", most.Load(), limit)
+			}
+			taken := func() (direct, queued int) {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				return l.direct, l.queued
+			}
+			for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(time.Millisecond) {
+				if direct, queued := taken(); direct == 0 && queued == 0 && l.occupied.now() == 0 {
+					break // those that linger are gone
+				}
+			}
+			direct, queued := taken()
+			if direct != 0 || queued != 0 || !l.IsIdle() || l.levelQueues.waiting.Load() != 0 || l.widest != 0 || l.running != 0 || l.levelQueues.executing.next != &l.levelQueues.executing {
+				t.Errorf("left: %d seats, %d of queued requests, %d wait, %d run", direct, queued, l.levelQueues.waiting.Load(), l.running)
+			}
+			for name, g := range map[string]*gauge{"waiting": &l.waiting, "executing": &l.executing, "occupied": &l.occupied, "wanted": &l.wanted} {
+				if g.now() != 0 {
+					t.Errorf("the gauge of %s is at %v", name, g.now())
+				}
+			}
+			// Upstream does not count who goes away while it is dispatched.
+			if d := l.Dump(true); d.Dispatched != int(executed.Load()) || d.Rejected > int(refused.Load()) || d.Executing != 0 || d.Waiting != 0 || d.SeatsInUse != 0 {
+				t.Errorf("%d executed, %d refused; the dump has %+v", executed.Load(), refused.Load(), d)
+			}
+		})
+	}
+}
