@@ -1,0 +1,13 @@
+package server
+
+// Routes are the paths of the router, with what stands for a part of one.
+func (s *Server) Routes() (paths []string) {
+	known := map[string]bool{}
+	for _, r := range s.echo.Routes() {
+		if !known[r.Path] {
+			known[r.Path] = true
+			paths = append(paths, r.Path)
+		}
+	}
+	return paths
+}

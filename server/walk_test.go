@@ -1,0 +1,322 @@
+package server_test
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/custom"
+	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/aggregate"
+	"github.com/rowlock/rowlock/server/servertest"
+)
+
+// right is what an authorizer is asked for, or gives.
+type right struct{ verb, group, version, resource, subresource, namespace, name, path string }
+
+// step is a request of the walk, and the right that it takes.
+type step struct {
+	method, path, body, media string
+	takes                     right
+}
+
+func (s step) String() string { return s.method + " " + s.path }
+
+// gate is an authorizer that gives one right, or all, and keeps what it was asked.
+type gate struct {
+	mu    sync.Mutex
+	gives *right
+	all   bool
+	asked []right
+}
+
+func (g *gate) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	r := right{a.GetVerb(), a.GetAPIGroup(), a.GetAPIVersion(), a.GetResource(), a.GetSubresource(), a.GetNamespace(), a.GetName(), ""}
+	if !a.IsResourceRequest() {
+		r = right{verb: a.GetVerb(), path: a.GetPath()}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if slices.Contains(a.GetUser().GetGroups(), user.SystemPrivilegedGroup) {
+		return authorizer.DecisionAllow, "", nil // the server itself, and who sets the stage
+	}
+	g.asked = append(g.asked, r)
+	if g.all || g.gives != nil && *g.gives == r {
+		return authorizer.DecisionAllow, "", nil
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// with sends a request while a right is given, nil: none, and returns the answer and what was asked.
+func (g *gate) with(gives *right, h http.Handler, who string, s step) (code int, body string, asked []right) {
+	g.mu.Lock()
+	g.gives, g.asked = gives, nil
+	g.mu.Unlock()
+	code, body = send(h, who, s.method, s.path, s.body, "Content-Type", s.media)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return code, body, g.asked
+}
+
+// walked is a server of everything that there can be, and the steps through all of it.
+func walked(t *testing.T) (*gate, http.Handler, *bool, []step) {
+	t.Helper()
+	g, strangers := &gate{}, true
+	s, c := servertest.New(t, func(c *server.Config) {
+		c.Pipeline, c.Authorizer = resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{Authorizer: g}), g
+		groups := builtin.Parts{Reader: c.Store, Tokens: &builtin.Tokens{Generator: unsigned{}}}.Groups()
+		c.Definitions = custom.New(custom.Config{Registry: c.Registry, Store: c.Store, Scheme: builtin.Scheme, Logger: c.Logger}, groups)
+		c.Registry.SetGroups(groups)
+		c.Strangers = func(string) bool { return strangers }
+		c.Aggregator = aggregate.New(aggregate.Config{Registry: c.Registry, Store: c.Store, Logger: c.Logger, Certificate: func() *tls.Certificate { return nil }})
+		c.Flags, c.OpenID = map[string]string{}, documents{}
+		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {
+			switch r.Header.Get("Authorization") {
+			case "":
+				return nil, false, nil
+			case admin:
+				return resources.APIServer.Info, true, nil
+			}
+			return &user.DefaultInfo{Name: "known"}, true, nil
+		}
+	})
+	h := s.Handler()
+	must(t, h, admin, "POST", "/api/v1/namespaces", `{"metadata":{"name":"default"}}`)
+	for _, scope := range []string{"Namespaced", "Cluster"} {
+		kind := scope + "Thing"
+		plural := strings.ToLower(kind) + "s"
+		must(t, h, admin, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"metadata":{"name":"`+plural+`.example.com"},"spec":{"group":"example.com","scope":"`+scope+`",
+			"names":{"kind":"`+kind+`","plural":"`+plural+`"},"versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{},
+			"scale":{"specReplicasPath":".spec.replicas","statusReplicasPath":".status.replicas"}},"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`)
+	}
+	must(t, h, admin, "GET", "/apis/example.com/v1/clusterthings", "")
+	must(t, h, admin, "POST", "/apis/apiregistration.k8s.io/v1/apiservices", `{"metadata":{"name":"v1.else.example.com"},"spec":{"group":"else.example.com","version":"v1",
+		"service":{"namespace":"default","name":"else"},"insecureSkipTLSVerify":true,"groupPriorityMinimum":1,"versionPriority":1}}`)
+	return g, h, &strangers, append(stepsOfTypes(c.Registry.Catalog()), stepsOfPaths(s, c.Registry.Catalog())...)
+}
+
+type documents struct{}
+
+func (documents) GetConfigJSON() ([]byte, int) { return []byte("{}"), 0 }
+func (documents) GetKeysetJSON() ([]byte, int) { return []byte("{}"), 0 }
+
+// stepsOfPaths are those to what is no resource.
+func stepsOfPaths(s *server.Server, catalog *resources.Catalog) (steps []step) {
+	paths := []string{"/api/v1", "/apis/", "/apis/nowhere", "/apis/nowhere/v1", "/nowhere", "/apis/else.example.com", "/apis/else.example.com/v1"}
+	for _, g := range catalog.Groups() {
+		paths = append(paths, "/apis/"+g.Name)
+		for _, v := range g.Versions {
+			paths = append(paths, "/apis/"+v.String())
+		}
+	}
+	for _, path := range s.Routes() {
+		if strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/apis/") {
+			continue // these are above
+		}
+		paths = append(paths, strings.Replace(path, "*", "x", 1))
+	}
+	for _, path := range paths {
+		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"} {
+			steps = append(steps, step{method, path, "", "", right{verb: strings.ToLower(method), path: path}})
+		}
+	}
+	return steps
+}
+
+// walk makes the steps of one type.
+type walk struct {
+	served *resources.Served
+	steps  []step
+}
+
+func stepsOfTypes(catalog *resources.Catalog) (steps []step) {
+	for _, g := range catalog.Groups() {
+		for _, v := range g.Versions {
+			for _, served := range v.Resources {
+				w := walk{served: served}
+				w.everything()
+				steps = append(steps, w.steps...)
+			}
+		}
+	}
+	// A type of another server's.
+	for method, verb := range map[string]string{"GET": "list", "POST": "create", "DELETE": "deletecollection"} {
+		steps = append(steps, step{method, "/apis/else.example.com/v1/namespaces/default/others", "{}", "", right{verb, "else.example.com", "v1", "others", "", "default", "", ""}})
+	}
+	return steps
+}
+
+// root is how paths of the version begin.
+func (w *walk) root() string {
+	if w.served.Group == "" {
+		return "/api/" + w.served.GroupVersionKind.Version
+	}
+	return "/apis/" + w.served.GroupVersion().String()
+}
+
+func (w *walk) add(verb, namespace, name, subresource, method, path, body, media string) {
+	if method != "GET" && method != "HEAD" && method != "OPTIONS" {
+		path += map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + "dryRun=All" // what is there stays as it is
+	}
+	w.steps = append(w.steps, step{method, path, body, cmp.Or(media, "application/json"), right{verb, w.served.Group, w.served.GroupVersionKind.Version, w.served.Resource,
+		subresource, namespace, name, ""}})
+}
+
+func (w *walk) everything() {
+	space, in := "", ""
+	if w.served.Namespaced {
+		space, in = "default", "/namespaces/default"
+	}
+	r := w.served.Resource
+	object := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"walk"}}`, w.served.GroupVersion(), w.served.GroupVersionKind.Kind)
+	all := w.root() + in + "/" + r
+	w.add("list", space, "", "", "GET", all, "", "")
+	w.add("list", space, "", "", "HEAD", all, "", "")
+	w.add("", space, "", "", "OPTIONS", all, "", "")
+	w.add("list", space, "", "", "GET", all+"?labelSelector=a%3Db&fieldSelector=metadata.namespace%3Ddefault", "", "")
+	w.add("list", space, "one", "", "GET", all+"?fieldSelector=metadata.name%3Done", "", "")
+	w.add("watch", space, "", "", "GET", all+"?watch=1&timeoutSeconds=-1", "", "")
+	w.add("watch", space, "one", "", "GET", all+"?watch=true&timeoutSeconds=-1&fieldSelector=metadata.name%3Done", "", "")
+	w.add("watch", space, "", "", "GET", w.root()+"/watch"+in+"/"+r+"?timeoutSeconds=-1", "", "")
+	within := space
+	if r == "namespaces" {
+		within = "one" // it is within itself
+	}
+	w.add("watch", within, "one", "", "GET", w.root()+"/watch"+in+"/"+r+"/one?timeoutSeconds=-1", "", "")
+	w.add("proxy", within, "one", "", "GET", w.root()+"/proxy"+in+"/"+r+"/one", "", "")
+	w.add("create", space, "", "", "POST", all, object, "")
+	w.add("update", space, "", "", "PUT", all, object, "")
+	w.add("patch", space, "", "", "PATCH", all, "{}", "application/merge-patch+json")
+	w.add("deletecollection", space, "", "", "DELETE", all, "", "")
+	if w.served.Namespaced {
+		w.add("list", "", "", "", "GET", w.root()+"/"+r, "", "")
+		w.add("watch", "", "", "", "GET", w.root()+"/"+r+"?watch=1&timeoutSeconds=-1", "", "")
+		w.add("watch", "", "", "", "GET", w.root()+"/watch/"+r+"?timeoutSeconds=-1", "", "")
+		w.add("create", "", "", "", "POST", w.root()+"/"+r, object, "")
+		w.add("deletecollection", "", "", "", "DELETE", w.root()+"/"+r, "", "")
+	}
+	if r == "namespaces" {
+		space = "walk"
+	}
+	w.item(space, "", all+"/walk", object)
+	for _, name := range append(subresources(w.served), "nothing") {
+		if r == "namespaces" && name == "nothing" {
+			continue // that is a type in the namespace
+		}
+		w.item(space, name, all+"/walk/"+name, `{"metadata":{"name":"walk"}}`)
+	}
+}
+
+// item adds what can be done to an object, or to a subresource of it.
+func (w *walk) item(space, subresource, path, object string) {
+	w.add("get", space, "walk", subresource, "GET", path, "", "")
+	w.add("get", space, "walk", subresource, "HEAD", path, "", "")
+	w.add("update", space, "walk", subresource, "PUT", path, object, "")
+	w.add("create", space, "walk", subresource, "POST", path, object, "")
+	w.add("delete", space, "walk", subresource, "DELETE", path, "", "")
+	for _, media := range []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"} {
+		w.add("patch", space, "walk", subresource, "PATCH", path, map[bool]string{true: "[]", false: "{}"}[media == "application/json-patch+json"], media)
+	}
+	w.add("patch", space, "walk", subresource, "PATCH", path+"?fieldManager=m", object, "application/apply-patch+yaml")
+	if subresource == "proxy" {
+		w.add("get", space, "walk", subresource, "GET", path+"/a/b", "", "")
+	}
+}
+
+func subresources(s *resources.Served) (names []string) {
+	for name := range s.Subresources {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// besides are the rights that a request may take besides its own: what it makes, where there was nothing to change; and what is given
+// away with a role or a certificate.
+func besides(takes, asked right) bool {
+	switch {
+	case takes.verb == "update" || takes.verb == "patch":
+		takes.verb = "create"
+		return asked == takes
+	case strings.HasPrefix(takes.group, "rbac."):
+		return asked.verb == "escalate" || asked.verb == "bind"
+	}
+	return slices.Contains([]string{"approve", "sign", "attest"}, asked.verb)
+}
+
+// Who has no right gets 401 or 403, whatever they ask for; who has the right that a request takes is not refused, unless it takes a
+// second one that it is known to; and a request takes the right that its method and path say.
+func TestEveryRouteTakesItsRight(t *testing.T) {
+	g, h, strangers, steps := walked(t)
+	if len(steps) < 3500 {
+		t.Fatalf("there are only %d steps", len(steps))
+	}
+	for _, s := range steps {
+		*strangers = false
+		if code, _, asked := g.with(nil, h, "", s); code != 401 || len(asked) > 0 {
+			t.Errorf("%s by nobody: %d, after %v was asked", s, code, asked)
+		}
+		*strangers = true
+		for _, who := range []string{"", "known"} {
+			code, body, asked := g.with(nil, h, who, s)
+			if code != 403 || len(asked) != 1 || asked[0] != s.takes {
+				t.Errorf("%s by %q without rights: %d, after %+v was asked, want %+v: %s", s, who, code, asked, s.takes, body)
+			}
+		}
+		if strings.HasSuffix(s.path, "/pprof/profile") || strings.HasSuffix(s.path, "/pprof/trace") {
+			continue // they take as long as they are asked to
+		}
+		code, body, asked := g.with(&s.takes, h, "known", s)
+		if code == 401 || len(asked) == 0 || asked[0] != s.takes {
+			t.Errorf("%s with the right %+v: %d, after %+v was asked", s, s.takes, code, asked)
+		}
+		for _, more := range asked[1:] {
+			if more != s.takes && !besides(s.takes, more) {
+				t.Errorf("%s takes %+v, too", s, more)
+			}
+		}
+		if code == 403 && len(asked) < 2 {
+			t.Errorf("%s with the right %+v: %d %s", s, s.takes, code, body)
+		}
+	}
+}
+
+// A right opens what takes it and nothing else.
+func TestRightsOpenNothingElse(t *testing.T) {
+	g, h, _, steps := walked(t)
+	kinds := []string{"pods", "namespaces", "serviceaccounts", "certificatesigningrequests", "clusterthings", "selfsubjectreviews", "others"}
+	steps = slices.DeleteFunc(steps, func(s step) bool {
+		return s.takes.path == "" && !slices.Contains(kinds, s.takes.resource) || s.takes.path != "" && s.method != "GET" && s.method != "POST" ||
+			strings.HasPrefix(s.path, "/apis/") && strings.Count(s.path, "/") < 4
+	})
+	var rights []right
+	for _, s := range steps {
+		if !slices.Contains(rights, s.takes) {
+			rights = append(rights, s.takes)
+		}
+	}
+	if len(steps) < 250 || len(rights) < 120 {
+		t.Fatalf("%d steps that take %d rights", len(steps), len(rights))
+	}
+	for _, given := range rights {
+		for _, s := range steps {
+			if s.takes == given {
+				continue
+			}
+			if code, body, _ := g.with(&given, h, "known", s); code != 403 {
+				t.Fatalf("%+v opens %s: %d %s", given, s, code, body)
+			}
+		}
+	}
+}
