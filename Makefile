@@ -52,7 +52,7 @@ race_leaves   := ^(TestWhatIsServedIsWhatIsBuilt|TestPreparedFilesAreFresh|TestE
 leaves_in     := ./server/openapi ./server/codec/...
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
-.PHONY: help run build test check lean unit unit-plain vet lint test-race test-fast-paths e2e compare conformance bench bench-postgres bench-custom-resources bench-definitions fuzz generate upgrade flags env clean
+.PHONY: help run build test check lean unit unit-plain vet lint test-race test-fast-paths e2e compare conformance bench bench-postgres bench-custom-resources bench-definitions fuzz packages generate upgrade flags env clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -147,10 +147,28 @@ fuzz: ## Run every fuzz target for FUZZTIME seconds (20); a failing input goes t
 fuzz-briefly:
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=8 RUNS=3000
 
-generate: ## Write again what is generated from upstream's sources; tests fail while any of it is stale
+# What of a package is the same for all machines is made by the program itself, and by its test.
+stage := bin/packages
+ARCHS ?= amd64 arm64 armv7
+# Between releases it sorts before all of them, and begins with a digit, as dpkg wants.
+package_version := $(if $(filter v%,$(VERSION)),$(VERSION:v%=%),0~git$(VERSION))
+packages: bin/nfpm ## Debian and RPM packages in bin/packages (ARCHS='amd64 arm64 armv7')
+	@rm -rf $(stage); mkdir -p $(stage)/man $(stage)/completion
+	go test -count=1 -run '^TestManualPages$$' ./cmd/rowlock -args -man $(CURDIR)/$(stage)/man
+	for shell in bash zsh fish; do go run ./cmd/rowlock completion $$shell > $(stage)/completion/rowlock.$$shell; done
+	for arch in $(ARCHS); do \
+	  mkdir -p $(stage)/$$arch; ln -s ../man ../completion $(stage)/$$arch; \
+	  GOOS=linux GOARCH=$${arch%v7} GOARM=7 go build -ldflags '$(rowlock_ld)' -o $(stage)/$$arch/rowlock ./cmd/rowlock; \
+	  for kind in deb rpm; do \
+	    VERSION='$(package_version)' ARCH=$${arch/armv7/arm7} STAGE=$(stage)/$$arch bin/nfpm package -f packaging/package.yaml -p $$kind -t $(stage); \
+	  done; \
+	done
+
+generate: ## Write again what is generated from upstream's sources and from flags; tests fail while any of it is stale
 	@mkdir -p bin
 	go run ./resources/fieldmanager/schemagen > bin/schema.txt && gzip -9nc bin/schema.txt > resources/fieldmanager/schema.txt.gz
 	go run ./server/openapi/openapigen server/openapi
+	go test -count=1 -run '^TestPackagedConfig$$' ./cmd/rowlock -args -write
 	@grep -qx '# of kube-apiserver $(KUBERNETES)' cmd/rowlock/kubeapiserver_flags.txt || $(MAKE) --no-print-directory flags
 
 # Where something fails when upstream has changed what Rowlock copies, sets or takes for granted of it.
@@ -214,6 +232,9 @@ bin/h2spec: e2e/peers/h2spec/go.mod
 # kine has SQLite only with cgo.
 bin/kine: e2e/peers/kine/go.mod
 	CGO_ENABLED=1 go build -C e2e/peers/kine -ldflags '-s -w' -o $(CURDIR)/$@ github.com/k3s-io/kine
+
+bin/nfpm: packaging/nfpm/go.mod
+	go build -C packaging/nfpm -ldflags '-s -w' -o $(CURDIR)/$@ github.com/goreleaser/nfpm/v2/cmd/nfpm
 
 bin/golangci-lint: tools/go.mod
 	go build -C tools -ldflags '-s -w' -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

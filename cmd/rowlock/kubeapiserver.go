@@ -87,7 +87,7 @@ func (o *kubeAPIServerOptions) sections() []section {
 		}
 	}
 	o.own.VisitAll(func(f *pflag.Flag) {
-		if acting.Lookup(f.Name) == nil && f.Name != "listen" {
+		if acting.Lookup(f.Name) == nil && f.Name != "listen" && f.Name != configFlag {
 			own.AddFlag(f)
 		}
 	})

@@ -1,7 +1,7 @@
 // Command rowlock serves the Kubernetes API from SQL.
 //
 //	main.go        the commands, and what ends them
-//	env.go         flags from the environment
+//	env.go         flags from the environment; configfile.go from a file
 //	serve.go       rowlock serve: everything put together
 //	options.go     the flags of serve, and what is refused
 //	options_*.go   those about one thing: the database, Services
@@ -12,6 +12,7 @@
 //	choice.go      a flag with a few possible values
 //	statedir.go    where data lives without --data-dir
 //	logging.go     one log for everything
+//	systemd.go     what systemd is told
 //	kubeconfig.go  rowlock kubeconfig
 //	token.go       rowlock token
 //	keys.go        rowlock keys
@@ -102,8 +103,12 @@ func newRootCommand() *cobra.Command {
 		DisableFlagsInUseLine: true,
 		SilenceErrors:         true,
 		SilenceUsage:          true,
-		CompletionOptions:     cobra.CompletionOptions{HiddenDefaultCmd: true},
-		PersistentPreRunE:     func(cmd *cobra.Command, _ []string) error { return setFromEnvironment(cmd.Flags(), os.LookupEnv) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := setFromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
+				return err
+			}
+			return setFromFile(cmd.Flags())
+		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(newServeCommand(), newKubeAPIServerCommand(), newEnvtestAssetsCommand(), newEtcdCommand(), newKubeconfigCommand(), newTokenCommand(), newKeysCommand(),

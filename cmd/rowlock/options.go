@@ -105,6 +105,7 @@ func shownFlags(flags *pflag.FlagSet) map[string]string {
 }
 
 func (o *serveOptions) addStorageFlags(flags *pflag.FlagSet) {
+	addConfigFlag(flags)
 	addDataDirFlag(flags, &o.dataDir)
 	o.storage.addFlags(flags)
 }

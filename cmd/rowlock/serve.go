@@ -33,7 +33,7 @@ func newServeCommand() *cobra.Command {
 		Long: "Serves the Kubernetes API from a SQL database, until it is told to stop (SIGINT, SIGTERM). When it is ready it\n" +
 			"prints the line that points kubectl at it. On first start it makes its own certificates and the\n" +
 			"administrator's kubeconfig.\n\n" +
-			"Each flag may also be given as an environment variable: ROWLOCK_DATA_DIR stands for --data-dir.",
+			"Each flag may also be given as an environment variable, ROWLOCK_DATA_DIR for --data-dir, or in the file of --config.",
 		Example: "  rowlock serve\n" +
 			"  rowlock serve --datastore 'postgres://rowlock@db.example.com/rowlock?sslmode=verify-full'\n" +
 			"  rowlock serve --listen 0.0.0.0:6443 --tls-san api.example.com\n" +
@@ -109,6 +109,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 			Prober: p.aggregator, Unavailable: p.aggregator.CountUnavailable, Elsewhere: p.aggregator, Elect: p.elect()}, p.server, p.certificates, p.identity.keys))
 	})
 	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", shellQuoted(p.certificates.KubeconfigPath()))
+	work.Go(func() error { attend(ctx, logger, p.certificates.KubeconfigPath()); return nil })
 	return work.Wait()
 }
 

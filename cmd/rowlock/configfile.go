@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+)
+
+// configFlag is the flag that names a file with other flags.
+const configFlag = "config"
+
+func addConfigFlag(flags *pflag.FlagSet) {
+	flags.String(configFlag, "", "`file` in YAML with flags by their names, as \"listen: 0.0.0.0:6443\"; command line and environment go before it")
+}
+
+// setFromFile sets each flag that neither the command line nor the environment mentions from the file of --config, if there is one.
+// A list gives a flag several times, and a map gives it once for each key, as key=value.
+func setFromFile(flags *pflag.FlagSet) error {
+	named := flags.Lookup(configFlag)
+	if named == nil || named.Value.String() == "" {
+		return nil
+	}
+	file := named.Value.String()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return usagef("--config: %w", err)
+	}
+	values, err := parseConfig(text)
+	if err != nil {
+		return usagef("--config: %s: %w", file, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		f := flags.Lookup(name)
+		if f == nil || name == configFlag || name == "help" {
+			return usagef("--config: %s: there is no flag --%s", file, name)
+		}
+		if f.Changed {
+			continue
+		}
+		for _, value := range values[name] {
+			if err := flags.Set(name, value); err != nil {
+				return usagef("--config: %s: %w", file, err)
+			}
+		}
+	}
+	return nil
+}
+
+// parseConfig returns the values of each flag in the file. A key without a value says nothing, and an empty list says one empty value.
+func parseConfig(text []byte) (map[string][]string, error) {
+	asJSON, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return nil, err
+	}
+	var content map[string]any
+	numbers := json.NewDecoder(bytes.NewReader(asJSON))
+	numbers.UseNumber() // 1000000 is not 1e+06
+	if err := numbers.Decode(&content); err != nil {
+		return nil, fmt.Errorf("it is no map from flags to values: %w", err)
+	}
+	values := map[string][]string{}
+	for name, value := range content {
+		if value == nil {
+			continue
+		}
+		if values[name], err = configValues(value); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return values, nil
+}
+
+func configValues(value any) ([]string, error) {
+	switch value := value.(type) {
+	case []any:
+		if len(value) == 0 {
+			return []string{""}, nil
+		}
+		all := make([]string, len(value))
+		for i, v := range value {
+			one, err := configScalar(v)
+			if err != nil {
+				return nil, err
+			}
+			all[i] = one
+		}
+		return all, nil
+	case map[string]any:
+		var all []string
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			one, err := configScalar(value[key])
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, key+"="+one)
+		}
+		return all, nil
+	default:
+		one, err := configScalar(value)
+		return []string{one}, err
+	}
+}
+
+func configScalar(value any) (string, error) {
+	switch value := value.(type) {
+	case string:
+		return value, nil
+	case json.Number, bool:
+		return fmt.Sprint(value), nil
+	default:
+		return "", fmt.Errorf("a flag has no such value: %v", value)
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+)
+
+// serveFlags are those of rowlock serve, with the options that they set.
+func serveFlags(t *testing.T) (*serveOptions, *pflag.FlagSet) {
+	t.Helper()
+	o, flags := &serveOptions{}, pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	for _, s := range o.sections() {
+		flags.AddFlagSet(s.flags)
+	}
+	return o, flags
+}
+
+func writeConfig(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// The file sets what neither the command line nor the environment does, whatever form a value has.
+func TestConfigFile(t *testing.T) {
+	o, flags := serveFlags(t)
+	file := writeConfig(t, "listen: 0.0.0.0:7443\ndata-dir: /from/file\nlog-level: debug\nallow-privileged: false\ntls-san: [a.example.com, 10.0.0.1]\n"+
+		"feature-gates: {CBORServingAndStorage: true, WatchList: false}\nmax-object-bytes: 1000000\nclient-ca-file:\ncontrollers: []\n")
+	if err := flags.Parse([]string{"--config", file, "--log-level", "info"}); err != nil {
+		t.Fatal(err)
+	}
+	environment := map[string]string{"ROWLOCK_DATA_DIR": "/from/environment"}
+	if err := setFromEnvironment(flags, func(name string) (string, bool) { v, ok := environment[name]; return v, ok }); err != nil {
+		t.Fatal(err)
+	}
+	if err := setFromFile(flags); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, name := range []string{"listen", "data-dir", "log-level", "allow-privileged", "tls-san", "feature-gates", "max-object-bytes", "client-ca-file", "controllers"} {
+		got[name] = flags.Lookup(name).Value.String()
+	}
+	want := map[string]string{"listen": "0.0.0.0:7443", "data-dir": "/from/environment", "log-level": "info", "allow-privileged": "false",
+		"tls-san": "[a.example.com,10.0.0.1]", "feature-gates": "CBORServingAndStorage=true,WatchList=false", "max-object-bytes": "1000000",
+		"client-ca-file": "", "controllers": "[]"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(o.tlsSANs) != 2 {
+		t.Errorf("names: %q", o.tlsSANs)
+	}
+}
+
+// What is wrong in the file ends the command as what is wrong in the command line does, and is named.
+func TestConfigFileRefusals(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"unknown flag":    {"lissten: 127.0.0.1:0", "there is no flag --lissten"},
+		"itself":          {"config: other.yaml", "there is no flag --config"},
+		"help":            {"help: true", "there is no flag --help"},
+		"no map":          {"- listen", "it is no map from flags to values"},
+		"twice":           {"listen: a\nlisten: b", "already set"},
+		"no value":        {"allow-privileged: perhaps", `invalid argument "perhaps"`},
+		"nested":          {"listen: [{host: a}]", "listen: a flag has no such value"},
+		"no such setting": {"feature-gates: {NoSuchGate: {a: b}}", "feature-gates: a flag has no such value"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := writeConfig(t, tc.text)
+			code, _, stderr := command(t, "serve", "--config", file, "--data-dir", t.TempDir())
+			if code != exitUsage || !strings.Contains(stderr, file) || !strings.Contains(stderr, tc.want) {
+				t.Errorf("%d %s", code, stderr)
+			}
+		})
+	}
+	if code, _, stderr := command(t, "serve", "--config", "/nonexistent"); code != exitUsage || !strings.Contains(stderr, "no such file") {
+		t.Errorf("%d %s", code, stderr)
+	}
+}
+
+// The file of the packages has every flag with its default, which changes nothing when it is not commented out.
+func TestPackagedConfig(t *testing.T) {
+	_, flags := serveFlags(t)
+	want := packagedConfig(flags)
+	if *write {
+		if err := os.WriteFile(packagedConfigFile, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(packagedConfigFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Errorf("stale; make generate (-want +got):\n%s", diff)
+	}
+	defaults := map[string]string{}
+	flags.VisitAll(func(f *pflag.Flag) { defaults[f.Name] = f.Value.String() })
+	uncommented := strings.ReplaceAll(string(text), "\n#", "\n")
+	uncommented = strings.ReplaceAll(uncommented, "\n ", "\n# ")
+	if err := flags.Set(configFlag, writeConfig(t, uncommented)); err != nil {
+		t.Fatal(err)
+	}
+	if err := setFromFile(flags); err != nil {
+		t.Fatalf("%v\n%s", err, uncommented)
+	}
+	delete(defaults, configFlag)
+	for name, value := range defaults {
+		if got := flags.Lookup(name).Value.String(); got != value && name != dataDirFlag {
+			t.Errorf("%s: %q, and not %q", name, got, value)
+		}
+		if name != dataDirFlag && !strings.Contains(string(text), "\n#"+name+":") {
+			t.Errorf("--%s is missing", name)
+		}
+	}
+	if err := yaml.UnmarshalStrict([]byte(text), &map[string]any{}); err != nil {
+		t.Error(err)
+	}
+}

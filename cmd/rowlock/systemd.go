@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// tell tells systemd of a state (sd_notify(3)); without systemd it does nothing. That systemd cannot be told is no reason to stop.
+func tell(logger *slog.Logger, state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		logger.Warn("systemd was not told", "state", state, "error", err)
+	}
+}
+
+// attend tells systemd that the server, whose administrator's kubeconfig is given, is ready, and until ctx ends that it lives.
+func attend(ctx context.Context, logger *slog.Logger, kubeconfig string) {
+	tell(logger, daemon.SdNotifyReady)
+	watchdog(ctx, logger, kubeconfig)
+	<-ctx.Done()
+	tell(logger, daemon.SdNotifyStopping)
+}
+
+// watchdog tells systemd that the server lives, as often as the unit wants it (WatchdogSec), for as long as clients are answered: a
+// server that answers nobody is started again. It asks as the administrator whose kubeconfig is given. It returns when ctx ends.
+func watchdog(ctx context.Context, logger *slog.Logger, kubeconfig string) {
+	within, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		logger.Warn("the watchdog of systemd is not served", "error", err)
+		return
+	}
+	if within == 0 {
+		return
+	}
+	ticker := time.NewTicker(within / 3)
+	defer ticker.Stop()
+	for {
+		switch err := live(ctx, kubeconfig, within/3); {
+		case err == nil:
+			tell(logger, daemon.SdNotifyWatchdog)
+		case ctx.Err() == nil:
+			logger.Error("systemd is not told that the server lives", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// live asks the server of a kubeconfig for /livez, on a connection of its own. Errors: there is no such answer in time.
+func live(ctx context.Context, kubeconfig string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	tlsConfig, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+"/livez", nil)
+	if err != nil {
+		return err
+	}
+	response, err := (&http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true}).RoundTrip(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("/livez: %s", response.Status)
+	}
+	return nil
+}

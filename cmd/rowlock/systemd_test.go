@@ -1,0 +1,49 @@
+package main
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// systemd is told when the server is ready, that it lives, and when it stops.
+func TestSystemdIsTold(t *testing.T) {
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	states := make(chan string, 1000)
+	go func() {
+		defer close(states)
+		message := make([]byte, 1<<10)
+		for {
+			n, err := socket.Read(message)
+			if err != nil {
+				return
+			}
+			states <- string(message[:n])
+		}
+	}()
+	t.Setenv("NOTIFY_SOCKET", socket.LocalAddr().String())
+	t.Setenv("WATCHDOG_USEC", "6000000")
+	p := start(t, "--data-dir", t.TempDir())
+	want := func(state string) {
+		t.Helper()
+		for got := range states {
+			if strings.TrimSpace(got) == state {
+				return
+			}
+			if got != "WATCHDOG=1" {
+				t.Fatalf("told %q, want %q", got, state)
+			}
+		}
+	}
+	want("READY=1")
+	want("WATCHDOG=1")
+	if code := p.end(); code != 0 {
+		t.Errorf("%d: %s", code, p.stderr.String())
+	}
+	want("STOPPING=1")
+}
