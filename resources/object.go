@@ -132,6 +132,9 @@ func LoadObject(key Key, revision int64, data []byte, l labels.Set, f fields.Set
 // At returns the same state under another revision: what a watcher is shown of an object that was deleted, or that no
 // longer matches its selector.
 func (o *Object) At(revision int64) *Object {
+	if o.Unreadable() != nil {
+		return Unreadable(o.Key, revision, o.packing.unreadable.Err)
+	}
 	data, end := WithRevision(o.Data, o.revisionStart, o.revisionEnd, revision)
 	at := &Object{Key: o.Key, Revision: revision, Data: data, Labels: o.Labels, Fields: o.Fields,
 		revisionStart: o.revisionStart, revisionEnd: end, labelSketch: o.labelSketch, fieldSketch: o.fieldSketch}

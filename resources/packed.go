@@ -17,6 +17,8 @@ type packing struct {
 	bytes  []byte // what is stored of it, compressed; empty: the object is not packed
 	size   int    // of it, uncompressed
 	packed *Object
+	// unreadable is of an object that is none; see Unreadable.
+	unreadable *TransformError
 }
 
 // packLevel is where flate has the size of its best, and twice the speed.
@@ -54,7 +56,9 @@ func (o *Object) Packed(place func([]byte) []byte, share func(map[string]string)
 }
 
 // IsPacked tells whether the object has to be asked for Unpacked.
-func (o *Object) IsPacked() bool { return o.packing != nil && o.packing.packed == nil }
+func (o *Object) IsPacked() bool {
+	return o.packing != nil && o.packing.packed == nil && o.packing.unreadable == nil
+}
 
 // Unpacked returns the object as it was before it was packed, but for forms that are made again when they are asked for. It is the object
 // itself if that is not packed.

@@ -72,6 +72,12 @@ type Watcher interface {
 	Watch(ctx context.Context, opts WatchOptions) (Watch, error)
 }
 
+// Restorer is a Store that may have stored an object in another way than it would now: by a key for encryption that was replaced.
+type Restorer interface {
+	// Stale tells whether the object, at its revision, is stored so. False where that cannot be found out.
+	Stale(ctx context.Context, o *Object) bool
+}
+
 // Match says how the revision of an At is meant; see "Semantics for get and list" of the API concepts page.
 type Match int
 

@@ -181,6 +181,9 @@ func (u update) prepare(ctx context.Context, live *Object) ([]Write, error) {
 	}
 	t := u.Type
 	again := u.repeat(ctx, live)
+	if again.known(t) && u.rewrites(ctx, live) {
+		again = nil
+	}
 	ctx = again.listen(ctx)
 	existing, obj, err := u.changed(ctx, live, again)
 	if err != nil || obj == nil {
@@ -254,10 +257,17 @@ func (u update) write(ctx context.Context, obj, existing runtime.Object, live *O
 	if w.Draft, err = u.encode(ctx, obj); err != nil {
 		return nil, err
 	}
-	if w.Op == Update && w.Draft.sameState(live) && (!u.DryRun || w.Draft.selfLink == "") {
+	if w.Op == Update && w.Draft.sameState(live) && (!u.DryRun || w.Draft.selfLink == "") && !u.rewrites(ctx, live) {
 		return nil, nil
 	}
 	return &w, nil
+}
+
+// rewrites tells whether an update is written though it changes nothing, as by kube-apiserver: what is stored is to be stored in
+// another way by now.
+func (u update) rewrites(ctx context.Context, live *Object) bool {
+	s, ok := u.p.store.(Restorer)
+	return ok && !u.DryRun && s.Stale(ctx, live)
 }
 
 // deletesOnUpdate: the update that removes the last finalizer of an object being deleted removes the object, once its

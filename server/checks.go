@@ -21,6 +21,9 @@ func (s *Server) healthChecks(path string) []health.Check {
 			checks = append(checks, c)
 		}
 	}
+	if path != "livez" { // to start again would not bring a KMS plugin back
+		checks = append(checks, s.KeyChecks...)
+	}
 	// An APIService for each version, and a log that can be written.
 	checks = append(checks, health.Finished("autoregister-completion"), health.Finished("log"))
 	if path == "readyz" {

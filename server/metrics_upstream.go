@@ -15,6 +15,8 @@ var upstreamFamilies = []string{
 	"apiserver_conversion_webhook_", "apiserver_crd_conversion_webhook_", "apiserver_manifest_admission_config_controller_",
 	"apiserver_authorization_", "node_authorizer_", "apiserver_authentication_config_controller_",
 	"apiserver_flowcontrol_",
+	"apiserver_storage_transformation_", "apiserver_storage_envelope_transformation_", "apiserver_storage_data_key_generation_",
+	"apiserver_envelope_encryption_", "apiserver_encryption_config_controller_",
 }
 
 // withUpstreams is what a registry has, and what upstream's packages have counted.

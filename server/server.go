@@ -50,6 +50,8 @@ type Config struct {
 	Definitions handlers.Definitions
 	// Checks are asked by /healthz and /readyz, besides ping.
 	Checks []health.Check
+	// KeyChecks are asked by the same, and tell whether the keys can be had by which objects are encrypted.
+	KeyChecks []health.Check
 	// Authenticator says who sent a request; see authn.New.
 	Authenticator func(*http.Request) (user.Info, bool, error)
 	// Authorizer is asked by the expressions of admission policies. Nil: everybody may do everything.

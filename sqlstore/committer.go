@@ -55,7 +55,7 @@ func (s *Store) commitTogether(requests []*request) (answered bool) {
 	}
 	defer s.applying.Unlock()
 	started, uncut := s.clock.Now(), s.uncut
-	p := &batchBuilder{state: s.tree, revision: s.position.revision, floor: tx.floor()}
+	p := &batchBuilder{state: s.tree, revision: s.position.revision, floor: tx.floor(), sealer: s.sealer}
 	added, refused := make([]*request, 0, len(requests)), []*request(nil)
 	for _, r := range requests {
 		if r.err = r.ctx.Err(); r.err == nil {

@@ -22,6 +22,7 @@ type database struct {
 	limits  limits
 	// objects is how that table is read at start.
 	objects partition
+	sealer  *sealer
 	// origin is where history is to be read; nil: there is but one.
 	origin *origin
 	// counter and state are the statements that read the counter, and what a cache begins with.
@@ -40,6 +41,13 @@ type driver interface {
 	prune(floor int64) (left int64, err error)
 	// shareView calls begin, once at least and so many times at most, for transactions that all see the same state.
 	shareView(ctx context.Context, begin func() (*sql.Tx, error), most int) error
+	// rewrite runs statements in a transaction under the lock of the counter. It changes nothing of the store's state but how it is
+	// written down: each statement is conditional on what it replaces.
+	rewrite(statements []boundStatement) error
+	// rewritesTogether is what rows of changes have in common that are to be rewritten together, or not at all, as text.
+	rewritesTogether() string
+	// scrub makes sure that the files of the database have nothing of what was replaced or deleted, as far as it can.
+	scrub() error
 	// letGo is called when so many transactions that begin together have ended.
 	letGo(views int)
 	// touch commits a change of nothing, to see whether commits work.

@@ -90,6 +90,9 @@
 //   - A tree that was stored in collection.tree is never changed.
 //   - collection.followers and watchers have every watch that is not closed. An event that a watch wants and that is
 //     after both its cursor and its newest was not announced yet, or is in wakeRound, where Next looks first.
+//   - No bytes of an object of an encrypted resource reach the database unless they are sealed; see sealer. What is in memory is not. A
+//     row that cannot be opened is an object that is Unreadable, which stays in the trees and the logs: no Get, Snapshot or Next
+//     returns it, and nothing is computed from it.
 //
 // # Locks
 //

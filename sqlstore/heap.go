@@ -100,7 +100,7 @@ func (c *collection) defragment() int {
 			return true
 		}
 		switch {
-		case o.IsPacked():
+		case o.IsPacked(), o.Unreadable() != nil:
 		case c.packs && len(o.Data) >= packWorth:
 			unpacked += len(o.Data)
 			next.set(path, o.Packed(s.place, sets.share))

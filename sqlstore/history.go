@@ -30,7 +30,7 @@ const historyBytes = 1 << 20
 // resources.ErrUnavailable, the context's.
 func (d *database) history(ctx context.Context, q historyQuery) (historyAnswer, error) {
 	answer := historyAnswer{upTo: q.upTo}
-	l := loader{}
+	l := loader{sealer: d.sealer}
 	last, bytes := int64(-1), 0
 	statement := selectHistorySQL
 	if d.origin != nil {
@@ -50,6 +50,13 @@ func (d *database) history(ctx context.Context, q historyQuery) (historyAnswer, 
 			return nil
 		case e == nil || last < 0 || e.Revision <= last:
 			return fmt.Errorf("%w: history came out of order", resources.ErrUnavailable)
+		}
+		if err := e.Unreadable(); err != nil {
+			if len(answer.events) == 0 {
+				return err
+			}
+			answer.upTo = last
+			return errStop
 		}
 		last = e.Revision
 		answer.events = append(answer.events, e)

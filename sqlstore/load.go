@@ -76,7 +76,7 @@ func (d *database) loadAll(ctx context.Context, alive func()) (_ map[string]*tre
 	all, ctx := errgroup.WithContext(ctx)
 	for i, tx := range views {
 		l := &loads[i]
-		l.alive = alive
+		l.alive, l.sealer = alive, d.sealer
 		all.Go(func() error {
 			for p := next.Add(1) - 1; p < int64(len(parts)); p = next.Add(1) - 1 {
 				from, to := d.objects.bound(parts[p].from), d.objects.bound(parts[p].to)
@@ -211,6 +211,9 @@ func (t *tree) merge(runs [][]loaded) {
 		}
 		first := runs[least][0]
 		t.objects.Load(first.path, first.object)
+		if first.object.Unreadable() != nil {
+			t.unreadable++
+		}
 		if runs[least] = runs[least][1:]; len(runs[least]) == 0 {
 			runs = slices.Delete(runs, least, least+1)
 		}

@@ -22,7 +22,8 @@ var clusterUsed atomic.Bool
 
 // Every goroutine has an owner and stops.
 func TestMain(m *testing.M) {
-	for variable, serve := range map[string]func(string) error{writerVariable: writeUntilTold, killedVariable: writeUntilKilled} {
+	for variable, serve := range map[string]func(string) error{writerVariable: writeUntilTold, killedVariable: writeUntilKilled,
+		rewriterVariable: rewriteUntilKilled} {
 		where := os.Getenv(variable)
 		if where == "" {
 			continue

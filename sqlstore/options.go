@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/utils/clock"
 )
 
@@ -41,6 +42,9 @@ type Options struct {
 	// the process) may lose the last acknowledged writes, but no revision is given again: unless the store was closed,
 	// the counter jumps when it is opened.
 	Synchronous string
+	// Transformers encrypt objects on their way to the database and decrypt them on the way back; nil: nothing is encrypted. They are
+	// asked in the middle of a batch. See seal.go.
+	Transformers value.ResourceTransformers
 	// Logger gets what an operator should know; nil means slog.Default().
 	Logger *slog.Logger
 	// Registerer gets the metrics of the store; nil means none.
@@ -50,6 +54,7 @@ type Options struct {
 
 	// limits are shorter in tests; zero means usualLimits.
 	limits limits
+	sealer *sealer
 }
 
 // The defaults of Options.
@@ -87,6 +92,7 @@ func (o *Options) complete() error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+	o.sealer = &sealer{transformers: o.Transformers}
 	if o.limits == (limits{}) {
 		o.limits = usualLimits
 	}

@@ -86,6 +86,9 @@ const undoOverhead = 1 << 10
 
 func (u *undo) take(events []*resources.Event) error {
 	for _, e := range events {
+		if err := e.Prev.Unreadable(); err != nil {
+			return err
+		}
 		path := e.Object.Path()
 		if u.done[path] {
 			continue

@@ -34,6 +34,7 @@ type postgresDriver struct {
 	clock   clock.Clock
 	config  *pgx.ConnConfig // of the listener
 	limits  limits
+	sealer  *sealer
 	prelude string        // what every transaction has to begin with, if anything
 	writes  *pgxpool.Pool // of one connection, and another while the first is being given up
 	pool    *pgxpool.Pool // of those that read
@@ -51,7 +52,7 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &postgresDriver{logger: o.Logger, clock: o.Clock, limits: o.limits}
+	p := &postgresDriver{logger: o.Logger, clock: o.Clock, limits: o.limits, sealer: o.sealer}
 	d := &database{driver: p, origin: &origin{}, counter: "SELECT " + counterSQL + " FROM meta m", state: selectStateSQL,
 		isolation: sql.LevelRepeatableRead, deadConnections: postgresReaders, objects: postgresObjects}
 	err = func() error {

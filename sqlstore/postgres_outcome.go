@@ -108,20 +108,26 @@ func (t *postgresTransaction) outcomeIn(tx *postgresTransaction, b *batch) (outc
 	return tx.recorded(ctx, b)
 }
 
-const recordedSQL = `SELECT meta.floor >= $1, EXISTS (SELECT 1 FROM changes
-WHERE revision = $1 AND at = $2 AND op = $3 AND resource = $4 AND namespace = $5 AND name = $6 AND data = $7) FROM meta`
+const recordedSQL = `SELECT meta.floor >= $1, (SELECT data FROM changes
+WHERE revision = $1 AND at = $2 AND op = $3 AND resource = $4 AND namespace = $5 AND name = $6) FROM meta`
 
 // recorded tells by the last change of a batch whether the log has it.
 func (t *postgresTransaction) recorded(ctx context.Context, b *batch) (outcome, error) {
 	last := &b.changes[len(b.changes)-1]
-	row, err := newChangeRow(last, b.at)
-	if err != nil {
+	row := newChangeRow(last, b.at)
+	var pruned bool
+	var data *string
+	if err := t.conn.QueryRow(ctx, recordedSQL, row.revision, row.at, row.op, row.resource, row.namespace, row.name).
+		Scan(&pruned, &data); err != nil {
 		return "", err
 	}
-	var pruned, found bool
-	if err := t.conn.QueryRow(ctx, recordedSQL, row.revision, row.at, row.op, row.resource, row.namespace, row.name, row.data).
-		Scan(&pruned, &found); err != nil {
-		return "", err
+	found := data != nil && *data == row.data
+	if !found && data != nil && (isSealed(*data) || isSealed(row.data)) { // it may have been sealed anew since
+		plain, _, _, err := t.driver.sealer.open(ctx, last.event.Object.Key, sealed{data: *data})
+		if err != nil {
+			return outcomeUnknown, nil
+		}
+		found = text(plain) == text(last.event.Object.Stored())
 	}
 	switch {
 	case found:

@@ -91,7 +91,7 @@ func (p *postgresDriver) readPage(ctx context.Context, from sender, after int64,
 	bounded, cancel := boundedBy(ctx, p.limits.read)
 	defer cancel()
 	if err = p.query(bounded, from, selectPageSQL, after, rows, bytes, p.self).each(func(rows pgx.Rows) error {
-		found, err = scanPage(rows)
+		found, err = p.scanPage(rows)
 		return err
 	}); err != nil {
 		return nil, hung(ctx, err)
@@ -125,19 +125,19 @@ func (q query) scan(into ...any) error {
 	return q.from.SendBatch(q.ctx, q.batch).Close()
 }
 
-func scanPage(rows pgx.Rows) (*page, error) {
+func (p *postgresDriver) scanPage(rows pgx.Rows) (*page, error) {
 	defer rows.Close()
-	p := &page{}
-	l := loader{}
+	found := &page{}
+	l := loader{sealer: p.sealer, within: openWithin} // the lock of the counter may be held
 	for rows.Next() {
-		if err := p.scanRow(&l, rows.Scan); err != nil {
+		if err := found.scanRow(&l, rows.Scan); err != nil {
 			return nil, err
 		}
 	}
 	if err := rows.Err(); err != nil {
 		return nil, unavailable(err)
 	}
-	return p, nil
+	return found, nil
 }
 
 // hung gives an error of a statement with a timeout its place in the contract: the caller's context is not to blame when

@@ -52,7 +52,7 @@ func (c *objectColumns) addKey(r *changeRow) {
 
 // queueRows queues what a batch does to the tables, a statement for each kind. total is how many bytes were ever written to
 // the log before it.
-func queueRows(s *pgx.Batch, b *batch, total int64) error {
+func queueRows(s *pgx.Batch, b *batch, total int64) {
 	last := make(map[resources.Key]int64, len(b.changes))
 	for i := range b.changes {
 		last[b.changes[i].event.Object.Key] = b.changes[i].event.Revision
@@ -61,10 +61,7 @@ func queueRows(s *pgx.Batch, b *batch, total int64) error {
 	var stored, deleted objectColumns
 	for i := range b.changes {
 		c := &b.changes[i]
-		row, err := newChangeRow(c, b.at)
-		if err != nil {
-			return err
-		}
+		row := newChangeRow(c, b.at)
 		log.add(&row)
 		total += row.size
 		log.total = append(log.total, total)
@@ -85,7 +82,6 @@ func queueRows(s *pgx.Batch, b *batch, total int64) error {
 	if len(deleted.name) > 0 {
 		s.Queue(unnestDeletesSQL, deleted.resource, deleted.namespace, deleted.name)
 	}
-	return nil
 }
 
 func intOrNull(n sql.NullInt64) *int64 {

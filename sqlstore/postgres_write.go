@@ -113,7 +113,7 @@ func (p *postgresDriver) tryBegin(after int64, limit int) (_ *postgresTransactio
 	p.queueBegin(b)
 	b.Queue(lockSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&tx.xid) })
 	b.Queue(selectPageSQL, after, limit, pageBytes, p.self).Query(func(rows pgx.Rows) (err error) {
-		read, err = scanPage(rows)
+		read, err = p.scanPage(rows)
 		return err
 	})
 	if err := conn.SendBatch(ctx, b).Close(); err != nil {
@@ -153,10 +153,7 @@ func (t *postgresTransaction) commit(b *batch) error {
 		return unavailable(fmt.Errorf("the batch begins at revision %d, the counter is at %d", before, t.at))
 	}
 	s := &pgx.Batch{}
-	if err := queueRows(s, b, t.total); err != nil {
-		t.rollback()
-		return unavailable(err)
-	}
+	queueRows(s, b, t.total)
 	if t.legacy {
 		s.Queue(raiseSQL, b.revision, b.size, before)
 	}

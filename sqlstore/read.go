@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -16,6 +17,9 @@ func (s *Store) Get(ctx context.Context, key resources.Key, at resources.At) (*r
 	if !ok {
 		return nil, resources.ErrNotFound
 	}
+	if o.Unreadable() != nil {
+		return s.readable(ctx, o)
+	}
 	return o.Unpacked(), nil
 }
 
@@ -28,6 +32,9 @@ func (s *Store) Kept(key resources.Key) *resources.Object {
 // Snapshot returns the objects of a resource type; see resources.Reader.
 func (s *Store) Snapshot(ctx context.Context, resource string, at resources.At) (resources.Snapshot, error) {
 	now, err := s.present(ctx, resource, at)
+	if err == nil && now.tree.unreadable > 0 {
+		now, err = s.readableAll(ctx, resource, at)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -35,6 +42,9 @@ func (s *Store) Snapshot(ctx context.Context, resource string, at resources.At) 
 		return now, nil
 	}
 	past, err := s.past(ctx, resource, at.Revision)
+	if err == nil && past.tree.unreadable > 0 {
+		err = fmt.Errorf("%w: an object could not be decrypted", resources.ErrUnavailable) // it came in between
+	}
 	if err != nil {
 		return nil, err
 	}

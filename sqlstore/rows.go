@@ -1,10 +1,12 @@
 package sqlstore
 
 import (
+	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 	"unsafe"
 
 	"github.com/tidwall/gjson"
@@ -42,25 +44,24 @@ func parseOp(name string) (resources.Op, error) {
 	return 0, fmt.Errorf("unknown operation %q in the database", name)
 }
 
-func newChangeRow(c *change, at int64) (r changeRow, err error) {
+func newChangeRow(c *change, at int64) changeRow {
 	e := c.event
-	r = changeRow{revision: e.Revision, at: at, size: c.size(), op: ops[e.Op], resource: e.Object.Resource,
-		namespace: e.Object.Namespace, name: e.Object.Name, data: text(e.Object.Stored()), author: c.author}
-	if r.fields, err = encodeFields(e.Object.Fields); err != nil {
-		return r, err
-	}
+	r := changeRow{revision: e.Revision, at: at, size: c.size(), op: ops[e.Op], resource: e.Object.Resource,
+		namespace: e.Object.Namespace, name: e.Object.Name, data: c.stored.data, fields: c.stored.fields, author: c.author}
 	if e.Prev != nil {
 		r.prevRevision = sql.NullInt64{Int64: e.Prev.Revision, Valid: true}
 	}
 	if c.withPrev {
-		r.prevData = sql.NullString{String: text(e.Prev.Stored()), Valid: true}
-		r.prevFields, err = encodeFields(e.Prev.Fields)
+		r.prevData, r.prevFields = sql.NullString{String: c.prev.data, Valid: true}, c.prev.fields
 	}
-	return r, err
+	return r
 }
 
 // text is data as a string, without a copy: the bytes of an object are never changed.
 func text(data []byte) string { return unsafe.String(unsafe.SliceData(data), len(data)) }
+
+// bytesOf is the inverse of text.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 func encodeFields(f fields.Set) (sql.NullString, error) {
 	if len(f) == 0 {
@@ -76,7 +77,9 @@ type loader struct {
 	strings        map[string]string
 	labelSets      textSets
 	selectableSets textSets
-	origin         string                      // where history was read
+	origin         string // where history was read
+	sealer         *sealer
+	within         time.Duration               // how long to open a row may take; 0: as long as it takes
 	changed        map[int64]*resources.Object // what was read of history, by revision
 
 	row  objectRow
@@ -132,10 +135,23 @@ func (l *loader) object(scan func(...any) error) (loaded, error) {
 	key := resources.Key{Resource: l.intern(r.key.Resource), Namespace: l.intern(r.key.Namespace), Name: r.key.Name}
 	path := key.Path()
 	key.Name = path[len(path)-len(key.Name):] // one string instead of two, as long as the object
-	return loaded{path, l.build(key, r.revision, unsafe.Slice(unsafe.StringData(r.data), len(r.data)), r.fields)}, nil
+	return loaded{path, l.build(key, r.revision, bytesOf(r.data), r.fields)}, nil
 }
 
+// build makes an object of what a row has of it, or one that is Unreadable.
 func (l *loader) build(key resources.Key, revision int64, data []byte, f sql.NullString) *resources.Object {
+	if l.sealer.opens(text(data)) {
+		ctx := context.Background()
+		if l.within > 0 {
+			bounded, cancel := context.WithTimeout(ctx, l.within)
+			defer cancel()
+			ctx = bounded
+		}
+		var err error
+		if data, f, err = l.sealer.openMany(ctx, key, sealed{text(data), f}); err != nil {
+			return resources.Unreadable(key, revision, err)
+		}
+	}
 	return resources.LoadObject(key, revision, data, l.labels(data), l.fields(f))
 }
 

@@ -143,10 +143,7 @@ func (d *sqliteDriver) write(b *batch, mark int64) error {
 	return d.transaction(func(ctx context.Context) error {
 		for i := range b.changes {
 			c := &b.changes[i]
-			row, err := newChangeRow(c, b.at)
-			if err != nil {
-				return err
-			}
+			row := newChangeRow(c, b.at)
 			if _, err := d.insertChange.ExecContext(ctx, row.args()...); err != nil {
 				return err
 			}

@@ -48,6 +48,8 @@ FROM (
 ) AS h`
 	elsewhereSQL = `h.op = 'update' AND h.prev_data IS NULL AND h.prev_revision <= $2`
 
+	selectRowSQL = `SELECT data, fields FROM objects WHERE resource = $1 AND namespace = $2 AND name = $3 AND revision = $4`
+
 	// selectAuthorsSQL leaves out what is below the floor: the table has it for the objects alone, and not all of it.
 	selectAuthorsSQL = `SELECT revision, at, op, namespace, name, prev_revision, author FROM changes
 WHERE resource = $1 AND revision > $2 AND revision > (SELECT floor FROM meta) AND ($3 = '' OR namespace = $3) AND ($4 = '' OR name = $4)

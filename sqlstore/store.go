@@ -21,6 +21,7 @@ type Store struct {
 	logger  *slog.Logger
 	lock    *fileLock
 	db      *database
+	sealer  *sealer // of the database
 	metrics *metrics
 
 	collections sync.Map // of *collection, by resource
@@ -60,7 +61,7 @@ func Open(ctx context.Context, options Options) (_ *Store, err error) {
 	if err := options.complete(); err != nil {
 		return nil, err
 	}
-	s := &Store{options: options, clock: options.Clock, logger: options.Logger, queue: newQueue(options.limits), applying: newTurn(),
+	s := &Store{options: options, sealer: options.sealer, clock: options.Clock, logger: options.Logger, queue: newQueue(options.limits), applying: newTurn(),
 		committed: make(chan struct{}), budget: logBudget{limit: options.LogSize}}
 	s.revisions.clock, s.pastCache = s.clock, newPastCache(s.clock)
 	s.catchUps = newCatchUps(s.clock, func() { s.janitor.at(forget, s.clock.Now().Add(segmentsAge)) },
@@ -73,7 +74,7 @@ func Open(ctx context.Context, options Options) (_ *Store, err error) {
 	if err := s.connect(ctx); err != nil {
 		return nil, err
 	}
-	s.db.limits = s.options.limits
+	s.db.limits, s.db.sealer = s.options.limits, s.sealer
 	if err := s.Await(ctx, func() error { return s.load(ctx) }); err != nil {
 		return nil, err
 	}

@@ -14,22 +14,31 @@ type tree struct {
 	// last is the highest revision at which the type may have changed: the tree is its state at last and at every
 	// later revision that is not in a newer tree.
 	last int64
+	// unreadable is how many objects cannot be decrypted.
+	unreadable int
 }
 
 // edit returns a tree of the same contents to make changes to. The copy is made through a shallow one because
 // btree.Map.Copy marks its receiver, and two edits of one shared tree would race over the mark.
 func (t *tree) edit() *tree {
 	shared := t.objects
-	return &tree{objects: *shared.Copy(), last: t.last}
+	return &tree{objects: *shared.Copy(), last: t.last, unreadable: t.unreadable}
 }
 
 // set puts an object in place, or takes it out when it is nil.
 func (t *tree) set(path string, o *resources.Object) {
+	var before *resources.Object
 	if o == nil {
-		t.objects.Delete(path)
-		return
+		before, _ = t.objects.Delete(path)
+	} else {
+		before, _ = t.objects.Set(path, o)
 	}
-	t.objects.Set(path, o)
+	if before.Unreadable() != nil {
+		t.unreadable--
+	}
+	if o.Unreadable() != nil {
+		t.unreadable++
+	}
 }
 
 // rank returns how many objects have a path less than the given one.

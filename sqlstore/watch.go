@@ -110,8 +110,10 @@ func (w *watch) fromLog(max int) (events []*resources.Event, revision, historyEn
 		if !w.wants(e) {
 			continue
 		}
-		if len(events) == max {
-			w.advance(events[max-1].Revision)
+		if unreadable := e.Unreadable(); unreadable != nil && len(events) == 0 {
+			return nil, 0, 0, unreadable
+		} else if unreadable != nil || len(events) == max {
+			w.advance(events[len(events)-1].Revision)
 			return events, w.cursor, 0, nil
 		}
 		events = append(events, e)

@@ -22,12 +22,12 @@ type identity struct {
 }
 
 // newIdentity opens the keys of tokens.
-func (o *serveOptions) newIdentity(ctx context.Context, logger *slog.Logger, store resources.Store, certificates *pki.PKI) (*identity, error) {
+func (o *serveOptions) newIdentity(ctx context.Context, logger *slog.Logger, store resources.Reader, rows *resources.Rows, certificates *pki.PKI) (*identity, error) {
 	keys, err := certificates.TokenKeys(o.tokens.keyOptions())
 	if err != nil {
 		return nil, err
 	}
-	i := &identity{keys: keys, secrets: &lateSecrets{}, issued: authn.NewIssuedTokens(resources.NewRows(store), nil)}
+	i := &identity{keys: keys, secrets: &lateSecrets{}, issued: authn.NewIssuedTokens(rows, nil)}
 	remote := o.authentication.RemoteOptions
 	remote.Audiences, remote.Issuers, remote.Store, remote.Logger = o.tokens.audiences, o.tokens.issuers, store, logger
 	remote.ServerID, remote.AnonymousFlag = server.Identity(), o.authentication.anonymousFlag.Changed

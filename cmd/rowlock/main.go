@@ -4,6 +4,7 @@
 //	env.go         flags from the environment; configfile.go from a file
 //	serve.go       rowlock serve: everything put together
 //	options.go     the flags of serve, and what is refused
+//	rewrite.go      rowlock rewrite
 //	options_*.go   those about one thing: the database, Services
 //	kubeapiserver.go, kubeapiserver_flags.go, admission.go
 //	               rowlock kube-apiserver: kube-apiserver's command line
@@ -112,7 +113,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(newServeCommand(), newKubeAPIServerCommand(), newEnvtestAssetsCommand(), newEtcdCommand(), newKubeconfigCommand(), newTokenCommand(), newKeysCommand(),
-		newBackupCommand(), newRestoreCommand(),
+		newBackupCommand(), newRestoreCommand(), newRewriteCommand(),
 		newVersionCommand())
 	return root
 }

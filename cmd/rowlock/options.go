@@ -23,6 +23,8 @@ type serveOptions struct {
 	storage storageOptions
 	backups backupOptions
 
+	encryption encryptionOptions
+
 	tlsSANs      []string
 	certFile     string
 	keyFile      string
@@ -108,6 +110,7 @@ func (o *serveOptions) addStorageFlags(flags *pflag.FlagSet) {
 	addConfigFlag(flags)
 	addDataDirFlag(flags, &o.dataDir)
 	o.storage.addFlags(flags)
+	o.encryption.addFlags(flags)
 }
 
 func (o *serveOptions) addServingFlags(flags *pflag.FlagSet) {
@@ -155,6 +158,9 @@ func (o *serveOptions) complete() error {
 		return err
 	}
 	if err := o.backups.complete(); err != nil {
+		return err
+	}
+	if err := o.encryption.complete(); err != nil {
 		return err
 	}
 	if err := o.controllers.complete(); err != nil {

@@ -32,6 +32,7 @@ type parts struct {
 	metrics *prometheus.Registry
 
 	store        *sqlstore.Store
+	keys         []health.Check // of KMS plugins
 	authorizers  *authz.Authorizers
 	pipeline     *resources.Pipeline
 	certificates *pki.PKI
@@ -43,8 +44,8 @@ type parts struct {
 }
 
 // assemble makes all parts upon a store. The server has to be closed, and the store afterwards.
-func (o *serveOptions) assemble(ctx context.Context, store *sqlstore.Store, logger *slog.Logger, metrics *prometheus.Registry) (*parts, error) {
-	p := &parts{options: o, logger: logger, metrics: metrics, store: store}
+func (o *serveOptions) assemble(ctx context.Context, store *sqlstore.Store, keys []health.Check, logger *slog.Logger, metrics *prometheus.Registry) (*parts, error) {
+	p := &parts{options: o, logger: logger, metrics: metrics, store: store, keys: keys}
 	var err error
 	if p.authorizers, err = o.authorization.authorizers(store, logger); err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func (o *serveOptions) assemble(ctx context.Context, store *sqlstore.Store, logg
 	if p.certificates, err = o.openPKI(ctx, store, logger); err != nil {
 		return nil, err
 	}
-	if p.identity, err = o.newIdentity(ctx, logger, store, p.certificates); err != nil {
+	if p.identity, err = o.newIdentity(ctx, logger, store, resources.NewRows(store), p.certificates); err != nil {
 		return nil, err
 	}
 	if err := p.define(ctx); err != nil {
@@ -101,6 +102,7 @@ func (p *parts) newServer() (*server.Server, error) {
 		Pipeline:      p.pipeline,
 		Aggregator:    p.aggregator,
 		Checks:        []health.Check{{Name: "etcd", Run: func(r *http.Request) error { return p.store.Ready(r.Context()) }}}, // see docs/operations.md
+		KeyChecks:     p.keys,
 		Authenticator: p.identity.authenticator.User,
 		Strangers:     o.authentication.strangers(p.identity.remote, o.authorization.strangers()),
 		Authorizer:    p.authorizers,

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apiserver/pkg/storage/value"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/custom"
@@ -57,14 +58,19 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return err
 	}
 	metrics := prometheus.NewRegistry()
+	encryption, err := o.encryption.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer encryption.close()
 	// The store comes first: it refuses to share a database with another process, whose certificates, in the same data
 	// directory, have then not been touched either.
-	store, err := o.openStore(ctx, logger, metrics)
+	store, err := o.openStore(ctx, encryption.transformers, logger, metrics)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	p, err := o.assemble(ctx, store, logger, metrics)
+	p, err := o.assemble(ctx, store, encryption.checks, logger, metrics)
 	if err != nil {
 		return err
 	}
@@ -140,9 +146,10 @@ func members(store *sqlstore.Store) controlplane.Members {
 	return nil
 }
 
-func (o *serveOptions) openStore(ctx context.Context, logger *slog.Logger, metrics *prometheus.Registry) (*sqlstore.Store, error) {
+func (o *serveOptions) openStore(ctx context.Context, transformers value.ResourceTransformers, logger *slog.Logger, metrics *prometheus.Registry) (*sqlstore.Store, error) {
 	options := o.storage.store()
 	options.Logger, options.Registerer, options.Packed = logger, metrics, []string{custom.Resource}
+	options.Transformers = transformers
 	return sqlstore.Open(ctx, options)
 }
 

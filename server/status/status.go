@@ -66,6 +66,7 @@ func ForRequest(err error, resource schema.GroupResource, name, verb string) err
 		expired  *resources.ExpiredError
 		future   *resources.FutureRevisionError
 		expected *resources.ExpectationError
+		secret   *resources.TransformError
 	)
 	switch {
 	case err == nil:
@@ -84,6 +85,8 @@ func ForRequest(err error, resource schema.GroupResource, name, verb string) err
 		return apierrors.NewServerTimeout(resource, verb, 2)
 	case errors.As(err, &expected):
 		return apierrors.NewServerTimeout(resource, verb, 1) // nothing was written, and by the rules of now it may pass
+	case errors.As(err, &secret):
+		return apierrors.NewInternalError(secret)
 	case errors.Is(err, resources.ErrBusy):
 		return apierrors.NewTooManyRequests("Too many requests, please try again later: "+err.Error(), 1)
 	case errors.Is(err, resources.ErrUnknownOutcome):

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/server/options/encryptionconfig/controller"
+
+	"github.com/rowlock/rowlock/sqlstore/kmstest"
+)
+
+// encryptSecrets writes a configuration that encrypts Secrets by providers, each a line of YAML.
+func encryptSecrets(t *testing.T, file string, providers ...string) {
+	t.Helper()
+	text := "kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\nresources:\n- resources: [secrets]\n  providers:\n"
+	for _, p := range providers {
+		text += "  - " + p + "\n"
+	}
+	if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func secretbox(name string) string {
+	return fmt.Sprintf("secretbox: {keys: [{name: %s, secret: %s}]}", name, base64.StdEncoding.EncodeToString([]byte(strings.Repeat(name, 32))))
+}
+
+// path gets one, as text.
+func (p *process) path(t *testing.T, path string) string {
+	t.Helper()
+	body, err := p.client(t).RESTClient().Get().AbsPath(path).Param("verbose", "").DoRaw(t.Context())
+	if err != nil {
+		return fmt.Sprintf("%s: %v", body, err)
+	}
+	return string(body)
+}
+
+// databaseHas tells whether any file of the database has some text.
+func databaseHas(t *testing.T, dir, text string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "rowlock.db*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		content, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(content, []byte(text)) {
+			return true
+		}
+	}
+	return false
+}
+
+// A key is rotated as the documentation of Kubernetes says, while the server runs, and what is there is encrypted by rowlock rewrite.
+func TestEncryption(t *testing.T) {
+	before := controller.EncryptionConfigFileChangePollDuration
+	controller.EncryptionConfigFileChangePollDuration = 10 * time.Millisecond
+	t.Cleanup(func() { controller.EncryptionConfigFileChangePollDuration = before })
+	dir := t.TempDir()
+	file := filepath.Join(dir, "encryption.yaml")
+	p := start(t, "--data-dir", dir)
+	secrets := p.client(t).CoreV1().Secrets("default")
+	marker := base64.StdEncoding.EncodeToString([]byte("the marker of this test"))
+	made, err := secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"k": "the marker of this test"}},
+		metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.end(); !databaseHas(t, dir, marker) {
+		t.Fatal("it is not in the database")
+	}
+
+	// What was there is encrypted.
+	encryptSecrets(t, file, secretbox("a"), "identity: {}")
+	var said, wrong bytes.Buffer
+	if code := run(t.Context(), []string{"rewrite", "--data-dir", dir, "--encryption-provider-config", file}, &said, &wrong); code != 0 {
+		t.Fatalf("rewrite: %d %s", code, wrong.String())
+	}
+	if databaseHas(t, dir, marker) || !strings.Contains(said.String(), "objects: 1 of") || !strings.Contains(said.String(), "changes: 1 of") {
+		t.Errorf("it is still in the database, or it said %s", said.String())
+	}
+
+	// A new key becomes the first one; what is written without a change then is written.
+	p = start(t, "--data-dir", dir, "--encryption-provider-config", file, "--encryption-provider-config-automatic-reload")
+	secrets = p.client(t).CoreV1().Secrets("default")
+	update := func() string {
+		t.Helper()
+		s, err := secrets.Get(t.Context(), "s", metav1.GetOptions{})
+		if err == nil {
+			s, err = secrets.Update(t.Context(), s, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.ResourceVersion
+	}
+	if v := update(); v != made.ResourceVersion {
+		t.Errorf("what is as it should be was written at %s, which was at %s", v, made.ResourceVersion)
+	}
+	for path, want := range map[string]bool{"/healthz": true, "/readyz": true, "/livez": false} {
+		if body := p.path(t, path); strings.Contains(body, "[+]kms-providers ok") != want {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
+	if body := p.path(t, "/healthz/kms-providers"); body != "ok" {
+		t.Errorf("/healthz/kms-providers: %s", body)
+	}
+	encryptSecrets(t, file, secretbox("b"), secretbox("a"))
+	const reloaded = `apiserver_encryption_config_controller_automatic_reloads_total{`
+	for !strings.Contains(p.path(t, "/metrics"), reloaded) {
+		if t.Context().Err() != nil {
+			t.Fatal("it is not read again")
+		}
+	}
+	first := update()
+	if second := update(); first == made.ResourceVersion || second != first {
+		t.Errorf("of %s, updates without a change came to %s and then %s", made.ResourceVersion, first, second)
+	}
+	if metrics := p.path(t, "/metrics"); !strings.Contains(metrics, `apiserver_storage_transformation_operations_total{`) {
+		t.Errorf("no transformation is counted")
+	}
+	if code := p.end(); code != 0 || databaseHas(t, dir, marker) || !databaseHas(t, dir, "k8s:enc:secretbox:v1:b:") {
+		t.Errorf("ended with %d, or the database has not what it should", code)
+	}
+
+	// Without its key it cannot be read, and that harms nothing else.
+	encryptSecrets(t, file, secretbox("c"))
+	p = start(t, "--data-dir", dir, "--encryption-provider-config", file)
+	const text = "Internal error occurred: no matching key was found for the provided Secretbox transformer"
+	secrets = p.client(t).CoreV1().Secrets("default")
+	if _, err := secrets.Get(t.Context(), "s", metav1.GetOptions{}); err == nil || err.Error() != text {
+		t.Errorf("get: %v", err)
+	}
+	if _, err := secrets.List(t.Context(), metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), `unable to transform key "/registry/secrets/default/s"`) {
+		t.Errorf("list: %v", err)
+	}
+	if err := secrets.Delete(t.Context(), "s", metav1.DeleteOptions{}); err == nil || err.Error() != text {
+		t.Errorf("delete: %v", err)
+	}
+	if _, err := p.client(t).CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Errorf("list of another type: %v", err)
+	}
+	if code := p.end(); code != 0 {
+		t.Errorf("ended with %d", code)
+	}
+}
+
+// Where a KMS plugin does not answer, the server is not healthy, and does not write what it cannot encrypt.
+func TestEncryptionWithoutPlugin(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "encryption.yaml")
+	plugin := kmstest.New(t)
+	plugin.Stop()
+	encryptSecrets(t, file, "kms: {apiVersion: v2, name: plugin, timeout: 1s, endpoint: '"+plugin.Endpoint+"'}")
+	p := start(t, "--data-dir", dir, "--encryption-provider-config", file)
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if body := p.path(t, path); !strings.Contains(body, "[-]kms-providers failed") {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
+	if _, err := p.client(t).CoreV1().Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}); err == nil ||
+		!strings.HasPrefix(err.Error(), "Internal error occurred: got unexpected nil transformer") {
+		t.Errorf("create: %v", err)
+	}
+	if code := p.end(); code != 0 {
+		t.Errorf("ended with %d", code)
+	}
+}
+
+// Mistakes are told of before anything is done.
+func TestEncryptionIsChecked(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "encryption.yaml")
+	encryptSecrets(t, file, "secretbox: {keys: [{name: a, secret: dG9vIHNob3J0}]}")
+	for _, c := range []struct {
+		want string
+		code int
+		args []string
+	}{
+		{"must be set with --encryption-provider-config", exitUsage, []string{"serve", "--encryption-provider-config-automatic-reload"}},
+		{"no such file", exitFailure, []string{"serve", "--encryption-provider-config", file + ".not"}},
+		{"secret is not of the expected length", exitFailure, []string{"serve", "--encryption-provider-config", file}},
+		{"by which keys", exitUsage, []string{"rewrite"}},
+	} {
+		var wrong bytes.Buffer
+		code := run(t.Context(), append(c.args, "--data-dir", filepath.Join(dir, "data")), &bytes.Buffer{}, &wrong)
+		if code != c.code || !strings.Contains(wrong.String(), c.want) {
+			t.Errorf("%v: %d %s", c.args, code, wrong.String())
+		}
+		if _, err := os.Stat(filepath.Join(dir, "data", "rowlock.db")); err == nil {
+			t.Errorf("%v made a database", c.args)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rowlock/rowlock/sqlstore"
+)
+
+// rewriteOptions are the flags of rowlock rewrite: those of serve that say what is to be rewritten, and how.
+type rewriteOptions struct {
+	dataDir    string
+	storage    storageOptions
+	encryption encryptionOptions
+	log        logOptions
+}
+
+func newRewriteCommand() *cobra.Command {
+	o := &rewriteOptions{}
+	cmd := &cobra.Command{
+		Use:   "rewrite [flags]",
+		Short: "Encrypt what is in the database by the keys of now",
+		Long: "Encrypts anew what the database has encrypted by another key than --encryption-provider-config says now, or not\n" +
+			"at all: objects and history, in place, at the revisions they have. On Postgres the servers go on meanwhile, and\n" +
+			"have to know all keys in use; a SQLite file has to be let go of by its server first. It may be interrupted and\n" +
+			"called again, and then goes on.",
+		Example: "  rowlock rewrite --encryption-provider-config encryption.yaml",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.complete(); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), o.log.logger(cmd.ErrOrStderr()), cmd.OutOrStdout())
+		},
+	}
+	addSections(cmd, []section{{"Storage", flagSet(o.addFlags)}, {"Logging", flagSet(o.log.addFlags)}})
+	return cmd
+}
+
+func (o *rewriteOptions) addFlags(flags *pflag.FlagSet) {
+	addDataDirFlag(flags, &o.dataDir)
+	o.storage.addFlags(flags)
+	o.encryption.addFlags(flags)
+}
+
+func (o *rewriteOptions) complete() (err error) {
+	if o.dataDir, err = absoluteDataDir(o.dataDir); err != nil {
+		return err
+	}
+	if o.encryption.file == "" {
+		return usagef("--encryption-provider-config says by which keys: to have nothing encrypted, let its first provider be identity")
+	}
+	o.encryption.reload = false // it is over before a file would be read again
+	return o.storage.complete(o.dataDir)
+}
+
+// run rewrites all, and tells how far it has come, in one line for each table and each ten thousand of its rows.
+func (o *rewriteOptions) run(ctx context.Context, logger *slog.Logger, stdout io.Writer) (err error) {
+	e, err := o.encryption.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	options := o.storage.store()
+	options.Logger, options.Transformers = logger, e.transformers
+	options.HistoryAge, options.HistorySize = math.MaxInt64, math.MaxInt64 // how much is kept is for servers to say
+	store, err := sqlstore.Open(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	done, told := map[string]sqlstore.Rewritten{}, int64(0)
+	tell := func(r sqlstore.Rewritten) {
+		fmt.Fprintf(stdout, "%s: %d of %d rows encrypted anew\n", r.Table, r.Stale, r.Rows)
+	}
+	if err := store.Rewrite(ctx, func(r sqlstore.Rewritten) {
+		if done[r.Table] = r; r.Rows/10000 > told/10000 {
+			tell(r)
+		}
+		told = r.Rows
+	}); err != nil {
+		return err
+	}
+	tell(done["objects"])
+	tell(done["changes"])
+	for _, r := range done {
+		if r.Unreadable > 0 {
+			err = errors.Join(err, fmt.Errorf("%d rows of %s cannot be decrypted, and were left as they are: %w", r.Unreadable, r.Table, r.Unread))
+		}
+	}
+	return err
+}

@@ -1,0 +1,118 @@
+// Package kmstest is a KMS plugin of version 2 for tests: a server on a unix socket, whose keys are in memory.
+package kmstest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	kmsapi "k8s.io/kms/apis/v2"
+)
+
+// Plugin encrypts by adding a random pad that belongs to its key. It is no cipher, but enough to see that nothing else can read it.
+type Plugin struct {
+	// Endpoint is what an EncryptionConfiguration calls it.
+	Endpoint string
+	path     string
+
+	mu     sync.Mutex
+	pads   map[string][]byte // by key id
+	key    string
+	server *grpc.Server
+	calls  int
+	kmsapi.UnsafeKeyManagementServiceServer
+}
+
+// New starts a plugin that ends with the test.
+func New(t testing.TB) *Plugin {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "kms") // a path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Plugin{path: filepath.Join(dir, "s"), pads: map[string][]byte{}}
+	p.Endpoint = "unix://" + p.path
+	p.Rotate("1")
+	t.Cleanup(func() {
+		p.Stop()
+		os.RemoveAll(dir) //nolint:errcheck // of a temporary folder
+	})
+	p.Start(t)
+	return p
+}
+
+// Start serves, after a Stop once more.
+func (p *Plugin) Start(t testing.TB) {
+	t.Helper()
+	l, err := net.Listen("unix", p.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.server = grpc.NewServer()
+	kmsapi.RegisterKeyManagementServiceServer(p.server, p)
+	go p.server.Serve(l) //nolint:errcheck // it ends with Stop
+}
+
+// Stop ends the server.
+func (p *Plugin) Stop() { p.server.Stop() }
+
+// Rotate makes another key the one that is encrypted with.
+func (p *Plugin) Rotate(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.key, p.pads[id] = id, make([]byte, 4096)
+	_, _ = rand.Read(p.pads[id]) // it has no errors
+}
+
+// Decrypted returns how often it was asked to decrypt.
+func (p *Plugin) Decrypted() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls
+}
+
+// Status tells the key in use.
+func (p *Plugin) Status(context.Context, *kmsapi.StatusRequest) (*kmsapi.StatusResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return &kmsapi.StatusResponse{Version: "v2", Healthz: "ok", KeyId: p.key}, nil
+}
+
+// Encrypt encrypts with the key in use.
+func (p *Plugin) Encrypt(_ context.Context, r *kmsapi.EncryptRequest) (*kmsapi.EncryptResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return &kmsapi.EncryptResponse{Ciphertext: xor(append([]byte("kms"), r.Plaintext...), p.pads[p.key]), KeyId: p.key}, nil
+}
+
+// Decrypt decrypts with the key that is named.
+func (p *Plugin) Decrypt(_ context.Context, r *kmsapi.DecryptRequest) (*kmsapi.DecryptResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls++
+	pad, ok := p.pads[r.KeyId]
+	if !ok {
+		return nil, fmt.Errorf("no key %q", r.KeyId)
+	}
+	plain, found := bytes.CutPrefix(xor(r.Ciphertext, pad), []byte("kms"))
+	if !found {
+		return nil, errors.New("another key")
+	}
+	return &kmsapi.DecryptResponse{Plaintext: plain}, nil
+}
+
+func xor(a, pad []byte) []byte {
+	out := make([]byte, len(a))
+	for i := range a {
+		out[i] = a[i] ^ pad[i%len(pad)]
+	}
+	return out
+}

@@ -1,0 +1,230 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// Rewritten says how far Rewrite has come.
+type Rewritten struct {
+	// Table is objects or changes.
+	Table string
+	// Rows is how many rows of it were looked at, Stale how many of them were written anew, Unreadable how many cannot be decrypted and
+	// were left as they are.
+	Rows, Stale, Unreadable int64
+	// Unread is one of those, and what is wrong with it.
+	Unread error
+}
+
+// Rewrite encrypts anew what the database has encrypted in another way than it would be now, or not at all though it should be: the
+// objects, and then history. It may be called while this and other servers work, and be repeated: it does nothing to what is as it
+// should be, so one that was interrupted goes on.
+//
+// An object stays what it is, at the revision that it is at: how its row is written down is no change, so there is no event, and nobody
+// has to be told. A row is replaced under the condition that it still is what was read, by the committer between batches. Progress
+// is told after each step, with the rows of a table so far.
+//
+// Of what it has replaced, the files of a SQLite database have nothing left when it returns without an error. Postgres keeps old rows until they are vacuumed and the space is used again.
+//
+// Errors: resources.ErrUnavailable, resources.ErrClosed, the context's.
+func (s *Store) Rewrite(ctx context.Context, progress func(Rewritten)) error {
+	for _, r := range []*rewriting{{store: s, done: Rewritten{Table: "objects"}, step: (*rewriting).objects},
+		{store: s, done: Rewritten{Table: "changes"}, step: (*rewriting).changes}} {
+		for more := true; more; {
+			statements, err := r.step(r, ctx)
+			if err == nil && len(statements) > 0 {
+				err = s.onCommitter(func() error { return s.db.rewrite(statements) })
+			}
+			if err != nil {
+				return fmt.Errorf("rewrite %s: %w", r.done.Table, err)
+			}
+			more = r.more
+			progress(r.done)
+		}
+	}
+	return s.onCommitter(s.db.scrub)
+}
+
+// onCommitter runs f between batches. Errors: those of f; resources.ErrClosed.
+func (s *Store) onCommitter(f func() error) error {
+	ran, err := s.janitor.task(f)
+	if err == nil && !ran {
+		return resources.ErrClosed
+	}
+	return err
+}
+
+// rewriteStep is how many rows are read at a time, and rewritten in one transaction.
+const rewriteStep = 64
+
+// rewriting is a table on its way.
+type rewriting struct {
+	store *Store
+	done  Rewritten
+	step  func(*rewriting, context.Context) ([]boundStatement, error)
+	more  bool
+
+	key      resources.Key // the last of objects that was read
+	revision int64         // the last of changes that was
+}
+
+// boundStatement is a statement with its arguments.
+type boundStatement struct {
+	text string
+	args []any
+}
+
+const (
+	selectRewriteObjectsSQL = `SELECT resource, namespace, name, revision, fields, data FROM objects
+WHERE (resource, namespace, name) > ($1, $2, $3) ORDER BY resource, namespace, name LIMIT $4`
+
+	rewriteObjectSQL = `UPDATE objects SET fields = $1, data = $2
+WHERE resource = $3 AND namespace = $4 AND name = $5 AND revision = $6 AND data = $7`
+
+	selectRewriteChangesHead = `SELECT revision, resource, namespace, name, fields, data, prev_fields, prev_data, `
+	selectRewriteChangesTail = ` FROM changes WHERE revision > $1 ORDER BY revision LIMIT $2`
+
+	rewriteChangeHead = `UPDATE changes SET fields = $1, data = $2, prev_fields = $3, prev_data = $4 WHERE revision = $5 AND data = $6 AND `
+	rewriteChangeTail = ` = $7`
+)
+
+// rowToRewrite is a row that was read.
+type rowToRewrite struct {
+	key       resources.Key
+	revision  int64
+	data      sealed
+	prev      sealed // of changes
+	hasPrev   bool
+	together  string // of changes
+	stale     bool
+	unread    error
+	statement boundStatement
+}
+
+// count takes a row into the progress.
+func (r *rewriting) count(row *rowToRewrite) {
+	r.done.Rows++
+	if row.stale {
+		r.done.Stale++
+	}
+	if row.unread != nil {
+		r.done.Unreadable++
+		r.done.Unread = row.unread
+	}
+}
+
+// anew returns what is to be in the place of a value, and notes whether that is something else. What cannot be decrypted stays.
+func (r *rewriting) anew(ctx context.Context, row *rowToRewrite, was sealed) (sealed, error) {
+	data, f, stale, err := r.store.sealer.open(ctx, row.key, was)
+	if ctx.Err() != nil {
+		return was, ctx.Err()
+	}
+	if err != nil {
+		row.unread = &resources.TransformError{Key: row.key, Err: err, Among: true}
+		return was, nil
+	}
+	if !stale {
+		return was, nil
+	}
+	row.stale = true
+	return r.store.sealer.seal(ctx, row.key, data, f)
+}
+
+// objects reads a step of that table, and returns what is to be done to it.
+func (r *rewriting) objects(ctx context.Context) (statements []boundStatement, err error) {
+	var rows []rowToRewrite
+	if err := r.store.db.each(ctx, func(scan func(...any) error) error {
+		var row rowToRewrite
+		rows = append(rows, row)
+		last := &rows[len(rows)-1]
+		return scan(&last.key.Resource, &last.key.Namespace, &last.key.Name, &last.revision, &last.data.fields, &last.data.data)
+	}, selectRewriteObjectsSQL, r.key.Resource, r.key.Namespace, r.key.Name, rewriteStep); err != nil {
+		return nil, unavailable(err)
+	}
+	r.more = len(rows) == rewriteStep
+	for i := range rows {
+		row := &rows[i]
+		now, err := r.anew(ctx, row, row.data)
+		if err != nil {
+			return nil, err
+		}
+		r.count(row)
+		r.key = row.key
+		if row.stale {
+			statements = append(statements, boundStatement{rewriteObjectSQL, []any{textOrNull(now.fields), now.data,
+				row.key.Resource, row.key.Namespace, row.key.Name, row.revision, row.data.data}})
+		}
+	}
+	return statements, nil
+}
+
+// changes is objects for the other table. Servers that follow the log know the changes of one transaction by what the rows have in
+// common (page.cut): if one of them is written anew, all are, by one transaction.
+func (r *rewriting) changes(ctx context.Context) (statements []boundStatement, err error) {
+	rows, err := r.readChanges(ctx)
+	for i := 0; i < len(rows) && err == nil; {
+		end, stale := i, false
+		for ; end < len(rows) && rows[end].together == rows[i].together && err == nil; end++ {
+			err = r.anewChange(ctx, &rows[end])
+			stale = stale || rows[end].stale
+		}
+		for ; i < end; i++ {
+			r.count(&rows[i])
+			r.revision = rows[i].revision
+			if stale {
+				statements = append(statements, rows[i].statement)
+			}
+		}
+	}
+	return statements, err
+}
+
+// readChanges reads whole transactions, one at least.
+func (r *rewriting) readChanges(ctx context.Context) (rows []rowToRewrite, err error) {
+	statement := selectRewriteChangesHead + r.store.db.rewritesTogether() + selectRewriteChangesTail
+	for limit := rewriteStep; ; limit *= 2 {
+		rows = nil
+		if err := r.store.db.each(ctx, func(scan func(...any) error) error {
+			var row rowToRewrite
+			var prev sql.NullString
+			err := scan(&row.revision, &row.key.Resource, &row.key.Namespace, &row.key.Name, &row.data.fields, &row.data.data,
+				&row.prev.fields, &prev, &row.together)
+			row.prev.data, row.hasPrev = prev.String, prev.Valid
+			rows = append(rows, row)
+			return err
+		}, statement, r.revision, limit); err != nil {
+			return nil, unavailable(err)
+		}
+		if r.more = len(rows) == limit; !r.more {
+			return rows, nil
+		}
+		end := len(rows)
+		for last := rows[end-1].together; end > 0 && rows[end-1].together == last; {
+			end--
+		}
+		if end > 0 { // the rest of the last transaction may be missing
+			return rows[:end], nil
+		}
+	}
+}
+
+// anewChange computes what a change is to be.
+func (r *rewriting) anewChange(ctx context.Context, row *rowToRewrite) error {
+	now, err := r.anew(ctx, row, row.data)
+	if err != nil {
+		return err
+	}
+	prev := row.prev
+	if row.hasPrev {
+		if prev, err = r.anew(ctx, row, row.prev); err != nil {
+			return err
+		}
+	}
+	prevData := sql.NullString{String: prev.data, Valid: row.hasPrev}
+	row.statement = boundStatement{rewriteChangeHead + r.store.db.rewritesTogether() + rewriteChangeTail,
+		[]any{textOrNull(now.fields), now.data, textOrNull(prev.fields), textOrNull(prevData), row.revision, row.data.data, row.together}}
+	return nil
+}
