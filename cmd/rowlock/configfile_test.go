@@ -120,7 +120,7 @@ func TestPackagedConfig(t *testing.T) {
 			t.Errorf("--%s is missing", name)
 		}
 	}
-	if err := yaml.UnmarshalStrict([]byte(text), &map[string]any{}); err != nil {
+	if err := yaml.UnmarshalStrict(text, &map[string]any{}); err != nil {
 		t.Error(err)
 	}
 }
