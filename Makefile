@@ -53,7 +53,7 @@ race_leaves   := ^(TestWhatIsServedIsWhatIsBuilt|TestPreparedFilesAreFresh|TestE
 leaves_in     := ./server/openapi ./server/codec/...
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
-.PHONY: help run build test check lean unit unit-plain vet lint test-race test-fast-paths e2e compare conformance bench bench-postgres bench-custom-resources bench-definitions fuzz packages generate upgrade flags env clean
+.PHONY: help run build test check lean unit unit-plain vet lint test-race test-fast-paths e2e compare extensions conformance bench bench-postgres bench-custom-resources bench-definitions fuzz packages generate upgrade flags env clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,6 +110,9 @@ e2e: ## The built binary on each database against kubectl, helm, client-go, cont
 
 compare: ## Send the tables of e2e/testdata/sections and the published objects to kube-apiserver too: it must pass them, and answer as Rowlock does
 	E2E_PEER=kube-apiserver go test -timeout 20m -count=1 -run "TestSections|TestPublished$$" ./e2e
+
+extensions: ## Kubernetes' sample-apiserver and metrics-server behind APIServices, as they are published
+	E2E_EXTENSIONS=1 go test -timeout 20m -count=1 -run "TestSampleAPIServer|TestMetricsServer" ./e2e
 
 conformance: ## Upstream's own end-to-end tests that need no nodes, kube-controller-manager on top (ARGS='-only Watchers')
 	go run ./e2e/conformance $(ARGS)
@@ -223,6 +226,12 @@ bin/e2e.test: e2e/peers/kubernetes/go.mod
 
 bin/etcd: e2e/peers/etcd/go.mod
 	go build -C e2e/peers/etcd -ldflags '-s -w' -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
+
+bin/sample-apiserver: e2e/peers/extensions/go.mod
+	go build -C e2e/peers/extensions -ldflags '-s -w' -o $(CURDIR)/$@ k8s.io/sample-apiserver
+
+bin/metrics-server: e2e/peers/extensions/go.mod
+	go build -C e2e/peers/extensions -ldflags '-s -w' -o $(CURDIR)/$@ sigs.k8s.io/metrics-server/cmd/metrics-server
 
 bin/helm: e2e/peers/helm/go.mod
 	go build -C e2e/peers/helm -ldflags '-s -w' -o $(CURDIR)/$@ helm.sh/helm/v4/cmd/helm

@@ -43,13 +43,9 @@ func (b Backend) Binaries() []string { return []string{"kube-apiserver", b.binar
 // and its limits of requests in flight are raised to let 1,000 clients in, else it would answer most of them with 429.
 // Further arguments are added to its own.
 func StartKubeAPIServer(ctx context.Context, backend Backend, dir string, args ...string) (*Server, error) {
-	ports := make([]int, 3)
-	for i := range ports {
-		port, err := FreePort()
-		if err != nil {
-			return nil, err
-		}
-		ports[i] = port
+	ports, err := freePorts(3)
+	if err != nil {
+		return nil, err
 	}
 	s := &Server{
 		Name:       "kube-apiserver + " + backend.name,

@@ -258,3 +258,14 @@ func FreePort() (int, error) {
 	defer listener.Close()
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
+
+func freePorts(n int) (ports []int, err error) {
+	for len(ports) < n {
+		port, err := FreePort()
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, port)
+	}
+	return ports, nil
+}
