@@ -35,6 +35,7 @@ type adminOptions struct {
 	dataDir    string
 	kubeconfig string
 	storage    storageOptions
+	encryption encryptionOptions
 }
 
 // adminTimeout bounds what is asked of a server.
@@ -140,7 +141,7 @@ func (c *adminClient) do(ctx context.Context, method, path string, in, out any) 
 
 // openDatabase opens the database beside the servers that use it, or, with SQLite, while none does. Nothing but what the command is
 // about is changed: how much history is kept is for servers to say.
-func (o *adminOptions) openDatabase(ctx context.Context, stderr io.Writer) (*sqlstore.Store, error) {
+func (o *adminOptions) openDatabase(ctx context.Context, stderr io.Writer) (*adminStore, error) {
 	if err := o.storage.completeDatabase(o.dataDir); err != nil {
 		return nil, err
 	}
@@ -149,8 +150,29 @@ func (o *adminOptions) openDatabase(ctx context.Context, stderr io.Writer) (*sql
 			return nil, fmt.Errorf("there is no database at %s: name another one with --datastore, or start a server", path)
 		}
 	}
-	return sqlstore.Open(ctx, sqlstore.Options{URL: o.storage.datastore, Schema: o.storage.schema, HistoryAge: math.MaxInt64, HistorySize: math.MaxInt64,
-		Logger: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	keys, err := o.encryption.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	store, err := sqlstore.Open(ctx, sqlstore.Options{URL: o.storage.datastore, Schema: o.storage.schema, HistoryAge: math.MaxInt64, HistorySize: math.MaxInt64,
+		Logger: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), Transformers: keys.transformers})
+	if err != nil {
+		keys.close()
+		return nil, err
+	}
+	return &adminStore{store, keys}, nil
+}
+
+// adminStore is a store that is opened with the keys that servers have, so that what is written is encrypted as by them.
+type adminStore struct {
+	*sqlstore.Store
+	keys encryption
+}
+
+// Close closes both.
+func (s *adminStore) Close() error {
+	defer s.keys.close()
+	return s.Store.Close()
 }
 
 // awaitCertificate waits until a request for a certificate is answered.

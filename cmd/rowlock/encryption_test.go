@@ -20,7 +20,12 @@ import (
 // encryptSecrets writes a configuration that encrypts Secrets by providers, each a line of YAML.
 func encryptSecrets(t *testing.T, file string, providers ...string) {
 	t.Helper()
-	text := "kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\nresources:\n- resources: [secrets]\n  providers:\n"
+	encrypt(t, file, "secrets", providers...)
+}
+
+func encrypt(t *testing.T, file, resource string, providers ...string) {
+	t.Helper()
+	text := "kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\nresources:\n- resources: ['" + resource + "']\n  providers:\n"
 	for _, p := range providers {
 		text += "  - " + p + "\n"
 	}
@@ -176,6 +181,31 @@ func TestEncryptionWithoutPlugin(t *testing.T) {
 	if _, err := p.client(t).CoreV1().Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}); err == nil ||
 		!strings.HasPrefix(err.Error(), "Internal error occurred: got unexpected nil transformer") {
 		t.Errorf("create: %v", err)
+	}
+	if code := p.end(); code != 0 {
+		t.Errorf("ended with %d", code)
+	}
+}
+
+// Commands that write to the database encrypt as the servers do, and servers read what they have written.
+func TestEncryptionByCommands(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "encryption.yaml")
+	encrypt(t, file, "*.*", secretbox("a"))
+	serving := []string{"--data-dir", dir, "--encryption-provider-config", file}
+	if code := start(t, serving...).end(); code != 0 {
+		t.Fatalf("ended with %d", code)
+	}
+	var said, wrong bytes.Buffer
+	if code := run(t.Context(), append([]string{"token", "create", "--user", "jane-of-this-test"}, serving...), &said, &wrong); code != 0 {
+		t.Fatalf("token create: %d %s", code, wrong.String())
+	}
+	if databaseHas(t, dir, `"jane-of-this-test"`) {
+		t.Error("the token's user is in the database")
+	}
+	p := start(t, serving...)
+	if who := whoami(t, p.as(t, strings.TrimSpace(said.String()))); who != "jane-of-this-test" {
+		t.Errorf("the token is that of %s", who)
 	}
 	if code := p.end(); code != 0 {
 		t.Errorf("ended with %d", code)

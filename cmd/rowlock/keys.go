@@ -92,6 +92,7 @@ func keysCommand(use, short string, arguments []string, run func(*keysOptions, *
 	cmd.Flags().SortFlags = false
 	addDataDirFlag(cmd.Flags(), &o.dataDir)
 	o.storage.addDatabaseFlags(cmd.Flags())
+	o.encryption.addFileFlag(cmd.Flags())
 	return cmd
 }
 

@@ -64,6 +64,7 @@ func newKubeconfigCommand() *cobra.Command {
 	flags.StringVar(&o.server, "server", "", "`URL` under which the user reaches the server (default: that of the administrator's kubeconfig)")
 	o.adminOptions.addFlags(flags)
 	o.storage.addDatabaseFlags(flags)
+	o.encryption.addFileFlag(flags)
 	return cmd
 }
 

@@ -46,8 +46,8 @@ func newRewriteCommand() *cobra.Command {
 
 func (o *rewriteOptions) addFlags(flags *pflag.FlagSet) {
 	addDataDirFlag(flags, &o.dataDir)
-	o.storage.addFlags(flags)
-	o.encryption.addFlags(flags)
+	o.storage.addDatabaseFlags(flags)
+	o.encryption.addFileFlag(flags)
 }
 
 func (o *rewriteOptions) complete() (err error) {
@@ -57,8 +57,7 @@ func (o *rewriteOptions) complete() (err error) {
 	if o.encryption.file == "" {
 		return usagef("--encryption-provider-config says by which keys: to have nothing encrypted, let its first provider be identity")
 	}
-	o.encryption.reload = false // it is over before a file would be read again
-	return o.storage.complete(o.dataDir)
+	return o.storage.completeDatabase(o.dataDir)
 }
 
 // run rewrites all, and tells how far it has come, in one line for each table and each ten thousand of its rows.
@@ -68,10 +67,9 @@ func (o *rewriteOptions) run(ctx context.Context, logger *slog.Logger, stdout io
 		return err
 	}
 	defer e.close()
-	options := o.storage.store()
-	options.Logger, options.Transformers = logger, e.transformers
-	options.HistoryAge, options.HistorySize = math.MaxInt64, math.MaxInt64 // how much is kept is for servers to say
-	store, err := sqlstore.Open(ctx, options)
+	// How much history is kept is for servers to say.
+	store, err := sqlstore.Open(ctx, sqlstore.Options{URL: o.storage.datastore, Schema: o.storage.schema, AwaitTimeout: databaseAwaitTimeout,
+		HistoryAge: math.MaxInt64, HistorySize: math.MaxInt64, Logger: logger, Transformers: e.transformers})
 	if err != nil {
 		return err
 	}

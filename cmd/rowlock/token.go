@@ -158,6 +158,7 @@ func adminCommand(cmd *cobra.Command, more func(*pflag.FlagSet), run func(issuer
 	more(cmd.Flags())
 	o.addFlags(cmd.Flags())
 	o.storage.addDatabaseFlags(cmd.Flags())
+	o.encryption.addFileFlag(cmd.Flags())
 	return cmd
 }
 
