@@ -100,7 +100,7 @@ func command() *cobra.Command {
 	flags.BoolVar(&o.Quick, "quick", false, "seconds instead of minutes; shows that it works, not how fast")
 	flags.StringVar(&o.page, "page", "", "also write the report into this Markdown file, between the lines\n"+pageBegin+" and "+pageEnd)
 	flags.StringVar(&o.json, "json", "", "also write the results to this file, as JSON")
-	root.AddCommand(measureCommand(&o), compareCommand(&o), largeCommand(&o), definitionsCommand(&o), customCommand(&o), reportCommand(&o))
+	root.AddCommand(measureCommand(&o), compareCommand(&o), largeCommand(&o), definitionsCommand(&o), customCommand(&o), admissionCommand(&o), reportCommand(&o))
 	return root
 }
 
