@@ -27,7 +27,8 @@ func (p *Pipeline) admit(ctx context.Context, a admitted) error {
 		return nil
 	}
 	before := managersOf(a.obj)
-	if err := p.mutating.Admit(ctx, a.attributes(ctx), p.interfaces(ctx, a.t)); err != nil {
+	record, shown := a.attributes(ctx)
+	if err := p.noting(ctx, record, func() error { return p.mutating.Admit(ctx, shown, p.interfaces(ctx, a.t)) }); err != nil {
 		return err
 	}
 	if now := managersOf(a.obj); !now.is(before) {
@@ -41,15 +42,17 @@ func (p *Pipeline) validate(ctx context.Context, a admitted) error {
 	if p.validating == nil || !p.validating.Handles(a.op) {
 		return nil
 	}
-	return p.validating.Validate(ctx, a.attributes(ctx), p.interfaces(ctx, a.t))
+	record, shown := a.attributes(ctx)
+	return p.noting(ctx, record, func() error { return p.validating.Validate(ctx, shown, p.interfaces(ctx, a.t)) })
 }
 
 func (p *Pipeline) interfaces(ctx context.Context, t *Type) objectInterfaces {
 	return objectInterfaces{t, ctx, p.registry}
 }
 
-// attributes describe the write to the plugins. What it is about and who asks for it is the context's to say.
-func (a admitted) attributes(ctx context.Context) admission.Attributes {
+// attributes describe the write to the plugins, who are shown the second. What they note is in the first; it may be the same. What the
+// write is about and who asks for it is the context's to say.
+func (a admitted) attributes(ctx context.Context) (record, shown admission.Attributes) {
 	who, _ := genericapirequest.UserFrom(ctx)
 	namespace := genericapirequest.NamespaceValue(ctx)
 	gv, resource, subresource, name := a.t.requestVersion(ctx), a.t.Resource, "", ""
@@ -68,11 +71,11 @@ func (a admitted) attributes(ctx context.Context) admission.Attributes {
 	if a.t.isNamespaces() {
 		namespace = name
 	}
-	record := admission.NewAttributesRecord(a.obj, a.old, kind, namespace, name, gv.WithResource(resource), subresource, a.op, a.options, a.dryRun, who)
+	record = admission.NewAttributesRecord(a.obj, a.old, kind, namespace, name, gv.WithResource(resource), subresource, a.op, a.options, a.dryRun, who)
 	if a.load != nil {
-		return lazyAttributes{record, a.load}
+		return record, lazyAttributes{record, a.load}
 	}
-	return record
+	return record, record
 }
 
 func (t *Type) isNamespaces() bool { return t.Resource == "namespaces" && t.Group == "" }

@@ -44,14 +44,17 @@ type CreateRequest struct {
 //
 // Errors are API status errors, or those of Store.Commit that the caller maps.
 func (p *Pipeline) Create(ctx context.Context, r *CreateRequest) (*Object, error) {
+	ctx, err := p.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var stored *Object
-	err := p.authorize(ctx)
-	if err == nil {
+	if err = p.authorize(ctx); err == nil {
 		if stored, err = p.create(ctx, r, false); errors.Is(err, ErrTooLarge) && r.Decode != nil {
 			stored, err = p.create(ctx, r, true)
 		}
 	}
-	p.written(ctx, nameOf(r.Object), stored, r.DryRun, err)
+	p.written(ctx, AuditEvent{Type: r.Type, Name: nameOf(r.Object), Object: stored, Created: err == nil, DryRun: r.DryRun, Err: err})
 	return stored, err
 }
 
@@ -61,6 +64,7 @@ func (p *Pipeline) create(ctx context.Context, r *CreateRequest, disowned bool) 
 			return nil, err
 		}
 	}
+	p.sent(ctx, r.Type, r.Object)
 	if disowned {
 		disown(r.Object)
 	}

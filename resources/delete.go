@@ -51,8 +51,13 @@ type Deleted struct {
 //
 // Errors are API status errors, or those of the Store that the caller maps.
 func (p *Pipeline) Delete(ctx context.Context, r *DeleteRequest) (Deleted, error) {
+	ctx, err := p.begin(ctx)
+	if err != nil {
+		return Deleted{}, err
+	}
 	d, err := p.delete(ctx, r)
-	p.written(ctx, r.Name, d.Object, r.sent != nil && dryrun.IsDryRun(r.sent.DryRun), err)
+	p.written(ctx, AuditEvent{Type: r.Type, Name: r.Name, Object: d.Object, UID: d.UID, Gone: d.Gone,
+		DryRun: r.sent != nil && dryrun.IsDryRun(r.sent.DryRun), Err: err})
 	return d, err
 }
 
@@ -69,6 +74,7 @@ func (p *Pipeline) delete(ctx context.Context, r *DeleteRequest) (Deleted, error
 		r.Options = &metav1.DeleteOptions{TypeMeta: optionsKind("DeleteOptions")}
 	}
 	r.sent = r.Options
+	p.sent(ctx, r.Type, r.Options)
 	key, err := r.Type.RequestKey(ctx, r.Name)
 	if err != nil {
 		return Deleted{}, err

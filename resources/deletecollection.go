@@ -21,13 +21,17 @@ type CollectionRequest struct {
 }
 
 // DeleteCollection deletes the objects one by one, with a copy of the options for each, and ends at the first error;
-// objects that are gone already are passed over. Admission is asked for each; see Pipeline. The audit is told of each object, and at
-// last of the whole, without a name.
+// objects that are gone already are passed over. Admission is asked for each; see Pipeline. The audit is told of the
+// whole, as of the one request that it is.
 //
 // Errors are API status errors, or those of the Store that the caller maps.
 func (p *Pipeline) DeleteCollection(ctx context.Context, r *CollectionRequest) error {
-	err := p.deleteCollection(ctx, r)
-	p.written(ctx, "", nil, r.Options != nil && dryrun.IsDryRun(r.Options.DryRun), err)
+	ctx, err := p.begin(ctx)
+	if err != nil {
+		return err
+	}
+	err = p.deleteCollection(ctx, r)
+	p.written(ctx, AuditEvent{Type: r.Type, DryRun: r.Options != nil && dryrun.IsDryRun(r.Options.DryRun), Err: err})
 	return err
 }
 
@@ -42,12 +46,7 @@ func (p *Pipeline) deleteCollection(ctx context.Context, r *CollectionRequest) e
 		}
 		one := DeleteRequest{Type: r.Type, Name: obj.Name, Options: r.Options.DeepCopy(), sent: r.Options}
 		ctx := genericapirequest.WithNamespace(ctx, obj.Namespace)
-		deleted, err := p.deleteTwice(ctx, &one, obj.Key)
-		if apierrors.IsNotFound(err) || errors.Is(err, ErrNotFound) {
-			continue
-		}
-		p.written(ctx, obj.Name, deleted.Object, dryrun.IsDryRun(r.Options.DryRun), err)
-		if err != nil {
+		if _, err := p.deleteTwice(ctx, &one, obj.Key); err != nil && !apierrors.IsNotFound(err) && !errors.Is(err, ErrNotFound) {
 			return err
 		}
 	}

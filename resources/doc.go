@@ -33,6 +33,7 @@
 //	                 the kinds of writes; an operation is a create that is an action, as an eviction
 //	guaranteed.go    the loop of read, change and commit, which begins again after a conflict
 //	changed.go       the new object of an update, before the rules; repeat.go, updates that changed nothing before
+//	audit.go         what the audit is told of a write; timed.go, how long the store took
 //	admit.go         admission of a write, before the rules of its type and after them
 //	owners.go, servermanager.go
 //	                 owner references given twice; the field manager of what the server writes

@@ -33,8 +33,12 @@ type Operation struct {
 //
 // Errors are API status errors, or those of the Store that the caller maps.
 func (p *Pipeline) Operate(ctx context.Context, r *OperationRequest) (runtime.Object, error) {
+	ctx, err := p.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
 	result, err := p.operate(ctx, r)
-	p.written(ctx, r.Name, nil, r.Options != nil && dryrun.IsDryRun(r.Options.DryRun), err)
+	p.written(ctx, AuditEvent{Name: r.Name, DryRun: r.Options != nil && dryrun.IsDryRun(r.Options.DryRun), Err: err})
 	return result, err
 }
 

@@ -33,7 +33,7 @@ type View interface {
 //	strategy, validation │ for an update, from allocating for a create
 //	validating admission │
 //	commit               ┘ under the condition that nobody came in between (GuaranteedUpdate)
-//	audit                once, whatever became of it
+//	audit                once, whatever became of it; it has heard of the write before all that
 //
 // Preconditions (a uid, a resourceVersion, what a controller has judged) are checked on the current object in every attempt,
 // before validating admission is asked: they are the requester's, and admission has no say in them.
@@ -55,33 +55,15 @@ type Pipeline struct {
 type PipelineOptions struct {
 	// Authorizer decides who may do what. Nil: everybody may do everything.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// Audit is told of every write that is over. Nil: there is no audit.
+	// Audit is told of every write. Nil: there is no audit.
 	Audit Audit
-}
-
-// Audit records a write that is over. It is called by the goroutine that writes, before the write is answered.
-type Audit func(ctx context.Context, e AuditEvent)
-
-// AuditEvent is a write that is over, by its outcome.
-type AuditEvent struct {
-	User user.Info
-	// Verb is that of the request: create, update, patch, delete, deletecollection.
-	Verb string
-	// Resource and Subresource are those of the request.
-	Resource    schema.GroupVersionResource
-	Subresource string
-	Namespace   string
-	// Name is empty when the write failed before there was one.
-	Name string
-	// Object is what was stored, or what was deleted as it was last; nil when nothing was, and for an operation.
-	Object *Object
-	DryRun bool
-	// Err is why it failed, before that becomes a Status; nil when the write took effect, or there was nothing to write.
-	Err error
 }
 
 // NewPipeline returns the pipeline to a store. It has no admission yet; see Use.
 func NewPipeline(s Store, o PipelineOptions) *Pipeline {
+	if o.Audit != nil {
+		s = timed{s}
+	}
 	return &Pipeline{store: s, authorizer: o.Authorizer, audit: o.Audit, within: &Operation{Reader: s, inner: &Pipeline{store: s}}}
 }
 
@@ -116,7 +98,10 @@ func (p *Pipeline) Authorize(ctx context.Context) (context.Context, error) {
 	if !ok {
 		return ctx, apierrors.NewInternalError(errors.New("no RequestInfo found in the context"))
 	}
-	if err := p.ask(ctx, who, info, info.Verb); err != nil {
+	a := attributes(who, info)
+	decision, reason, err := p.authorizer.Authorize(ctx, &a)
+	p.decided(ctx, decision, reason, err)
+	if err := judged(&a, decision, reason, err); err != nil {
 		return ctx, err
 	}
 	return context.WithValue(ctx, permissionKey{}, permission{who, info}), nil
@@ -175,6 +160,10 @@ func (p *Pipeline) ask(ctx context.Context, who user.Info, info *genericapireque
 // Errors: a Forbidden status in kube-apiserver's words, or an InternalError when the authorizer could not tell.
 func Ask(ctx context.Context, by authorizer.UnconditionalAuthorizer, a *authorizer.AttributesRecord) error {
 	decision, reason, err := by.Authorize(ctx, a)
+	return judged(a, decision, reason, err)
+}
+
+func judged(a *authorizer.AttributesRecord, decision authorizer.Decision, reason string, err error) error {
 	switch {
 	case decision == authorizer.DecisionAllow:
 		return nil // an authorizer may have failed at other rules and allow it all the same
@@ -238,24 +227,4 @@ func forbidden(a *authorizer.AttributesRecord) string {
 		text = fmt.Sprintf("User %q cannot %s resource %q in API group %q at the cluster scope", name, a.Verb, resource, a.APIGroup)
 	}
 	return pageEscaper.Replace(text)
-}
-
-// written tells the audit what became of a write.
-func (p *Pipeline) written(ctx context.Context, name string, stored *Object, dryRun bool, err error) {
-	if p.audit == nil {
-		return
-	}
-	e := AuditEvent{Namespace: genericapirequest.NamespaceValue(ctx), Name: name, Object: stored, DryRun: dryRun, Err: err}
-	e.User, _ = genericapirequest.UserFrom(ctx)
-	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok {
-		e.Verb, e.Subresource = info.Verb, info.Subresource
-		e.Resource = schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
-		if e.Name == "" {
-			e.Name = info.Name
-		}
-	}
-	if stored != nil {
-		e.Name = stored.Name
-	}
-	p.audit(ctx, e)
 }

@@ -29,6 +29,8 @@ type gates struct {
 	denied string // a verb that nobody may
 	refuse string // a step at which admission refuses
 	during func(step string)
+	// unrecorded is why the audit records nothing.
+	unrecorded error
 }
 
 func (g *gates) step(format string, args ...any) string {
@@ -66,7 +68,10 @@ func (g *gates) look(what string, a admission.Attributes) error {
 	return nil
 }
 
-func (g *gates) record(_ context.Context, e resources.AuditEvent) {
+func (g *gates) Begin(ctx context.Context) (context.Context, error)  { return ctx, g.unrecorded }
+func (*gates) Sent(context.Context, *resources.Type, runtime.Object) {}
+
+func (g *gates) End(_ context.Context, e *resources.AuditEvent) {
 	what := "done"
 	if e.Err != nil {
 		what = string(apierrors.ReasonForError(e.Err))
@@ -85,7 +90,7 @@ type way struct {
 
 func newWay(t *testing.T) *way {
 	w := &way{T: t, gates: &gates{}, store: sqlitetest.Open(t)}
-	w.Pipeline = resources.NewPipeline(w.store, resources.PipelineOptions{Authorizer: authorizer.AuthorizerFunc(w.gates.Authorize), Audit: w.gates.record})
+	w.Pipeline = resources.NewPipeline(w.store, resources.PipelineOptions{Authorizer: authorizer.AuthorizerFunc(w.gates.Authorize), Audit: w.gates})
 	w.Use(w.gates, nil)
 	r := resources.NewRegistry()
 	r.SetGroups(builtin.Groups())
@@ -234,6 +239,12 @@ func TestPipelineAuditsAll(t *testing.T) {
 		w.expect(write(w.request(verb, maps, "a")), metav1.StatusReasonForbidden, "authorize jane "+verb+" a", "audit jane "+verb+" ns/a Forbidden")
 	}
 
+	// What the audit cannot begin with is not done, nor is anybody asked.
+	w.unrecorded = broken
+	_, err := w.Create(w.request("create", maps, "a"), &resources.CreateRequest{Type: maps, Decode: object})
+	w.expect(err, metav1.StatusReasonBadRequest)
+	w.unrecorded = nil
+
 	w.denied = ""
 	connect := w.request("connect", pods, "a", "exec")
 	w.expect(w.Connect(connect, pods, object), metav1.StatusReasonBadRequest, "authorize jane connect a", "decode")
@@ -241,7 +252,7 @@ func TestPipelineAuditsAll(t *testing.T) {
 	w.expect(w.Connect(connect, pods, object), metav1.StatusReasonForbidden, "authorize jane connect a")
 }
 
-// A collection is told of object by object, and at last as a whole.
+// A collection is one write to the audit, as it is one request.
 func TestPipelineAuditsCollections(t *testing.T) {
 	w := newWay(t)
 	maps := w.typeOf("configmaps")
@@ -256,8 +267,8 @@ func TestPipelineAuditsCollections(t *testing.T) {
 	w.steps = nil
 	all := resources.CollectionRequest{Type: maps, Options: &metav1.DeleteOptions{}, Select: func() ([]*resources.Object, error) { return objects, nil }}
 	err := w.DeleteCollection(w.request("deletecollection", maps, ""), &all)
-	w.expect(err, "", "authorize jane deletecollection ", "admit jane DELETE configmaps/", "validate jane DELETE configmaps/", "audit jane deletecollection ns/a done",
-		"admit jane DELETE configmaps/", "validate jane DELETE configmaps/", "audit jane deletecollection ns/b done", "audit jane deletecollection ns/ done")
+	w.expect(err, "", "authorize jane deletecollection ", "admit jane DELETE configmaps/", "validate jane DELETE configmaps/",
+		"admit jane DELETE configmaps/", "validate jane DELETE configmaps/", "audit jane deletecollection ns/ done")
 }
 
 // An object that is too large with its managedFields is stored without, which is still one write; one that is nothing without
@@ -265,7 +276,7 @@ func TestPipelineAuditsCollections(t *testing.T) {
 func TestPipelineTooLarge(t *testing.T) {
 	w := newWay(t)
 	w.store = narrow{w.store}
-	w.Pipeline = resources.NewPipeline(w.store, resources.PipelineOptions{Audit: w.gates.record})
+	w.Pipeline = resources.NewPipeline(w.store, resources.PipelineOptions{Audit: w.gates})
 	maps := w.typeOf("configmaps")
 	large := func() *core.ConfigMap {
 		c := w.config("a").(*core.ConfigMap)

@@ -61,8 +61,11 @@ type UpdateRequest struct {
 //
 // Errors are API status errors, or those of the Store that the caller maps.
 func (p *Pipeline) Update(ctx context.Context, r *UpdateRequest) (stored *Object, created bool, err error) {
+	if ctx, err = p.begin(ctx); err != nil {
+		return nil, false, err
+	}
 	stored, created, err = p.update(ctx, r)
-	p.written(ctx, r.Name, stored, r.DryRun, err)
+	p.written(ctx, AuditEvent{Type: r.Type, Name: r.Name, Object: stored, Created: created, DryRun: r.DryRun, Err: err})
 	return stored, created, err
 }
 
@@ -130,10 +133,14 @@ type update struct {
 // change is the new object, before admission.
 func (u update) change(ctx context.Context, existing runtime.Object, live *Object) (runtime.Object, error) {
 	obj, err := u.Change(ctx, existing, live)
-	if err == nil && u.disowned {
+	if err != nil {
+		return obj, err
+	}
+	u.p.sent(ctx, u.Type, obj)
+	if u.disowned {
 		disown(obj)
 	}
-	return obj, err
+	return obj, nil
 }
 
 // beginUpdate does what comes before anything is looked up.

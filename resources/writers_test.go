@@ -17,6 +17,7 @@ var writers = []string{
 	"resources/store.go",      // the contract
 	"resources/pipeline.go",   // holds the store
 	"resources/create.go",     // commits a create
+	"resources/timed.go",      // commits, and notes how long that took
 	"resources/guaranteed.go", // commits an update, a deletion, an operation
 	"resources/rows.go",       // the rows that no API serves
 }

@@ -27,12 +27,14 @@ import (
 func (s *Server) chain() []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{
 		s.withAuditID,       // a name for the request
+		s.withAuditEnd,      // what became of it is recorded
 		s.withRequestInfo,   // what it is about
 		s.withMetrics,       // counts it, whatever becomes of it
 		s.withRecovery,      // a panic is a 500 for this request alone
 		s.withDeadline,      // everything but a watch ends in time
 		s.withWarnings,      // Warning headers
 		s.withUser,          // who sent it: 401
+		s.withAudit,         // that it came is recorded
 		s.withImpersonation, // as whom it is to be answered
 		s.withPermission,    // whether strangers are let on: 401
 		s.withFlow,          // not too many at once: 429
@@ -64,8 +66,7 @@ func (s *Server) withRequestInfo(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil {
 			// kube-apiserver's words, which are no Status, from before it thinks of caches.
 			c.Response().Header().Del("Cache-Control")
-			http.Error(c.Response(), uriEscaper.Replace(fmt.Sprintf("Internal Server Error: %q: failed to create RequestInfo: %v",
-				r.RequestURI, err)), http.StatusInternalServerError)
+			internalError(c, fmt.Errorf("failed to create RequestInfo: %w", err))
 			return nil
 		}
 		ctx := genericapirequest.WithRequestInfo(r.Context(), info)
@@ -132,7 +133,9 @@ func (s *Server) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 		if strings.Contains(c.Request().URL.RawQuery, "timeout=") {
 			wanted, err := parseTimeout(c.QueryParam("timeout"))
 			if err != nil {
-				return apierrors.NewBadRequest(fmt.Sprintf("invalid timeout specified in the request URL - %v", err))
+				refused := apierrors.NewBadRequest(fmt.Sprintf("invalid timeout specified in the request URL - %v", err))
+				s.auditRefusal(c, refused.Error())
+				return refused
 			}
 			if wanted > 0 {
 				timeout = min(timeout, wanted)
@@ -192,15 +195,17 @@ func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 			c.SetRequest(withRequester(r, who))
 			return next(c) // the server itself
 		}
-		who, ok, err := s.Authenticator(r)
+		who, ok, err := s.authenticate(r)
 		if err != nil || !ok {
 			s.closeConnection(c)
 		}
 		if err == nil && !ok && s.Strangers != nil && !s.Strangers(r.URL.Path) {
+			s.auditRefusal(c, unauthenticated(r))
 			return status.Unauthorized()
 		}
 		if err != nil {
 			s.Logger.Debug("authentication failed", "path", r.URL.Path, "error", err)
+			s.auditRefusal(c, unauthenticated(r))
 			return status.Unauthorized()
 		}
 		if !ok {
@@ -261,7 +266,7 @@ func (s *Server) withPermission(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *Server) withAuthorization(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		before := c.Request().Context()
-		ctx, err := s.Pipeline.Authorize(before)
+		ctx, err := s.authorize(before)
 		if err != nil {
 			noSniffing(c)
 			return err

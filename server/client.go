@@ -19,6 +19,8 @@ import (
 	nodev1 "k8s.io/client-go/kubernetes/typed/node/v1"
 	rbacv1 "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/rowlock/rowlock/server/auditing"
 )
 
 // Client returns a client by which a part of this process sends requests as a user, without leaving the process; there are no
@@ -77,7 +79,7 @@ type loopback struct {
 func (l loopback) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(context.WithValue(genericapirequest.WithUser(r.Context(), l.who), internalKey{}, true))
 	r.Header.Set("User-Agent", l.agent)
-	r.RequestURI = r.URL.RequestURI()
+	r.RequestURI, r.RemoteAddr = r.URL.RequestURI(), auditing.Loopback
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}

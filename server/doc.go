@@ -9,6 +9,7 @@
 //	errors.go       the one place that writes an error
 //	fixed.go        version, the keys of ServiceAccounts' issuer; zpages.go, /flagz and /statusz
 //	impersonation.go   requests as another user
+//	audit.go        what the audit is told of every request; auditing/, which records it
 //	limits.go       how many requests are under way at once
 //	warnings.go     Warning headers
 //	metrics.go      what is counted

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rowlock/rowlock/server/auditing"
 	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/handlers"
 	"github.com/rowlock/rowlock/server/status"
@@ -39,6 +40,7 @@ func (s *Server) writeError(err error, c echo.Context) {
 // writeStatus writes a Status in a format that the client accepts, JSON if it accepts none.
 func (s *Server) writeStatus(c echo.Context, st *metav1.Status) {
 	f := s.offer.NegotiateStatus(c.Request())
+	auditing.Of(c.Request().Context()).AnsweredStatus(st)
 	data, err := codec.Value(st, f)
 	if err != nil {
 		http.Error(c.Response(), st.Message, int(st.Code))

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -129,7 +130,18 @@ func (s *Server) impersonateIn(ctx context.Context, mode impersonationMode, want
 	if !slices.Contains(as.Groups, all) && !slices.Contains(as.Groups, user.AllUnauthenticated) {
 		as.Groups = append(slices.Clip(as.Groups), all)
 	}
+	if s.Audit != nil {
+		audit.LogImpersonatedUser(ctx, &as, i.constraint())
+	}
 	return &as, nil
+}
+
+// constraint is the right by which somebody is somebody else, where there are several.
+func (i impersonation) constraint() string {
+	if i.mode.name == "" {
+		return ""
+	}
+	return "impersonate:" + i.mode.name
 }
 
 // attributes are those of being something. Names and groups are of the core group in the old mode.

@@ -28,6 +28,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/server/aggregate"
+	"github.com/rowlock/rowlock/server/auditing"
 	"github.com/rowlock/rowlock/server/authn"
 	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/cork"
@@ -56,6 +57,8 @@ type Config struct {
 	Authenticator func(*http.Request) (user.Info, bool, error)
 	// Authorizer is asked by the expressions of admission policies. Nil: everybody may do everything.
 	Authorizer authorizer.UnconditionalAuthorizer
+	// Audit records requests. The Pipeline records what the server writes of itself, and has to have the same. Nil: nothing is recorded.
+	Audit *auditing.Auditor
 	// Strangers tells whether those who say nothing of themselves may ask for a path at all, as system:anonymous; what they may do
 	// is the Pipeline's to say. Nil: they may ask how the server is.
 	Strangers func(path string) bool
@@ -165,7 +168,7 @@ func New(c Config) (*Server, error) {
 	}
 	c.Pipeline.Use(plugins, c.Registry)
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Definitions: c.Definitions, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
-		HistoryAge: c.HistoryAge, Now: c.Now,
+		HistoryAge: c.HistoryAge, Now: c.Now, Audited: c.Audit != nil,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
 	s.trimmer = newTrimmer(func() int { return int(s.underWay.Load()) }, s.handlers.Watches, c.DefragmentHeap, s.rest)
 	// What others read into informers, and count, the store has read and counted; documents are made when they are asked for.

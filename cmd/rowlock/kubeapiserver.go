@@ -172,6 +172,7 @@ func (o *kubeAPIServerOptions) check() error {
 	if o.serve.requestTimeout < 0 {
 		errs = append(errs, errors.New("--request-timeout can not be negative value"))
 	}
+	errs = append(errs, o.serve.audit.Check()...)
 	errs = append(errs, o.serve.admission.check()...)
 	return utilerrors.NewAggregate(errs)
 }

@@ -177,13 +177,26 @@ func (s *kubeAPIServer) end(t *testing.T) string {
 	return s.stderr.String()
 }
 
+// What is wrong with the flags of the audit is said as kube-apiserver says it, and no policy is passed over.
+func TestAuditFlags(t *testing.T) {
+	for want, args := range map[string][]string{
+		`invalid audit log mode x, allowed modes are "batch,blocking,blocking-strict"`: {"--audit-log-path=-", "--audit-log-mode=x"},
+		"loading audit policy file: failed to read file path \"/nowhere\"":             {"--audit-policy-file=/nowhere"},
+	} {
+		args = append([]string{"kube-apiserver", "--etcd-servers=http://127.0.0.1:1", "--secure-port=1"}, args...)
+		if code, _, stderr := command(t, args...); code != exitFailure || !strings.Contains(stderr, want) {
+			t.Errorf("%v: exit code %d, stderr %q", args, code, stderr)
+		}
+	}
+}
+
 func TestKubeAPIServer(t *testing.T) {
 	temporary, certDir, dataDir := t.TempDir(), filepath.Join(t.TempDir(), "certs"), t.TempDir()
 	t.Setenv("TMPDIR", temporary)
-	s := startKubeAPIServer(t, certDir, "--etcd-servers=http://127.0.0.1:1", "--authorization_mode=RBAC", "--audit-log-path=-",
+	s := startKubeAPIServer(t, certDir, "--etcd-servers=http://127.0.0.1:1", "--authorization_mode=RBAC", "--etcd-prefix=/registry",
 		"--enable-admission-plugins=AlwaysPullImages,NamespaceLifecycle", "--service-account-issuer=api", "--service-account-issuer=other")
 	logged := s.end(t)
-	if want := `msg="accepted without effect" flags=--audit-log-path`; strings.Count(logged, "\n") != 1 || !strings.Contains(logged, want) {
+	if want := `msg="accepted without effect" flags=--etcd-prefix`; strings.Count(logged, "\n") != 1 || !strings.Contains(logged, want) {
 		t.Errorf("logged %s, want one line with %s", logged, want)
 	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {

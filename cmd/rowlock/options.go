@@ -50,6 +50,7 @@ type serveOptions struct {
 	fastPaths       []string
 
 	admission admissionOptions
+	audit     auditOptions
 
 	flow flowOptions
 
@@ -77,6 +78,7 @@ func (o *serveOptions) sections() []section {
 		{"Others' tokens", flagSet(o.authentication.addFlags)},
 		{"Admission", flagSet(o.admission.addFlags)},
 		{"Overload", flagSet(o.flow.addFlags)},
+		{"Audit", flagSet(o.audit.addFlags)},
 		{"Nodes", flagSet(o.kubelets.addFlags)},
 		{"Controllers", flagSet(o.controllers.addFlags)},
 		{"Features", flagSet(o.addFeatureFlags)},
@@ -198,7 +200,7 @@ func (o *serveOptions) complete() error {
 	if err := o.admission.complete(); err != nil {
 		return err
 	}
-	if errs := o.flow.check(); len(errs) > 0 {
+	if errs := append(o.flow.check(), o.audit.Check()...); len(errs) > 0 {
 		return usagef("%w", errs[0])
 	}
 	return o.completeServing()

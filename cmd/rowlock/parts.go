@@ -18,6 +18,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/aggregate"
+	"github.com/rowlock/rowlock/server/auditing"
 	"github.com/rowlock/rowlock/server/authz"
 	"github.com/rowlock/rowlock/server/controlplane/controllers"
 	"github.com/rowlock/rowlock/server/health"
@@ -33,6 +34,7 @@ type parts struct {
 
 	store        *sqlstore.Store
 	keys         []health.Check // of KMS plugins
+	auditor      *auditing.Auditor
 	authorizers  *authz.Authorizers
 	pipeline     *resources.Pipeline
 	certificates *pki.PKI
@@ -43,14 +45,25 @@ type parts struct {
 	server       *server.Server
 }
 
-// assemble makes all parts upon a store. The server has to be closed, and the store afterwards.
-func (o *serveOptions) assemble(ctx context.Context, store *sqlstore.Store, keys []health.Check, logger *slog.Logger, metrics *prometheus.Registry) (*parts, error) {
+// assemble makes all parts upon a store. The server has to be closed, then the audit, and the store afterwards.
+func (o *serveOptions) assemble(ctx context.Context, store *sqlstore.Store, keys []health.Check, logger *slog.Logger, metrics *prometheus.Registry) (_ *parts, err error) {
 	p := &parts{options: o, logger: logger, metrics: metrics, store: store, keys: keys}
-	var err error
+	if p.auditor, err = o.audit.open(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			p.auditor.Close()
+		}
+	}()
 	if p.authorizers, err = o.authorization.authorizers(store, logger); err != nil {
 		return nil, err
 	}
-	p.pipeline = resources.NewPipeline(store, resources.PipelineOptions{Authorizer: p.authorizers})
+	way := resources.PipelineOptions{Authorizer: p.authorizers}
+	if p.auditor != nil {
+		way.Audit = p.auditor
+	}
+	p.pipeline = resources.NewPipeline(store, way)
 	if p.certificates, err = o.openPKI(ctx, store, logger); err != nil {
 		return nil, err
 	}
@@ -101,6 +114,7 @@ func (p *parts) newServer() (*server.Server, error) {
 		Store:         p.store,
 		Pipeline:      p.pipeline,
 		Aggregator:    p.aggregator,
+		Audit:         p.auditor,
 		Checks:        []health.Check{{Name: "etcd", Run: func(r *http.Request) error { return p.store.Ready(r.Context()) }}}, // see docs/operations.md
 		KeyChecks:     p.keys,
 		Authenticator: p.identity.authenticator.User,

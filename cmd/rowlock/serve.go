@@ -74,6 +74,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err != nil {
 		return err
 	}
+	defer p.auditor.Close() // after all that it records
 	defer p.server.Close()
 	keepBackups, err := o.backups.keeper(o, logger, metrics)
 	if err != nil {

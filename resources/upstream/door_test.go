@@ -53,8 +53,9 @@ var harmless = []string{
 	"k8s.io/apimachinery/pkg/apis/meta/v1.SetMetaDataAnnotation", "k8s.io/apimachinery/pkg/api/meta.SetStatusCondition",
 	"k8s.io/apimachinery/pkg/api/meta.SetList", "k8s.io/apimachinery/pkg/util/net.SetTransportDefaults",
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration.SetAPIServiceCondition", "k8s.io/apiserver/pkg/warning.AddWarning",
-	"k8s.io/apiserver/pkg/apis/apiserver/install.Install", // into a scheme of its own
-	"k8s.io/apiserver/pkg/audit.AddAuditAnnotation",       // of the request
+	"k8s.io/apiserver/pkg/apis/apiserver/install.Install",                                             // into a scheme of its own
+	"k8s.io/apiserver/pkg/audit.AddAuditAnnotation", "k8s.io/apiserver/pkg/audit.AddAuditAnnotations", // of the request
+	"k8s.io/apiserver/pkg/audit.AddAuditAnnotationsMap",
 	"k8s.io/client-go/transport.SetAuthProxyHeaders",
 	"k8s.io/apiserver/pkg/util/flowcontrol/metrics.Register",                                                                        // what it has itself, once
 	"k8s.io/apiserver/pkg/util/flowcontrol/metrics.AddReject", "k8s.io/apiserver/pkg/util/flowcontrol/metrics.AddRequestsExecuting", // counters

@@ -61,6 +61,7 @@ func (h *Handlers) computedList(q *request, f codec.Format, objects []*resources
 	if err != nil {
 		return err
 	}
+	q.auditList(q.served, f, selected, listMeta(""))
 	return q.stream(f, list)
 }
 

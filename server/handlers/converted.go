@@ -23,6 +23,7 @@ func (q *request) object(code int, f codec.Format, o *resources.Object) error {
 	if err != nil {
 		return err
 	}
+	q.auditAnswer(f, func(f codec.Format) ([]byte, error) { return codec.NewRenderer(q.served, f).Object(o) })
 	return q.bytes(code, f, data)
 }
 
@@ -36,6 +37,7 @@ func (q *request) list(f codec.Format, objects []*resources.Object, m metav1.Lis
 	if err != nil {
 		return err
 	}
+	q.auditList(q.served, f, objects, m)
 	return q.stream(f, list)
 }
 

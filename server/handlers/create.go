@@ -67,6 +67,7 @@ func (h *Handlers) decodeNew(q *request, body []byte, opts *metav1.CreateOptions
 	if err != nil {
 		return nil, err
 	}
+	q.auditSent(obj)
 	if err := q.prepareNew(obj); err != nil {
 		return nil, err
 	}

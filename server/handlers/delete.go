@@ -98,5 +98,6 @@ func (q *request) decodeDeleteOptions(body []byte, into *metav1.DeleteOptions) e
 	if obj != runtime.Object(into) {
 		return apierrors.NewBadRequest("decoded object cannot be converted to DeleteOptions")
 	}
+	q.audit.Sent(q.ctx, obj, metav1.SchemeGroupVersion, q.gvr(), q.info.Subresource, codecs)
 	return nil
 }

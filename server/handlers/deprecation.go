@@ -31,17 +31,29 @@ type deprecationKey struct{}
 // router refuses what names no encoding, or no kind of patch, that there is. Of custom resources it warns before it looks, as
 // route does.
 func (q *request) warnDeprecated() {
-	if !q.served.Untyped && q.offer.Named(q.r, q.negotiable()) && (q.info.Verb != "patch" || q.takesPatch(q.patchType())) {
+	if !q.served.Untyped && q.routed() {
 		warnOf(q.ctx, q.served)
 	}
 }
 
+// routed tells whether kube-apiserver's router takes the request.
+func (q *request) routed() bool {
+	return q.offer.Named(q.r, q.negotiable()) && (q.info.Verb != "patch" || q.takesPatch(q.patchType()))
+}
+
 // warnOf warns of a version that is deprecated.
 func warnOf(ctx context.Context, served *resources.Served) {
-	text, err := served.Memo(deprecationKey{}, func() (any, error) { return deprecation(served), nil })
-	if err == nil && text != "" {
-		warning.AddWarning(ctx, "", text.(string))
+	if text := warningOf(served); text != "" {
+		warning.AddWarning(ctx, "", text)
 	}
+}
+
+func warningOf(served *resources.Served) string {
+	text, err := served.Memo(deprecationKey{}, func() (any, error) { return deprecation(served), nil })
+	if err != nil {
+		return ""
+	}
+	return text.(string)
 }
 
 // deprecation is the warning of a served type; empty for nearly all.

@@ -10,5 +10,6 @@
 //	joined.go    lists that are joined of compressed runs; compress.go, gzip of other answers
 //	frames.go    where the frames of a watch go; websocket*.go, over WebSocket; watch_pace.go, many watches of one type
 //	connect.go   subresources that are passed on to a kubelet, a pod or a Service
+//	audit.go     what is recorded of a request
 //	computed.go  types whose objects are computed when they are asked for
 package handlers

@@ -105,6 +105,7 @@ func (q *request) ofSubresource(code int, f codec.Format, key resources.Key, rev
 	if data, err = codec.NewRenderer(q.projectedType(), f).Object(made); err != nil {
 		return err
 	}
+	q.auditAnswer(f, func(f codec.Format) ([]byte, error) { return codec.NewRenderer(q.projectedType(), f).Object(made) })
 	return q.bytes(code, f, data)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/upstream"
+	"github.com/rowlock/rowlock/server/auditing"
 	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/runs"
 	"github.com/rowlock/rowlock/server/status"
@@ -42,6 +43,8 @@ type Config struct {
 	Now func() time.Time
 	// Draining is closed when the server shuts down: watches then end cleanly, and what comes from kubelets and pods ends.
 	Draining <-chan struct{}
+	// Audited: requests have an audit.
+	Audited bool
 	// ManagedFieldsFallback counts writes whose managedFields upstream's manager had to compute. May be nil.
 	ManagedFieldsFallback func(reason string)
 }
@@ -139,6 +142,9 @@ func (h *Handlers) Serve(w http.ResponseWriter, r *http.Request, info *genericap
 // serve answers a request by the type that was found for it.
 func (h *Handlers) serve(q *request) error {
 	info := q.info
+	if h.Audited {
+		q.audit = auditing.Of(q.ctx)
+	}
 	q.ctx = genericapirequest.WithNamespace(q.r.Context(), q.namespace())
 	switch sub := q.sub; {
 	case sub != nil && sub.Connect != nil:
@@ -147,10 +153,13 @@ func (h *Handlers) serve(q *request) error {
 		return h.streamText(q)
 	}
 	q.warnDeprecated()
+	answer := verbs[info.Verb]
 	if q.served.Computed != nil {
-		return h.computed(q)
+		answer = (*Handlers).computed
 	}
-	return verbs[info.Verb](h, q)
+	err := answer(h, q)
+	q.auditDeprecated()
+	return err
 }
 
 func (h *Handlers) storeError(err error, q *request) error {

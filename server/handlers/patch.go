@@ -77,6 +77,7 @@ func (h *Handlers) patch(q *request) error {
 		if err := wellFormed(p.body, p.typ); err != nil {
 			return err
 		}
+		q.audit.SentPatch(q.ctx, p.json)
 		p.validation, p.by = validationOf(opts.FieldValidation), managerName(opts.FieldManager, q.r.UserAgent())
 		r.Options, r.DryRun = updateOptionsOf(opts), dryrun.IsDryRun(opts.DryRun)
 		p.keepsRest(h, m.format, r)

@@ -14,6 +14,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/auditing"
 	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/runs"
 )
@@ -28,6 +29,8 @@ type request struct {
 	offer *codec.Offer
 	runs  *runs.Cache
 	sent  *sentBody
+	// audit is what is recorded of the request; nil: nothing.
+	audit *auditing.Request
 
 	// found is the type of the path, and served the one by which objects are read and shown: a deletion may show them otherwise.
 	found, served *resources.Served

@@ -26,6 +26,7 @@ func (q *request) value(code int, f codec.Format, versioned runtime.Object) erro
 	if err != nil {
 		return err
 	}
+	q.auditValue(versioned)
 	return q.bytes(code, f, data)
 }
 

@@ -57,6 +57,7 @@ func (h *Handlers) update(q *request) error {
 		if obj, err = q.decode(body, into, validationOf(opts.FieldValidation)); err != nil {
 			return err
 		}
+		q.auditSent(obj)
 		r.UID, err = q.checkSent(obj)
 		return err
 	}

@@ -1,0 +1,164 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/rowlock/rowlock/server/auditing"
+)
+
+// withAuditEnd records that a request is over, after all else that happens to it, its answer among that.
+func (s *Server) withAuditEnd(next echo.HandlerFunc) echo.HandlerFunc {
+	if s.Audit == nil {
+		return next
+	}
+	return func(c echo.Context) error {
+		ctx, q := s.Audit.With(c.Request().Context(), c.Response().Header().Get("Audit-Id"), time.Now())
+		c.SetRequest(c.Request().WithContext(ctx))
+		if err := next(c); err != nil {
+			s.writeError(err, c)
+		}
+		q.End(ctx)
+		return nil
+	}
+}
+
+// withAudit records that a request was received, once it is known who sent it, and has its answer recorded. A request that cannot be
+// recorded, and has to be, is not answered any further.
+func (s *Server) withAudit(next echo.HandlerFunc) echo.HandlerFunc {
+	if s.Audit == nil {
+		return next
+	}
+	return func(c echo.Context) error {
+		r := c.Request()
+		ctx := r.Context()
+		q := auditing.Of(ctx)
+		ctx, err := q.Begin(ctx, r, longRunning(requestInfo(c)))
+		if err != nil {
+			internalError(c, err)
+			return nil
+		}
+		if !q.Enabled() {
+			return next(c)
+		}
+		c.SetRequest(r.WithContext(ctx))
+		c.Response().Writer = &auditedWriter{ResponseWriter: c.Response().Writer, ctx: ctx, q: q}
+		defer func() {
+			if p := recover(); p != nil {
+				q.Panicked(ctx, p)
+				panic(p)
+			}
+		}()
+		return next(c)
+	}
+}
+
+// auditRefusal has the answer recorded of a request that is refused before it is known who sent it, or what. reason is in the event
+// where the answer says nothing.
+func (s *Server) auditRefusal(c echo.Context, reason string) {
+	if s.Audit == nil {
+		return
+	}
+	r := c.Request()
+	q := auditing.Of(r.Context())
+	if err := q.Refuse(r.Context(), r, reason); err != nil {
+		s.Logger.Error("audit", "error", err)
+		return
+	}
+	if q.Enabled() {
+		c.Response().Writer = &auditedWriter{ResponseWriter: c.Response().Writer, ctx: r.Context(), q: q}
+	}
+}
+
+// authenticate finds out who sent a request, and notes how long that took.
+func (s *Server) authenticate(r *http.Request) (user.Info, bool, error) {
+	if s.Audit == nil {
+		return s.Authenticator(r)
+	}
+	began := time.Now()
+	who, ok, err := s.Authenticator(r)
+	auditing.Of(r.Context()).Authenticated(time.Since(began))
+	return who, ok, err
+}
+
+// authorize asks whether they may do what is asked, and notes the same.
+func (s *Server) authorize(ctx context.Context) (context.Context, error) {
+	if s.Audit == nil {
+		return s.Pipeline.Authorize(ctx)
+	}
+	began := time.Now()
+	known, err := s.Pipeline.Authorize(ctx)
+	genericapirequest.TrackAuthorizationLatency(ctx, time.Since(began))
+	return known, err
+}
+
+// unauthenticated says by what a client has tried to prove who it is, in kube-apiserver's words.
+func unauthenticated(r *http.Request) string {
+	var tried []string
+	if _, _, ok := r.BasicAuth(); ok {
+		tried = append(tried, "basic")
+	}
+	if parts := strings.Split(strings.TrimSpace(r.Header.Get("Authorization")), " "); len(parts) > 1 && strings.EqualFold(parts[0], "bearer") {
+		tried = append(tried, "bearer")
+	}
+	if strings.TrimSpace(r.URL.Query().Get("access_token")) != "" {
+		tried = append(tried, "access_token")
+	}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		tried = append(tried, "x509")
+	}
+	if len(tried) == 0 {
+		return "Authentication failed, no credentials provided"
+	}
+	return "Authentication failed, attempted: " + strings.Join(tried, ", ")
+}
+
+// internalError is kube-apiserver's answer, which is no Status, where it can do nothing with a request.
+func internalError(c echo.Context, err error) {
+	http.Error(c.Response(), uriEscaper.Replace(fmt.Sprintf("Internal Server Error: %q: %v", c.Request().RequestURI, err)), http.StatusInternalServerError)
+}
+
+// auditedWriter has the code of an answer recorded before that is sent.
+type auditedWriter struct {
+	http.ResponseWriter
+	ctx  context.Context
+	q    *auditing.Request
+	said bool
+}
+
+func (w *auditedWriter) say(code int) {
+	if !w.said {
+		w.said = true
+		w.q.Respond(w.ctx, code)
+	}
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *auditedWriter) WriteHeader(code int) {
+	w.say(code)
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Write implements http.ResponseWriter.
+func (w *auditedWriter) Write(p []byte) (int, error) {
+	w.say(http.StatusOK)
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *auditedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Hijack implements http.Hijacker: the connection becomes another protocol's.
+func (w *auditedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	w.say(http.StatusSwitchingProtocols)
+	return http.NewResponseController(w.ResponseWriter).Hijack()
+}

@@ -1,0 +1,188 @@
+package server_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/servertest"
+)
+
+const everything = "- level: Metadata"
+
+// A request that is refused before it is known who sent it, or how long it may take, has one event, when the answer begins.
+func TestAuditRefusals(t *testing.T) {
+	s, kept := audited(t, everything, nil)
+	for _, refused := range []struct {
+		path, authorization string
+		want                string
+	}{
+		{"/api/v1/namespaces", "nonsense", "Metadata ResponseStarted list 401"},
+		{"/api/v1/namespaces?timeout=soon", "master", "Metadata ResponseStarted list 400"},
+	} {
+		w := servertest.Get(s.Handler(), refused.path, refused.authorization)
+		e := expectEvents(t, kept, refused.want)
+		if len(e) == 1 && (e[0].ResponseStatus.Status != metav1.StatusFailure || w.Header().Get("Audit-Id") != string(e[0].AuditID) || e[0].User.Username != "") {
+			t.Errorf("%s: %+v", refused.path, e[0])
+		}
+	}
+}
+
+// Of what is left out there is nothing, and an event that has to be stored and is not ends the request.
+func TestAuditPolicy(t *testing.T) {
+	s, kept := audited(t, "- level: None\n  verbs: [get]\n- level: Metadata", nil)
+	ask(s.Handler(), "GET", "/api/v1/namespaces/none", "")
+	expectEvents(t, kept)
+	kept.refuse = true
+	w := ask(s.Handler(), "POST", "/api/v1/namespaces", aNamespace)
+	if w.Code != http.StatusInternalServerError || w.Body.String() != `Internal Server Error: "/api/v1/namespaces": failed to store audit event`+"\n" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	expectEvents(t, kept, "Metadata RequestReceived create")
+	kept.refuse = false
+	if w := ask(s.Handler(), "GET", "/api/v1/namespaces/ns", ""); w.Code != http.StatusNotFound {
+		t.Errorf("it was carried out: %d", w.Code)
+	}
+}
+
+// A stream has an event when it begins, and one when it is over.
+func TestAuditStreams(t *testing.T) {
+	s, kept := audited(t, everything, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	r := httptest.NewRequest("GET", "/api/v1/namespaces?watch=true", nil).WithContext(ctx)
+	r.Header.Set("Authorization", "master")
+	done := make(chan struct{})
+	begun := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Handler().ServeHTTP(&signaling{ResponseRecorder: httptest.NewRecorder(), begun: begun}, r)
+	}()
+	<-begun
+	expectEvents(t, kept, "Metadata RequestReceived watch", "Metadata ResponseStarted watch 200")
+	cancel()
+	<-done
+	expectEvents(t, kept, "Metadata ResponseComplete watch 200")
+	// One that never begins is over at once.
+	ask(s.Handler(), "GET", "/api/v1/namespaces?watch=true&labelSelector=!!", "")
+	expectEvents(t, kept, "Metadata RequestReceived watch", "Metadata ResponseStarted watch 400", "Metadata ResponseComplete watch 400")
+}
+
+// signaling tells when an answer begins.
+type signaling struct {
+	*httptest.ResponseRecorder
+	begun chan struct{}
+}
+
+func (s *signaling) WriteHeader(code int) {
+	s.ResponseRecorder.WriteHeader(code)
+	close(s.begun)
+}
+
+// A panic is the last event of a request, in the place of that of its completion.
+func TestAuditPanics(t *testing.T) {
+	s, kept := audited(t, "- level: RequestResponse", func(c *server.Config) {
+		c.Pipeline = resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{Audit: c.Audit, Authorizer: authorizer.AuthorizerFunc(
+			func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+				if a.GetVerb() == "list" {
+					panic("unforeseen")
+				}
+				return authorizer.DecisionAllow, "so be it", nil
+			})})
+	})
+	if w := ask(s.Handler(), "GET", "/api/v1/namespaces", ""); w.Code != http.StatusInternalServerError {
+		t.Errorf("%d", w.Code)
+	}
+	e := expectEvents(t, kept, "RequestResponse RequestReceived list", "RequestResponse Panic list 500")
+	if e[1].ResponseStatus.Message != "APIServer panic'd: unforeseen" {
+		t.Errorf("%+v", e[1].ResponseStatus)
+	}
+}
+
+// An event says who asked, as whom, and how that was decided.
+func TestAuditAnnotations(t *testing.T) {
+	s, kept := audited(t, everything+"\n  omitStages: [RequestReceived]", func(c *server.Config) {
+		c.Pipeline = resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{Audit: c.Audit, Authorizer: authorizer.AuthorizerFunc(
+			func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+				if a.GetVerb() == "list" {
+					return authorizer.DecisionNoOpinion, "no rule", nil
+				}
+				return authorizer.DecisionAllow, "so be it", nil
+			})})
+		c.Strangers = func(string) bool { return true }
+	})
+	const decision, reason = "authorization.k8s.io/decision", "authorization.k8s.io/reason"
+	ask(s.Handler(), "GET", "/api/v1/namespaces", "")
+	e := expectEvents(t, kept, "Metadata ResponseComplete list 403")[0]
+	if e.Annotations[decision] != "forbid" || e.Annotations[reason] != "no rule" {
+		t.Errorf("%v", e.Annotations)
+	}
+	ask(s.Handler(), "GET", "/api/v1/namespaces/none", "", "Impersonate-User", "jane", "Impersonate-Group", "g")
+	e = expectEvents(t, kept, "Metadata ResponseComplete get 404")[0]
+	if e.Annotations[decision] != "allow" || e.Annotations[reason] != "so be it" {
+		t.Errorf("%v", e.Annotations)
+	}
+	if as := e.ImpersonatedUser; e.User.Username != "master" || as == nil || as.Username != "jane" || strings.Join(as.Groups, " ") != "g system:authenticated" {
+		t.Errorf("%v as %v", e.User, as)
+	}
+	ask(s.Handler(), "GET", "/api/v1/componentstatuses", "")
+	kept.take()
+}
+
+// What the server writes of itself is recorded as a request of the user that it is to itself, also where it does so for a client's
+// request; a client's write is recorded once.
+func TestAuditOwnWrites(t *testing.T) {
+	var pipeline *resources.Pipeline
+	var registry *resources.Registry
+	s, kept := audited(t, "- level: RequestResponse\n  omitStages: [RequestReceived]", func(c *server.Config) { pipeline, registry = c.Pipeline, c.Registry })
+	maps, _ := registry.Catalog().Type("configmaps")
+	write := func(ctx context.Context) error {
+		ctx = resources.APIServer.Request(ctx, "create", maps, maps.KeyOf("ns", "a"))
+		_, err := pipeline.Create(ctx, &resources.CreateRequest{Type: maps, Object: &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}})
+		return err
+	}
+	ask(s.Handler(), "POST", "/api/v1/namespaces", aNamespace)
+	expectEvents(t, kept, "RequestResponse ResponseComplete create 201 sent answered")
+	if err := write(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e := expectEvents(t, kept, "RequestResponse ResponseComplete create 201 sent answered")[0]
+	if e.User.Username != user.APIServerUser || e.RequestURI != "/api/v1/namespaces/ns/configmaps" || e.ObjectRef.Name != "a" || e.UserAgent != "rowlock" || e.AuditID == "" {
+		t.Errorf("%+v", e)
+	}
+	if err := write(t.Context()); err == nil {
+		t.Error("it was created twice")
+	}
+	if e = expectEvents(t, kept, "RequestResponse ResponseComplete create 409 sent answered")[0]; e.ResponseStatus.Reason != metav1.StatusReasonAlreadyExists {
+		t.Errorf("%+v", e.ResponseStatus)
+	}
+	_, err := pipeline.Delete(resources.APIServer.Request(t.Context(), "delete", maps, maps.KeyOf("ns", "a")), &resources.DeleteRequest{Type: maps, Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e = expectEvents(t, kept, "RequestResponse ResponseComplete delete 200 sent answered")[0]
+	if e.ResponseStatus.Status != metav1.StatusSuccess || e.ResponseStatus.Details.Name != "a" || e.RequestURI != "/api/v1/namespaces/ns/configmaps/a" {
+		t.Errorf("%+v", e)
+	}
+	// Within a client's request.
+	within, keptWithin := audited(t, everything+"\n  omitStages: [RequestReceived]", func(c *server.Config) {
+		inner := c.Authenticator
+		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {
+			_ = write(r.Context())
+			return inner(r)
+		}
+		pipeline = c.Pipeline
+	})
+	ask(within.Handler(), "GET", "/api/v1/namespaces/none", "")
+	if got := keptWithin.take(); len(got) != 2 || got[0].User.Username != user.APIServerUser || got[1].User.Username != "master" || got[0].AuditID == got[1].AuditID {
+		t.Errorf("%+v", got)
+	}
+}

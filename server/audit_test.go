@@ -1,0 +1,218 @@
+package server_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/apiserver/pkg/audit/policy"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/auditing"
+	"github.com/rowlock/rowlock/server/servertest"
+)
+
+// records is an audit back end that keeps events as they are sent.
+type records struct {
+	mu     sync.Mutex
+	events []auditv1.Event
+	// refuse: no event is taken.
+	refuse bool
+}
+
+func (r *records) ProcessEvents(events ...*auditinternal.Event) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range events {
+		var v1 auditv1.Event
+		if err := auditv1.Convert_audit_Event_To_v1_Event(e.DeepCopy(), &v1, nil); err != nil {
+			panic(err)
+		}
+		r.events = append(r.events, v1)
+	}
+	return !r.refuse
+}
+
+func (*records) Run(<-chan struct{}) error { return nil }
+func (*records) Shutdown()                 {}
+func (*records) String() string            { return "records" }
+
+// take returns the events so far, and forgets them.
+func (r *records) take() []auditv1.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	events := r.events
+	r.events = nil
+	return events
+}
+
+// audited is a server whose audit is kept, by a policy of these rules.
+func audited(t *testing.T, rules string, change func(*server.Config)) (*server.Server, *records) {
+	t.Helper()
+	p, err := policy.LoadPolicyFromBytes([]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n" + rules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := &records{}
+	a, err := auditing.New(policy.NewPolicyRuleEvaluator(p), kept, "rowlock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	s, _ := servertest.New(t, func(c *server.Config) {
+		c.Audit, c.Pipeline = a, resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{Audit: a})
+		if change != nil {
+			change(c)
+		}
+	})
+	return s, kept
+}
+
+// ask sends a request of master's, whose audit ID is "id".
+func ask(h http.Handler, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, bytes.NewBufferString(body))
+	r.Header.Set("Authorization", "master")
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Audit-Id", "id")
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// brief is the level, the stage, the verb and the code of each event, and of which objects it has.
+func brief(events []auditv1.Event) (all []string) {
+	for _, e := range events {
+		text := string(e.Level) + " " + string(e.Stage) + " " + e.Verb
+		if e.ResponseStatus != nil {
+			code, _ := json.Marshal(e.ResponseStatus.Code)
+			text += " " + string(code)
+		}
+		if e.RequestObject != nil {
+			text += " sent"
+		}
+		if e.ResponseObject != nil {
+			text += " answered"
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+func expectEvents(t *testing.T, kept *records, want ...string) []auditv1.Event {
+	t.Helper()
+	events := kept.take()
+	if diff := cmp.Diff(want, brief(events)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	return events
+}
+
+const aNamespace = `{"metadata":{"name":"ns"}}`
+
+// Each level has the objects that it is to have, and each request the events of its stages, be it answered or refused.
+func TestAuditLevels(t *testing.T) {
+	for level, objects := range map[string]string{"Metadata": "", "Request": " sent", "RequestResponse": " sent answered"} {
+		t.Run(level, func(t *testing.T) {
+			s, kept := audited(t, "- level: "+level, nil)
+			answered := ""
+			if strings.Contains(objects, "answered") {
+				answered = " answered"
+			}
+			received := func(verb string) string { return level + " RequestReceived " + verb }
+			complete := func(rest string) string { return level + " ResponseComplete " + rest }
+
+			w := ask(s.Handler(), "POST", "/api/v1/namespaces", aNamespace)
+			e := expectEvents(t, kept, received("create"), complete("create 201"+objects))[1]
+			if id := w.Header().Get("Audit-Id"); id != "id" || e.AuditID != "id" {
+				t.Errorf("the ID is %q in the answer and %q in the event", id, e.AuditID)
+			}
+			if e.ObjectRef == nil || e.ObjectRef.Name != "ns" || e.ObjectRef.Resource != "namespaces" || e.User.Username != "master" || e.RequestURI != "/api/v1/namespaces" {
+				t.Errorf("the event is %+v", e)
+			}
+			ask(s.Handler(), "GET", "/api/v1/namespaces/ns", "")
+			expectEvents(t, kept, received("get"), complete("get 200"+answered))
+			ask(s.Handler(), "GET", "/api/v1/namespaces", "")
+			expectEvents(t, kept, received("list"), complete("list 200"+answered))
+			ask(s.Handler(), "GET", "/api/v1/namespaces/none", "")
+			e = expectEvents(t, kept, received("get"), complete("get 404"+answered))[1]
+			if e.ResponseStatus.Reason != "NotFound" || e.ResponseStatus.Details == nil || e.ResponseStatus.Details.Name != "none" {
+				t.Errorf("the status is %+v", e.ResponseStatus)
+			}
+			ask(s.Handler(), "PATCH", "/api/v1/namespaces/ns", `{"metadata":{"labels":{"a":"b"}}}`, "Content-Type", "application/merge-patch+json")
+			expectEvents(t, kept, received("patch"), complete("patch 200"+objects))
+			ask(s.Handler(), "DELETE", "/api/v1/namespaces/ns", `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Orphan"}`)
+			expectEvents(t, kept, received("delete"), complete("delete 200"+objects))
+			ask(s.Handler(), "GET", "/nowhere", "")
+			expectEvents(t, kept, received("get"), complete("get 404"))
+		})
+	}
+}
+
+// What a client got is what is recorded, whatever the encoding in which it asked for it.
+func TestAuditRecordsTheAnswer(t *testing.T) {
+	s, kept := audited(t, "- level: RequestResponse\n  omitStages: [RequestReceived]", nil)
+	ask(s.Handler(), "POST", "/api/v1/namespaces", aNamespace)
+	kept.take()
+	for _, path := range []string{"/api/v1/namespaces/ns", "/api/v1/namespaces"} {
+		for _, as := range []string{"", ";as=Table;v=v1;g=meta.k8s.io", ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io", ";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"} {
+			plain := ask(s.Handler(), "GET", path, "", "Accept", "application/json"+as)
+			var want any
+			if err := json.Unmarshal(plain.Body.Bytes(), &want); err != nil {
+				t.Fatal(err)
+			}
+			kept.take()
+			for _, media := range []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"} {
+				ask(s.Handler(), "GET", path, "", "Accept", media+as)
+				events := kept.take()
+				if len(events) != 1 || events[0].ResponseObject == nil {
+					t.Fatalf("%s as %s%s: %v", path, media, as, brief(events))
+				}
+				var got any
+				if err := json.Unmarshal(events[0].ResponseObject.Raw, &got); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, got); diff != "" && events[0].ResponseStatus.Code == http.StatusOK {
+					t.Errorf("%s as %s%s (-answered +recorded):\n%s", path, media, as, diff)
+				}
+			}
+		}
+	}
+}
+
+// Stages and managedFields are left out where the policy says so.
+func TestAuditOmits(t *testing.T) {
+	s, kept := audited(t, "- level: RequestResponse\n  omitStages: [RequestReceived]\n  omitManagedFields: true", nil)
+	for _, send := range []struct{ method, path, body, accept string }{
+		{"POST", "/api/v1/namespaces", `{"metadata":{"name":"ns","managedFields":[{"manager":"m","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{}}}]}}`, ""},
+		{"GET", "/api/v1/namespaces/ns", "", ""},
+		{"GET", "/api/v1/namespaces", "", ""},
+		{"GET", "/api/v1/namespaces", "", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"},
+		{"GET", "/api/v1/namespaces?includeObject=Object", "", "application/json;as=Table;v=v1;g=meta.k8s.io"},
+	} {
+		w := ask(s.Handler(), send.method, send.path, send.body, "Accept", send.accept)
+		if !strings.Contains(w.Body.String(), `managedFields":[`) {
+			t.Fatalf("%s %s has nothing to leave out: %s", send.method, send.path, w.Body)
+		}
+		events := kept.take()
+		if len(events) != 1 {
+			t.Fatalf("%s %s: %v", send.method, send.path, brief(events))
+		}
+		for _, object := range []*runtime.Unknown{events[0].RequestObject, events[0].ResponseObject} {
+			if object != nil && (strings.Contains(string(object.Raw), "managedFields") || !json.Valid(object.Raw)) {
+				t.Errorf("%s %s: %s", send.method, send.path, object.Raw)
+			}
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package auditing
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
+)
+
+// records tells whether something of a level is recorded of the request.
+func (q *Request) records(level auditinternal.Level) bool {
+	return q != nil && !q.GetEventLevel().Less(level)
+}
+
+// Sent records what was sent: an object in its hub form, and the version in which it came. At every level the event says what it names.
+func (q *Request) Sent(ctx context.Context, obj runtime.Object, in schema.GroupVersion, of schema.GroupVersionResource, subresource string, s runtime.NegotiatedSerializer) {
+	if q == nil {
+		return
+	}
+	if !q.records(auditinternal.LevelRequest) {
+		s = unwritten{} // upstream would encode it, and drop that
+	}
+	audit.LogRequestObject(ctx, obj, in, of, subresource, s)
+}
+
+// SentPatch records a patch; read returns it as JSON.
+func (q *Request) SentPatch(ctx context.Context, read func() ([]byte, error)) {
+	if !q.records(auditinternal.LevelRequest) {
+		return
+	}
+	if patch, err := read(); err == nil {
+		audit.LogRequestPatch(ctx, patch)
+	}
+}
+
+// RecordsAnswers tells whether Answered wants to be told of answers that are no Status.
+func (q *Request) RecordsAnswers() bool { return q.records(auditinternal.LevelRequestResponse) }
+
+// Answered records the object of an answer as JSON, which it keeps; status, too, where it is one.
+func (q *Request) Answered(status *metav1.Status, object []byte) {
+	if q == nil {
+		return
+	}
+	var answer *runtime.Unknown
+	if q.RecordsAnswers() && object != nil {
+		if q.omitManagedFields {
+			object = withoutManagedFields(object)
+		}
+		answer = &runtime.Unknown{Raw: object, ContentType: runtime.ContentTypeJSON}
+	}
+	q.LogResponseObject(status, answer)
+}
+
+// withoutManagedFields is the JSON of an object, a list or a Table without metadata.managedFields of any object.
+func withoutManagedFields(object []byte) []byte {
+	c := cutter{from: object}
+	o := gjson.ParseBytes(object)
+	list, of := "", func(item gjson.Result) gjson.Result { return item }
+	switch kind := o.Get("kind").Str; {
+	case kind == "Table":
+		list, of = "rows", func(row gjson.Result) gjson.Result { return row.Get("object") }
+	case strings.HasSuffix(kind, "List") && o.Get("items").IsArray():
+		list = "items"
+	default:
+		c.cut(o)
+	}
+	if list != "" {
+		o.Get(list).ForEach(func(_, item gjson.Result) bool {
+			c.cut(of(item))
+			return true
+		})
+	}
+	if c.copied == 0 {
+		return object
+	}
+	return append(c.out, object[c.copied:]...)
+}
+
+// cutter copies a text but for what is cut of it, from front to back.
+type cutter struct {
+	from, out []byte
+	copied    int
+}
+
+// cut cuts metadata.managedFields of an object in the text, and the comma that goes with it.
+func (c *cutter) cut(o gjson.Result) {
+	before := 0 // where the value before it ends
+	o.Get("metadata").ForEach(func(key, value gjson.Result) bool {
+		end := value.Index + len(value.Raw)
+		if key.Str != "managedFields" {
+			before = end
+			return true
+		}
+		from, to := key.Index, end
+		if rest := bytes.TrimLeft(c.from[end:], " \t\r\n"); len(rest) > 0 && rest[0] == ',' {
+			to = len(c.from) - len(rest) + 1
+		} else if before > 0 {
+			from = before // with the comma
+		}
+		c.out = append(c.out, c.from[c.copied:from]...)
+		c.copied = to
+		return false
+	})
+}
+
+// unwritten is a serializer that writes nothing.
+type unwritten struct{}
+
+func (unwritten) SupportedMediaTypes() []runtime.SerializerInfo {
+	return []runtime.SerializerInfo{{MediaType: runtime.ContentTypeJSON}}
+}
+func (unwritten) EncoderForVersion(runtime.Encoder, runtime.GroupVersioner) runtime.Encoder {
+	return unwritten{}
+}
+func (unwritten) DecoderToVersion(d runtime.Decoder, _ runtime.GroupVersioner) runtime.Decoder {
+	return d
+}
+func (unwritten) Encode(runtime.Object, io.Writer) error { return nil }
+func (unwritten) Identifier() runtime.Identifier         { return "unwritten" }

@@ -1,0 +1,158 @@
+package auditing
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/audit"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/codec"
+	"github.com/rowlock/rowlock/server/status"
+)
+
+// optionsCodecs are for the options of deletions.
+var optionsCodecs = serializer.NewCodecFactory(metainternalversionscheme.Scheme)
+
+// Auditor records the server's own writes as kube-apiserver records those that come to it from itself, or from
+// kube-controller-manager: as the request that would have been sent.
+var _ resources.Audit = (*Auditor)(nil)
+
+// methods are how requests of a verb are sent.
+var methods = map[string]string{"create": http.MethodPost, "update": http.MethodPut, "patch": http.MethodPatch,
+	"delete": http.MethodDelete, "deletecollection": http.MethodDelete}
+
+// Loopback is the address that the server's own requests come from.
+const Loopback = "127.0.0.1:0"
+
+// Begin implements resources.Audit. A write that a client's request is for is recorded with that.
+func (a *Auditor) Begin(ctx context.Context) (context.Context, error) {
+	info, ok := genericapirequest.RequestInfoFrom(ctx)
+	if !ok {
+		return ctx, nil
+	}
+	if q, _ := ctx.Value(requestKey{}).(*Request); q != nil && q.info == info {
+		return ctx, nil
+	}
+	ctx, q := a.With(ctx, uuid.NewString(), time.Now())
+	q.ours = true
+	about := *info
+	if about.Verb == "create" && about.Subresource == "" {
+		about.Name = "" // the object says it
+	}
+	r := &http.Request{Method: methods[info.Verb], URL: &url.URL{Path: pathOf(&about)}, Header: http.Header{"User-Agent": {a.agent}}, RemoteAddr: Loopback}
+	if _, err := q.Begin(genericapirequest.WithRequestInfo(ctx, &about), r, false); err != nil {
+		return ctx, apierrors.NewInternalError(err)
+	}
+	q.info = info
+	if q.spent != nil {
+		ctx = genericapirequest.WithRequestInfo(q.spent, info)
+	}
+	return ctx, nil
+}
+
+// apart is a context without the audit of the request that it is of.
+type apart struct{ context.Context }
+
+// Value implements context.Context.
+func (c apart) Value(key any) any {
+	v := c.Context.Value(key)
+	switch v.(type) {
+	case *audit.AuditContext, *Request, *genericapirequest.LatencyTrackers:
+		return nil
+	}
+	return v
+}
+
+// pathOf is the path of a request for a resource.
+func pathOf(info *genericapirequest.RequestInfo) string {
+	path := "/apis/" + info.APIGroup + "/" + info.APIVersion
+	if info.APIGroup == "" {
+		path = "/api/" + info.APIVersion
+	}
+	if info.Namespace != "" {
+		path += "/namespaces/" + info.Namespace
+	}
+	for _, part := range []string{info.Resource, info.Name, info.Subresource} {
+		if part != "" {
+			path += "/" + part
+		}
+	}
+	return path
+}
+
+// own is the audit of a write of the server's own, if it is recorded.
+func own(ctx context.Context) *Request {
+	if q := Of(ctx); q != nil && q.ours {
+		return q
+	}
+	return nil
+}
+
+// Sent implements resources.Audit.
+func (a *Auditor) Sent(ctx context.Context, t *resources.Type, obj runtime.Object) {
+	q := own(ctx)
+	if q == nil {
+		return
+	}
+	gvr := t.StorageVersion.WithResource(t.Resource)
+	if options, ok := obj.(*metav1.DeleteOptions); ok {
+		q.Sent(ctx, options, metav1.SchemeGroupVersion, gvr, "", optionsCodecs)
+		return
+	}
+	info, _ := genericapirequest.RequestInfoFrom(ctx)
+	q.Sent(ctx, obj, t.StorageVersion, gvr, info.Subresource, t.Serializer)
+}
+
+// End implements resources.Audit.
+func (a *Auditor) End(ctx context.Context, e *resources.AuditEvent) {
+	q := own(ctx)
+	if q == nil {
+		return
+	}
+	code := http.StatusOK
+	switch {
+	case e.Err != nil:
+		st := status.Of(status.ForRequest(e.Err, schema.GroupResource{Group: e.Resource.Group, Resource: e.Resource.Resource}, e.Name, e.Verb))
+		code = int(st.Code)
+		q.AnsweredStatus(st)
+	case e.Gone && !e.Type.ReturnDeletedObject:
+		if st, ok := e.Type.DeletedStatus(ctx, e.Name, e.UID).(*metav1.Status); ok {
+			st.SetGroupVersionKind(metav1.Unversioned.WithKind("Status"))
+			q.AnsweredStatus(st)
+		}
+	case e.Created:
+		code = http.StatusCreated
+		fallthrough
+	default:
+		if e.Object != nil && q.RecordsAnswers() {
+			q.Answered(nil, e.Object.Data)
+		}
+	}
+	q.Respond(ctx, code)
+	q.End(ctx)
+}
+
+// AnsweredStatus records an answer that is a Status, whose kind is set.
+func (q *Request) AnsweredStatus(st *metav1.Status) {
+	if q == nil {
+		return
+	}
+	var data []byte
+	if q.RecordsAnswers() {
+		if encoded, err := codec.Value(st, codec.Format{Media: codec.JSON}); err == nil {
+			data = encoded
+		}
+	}
+	q.Answered(st, data)
+}

@@ -1,0 +1,172 @@
+package auditing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// Request is the audit of one request. Its context has it (Of), and upstream's of the same request (audit.AuditContextFrom), into
+// which whoever decides something about the request writes annotations.
+type Request struct {
+	*audit.AuditContext
+	auditor *Auditor
+	// info says which request it is: what is done for another one within it is not its own.
+	info *genericapirequest.RequestInfo
+	// omitManagedFields: they are left out of objects.
+	omitManagedFields bool
+	// stream: the answer is one, or the only event is that of its beginning.
+	stream bool
+	// ends: there will be an event when it is over.
+	ends bool
+	// ours: the server's own write, of which there is no request.
+	ours bool
+	// whoTook is how long it took to find out who sent it.
+	whoTook time.Duration
+	// spent is a context that knows where the time goes.
+	spent context.Context
+}
+
+type requestKey struct{}
+
+// Of is the audit of the request of a context, nil for none: there is no audit, or the policy leaves the request out.
+func Of(ctx context.Context) *Request {
+	q, _ := ctx.Value(requestKey{}).(*Request)
+	if q == nil || !q.Enabled() {
+		return nil
+	}
+	return q
+}
+
+// With returns the context of a request with its audit. Nothing is decided about it yet.
+func (a *Auditor) With(ctx context.Context, id string, received time.Time) (context.Context, *Request) {
+	if audit.AuditContextFrom(ctx) != nil {
+		ctx = apart{ctx} // of another request, within which this one is sent
+	}
+	ctx = audit.WithAuditContext(genericapirequest.WithReceivedTimestamp(ctx, received))
+	audit.WithAuditID(ctx, types.UID(id))
+	q := &Request{AuditContext: audit.AuditContextFrom(ctx), auditor: a}
+	return context.WithValue(ctx, requestKey{}, q), q
+}
+
+// ErrNotStored: a back end that has to take every first event did not. The request is not carried out.
+var ErrNotStored = errors.New("failed to store audit event")
+
+// Authenticated says how long it took to find out who sent the request.
+func (q *Request) Authenticated(took time.Duration) {
+	if q != nil {
+		q.whoTook = took
+	}
+}
+
+// Begin has the policy decide about a request, whose context has its user and its RequestInfo, and records that it was received. It
+// returns the context that the request goes on with. stream: its answer is one.
+//
+// Errors: ErrNotStored.
+func (q *Request) Begin(ctx context.Context, r *http.Request, stream bool) (context.Context, error) {
+	if err := q.evaluate(ctx, r); err != nil || !q.Enabled() {
+		return ctx, err
+	}
+	if !q.ProcessEventStage(ctx, auditinternal.StageRequestReceived) {
+		audit.ApiserverAuditDroppedCounter.WithContext(ctx).Inc()
+		return ctx, ErrNotStored
+	}
+	q.stream, q.ends = stream, true
+	q.spent = genericapirequest.WithLatencyTrackers(ctx)
+	genericapirequest.TrackAuthenticationLatency(q.spent, q.whoTook)
+	return q.spent, nil
+}
+
+// Refuse has the policy decide about a request that is refused before it is known who sent it, or what. There is one event, when the
+// answer begins; reason is what it says until then.
+func (q *Request) Refuse(ctx context.Context, r *http.Request, reason string) error {
+	if err := q.evaluate(ctx, r); err != nil || !q.Enabled() {
+		return err
+	}
+	q.SetEventResponseStatus(&metav1.Status{Message: reason})
+	q.stream = true
+	return nil
+}
+
+func (q *Request) evaluate(ctx context.Context, r *http.Request) error {
+	a := authorizer.AttributesRecord{}
+	a.User, _ = genericapirequest.UserFrom(ctx)
+	info, ok := genericapirequest.RequestInfoFrom(ctx)
+	if !ok {
+		return errors.New("failed to create audit event")
+	}
+	q.info = info
+	a.Verb, a.Namespace, a.APIGroup, a.APIVersion, a.Resource, a.Subresource = info.Verb, info.Namespace, info.APIGroup, info.APIVersion, info.Resource, info.Subresource
+	a.Name, a.Path, a.ResourceRequest = info.Name, info.Path, info.IsResourceRequest
+	return q.initialize(ctx, r, a)
+}
+
+func (q *Request) initialize(ctx context.Context, r *http.Request, a authorizer.AttributesRecord) error {
+	config := q.auditor.policy.EvaluatePolicyRule(a)
+	audit.ObservePolicyLevel(ctx, config.Level)
+	if err := q.Init(config, q.auditor.backend); err != nil {
+		return fmt.Errorf("failed to create audit event: %w", err)
+	}
+	q.omitManagedFields = config.OmitManagedFields
+	received, _ := genericapirequest.ReceivedTimestampFrom(ctx)
+	audit.LogRequestMetadata(ctx, r, received, a)
+	return nil
+}
+
+// Respond records the code of the answer, before that is sent. It is for the first one.
+func (q *Request) Respond(ctx context.Context, code int) {
+	q.SetEventResponseStatusCode(int32(code)) //nolint:gosec // of HTTP
+	if q.stream {
+		q.ProcessEventStage(ctx, auditinternal.StageResponseStarted)
+	}
+}
+
+// Panicked records that answering ended in a panic.
+func (q *Request) Panicked(ctx context.Context, cause any) {
+	if !q.ends {
+		return
+	}
+	q.ends = false
+	q.SetEventResponseStatus(&metav1.Status{Code: http.StatusInternalServerError, Status: metav1.StatusFailure,
+		Reason: metav1.StatusReasonInternalError, Message: fmt.Sprintf("APIServer panic'd: %v", cause)})
+	q.ProcessEventStage(ctx, auditinternal.StagePanic)
+}
+
+// End records that the answer is complete.
+func (q *Request) End(ctx context.Context) {
+	if !q.ends {
+		return
+	}
+	q.ends = false
+	if q.GetEventResponseStatus() == nil {
+		q.SetEventResponseStatus(&metav1.Status{Code: http.StatusOK, Status: metav1.StatusSuccess, Message: "Connection closed early"})
+		if q.stream {
+			q.ProcessEventStage(ctx, auditinternal.StageResponseStarted)
+		}
+	}
+	q.noteLatency()
+	q.ProcessEventStage(ctx, auditinternal.StageResponseComplete)
+}
+
+// slow is how long a request takes of which it is recorded where its time went.
+const slow = 500 * time.Millisecond
+
+func (q *Request) noteLatency() {
+	took := time.Since(q.GetEventRequestReceivedTimestamp().Time)
+	if took <= slow {
+		return
+	}
+	if parts := genericapirequest.AuditAnnotationsFromLatencyTrackers(q.spent); len(parts) > 0 {
+		parts["apiserver.latency.k8s.io/total"] = took.String()
+		audit.AddAuditAnnotationsMap(q.spent, parts)
+	}
+}

@@ -1,0 +1,89 @@
+package handlers
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apiserver/pkg/audit"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/codec"
+)
+
+// auditSent records the object that was sent.
+func (q *request) auditSent(obj runtime.Object) {
+	if q.audit != nil {
+		q.audit.Sent(q.ctx, obj, q.kind.GroupVersion(), q.gvr(), q.info.Subresource, q.served.Serializer)
+	}
+}
+
+// json is the patch as JSON, as it is recorded.
+func (p *patcher) json() ([]byte, error) {
+	switch p.typ {
+	case types.ApplyCBORPatchType:
+		var patch any
+		if err := cbor.Unmarshal(p.body, &patch); err != nil {
+			return nil, err
+		}
+		return json.Marshal(patch)
+	case types.ApplyYAMLPatchType:
+		return utilyaml.ToJSON(p.body)
+	}
+	return p.body, nil
+}
+
+// auditAnswer records an answer: as JSON, whatever it is sent as.
+func (q *request) auditAnswer(f codec.Format, encode func(codec.Format) ([]byte, error)) {
+	if !q.audit.RecordsAnswers() {
+		return
+	}
+	f.Media, f.Pretty = codec.JSON, false
+	if data, err := encode(f); err == nil {
+		q.audit.Answered(nil, data)
+	}
+}
+
+func (q *request) auditList(s *resources.Served, f codec.Format, objects []*resources.Object, m metav1.ListMeta) {
+	q.auditAnswer(f, func(f codec.Format) ([]byte, error) {
+		list, err := codec.NewRenderer(s, f).List(objects, m)
+		if err != nil {
+			return nil, err
+		}
+		var all bytes.Buffer
+		err = list.Write(&all)
+		return all.Bytes(), err
+	})
+}
+
+// auditValue records an answer that is not a stored object; its kind is set.
+func (q *request) auditValue(versioned runtime.Object) {
+	if st, ok := versioned.(*metav1.Status); ok {
+		q.audit.AnsweredStatus(st)
+		return
+	}
+	q.auditAnswer(codec.Format{}, func(f codec.Format) ([]byte, error) { return codec.Value(versioned, f) })
+}
+
+// auditDeprecated notes, when the request is over, that the version is deprecated, and with which release it goes.
+func (q *request) auditDeprecated() {
+	served := q.found
+	if q.audit == nil || !served.Untyped && !q.routed() || warningOf(served) == "" {
+		return
+	}
+	audit.AddAuditAnnotation(q.ctx, "k8s.io/deprecated", "true")
+	if served.Untyped {
+		return
+	}
+	obj, err := served.Scheme.New(served.GroupVersionKind)
+	if r, ok := obj.(removed); ok && err == nil {
+		if major, minor := r.APILifecycleRemoved(); major != 0 || minor != 0 {
+			audit.AddAuditAnnotation(q.ctx, "k8s.io/removed-release", fmt.Sprintf("%d.%d", major, minor))
+		}
+	}
+}
