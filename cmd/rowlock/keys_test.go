@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/base64"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,12 +42,26 @@ func TestKeysOfSharedDatabase(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cluster.Stop() })
 	dirs := []string{t.TempDir(), t.TempDir()}
-	serve := func(i int) *process { return start(t, "--data-dir", dirs[i], "--datastore", cluster.URL()) }
+	// All rows are encrypted, these too.
+	encryption := filepath.Join(t.TempDir(), "encryption.yaml")
+	if err := os.WriteFile(encryption, []byte("apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources: [{resources: ['*.*'], "+
+		"providers: [{secretbox: {keys: [{name: k, secret: "+base64.StdEncoding.EncodeToString(make([]byte, 32))+"}]}}]}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	serve := func(i int) *process {
+		return start(t, "--data-dir", dirs[i], "--datastore", cluster.URL(), "--encryption-provider-config", encryption)
+	}
 	servers := []*process{serve(0), serve(1)}
 	token := robot(t, servers[0].client(t))
 	const name = "system:serviceaccount:default:robot"
 	old := token()
 	where := []string{"--data-dir", dirs[0], "--datastore", cluster.URL()}
+	for _, args := range []string{"add", "list", "replace ca"} {
+		if code, _, stderr := command(t, slices.Concat([]string{"keys"}, strings.Fields(args), where)...); code != exitFailure {
+			t.Errorf("keys %s, without the keys of the database: %d %s", args, code, stderr)
+		}
+	}
+	where = append(where, "--encryption-provider-config", encryption)
 	keys := func(args ...string) string { return must(t, append(append([]string{"keys"}, args...), where...)...) }
 	first := strings.Fields(keys("list"))[0]
 	if _, published := servers[1].published(t); !strings.Contains(published, `"kid":"`+first+`"`) {

@@ -132,7 +132,7 @@ func (o *serveOptions) addAccessFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.clientCAFile, "client-ca-file", "",
 		"`file` with further authorities whose client certificates are accepted; read again when it changes")
 	flags.StringVar(&o.tokenFile, "token-auth-file", "",
-		"`file` with bearer tokens, in lines of token,user,uid,\"group1,group2\"; read once")
+		"`file` with bearer tokens, in lines of token,user,uid,\"group1,group2\"; read again when it changes")
 }
 
 func (o *serveOptions) addFeatureFlags(flags *pflag.FlagSet) {

@@ -67,7 +67,10 @@ func (o *serveOptions) assemble(ctx context.Context, store *sqlstore.Store, keys
 	if p.certificates, err = o.openPKI(ctx, store, logger); err != nil {
 		return nil, err
 	}
-	if p.identity, err = o.newIdentity(ctx, logger, store, resources.NewRows(store), p.certificates); err != nil {
+	if err = store.Await(ctx, func() (err error) {
+		p.identity, err = o.newIdentity(ctx, logger, store, resources.NewRows(store), p.certificates)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	if err := p.define(ctx); err != nil {

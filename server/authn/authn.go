@@ -4,6 +4,7 @@
 //	certificates.go     client certificates, verified once per connection
 //	connections.go      what is remembered about a connection
 //	frontproxy.go       proxies that say on whose behalf they ask
+//	tokenfile.go        tokens in a file
 //	serviceaccounts.go  tokens of ServiceAccounts, which are good as long as what they are bound to is there
 //	issued.go           tokens that an administrator gives to users
 //	cache.go            what came of verifying such tokens
@@ -16,6 +17,7 @@ package authn
 import (
 	"crypto/x509"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -24,7 +26,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authentication/request/websocket"
-	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
 	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
 	"k8s.io/apiserver/pkg/authentication/user"
 )
@@ -36,8 +37,10 @@ type Options struct {
 	// FrontProxies are believed when they say on whose behalf they ask. Optional.
 	FrontProxies *FrontProxies
 	// TokenFile is a file in the form of kube-apiserver's --token-auth-file: lines of token,user,uid,"group1,group2".
-	// It is read once. Optional.
+	// It is read again when it changes. Optional.
 	TokenFile string
+	// Logger hears of that. Default: nobody does.
+	Logger *slog.Logger
 	// ServiceAccounts, when set, may use their tokens.
 	ServiceAccounts *ServiceAccounts
 	// Issued are tokens that an administrator has given to users. Optional.
@@ -62,6 +65,9 @@ func New(o Options) (*Authenticator, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
 	tokens, err := o.tokens()
 	if err != nil {
 		return nil, err
@@ -82,9 +88,9 @@ func New(o Options) (*Authenticator, error) {
 func (o *Options) tokens() (authenticator.Token, error) {
 	var kinds []authenticator.Token
 	if o.TokenFile != "" {
-		file, err := tokenfile.NewCSV(o.TokenFile)
+		file, err := newFileTokens(o.TokenFile, o.Now, o.Logger)
 		if err != nil {
-			return nil, fmt.Errorf("token file %s: %w", o.TokenFile, err)
+			return nil, err
 		}
 		kinds = append(kinds, authenticator.WrapAudienceAgnosticToken(o.Audiences, file))
 	}

@@ -90,6 +90,38 @@ func TestBadTokenWithoutTokenFile(t *testing.T) {
 	}
 }
 
+// Who is taken out of the file is out, and who is put into it is in, without a restart. A file that cannot be read changes nothing.
+func TestTokenFileChanges(t *testing.T) {
+	path, clock := tokenFile(t, tokens), time.Now()
+	who, err := New(Options{ClientCAs: x509.NewCertPool, TokenFile: path, Now: func() time.Time { return clock }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := func(token string) bool {
+		r := httptest.NewRequest("GET", "https://server/api", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		_, ok, _ := who.User(r)
+		return ok
+	}
+	for _, step := range []struct {
+		content                 string
+		secret, lonely, another bool
+	}{
+		{tokens, true, true, false},
+		{"lonely,bob,uid-2\nanother,carl,uid-3\n", false, true, true},
+		{"only,two\n", false, true, true},
+		{"secret,alice,uid-1\n", true, false, false},
+	} {
+		if err := os.WriteFile(path, []byte(step.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		clock = clock.Add(tokenFileInterval)
+		if secret, lonely, another := known("secret"), known("lonely"), known("another"); secret != step.secret || lonely != step.lonely || another != step.another {
+			t.Errorf("%q: %v %v %v", step.content, secret, lonely, another)
+		}
+	}
+}
+
 func TestTokenFileErrors(t *testing.T) {
 	for _, path := range []string{"/nonexistent/tokens.csv", tokenFile(t, "only,two\n"), tokenFile(t, "a,\"b,c\n")} {
 		if _, err := New(Options{ClientCAs: x509.NewCertPool, TokenFile: path}); err == nil || !strings.Contains(err.Error(), path) {

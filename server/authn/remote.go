@@ -22,6 +22,10 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver/validation"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	authenticationcel "k8s.io/apiserver/pkg/authentication/cel"
+	"k8s.io/apiserver/pkg/authentication/group"
+	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
+	"k8s.io/apiserver/pkg/authentication/request/union"
+	"k8s.io/apiserver/pkg/authentication/request/websocket"
 	"k8s.io/apiserver/pkg/server/options/authenticationconfig/metrics"
 	"k8s.io/apiserver/plugin/pkg/authenticator/token/oidc"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -115,15 +119,22 @@ func NewRemote(ctx context.Context, o RemoteOptions) (*Remote, error) {
 	}
 	config := kubeauthenticator.Config{AuthenticationConfig: in, OIDCSigningAlgs: algorithms, APIAudiences: o.Audiences, ServiceAccountIssuers: o.Issuers,
 		WebhookTokenAuthnConfigFile: o.WebhookConfigFile, WebhookTokenAuthnVersion: o.WebhookVersion, WebhookTokenAuthnCacheTTL: o.WebhookCacheTTL,
-		WebhookRetryBackoff: &webhookBackoff, TokenSuccessCacheTTL: remoteAge, BootstrapToken: o.Bootstrap}
-	if o.Bootstrap {
-		secrets := corelisters.NewSecretLister(indexer.New(o.Store, &corev1.Secret{}))
-		config.BootstrapTokenAuthenticator = bootstrap.NewTokenAuthenticator(secrets.Secrets(metav1.NamespaceSystem))
-	}
+		WebhookRetryBackoff: &webhookBackoff, TokenSuccessCacheTTL: remoteAge}
 	if r.Request, r.update, _, _, err = config.New(ctx); err != nil {
 		return nil, fmt.Errorf("authentication: %w", err)
 	}
+	if o.Bootstrap {
+		r.Request = union.New(o.bootstrapTokens(), r.Request)
+	}
 	return r, nil
+}
+
+// bootstrapTokens are read in the watch cache: nothing of them has to be remembered, and one whose Secret has gone is refused by the
+// next request.
+func (o *RemoteOptions) bootstrapTokens() authenticator.Request {
+	secrets := corelisters.NewSecretLister(indexer.New(o.Store, &corev1.Secret{}))
+	tokens := authenticator.WrapAudienceAgnosticToken(o.Audiences, bootstrap.NewTokenAuthenticator(secrets.Secrets(metav1.NamespaceSystem)))
+	return group.NewAuthenticatedGroupAdder(union.New(bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens)))
 }
 
 // parse reads and checks an AuthenticationConfiguration.

@@ -85,9 +85,19 @@ func ask(r *authn.Remote, token string) string {
 // until asks again until the answer is as it is to be: issuers are found in the background.
 func until(t *testing.T, r *authn.Remote, token, want string) {
 	t.Helper()
+	untilIs(t, r, token, want, func(got string) bool { return got == want })
+}
+
+func untilNobody(t *testing.T, r *authn.Remote, token string) {
+	t.Helper()
+	untilIs(t, r, token, "nobody", func(got string) bool { return strings.HasPrefix(got, "nobody: ") })
+}
+
+func untilIs(t *testing.T, r *authn.Remote, token, want string, is func(got string) bool) {
+	t.Helper()
 	var got string
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
-		if got = ask(r, token); got == want {
+		if got = ask(r, token); is(got) {
 			return
 		}
 		select {
@@ -139,6 +149,10 @@ func TestAuthenticationConfiguration(t *testing.T) {
 	}
 	good := first.token(t, claims("jane@example.com", "example.com"))
 	until(t, r, good, "oidc:jane@example.com dev,system:authenticated")
+	ending := claims("ending@example.com", "example.com")
+	ending["exp"] = time.Now().Add(10 * time.Second).Unix() // upstream goes by the real clock
+	short := first.token(t, ending)
+	until(t, r, short, "oidc:ending@example.com dev,system:authenticated")
 	for _, bad := range []string{
 		first.token(t, claims("jane@example.com", "example.org")), first.token(t, claims("system:admin", "example.com")),
 		second.token(t, claims("jane@example.com", "example.com")), good + "x",
@@ -147,6 +161,7 @@ func TestAuthenticationConfiguration(t *testing.T) {
 			t.Errorf("is %s", got)
 		}
 	}
+	untilNobody(t, r, short)
 	write(second)
 	until(t, r, second.token(t, claims("joe@example.com", "example.com")), "oidc:joe@example.com dev,system:authenticated")
 	until(t, r, first.token(t, claims("new@example.com", "example.com")), ask(r, "a.b.c"))
@@ -239,6 +254,17 @@ func TestBootstrapTokens(t *testing.T) {
 		if got := ask(r, bad); !strings.HasPrefix(got, "nobody") {
 			t.Errorf("%s is %s", bad, got)
 		}
+	}
+	key := resources.Key{Resource: "secrets", Namespace: "kube-system", Name: "bootstrap-token-abcdef"}
+	o, err := store.Get(t.Context(), key, resources.At{Match: resources.MostRecent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Commit(t.Context(), resources.Write{Op: resources.Delete, Key: key, From: o.Revision}); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(r, "abcdef.0123456789abcdef"); !strings.HasPrefix(got, "nobody") {
+		t.Errorf("without its Secret, is %s", got)
 	}
 }
 

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Nothing that proves an identity is in the log at its highest verbosity, in a metric, a page about the server or an answer, whether it
+// was accepted or not.
+func TestNoSecretIsTold(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tokens")
+	const ofFile = "s3cret-of-the-file-which-nobody-else-knows"
+	if err := os.WriteFile(file, []byte(ofFile+",alice,1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "--data-dir", dir, "--log-level", "debug", "--token-auth-file", file, "--enable-bootstrap-token-auth")
+	send(t, p.client(t), "POST", "/api/v1/namespaces/kube-system/secrets", `{"metadata":{"name":"bootstrap-token-abcdef"},"type":"bootstrap.kubernetes.io/token",
+		"stringData":{"token-id":"abcdef","token-secret":"0123456789abcdeg","usage-bootstrap-authentication":"true"}}`)
+	users := must(t, "token", "create", "--data-dir", dir, "--user", "jane")
+	accounts := robot(t, p.client(t))()
+	admin, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, stranger := &bytes.Buffer{}, rest.AnonymousClientConfig(admin)
+	stranger.NextProtos = []string{"http/1.1"} // which can be upgraded
+	for _, token := range []string{ofFile, "abcdef.0123456789abcdeg", users, accounts} {
+		for _, shown := range []string{token, token[:len(token)-1], token + "x", " " + token, "x." + token} {
+			for _, method := range []string{"GET", "POST", "PROPFIND"} {
+				answers.WriteString(p.ask(t, stranger, method, "/api/v1/namespaces/kube-system/secrets", "", "Authorization", "Bearer "+shown))
+			}
+			answers.WriteString(p.ask(t, stranger, "GET", "/api", "", "Sec-WebSocket-Protocol",
+				"base64url.bearer.authorization.k8s.io."+base64.RawURLEncoding.EncodeToString([]byte(shown))+", v4.channel.k8s.io", "Connection", "Upgrade", "Upgrade", "websocket"))
+			answers.WriteString(p.ask(t, stranger, "GET", "/api", "", "Authorization", "Basic "+shown))
+		}
+		review := p.ask(t, admin, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", fmt.Sprintf(`{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1","spec":{"token":%q}}`, token), "Content-Type", "application/json")
+		if !strings.Contains(review, `"authenticated":true`) {
+			t.Errorf("a token that is good is reviewed as %s", review)
+		}
+	}
+	for _, path := range []string{"/metrics", "/flagz", "/statusz", "/debug/api_priority_and_fairness/dump_requests", "/rowlock/tokens", "/debug/pprof/goroutine?debug=2"} {
+		answers.WriteString(p.ask(t, admin, "GET", path, ""))
+	}
+	if code := p.end(); code != 0 {
+		t.Errorf("ended with %d", code)
+	}
+	key, err := os.ReadFile(filepath.Join(dir, "pki", "sa.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(p.stderr.String(), "authentication failed") || !strings.Contains(answers.String(), "Unauthorized") {
+		t.Fatal("what is looked through is not what was written")
+	}
+	signature := strings.Split(accounts, ".")
+	for name, secret := range map[string]string{"token of the file": ofFile, "bootstrap token": "0123456789abcdeg"[:15], "token of a user": users[len(users)-50 : len(users)-1],
+		"token of a ServiceAccount": signature[2][:40], "claims of a ServiceAccount": signature[1][:40], "key of tokens": strings.Split(string(key), "\n")[1],
+		"administrator's key": base64.StdEncoding.EncodeToString(admin.KeyData)[60:120], "administrator's key in PEM": strings.Split(string(admin.KeyData), "\n")[1]} {
+		for where, text := range map[string]string{"log": p.stderr.String(), "answers": answers.String()} {
+			if i := strings.Index(text, secret); i >= 0 {
+				t.Errorf("the %s is in the %s: …%s", name, where, text[max(0, i-200):min(len(text), i+len(secret)+20)])
+			}
+		}
+	}
+}
+
+// ask sends a request, and returns all of the answer.
+func (p *process) ask(t *testing.T, as *rest.Config, method, path, body string, headers ...string) string {
+	t.Helper()
+	client, err := rest.HTTPClientFor(as)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, as.Host+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(response.Status, response.Header, string(data))
+}

@@ -1,0 +1,85 @@
+package authn
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
+)
+
+// fileTokens knows the tokens of a file (--token-auth-file), which it reads again when it has changed: who is taken out of it is out
+// within tokenFileInterval. kube-apiserver reads it once. It is an authenticator.Token.
+type fileTokens struct {
+	path   string
+	now    func() time.Time
+	logger *slog.Logger
+
+	mu      sync.Mutex
+	stamp   os.FileInfo
+	looked  atomic.Int64 // Unix nanoseconds
+	current atomic.Pointer[tokenfile.TokenAuthenticator]
+}
+
+// tokenFileInterval is how long the file is believed to be unchanged; it is looked at when somebody shows a token.
+const tokenFileInterval = time.Second
+
+// newFileTokens reads a file, which must succeed for the first time.
+func newFileTokens(path string, now func() time.Time, logger *slog.Logger) (*fileTokens, error) {
+	f := &fileTokens{path: path, now: now, logger: logger}
+	f.looked.Store(now().UnixNano())
+	return f, f.read()
+}
+
+func (f *fileTokens) read() error {
+	// The stamp is from before reading: a change in between is seen as one the next time.
+	stamp, err := os.Stat(f.path)
+	if err != nil {
+		return fmt.Errorf("token file %s: %w", f.path, err)
+	}
+	f.stamp = stamp
+	tokens, err := tokenfile.NewCSV(f.path)
+	if err != nil {
+		return fmt.Errorf("token file %s: %w", f.path, err)
+	}
+	f.current.Store(tokens)
+	return nil
+}
+
+// AuthenticateToken implements authenticator.Token.
+func (f *fileTokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	f.refresh()
+	return f.current.Load().AuthenticateToken(ctx, token)
+}
+
+// refresh reads the file if it is time and it has changed. What cannot be read leaves in force what was.
+func (f *fileTokens) refresh() {
+	now := f.now().UnixNano()
+	due := func() bool { since := now - f.looked.Load(); return since >= int64(tokenFileInterval) || since < 0 }
+	if !due() {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !due() {
+		return
+	}
+	f.looked.Store(now)
+	stamp, err := os.Stat(f.path)
+	if err == nil && os.SameFile(stamp, f.stamp) && stamp.Size() == f.stamp.Size() && stamp.ModTime().Equal(f.stamp.ModTime()) {
+		return
+	}
+	if err == nil {
+		err = f.read()
+	}
+	if err != nil {
+		f.logger.Error("the changed token file could not be read, what it said before stays in use", "file", f.path, "error", err)
+		return
+	}
+	f.logger.Info("read the changed token file", "file", f.path)
+}

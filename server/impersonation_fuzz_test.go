@@ -1,0 +1,41 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// FuzzImpersonation reads the headers by which clients ask to be somebody else: who is named is named word for word, nothing is somebody
+// without a name, and what was read is not passed on.
+func FuzzImpersonation(f *testing.F) {
+	f.Add("Impersonate-User", "jane", "Impersonate-Group", "team")
+	f.Add("impersonate-user", "", "Impersonate-Uid", "1")
+	f.Add("Impersonate-Extra-Acme.com%2fscope", "view", "Impersonate-User", "system:serviceaccount:a:b")
+	f.Add("Impersonate-Extra-%zz", "", "Impersonate-Extra-", "x")
+	f.Fuzz(func(t *testing.T, name, value, other, more string) {
+		h := http.Header{}
+		h.Add(name, value)
+		h.Add(other, more)
+		u, err := impersonated(h)
+		switch {
+		case err != nil && !apierrors.IsBadRequest(err):
+			t.Errorf("%q: %v", h, err)
+		case u != nil && (u.Name == "" || u.Name != h.Get("Impersonate-User")):
+			t.Errorf("%q: is %v", h, u)
+		case u == nil && err == nil && h.Get("Impersonate-User") != "":
+			t.Errorf("%q: is nobody", h)
+		}
+		forget(h)
+		for left := range h {
+			if strings.HasPrefix(left, "Impersonate-Extra-") || left == "Impersonate-User" || left == "Impersonate-Group" || left == "Impersonate-Uid" {
+				t.Errorf("%q is left", left)
+			}
+		}
+		if u, err := impersonated(h); u != nil || err != nil {
+			t.Errorf("%q: is still %v, %v", h, u, err)
+		}
+	})
+}
