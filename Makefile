@@ -109,8 +109,8 @@ e2e: ## The built binary on each database against kubectl, helm, client-go, cont
 	go test -timeout 20m -count=1 ./e2e
 	go run ./e2e/bench compare --servers rowlock --quick --protocol both
 
-compare: ## Send the tables of e2e/testdata/sections and the published objects to kube-apiserver too: it must pass them, and answer as Rowlock does
-	E2E_PEER=kube-apiserver go test -timeout 20m -count=1 -run "TestSections|TestPublished$$" ./e2e
+compare: ## Send the tables of e2e/testdata/sections, the published objects and the table of decisions to kube-apiserver too: it must pass them, and answer as Rowlock does
+	E2E_PEER=kube-apiserver go test -timeout 20m -count=1 -run "TestSections|TestPublished$$|TestDecisions" ./e2e
 
 extensions: ## Kubernetes' sample-apiserver and metrics-server behind APIServices, as they are published
 	E2E_EXTENSIONS=1 go test -timeout 20m -count=1 -run "TestSampleAPIServer|TestMetricsServer" ./e2e

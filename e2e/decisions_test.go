@@ -1,0 +1,309 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	rbaclisters "k8s.io/client-go/listers/rbac/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
+)
+
+// decision is a row of the table: who asks for what.
+type decision struct {
+	user                                                               user.DefaultInfo
+	verb, group, version, resource, subresource, namespace, name, path string
+}
+
+func (d decision) String() string {
+	return fmt.Sprintf("%s %v %s %s/%s/%s of %q in %q %s", d.user.Name, d.user.Groups, d.verb, d.group, d.resource, d.subresource, d.name, d.namespace, d.path)
+}
+
+// request is what the row is asked by. Nothing is changed by it.
+func (d decision) request(ctx context.Context, url string) (*http.Request, error) {
+	method := map[string]string{"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE", "deletecollection": "DELETE"}[d.verb]
+	if d.path == "" {
+		url += map[bool]string{true: "/api/", false: "/apis/" + d.group + "/"}[d.group == ""] + d.version
+		if d.namespace != "" {
+			url += "/namespaces/" + d.namespace
+		}
+		for _, part := range []string{d.resource, d.name, d.subresource} {
+			if part != "" {
+				url += "/" + part
+			}
+		}
+	}
+	body, media := "", "application/json"
+	switch method {
+	case "PATCH":
+		body, media = "{}", "application/merge-patch+json"
+	case "POST", "PUT":
+		body = "{}"
+	}
+	if method != "GET" && d.path == "" {
+		url += "?dryRun=All"
+	}
+	r, err := http.NewRequestWithContext(ctx, method, url+d.path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", media)
+	r.Header.Set("Impersonate-User", d.user.Name)
+	r.Header["Impersonate-Group"] = d.user.Groups
+	return r, nil
+}
+
+// refusal is what a server says to a row when it refuses it; "" when it does not.
+func (d decision) refusal(t *testing.T, s *sectionServer) string {
+	t.Helper()
+	r, err := d.request(t.Context(), s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := s.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var status metav1.Status
+	if response.StatusCode != http.StatusForbidden || json.Unmarshal(body, &status) != nil || !strings.Contains(status.Message, "User \""+d.user.Name+"\" cannot ") {
+		return "" // what comes after the decision is another matter
+	}
+	return status.Message
+}
+
+// refusalUntil is what kube-apiserver says to a row, which learns of roles in its own time.
+func (d decision) refusalUntil(t *testing.T, s *sectionServer, wanted string) string {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		message := d.refusal(t, s)
+		if message == wanted || time.Now().After(deadline) {
+			return message
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+func (d decision) attributes() authorizer.AttributesRecord {
+	return authorizer.AttributesRecord{User: &d.user, Verb: d.verb, APIGroup: d.group, APIVersion: d.version, Resource: d.resource, Subresource: d.subresource,
+		Namespace: d.namespace, Name: d.name, Path: d.path, ResourceRequest: d.path == ""}
+}
+
+// decisions makes rows, and the roles that some of them are about.
+type decisions struct {
+	*rand.Rand
+	namespace string
+	users     []user.DefaultInfo
+}
+
+func newDecisions(namespace string) decisions {
+	d := decisions{Rand: rand.New(rand.NewPCG(1, 37)), namespace: namespace}
+	for _, name := range []string{"nobody", "u0", "u1", "u2", "admin-here", "edit-here", "view-here", "view-everywhere", user.KubeControllerManager, user.KubeScheduler, user.KubeProxy,
+		"system:serviceaccount:kube-system:namespace-controller", "system:serviceaccount:kube-system:generic-garbage-collector",
+		"system:serviceaccount:kube-system:deployment-controller", "system:serviceaccount:kube-system:resourcequota-controller"} {
+		d.users = append(d.users, user.DefaultInfo{Name: name, Groups: []string{user.AllAuthenticated}})
+	}
+	d.users = append(d.users, user.DefaultInfo{Name: "in-group", Groups: []string{"g", user.AllAuthenticated}}, user.DefaultInfo{Name: "watches", Groups: []string{user.MonitoringGroup, user.AllAuthenticated}},
+		user.DefaultInfo{Name: "system:bootstrap:abcdef", Groups: []string{"system:bootstrappers", user.AllAuthenticated}})
+	return d
+}
+
+// asked are resources with their subresources, by group and version.
+var asked = []struct {
+	group, version, resource string
+	namespaced               bool
+	subresources             []string
+}{
+	{"", "v1", "pods", true, []string{"", "", "status", "log", "eviction", "binding", "ephemeralcontainers"}}, {"", "v1", "secrets", true, []string{""}},
+	{"", "v1", "configmaps", true, []string{""}}, {"", "v1", "serviceaccounts", true, []string{"", "token"}}, {"", "v1", "nodes", false, []string{"", "status", "proxy"}},
+	{"", "v1", "namespaces", false, []string{"", "status", "finalize"}}, {"", "v1", "events", true, []string{""}},
+	{"apps", "v1", "deployments", true, []string{"", "scale", "status"}}, {"apps", "v1", "replicasets", true, []string{"", "scale"}},
+	{"rbac.authorization.k8s.io", "v1", "roles", true, []string{""}}, {"rbac.authorization.k8s.io", "v1", "clusterroles", false, []string{""}},
+	{"coordination.k8s.io", "v1", "leases", true, []string{""}}, {"certificates.k8s.io", "v1", "certificatesigningrequests", false, []string{"", "approval", "status"}},
+	{"authorization.k8s.io", "v1", "selfsubjectaccessreviews", false, []string{""}}, {"authorization.k8s.io", "v1", "subjectaccessreviews", false, []string{""}},
+	{"discovery.k8s.io", "v1", "endpointslices", true, []string{""}}, {"storage.k8s.io", "v1", "csinodes", false, []string{""}},
+}
+
+func one[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
+
+func (d decisions) row() decision {
+	row := decision{user: one(d.Rand, d.users...)}
+	if d.IntN(8) == 0 {
+		row.verb, row.path = "get", one(d.Rand, "/api", "/apis", "/apis/apps/v1", "/metrics", "/healthz", "/livez/ping", "/version", "/openapi/v2", "/logs", "/nowhere", "/.well-known/openid-configuration")
+		return row
+	}
+	a := one(d.Rand, asked...)
+	row.group, row.version, row.resource, row.subresource = a.group, a.version, a.resource, one(d.Rand, a.subresources...)
+	if a.namespaced {
+		row.namespace = one(d.Rand, d.namespace, "default", "kube-system")
+	}
+	row.verb = one(d.Rand, "get", "list", "create", "update", "patch", "delete", "deletecollection")
+	if row.subresource != "" {
+		row.verb = one(d.Rand, "get", "create", "update", "patch")
+	}
+	if named := row.verb != "list" && row.verb != "deletecollection" && row.verb != "create"; named || row.subresource != "" {
+		row.name = one(d.Rand, "x", "y", "kube-root-ca.crt")
+	}
+	return row
+}
+
+// rules are random ones over what is asked.
+func (d decisions) rules() (rules []rbacv1.PolicyRule) {
+	for range 1 + d.IntN(3) {
+		a := one(d.Rand, asked...)
+		name := a.resource
+		if sub := one(d.Rand, a.subresources...); sub != "" {
+			name += "/" + sub
+		}
+		r := rbacv1.PolicyRule{Verbs: []string{one(d.Rand, "get", "list", "create", "update", "*"), one(d.Rand, "patch", "delete", "deletecollection", "get")},
+			APIGroups: []string{one(d.Rand, a.group, a.group, "*")}, Resources: []string{one(d.Rand, name, name, "*", "*/"+one(d.Rand, "status", "scale"))}}
+		switch d.IntN(4) {
+		case 0:
+			r.ResourceNames = []string{"x"}
+		case 1:
+			rules = append(rules, rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{one(d.Rand, "/metrics", "/nowhere", "/lo*", "/livez/*")}})
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+// objects are the roles and bindings that come to the bootstrap policy, by path.
+func (d decisions) objects() map[string]any {
+	const root = "/apis/rbac.authorization.k8s.io/v1/"
+	objects := map[string]any{}
+	add := func(name, kind, ref string, subject rbacv1.Subject, everywhere bool) {
+		subject.APIGroup = rbacv1.GroupName
+		of, subjects := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: ref}, []rbacv1.Subject{subject}
+		if everywhere {
+			objects[root+"clusterrolebindings/"+name] = rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: of, Subjects: subjects}
+		} else {
+			objects[root+"namespaces/"+d.namespace+"/rolebindings/"+name] = rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: of, Subjects: subjects}
+		}
+	}
+	for _, name := range []string{"admin", "edit", "view"} {
+		add(name, "ClusterRole", name, rbacv1.Subject{Kind: "User", Name: name + "-here"}, false)
+	}
+	add(d.namespace+"-view", "ClusterRole", "view", rbacv1.Subject{Kind: "User", Name: "view-everywhere"}, true)
+	for i := range 8 {
+		name := fmt.Sprintf("%s-%d", d.namespace, i)
+		subject := rbacv1.Subject{Kind: "User", Name: fmt.Sprint("u", i%3)}
+		if i == 7 {
+			subject = rbacv1.Subject{Kind: "Group", Name: "g"}
+		}
+		rules := d.rules()
+		if i%2 == 0 {
+			objects[root+"clusterroles/"+name] = rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
+			add(name, "ClusterRole", name, subject, i%4 == 0)
+			continue
+		}
+		rules = slices.DeleteFunc(rules, func(r rbacv1.PolicyRule) bool { return len(r.NonResourceURLs) > 0 })
+		objects[root+"namespaces/"+d.namespace+"/roles/"+name] = rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
+		add(name, "Role", name, subject, false)
+	}
+	return objects
+}
+
+// upstreams is kube-apiserver's authorizer by what a server has stored.
+func upstreams(t *testing.T, s *sectionServer) *rbac.RBACAuthorizer {
+	t.Helper()
+	roles, clusterRoles := listed[rbacv1.RoleList](t, s, "roles"), listed[rbacv1.ClusterRoleList](t, s, "clusterroles")
+	bindings, clusterBindings := listed[rbacv1.RoleBindingList](t, s, "rolebindings"), listed[rbacv1.ClusterRoleBindingList](t, s, "clusterrolebindings")
+	indexer := func() cache.Indexer {
+		return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	}
+	r, cr, b, cb := indexer(), indexer(), indexer(), indexer()
+	for i := range roles.Items {
+		_ = r.Add(&roles.Items[i]) // the key of an object is no error
+	}
+	for i := range clusterRoles.Items {
+		_ = cr.Add(&clusterRoles.Items[i])
+	}
+	for i := range bindings.Items {
+		_ = b.Add(&bindings.Items[i])
+	}
+	for i := range clusterBindings.Items {
+		_ = cb.Add(&clusterBindings.Items[i])
+	}
+	return rbac.New(&rbac.RoleGetter{Lister: rbaclisters.NewRoleLister(r)}, &rbac.RoleBindingLister{Lister: rbaclisters.NewRoleBindingLister(b)},
+		&rbac.ClusterRoleGetter{Lister: rbaclisters.NewClusterRoleLister(cr)}, &rbac.ClusterRoleBindingLister{Lister: rbaclisters.NewClusterRoleBindingLister(cb)})
+}
+
+func listed[T any](t *testing.T, s *sectionServer, resource string) (list T) {
+	t.Helper()
+	a := s.send(t, step{Send: "GET /apis/rbac.authorization.k8s.io/v1/" + resource}, nil)
+	if err := json.Unmarshal(a.text, &list); err != nil || a.code != http.StatusOK {
+		t.Fatalf("%s: %d %v", resource, a.code, err)
+	}
+	return list
+}
+
+// create makes an object at the path of its type.
+func (s *sectionServer) create(t *testing.T, path string, o any) {
+	t.Helper()
+	var body map[string]any
+	text, err := json.Marshal(o)
+	if err == nil {
+		err = json.Unmarshal(text, &body)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := s.send(t, step{Send: "POST " + path, Body: body}, nil); a.code != http.StatusCreated {
+		t.Fatalf("%s: %d %s", path, a.code, a.text)
+	}
+}
+
+// TestDecisions asks for what a table of users, verbs, resources and names says, each by a request, under the bootstrap policy and random
+// roles. What is allowed is what upstream's authorizer allows by the objects that the server shows. With E2E_PEER=kube-apiserver both
+// servers are asked, and refuse in the same words.
+func TestDecisions(t *testing.T) {
+	servers, namespace := startSectionServers(t, ""), unique("decisions")
+	d := newDecisions(namespace)
+	objects := d.objects()
+	for _, s := range servers {
+		s.createNamespace(t, namespace)
+		for path, o := range objects {
+			s.create(t, path[:strings.LastIndex(path, "/")], o)
+		}
+	}
+	oracle, allowed := upstreams(t, servers[0]), 0
+	const rows = 1500
+	for range rows {
+		row := d.row()
+		decides, _, _ := oracle.Authorize(t.Context(), row.attributes())
+		want := decides == authorizer.DecisionAllow
+		if want {
+			allowed++
+		}
+		message := row.refusal(t, servers[0])
+		if (message == "") != want {
+			t.Errorf("%s: %q, upstream's authorizer says %v", row, message, decides)
+		}
+		for _, peer := range servers[1:] {
+			if theirs := row.refusalUntil(t, peer, message); theirs != message {
+				t.Errorf("%s:\n%s says %q,\n%s says %q", row, servers[0].name, message, peer.name, theirs)
+			}
+		}
+	}
+	if allowed < rows/10 || allowed > rows*9/10 {
+		t.Errorf("%d of %d rows are allowed", allowed, rows)
+	}
+}
