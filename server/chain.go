@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,14 +26,17 @@ import (
 
 // chain is what every request passes through, from the outside in.
 func (s *Server) chain() []echo.MiddlewareFunc {
-	return []echo.MiddlewareFunc{
-		s.withAuditID,       // a name for the request
-		s.withAuditEnd,      // what became of it is recorded
-		s.withRequestInfo,   // what it is about
-		s.withMetrics,       // counts it, whatever becomes of it
-		s.withRecovery,      // a panic is a 500 for this request alone
-		s.withDeadline,      // everything but a watch ends in time
-		s.withWarnings,      // Warning headers
+	outer, inner := s.optional()
+	return slices.Concat([]echo.MiddlewareFunc{
+		s.withAuditID,     // a name for the request
+		s.withAuditEnd,    // what became of it is recorded
+		s.withRequestInfo, // what it is about
+		s.withMetrics,     // counts it, whatever becomes of it
+		s.withRecovery,    // a panic is a 500 for this request alone
+	}, outer, []echo.MiddlewareFunc{
+		s.withDeadline, // everything but a watch ends in time
+		s.withWarnings, // Warning headers
+	}, inner, []echo.MiddlewareFunc{
 		s.withUser,          // who sent it: 401
 		s.withAudit,         // that it came is recorded
 		s.withImpersonation, // as whom it is to be answered
@@ -40,7 +44,7 @@ func (s *Server) chain() []echo.MiddlewareFunc {
 		s.withFlow,          // not too many at once: 429
 		s.withAuthorization, // whether they may do this: 403
 		s.withAnyMethod,     // one that the router does not know
-	}
+	})
 }
 
 func (s *Server) withAuditID(next echo.HandlerFunc) echo.HandlerFunc {
@@ -144,6 +148,7 @@ func (s *Server) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 		whole := c.Request()
 		ctx, cancel := context.WithTimeout(whole.Context(), timeout)
 		defer cancel()
+		defer cutOff(ctx, c.Response())()
 		c.SetRequest(whole.WithContext(ctx))
 		defer c.SetRequest(whole) // whose context still tells whether the client is there
 		err := next(c)

@@ -41,7 +41,7 @@ func (s *Server) healthChecks(path string) []health.Check {
 
 func (s *Server) notDraining(*http.Request) error {
 	select {
-	case <-s.draining:
+	case <-s.stopping:
 		return http.ErrServerClosed
 	default:
 		return nil

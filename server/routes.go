@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/http"
-	"net/http/pprof"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -41,9 +40,6 @@ func (s *Server) newEcho() *echo.Echo {
 		e.Any(TokensPath+"/:id", s.serveToken)
 	}
 	e.Any("/statusz", s.serveStatusz)
-	if s.flows != nil {
-		e.Any("/debug/api_priority_and_fairness/*", echo.WrapHandler(s.flows.dumps))
-	}
 	e.Any("/metrics", echo.WrapHandler(promhttp.HandlerFor(withUpstreams(s.Metrics), promhttp.HandlerOpts{})))
 	indicators := http.NewServeMux()
 	slis.SLIMetricsWithReset{}.Install(indicators)
@@ -51,11 +47,7 @@ func (s *Server) newEcho() *echo.Echo {
 	for _, path := range []string{"/openapi/v2", "/openapi/v3", "/openapi/v3/*"} {
 		e.Any(path, echo.WrapHandler(s.openapi), s.withLatestTypes)
 	}
-	e.Any("/debug/pprof", echo.WrapHandler(http.RedirectHandler("/debug/pprof/", http.StatusFound)))
-	e.Any("/debug/pprof/*", echo.WrapHandler(http.HandlerFunc(pprof.Index)))
-	e.Any("/debug/pprof/profile", echo.WrapHandler(http.HandlerFunc(pprof.Profile)))
-	e.Any("/debug/pprof/symbol", echo.WrapHandler(http.HandlerFunc(pprof.Symbol)))
-	e.Any("/debug/pprof/trace", echo.WrapHandler(http.HandlerFunc(pprof.Trace)))
+	s.addDebug(e)
 	e.Any("/", s.serveIndex)
 	e.Any("/index.html", s.serveIndex)
 	for _, path := range []string{"/api", "/apis", "/api/*", "/apis/*"} {

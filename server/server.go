@@ -101,6 +101,8 @@ type Config struct {
 	Now func() time.Time
 	// RequestTimeout bounds every request that is not a watch. Default 60 seconds.
 	RequestTimeout time.Duration
+	// HTTP is what all answers and all connections have in common.
+	HTTP
 	// Flags are those that the server was started with, for /flagz; what is secret has been taken out. Nil: there is no such page.
 	Flags map[string]string
 	// DrainTimeout bounds how long a shutdown waits for requests under way. Default 30 seconds.
@@ -127,14 +129,11 @@ type Server struct {
 	finished   []string // what was done before Serve; not written to from then on
 	// impersonations is in which mode a user was somebody else the last time.
 	impersonations *lru.Cache
+	stopping       chan struct{} // closed when the server has been told to stop
 	draining       chan struct{} // closed when no new requests are wanted
 	ended          chan struct{} // closed when nothing is written any more; by end
 	end            func()
 }
-
-// streamsPerConnection is how many requests one HTTP/2 connection may have under way: a controller manager holds a watch
-// for every type on one.
-const streamsPerConnection = 1000
 
 // New returns a server. It fails when the metrics cannot be registered, and when a plugin of admission refuses its configuration.
 func New(c Config) (*Server, error) {
@@ -142,7 +141,7 @@ func New(c Config) (*Server, error) {
 	offer := codec.NewOffer(c.Features.Enabled(features.CBORServingAndStorage))
 	offer.PlainBodies = !c.Features.Enabled(features.APIResponseCompression)
 	offer.PlainWatchLists = !c.Features.Enabled(features.WatchListCompression)
-	s := &Server{Config: c, offer: offer, draining: make(chan struct{}), ended: make(chan struct{}), impersonations: lru.New(10_000),
+	s := &Server{Config: c, offer: offer, stopping: make(chan struct{}), draining: make(chan struct{}), ended: make(chan struct{}), impersonations: lru.New(10_000),
 		started: time.Now(),
 		info:    &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
 		openapi: openapi.New(c.Registry, offer.CBOR())}
@@ -152,10 +151,6 @@ func New(c Config) (*Server, error) {
 	s.discovery = discovery.New(c.Registry, discovery.Options{ServerAddress: localAddress, CBOR: offer.CBOR(), External: s.external})
 	s.end = sync.OnceFunc(func() { close(s.ended) })
 	var err error
-	if s.flows, err = s.newFlows(); err != nil {
-		return nil, err
-	}
-	s.flowFilter = s.newFlowFilter()
 	if s.metrics, err = newMetrics(c.Metrics, s.openapi.Built); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -168,7 +163,7 @@ func New(c Config) (*Server, error) {
 	}
 	c.Pipeline.Use(plugins, c.Registry)
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Definitions: c.Definitions, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
-		HistoryAge: c.HistoryAge, Now: c.Now, Audited: c.Audit != nil,
+		HistoryAge: c.HistoryAge, Now: c.Now, MinWatchTimeout: c.MinWatchTimeout, Audited: c.Audit != nil,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
 	s.trimmer = newTrimmer(func() int { return int(s.underWay.Load()) }, s.handlers.Watches, c.DefragmentHeap, s.rest)
 	// What others read into informers, and count, the store has read and counted; documents are made when they are asked for.
@@ -177,15 +172,22 @@ func New(c Config) (*Server, error) {
 	if c.Definitions != nil {
 		s.Finish("start-apiextensions-informers", "start-apiextensions-controllers", "crd-informer-synced")
 	}
+	if s.flows, err = s.newFlows(); err != nil {
+		return nil, err
+	}
+	s.flowFilter = s.newFlowFilter()
 	s.echo = s.newEcho()
 	s.http = &http.Server{Handler: s.echo, ConnContext: cork.Context, TLSConfig: c.TLS, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second,
 		MaxHeaderBytes: 1 << 20, ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: streamsPerConnection}}
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: c.MaxStreams}}
 	if c.TLS != nil {
 		if err := cork.ConfigureHTTP2(s.http); err != nil {
 			return nil, fmt.Errorf("HTTP/2: %w", err)
 		}
 		s.http.TLSNextProto["h2"] = http2Server(s.http)
+		if c.WithoutHTTP2 {
+			s.http.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){} // which takes it off the list of protocols
+		}
 	}
 	return s, nil
 }
@@ -258,9 +260,16 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		return err
 	case <-ctx.Done():
 	}
+	close(s.stopping)
+	if err := s.delayShutdown(served); err != nil {
+		return err
+	}
 	close(s.draining)
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.DrainTimeout)
 	defer cancel()
+	if s.RetryAfter {
+		s.finishRequests(drain)
+	}
 	err := s.http.Shutdown(drain)
 	if err != nil {
 		s.http.Close()

@@ -44,6 +44,9 @@ func setFromFile(flags *pflag.FlagSet) error {
 			continue
 		}
 		for _, value := range values[name] {
+			if value == "" && f.Value.String() == "[]" {
+				continue // an empty list, which not all kinds of lists take for one
+			}
 			if err := flags.Set(name, value); err != nil {
 				return usagef("--config: %s: %w", file, err)
 			}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -113,7 +112,6 @@ func (o *kubeAPIServerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.securePort, "secure-port", 6443, "`port` to serve HTTPS on")
 	flags.StringVar(&o.certDir, "cert-dir", "",
 		"`directory` with the certificate to serve with, apiserver.crt, and its key, apiserver.key; made if it has none")
-	flags.DurationVar(&o.serve.requestTimeout, "request-timeout", time.Minute, "how long a request that is not a watch may take")
 	flags.StringVarP(&o.verbosity, "v", "v", "0", "verbosity of the log: from 1 what --log-level=info logs, from 4 what debug does")
 	flags.Var(newChoice(&o.serve.log.format, "text", "json"), "logging-format", "the form of a line of the log")
 	flags.StringVar(&o.version, "version", "", "print the version of Kubernetes and end; raw prints all there is to say")
@@ -169,10 +167,8 @@ func (o *kubeAPIServerOptions) check() error {
 		errs = append(errs, fmt.Errorf("--secure-port %d must be between 1 and 65535, inclusive. It cannot be turned off with 0", o.securePort))
 	}
 	errs = append(errs, o.serve.flow.check()...)
-	if o.serve.requestTimeout < 0 {
-		errs = append(errs, errors.New("--request-timeout can not be negative value"))
-	}
 	errs = append(errs, o.serve.audit.Check()...)
+	errs = append(errs, o.serve.http.check()...)
 	errs = append(errs, o.serve.admission.check()...)
 	return utilerrors.NewAggregate(errs)
 }
@@ -189,10 +185,8 @@ func (o *kubeAPIServerOptions) complete() error {
 	}
 	if n, err := strconv.Atoi(o.verbosity); err != nil {
 		return fmt.Errorf("invalid argument %q for \"-v, --v\" flag: %w", o.verbosity, err)
-	} else if n >= 4 {
-		o.serve.log.level = "debug"
 	} else if n >= 1 {
-		o.serve.log.level = "info"
+		o.serve.log.level = levelOf(n)
 	}
 	if o.certDir != "" && o.serve.certFile == "" && o.serve.keyFile == "" {
 		if err := o.useCertDir(); err != nil {

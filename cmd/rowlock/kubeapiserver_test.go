@@ -47,7 +47,7 @@ func TestKubeAPIServerFlags(t *testing.T) {
 	values := map[string]string{"int": "7", "float": "0.5", "float32": "0.5", "duration": "1s", "ip": "192.0.2.1", "int32Slice": "1,2",
 		"portRange": "30000-30100"}
 	special := map[string]string{"feature-gates": "kube:CBORServingAndStorage=true", "logging-format": "text", "runtime-config": "api/beta=true",
-		"service-cluster-ip-range": "10.0.0.0/16", "oidc-required-claim": "a=b", "v": "1"}
+		"service-cluster-ip-range": "10.0.0.0/16", "oidc-required-claim": "a=b", "v": "1", "tls-sni-cert-key": "x,y:z"}
 	line := []string{"kube-apiserver"}
 	for name, kind := range eachKubeAPIServerFlag() {
 		value, ok := special[name]
@@ -98,6 +98,18 @@ func TestKubeAPIServerRefusals(t *testing.T) {
 		"--etcd-servers=x --feature-gates=wardle:Colour=true":                                       "component not registered: wardle",
 		"--etcd-servers=x --runtime-config=foo/v1=true":                                             "unknown api groups foo/v1",
 		"--etcd-servers=x --datastore=mysql://x":                                                    "--datastore",
+		"--etcd-servers=x --max-requests-inflight=0 --max-mutating-requests-inflight=0":             "they must add up to something positive",
+		"--etcd-servers=x --min-request-timeout=-1":                                                 "--min-request-timeout can not be negative value",
+		"--etcd-servers=x --shutdown-delay-duration=-1s":                                            "--shutdown-delay-duration can not be negative value",
+		"--etcd-servers=x --goaway-chance=0.03":                                                     "--goaway-chance can not be less than 0 or greater than 0.02",
+		"--etcd-servers=x --cors-allowed-origins=example.com":                                       "regular expression does not pin to start/end of host in the origin header",
+		"--etcd-servers=x --cors-allowed-origins=//(x$":                                             "--cors-allowed-origins has an invalid regular expression",
+		"--etcd-servers=x --strict-transport-security-directives=age=1":                             "--strict-transport-security-directives invalid, allowed values: max-age=expireTime, includeSubDomains, preload",
+		"--etcd-servers=x --tls-min-version=VersionTLS9":                                            `unknown tls version "VersionTLS9"`,
+		"--etcd-servers=x --tls-cipher-suites=ROT13":                                                "Cipher suite ROT13 not supported or doesn't exist",
+		"--etcd-servers=x --tls-curve-preferences=0":                                                "curve preference 0 is out of range",
+		"--etcd-servers=x --tls-sni-cert-key=x":                                                     "expected comma separated certificate and key file paths",
+		"--etcd-servers=x --tls-sni-cert-key=x,y":                                                   "x: no such file or directory",
 		"--etcd-servers=x --v=loud":                                                                 `invalid argument "loud" for "-v, --v" flag`,
 	} {
 		code, stdout, stderr := command(t, append([]string{"kube-apiserver"}, strings.Fields(line)...)...)

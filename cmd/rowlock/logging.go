@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
 
 	"github.com/spf13/pflag"
 
@@ -10,7 +12,11 @@ import (
 )
 
 // logOptions say what is logged, and how.
-type logOptions struct{ level, format string }
+type logOptions struct {
+	level, format string
+	// now is the level that can be changed while the server runs.
+	now slog.LevelVar
+}
 
 var logLevels = map[string]slog.Level{
 	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
@@ -23,7 +29,8 @@ func (o *logOptions) addFlags(flags *pflag.FlagSet) {
 
 // logger makes the one log, and sends there as well what upstream's packages and the standard library's log say.
 func (o *logOptions) logger(w io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: logLevels[o.level]}
+	o.now.Set(logLevels[o.level])
+	options := &slog.HandlerOptions{Level: &o.now}
 	var handler slog.Handler = slog.NewTextHandler(w, options)
 	if o.format == "json" {
 		handler = slog.NewJSONHandler(w, options)
@@ -32,4 +39,28 @@ func (o *logOptions) logger(w io.Writer) *slog.Logger {
 	slog.SetDefault(logger)
 	upstream.LogTo(logger)
 	return logger
+}
+
+// levelOf is the level that stands for a verbosity of kube-apiserver's.
+func levelOf(verbosity int) string {
+	switch {
+	case verbosity >= 4:
+		return "debug"
+	case verbosity >= 1:
+		return "info"
+	}
+	return "warn"
+}
+
+// setVerbosity changes how much is logged from now on, as kube-apiserver's --v has it, and returns kube-apiserver's answer.
+func (o *logOptions) setVerbosity(v string) (string, error) {
+	n, err := strconv.Atoi(v)
+	if err == nil {
+		err = upstream.SetVerbosity(v)
+	}
+	if err != nil {
+		return "", fmt.Errorf("failed set klog.logging.verbosity %s: %w", v, err)
+	}
+	o.now.Set(logLevels[levelOf(n)])
+	return "successfully set klog.logging.verbosity to " + v, nil
 }

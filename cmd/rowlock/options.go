@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -53,9 +52,7 @@ type serveOptions struct {
 	audit     auditOptions
 
 	flow flowOptions
-
-	// This has a flag on kube-apiserver's command line alone.
-	requestTimeout time.Duration // 0: the server's own
+	http httpOptions
 
 	log logOptions
 
@@ -79,6 +76,7 @@ func (o *serveOptions) sections() []section {
 		{"Admission", flagSet(o.admission.addFlags)},
 		{"Overload", flagSet(o.flow.addFlags)},
 		{"Audit", flagSet(o.audit.addFlags)},
+		{"Connections", flagSet(o.http.addFlags)},
 		{"Nodes", flagSet(o.kubelets.addFlags)},
 		{"Controllers", flagSet(o.controllers.addFlags)},
 		{"Features", flagSet(o.addFeatureFlags)},
@@ -200,7 +198,7 @@ func (o *serveOptions) complete() error {
 	if err := o.admission.complete(); err != nil {
 		return err
 	}
-	if errs := append(o.flow.check(), o.audit.Check()...); len(errs) > 0 {
+	if errs := slices.Concat(o.flow.check(), o.http.check(), o.audit.Check()); len(errs) > 0 {
 		return usagef("%w", errs[0])
 	}
 	return o.completeServing()

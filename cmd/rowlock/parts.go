@@ -146,7 +146,8 @@ func (p *parts) newServer() (*server.Server, error) {
 		MaxInFlight:             reading,
 		MaxMutatingInFlight:     writing,
 		Unfair:                  !o.flow.fair,
-		RequestTimeout:          o.requestTimeout,
+		RequestTimeout:          o.http.requestTimeout,
+		HTTP:                    o.http.server(&o.log),
 	})
 	if err != nil {
 		return nil, err

@@ -85,7 +85,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err := store.Await(ctx, func() error { return plane.Bootstrap(ctx) }); err != nil {
 		return fmt.Errorf("create the objects that exist from the start: %w", err)
 	}
-	listener, err := net.Listen(listenNetwork(o.listen), o.listen)
+	listener, err := o.http.bind(ctx, o.listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
@@ -160,6 +160,9 @@ func (o *serveOptions) openPKI(ctx context.Context, store *sqlstore.Store, logge
 		DataDir: o.dataDir, Names: o.names(hostname), CertFile: o.certFile, KeyFile: o.keyFile,
 		ClientCAFile: o.clientCAFile, Logger: logger,
 		ProxyCertFile: o.proxies.certFile, ProxyKeyFile: o.proxies.keyFile, ProxyCAFile: o.proxies.caFile,
+	}
+	if err := o.http.fillTLS(&options); err != nil {
+		return nil, err
 	}
 	if store.Shared() {
 		options.Shared = resources.NewRows(store)

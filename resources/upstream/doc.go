@@ -8,7 +8,7 @@
 //	semantic.go    functions that are added to equality.Semantic
 //	features.go    gates that are added to the feature gate, and defaults that are other ones
 //	privileged.go  whether pods may be privileged
-//	log.go         where klog writes to
+//	log.go         where klog writes to, and how much
 //	limits.go      how much a JSON Patch may copy
 //	metrics.go     which of its metrics are counted
 //	crash.go       whether a panic of a controller ends the process

@@ -25,6 +25,19 @@ func TestUpstreamSpeaksThroughTheLog(t *testing.T) {
 	}
 }
 
+// TestSetVerbosity: upstream's packages say more when they are asked to.
+func TestSetVerbosity(t *testing.T) {
+	t.Cleanup(klog.CaptureState().Restore)
+	for v, want := range map[string]bool{"0": false, "5": true} {
+		if err := SetVerbosity(v); err != nil || klog.V(5).Enabled() != want {
+			t.Errorf("%s: %v, enabled %v", v, err, klog.V(5).Enabled())
+		}
+	}
+	if SetVerbosity("loud") == nil {
+		t.Error("a word is taken for a number")
+	}
+}
+
 type errNobody struct{}
 
 func (errNobody) Error() string { return "nobody can be told" }

@@ -2,6 +2,7 @@ package pki
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -32,6 +33,10 @@ type Options struct {
 	Names []string
 	// CertFile and KeyFile, given together, are shown to clients instead of the own serving certificate.
 	CertFile, KeyFile string
+	// SNI are further certificates, for clients that ask for their names. Earlier ones go first.
+	SNI []NamedPair
+	// TLS is what clients may choose from.
+	TLS TLSOptions
 	// ClientCAFile holds further authorities whose client certificates are accepted. Optional.
 	ClientCAFile string
 	// ProxyCertFile and ProxyKeyFile, given together, are shown to servers that extend the API instead of the own certificate.
@@ -61,6 +66,7 @@ type PKI struct {
 	nextLook atomic.Int64 // Unix seconds; no renewal is due before
 
 	userCert   *reloading[*tls.Certificate]    // nil without CertFile
+	named      []named                         // Options.SNI
 	clientCAs  *reloading[[]*x509.Certificate] // nil without ClientCAFile
 	userProxy  *reloading[*tls.Certificate]    // nil without ProxyCertFile
 	proxyCAs   *reloading[[]*x509.Certificate] // nil without ProxyCAFile
@@ -103,6 +109,9 @@ func Open(opts Options) (*PKI, error) {
 		if p.userCert, err = newReloading(p.reloadOptions(), parseKeyPair, opts.CertFile, opts.KeyFile); err != nil {
 			return nil, err
 		}
+	}
+	if err := p.openNamed(); err != nil {
+		return nil, err
 	}
 	if opts.ClientCAFile != "" {
 		if p.clientCAs, err = newReloading(p.reloadOptions(), parseCertificates, opts.ClientCAFile); err != nil {
@@ -196,7 +205,9 @@ func (p *PKI) configForClient(*tls.ClientHelloInfo) (*tls.Config, error) {
 
 func (p *PKI) tlsConfig(clientCAs *x509.CertPool) *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12,
+		MinVersion:       cmp.Or(p.opts.TLS.MinVersion, tls.VersionTLS12),
+		CipherSuites:     p.opts.TLS.CipherSuites,
+		CurvePreferences: p.opts.TLS.CurvePreferences,
 		// Small records at the start of a connection spare a browser some latency; here they cost a system call each.
 		DynamicRecordSizingDisabled: true,
 		NextProtos:                  []string{"h2", "http/1.1"},
@@ -212,7 +223,13 @@ func (p *PKI) getCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 	if p.opts.Now().Unix() >= p.nextLook.Load() {
 		p.refreshDue()
 	}
-	if p.userCert != nil && hello.ServerName != loopbackName {
+	if hello.ServerName == loopbackName {
+		return p.serving.Load(), nil
+	}
+	if c := p.namedFor(hello.ServerName); c != nil {
+		return c, nil
+	}
+	if p.userCert != nil {
 		return p.userCert.get().value, nil
 	}
 	return p.serving.Load(), nil

@@ -1,0 +1,120 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"k8s.io/apiserver/pkg/server/filters"
+)
+
+// HTTP is what all answers and all connections have in common.
+type HTTP struct {
+	// CORSAllowedOrigins are regular expressions of the origins whose pages browsers may let ask.
+	CORSAllowedOrigins []string
+	// HSTSDirectives are sent to browsers, so that they come by HTTPS alone.
+	HSTSDirectives []string
+	// GoawayChance is of how many requests one has an HTTP/2 client begin another connection, from 0 to 1.
+	GoawayChance float64
+	// MaxStreams is how many requests an HTTP/2 connection may have under way. Default: that of the HTTP/2 server.
+	MaxStreams int
+	// WithoutHTTP2 has all clients speak HTTP/1.1.
+	WithoutHTTP2 bool
+	// MinWatchTimeout is the least time that the server lets a watch live which names none. Default 30 minutes.
+	MinWatchTimeout time.Duration
+	// ShutdownDelay is how long a server that is told to stop answers as before, but for /readyz.
+	ShutdownDelay time.Duration
+	// RetryAfter has a server that stops answer new requests with 429 for as long as others are being finished.
+	RetryAfter bool
+	// WithoutProfiling serves neither /debug/pprof/ nor /debug/flags/.
+	WithoutProfiling bool
+	// SetVerbosity sets how much is logged, for /debug/flags/v, and returns what to answer. Nil: there is no such page.
+	SetVerbosity func(string) (answer string, err error)
+}
+
+// optional are the filters that only some servers want: those before the time of a request begins, and those before it is known who asks.
+func (s *Server) optional() (outer, inner []echo.MiddlewareFunc) {
+	passed := http.HandlerFunc(pass)
+	if len(s.HSTSDirectives) > 0 {
+		outer = append(outer, through(filters.WithHSTS(passed, s.HSTSDirectives)))
+	}
+	if s.GoawayChance > 0 {
+		outer = append(outer, through(filters.WithProbabilisticGoaway(passed, s.GoawayChance)))
+	}
+	if s.RetryAfter {
+		inner = append(inner, through(filters.WithRetryAfter(passed, s.draining)))
+	}
+	if len(s.CORSAllowedOrigins) > 0 {
+		inner = append(inner, through(filters.WithCORS(passed, s.CORSAllowedOrigins, nil, nil, nil, "true")))
+	}
+	return outer, inner
+}
+
+// through has requests pass a filter of upstream's, whose handler is pass.
+func through(filter http.Handler) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			p := passing{ResponseWriter: c.Response(), c: c, next: next}
+			filter.ServeHTTP(&p, c.Request())
+			return p.err
+		}
+	}
+}
+
+// lastWords is how long a client may take to read that the time of its request is over.
+const lastWords = time.Second
+
+// cutOff ends writes of an answer that nobody reads, soon after the time of the request is over. The caller calls stop when it is answered.
+func cutOff(ctx context.Context, w *echo.Response) (stop func()) {
+	c := http.NewResponseController(w.Writer) // echo keeps the error of a Flush to itself
+	var mu sync.Mutex
+	var over, set bool
+	remove := context.AfterFunc(ctx, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			set = c.SetWriteDeadline(time.Now().Add(lastWords)) == nil // what has no deadlines is no connection
+		}
+	})
+	return func() {
+		remove()
+		mu.Lock()
+		defer mu.Unlock()
+		// What is left of an answer whose client does not read would be waited for without an end.
+		if over = true; set && (!w.Committed || c.Flush() == nil) {
+			_ = c.SetWriteDeadline(time.Time{}) // for the next request of the connection, if there is one
+		}
+	}
+}
+
+// delayShutdown keeps a server that is told to stop answering for a while, in which load balancers learn of it from /readyz. It returns
+// before with the error of a server that can no longer serve.
+func (s *Server) delayShutdown(served <-chan error) error {
+	if s.ShutdownDelay <= 0 {
+		return nil
+	}
+	delay := time.NewTimer(s.ShutdownDelay)
+	defer delay.Stop()
+	select {
+	case err := <-served:
+		return err
+	case <-delay.C:
+		return nil
+	}
+}
+
+// finishRequests waits until no request is under way, while new ones are answered with 429 by the filter that RetryAfter adds.
+func (s *Server) finishRequests(ctx context.Context) {
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for s.underWay.Load() > 0 || s.handlers.Watches() > 0 {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package server_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/server"
+)
+
+// TestCORS: browsers let pages of the origins that were named ask, and ask so before, without an identity.
+func TestCORS(t *testing.T) {
+	h := newServer(t, func(c *server.Config) {
+		c.CORSAllowedOrigins, c.HSTSDirectives = []string{`//example\.com(:|$)`}, []string{"max-age=31536000", "includeSubDomains"}
+	}).Handler()
+	ask := func(method, origin, who string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, quick, nil)
+		r.Header.Set("Origin", origin)
+		if who != "" {
+			r.Header.Set("Authorization", who)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if got := w.Header().Get("Strict-Transport-Security"); got != "max-age=31536000; includeSubDomains" {
+			t.Errorf("%s %s: Strict-Transport-Security: %q", method, origin, got)
+		}
+		return w
+	}
+	w := ask("OPTIONS", "https://example.com", "")
+	want := http.Header{"Access-Control-Allow-Origin": {"https://example.com"}, "Access-Control-Allow-Methods": {"POST, GET, OPTIONS, PUT, DELETE, PATCH"},
+		"Access-Control-Allow-Headers":     {"Content-Type, Content-Length, Accept-Encoding, X-CSRF-Token, Authorization, X-Requested-With, If-Modified-Since"},
+		"Access-Control-Allow-Credentials": {"true"}, "Access-Control-Expose-Headers": {"Date"}}
+	for name, values := range want {
+		if got := w.Header()[name]; w.Code != 204 || len(got) != 1 || got[0] != values[0] {
+			t.Errorf("%d, %s: %q, want %q", w.Code, name, got, values)
+		}
+	}
+	if w := ask("GET", "https://example.com:8443", "known"); w.Code != 200 || w.Header().Get("Access-Control-Allow-Origin") != "https://example.com:8443" {
+		t.Errorf("GET: %d, %v", w.Code, w.Header())
+	}
+	for _, origin := range []string{"https://example.com.evil.org", "https://evil.org"} {
+		if w := ask("OPTIONS", origin, ""); w.Code == 204 || w.Header().Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: %d, %v", origin, w.Code, w.Header())
+		}
+	}
+}
+
+// serveTLS lets a server serve HTTPS on loopback until stop.
+func serveTLS(t *testing.T, change func(*server.Config)) (s *server.Server, address string, stop context.CancelFunc, done <-chan error) {
+	t.Helper()
+	given := httptest.NewUnstartedServer(nil)
+	given.StartTLS() // for its certificate
+	certificates := given.TLS.Certificates
+	given.Close()
+	s = newServer(t, func(c *server.Config) {
+		c.TLS = &tls.Config{Certificates: certificates, NextProtos: []string{"h2", "http/1.1"}}
+		change(c)
+	})
+	address, stop, done = serve(t, s)
+	return s, address, stop, done
+}
+
+// knownClient sends requests as somebody known, over connections that are counted.
+type knownClient struct {
+	*http.Transport
+	dialed atomic.Int32
+}
+
+func newKnownClient(t *testing.T) *knownClient {
+	c := &knownClient{}
+	c.Transport = &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // not what is tested
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			c.dialed.Add(1)
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		}}
+	t.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+func (c *knownClient) get(t *testing.T, url string) (code int, proto string, h http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "known")
+	w, err := c.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Body.Close()
+	if _, err := io.Copy(io.Discard, w.Body); err != nil {
+		t.Fatal(err)
+	}
+	return w.StatusCode, w.Proto, w.Header
+}
+
+// A client of HTTP/2 goes on by another connection when it is told to; one of a server without HTTP/2 speaks HTTP/1.1.
+func TestGoaway(t *testing.T) {
+	for chance, want := range map[float64]int{0: 1, 1: 3} {
+		_, address, stop, done := serveTLS(t, func(c *server.Config) { c.GoawayChance = chance })
+		c := newKnownClient(t)
+		for range 3 {
+			if code, proto, _ := c.get(t, "https://"+address+quick); code != 200 || proto != "HTTP/2.0" {
+				t.Errorf("%d by %s", code, proto)
+			}
+		}
+		if got := int(c.dialed.Load()); got != want {
+			t.Errorf("with a chance of %v: %d connections, want %d", chance, got, want)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	_, address, stop, _ := serveTLS(t, func(c *server.Config) { c.WithoutHTTP2 = true })
+	defer stop()
+	if code, proto, _ := newKnownClient(t).get(t, "https://"+address+quick); code != 200 || proto != "HTTP/1.1" {
+		t.Errorf("without HTTP/2: %d by %s", code, proto)
+	}
+}
+
+// TestShutdownDelay: a server that is told to stop says so, and answers as before for a while. Then, if that is wanted, it sends new
+// requests to others until the last that it has is answered.
+func TestShutdownDelay(t *testing.T) {
+	var store *blockedStore
+	s := newServer(t, func(c *server.Config) {
+		c.ShutdownDelay, c.RetryAfter = 300*time.Millisecond, true
+		store = blocked(c)
+	})
+	address, stop, done := serve(t, s)
+	c := newKnownClient(t)
+	first := make(chan int)
+	go func() {
+		code, _, _ := c.get(t, "http://"+address+slow)
+		first <- code
+	}()
+	<-store.waiting
+	stop()
+	other := newKnownClient(t)
+	for code := 200; code == 200; { // from now on, for a while
+		code, _, _ = other.get(t, "http://"+address+"/readyz")
+	}
+	answered, refused := 0, 0
+	for refused == 0 {
+		switch code, _, h := other.get(t, "http://"+address+quick); {
+		case code == 200:
+			answered++
+		case code == 429 && h.Get("Retry-After") == "5":
+			refused++
+		default:
+			t.Fatalf("%d, %v", code, h)
+		}
+	}
+	if answered == 0 {
+		t.Error("nothing was answered while the end was delayed")
+	}
+	close(store.release)
+	if code := <-first; code != 404 {
+		t.Errorf("the request that was under way: %d", code)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// Clients that send or read slower than they may are cut off, and their seats free: one that never ends its headers, or its body, or
+// never reads what it asked for.
+func TestSlowClients(t *testing.T) {
+	const limit = 300 * time.Millisecond
+	s := newServer(t, func(c *server.Config) { c.RequestTimeout, c.MaxInFlight, c.MaxMutatingInFlight = limit, 20, -1 })
+	address, stop, done := serve(t, s)
+	create := func(i int) {
+		body := fmt.Sprintf(`{"metadata":{"name":"c%d"},"data":{"a":%q}}`, i, strings.Repeat("x", 500_000))
+		r := httptest.NewRequest("POST", "/api/v1/namespaces/default/configmaps", strings.NewReader(body))
+		r.Header.Set("Authorization", "master")
+		w := httptest.NewRecorder()
+		if s.Handler().ServeHTTP(w, r); w.Code != 201 {
+			t.Fatalf("%d: %s", w.Code, w.Body)
+		}
+	}
+	for i := range 24 {
+		create(i)
+	}
+	for name, head := range map[string]string{
+		"a body that does not end":   "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nContent-Length: 100\r\n\r\n{",
+		"an answer that is not read": "GET /api/v1/configmaps HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+				t.Fatal(err)
+			}
+			before, _ := known(t, s)
+			if _, err := io.WriteString(conn, head); err != nil {
+				t.Fatal(err)
+			}
+			until := func(what string, ok func(dispatched, executing int) bool) {
+				t.Helper()
+				for deadline := time.Now().Add(patience); !ok(known(t, s)); time.Sleep(10 * time.Millisecond) {
+					if time.Now().After(deadline) {
+						t.Fatal(what)
+					}
+				}
+			}
+			until("it is not answered", func(dispatched, _ int) bool { return dispatched > before })
+			until("it has its seat for ever", func(_, executing int) bool { return executing == 0 })
+		})
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// known is how many requests of somebody known were and are being answered.
+func known(t *testing.T, s *server.Server) (dispatched, executing int) {
+	t.Helper()
+	for line := range strings.Lines(get(s.Handler(), "/debug/api_priority_and_fairness/dump_priority_levels", "master").Body.String()) {
+		if cells := strings.Fields(strings.ReplaceAll(line, ",", " ")); cells[0] == "global-default" {
+			if _, err := fmt.Sscan(cells[6]+" "+cells[5], &dispatched, &executing); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return dispatched, executing
+}

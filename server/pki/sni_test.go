@@ -1,0 +1,91 @@
+package pki
+
+import (
+	"crypto/tls"
+	"net"
+	"testing"
+)
+
+// Clients are shown the certificate of the name they ask for: a name before a wildcard, what was said before what certificates say, and
+// it is read again when it changes.
+func TestNamedCertificates(t *testing.T) {
+	c := newClock()
+	said, own, wild := newGiven(t, c), newGiven(t, c), newGiven(t, c)
+	pair := func(g *given, names ...string) NamedPair {
+		return NamedPair{Names: names, CertFile: g.base() + ".crt", KeyFile: g.base() + ".key"}
+	}
+	o := testOptions(t.TempDir(), c)
+	o.SNI = []NamedPair{pair(wild, "*.Example.com"), pair(own), pair(said, "said.example.com")}
+	p := mustOpen(t, o)
+	for name, want := range map[string]*given{"said.example.com": said, "SAID.example.com.": said, "other.example.com": wild, "given.example.com": own,
+		"a.b.example.com": nil, "example.com": nil, loopbackName: nil, "": nil} {
+		shown, err := p.getCertificate(&tls.ClientHelloInfo{ServerName: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil && shown != p.serving.Load() || want != nil && !shown.Leaf.Equal(want.pair.cert) {
+			t.Errorf("%q is shown %v", name, shown.Leaf.Subject)
+		}
+	}
+	said.issue(t)
+	c.advance(2 * reloadInterval)
+	if shown, err := p.getCertificate(&tls.ClientHelloInfo{ServerName: "said.example.com"}); err != nil || !shown.Leaf.Equal(said.pair.cert) {
+		t.Errorf("replaced files were not read: %v", err)
+	}
+	o.SNI = []NamedPair{{CertFile: "nowhere", KeyFile: "nowhere"}}
+	if _, err := Open(o); err == nil {
+		t.Error("a certificate that is not there is taken")
+	}
+}
+
+// What clients may choose from is what was said.
+func TestTLSOptions(t *testing.T) {
+	c := newClock()
+	o := testOptions(t.TempDir(), c)
+	connect := func(client *tls.Config) (tls.ConnectionState, error) {
+		t.Helper()
+		p := mustOpen(t, o)
+		l, err := net.Listen("tcp", "127.0.0.1:0") // both sides may write at once, which a net.Pipe does not let them
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		go func() {
+			serverEnd, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer serverEnd.Close()
+			_ = tls.Server(serverEnd, p.TLSConfig()).Handshake() // its failure is the client's
+		}()
+		clientEnd, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer clientEnd.Close()
+		client.RootCAs, client.ServerName, client.Time = roots(p), "localhost", c.Now
+		conn := tls.Client(clientEnd, client)
+		err = conn.Handshake()
+		return conn.ConnectionState(), err
+	}
+	older := func() *tls.Config { return &tls.Config{MaxVersion: tls.VersionTLS12} }
+	if _, err := connect(older()); err != nil {
+		t.Errorf("TLS 1.2 by default: %v", err)
+	}
+	const suite = tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
+	o.TLS.CipherSuites = []uint16{suite}
+	if state, err := connect(older()); err != nil || state.CipherSuite != suite {
+		t.Errorf("the suite is %s: %v", tls.CipherSuiteName(state.CipherSuite), err)
+	}
+	o.TLS.CurvePreferences = []tls.CurveID{tls.CurveP384}
+	if state, err := connect(&tls.Config{}); err != nil || state.CurveID != tls.CurveP384 {
+		t.Errorf("the curve is %v: %v", state.CurveID, err)
+	}
+	if _, err := connect(&tls.Config{CurvePreferences: []tls.CurveID{tls.X25519}}); err == nil {
+		t.Error("another curve is taken")
+	}
+	o.TLS.MinVersion = tls.VersionTLS13
+	if _, err := connect(older()); err == nil {
+		t.Error("TLS 1.2 is taken where 1.3 is the least")
+	}
+}
