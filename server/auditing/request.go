@@ -58,7 +58,7 @@ func (a *Auditor) With(ctx context.Context, id string, received time.Time) (cont
 	return context.WithValue(ctx, requestKey{}, q), q
 }
 
-// ErrNotStored: a back end that has to take every first event did not. The request is not carried out.
+// ErrNotStored says that a back end that has to take every first event did not. The request is not carried out.
 var ErrNotStored = errors.New("failed to store audit event")
 
 // Authenticated says how long it took to find out who sent the request.
