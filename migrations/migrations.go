@@ -67,6 +67,15 @@ func up(files fs.FS, dir string, d driver) error {
 	return nil
 }
 
+// Known is the highest version of the tables that this program knows, of "sqlite" or "postgres".
+func Known(database string) (int, error) {
+	src, err := iofs.New(files, database)
+	if err != nil {
+		return 0, err
+	}
+	return last(src)
+}
+
 // last returns the highest version that the binary knows.
 func last(src source.Driver) (int, error) {
 	v, err := src.First()

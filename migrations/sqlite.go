@@ -130,10 +130,18 @@ func tablesAt(ctx context.Context, files fs.FS, version int) (tables []string, e
 	return tables, err
 }
 
-// sqliteTables returns the statements that would make the tables there are, and their indexes and triggers.
+// SQLiteTables returns the tables that a SQLite database of a version has, as SQLiteTablesSQL does of one that is there.
+func SQLiteTables(ctx context.Context, version int) ([]string, error) {
+	return tablesAt(ctx, files, version)
+}
+
+// SQLiteTablesSQL asks for the statements that would make the tables there are, and their indexes and triggers, but for the one that has the
+// version.
+const SQLiteTablesSQL = `SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema
+WHERE name NOT LIKE 'sqlite_%' AND tbl_name <> 'schema_migrations' ORDER BY type, name`
+
 func sqliteTables(d driver) (tables []string, err error) {
-	rows, err := d.tx.QueryContext(d.ctx, `SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema
-WHERE name NOT LIKE 'sqlite_%' AND tbl_name <> 'schema_migrations' ORDER BY type, name`)
+	rows, err := d.tx.QueryContext(d.ctx, SQLiteTablesSQL)
 	if err != nil {
 		return nil, err
 	}

@@ -94,6 +94,8 @@
 //     row that cannot be opened is an object that is Unreadable, which stays in the trees and the logs: no Get, Snapshot or Next
 //     returns it, and nothing is computed from it.
 //
+// Source.Verify looks whether a database keeps what is said here of its tables: who changes that changes Verify.
+//
 // # Locks
 //
 // Store.applying is held by who brings changes into the cache: the committer from planning to apply, the peers while they

@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/pflag"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -129,7 +130,7 @@ func (c *adminClient) do(ctx context.Context, method, path string, in, out any) 
 	if answer.StatusCode >= http.StatusBadRequest {
 		var status metav1.Status
 		if json.Unmarshal(data, &status) == nil && status.Message != "" {
-			return errors.New(status.Message)
+			return &apierrors.StatusError{ErrStatus: status}
 		}
 		return fmt.Errorf("%s: %s", (&url.URL{Path: path}).String(), answer.Status)
 	}

@@ -18,8 +18,8 @@
 //	token.go       rowlock token
 //	keys.go        rowlock keys
 //	admin.go       how such commands reach a control plane
-//	backup.go, restore.go
-//	               rowlock backup, rowlock restore
+//	backup.go, restore.go, verify.go
+//	               rowlock backup, rowlock restore, rowlock verify
 //	version.go     rowlock version
 package main
 
@@ -113,7 +113,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(newServeCommand(), newKubeAPIServerCommand(), newEnvtestAssetsCommand(), newEtcdCommand(), newKubeconfigCommand(), newTokenCommand(), newKeysCommand(),
-		newBackupCommand(), newRestoreCommand(), newRewriteCommand(),
+		newBackupCommand(), newRestoreCommand(), newVerifyCommand(), newRewriteCommand(),
 		newVersionCommand())
 	return root
 }

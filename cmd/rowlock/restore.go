@@ -10,25 +10,36 @@ import (
 )
 
 func newRestoreCommand() *cobra.Command {
-	o := &placeOptions{}
+	o, parts := &placeOptions{}, &partOptions{}
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make a store of a backup",
 		Long: "Makes of a backup (- for the standard input) what it was made of, in an empty data directory and an empty database,\n" +
 			"which may be of the other kind. The backup is read to its end before anything is written. Objects are as they were;\n" +
 			"revisions go on far above all that were ever given, so that whoever watches begins anew.\n\n" +
-			"If it is interrupted, no server starts there; run it again.",
+			"If it is interrupted, no server starts there; run it again.\n\n" +
+			"With --namespace or --object it takes objects back into a server that runs, through its API: each is created, or updated\n" +
+			"if it is not as it was. All are tried (dry run) before any is written.",
 		Example: "  rowlock restore --data-dir /var/lib/rowlock /backup/today\n" +
-			"  rowlock restore --datastore-file ./url --schema team_a /backup/team_a",
+			"  rowlock restore --datastore-file ./url --schema team_a /backup/team_a\n" +
+			"  rowlock restore --namespace shop --dry-run /backup/today\n" +
+			"  rowlock restore --object deployment/shop/web --kubeconfig ~/.kube/config /backup/today",
 		Args: oneArgument("the name of a file, or -,"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.complete(); err != nil {
 				return err
 			}
+			if err := parts.complete(); err != nil {
+				return err
+			}
+			if parts.wanted() {
+				return restoreParts(cmd, o, parts, args[0])
+			}
 			return restoreAll(cmd, o, args[0])
 		},
 	}
 	o.addFlags(cmd.Flags())
+	parts.addFlags(cmd.Flags())
 	return cmd
 }
 

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/archive"
+)
+
+// partOptions say which objects of a backup are taken back into a control plane that runs.
+type partOptions struct {
+	namespaces []string
+	objects    []string
+	dryRun     bool
+	kubeconfig string
+}
+
+func (o *partOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&o.namespaces, "namespace", nil, "`name` of a namespace to take back into a server that runs, with all that was in it but Events; may be given several times")
+	flags.StringSliceVar(&o.objects, "object", nil,
+		"`type/namespace/name` of an object to take back into a server that runs, type/name where its type has no namespaces; may be given several times. "+
+			"The type is a resource (deployments, deployments.apps) or a kind")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "with --namespace or --object: say what would be done, and do nothing")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "with --namespace or --object: `file` that says which server, and who asks (default: admin.kubeconfig of the data directory)")
+}
+
+func (o *partOptions) wanted() bool { return len(o.namespaces)+len(o.objects) > 0 }
+
+func (o *partOptions) complete() error {
+	if !o.wanted() && (o.dryRun || o.kubeconfig != "") {
+		return usagef("--dry-run and --kubeconfig need --namespace or --object: a whole restore makes a new store")
+	}
+	for _, name := range o.objects {
+		if n := strings.Count(name, "/"); n < 1 || n > 2 {
+			return usagef("--object %q is not of the form type/namespace/name or type/name", name)
+		}
+	}
+	return nil
+}
+
+// part is an object of a backup that is taken back.
+type part struct {
+	resource string // as the store has it, with its group
+	object   *unstructured.Unstructured
+	uid      types.UID // that it had
+}
+
+func (p *part) String() string {
+	name := p.object.GetName()
+	if ns := p.object.GetNamespace(); ns != "" {
+		name = ns + "/" + name
+	}
+	return p.resource + "/" + name
+}
+
+// restoreParts takes objects back through the API: whoever may write them may do this, and admission is asked as ever.
+func restoreParts(cmd *cobra.Command, place *placeOptions, o *partOptions, name string) error {
+	f, err := openBackup(name, cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	checked, err := archive.Check(f, place.passphrase)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	parts, err := o.read(f, place.passphrase)
+	if err != nil {
+		return err
+	}
+	admin := adminOptions{dataDir: place.dataDir, kubeconfig: o.kubeconfig}
+	client, err := admin.client()
+	if err != nil {
+		return err
+	}
+	t := &takeBack{client: client, out: cmd.OutOrStdout(), dryRun: o.dryRun, resources: map[string]*servedResources{}, uids: map[types.UID]types.UID{}}
+	fmt.Fprintf(t.out, "Taking back %d objects of revision %d.\n", len(parts), checked.Header().Revision)
+	return t.all(cmd.Context(), parts)
+}
+
+// read finds the objects that are wanted. Each that was named has to be there.
+func (o *partOptions) read(r io.Reader, passphrase []byte) ([]*part, error) {
+	a, err := archive.NewReader(r, passphrase)
+	if err != nil {
+		return nil, err
+	}
+	var parts []*part
+	var columns []string
+	missing := slices.Concat(o.namespaces, o.objects)
+	for {
+		record, err := a.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if record.Table != nil {
+			columns = record.Table.Columns
+		}
+		if record.Row == nil {
+			continue
+		}
+		p, err := o.choose(rowOf(columns, record.Row), func(found string) {
+			missing = slices.DeleteFunc(missing, func(name string) bool { return name == found })
+		})
+		if err != nil {
+			return nil, err
+		}
+		if p != nil {
+			parts = append(parts, p)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("the backup does not have %s", strings.Join(missing, ", "))
+	}
+	return parts, nil
+}
+
+// rowOf finds what is looked for in a row of objects.
+func rowOf(columns []string, values []any) (r sqlstore.Row) {
+	for name, into := range map[string]*string{"resource": &r.Resource, "namespace": &r.Namespace, "name": &r.Name, "data": &r.Data} {
+		if i := slices.Index(columns, name); i >= 0 {
+			*into, _ = values[i].(string)
+		}
+	}
+	return r
+}
+
+// notTaken are types whose objects are of their moment.
+var notTaken = []string{"events", "events.events.k8s.io"}
+
+// choose makes a part of a row that is wanted; else it is nil.
+func (o *partOptions) choose(r sqlstore.Row, found func(name string)) (*part, error) {
+	chosen := false
+	for _, ns := range o.namespaces {
+		if itself := r.Resource == "namespaces" && r.Name == ns; itself || r.Namespace == ns {
+			found(ns)
+			chosen = chosen || !slices.Contains(notTaken, r.Resource)
+		}
+	}
+	for _, name := range o.objects {
+		if kind, rest, _ := strings.Cut(name, "/"); rest == strings.TrimPrefix(r.Namespace+"/"+r.Name, "/") && isOfType(r, kind) {
+			found(name)
+			chosen = true
+		}
+	}
+	if !chosen || strings.HasSuffix(r.Resource, ".rowlock.internal") {
+		return nil, nil
+	}
+	if r.IsEncrypted() {
+		return nil, fmt.Errorf("%s is encrypted in the backup: restore all of it for a server that has the keys, and take it from there", r.Key)
+	}
+	p := &part{resource: r.Resource, object: &unstructured.Unstructured{}}
+	if err := p.object.UnmarshalJSON([]byte(r.Data)); err != nil {
+		return nil, fmt.Errorf("%s: %w", r.Key, err)
+	}
+	p.uid = p.object.GetUID()
+	return p, nil
+}
+
+// isOfType reports whether a row is of a type that a user has named.
+func isOfType(r sqlstore.Row, name string) bool {
+	plural, _, _ := strings.Cut(r.Resource, ".")
+	if name == r.Resource || name == plural {
+		return true
+	}
+	var kind struct{ unstructured.Unstructured }
+	return kind.UnmarshalJSON([]byte(r.Data)) == nil && strings.EqualFold(kind.GetKind(), name)
+}
+
+// all takes the parts back in an order in which each finds what it needs, trying every one before any of its group is written.
+func (t *takeBack) all(ctx context.Context, parts []*part) error {
+	t.wanted = map[types.UID]*part{}
+	for _, p := range parts {
+		t.wanted[p.uid] = p
+	}
+	for rank := range ranks {
+		var group []*part
+		for _, p := range parts {
+			if rankOf(p) == rank {
+				group = append(group, p)
+			}
+		}
+		if err := t.group(ctx, t.ownersFirst(group)); err != nil {
+			return err
+		}
+	}
+	if t.failed > 0 {
+		return fmt.Errorf("%d objects cannot be taken back", t.failed)
+	}
+	return nil
+}
+
+// ranks is how many groups there are: namespaces are needed by all, definitions of types and ServiceAccounts by others, and Pods
+// need the rest.
+const ranks = 4
+
+func rankOf(p *part) int {
+	switch p.resource {
+	case "namespaces":
+		return 0
+	case "customresourcedefinitions.apiextensions.k8s.io", "serviceaccounts", "priorityclasses.scheduling.k8s.io":
+		return 1
+	case "pods":
+		return 3
+	}
+	return 2
+}
+
+// ownersFirst puts owners before what they own: dependents are written with the uids that their owners have now.
+func (t *takeBack) ownersFirst(parts []*part) []*part {
+	var ordered []*part
+	seen := map[types.UID]bool{}
+	in := map[types.UID]bool{}
+	for _, p := range parts {
+		in[p.uid] = true
+	}
+	var visit func(p *part)
+	visit = func(p *part) {
+		if seen[p.uid] {
+			return
+		}
+		seen[p.uid] = true
+		for _, owner := range p.object.GetOwnerReferences() {
+			if in[owner.UID] {
+				visit(t.wanted[owner.UID])
+			}
+		}
+		ordered = append(ordered, p)
+	}
+	for _, p := range parts {
+		visit(p)
+	}
+	return ordered
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// shopDeployment and what it owns.
+const (
+	shopDeployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"replicas":2,"selector":{"matchLabels":{"a":"b"}},
+		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"nginx"}]}}}}`
+	shopReplicaSet = `{"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"name":"web-1","ownerReferences":[{"apiVersion":"apps/v1","kind":"Deployment","name":"web","uid":"UID"}]},
+		"spec":{"replicas":2,"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"nginx"}]}}}}`
+)
+
+// shop is a namespace with objects of several kinds.
+func shop(t *testing.T, client kubernetes.Interface) *appsv1.Deployment {
+	t.Helper()
+	send(t, client, "POST", "/api/v1/namespaces", `{"metadata":{"name":"shop","labels":{"of":"us"}}}`)
+	send(t, client, "POST", "/api/v1/namespaces/shop/configmaps", `{"metadata":{"name":"a"},"data":{"v":"1"}}`)
+	if _, err := client.AppsV1().RESTClient().Patch(types.ApplyPatchType).AbsPath("/apis/apps/v1/namespaces/shop/deployments/web").Param("fieldManager", "somebody").
+		Body([]byte(shopDeployment)).DoRaw(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	send(t, client, "PATCH", "/apis/apps/v1/namespaces/shop/deployments/web/status", `{"status":{"replicas":2,"readyReplicas":1}}`)
+	d, err := client.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(t, client, "POST", "/apis/apps/v1/namespaces/shop/replicasets", strings.Replace(shopReplicaSet, "UID", string(d.UID), 1))
+	send(t, client, "POST", "/api/v1/namespaces/shop/events", `{"metadata":{"name":"e"},"involvedObject":{"namespace":"shop"}}`)
+	return d
+}
+
+// A namespace is taken back into a server that runs: what is as it was is left alone, what has changed is updated, what is gone is created, owners with
+// their dependents; who had set which field is known again. What a dry run says is what is done, and it does nothing.
+func TestRestoreNamespace(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	p := start(t, "--data-dir", dir)
+	client := p.client(t)
+	before := shop(t, client)
+	file := filepath.Join(t.TempDir(), "backup")
+	runs(t, "backup", file, "--data-dir", dir)
+	restore := func(args ...string) string {
+		t.Helper()
+		return runs(t, append([]string{"restore", file, "--data-dir", dir, "--namespace", "shop"}, args...)...)
+	}
+	says := func(out string, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			if !strings.Contains(out, want+"\n") {
+				t.Errorf("%s\nlacks %q", out, want)
+			}
+		}
+	}
+	if out := restore(); strings.Contains(out, "created") || strings.Contains(out, "updated") || strings.Contains(out, "events/") {
+		t.Errorf("where nothing has changed: %s", out)
+	}
+	send(t, client, "PATCH", "/apis/apps/v1/namespaces/shop/deployments/web", `{"spec":{"replicas":7}}`)
+	send(t, client, "DELETE", "/api/v1/namespaces/shop/configmaps/a", "")
+	send(t, client, "POST", "/api/v1/namespaces/shop/configmaps", `{"metadata":{"name":"later"}}`)
+	says(restore("--dry-run"), "configmaps/shop/a: would be created", "deployments.apps/shop/web: would be updated", "replicasets.apps/shop/web-1: unchanged")
+	if d, err := client.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{}); err != nil || *d.Spec.Replicas != 7 {
+		t.Errorf("the dry run did something: %v, %v", d, err)
+	}
+	says(restore(), "configmaps/shop/a: created", "deployments.apps/shop/web: updated", "namespaces/shop: unchanged")
+	same := func(ignored ...string) {
+		t.Helper()
+		d, err := client.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before, d, cmpopts.IgnoreFields(metav1.ObjectMeta{}, ignored...)); diff != "" {
+			t.Errorf("-before the backup, +taken back:\n%s", diff)
+		}
+	}
+	same("ResourceVersion", "Generation")
+	if _, err := client.CoreV1().ConfigMaps("shop").Get(t.Context(), "later", metav1.GetOptions{}); err != nil {
+		t.Errorf("what the backup does not have: %v", err)
+	}
+
+	// All of it is gone.
+	w, err := client.CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(t, client, "DELETE", "/api/v1/namespaces/shop", "")
+	for e := range w.ResultChan() {
+		if e.Type == "DELETED" {
+			break
+		}
+	}
+	w.Stop()
+	out := restore("--dry-run")
+	if !strings.Contains(out, "namespaces/shop: would be created\n") || !strings.Contains(out, "configmaps/shop/a: would be created, when") {
+		t.Errorf("without the namespace: %s", out)
+	}
+	says(restore(), "namespaces/shop: created", "configmaps/shop/a: created", "deployments.apps/shop/web: created", "replicasets.apps/shop/web-1: created")
+	same("ResourceVersion", "UID", "CreationTimestamp")
+	d, err := client.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := client.AppsV1().ReplicaSets("shop").Get(t.Context(), "web-1", metav1.GetOptions{})
+	if err != nil || len(r.OwnerReferences) != 1 || r.OwnerReferences[0].UID != d.UID {
+		t.Errorf("the owners are %v, the deployment is %s (%v)", r.OwnerReferences, d.UID, err)
+	}
+	p.end()
+}
+
+// Single objects are taken back by name; what the backup lacks is said, and what cannot be written is found before anything is.
+func TestRestoreObjects(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	p := start(t, "--data-dir", dir)
+	client := p.client(t)
+	shop(t, client)
+	send(t, client, "POST", "/api/v1/namespaces/shop/services", `{"metadata":{"name":"s"},"spec":{"ports":[{"port":80}]}}`)
+	service, err := client.CoreV1().Services("shop").Get(t.Context(), "s", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "backup")
+	runs(t, "backup", file, "--data-dir", dir)
+	send(t, client, "DELETE", "/api/v1/namespaces/shop/services/s", "")
+	send(t, client, "DELETE", "/api/v1/namespaces/shop/configmaps/a", "")
+	send(t, client, "PATCH", "/api/v1/namespaces/shop", `{"metadata":{"labels":{"of":"them"}}}`)
+
+	code, _, stderr := command(t, "restore", file, "--data-dir", dir, "--object", "configmap/shop/a,configmap/shop/b")
+	if code != exitFailure || !strings.Contains(stderr, "does not have configmap/shop/b") {
+		t.Errorf("an object that is not there: %d, %s", code, stderr)
+	}
+	// Somebody else has the address of the Service.
+	if _, err := client.CoreV1().Services("shop").Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "other"},
+		Spec: corev1.ServiceSpec{ClusterIP: service.Spec.ClusterIP, Ports: []corev1.ServicePort{{Port: 80}}}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := command(t, "restore", file, "--data-dir", dir, "--object", "configmaps/shop/a", "--object", "Service/shop/s")
+	if code != exitFailure || !strings.Contains(stdout, "services/shop/s: cannot be taken back") {
+		t.Errorf("an address that is taken: %d, %s%s", code, stdout, stderr)
+	}
+	if _, err := client.CoreV1().ConfigMaps("shop").Get(t.Context(), "a", metav1.GetOptions{}); err == nil {
+		t.Error("a part of what cannot be done was done")
+	}
+	runs(t, "restore", file, "--data-dir", dir, "--object", "configmaps/shop/a", "--object", "namespaces/shop")
+	if _, err := client.CoreV1().ConfigMaps("shop").Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	if n, err := client.CoreV1().Namespaces().Get(t.Context(), "shop", metav1.GetOptions{}); err != nil || n.Labels["of"] != "us" {
+		t.Errorf("the namespace has %v, %v", n.Labels, err)
+	}
+	// By a reference to an owner that is gone, the garbage collector would delete it.
+	send(t, client, "DELETE", "/apis/apps/v1/namespaces/shop/replicasets/web-1", "")
+	send(t, client, "DELETE", "/apis/apps/v1/namespaces/shop/deployments/web", "")
+	out := runs(t, "restore", file, "--data-dir", dir, "--object", "replicaset/shop/web-1")
+	if !strings.Contains(out, "replicasets.apps/shop/web-1: its owner Deployment web is not there, and is left out\n") {
+		t.Errorf("an owner that is gone: %s", out)
+	}
+	if r, err := client.AppsV1().ReplicaSets("shop").Get(t.Context(), "web-1", metav1.GetOptions{}); err != nil || len(r.OwnerReferences) > 0 {
+		t.Errorf("without its owner: %v, %v", r, err)
+	}
+	for _, args := range []string{"--dry-run", "--object a", "--object a/b/c/d", "--kubeconfig x"} {
+		if code, _, stderr := command(t, append([]string{"restore", file, "--data-dir", dir}, strings.Fields(args)...)...); code != exitUsage {
+			t.Errorf("%s: %d, %s", args, code, stderr)
+		}
+	}
+	p.end()
+}

@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// takeBack writes objects of a backup into a control plane that runs.
+type takeBack struct {
+	client    *adminClient
+	out       io.Writer
+	dryRun    bool
+	resources map[string]*servedResources // by group and version
+	wanted    map[types.UID]*part
+	uids      map[types.UID]types.UID // what objects have now, by what they had
+	failed    int
+}
+
+// servedResources are what a version serves.
+type servedResources struct {
+	byName map[string]metav1.APIResource
+	byKind map[string]metav1.APIResource
+}
+
+// takeBackManager is who sets the fields that are written, until the managers of before have them again.
+const takeBackManager = "rowlock-restore"
+
+// step is what is done with an object.
+type step struct {
+	*part
+	path   string                     // of the object
+	list   string                     // where it is created
+	status bool                       // there is a subresource for its status
+	live   *unstructured.Unstructured // nil: there is none
+	body   *unstructured.Unstructured
+	does   string
+}
+
+// group tries all and, if all can be done, does them.
+func (t *takeBack) group(ctx context.Context, parts []*part) error {
+	var steps []*step
+	failed := 0
+	for _, p := range parts {
+		s, err := t.feasible(ctx, p)
+		if err != nil {
+			fmt.Fprintf(t.out, "%s: cannot be taken back: %v\n", p, err)
+			failed++
+			continue
+		}
+		steps = append(steps, s)
+	}
+	if t.failed += failed; failed > 0 && !t.dryRun {
+		return fmt.Errorf("%d objects cannot be taken back: nothing of their kinds was written", failed)
+	}
+	for _, s := range steps {
+		if s.does != "unchanged" && !t.dryRun {
+			if err := t.write(ctx, s); err != nil {
+				return fmt.Errorf("%s: %w", s.part, err)
+			}
+		}
+		said := s.does
+		if t.dryRun && said != "unchanged" {
+			said = "would be " + said
+		}
+		fmt.Fprintf(t.out, "%s: %s\n", s.part, said)
+	}
+	return nil
+}
+
+// mostPlans is how often an object is planned that others write at the same time.
+const mostPlans = 5
+
+// feasible plans a step and tries it. Controllers write meanwhile, above all into a namespace that is new: then it is planned anew.
+func (t *takeBack) feasible(ctx context.Context, p *part) (s *step, err error) {
+	for range mostPlans {
+		if s, err = t.plan(ctx, p); err != nil || s.does == "unchanged" {
+			return s, err
+		}
+		if err = t.try(ctx, s); !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) {
+			return s, err
+		}
+	}
+	return nil, err
+}
+
+// plan finds out where an object belongs, and what is there.
+func (t *takeBack) plan(ctx context.Context, p *part) (*step, error) {
+	s := &step{part: p, body: p.object.DeepCopy()}
+	gv, err := schema.ParseGroupVersion(p.object.GetAPIVersion())
+	if err != nil {
+		return nil, err
+	}
+	served, err := t.served(ctx, gv)
+	if err != nil {
+		return nil, err
+	}
+	plural, _, _ := strings.Cut(p.resource, ".")
+	if _, ok := served.byName[plural]; !ok {
+		return nil, fmt.Errorf("the server does not serve %s in %s", plural, gv)
+	}
+	_, s.status = served.byName[plural+"/status"]
+	s.list = pathOf(gv, p.object.GetNamespace(), plural)
+	s.path = s.list + "/" + url.PathEscape(p.object.GetName())
+	live := &unstructured.Unstructured{}
+	err = t.client.do(ctx, http.MethodGet, s.path, nil, live)
+	switch {
+	case apierrors.IsNotFound(err):
+		s.does = "created"
+	case err != nil:
+		return nil, err
+	case live.GetDeletionTimestamp() != nil:
+		return nil, errors.New("what is there is being deleted: wait until it is gone")
+	default:
+		s.live, s.does = live, "updated"
+		t.uids[p.uid] = live.GetUID()
+	}
+	if err := t.own(ctx, s); err != nil {
+		return nil, err
+	}
+	s.clean()
+	if s.live != nil && equality.Semantic.DeepEqual(essence(s.live), essence(s.body)) {
+		s.does = "unchanged"
+	}
+	return s, nil
+}
+
+func pathOf(gv schema.GroupVersion, namespace, plural string) string {
+	path := "/apis/" + gv.String()
+	if gv.Group == "" {
+		path = "/api/" + gv.Version
+	}
+	if namespace != "" {
+		path += "/namespaces/" + url.PathEscape(namespace)
+	}
+	return path + "/" + plural
+}
+
+func (t *takeBack) served(ctx context.Context, gv schema.GroupVersion) (*servedResources, error) {
+	if known := t.resources[gv.String()]; known != nil {
+		return known, nil
+	}
+	var list metav1.APIResourceList
+	if err := t.client.do(ctx, http.MethodGet, strings.TrimSuffix(pathOf(gv, "", ""), "/"), nil, &list); err != nil {
+		return nil, fmt.Errorf("what the server serves in %s: %w", gv, err)
+	}
+	served := &servedResources{map[string]metav1.APIResource{}, map[string]metav1.APIResource{}}
+	for _, r := range list.APIResources {
+		served.byName[r.Name] = r
+		if !strings.Contains(r.Name, "/") {
+			served.byKind[r.Kind] = r
+		}
+	}
+	t.resources[gv.String()] = served
+	return served, nil
+}
+
+// own gives the references to owners the uids that these have now. One to an owner that is not there goes: by it the garbage collector would
+// delete the object.
+func (t *takeBack) own(ctx context.Context, s *step) error {
+	var owners []metav1.OwnerReference
+	for _, owner := range s.body.GetOwnerReferences() {
+		now, err := t.uidOf(ctx, s.body.GetNamespace(), owner)
+		if err != nil {
+			return err
+		}
+		if now == "" {
+			fmt.Fprintf(t.out, "%s: its owner %s %s is not there, and is left out\n", s.part, owner.Kind, owner.Name)
+			continue
+		}
+		owner.UID = now
+		owners = append(owners, owner)
+	}
+	s.body.SetOwnerReferences(owners)
+	return nil
+}
+
+// uidOf is what an owner has now; empty: there is none.
+func (t *takeBack) uidOf(ctx context.Context, namespace string, owner metav1.OwnerReference) (types.UID, error) {
+	if now, ok := t.uids[owner.UID]; ok {
+		return now, nil
+	}
+	if t.wanted[owner.UID] != nil {
+		return owner.UID, nil // it is taken back before, in this group: then it has another one
+	}
+	gv, err := schema.ParseGroupVersion(owner.APIVersion)
+	if err != nil {
+		return "", err
+	}
+	served, err := t.served(ctx, gv)
+	if err != nil {
+		return "", err
+	}
+	kind, ok := served.byKind[owner.Kind]
+	if !ok {
+		return "", nil
+	}
+	if !kind.Namespaced {
+		namespace = ""
+	}
+	var live metav1.PartialObjectMetadata
+	err = t.client.do(ctx, http.MethodGet, pathOf(gv, namespace, kind.Name)+"/"+url.PathEscape(owner.Name), nil, &live)
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	return live.UID, err
+}
+
+// clean takes away what the server gives, or takes it from what is there: the conditions of the write.
+func (s *step) clean() {
+	b := s.body
+	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "generation", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"} {
+		unstructured.RemoveNestedField(b.Object, "metadata", field)
+	}
+	if s.live != nil {
+		b.SetUID(s.live.GetUID())
+		b.SetResourceVersion(s.live.GetResourceVersion())
+		b.SetCreationTimestamp(s.live.GetCreationTimestamp())
+	}
+}
+
+// essence is what of an object somebody wants, and nobody gives.
+func essence(o *unstructured.Unstructured) map[string]any {
+	e := o.DeepCopy().Object
+	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields"} {
+		unstructured.RemoveNestedField(e, "metadata", field)
+	}
+	return e
+}
+
+// try is the write as a dry run. Where the namespace is not there yet, it cannot be tried.
+func (t *takeBack) try(ctx context.Context, s *step) error {
+	_, err := t.send(ctx, s, "&dryRun=All")
+	missing := apierrors.IsNotFound(err) || err != nil && strings.Contains(err.Error(), "error looking up service account")
+	if missing && t.dryRun {
+		s.does += ", when what it needs is there: " + err.Error()
+		return nil
+	}
+	return err
+}
+
+func (t *takeBack) send(ctx context.Context, s *step, more string) (*unstructured.Unstructured, error) {
+	written := &unstructured.Unstructured{}
+	query := "?fieldManager=" + takeBackManager + more
+	if s.live == nil {
+		return written, t.client.do(ctx, http.MethodPost, s.list+query, s.body, written)
+	}
+	return written, t.client.do(ctx, http.MethodPut, s.path+query, s.body, written)
+}
+
+// write writes an object, its status, and who had set its fields.
+func (t *takeBack) write(ctx context.Context, s *step) error {
+	if err := t.own(ctx, s); err != nil { // owners of the group have been written since
+		return err
+	}
+	written, err := t.send(ctx, s, "")
+	if apierrors.IsAlreadyExists(err) { // a controller was faster
+		if s, err = t.plan(ctx, s.part); err == nil && s.does != "unchanged" {
+			written, err = t.send(ctx, s, "")
+		}
+	}
+	if apierrors.IsConflict(err) {
+		return fmt.Errorf("it has changed meanwhile, run it again: %w", err)
+	}
+	if err != nil || s.does == "unchanged" {
+		return err
+	}
+	t.uids[s.uid] = written.GetUID()
+	status, has := s.object.Object["status"]
+	if s.status && has && !equality.Semantic.DeepEqual(written.Object["status"], status) {
+		written.Object["status"] = status
+		if err := t.put(ctx, s.path+"/status", written); err != nil {
+			return fmt.Errorf("its status: %w", err)
+		}
+	}
+	if managed := s.object.GetManagedFields(); len(managed) > 0 {
+		written.SetManagedFields(managed)
+		return t.put(ctx, s.path, written)
+	}
+	return nil
+}
+
+// put writes an object as it was written last, but for what has changed in it. Whoever has written it since goes first, and keeps it.
+func (t *takeBack) put(ctx context.Context, path string, o *unstructured.Unstructured) error {
+	written := &unstructured.Unstructured{}
+	err := t.client.do(ctx, http.MethodPut, path+"?fieldManager="+takeBackManager, o, written)
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	if err == nil {
+		o.Object = written.Object
+	}
+	return err
+}

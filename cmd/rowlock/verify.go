@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/custom"
+	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/backup"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func newVerifyCommand() *cobra.Command {
+	o := &placeOptions{}
+	cmd := &cobra.Command{
+		Use:   "verify [FILE]",
+		Short: "Look whether a database, or a backup, is whole",
+		Long: "Reads everything in a database, or in a backup, and says what is wrong and what to do: the tables and their indexes, each\n" +
+			"object by its type, the log of changes by itself and against the objects, the counter of revisions. Nothing is changed.\n\n" +
+			"It reads one state, also while a server runs, to which it is a load; a copy or a backup serves as well. A backup is restored\n" +
+			"into a temporary directory for it, which needs the room.\n\n" +
+			"The exit code is 0 where nothing is wrong.",
+		Example: "  rowlock verify\n" +
+			"  rowlock verify --datastore sqlite:///copy/of/rowlock.db\n" +
+			"  rowlock verify --passphrase-file ./passphrase /backup/today",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("one backup at most can be named")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.complete(); err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return verifyDatabase(cmd.Context(), o.store(), cmd.OutOrStdout())
+			}
+			return verifyBackup(cmd, o, args[0])
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+// verifyBackup makes a store of a backup and verifies that.
+func verifyBackup(cmd *cobra.Command, o *placeOptions, name string) (err error) {
+	f, err := openBackup(name, cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	dir, err := os.MkdirTemp("", "rowlock-verify-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	store := sqlstore.Options{URL: "sqlite://" + filepath.Join(dir, "rowlock.db")}
+	r, err := backup.Restore(cmd.Context(), f, backup.Destination{Store: store, DataDir: dir, Passphrase: o.passphrase})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "The backup of revision %d is whole: its checksum is right, and a store can be made of it.\n", r.Revision)
+	return verifyDatabase(cmd.Context(), store, cmd.OutOrStdout())
+}
+
+// mostFindings is how many are shown: a database that has more is to be replaced, not repaired.
+const mostFindings = 200
+
+func verifyDatabase(ctx context.Context, store sqlstore.Options, out io.Writer) (err error) {
+	source, err := sqlstore.OpenSource(ctx, store)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	types, err := newStoredTypes(ctx, source)
+	if err != nil {
+		return err
+	}
+	shown := 0
+	result, err := source.Verify(ctx, sqlstore.VerifyOptions{Decode: types.check, Found: func(f sqlstore.Finding) {
+		if shown++; shown <= mostFindings {
+			fmt.Fprintf(out, "%s: %s\n    %s\n", f.Where, f.What, f.Do)
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%d objects and %d changes at revision %d: ", result.Objects, result.Changes, source.State().Revision)
+	if result.Encrypted > 0 {
+		fmt.Fprintf(out, "%d of them are encrypted, and were not decoded; ", result.Encrypted)
+	}
+	if result.Findings > 0 {
+		fmt.Fprintf(out, "%d things are wrong.\n", result.Findings)
+		return fmt.Errorf("the database is not whole: %d things are wrong", result.Findings)
+	}
+	fmt.Fprintln(out, "nothing is wrong.")
+	return nil
+}
+
+// storedTypes are the types that objects in a database are of.
+type storedTypes struct {
+	catalog *resources.Catalog
+	defined map[string]*apiextensionsv1.CustomResourceDefinition // by resource
+	sealed  bool                                                 // some definitions are encrypted: what they define is not known
+}
+
+// newStoredTypes knows the built-in types in all versions, whether servers serve them or not, and those that are defined in the database.
+func newStoredTypes(ctx context.Context, source *sqlstore.Source) (*storedTypes, error) {
+	all, err := builtin.ParseRuntimeConfig(map[string]string{"api/all": "true"})
+	if err != nil {
+		return nil, err
+	}
+	registry := resources.NewRegistry()
+	registry.SetGroups(builtin.Parts{APIs: all}.Groups())
+	s := &storedTypes{catalog: registry.Catalog(), defined: map[string]*apiextensionsv1.CustomResourceDefinition{}}
+	definitions, ok := s.catalog.Type(custom.Resource)
+	if !ok {
+		return nil, errors.New("the type of definitions is not there")
+	}
+	err = source.Objects(ctx, custom.Resource, func(r sqlstore.Row) error {
+		if r.IsEncrypted() {
+			s.sealed = true
+			return nil
+		}
+		decoded, err := definitions.DecodeStored(resources.LoadObject(r.Key, r.Revision, []byte(r.Data), nil, nil))
+		if err != nil {
+			return nil //nolint:nilerr // it is found again, and told of, when it is its turn
+		}
+		if d, ok := decoded.(*apiextensionsv1.CustomResourceDefinition); ok {
+			s.defined[schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}.String()] = d
+		}
+		return nil
+	})
+	return s, err
+}
+
+// check says what is wrong with an object.
+func (s *storedTypes) check(r sqlstore.Row) error {
+	o := resources.LoadObject(r.Key, r.Revision, []byte(r.Data), nil, nil)
+	if t, ok := s.catalog.Type(r.Resource); ok {
+		kept := ""
+		if r.Fields != nil {
+			kept = *r.Fields
+		}
+		if t.Namespaced != (r.Namespace != "") {
+			return fmt.Errorf("has the namespace %q, which is not the scope of its type", r.Namespace)
+		}
+		return t.CheckStored(o, kept)
+	}
+	if d := s.defined[r.Resource]; d != nil {
+		return checkCustom(o, d)
+	}
+	if err := resources.CheckStoredRow(o); err != nil {
+		return err
+	}
+	if !strings.HasSuffix(r.Resource, ".rowlock.internal") && !s.sealed {
+		return fmt.Errorf("is of a type %s that nobody serves and no definition defines", r.Resource)
+	}
+	return nil
+}

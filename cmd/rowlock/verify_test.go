@@ -1,0 +1,117 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What a server leaves is whole, on both databases, and so is a backup of it; each object that is not what its type has is found, and named.
+func TestVerify(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, empty places) {
+		place := empty(t)
+		p := start(t, place.args()...)
+		client := p.client(t)
+		send(t, client, "POST", crds, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
+			"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":`+widgetVersions("v2")+`}}`)
+		send(t, client, "POST", widgets, `{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"w"},"spec":{"n":1}}`)
+		configMaps := client.CoreV1().ConfigMaps("default")
+		for _, name := range []string{"a", "b"} {
+			if _, err := configMaps.Create(t.Context(), newConfigMap(name, "1"), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := configMaps.Update(t.Context(), newConfigMap("a", "2"), metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := configMaps.Delete(t.Context(), "b", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if out := runs(t, append([]string{"verify"}, place.args()...)...); !strings.Contains(out, "nothing is wrong") {
+			t.Errorf("beside the server: %s", out)
+		}
+		p.end()
+		if out := runs(t, append([]string{"verify"}, place.args()...)...); !strings.Contains(out, "nothing is wrong") || strings.Contains(out, " 0 changes") {
+			t.Errorf("without a server: %s", out)
+		}
+		file := filepath.Join(filepath.Dir(place.dir), "backup")
+		runs(t, append([]string{"backup", file}, place.args()...)...)
+		if out := runs(t, append([]string{"verify", file}, place.args()...)...); !strings.Contains(out, "nothing is wrong") {
+			t.Errorf("a backup: %s", out)
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		verifyRewritten(t, data)
+	})
+}
+
+// verifyRewritten damages objects of a backup.
+func verifyRewritten(t *testing.T, data []byte) {
+	var columns []string
+	at := func(row []any, name string) *any { return &row[slices.Index(columns, name)] }
+	replace := func(resource, old, replacement string) func([]any) []any {
+		return func(row []any) []any {
+			if *at(row, "resource") == any(resource) {
+				data := at(row, "data")
+				*data = strings.Replace((*data).(string), old, replacement, 1)
+			}
+			return row
+		}
+	}
+	const widget, configMap = "widgets.example.com", "configmaps"
+	for _, tc := range []struct {
+		name, want string
+		change     func([]any) []any
+	}{
+		{"a field of another type", "objects configmaps/default/a: does not decode", replace(configMap, `"data":{"v":"2"}`, `"data":["v"]`)},
+		{"another name", `objects configmaps/default/a: has the name "z" in its data`, replace(configMap, `"name":"a"`, `"name":"z"`)},
+		{"another namespace", "in its data", replace(configMap, `"namespace":"default"`, `"namespace":"z"`)},
+		{"no uid", "has no uid", replace(configMap, `"uid":"`, `"was":"`)},
+		{"another kind", "objects configmaps/", replace(configMap, `"kind":"ConfigMap"`, `"kind":"Secret"`)},
+		{"a selectable field", "for the selectable field", func(row []any) []any {
+			if fields := at(row, "fields"); *at(row, "resource") == any("services") {
+				*fields = strings.Replace((*fields).(string), "ClusterIP", "NodePort", 1)
+			}
+			return row
+		}},
+		{"a definition is lost", "objects widgets.example.com/default/w: is of a type widgets.example.com that nobody serves", func(row []any) []any {
+			if *at(row, "resource") == any("customresourcedefinitions.apiextensions.k8s.io") {
+				return nil
+			}
+			return row
+		}},
+		{"a definition does not decode", "objects customresourcedefinitions.apiextensions.k8s.io/", replace("customresourcedefinitions.apiextensions.k8s.io", `"scope":"Namespaced"`, `"scope":7`)},
+		{"a version that the definition lacks", "is stored in version v7", replace(widget, `example.com/v2`, `example.com/v7`)},
+		{"another kind than the definition's", "its definition is of", replace(widget, `"kind":"Widget"`, `"kind":"Gadget"`)},
+		{"in no namespace", "has the namespace", func(row []any) []any {
+			if *at(row, "resource") == any(configMap) && *at(row, "name") == any("a") {
+				*at(row, "namespace") = ""
+			}
+			return row
+		}},
+		{"a row of the server's own", "is not a row of the server's own", func(row []any) []any {
+			if strings.HasSuffix((*at(row, "resource")).(string), ".rowlock.internal") {
+				data := at(row, "data")
+				*data = strings.Replace((*data).(string), `"spec":`, `"sepc":`, 1)
+			}
+			return row
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			damaged := filepath.Join(t.TempDir(), "damaged")
+			if err := os.WriteFile(damaged, rewritten(t, data, func(c []string) []string { columns = c; return c }, tc.change), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			code, stdout, stderr := command(t, "verify", damaged)
+			if code != exitFailure || !strings.Contains(stdout, tc.want) || !strings.Contains(stderr, "not whole") {
+				t.Errorf("exit code %d, %s%s, want %s", code, stdout, stderr, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,83 @@
+package resources
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/tidwall/gjson"
+)
+
+// CheckStored says what is wrong with an object of the type that a database has kept: it does not decode, or is not the one whose key it
+// has, or would be selected by other fields than those that were kept with it. kept is these, as JSON; empty: there are none.
+func (t *Type) CheckStored(o *Object, kept string) error {
+	stored, err := t.DecodeStored(o)
+	if err != nil {
+		return fmt.Errorf("does not decode: %w", err)
+	}
+	if err := checkIdentity(o); err != nil {
+		return err
+	}
+	if _, err := meta.Accessor(stored); err != nil {
+		return err
+	}
+	if t.Untyped {
+		return nil
+	}
+	hub, err := t.ToHub(stored)
+	if err != nil {
+		return fmt.Errorf("does not convert: %w", err)
+	}
+	_, found, err := t.Attrs(hub)
+	if err != nil {
+		return err
+	}
+	return sameFields(found, kept)
+}
+
+// CheckStoredRow is CheckStored for the server's own rows, and those that nobody knows the type of.
+func CheckStoredRow(o *Object) error {
+	if strings.HasSuffix(o.Resource, internalSuffix) {
+		var row internalRow
+		if err := json.Unmarshal(o.Data, &row); err != nil || len(row.Spec) == 0 || row.Metadata.Name != o.Name {
+			return errors.New("is not a row of the server's own")
+		}
+		return nil
+	}
+	return checkIdentity(o)
+}
+
+// checkIdentity compares what an object says it is with its key.
+func checkIdentity(o *Object) error {
+	m := gjson.Get(text(o.Data), "metadata")
+	switch {
+	case m.Get("name").String() != o.Name:
+		return fmt.Errorf("has the name %q in its data", m.Get("name").String())
+	case m.Get("namespace").String() != o.Namespace:
+		return fmt.Errorf("has the namespace %q in its data", m.Get("namespace").String())
+	case m.Get("uid").String() == "":
+		return errors.New("has no uid")
+	case m.Get("creationTimestamp").String() == "":
+		return errors.New("has no creationTimestamp")
+	}
+	return nil
+}
+
+func sameFields(found fields.Set, kept string) error {
+	was := map[string]string{}
+	if kept != "" {
+		if err := json.Unmarshal([]byte(kept), &was); err != nil {
+			return fmt.Errorf("has selectable fields that are not JSON: %w", err)
+		}
+	}
+	for name, value := range was {
+		if now, ok := found[name]; ok && now != value {
+			return fmt.Errorf("has %q for the selectable field %s, which is %q in its data", value, name, now)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// Finding is something that is wrong with a database.
+type Finding struct {
+	// Where is a table, with the key or the revision of a row; What is wrong there; and Do says what there is to do.
+	Where, What, Do string
+}
+
+// Row is an object as it is stored.
+type Row struct {
+	resources.Key
+	Revision int64
+	Fields   *string // its selectable fields, as JSON; nil: it has none
+	Data     string
+}
+
+// VerifyOptions say how a database is verified.
+type VerifyOptions struct {
+	// Decode says what is wrong with an object, of the type that it is of. Nil: nobody knows the types.
+	Decode func(Row) error
+	// Plain decrypts a row that IsEncrypted. Nil: such rows are counted, and nothing else is known of them.
+	Plain func(ctx context.Context, r Row) (Row, error)
+	// Found is told what is wrong.
+	Found func(Finding)
+}
+
+// Verified is what was looked at.
+type Verified struct {
+	Objects, Changes int
+	// Encrypted is how many of these could not be decoded, for want of Plain.
+	Encrypted int
+	Findings  int
+}
+
+// IsEncrypted reports whether the data of a row is not the object itself.
+func (r Row) IsEncrypted() bool { return isSealed(r.Data) }
+
+// What there is to do. A copy by backup and restore has everything anew but the objects.
+const (
+	doCopy = "stop the servers, make a backup (rowlock backup) and restore it elsewhere (rowlock restore): indexes, log and counter are made anew"
+	doRow  = "write the object again or delete it, or take it from a backup (rowlock restore --object)"
+	doDisk = "the disk or the memory may be at fault: restore the last good backup (rowlock restore) on another machine"
+	doLog  = "stop the servers and empty the log, after which clients list anew: " + doCopy
+)
+
+// verifier verifies one state.
+type verifier struct {
+	*Source
+	VerifyOptions
+	result Verified
+	floor  int64
+	latest map[resources.Key]*latest // what the log says of objects
+}
+
+// Verify looks whether a database is whole: the tables and their indexes, each object by itself and by its type, the log by itself and against
+// the objects, the counter. It reads everything, and changes nothing. Errors: those of ctx. Whatever the database cannot answer is a finding.
+func (s *Source) Verify(ctx context.Context, o VerifyOptions) (Verified, error) {
+	v := &verifier{Source: s, VerifyOptions: o, latest: map[resources.Key]*latest{}}
+	for _, part := range []struct {
+		table string
+		check func(context.Context) error
+	}{
+		{"schema_migrations", v.schema}, {"database", v.indexes}, {"meta", v.meta}, {"changes", v.log}, {"objects", v.objects},
+	} {
+		if err := part.check(ctx); err != nil {
+			if ctx.Err() != nil {
+				return v.result, ctx.Err()
+			}
+			v.found(part.table, doDisk, "cannot be read: %v", err)
+			if s.postgres { // where a statement has failed, the transaction has
+				return v.result, nil
+			}
+		}
+	}
+	return v.result, nil
+}
+
+func (v *verifier) found(where, do, what string, args ...any) {
+	v.result.Findings++
+	v.Found(Finding{where, fmt.Sprintf(what, args...), do})
+}
+
+// objects looks at each object, and whether the log agrees.
+func (v *verifier) objects(ctx context.Context) error {
+	var last resources.Key
+	err := v.Objects(ctx, "", func(r Row) error {
+		v.result.Objects++
+		where := "objects " + r.Key.String()
+		if r.Key == last {
+			v.found(where, doCopy, "is there twice")
+		}
+		last = r.Key
+		if r.Revision > v.state.Revision {
+			v.found(where, doCopy, "has revision %d, and the counter is at %d: revisions would be given twice", r.Revision, v.state.Revision)
+		}
+		digest, err := v.object(ctx, where, r)
+		v.agrees(where, r, digest)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for key, l := range v.latest {
+		if !l.seen && l.op != "delete" && l.revision > v.floor {
+			v.found("objects "+key.String(), doRow, "is missing: by the log it was written at revision %d and not deleted since", l.revision)
+		}
+	}
+	return nil
+}
+
+// agrees compares an object with what the log has of it.
+func (v *verifier) agrees(where string, r Row, digest uint64) {
+	l := v.latest[r.Key]
+	if l != nil {
+		l.seen = true
+	}
+	switch {
+	case l == nil || l.revision <= v.floor:
+		if r.Revision > v.floor && r.Revision <= v.state.Revision {
+			v.found(where, doLog, "has revision %d, of which the log knows nothing", r.Revision)
+		}
+	case l.op == "delete":
+		v.found(where, doRow, "is there, and by the log it was deleted at revision %d", l.revision)
+	case l.revision != r.Revision:
+		v.found(where, doRow, "has revision %d, and by the log it was written last at revision %d", r.Revision, l.revision)
+	case l.digest != digest && l.digest != 0 && digest != 0:
+		v.found(where, doRow, "is not what the log has of revision %d", r.Revision)
+	}
+}
+
+// object looks at an object by itself, and returns a number that is that of its content; 0: it is not known.
+func (v *verifier) object(ctx context.Context, where string, r Row) (digest uint64, err error) {
+	if r.IsEncrypted() {
+		if v.Plain == nil {
+			v.result.Encrypted++
+			return 0, nil
+		}
+		plain, err := v.Plain(ctx, r)
+		if err != nil {
+			v.found(where, doRow, "cannot be decrypted: %v", err)
+			return 0, ctx.Err()
+		}
+		r = plain
+	}
+	if problem := v.plainObject(r); problem != nil {
+		v.found(where, doRow, "%v", problem)
+	}
+	return r.digest(), nil
+}
+
+var digestSeed = maphash.MakeSeed()
+
+func (r Row) digest() uint64 {
+	var h maphash.Hash
+	h.SetSeed(digestSeed)
+	h.WriteString(r.Data)
+	if r.Fields != nil {
+		h.WriteByte(0)
+		h.WriteString(*r.Fields)
+	}
+	return h.Sum64()
+}
+
+func (v *verifier) plainObject(r Row) error {
+	if !gjson.Valid(r.Data) || !strings.HasPrefix(r.Data, "{") {
+		return errors.New("is not JSON")
+	}
+	if r.Fields != nil && !gjson.Valid(*r.Fields) {
+		return errors.New("has selectable fields that are not JSON")
+	}
+	if version := gjson.Get(r.Data, "metadata.resourceVersion").String(); version != fmt.Sprint(r.Revision) {
+		return fmt.Errorf("has revision %d in its row and resourceVersion %q in its data", r.Revision, version)
+	}
+	if v.Decode == nil {
+		return nil
+	}
+	return v.Decode(r)
+}
+
+// Objects calls visit for each object, of one resource or (empty) of all, in the order of their keys.
+func (s *Source) Objects(ctx context.Context, resource string, visit func(Row) error) error {
+	const statement = "SELECT resource, namespace, name, revision, fields, data FROM objects WHERE $1 = '' OR resource = $1 ORDER BY resource, namespace, name"
+	rows, err := s.tx.QueryContext(ctx, statement, resource)
+	if err != nil {
+		return err
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err has what matters
+	for rows.Next() {
+		var r Row
+		if err := rows.Scan(&r.Resource, &r.Namespace, &r.Name, &r.Revision, &r.Fields, &r.Data); err != nil {
+			return err
+		}
+		if err := visit(r); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

@@ -1,0 +1,190 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rowlock/rowlock/migrations"
+)
+
+// schema looks whether the tables are those of their version.
+func (v *verifier) schema(ctx context.Context) error {
+	var rows int
+	var dirty bool
+	if err := v.tx.QueryRowContext(ctx, "SELECT count(*) FROM schema_migrations").Scan(&rows); err != nil {
+		return err
+	}
+	if rows != 1 {
+		v.found("schema_migrations", doCopy, "has %d rows, and not one", rows)
+		return nil
+	}
+	if err := v.tx.QueryRowContext(ctx, "SELECT dirty FROM schema_migrations").Scan(&dirty); err != nil {
+		return err
+	}
+	known, err := migrations.Known(v.state.Kind)
+	if err != nil {
+		return err
+	}
+	switch {
+	case dirty:
+		v.found("schema_migrations", "see docs/operations.md, When it does not start", "a change of the tables was begun and not finished")
+		return nil
+	case v.state.Version > known:
+		v.found("schema_migrations", "use a rowlock of the version that made it", "the tables have version %d, and this rowlock knows versions up to %d", v.state.Version, known)
+		return nil
+	}
+	if v.postgres {
+		return v.postgresTables(ctx)
+	}
+	return v.sqliteTables(ctx)
+}
+
+func (v *verifier) sqliteTables(ctx context.Context) error {
+	want, err := migrations.SQLiteTables(ctx, v.state.Version)
+	if err != nil {
+		return err
+	}
+	have, err := v.texts(ctx, migrations.SQLiteTablesSQL)
+	if err != nil {
+		return err
+	}
+	v.compareTables(want, have)
+	return nil
+}
+
+func (v *verifier) compareTables(want, have []string) {
+	for _, statement := range want {
+		if !slices.Contains(have, statement) {
+			v.found("database", doCopy, "has not, or not so: %s", statement)
+		}
+	}
+	for _, statement := range have {
+		if strings.HasPrefix(statement, "table _litestream_") {
+			continue // where Litestream, which copies the file as it changes, notes how far it is
+		}
+		if !slices.Contains(want, statement) {
+			v.found("database", "remove it, unless you know why it is there", "has something that rowlock did not make: %s", statement)
+		}
+	}
+}
+
+// texts returns the rows of a statement that has one column of text.
+func (v *verifier) texts(ctx context.Context, statement string) (texts []string, err error) {
+	rows, err := v.tx.QueryContext(ctx, statement)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err has what matters
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		texts = append(texts, text)
+	}
+	return texts, rows.Err()
+}
+
+// postgresIndexes are the indexes of the tables, with the order that each makes and what identifies a row in it.
+var postgresIndexes = []struct{ name, table, order, row string }{
+	{"objects_pkey", "objects", "resource, namespace, name", "resource || ' ' || namespace || ' ' || name || ' ' || revision"},
+	{"changes_pkey", "changes", "revision", "resource || ' ' || namespace || ' ' || name || ' ' || revision"},
+	{"changes_resource", "changes", "resource, revision", "resource || ' ' || namespace || ' ' || name || ' ' || revision"},
+}
+
+// postgresParts are what the tables have since a version of them: columns, and what the indexes are of.
+var postgresParts = []struct {
+	since  int
+	column bool
+	names  []string
+}{
+	{1, false, []string{
+		"meta_pkey UNIQUE USING btree (id)",
+		"objects_pkey UNIQUE USING btree (resource, namespace, name)",
+		"objects_expires USING btree (expires) WHERE (expires IS NOT NULL)",
+		"changes_pkey UNIQUE USING btree (revision)",
+		"changes_resource USING btree (resource, revision)",
+	}},
+	{2, false, []string{"servers_pkey UNIQUE USING btree (id)"}},
+	{1, true, []string{"meta.id", "meta.revision", "meta.floor", "meta.history_bytes", "meta.origin"}},
+	{1, true, []string{"objects.resource", "objects.namespace", "objects.name", "objects.revision", "objects.expires", "objects.fields", "objects.data"}},
+	{1, true, []string{"changes.revision", "changes.at", "changes.size", "changes.op", "changes.resource", "changes.namespace", "changes.name",
+		"changes.prev_revision", "changes.fields", "changes.prev_fields", "changes.data", "changes.prev_data"}},
+	{2, true, []string{"meta.freed", "changes.total", "servers.id", "servers.pid"}},
+	{3, true, []string{"changes.author"}},
+}
+
+func (v *verifier) postgresTables(ctx context.Context) error {
+	const valid = `SELECT c.relname || CASE WHEN i.indisunique THEN ' UNIQUE' ELSE '' END ||
+substring(pg_get_indexdef(c.oid) FROM ' USING .*$') FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+WHERE c.relnamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = current_schema()) AND i.indisvalid AND i.indisready`
+	have, err := v.texts(ctx, valid)
+	if err != nil {
+		return err
+	}
+	columns, err := v.texts(ctx, `SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = current_schema()`)
+	if err != nil {
+		return err
+	}
+	for _, part := range postgresParts {
+		for _, name := range part.names {
+			switch {
+			case part.since > v.state.Version:
+			case part.column && !slices.Contains(columns, name):
+				v.found("database", doCopy, "has no column %s", name)
+			case !part.column && !slices.Contains(have, name):
+				v.found("database", doCopy, "has no valid index, or another one, where this should be: %s", name)
+			}
+		}
+	}
+	return nil
+}
+
+// indexes looks whether the indexes have all rows, and nothing else.
+func (v *verifier) indexes(ctx context.Context) error {
+	if !v.postgres {
+		problems, err := v.texts(ctx, "PRAGMA integrity_check(100)")
+		for _, problem := range problems {
+			if problem != "ok" {
+				v.found("database", "if only indexes are named, stop the server and run: sqlite3 rowlock.db REINDEX. Else "+doDisk, "%s", problem)
+			}
+		}
+		return err
+	}
+	for _, index := range postgresIndexes {
+		var sums [2]string
+		for i, byIndex := range []bool{false, true} {
+			if err := v.readBy(ctx, byIndex); err != nil {
+				return err
+			}
+			// With one text for both, a connection that prepares statements would keep the plan of the first.
+			statement := fmt.Sprintf("SELECT count(*) || ' ' || coalesce(sum(hashtextextended(t.row, 0)), 0) FROM (SELECT %s AS row FROM %s ORDER BY %s) AS t -- %t",
+				index.row, index.table, index.order, byIndex)
+			if err := v.tx.QueryRowContext(ctx, statement).Scan(&sums[i]); err != nil {
+				return fmt.Errorf("index %s: %w", index.name, err)
+			}
+		}
+		if sums[0] != sums[1] {
+			v.found("database", "stop the servers and run REINDEX TABLE "+index.table, "the index %s has other rows than its table", index.name)
+		}
+	}
+	return v.readBy(ctx, false) // what follows is what the tables have
+}
+
+// readBy has Postgres read tables by an index, or not by any. That index is the one with the order that is asked for: it may not sort what it
+// reads by another one.
+func (v *verifier) readBy(ctx context.Context, index bool) error {
+	_, err := v.tx.ExecContext(ctx, `SELECT set_config('enable_seqscan', $1, true), set_config('enable_indexscan', $2, true),
+set_config('enable_sort', $1, true), set_config('enable_incremental_sort', $1, true),
+set_config('enable_indexonlyscan', 'off', true), set_config('enable_bitmapscan', 'off', true)`, onOff(!index), onOff(index))
+	return err
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
