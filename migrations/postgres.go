@@ -12,6 +12,9 @@ import (
 // the database wait for it, too, which costs them milliseconds once.
 const lockID = 0x726f776c6f636b
 
+// stepLockTimeout is how long a step waits for readers of a table that it changes.
+const stepLockTimeout = "2s"
+
 // Postgres brings the tables in a schema up to date, in the first one of the search path without a name. All of it is one
 // transaction, which holds an advisory lock: servers that start together do it once, a step that fails leaves nothing
 // behind, and a pooler between the server and the database does not matter. Errors: *DirtyError, *NewerError, and those
@@ -32,6 +35,10 @@ func postgresUp(ctx context.Context, db *sql.DB, schema string, files fs.FS) (er
 	}()
 	if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", int64(lockID)); err != nil {
 		return fmt.Errorf("lock the migrations: %w", err)
+	}
+	// A step that waits behind a long backup has everybody wait who writes: it gives up, and is tried again by who opens the store.
+	if _, err := tx.ExecContext(ctx, "SELECT set_config('lock_timeout', $1, true)", stepLockTimeout); err != nil {
+		return fmt.Errorf("bound the waiting for tables: %w", err)
 	}
 	if schema != "" {
 		if _, err := tx.ExecContext(ctx, "SELECT set_config('search_path', quote_ident($1), true)", schema); err != nil {

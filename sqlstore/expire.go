@@ -27,6 +27,7 @@ func (j *janitor) expire() (time.Time, error) {
 			}
 			return next, err
 		}
+		j.heal(due)
 		if err := j.deleteAll(ctx, due); err != nil {
 			return time.Time{}, err
 		}
@@ -34,6 +35,20 @@ func (j *janitor) expire() (time.Time, error) {
 		case <-j.quit:
 			return time.Time{}, nil
 		default:
+		}
+	}
+}
+
+// healWithin is how long a round of expiry tries to read what could not be decrypted before.
+const healWithin = 5 * time.Second
+
+// heal reads again what is to be deleted and could not be decrypted: nobody else may ask for it.
+func (j *janitor) heal(writes []resources.Write) {
+	ctx, cancel := context.WithTimeout(context.Background(), healWithin)
+	defer cancel()
+	for _, w := range writes {
+		if o, ok := j.store.collection(w.Key.Resource).tree.Load().objects.Get(w.Key.Path()); ok && o.Unreadable() != nil {
+			_, _ = j.store.readable(ctx, o) // the deletion has the error
 		}
 	}
 }

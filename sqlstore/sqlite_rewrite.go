@@ -1,6 +1,11 @@
 package sqlstore
 
-import "context"
+import (
+	"context"
+	"fmt"
+
+	"github.com/rowlock/rowlock/resources"
+)
 
 func (d *sqliteDriver) rewrite(statements []boundStatement) error {
 	return d.transaction(func(ctx context.Context) error {
@@ -22,5 +27,15 @@ func (d *sqliteDriver) scrub() error {
 	if _, err := d.writer.ExecContext(context.Background(), "VACUUM"); err != nil {
 		return unavailable(err)
 	}
-	return d.checkpoint()
+	rows, err := d.writer.QueryContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
+	return eachRow(rows, err)(func(scan func(...any) error) error {
+		var busy, log, moved int
+		if err := scan(&busy, &log, &moved); err != nil {
+			return unavailable(err)
+		}
+		if busy != 0 {
+			return fmt.Errorf("%w: somebody reads the database, so that what was in clear is still in its file; try again", resources.ErrUnavailable)
+		}
+		return nil
+	})
 }

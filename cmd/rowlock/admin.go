@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -146,10 +145,8 @@ func (o *adminOptions) openDatabase(ctx context.Context, stderr io.Writer) (*adm
 	if err := o.storage.completeDatabase(o.dataDir); err != nil {
 		return nil, err
 	}
-	if path, ok := strings.CutPrefix(o.storage.datastore, "sqlite://"); ok {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("there is no database at %s: name another one with --datastore, or start a server", path)
-		}
+	if err := o.storage.checkThere(o.dataDir); err != nil {
+		return nil, err
 	}
 	keys, err := o.encryption.open(ctx)
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/backup"
 )
 
 // storageOptions are the flags about the database.
@@ -116,4 +118,14 @@ func (o *storageOptions) checkOthers() error {
 func (o *storageOptions) store() sqlstore.Options {
 	return sqlstore.Options{URL: o.datastore, Schema: o.schema, AwaitTimeout: databaseAwaitTimeout, HistoryAge: o.historyAge,
 		HistorySize: o.historySize.Value(), MaxObjectBytes: o.maxObject, Synchronous: o.synchronous}
+}
+
+// checkThere refuses a database that commands would make which work in one that is there, and one that a restore has not finished.
+func (o *storageOptions) checkThere(dataDir string) error {
+	if path, ok := strings.CutPrefix(o.datastore, "sqlite://"); ok {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("there is no database at %s: name another one with --datastore, or start a server", path)
+		}
+	}
+	return backup.CheckFinished(dataDir)
 }

@@ -62,6 +62,9 @@ func (o *rewriteOptions) complete() (err error) {
 
 // run rewrites all, and tells how far it has come, in one line for each table and each ten thousand of its rows.
 func (o *rewriteOptions) run(ctx context.Context, logger *slog.Logger, stdout io.Writer) (err error) {
+	if err := o.storage.checkThere(o.dataDir); err != nil {
+		return err
+	}
 	e, err := o.encryption.open(ctx)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func (d *Definitions) Cool() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, def := range d.byName {
-		if kept := store.Kept(def.key); kept != nil && kept.Revision == def.revision {
+		if kept := store.Kept(def.key); kept != nil && kept.Revision == def.revision && kept.Unreadable() == nil {
 			def.object.Store(kept)
 		}
 	}

@@ -146,6 +146,10 @@ func (k *Keeper) prune() error {
 	if err != nil {
 		return err
 	}
+	// A clock that was ahead must not have its backups outlive all later ones.
+	ahead := namePrefix + k.Clock.Now().UTC().Format(nameTime) + nameSuffix
+	names = slices.Concat(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name > ahead }),
+		slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name <= ahead }))
 	for _, name := range names[min(k.Keep, len(names)):] {
 		if rerr := os.Remove(filepath.Join(k.Dir, name)); rerr != nil {
 			err = errors.Join(err, fmt.Errorf("remove an old backup: %w", rerr))

@@ -79,8 +79,13 @@ func Restore(ctx context.Context, from io.ReadSeeker, to Destination) (r Restore
 			return r, err
 		}
 	} else if done, err := to.hasContent(ctx, begun); err != nil || done {
+		if done && (begun.Created != m.Created || begun.Revision != m.Revision) {
+			return r, fmt.Errorf("%w: %s has what another backup was made of, of revision %d", sqlstore.ErrNotEmpty, to.DataDir, begun.Revision)
+		}
 		r.Counter = begun.Counter
 		return r, errors.Join(err, to.finish(done))
+	} else if err := sqlstore.CheckTarget(ctx, to.Store); err != nil {
+		return r, err
 	} else if err := os.RemoveAll(filepath.Join(to.DataDir, keptDir)); err != nil { // of the attempt, perhaps with another backup
 		return r, err
 	}
@@ -131,7 +136,8 @@ func (d *Destination) hasContent(ctx context.Context, m *mark) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return m.Counter > 0 && source.State().Revision == m.Counter, source.Close()
+	// Nothing counts up to where a restore puts the counter: it is the clock's.
+	return m.Counter > 0 && source.State().Revision >= m.Counter, source.Close()
 }
 
 // mark is flushed before anything else is written.

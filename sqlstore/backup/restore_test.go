@@ -117,6 +117,9 @@ func TestKilledWhileRestoring(t *testing.T) {
 	if err := ended.mark(m); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := Restore(t.Context(), bytes.NewReader(filled(t, 3)), ended); !errors.Is(err, sqlstore.ErrNotEmpty) || CheckFinished(to) == nil {
+		t.Errorf("another backup than the one that is there: %v", err)
+	}
 	left = append(left, to)
 	for i, dir := range left {
 		if err := CheckFinished(dir); !errors.Is(err, ErrUnfinished) {
