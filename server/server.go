@@ -180,14 +180,13 @@ func New(c Config) (*Server, error) {
 	s.http = &http.Server{Handler: s.echo, ConnContext: cork.Context, TLSConfig: c.TLS, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second,
 		MaxHeaderBytes: 1 << 20, ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: c.MaxStreams}}
-	if c.TLS != nil {
+	if c.TLS != nil && c.WithoutHTTP2 {
+		s.http.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){} // which takes it off the list of protocols
+	} else if c.TLS != nil {
 		if err := cork.ConfigureHTTP2(s.http); err != nil {
 			return nil, fmt.Errorf("HTTP/2: %w", err)
 		}
 		s.http.TLSNextProto["h2"] = http2Server(s.http)
-		if c.WithoutHTTP2 {
-			s.http.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){} // which takes it off the list of protocols
-		}
 	}
 	return s, nil
 }

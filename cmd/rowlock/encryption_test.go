@@ -214,12 +214,12 @@ func TestEncryptionByCommands(t *testing.T) {
 
 // Mistakes are told of before anything is done.
 func TestEncryptionIsChecked(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "encryption.yaml")
-	if err := os.WriteFile(file, []byte("apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\n"+
+	plain := filepath.Join(t.TempDir(), "identity.yaml")
+	if err := os.WriteFile(plain, []byte("apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\n"+
 		"resources: [{resources: [secrets], providers: [{identity: {}}]}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := command(t, "rewrite", "--data-dir", t.TempDir(), "--encryption-provider-config", file); code != exitFailure ||
+	if code, _, stderr := command(t, "rewrite", "--data-dir", t.TempDir(), "--encryption-provider-config", plain); code != exitFailure ||
 		!strings.Contains(stderr, "there is no database at") {
 		t.Errorf("where there is no database: %d %s", code, stderr)
 	}

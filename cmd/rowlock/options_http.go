@@ -125,6 +125,7 @@ func (o *httpOptions) checkOrigins() error {
 
 // fillTLS says how connections are secured.
 func (o *httpOptions) fillTLS(to *pki.Options) (err error) {
+	to.TLS.HTTP1 = o.withoutHTTP2
 	if to.TLS.MinVersion, err = cliflag.TLSVersion(o.minTLS); err != nil {
 		return err
 	}

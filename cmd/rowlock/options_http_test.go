@@ -1,8 +1,13 @@
 package main
 
 import (
+	"crypto/tls"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/rowlock/rowlock/resources/upstream"
 )
@@ -42,5 +47,38 @@ func TestSetVerbosity(t *testing.T) {
 	}
 	if _, err := o.setVerbosity("loud"); err == nil {
 		t.Error("a word is taken for a number")
+	}
+}
+
+// Clients that speak HTTP/2 are offered HTTP/1.1, with ciphers that HTTP/2 forbids too.
+func TestDisableHTTP2(t *testing.T) {
+	p := start(t, "--data-dir", t.TempDir(), "--disable-http2-serving", "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA")
+	config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := tls.Dial("tcp", address.Host, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}) //nolint:gosec // on loopback
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got := conn.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
+		t.Errorf("negotiated %q", got)
+	}
+	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // on loopback
+	answer, err := client.Get(config.Host + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK || answer.ProtoMajor != 1 {
+		t.Errorf("%s by %s", answer.Status, answer.Proto)
+	}
+	if code := p.end(); code != 0 {
+		t.Errorf("ended with %d: %s", code, p.stderr.String())
 	}
 }

@@ -138,7 +138,7 @@ func (q *Request) Panicked(ctx context.Context, cause any) {
 	if !q.ends {
 		return
 	}
-	q.ends = false
+	q.ends, q.stream = false, false // the answer that says so is no stage of its own
 	q.SetEventResponseStatus(&metav1.Status{Code: http.StatusInternalServerError, Status: metav1.StatusFailure,
 		Reason: metav1.StatusReasonInternalError, Message: fmt.Sprintf("APIServer panic'd: %v", cause)})
 	q.ProcessEventStage(ctx, auditinternal.StagePanic)

@@ -204,13 +204,17 @@ func (p *PKI) configForClient(*tls.ClientHelloInfo) (*tls.Config, error) {
 }
 
 func (p *PKI) tlsConfig(clientCAs *x509.CertPool) *tls.Config {
+	protocols := []string{"h2", "http/1.1"}
+	if p.opts.TLS.HTTP1 {
+		protocols = protocols[1:]
+	}
 	return &tls.Config{
 		MinVersion:       cmp.Or(p.opts.TLS.MinVersion, tls.VersionTLS12),
 		CipherSuites:     p.opts.TLS.CipherSuites,
 		CurvePreferences: p.opts.TLS.CurvePreferences,
 		// Small records at the start of a connection spare a browser some latency; here they cost a system call each.
 		DynamicRecordSizingDisabled: true,
-		NextProtos:                  []string{"h2", "http/1.1"},
+		NextProtos:                  protocols,
 		ClientAuth:                  tls.RequestClientCert,
 		ClientCAs:                   clientCAs,
 		GetCertificate:              p.getCertificate,

@@ -21,6 +21,8 @@ type TLSOptions struct {
 	MinVersion       uint16
 	CipherSuites     []uint16 // of TLS 1.2
 	CurvePreferences []tls.CurveID
+	// HTTP1 offers HTTP/1.1 alone.
+	HTTP1 bool
 }
 
 // named is a NamedPair that was read.

@@ -175,7 +175,7 @@ func TestKilledWhileRestoringPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The last moment: the database has its content, and the mark is still there.
-	if err := to.mark(mark{Counter: r.Counter}); err != nil {
+	if err := to.mark(mark{Created: r.Created.String(), Revision: r.Revision, Counter: r.Counter}); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := Restore(t.Context(), bytes.NewReader(data), to); err != nil || again.Counter != r.Counter || CheckFinished(dir) != nil {
