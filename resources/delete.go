@@ -189,6 +189,16 @@ func PrepareDelete(ctx context.Context, t *Type, live *Object) (*Write, error) {
 	return (&Pipeline{}).prepareDelete(ctx, r, live, &Deleted{}, new(bool))
 }
 
+// pending tells whether the object is being deleted already, within a grace period that the request does not shorten: nothing happens
+// then, and admission is not asked, as by kube-apiserver. Errors: those of the preconditions.
+func (r *DeleteRequest) pending(ctx context.Context, obj runtime.Object, m metav1.Object) (bool, error) {
+	if r.Type.Terminate != nil || m.GetDeletionTimestamp() == nil {
+		return false, nil
+	}
+	_, pending, err := rest.BeforeDelete(r.Type.DeleteStrategy, ctx, obj.DeepCopyObject(), r.Options.DeepCopy()) // it writes into both
+	return pending, err
+}
+
 func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Object, d *Deleted, again *bool) (*Write, error) {
 	t := r.Type
 	obj, err := t.decodeKept(live)
@@ -210,6 +220,12 @@ func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Ob
 			return nil, err
 		}
 	}
+	if pending, err := r.pending(ctx, obj, m); err != nil {
+		return nil, err
+	} else if pending {
+		d.Unchanged, d.Object = true, live
+		return nil, nil
+	}
 	a := r.admitted(obj)
 	if err := p.admit(ctx, a); err != nil {
 		return nil, err
@@ -226,13 +242,9 @@ func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Ob
 			return r.mark(ctx, obj, live, d)
 		}
 	}
-	graceful, pending, err := rest.BeforeDelete(t.DeleteStrategy, ctx, obj, r.Options)
+	graceful, _, err := rest.BeforeDelete(t.DeleteStrategy, ctx, obj, r.Options)
 	if err != nil {
 		return nil, err
-	}
-	if pending {
-		d.Unchanged, d.Object = true, live
-		return nil, nil
 	}
 	t.setDeletionFinalizers(ctx, m, r.Options)
 	kept := len(m.GetFinalizers()) > 0
