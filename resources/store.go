@@ -42,6 +42,12 @@ type Reader interface {
 	// resource of which nothing was ever written is empty, not an error. A revision from which too much has changed counts as
 	// no longer in history.
 	Snapshot(ctx context.Context, resource string, at At) (Snapshot, error)
+
+	// Changed tells whether a resource type may have changed, at the cost of a look-up: what is made of its objects is as reads
+	// show them as long as the number stays the same that was returned before they were read. The number is the revision of the last
+	// change, or of one after it when it is not known; it is raised before any read shows the change, and a read that begins after
+	// that waits for it. It never falls.
+	Changed(resource string) int64
 }
 
 // Writer changes objects.

@@ -51,6 +51,10 @@ func (s *Store) Snapshot(ctx context.Context, resource string, at resources.At) 
 	return past, nil
 }
 
+// Changed returns up to where a resource type may have changed; see resources.Reader. The tree is in place before the revision is
+// that lets reads show it.
+func (s *Store) Changed(resource string) int64 { return s.tree(resource).last }
+
 // present returns the newest state that is visible, once that is as new as at wants it.
 func (s *Store) present(ctx context.Context, resource string, at resources.At) (snapshot, error) {
 	if err := ctx.Err(); err != nil {

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -55,12 +56,11 @@ func BenchmarkUnmatchedWrite(b *testing.B) {
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
-			h := &hooks{derived: newDerived[*selections](store, nil, mutatingConfigurations)}
 			s := &selections{store: store, registry: registry}
 			for i := range 100 {
 				s.all = append(s.all, one(i))
 			}
-			h.made.Store(&madeAt[*selections]{value: s})
+			h := &hooks{derived: newDerived(store, func(context.Context) (*selections, error) { return s, nil }, mutatingConfigurations)}
 			b.ReportAllocs()
 			for b.Loop() {
 				if none, err := h.none(b.Context(), a, noEquivalents{}); err != nil || !none {

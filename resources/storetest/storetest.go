@@ -57,7 +57,7 @@ const patience = 3 * time.Minute
 // Run runs the suite.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for _, group := range []map[string]func(*suite){
-		writeTests, transactionTests, expectTests, readTests, pastTests, watchTests, manyWatchersTests, historyTests, lifetimeTests, endTests, modelTests,
+		writeTests, transactionTests, expectTests, readTests, changedTests, pastTests, watchTests, manyWatchersTests, historyTests, lifetimeTests, endTests, modelTests,
 	} {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {

@@ -1,0 +1,77 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+var changedTests = map[string]func(*suite){
+	"Changed":           testChanged,
+	"ChangedBeforeRead": testChangedBeforeRead,
+}
+
+// Changed says of each change, before its writer is answered, that its type has changed, and of no other type.
+func testChanged(s *suite) {
+	a := s.commitOne(create(pod("ns", "a"), "x"))
+	s.commitOne(create(node("n"), "x"))
+	nodes, last := s.store.Changed("nodes"), s.store.Changed("pods")
+	for _, write := range []func() *resources.Object{
+		func() *resources.Object { return s.commitOne(create(pod("ns", "b"), "x")) },
+		func() *resources.Object { a = s.commitOne(update(a, "y")); return a },
+		func() *resources.Object { return s.commitOne(remove(a)) },
+	} {
+		written := write()
+		now := s.store.Changed("pods")
+		if now <= last || now != written.Revision {
+			s.Errorf("changed at %d, then at %d, by a write at %d", last, now, written.Revision)
+		}
+		s.want("the number of what was not asked to change", now, s.store.Changed("pods"))
+		last = now
+	}
+	s.want("the number of another type", nodes, s.store.Changed("nodes"))
+}
+
+// What a read has shown, Changed has told, and what Changed has told, the next read shows: for many types changed at once, too.
+func testChangedBeforeRead(s *suite) {
+	types := []string{"pods", "secrets", "nodes"}
+	const rounds = 200
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	for _, resource := range types {
+		all.Go(func() {
+			for ended := false; !ended; {
+				select {
+				case <-done:
+					ended = true // and once more
+				default:
+				}
+				before := s.store.Changed(resource)
+				snap, err := s.store.Snapshot(s.ctx, resource, any_)
+				if err != nil {
+					s.Error(err)
+					return
+				}
+				after, newest := s.store.Changed(resource), int64(0)
+				snap.Ascend("", "", func(o *resources.Object) bool {
+					newest = max(newest, o.Revision)
+					return true
+				})
+				if newest > after || snap.Revision() < before || before == after && newest != 0 && newest != after {
+					s.Errorf("%s had changed at %d, a read at %d showed %d, and then they had at %d", resource, before, snap.Revision(), newest, after)
+					return
+				}
+			}
+		})
+	}
+	for i := range rounds {
+		var writes []resources.Write
+		for _, resource := range types {
+			writes = append(writes, create(resources.Key{Resource: resource, Namespace: "ns", Name: fmt.Sprint(i)}, "x"))
+		}
+		s.commit(writes...)
+	}
+	close(done)
+	all.Wait()
+}
