@@ -183,10 +183,23 @@ func TestAuditRecordsTheAnswer(t *testing.T) {
 				if err := json.Unmarshal(events[0].ResponseObject.Raw, &got); err != nil {
 					t.Fatal(err)
 				}
+				for _, table := range []any{want, got} {
+					withoutAges(table)
+				}
 				if diff := cmp.Diff(want, got); diff != "" && events[0].ResponseStatus.Code == http.StatusOK {
 					t.Errorf("%s as %s%s (-answered +recorded):\n%s", path, media, as, diff)
 				}
 			}
+		}
+	}
+}
+
+// withoutAges takes from the rows of a table of namespaces what depends on the second in which it was made.
+func withoutAges(table any) {
+	rows, _ := table.(map[string]any)["rows"].([]any)
+	for _, row := range rows {
+		if cells := row.(map[string]any)["cells"].([]any); len(cells) > 2 {
+			cells[2] = "an age"
 		}
 	}
 }

@@ -4,10 +4,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // What is compiled of schemas of custom resources is counted by kind.
 func TestCompiledSchemasAreCounted(t *testing.T) {
+	t.Cleanup(fastpath.TurnAll(true)) // without them, nothing makes a plan or closures
 	h := newServer(t, nil).Handler()
 	post := func(path, body string) {
 		r, w := httptest.NewRequest("POST", path, strings.NewReader(body)), httptest.NewRecorder()

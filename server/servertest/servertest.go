@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"testing"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -13,12 +14,18 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/resources/custom"
+	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
 // Quiet is a logger that says nothing.
 var Quiet = slog.New(slog.DiscardHandler)
+
+// Of what upstream's packages say, errors alone are worth being read beside a test that failed: the others are tens of thousands of lines.
+func init() {
+	upstream.LogTo(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+}
 
 // New makes a server of the built-in types on a store of its own, and returns what it was made of, too. It knows those who
 // authenticate with Authenticate. change, when set, has the last word.
