@@ -150,7 +150,7 @@ func TestAuthenticationConfiguration(t *testing.T) {
 	good := first.token(t, claims("jane@example.com", "example.com"))
 	until(t, r, good, "oidc:jane@example.com dev,system:authenticated")
 	ending := claims("ending@example.com", "example.com")
-	ending["exp"] = time.Now().Add(10 * time.Second).Unix() // upstream goes by the real clock
+	ending["exp"] = time.Now().Add(20 * time.Second).Unix() // upstream goes by the real clock
 	short := first.token(t, ending)
 	until(t, r, short, "oidc:ending@example.com dev,system:authenticated")
 	for _, bad := range []string{
