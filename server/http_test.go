@@ -176,20 +176,25 @@ func TestShutdownDelay(t *testing.T) {
 // never reads what it asked for.
 func TestSlowClients(t *testing.T) {
 	const limit = 300 * time.Millisecond
-	s := newServer(t, func(c *server.Config) { c.RequestTimeout, c.MaxInFlight, c.MaxMutatingInFlight = limit, 20, -1 })
-	address, stop, done := serve(t, s)
+	var store server.Config
+	patient := newServer(t, func(c *server.Config) { store = *c })
 	create := func(i int) {
 		body := fmt.Sprintf(`{"metadata":{"name":"c%d"},"data":{"a":%q}}`, i, strings.Repeat("x", 500_000))
 		r := httptest.NewRequest("POST", "/api/v1/namespaces/default/configmaps", strings.NewReader(body))
 		r.Header.Set("Authorization", "master")
 		w := httptest.NewRecorder()
-		if s.Handler().ServeHTTP(w, r); w.Code != 201 {
+		if patient.Handler().ServeHTTP(w, r); w.Code != 201 {
 			t.Fatalf("%d: %s", w.Code, w.Body)
 		}
 	}
 	for i := range 24 {
 		create(i)
 	}
+	s := newServer(t, func(c *server.Config) {
+		c.Registry, c.Store, c.Pipeline = store.Registry, store.Store, store.Pipeline
+		c.RequestTimeout, c.MaxInFlight, c.MaxMutatingInFlight = limit, 20, -1
+	})
+	address, stop, done := serve(t, s)
 	for name, head := range map[string]string{
 		"a body that does not end":   "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nContent-Length: 100\r\n\r\n{",
 		"an answer that is not read": "GET /api/v1/configmaps HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n\r\n",

@@ -114,3 +114,17 @@ func TestDeepSchema(t *testing.T) {
 		exchange{do: "POST " + widgets, body: widget("other", spec), code: 422},
 	)
 }
+
+// Whole numbers of what is applied as YAML stay whole, as rules in CEL and large ones need it.
+func TestApplyOfWholeNumbers(t *testing.T) {
+	a := newAPI(t)
+	apply := func(size string, code int) exchange {
+		return exchange{do: "PATCH " + widgets + "/a?fieldManager=me", header: asApply, code: code,
+			body: "apiVersion: example.com/v1\nkind: Widget\nmetadata:\n  name: a # as YAML has it\nspec:\n  size: " + size + "\n"}
+	}
+	grown := apply("9007199254740993", 200) // no float64
+	grown.says = says{"spec.size": "9007199254740993"}
+	a.run(exchange{do: "POST " + definitions, code: 201, body: widgetDefinition(widgetVersion("v1", `{"type":"object","properties":{"size":{"type":"integer"}},
+			"x-kubernetes-validations":[{"rule":"self.size >= oldSelf.size"}]}`, true))},
+		apply("1", 201), apply("2", 200), grown, apply("1", 422))
+}
