@@ -1,0 +1,77 @@
+package handlers_test
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+	"weak"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+var definitionCycles = flag.Int("definition-cycles", 12, "how often a definition is created, used and deleted by TestDefinitionsComeAndGo")
+
+// However often a definition is created, used and deleted, nothing of it stays: no type, no catalog with it, no goroutine, and after a soak
+// (-definition-cycles 10000) no memory.
+func TestDefinitionsComeAndGo(t *testing.T) {
+	a := newAPI(t)
+	a.work()
+	body := widgetDefinition(widgetVersion("v1", widgetSpec, true), widgetVersion("v2", widgetSpec, false))
+	var types []weak.Pointer[resources.Type]
+	cycle := func() {
+		a.run(exchange{do: "POST " + definitions, body: body, code: 201},
+			exchange{do: "POST " + widgets, body: widget("a", `{"size":1}`), code: 201},
+			exchange{do: "GET " + widgetsAsV2 + "/a", code: 200},
+			exchange{do: "PATCH " + widgets + "/a?fieldManager=m&force=true", header: asApply, body: widget("a", `{"size":3}`), code: 200},
+			exchange{do: "GET /apis/example.com/v1", code: 200},
+			exchange{do: "GET /openapi/v3/apis/example.com/v1", code: 200})
+		typ, ok := a.registry.Catalog().Type("widgets.example.com")
+		if !ok {
+			t.Fatal("there is no type")
+		}
+		types = append(types, weak.Make(typ))
+		a.run(exchange{do: "DELETE " + definitions + "/widgets.example.com", code: 200})
+		a.until("customresourcedefinitions.apiextensions.k8s.io", "the definition goes", func() bool {
+			code, _ := a.request("GET", definitions+"/widgets.example.com", "", nil)
+			return code == 404
+		})
+	}
+	memory := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	const first = 4
+	for range first {
+		cycle()
+	}
+	goroutines, heap := runtime.NumGoroutine(), memory()
+	for range *definitionCycles {
+		cycle()
+	}
+	left := func() string {
+		runtime.GC()
+		alive := 0
+		for _, typ := range types {
+			if typ.Value() != nil {
+				alive++
+			}
+		}
+		if now := runtime.NumGoroutine(); alive > 3 || now > goroutines+3 {
+			return fmt.Sprintf("of %d types %d are kept; there are %d goroutines, and were %d", len(types), alive, now, goroutines)
+		}
+		return ""
+	}
+	a.definitions.Rest() // what was compiled stays until then, within its bound
+	for began := time.Now(); left() != "" && time.Since(began) < patience/3; {
+		runtime.Gosched() // to those who have not ended yet
+	}
+	if what := left(); what != "" {
+		t.Error(what)
+	}
+	t.Logf("the heap had %d KiB and has %d after %d definitions", heap>>10, memory()>>10, *definitionCycles)
+}
