@@ -11,3 +11,6 @@ func (s *Server) Routes() (paths []string) {
 	}
 	return paths
 }
+
+// Watches is how many watches there are.
+func (s *Server) Watches() int { return s.handlers.Watches() }

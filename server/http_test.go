@@ -173,7 +173,7 @@ func TestShutdownDelay(t *testing.T) {
 }
 
 // Clients that send or read slower than they may are cut off, and their seats free: one that never ends its headers, or its body, or
-// never reads what it asked for.
+// never reads what it asked for, be it a list or the state or the events of a watch.
 func TestSlowClients(t *testing.T) {
 	const limit = 300 * time.Millisecond
 	var store server.Config
@@ -198,6 +198,10 @@ func TestSlowClients(t *testing.T) {
 	for name, head := range map[string]string{
 		"a body that does not end":   "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nContent-Length: 100\r\n\r\n{",
 		"an answer that is not read": "GET /api/v1/configmaps HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n\r\n",
+		"a state that is not read":   "GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n\r\n",
+		"events that are not read":   "GET /api/v1/configmaps?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n\r\n",
+		"messages that are not read": "GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nOrigin: http://x\r\n" +
+			"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, err := net.Dial("tcp", address)
@@ -222,6 +226,7 @@ func TestSlowClients(t *testing.T) {
 			}
 			until("it is not answered", func(dispatched, _ int) bool { return dispatched > before })
 			until("it has its seat for ever", func(_, executing int) bool { return executing == 0 })
+			until("it watches for ever", func(int, int) bool { return s.Watches() == 0 })
 		})
 	}
 	stop()

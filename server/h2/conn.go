@@ -63,8 +63,10 @@ type conn struct {
 	out        []byte // frames; nil while there are none
 	control    int    // answers to control frames among them
 	writing    bool
-	turns      []*stream // who waits to be the one who writes
-	err        error     // of a write
+	writes     int         // how many have begun
+	hurried    *time.Timer // not nil: the write under way has to end before it fires
+	turns      []*stream   // who waits to be the one who writes
+	err        error       // of a write
 	enc        *hpack.Encoder
 	window     int64     // what may be sent on all streams, in bytes (RFC 9113, 6.9.1)
 	starved    []*stream // who waits for that, in order
@@ -261,6 +263,9 @@ func (c *conn) end() {
 	}
 	if c.closing != nil {
 		c.closing.Stop()
+	}
+	if c.hurried != nil {
+		c.hurried.Stop()
 	}
 	for _, st := range c.streams {
 		c.close(st, errGone)

@@ -231,6 +231,53 @@ func TestResetsOfWhoWaits(t *testing.T) {
 	}
 }
 
+// A handler that is stuck in writing to a client that does not read ends soon after its stream, whoever has ended that.
+func TestEndsOfWhoIsStuck(t *testing.T) {
+	for name, end := range map[string]func(*rawClient, http.ResponseWriter){
+		"by its client": func(c *rawClient, _ http.ResponseWriter) { c.must(c.WriteRSTStream(1, http2.ErrCodeCancel)) },
+		"by its deadline": func(c *rawClient, w http.ResponseWriter) {
+			c.must(http.NewResponseController(w).SetWriteDeadline(time.Now()))
+		},
+		"by its deadline, later": func(c *rawClient, w http.ResponseWriter) {
+			c.must(http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Millisecond)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			began, ended := make(chan http.ResponseWriter), make(chan struct{})
+			client, accepted := net.Pipe() // which keeps nothing
+			c := rawClientOn(t, client, accepted, 10, func(w http.ResponseWriter, _ *http.Request) {
+				defer close(ended)
+				began <- w
+				for block := make([]byte, 1<<20); ; {
+					if _, err := w.Write(block); err != nil {
+						return
+					}
+				}
+			}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: mostWindow})
+			c.must(c.WriteWindowUpdate(0, 1<<30))
+			c.must(c.WritePing(false, [8]byte{}))
+			c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FramePing }) // nothing else is being written
+			own := c.connection()
+			own.mu.Lock()
+			own.srv.writeMost = 10 * time.Millisecond
+			own.mu.Unlock()
+			c.open(1, "/", true)
+			w := <-began
+			for stuck := false; !stuck; runtime.Gosched() { // it has taken of the window what it is writing
+				own.mu.Lock()
+				stuck = own.window < 1<<30+initialWindow
+				own.mu.Unlock()
+			}
+			end(c, w)
+			select {
+			case <-ended:
+			case <-time.After(time.Minute):
+				t.Error("it is stuck for ever")
+			}
+		})
+	}
+}
+
 // What a client sends before it hears that its stream was reset is no fault (RFC 9113, 5.1).
 func TestLateFrames(t *testing.T) {
 	c := newRawClient(t, 10, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })

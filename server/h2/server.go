@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/net/http2"
 )
@@ -21,6 +22,7 @@ func Serve(s *http.Server) func(*http.Server, *tls.Conn, http.Handler) {
 type server struct {
 	http       *http.Server
 	maxStreams int
+	writeMost  time.Duration
 	work       workers
 
 	serving sync.WaitGroup
@@ -30,7 +32,7 @@ type server struct {
 }
 
 func newServer(s *http.Server) *server {
-	srv := &server{http: s, maxStreams: 250, conns: map[*conn]struct{}{}}
+	srv := &server{http: s, maxStreams: 250, writeMost: writeMost, conns: map[*conn]struct{}{}}
 	if s.HTTP2 != nil && s.HTTP2.MaxConcurrentStreams > 0 {
 		srv.maxStreams = s.HTTP2.MaxConcurrentStreams
 	}

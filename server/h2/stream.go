@@ -180,6 +180,7 @@ func (c *conn) close(st *stream, why error) {
 		st.limit.Stop()
 	}
 	st.noBulk()
+	st.c.hurry()
 	st.changed.Broadcast()
 	st.cancel()
 	if len(c.streams) == 0 {

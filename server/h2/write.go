@@ -14,6 +14,8 @@ const (
 	controlMost = 10000
 	// outRoom is how large a buffer is at first.
 	outRoom = 32 << 10
+	// writeMost is how long a client may take to read up to largeRoom and outMost bytes, once somebody waits for it to.
+	writeMost = 30 * time.Second
 	// mostRounds is how often somebody sends what others gather meanwhile, before a goroutine does.
 	mostRounds = 16
 )
@@ -79,6 +81,7 @@ func (c *conn) write(out, data []byte) error {
 func (c *conn) send(data []byte) {
 	out := c.out
 	c.out, c.control = nil, 0
+	c.writes++
 	if c.err != nil {
 		return
 	}
@@ -96,6 +99,27 @@ func (c *conn) send(data []byte) {
 
 // cut lets the reading goroutine find that the connection is of no use. Whatever waits to write ends with it.
 func (c *conn) cut() { _ = c.nc.Close() }
+
+// hurry ends a connection whose client takes nothing of a write for writeMost: the handler that writes is stuck, which may be that
+// of a stream that is over, and it would be so for as long as the client likes. It is called when a stream ends; how long one that
+// is open may take is its handler's to say (SetWriteDeadline). The caller holds mu.
+func (c *conn) hurry() {
+	if !c.writing && len(c.out) == 0 || c.hurried != nil || c.ended {
+		return
+	}
+	begun := c.writes
+	c.hurried = time.AfterFunc(c.srv.writeMost, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		switch c.hurried = nil; {
+		case !c.writing:
+		case c.writes == begun:
+			go c.cut()
+		default: // the one that is under way now may be stuck as well
+			c.hurry()
+		}
+	})
+}
 
 // flush sends what was gathered, unless somebody is sending, who does it then. Handlers that have something to send as well
 // and only wait for a processor, as those of watches that see the same event, come first: it leaves together. The caller holds

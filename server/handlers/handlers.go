@@ -35,6 +35,8 @@ type Config struct {
 	// MinWatchTimeout is the least time that the server lets a watch live which names none; it adds up to as much again
 	// by chance, so that clients do not come back all at once. Default 30 minutes.
 	MinWatchTimeout time.Duration
+	// WatchStall is how long the client of a watch may take to read a frame. Default one minute.
+	WatchStall time.Duration
 	// BookmarkPeriod is the time between bookmarks. Default one minute.
 	BookmarkPeriod time.Duration
 	// HistoryAge is for how long clients may go on with a list. 0: as long as the store can.
@@ -75,6 +77,9 @@ type Handlers struct {
 func New(c Config) *Handlers {
 	if c.MinWatchTimeout == 0 {
 		c.MinWatchTimeout = 30 * time.Minute
+	}
+	if c.WatchStall == 0 {
+		c.WatchStall = time.Minute
 	}
 	if c.BookmarkPeriod == 0 {
 		c.BookmarkPeriod = time.Minute

@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -59,6 +60,8 @@ func (h *Handlers) watch(q *request) error {
 	if over {
 		cancel()
 	}
+	w.stall.limit, w.stall.end = h.WatchStall, cancel
+	defer w.stall.done()
 	if wsstream.IsWebSocketRequest(q.r) {
 		w.serveSocket(cancel)
 		return nil
@@ -68,6 +71,10 @@ func (h *Handlers) watch(q *request) error {
 	q.w.Header().Set("Content-Type", f.ContentType(true))
 	if frames.compress {
 		sayGzip(q.w.Header())
+	}
+	w.stall.end = func() {
+		cancel()
+		cutWrites(q.w)
 	}
 	q.w.WriteHeader(200)
 	w.to = frames
@@ -108,6 +115,7 @@ type watchStream struct {
 	last int64
 
 	flushed time.Time
+	stall   stall
 
 	retry <-chan time.Time // when the store is asked again that could not answer; else nil
 	pause time.Duration    // how long that is after it was asked
@@ -177,11 +185,19 @@ func (w *watchStream) beginsWithList() bool {
 	return w.opts.SendInitialEvents != nil && *w.opts.SendInitialEvents && w.opts.AllowWatchBookmarks
 }
 
+// writer takes the bytes of a frame, which has to be flushed.
+func (w *watchStream) writer() io.Writer {
+	w.stall.begin()
+	return w.to.writer()
+}
+
 // flush sends what was gathered.
 func (w *watchStream) flush() {
+	w.stall.begin()
 	if w.to.flush() {
 		w.flushed = time.Now()
 	}
+	w.stall.done()
 }
 
 func (w *watchStream) close() {
@@ -266,7 +282,7 @@ func (w *watchStream) askAgain() {
 
 // bookmark tells the client how far it has come, and that the server is there, whether it knows or not.
 func (w *watchStream) bookmark(initialEnd bool) bool {
-	ok := w.write(w.events.Bookmark(w.to.writer(), w.position, initialEnd))
+	ok := w.write(w.events.Bookmark(w.writer(), w.position, initialEnd))
 	w.flush()
 	return ok
 }
@@ -274,11 +290,14 @@ func (w *watchStream) bookmark(initialEnd bool) bool {
 // fail ends the stream with an event of type ERROR.
 func (w *watchStream) fail(err error) {
 	s := status.Of(status.ForRequest(err, w.q.resource(), "", "watch"))
-	if w.write(w.events.Error(w.to.writer(), s)) {
+	if w.write(w.events.Error(w.writer(), s)) {
 		w.flush()
 	}
 }
 
 // write ends a frame, unless making it failed, and reports whether it went out. When it did not the client is gone, or
 // gets no more: the stream ends.
-func (w *watchStream) write(err error) bool { return err == nil && w.to.end() == nil }
+func (w *watchStream) write(err error) bool {
+	w.stall.frames.Add(1)
+	return err == nil && w.to.end() == nil
+}

@@ -13,7 +13,7 @@ import (
 func (w *watchStream) sendInitial() bool {
 	ok := true
 	write := func(o *resources.Object) bool {
-		ok = w.write(w.events.Event(w.to.writer(), watch.Added, o))
+		ok = w.write(w.events.Event(w.writer(), watch.Added, o))
 		return ok && w.q.ctx.Err() == nil // its time may be over before its end
 	}
 	b := batch{yield: write, convert: w.ready}
@@ -141,7 +141,7 @@ func (w *watchStream) send(events []*resources.Event) error {
 		case o == nil:
 		case w.q.served.Converted != nil:
 			waiting, objects = append(waiting, shownEvent{typ, o}), append(objects, o)
-		case !w.write(w.events.Event(w.to.writer(), typ, o)):
+		case !w.write(w.events.Event(w.writer(), typ, o)):
 			return errStreamEnded
 		default:
 			wrote = true
@@ -152,7 +152,7 @@ func (w *watchStream) send(events []*resources.Event) error {
 			return err
 		}
 		for _, e := range waiting {
-			if !w.write(w.events.Event(w.to.writer(), e.typ, e.object)) {
+			if !w.write(w.events.Event(w.writer(), e.typ, e.object)) {
 				return errStreamEnded
 			}
 		}
