@@ -45,12 +45,26 @@ func (s *Server) optional() (outer, inner []echo.MiddlewareFunc) {
 		outer = append(outer, through(filters.WithProbabilisticGoaway(passed, s.GoawayChance)))
 	}
 	if s.RetryAfter {
-		inner = append(inner, through(filters.WithRetryAfter(passed, s.draining)))
+		inner = append(inner, exceptOwn(through(filters.WithRetryAfter(passed, s.draining))))
 	}
 	if len(s.CORSAllowedOrigins) > 0 {
 		inner = append(inner, through(filters.WithCORS(passed, s.CORSAllowedOrigins, nil, nil, nil, "true")))
 	}
 	return outer, inner
+}
+
+// exceptOwn has the requests pass a filter that come from without: those that the server sends to itself are part of what it does to
+// answer others, and to end.
+func exceptOwn(filter echo.MiddlewareFunc) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		filtered := filter(next)
+		return func(c echo.Context) error {
+			if isInternal(c.Request().Context()) {
+				return next(c)
+			}
+			return filtered(c)
+		}
+	}
 }
 
 // through has requests pass a filter of upstream's, whose handler is pass.

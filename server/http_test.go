@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+
 	"github.com/rowlock/rowlock/server"
 )
 
@@ -162,6 +165,13 @@ func TestShutdownDelay(t *testing.T) {
 	}
 	if answered == 0 {
 		t.Error("nothing was answered while the end was delayed")
+	}
+	own, err := s.Client(&user.DefaultInfo{Name: "known", Groups: []string{user.AllAuthenticated}}, "part")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := own.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{}); err != nil {
+		t.Errorf("a request of the server's own: %v", err)
 	}
 	close(store.release)
 	if code := <-first; code != 404 {
