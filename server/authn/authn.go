@@ -7,6 +7,7 @@
 //	tokenfile.go        tokens in a file
 //	serviceaccounts.go  tokens of ServiceAccounts, which are good as long as what they are bound to is there
 //	issued.go           tokens that an administrator gives to users
+//	issued_latest.go    how they are looked for that another server has made
 //	cache.go            what came of verifying such tokens
 //	remote.go           tokens of which others are asked: issuers of OpenID Connect, a webhook; and bootstrap tokens
 //

@@ -28,8 +28,9 @@ import (
 //
 // It is an authenticator.Token.
 type IssuedTokens struct {
-	rows *resources.Rows
-	now  func() time.Time
+	rows   *resources.Rows
+	now    func() time.Time
+	latest *latestRows
 	// known are rows that were decoded, by name; each is good for one revision.
 	known *lru.Cache
 }
@@ -39,7 +40,7 @@ func NewIssuedTokens(rows *resources.Rows, now func() time.Time) *IssuedTokens {
 	if now == nil {
 		now = time.Now
 	}
-	return &IssuedTokens{rows: rows, now: now, known: lru.New(4096)}
+	return &IssuedTokens{rows: rows, now: now, latest: &latestRows{rows: rows, resource: tokensResource}, known: lru.New(4096)}
 }
 
 // IssuedToken is what is known of a token, without the token itself.
@@ -177,7 +178,7 @@ func (i *IssuedTokens) AuthenticateToken(ctx context.Context, token string) (*au
 func (i *IssuedTokens) row(ctx context.Context, id string) (*tokenRow, error) {
 	o, err := i.rows.Get(ctx, tokenKey(id), resources.At{Match: resources.Any})
 	if errors.Is(err, resources.ErrNotFound) {
-		o, err = i.rows.Get(ctx, tokenKey(id), resources.At{Match: resources.MostRecent})
+		o, err = i.latest.get(ctx, id)
 	}
 	if err != nil {
 		return nil, err

@@ -1,8 +1,12 @@
 package authn_test
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,6 +60,63 @@ func TestIssuedTokens(t *testing.T) {
 		}
 		if list, err := last.List(t.Context()); err != nil || len(list) > 0 {
 			t.Errorf("in the end: %v %v", list, err)
+		}
+	})
+}
+
+// askedStore counts how often it is asked for what is most recent.
+type askedStore struct {
+	resources.Store
+	asked atomic.Int64
+}
+
+func (s *askedStore) Snapshot(ctx context.Context, resource string, at resources.At) (resources.Snapshot, error) {
+	if at.Match == resources.MostRecent {
+		s.asked.Add(1)
+	}
+	return s.Store.Snapshot(ctx, resource, at)
+}
+
+func (s *askedStore) Get(ctx context.Context, key resources.Key, at resources.At) (*resources.Object, error) {
+	if at.Match == resources.MostRecent {
+		s.asked.Add(1)
+	}
+	return s.Store.Get(ctx, key, at)
+}
+
+// Tokens that nobody has given out do not have the database asked once for each. One that another server has given out meanwhile is good
+// at once.
+func TestUnknownIssuedTokens(t *testing.T) {
+	servertest.OnEveryDatabase(t, func(t *testing.T, stores []*sqlstore.Store) {
+		one := authn.NewIssuedTokens(resources.NewRows(stores[0]), nil)
+		store := &askedStore{Store: stores[len(stores)-1]}
+		other := authn.NewIssuedTokens(resources.NewRows(store), nil)
+		const askers, each = 50, 20
+		var asking sync.WaitGroup
+		began := time.Now()
+		for range askers {
+			asking.Go(func() {
+				for range each {
+					unknown := "rowlock_" + strings.ToLower(rand.Text()[:12]+"_"+rand.Text()+rand.Text())
+					if response, ok, err := other.AuthenticateToken(t.Context(), unknown); ok || !errors.Is(err, authn.ErrNoToken) {
+						t.Errorf("%v %v", response, err)
+					}
+				}
+			})
+		}
+		for range 5 {
+			token, err := one.Create(t.Context(), &authn.IssuedToken{User: "jane"}, time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok, err := other.AuthenticateToken(t.Context(), token); !ok {
+				t.Errorf("a token that is fresh: %v", err)
+			}
+		}
+		asking.Wait()
+		// Each that waits together with others waits for one look, and there is one every 50 ms.
+		if most := int64(time.Since(began)/(50*time.Millisecond)) + 2; store.asked.Load() > most {
+			t.Errorf("asked %d times in %s", store.asked.Load(), time.Since(began))
 		}
 	})
 }
