@@ -21,7 +21,7 @@ type identity struct {
 	issued        *authn.IssuedTokens
 }
 
-// newIdentity opens the keys of tokens.
+// newIdentity opens the keys of tokens. Who else is asked for identities is asked until ctx ends.
 func (o *serveOptions) newIdentity(ctx context.Context, logger *slog.Logger, store resources.Reader, rows *resources.Rows, certificates *pki.PKI) (*identity, error) {
 	keys, err := certificates.TokenKeys(o.tokens.keyOptions())
 	if err != nil {

@@ -45,8 +45,9 @@ type parts struct {
 	server       *server.Server
 }
 
-// assemble makes all parts upon a store. The server has to be closed, then the audit, and the store afterwards.
-func (o *serveOptions) assemble(ctx context.Context, store *sqlstore.Store, keys []health.Check, logger *slog.Logger, metrics *prometheus.Registry) (_ *parts, err error) {
+// assemble makes all parts upon a store. The server has to be closed, then the audit, and the store afterwards. What goes on in them
+// ends with serving.
+func (o *serveOptions) assemble(ctx, serving context.Context, store *sqlstore.Store, keys []health.Check, logger *slog.Logger, metrics *prometheus.Registry) (_ *parts, err error) {
 	p := &parts{options: o, logger: logger, metrics: metrics, store: store, keys: keys}
 	if p.auditor, err = o.audit.open(); err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func (o *serveOptions) assemble(ctx context.Context, store *sqlstore.Store, keys
 		return nil, err
 	}
 	if err = store.Await(ctx, func() (err error) {
-		p.identity, err = o.newIdentity(ctx, logger, store, resources.NewRows(store), p.certificates)
+		p.identity, err = o.newIdentity(serving, logger, store, resources.NewRows(store), p.certificates)
 		return err
 	}); err != nil {
 		return nil, err

@@ -70,7 +70,11 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	p, err := o.assemble(ctx, store, encryption.checks, logger, metrics)
+	// What requests need goes on until the last is answered, which may be long after ctx has ended (--shutdown-delay-duration): who may do
+	// what, which types there are, and whom issuers know.
+	serving, served := context.WithCancel(context.WithoutCancel(ctx))
+	defer served()
+	p, err := o.assemble(ctx, serving, store, encryption.checks, logger, metrics)
 	if err != nil {
 		return err
 	}
@@ -104,12 +108,14 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	ctx, stop := context.WithCancel(ctx)
 	var work errgroup.Group
 	work.Go(func() error {
+		defer served()
 		defer stop()
 		return p.server.Serve(ctx, listener)
 	})
-	for _, run := range []func(context.Context){p.certificates.Run, p.definitions.Run, p.identity.remote.Run, p.authorizers.Run, p.aggregator.Run, keepBackups} {
-		work.Go(func() error { run(ctx); return nil })
+	for _, run := range []func(context.Context){p.certificates.Run, p.definitions.Run, p.identity.remote.Run, p.authorizers.Run, p.aggregator.Run} {
+		work.Go(func() error { run(serving); return nil })
 	}
+	work.Go(func() error { keepBackups(ctx); return nil })
 	work.Go(func() error { plane.Keep(ctx, network); return nil })
 	work.Go(func() error {
 		return controllers.Run(ctx, o.controllers.config(controllers.Config{Registry: p.registry, Store: store, Pipeline: p.pipeline, Logger: logger,

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	jose "gopkg.in/go-jose/go-jose.v2"
+	"gopkg.in/go-jose/go-jose.v2/jwt"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// provider is an issuer of OpenID Connect whose key changes.
+type provider struct {
+	*httptest.Server
+	keys [2]*ecdsa.PrivateKey
+	key  atomic.Int32 // that signs
+}
+
+func newProvider(t *testing.T) *provider {
+	t.Helper()
+	i := &provider{}
+	for n := range i.keys {
+		var err error
+		if i.keys[n], err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := any(map[string]any{"issuer": i.URL, "jwks_uri": i.URL + "/keys", "id_token_signing_alg_values_supported": []string{"ES256"}})
+		if r.URL.Path == "/keys" {
+			n := i.key.Load()
+			answer = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.keys[n].Public(), KeyID: fmt.Sprint(n), Algorithm: "ES256", Use: "sig"}}}
+		}
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(i.Close)
+	return i
+}
+
+// review asks for who a token of the issuer's stands for.
+func (i *provider) review(t *testing.T) *authenticationv1.TokenReview {
+	t.Helper()
+	n := i.key.Load()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: i.keys[n], KeyID: fmt.Sprint(n)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := jwt.Signed(signer).Claims(map[string]any{"iss": i.URL, "aud": "rowlock", "sub": "jane", "exp": time.Now().Add(time.Hour).Unix()}).CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &authenticationv1.TokenReview{TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"}, Spec: authenticationv1.TokenReviewSpec{Token: token}}
+}
+
+// Requests that are under way when the server is told to stop are answered as before, by what others have to be asked for as well: an issuer
+// whose keys have changed.
+func TestIssuersUntilTheEnd(t *testing.T) {
+	oidc := newProvider(t)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: oidc.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "--data-dir", t.TempDir(), "--oidc-issuer-url", oidc.URL, "--oidc-client-id", "rowlock", "--oidc-ca-file", ca, "--oidc-signing-algs", "ES256")
+	for answer := (&authenticationv1.TokenReview{}); !answer.Status.Authenticated; { // it is found in the background
+		var err error
+		if answer, err = p.client(t).AuthenticationV1().TokenReviews().Create(t.Context(), oidc.review(t), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	body, sends := io.Pipe()
+	answered := make(chan string, 1)
+	go func() { answered <- post(t.Context(), p, "/apis/authentication.k8s.io/v1/tokenreviews", body) }()
+	// The first byte is wanted when the request has come so far that its body is read.
+	if _, err := sends.Write([]byte(" ")); err != nil {
+		t.Fatal(err)
+	}
+	p.stop()
+	for ctx, done := context.WithTimeout(t.Context(), time.Minute); ; { // until nothing more is accepted
+		_, err := p.client(t).Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		if err != nil && strings.Contains(err.Error(), "refused") {
+			done()
+			break
+		}
+		if ctx.Err() != nil {
+			done()
+			t.Fatal(err)
+		}
+	}
+	oidc.key.Store(1)
+	if err := json.NewEncoder(sends).Encode(oidc.review(t)); err != nil {
+		t.Fatal(err)
+	}
+	sends.Close()
+	if got := <-answered; !strings.Contains(got, `"authenticated":true`) {
+		t.Error(got)
+	}
+	if code := <-p.ended; code != 0 {
+		t.Errorf("ended with %d: %s", code, p.stderr.String())
+	}
+}
+
+// post sends a body when the server says that it wants it, and returns the answer.
+func post(ctx context.Context, p *process, path string, body io.Reader) string {
+	config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
+	if err != nil {
+		return err.Error()
+	}
+	secured, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return err.Error()
+	}
+	client := &http.Transport{TLSClientConfig: secured, ExpectContinueTimeout: time.Hour}
+	defer client.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, config.Host+path, body)
+	if err != nil {
+		return err.Error()
+	}
+	r.Header.Set("Expect", "100-continue")
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := client.RoundTrip(r)
+	if err != nil {
+		return err.Error()
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
