@@ -26,7 +26,7 @@ import (
 )
 
 // patience is how long a test waits for something that should happen at once.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // shared is the server of all tests that need no server of their own.
 var shared struct {

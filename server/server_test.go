@@ -22,7 +22,7 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // newServer makes a server that knows everybody who says so.
 func newServer(t *testing.T, change func(*server.Config)) *server.Server {

@@ -161,7 +161,7 @@ func (p *process) stop(signal os.Signal) error {
 	}
 	select {
 	case <-p.done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		_ = p.cmd.Process.Kill()
 		<-p.done
 		return fmt.Errorf("%s did not end within 30s of %v\n%s", p.cmd.Path, signal, p.output())

@@ -62,7 +62,7 @@ type fixture struct {
 }
 
 // patience is how long a test waits for what must come. It is only reached by a test that fails.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()

@@ -30,7 +30,7 @@ import (
 )
 
 // patience is how long a test waits for what must come. It is only reached by a test that fails.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // extension is a server that extends the API with apples.example.com/v1. It answers those alone who have the front proxy's
 // certificate, with what they say of the client.

@@ -11,7 +11,7 @@ import (
 )
 
 // patience is how long a test waits for what must come. It is only reached by a test that fails.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // kept is a server with its control plane, as clients see it.
 type kept struct {

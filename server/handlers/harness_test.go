@@ -38,7 +38,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what must come. It is only reached by a test that fails.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // api is a whole server over a fresh store, without a network.
 type api struct {

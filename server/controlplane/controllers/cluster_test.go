@@ -43,7 +43,7 @@ type cluster struct {
 }
 
 // patience is how long a test waits for what must come. It is only reached by a test that fails.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()

@@ -30,7 +30,7 @@ type fixture struct {
 	*hosted.Controller
 }
 
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 func newFixture(t *testing.T) *fixture {
 	f := &fixture{T: t, store: sqlitetest.Open(t), told: make(chan string, 100), fail: make(chan error)}
