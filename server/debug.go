@@ -1,7 +1,8 @@
 package server
 
 import (
-	"io"
+	"context"
+	"errors"
 	"net/http"
 	"net/http/pprof"
 
@@ -42,8 +43,11 @@ func (s *Server) setVerbosity(c echo.Context) error {
 	if c.Request().Method != http.MethodPut {
 		return text(http.StatusNotAcceptable, "unsupported http method")
 	}
-	body, err := io.ReadAll(io.LimitReader(c.Request().Body, 100))
-	if err != nil {
+	body, err := readBody(c, 100)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return err
+	case err != nil:
 		return text(http.StatusBadRequest, "error reading request body: "+err.Error())
 	}
 	answer, err := s.SetVerbosity(string(body))

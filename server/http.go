@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -76,6 +78,18 @@ func through(filter http.Handler) echo.MiddlewareFunc {
 			return p.err
 		}
 	}
+}
+
+// readBody reads a body of at most so many bytes, in the time that the request has: one that never comes would hold its place for ever.
+func readBody(c echo.Context, most int64) ([]byte, error) {
+	if deadline, ok := c.Request().Context().Deadline(); ok {
+		_ = http.NewResponseController(c.Response()).SetReadDeadline(deadline) // what has no deadlines is no connection
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(c.Response(), c.Request().Body, most))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, context.DeadlineExceeded
+	}
+	return data, err
 }
 
 // lastWords is how long a client may take to read that the time of its request is over.

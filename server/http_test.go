@@ -16,7 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/authn"
 )
 
 // TestCORS: browsers let pages of the origins that were named ask, and ask so before, without an identity.
@@ -203,13 +205,17 @@ func TestSlowClients(t *testing.T) {
 	s := newServer(t, func(c *server.Config) {
 		c.Registry, c.Store, c.Pipeline = store.Registry, store.Store, store.Pipeline
 		c.RequestTimeout, c.MaxInFlight, c.MaxMutatingInFlight = limit, 20, -1
+		c.SetVerbosity = func(string) (string, error) { return "", nil }
+		c.IssuedTokens = authn.NewIssuedTokens(resources.NewRows(store.Store.(resources.Store)), nil)
 	})
 	address, stop, done := serve(t, s)
 	for name, head := range map[string]string{
-		"a body that does not end":   "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nContent-Length: 100\r\n\r\n{",
-		"an answer that is not read": "GET /api/v1/configmaps HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n\r\n",
-		"a state that is not read":   "GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n\r\n",
-		"events that are not read":   "GET /api/v1/configmaps?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n\r\n",
+		"a body that does not end":                 "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nContent-Length: 100\r\n\r\n{",
+		"a verbosity that does not end":            "PUT /debug/flags/v HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nContent-Length: 100\r\n\r\n1",
+		"a token that is not asked for to the end": "POST /rowlock/tokens HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nContent-Length: 100\r\n\r\n{",
+		"an answer that is not read":               "GET /api/v1/configmaps HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n\r\n",
+		"a state that is not read":                 "GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n\r\n",
+		"events that are not read":                 "GET /api/v1/configmaps?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n\r\n",
 		"messages that are not read": "GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nOrigin: http://x\r\n" +
 			"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
 	} {

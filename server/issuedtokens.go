@@ -1,10 +1,10 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -81,7 +81,10 @@ func (s *Server) serveToken(c echo.Context) error {
 func (s *Server) createToken(c echo.Context) error {
 	ctx := c.Request().Context()
 	var asked TokenRequest
-	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), c.Request().Body, mostTokenRequest))
+	body, err := readBody(c, mostTokenRequest)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
 	if err == nil {
 		err = json.Unmarshal(body, &asked)
 	}
