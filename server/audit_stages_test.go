@@ -2,9 +2,12 @@ package server_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,6 +108,64 @@ func TestAuditPanics(t *testing.T) {
 	if e[1].ResponseStatus.Message != "APIServer panic'd: unforeseen" {
 		t.Errorf("%+v", e[1].ResponseStatus)
 	}
+}
+
+// A list whose client goes, or whose time ends, while it is sent, is one that was answered.
+func TestAuditLists(t *testing.T) {
+	s, kept := audited(t, everything, nil)
+	for name, end := range map[string]error{"the client goes": context.Canceled, "the time ends": context.DeadlineExceeded} {
+		for _, accept := range []string{"application/json", "application/yaml", "application/json;as=Table;g=meta.k8s.io;v=v1"} {
+			ctx := &endable{Context: t.Context(), done: make(chan struct{})}
+			r := httptest.NewRequest("GET", "/api/v1/namespaces", nil).WithContext(ctx)
+			r.Header.Set("Authorization", "master")
+			r.Header.Set("Accept", accept)
+			func() {
+				defer func() {
+					if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // net/http compares so
+						panic(p)
+					}
+				}()
+				s.Handler().ServeHTTP(&deaf{ResponseRecorder: httptest.NewRecorder(), end: func() { ctx.end(end) }}, r)
+			}()
+			t.Run(name+" "+accept, func(t *testing.T) {
+				expectEvents(t, kept, "Metadata RequestReceived list", "Metadata ResponseComplete list 200")
+			})
+		}
+	}
+}
+
+// endable is a context that ends when it is told to.
+type endable struct {
+	context.Context
+	once sync.Once
+	done chan struct{}
+	err  atomic.Pointer[error]
+}
+
+func (c *endable) Done() <-chan struct{} { return c.done }
+func (c *endable) Err() error {
+	if err := c.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (c *endable) end(err error) {
+	c.once.Do(func() {
+		c.err.Store(&err)
+		close(c.done)
+	})
+}
+
+// deaf takes nothing of an answer.
+type deaf struct {
+	*httptest.ResponseRecorder
+	end func()
+}
+
+func (d *deaf) Write([]byte) (int, error) {
+	d.end()
+	return 0, io.ErrClosedPipe
 }
 
 // An event says who asked, as whom, and how that was decided.

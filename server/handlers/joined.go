@@ -28,7 +28,8 @@ func (q *request) join(w io.Writer, l *codec.Items) error {
 		to := endOfRun(l, from)
 		run, err := q.runs.Get(form, l.Objects[from:to], func(w io.Writer) error { return l.Range(w, from, to) })
 		if err != nil {
-			abort()
+			q.abort()
+			return err
 		}
 		if from > 0 && len(l.Separator) > 0 {
 			_, _ = j.Write(l.Separator)

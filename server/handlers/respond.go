@@ -2,6 +2,8 @@ package handlers
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -57,7 +59,8 @@ func (q *request) stream(f codec.Format, list *codec.List) error {
 	// are written in strings or in very small pieces.
 	large := list.Items != nil && f.As != codec.AsPartial
 	if err := inChunks(b, compress || !large || !gathers(q.w), list.Write); err != nil {
-		abort()
+		q.abort()
+		return nil
 	}
 	_ = b.Close() // the client is gone: the error cannot be reported
 	return nil
@@ -97,8 +100,18 @@ func gathers(w http.ResponseWriter) bool {
 	}
 }
 
-// abort ends an answer of which only a part is on its way. The connection is cut so that no client takes the part for the whole.
-func abort() { panic(http.ErrAbortHandler) }
+// abort ends an answer of which only a part is on its way. The connection is cut so that no client takes the part for the whole. Where
+// the client itself has gone, it returns: that is no fault, and nobody is left to be told. Either way the answer is on record as one that was
+// begun, as with kube-apiserver.
+func (q *request) abort() {
+	if errors.Is(q.r.Context().Err(), context.Canceled) {
+		return
+	}
+	if q.audit != nil {
+		q.audit.End(q.ctx)
+	}
+	panic(http.ErrAbortHandler)
+}
 
 // tableOptions reads and checks the options of a Table.
 func tableOptions(r *http.Request) (*metav1.TableOptions, error) {
