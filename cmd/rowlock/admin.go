@@ -64,7 +64,11 @@ func (o *adminOptions) config() (*clientcmdapi.Config, error) {
 	if errors.Is(err, fs.ErrNotExist) && o.kubeconfig == "" {
 		return nil, fmt.Errorf("no %s in %s: 'rowlock serve' writes it when it starts", pki.KubeconfigName, o.dataDir)
 	}
-	return config, err
+	if err != nil {
+		return nil, err
+	}
+	// Files beside it are named from where it is.
+	return config, clientcmd.ResolveLocalPaths(config)
 }
 
 // adminClient sends requests to a server.

@@ -138,6 +138,23 @@ func TestKubeconfigOfUsers(t *testing.T) {
 			}
 		})
 	}
+	beside := filepath.Join(dir, "beside.kubeconfig")
+	config, err := clientcmd.LoadFromFile(p.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cluster := range config.Clusters {
+		if err := os.WriteFile(filepath.Join(dir, "named-ca.pem"), cluster.CertificateAuthorityData, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cluster.CertificateAuthority, cluster.CertificateAuthorityData = "named-ca.pem", nil
+	}
+	if err := clientcmd.WriteToFile(*config, beside); err != nil {
+		t.Fatal(err)
+	}
+	if who := whoami(t, p.as(t, must(t, "token", "create", "--kubeconfig", beside, "--user", "jane"))); who != "jane" {
+		t.Errorf("by a kubeconfig that names a file beside it: is %s", who)
+	}
 	if after := must(t, "kubeconfig", "--data-dir", dir); after != before {
 		t.Error("the administrator's kubeconfig has changed")
 	}
