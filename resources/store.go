@@ -203,6 +203,8 @@ var (
 	ErrTooLarge = errors.New("etcdserver: request is too large")
 	// ErrUnavailable: the database cannot be used at the moment. Nothing was written; repeating is safe.
 	ErrUnavailable = errors.New("store unavailable")
+	// ErrMoved comes with ErrUnavailable: the store is in another database now, and nothing is written to this one any more.
+	ErrMoved = errors.New("store moved")
 	// ErrBusy: what was asked for takes more than is free at the moment; repeating after a while is right.
 	ErrBusy = errors.New("store busy")
 	// ErrUnknownOutcome: a commit was sent and its answer lost. It may or may not have taken effect.

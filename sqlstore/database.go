@@ -198,6 +198,14 @@ func unavailable(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
+	return unusable(err)
+}
+
+// unusable says that the database cannot be used, for a reason that is not the caller's.
+func unusable(err error) error {
+	if isMoved(err) {
+		return fmt.Errorf("%w: %w: %w", resources.ErrUnavailable, resources.ErrMoved, err)
+	}
 	return fmt.Errorf("%w: %w", resources.ErrUnavailable, err)
 }
 

@@ -72,6 +72,9 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 		if err := o.await(ctx, func() error { return migrations.Postgres(ctx, d.reads, o.Schema) }); err != nil {
 			return err
 		}
+		if err := o.await(ctx, func() error { return d.checkPlace(ctx) }); err != nil {
+			return err
+		}
 		return o.await(ctx, func() error {
 			_, err := p.settle(position{})
 			return err

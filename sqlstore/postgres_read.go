@@ -155,5 +155,5 @@ func hung(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%w: the database did not answer in time", resources.ErrUnavailable)
 	}
-	return fmt.Errorf("%w: %w", resources.ErrUnavailable, err)
+	return unusable(err)
 }

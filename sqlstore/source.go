@@ -134,23 +134,26 @@ func (s *Source) readState(ctx context.Context) error {
 // State is the state that is read.
 func (s *Source) State() SourceState { return s.state }
 
-// sourceTables are the tables that make a store, with the columns by which their rows are put in order. The log is none of them: who goes on
-// from a copy begins a log of its own.
-var sourceTables = []struct{ name, order string }{{"objects", "resource, namespace, name"}}
+// sourceTable is a table that makes a store: keys are the columns by which its rows are known and put in order, and version is the one, a number,
+// that is another one when a row is.
+type sourceTable struct{ name, keys, version string }
+
+// sourceTables are all of them. The log is none: who goes on from a copy begins a log of its own.
+var sourceTables = []sourceTable{{"objects", "resource, namespace, name", "revision"}}
 
 // Each calls table for every table that makes a store and, after that, row for each of its rows, in the order of their keys. The values of a
 // row are nil, int64, string or []byte, and row's own.
 func (s *Source) Each(ctx context.Context, table func(name string, columns []string) error, row func(values []any) error) error {
 	for _, t := range sourceTables {
-		if err := s.eachOf(ctx, t.name, "SELECT * FROM "+t.name+" ORDER BY "+t.order, table, row); err != nil {
+		if err := s.eachOf(ctx, t.name, "SELECT * FROM "+t.name+" ORDER BY "+t.keys, table, row); err != nil {
 			return fmt.Errorf("read the table %s: %w", t.name, err)
 		}
 	}
 	return nil
 }
 
-func (s *Source) eachOf(ctx context.Context, name, statement string, table func(string, []string) error, row func([]any) error) error {
-	rows, err := s.tx.QueryContext(ctx, statement)
+func (s *Source) eachOf(ctx context.Context, name, statement string, table func(string, []string) error, row func([]any) error, args ...any) error {
+	rows, err := s.tx.QueryContext(ctx, statement, args...)
 	if err != nil {
 		return err
 	}

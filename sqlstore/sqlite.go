@@ -48,7 +48,7 @@ func refused(err error) bool {
 	switch e.Code() & 0xff {
 	case sqlite3.SQLITE_CONSTRAINT:
 		return e.Code() != sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY && e.Code() != sqlite3.SQLITE_CONSTRAINT_UNIQUE &&
-			e.Code() != sqlite3.SQLITE_CONSTRAINT_ROWID
+			e.Code() != sqlite3.SQLITE_CONSTRAINT_ROWID && !isMoved(err)
 	case sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH:
 		return true
 	}
@@ -77,6 +77,9 @@ func openSQLite(ctx context.Context, path, synchronous string, logger *slog.Logg
 		d.reads.SetMaxIdleConns(sqliteReaders)
 		w.reads = d.reads
 		if err := w.prepare(ctx); err != nil {
+			return err
+		}
+		if err := checkPlace(ctx, w.writer, false); err != nil {
 			return err
 		}
 		return w.recover(ctx, logger)

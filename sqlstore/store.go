@@ -3,6 +3,8 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -114,6 +116,9 @@ func (s *Store) connect(ctx context.Context) (err error) {
 	}
 	if s.lock, err = lockFile(path); err != nil {
 		return err
+	}
+	if _, err := os.Lstat(path + moving); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fmt.Errorf("%s: %w", path, ErrMoving), err)
 	}
 	s.db, err = openSQLite(ctx, path, s.options.Synchronous, s.logger)
 	return err

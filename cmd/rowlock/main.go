@@ -20,6 +20,7 @@
 //	admin.go       how such commands reach a control plane
 //	backup.go, restore.go, verify.go
 //	               rowlock backup, rowlock restore, rowlock verify
+//	migrate.go     rowlock migrate
 //	version.go     rowlock version
 package main
 
@@ -113,7 +114,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(newServeCommand(), newKubeAPIServerCommand(), newEnvtestAssetsCommand(), newEtcdCommand(), newKubeconfigCommand(), newTokenCommand(), newKeysCommand(),
-		newBackupCommand(), newRestoreCommand(), newVerifyCommand(), newRewriteCommand(),
+		newBackupCommand(), newRestoreCommand(), newVerifyCommand(), newRewriteCommand(), newMigrateCommand(),
 		newVersionCommand())
 	return root
 }

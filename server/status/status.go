@@ -81,6 +81,8 @@ func ForRequest(err error, resource schema.GroupResource, name, verb string) err
 		return apierrors.NewAlreadyExists(resource, name)
 	case errors.Is(err, resources.ErrRefused):
 		return refused(err, resource, name)
+	case errors.Is(err, resources.ErrMoved):
+		return moved(err)
 	case errors.Is(err, resources.ErrUnavailable), errors.Is(err, resources.ErrClosed):
 		return apierrors.NewServerTimeout(resource, verb, 2)
 	case errors.As(err, &expected):
@@ -95,6 +97,16 @@ func ForRequest(err error, resource schema.GroupResource, name, verb string) err
 		return apierrors.NewTimeoutError("request did not complete within requested timeout - "+err.Error(), 0)
 	}
 	return err
+}
+
+// movedRetry is after how many seconds clients try again: by then they may reach a server of the other database.
+const movedRetry = 5
+
+// moved is the answer to a write by a server whose store is elsewhere now.
+func moved(err error) error {
+	s := apierrors.NewServiceUnavailable(err.Error())
+	s.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: movedRetry}
+	return s
 }
 
 // refused is the answer to a write of what the store cannot hold. No client repeats a 422.

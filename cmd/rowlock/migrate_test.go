@@ -1,0 +1,91 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rowlock/rowlock/sqlstore/pgtest"
+)
+
+// A store moves while its server runs: that refuses writes from then on, and a server of the target, with the same data directory, goes on
+// with what there was; clients keep their credentials, and informers what they have.
+func TestMigrate(t *testing.T) {
+	c, err := pgtest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, m := range []struct {
+		name     string
+		from, to func(*testing.T, string) []string // URL and schema
+	}{
+		{"SQLiteToPostgres", sqlitePlace, func(*testing.T, string) []string { return []string{c.URL(), "moved"} }},
+		{"PostgresToSQLite", func(*testing.T, string) []string { return []string{c.URL(), "source"} }, sqlitePlace},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			migrateWhileItRuns(t, m.from(t, "from.db"), m.to(t, "to.db"))
+		})
+	}
+}
+
+func sqlitePlace(t *testing.T, name string) []string {
+	return []string{"sqlite://" + filepath.Join(t.TempDir(), name), ""}
+}
+
+func migrateWhileItRuns(t *testing.T, from, to []string) {
+	place := func(database []string) storePlace {
+		return storePlace{"", []string{"--datastore", database[0], "--schema", database[1]}}
+	}
+	first, second := place(from), place(to)
+	first.dir = filepath.Join(t.TempDir(), "data")
+	second.dir = first.dir
+	address := freeAddress(t)
+	p := start(t, first.args("--listen", address)...)
+	client := p.client(t)
+	send(t, client, "POST", crds, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
+		"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":`+widgetVersions("v2")+`}}`)
+	send(t, client, "POST", widgets, `{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"w"},"spec":{"n":1}}`)
+	configMaps := client.CoreV1().ConfigMaps("default")
+	for _, name := range []string{"changed", "kept"} {
+		if _, err := configMaps.Create(t.Context(), newConfigMap(name, "before"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := follow(t, client)
+	seen.until(t, "changed=before kept=before")
+	before := everything(t, client)
+
+	args := []string{"migrate", "--hold", "1m", "--from", from[0], "--from-schema", from[1], "--to", to[0], "--to-schema", to[1]}
+	if said := runs(t, args...); !strings.Contains(said, "The store has moved, at revision") {
+		t.Errorf("rowlock migrate said:\n%s", said)
+	}
+	_, err := configMaps.Update(t.Context(), newConfigMap("changed", "lost"), metav1.UpdateOptions{})
+	if seconds, again := apierrors.SuggestsClientDelay(err); !apierrors.IsServiceUnavailable(err) || !again || seconds == 0 || !strings.Contains(err.Error(), "the store has moved to ") {
+		t.Errorf("a write after the switch: %v", err)
+	}
+	p.end()
+	if code, _, stderr := command(t, append([]string{"serve"}, first.args("--listen", address)...)...); code == 0 || !strings.Contains(stderr, "the store has moved to ") {
+		t.Errorf("a server of the source: exit code %d, %s", code, stderr)
+	}
+
+	p = start(t, second.args("--listen", address)...)
+	if diff := cmp.Diff(before, everything(t, p.client(t))); diff != "" {
+		t.Errorf("-before, +moved:\n%s", diff)
+	}
+	if _, err := configMaps.Update(t.Context(), newConfigMap("changed", "after"), metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	seen.until(t, "changed=after kept=before")
+	p.end()
+	runs(t, append([]string{"verify"}, second.args()...)...)
+}

@@ -1,0 +1,99 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// rowsTogether is how many rows a statement inserts: with each of their columns it has a parameter, of which SQLite takes 32,766.
+	rowsTogether = 500
+	// bytesTogether bounds the rows that wait to be inserted, in bytes.
+	bytesTogether = 8 << 20
+)
+
+// rowWriter writes rows into a table of the target, many with a statement, in place of those that have their keys.
+type rowWriter struct {
+	tx      *sql.Tx
+	table   *sourceTable
+	columns []string
+	waiting []any
+	rows    int
+	bytes   int
+}
+
+// columnsAre is told which columns the next rows have.
+func (w *rowWriter) columnsAre(_ string, columns []string) error {
+	w.columns = columns
+	return nil
+}
+
+// put writes a row, or has it wait.
+func (w *rowWriter) put(ctx context.Context, row []any) error {
+	for _, value := range row {
+		switch v := value.(type) {
+		case string:
+			w.bytes += len(v)
+		case []byte:
+			w.bytes += len(v)
+		}
+	}
+	w.waiting, w.rows = append(w.waiting, row...), w.rows+1
+	if w.rows < rowsTogether && w.bytes < bytesTogether {
+		return nil
+	}
+	return w.flush(ctx)
+}
+
+// flush writes what waits.
+func (w *rowWriter) flush(ctx context.Context) error {
+	if w.rows == 0 {
+		return nil
+	}
+	_, err := w.tx.ExecContext(ctx, w.statement(w.rows), w.waiting...)
+	w.waiting, w.rows, w.bytes = w.waiting[:0], 0, 0
+	return err
+}
+
+func (w *rowWriter) statement(rows int) string {
+	var b strings.Builder
+	b.WriteString("INSERT INTO " + w.table.name + " (" + quotedList(w.columns) + ") VALUES ")
+	place := 0
+	for row := range rows {
+		if row > 0 {
+			b.WriteString(", ")
+		}
+		for i := range w.columns {
+			if place++; i > 0 {
+				b.WriteString(", $")
+			} else {
+				b.WriteString("($")
+			}
+			b.WriteString(strconv.Itoa(place))
+		}
+		b.WriteString(")")
+	}
+	b.WriteString(" ON CONFLICT (" + w.table.keys + ") DO UPDATE SET ")
+	for i, column := range w.columns {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		quoted := pgx.Identifier{column}.Sanitize()
+		b.WriteString(quoted + " = excluded." + quoted)
+	}
+	return b.String()
+}
+
+// remove deletes a row.
+func (w *rowWriter) remove(ctx context.Context, key []any) error {
+	conditions := strings.Split(w.table.keys, ", ")
+	for i := range conditions {
+		conditions[i] += " = $" + strconv.Itoa(i+1)
+	}
+	_, err := w.tx.ExecContext(ctx, "DELETE FROM "+w.table.name+" WHERE "+strings.Join(conditions, " AND "), key...)
+	return err
+}

@@ -1,0 +1,283 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/rowlock/rowlock/migrations"
+)
+
+// moveTarget is a database that becomes a store when it is finished. Until then it has the table moving, by which Open refuses it. A SQLite file has
+// another name until then.
+type moveTarget struct {
+	db     *sql.DB
+	begin  string // what a transaction begins with, if anything
+	path   string // of the SQLite file that it becomes; empty: it is a Postgres
+	lock   *fileLock
+	schema string
+	source string
+	owner  string // of the process that fills it
+	seen   int64  // the revision of the source that it has
+}
+
+// moving ends the name of a file that is not finished.
+const moving = ".moving"
+
+const (
+	// makeMovingSQL makes what says that a database is being filled, of which source, by whom, and the revision of it that it has.
+	makeMovingSQL = `CREATE TABLE moving (id INTEGER PRIMARY KEY CHECK (id = 1), source TEXT NOT NULL, owner TEXT NOT NULL, revision BIGINT NOT NULL)`
+	ownSQL        = `UPDATE moving SET owner = $1`
+	// beginOwnedSQL changes nothing. It keeps others from the table until the end of the transaction.
+	beginOwnedSQL = `UPDATE moving SET owner = owner WHERE owner = $1`
+	noteSQL       = `UPDATE moving SET revision = $1`
+)
+
+// ErrMoving says that a database is not a store yet.
+var ErrMoving = errors.New("'rowlock migrate' was begun to fill this database, and has not ended: run it again")
+
+// place says which database the options name, without users and passwords. Two that name the same one differently have two places.
+func (o *Options) place() (string, error) {
+	if !isPostgres(o.URL) {
+		return sqlitePath(o.URL)
+	}
+	config, err := parsePostgres(o.URL)
+	if err != nil {
+		return "", err
+	}
+	c := config.ConnConfig
+	place := fmt.Sprintf("postgres://%s:%d/%s", c.Host, c.Port, c.Database)
+	if o.Schema != "" {
+		place += ", schema " + o.Schema
+	}
+	return place, nil
+}
+
+func openMoveTarget(ctx context.Context, o *Options, source string) (_ *moveTarget, err error) {
+	t := &moveTarget{source: source, schema: o.Schema, owner: rand.Text()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.close())
+		}
+	}()
+	if isPostgres(o.URL) {
+		err = t.openPostgres(ctx, o)
+	} else {
+		err = t.openSQLite(ctx, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, t.in(ctx, t.adopt)
+}
+
+func (t *moveTarget) openPostgres(ctx context.Context, o *Options) error {
+	config, err := postgresConfig(o)
+	if err != nil {
+		return err
+	}
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // a pooler may stand between
+	if o.Schema != "" {
+		t.begin = setSearchPath(o.Schema)
+		conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(makeSchema(ctx, conn, o.Schema), conn.Close(ctx)); err != nil {
+			return err
+		}
+	}
+	t.db = stdlib.OpenDB(*config.ConnConfig, stdlib.OptionAfterConnect(registerTypes))
+	t.db.SetMaxOpenConns(1)
+	return migrations.Postgres(ctx, t.db, o.Schema)
+}
+
+func (t *moveTarget) openSQLite(ctx context.Context, o *Options) (err error) {
+	if t.path, err = sqlitePath(o.URL); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(t.path), 0o700); err != nil {
+		return err
+	}
+	if t.lock, err = lockFile(t.path); err != nil {
+		return err
+	}
+	if err := checkNoFile(t.path); err != nil {
+		return err
+	}
+	if err := makePrivate(t.path + moving); err != nil {
+		return err
+	}
+	// With normal, a power cut takes the last steps, and leaves those before.
+	if t.db, err = sql.Open("sqlite", sqliteName(t.path+moving, "normal")); err != nil {
+		return err
+	}
+	t.db.SetMaxOpenConns(1)
+	return migrations.SQLite(ctx, t.db)
+}
+
+// in runs f in a transaction.
+func (t *moveTarget) in(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
+	tx, err := t.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
+	if t.begin != "" {
+		if _, err := tx.ExecContext(ctx, t.begin); err != nil {
+			return err
+		}
+	}
+	if err := f(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// adopt finds an empty database, or what another process has left of the same source.
+func (t *moveTarget) adopt(ctx context.Context, tx *sql.Tx) error {
+	begun, err := hasTable(ctx, tx, t.path == "", "moving")
+	if err != nil {
+		return err
+	}
+	if begun {
+		var source string
+		if err := tx.QueryRowContext(ctx, "SELECT source, revision FROM moving").Scan(&source, &t.seen); err != nil {
+			return err
+		}
+		if source != t.source {
+			return fmt.Errorf("%w: the target has a part of %s. Remove that, or give another target", ErrNotEmpty, source)
+		}
+		_, err := tx.ExecContext(ctx, ownSQL, t.owner) // who has filled it until now finds out, and stops
+		return err
+	}
+	if err := t.empty(ctx, tx); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, makeMovingSQL); err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO moving (id, source, owner, revision) VALUES (1, $1, $2, 0)", t.source, t.owner)
+	return err
+}
+
+// empty refuses a database that is a store. A SQLite file that was finished and did not get its name is one that can be filled again.
+func (t *moveTarget) empty(ctx context.Context, tx *sql.Tx) error {
+	if t.path != "" {
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, "SELECT FROM meta FOR UPDATE"); err != nil {
+		return err
+	}
+	return postgresEmpty(ctx, tx)
+}
+
+// do runs f in a transaction, as long as no other process has begun to fill the database.
+func (t *moveTarget) do(ctx context.Context, f func(tx *sql.Tx) error) error {
+	return t.in(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, beginOwnedSQL, t.owner)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n != 1 {
+			return errors.Join(errors.New("another 'rowlock migrate' fills the target now"), err)
+		}
+		return f(tx)
+	})
+}
+
+// note says which revision of the source the database has; 0: parts of some.
+func (t *moveTarget) note(ctx context.Context, tx *sql.Tx, revision int64) error {
+	_, err := tx.ExecContext(ctx, noteSQL, revision)
+	return err
+}
+
+// finish makes a store of it that begins at a revision. It leaves meta.origin empty, as the first server of new tables finds it.
+func (t *moveTarget) finish(ctx context.Context, revision int64) error {
+	err := t.do(ctx, func(tx *sql.Tx) error {
+		if t.path == "" {
+			// No server of a release that does not know of the table moving may have begun here.
+			if _, err := tx.ExecContext(ctx, "SELECT FROM meta FOR UPDATE"); err != nil {
+				return err
+			}
+			var begun bool
+			if err := tx.QueryRowContext(ctx, begunSQL).Scan(&begun); err != nil {
+				return err
+			}
+			if begun {
+				return fmt.Errorf("%w: a server has begun to write to the target", ErrNotEmpty)
+			}
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE meta SET revision = $1, floor = $1, history_bytes = 0", revision); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "DROP TABLE moving")
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("finish the target: %w", err)
+	}
+	if t.path == "" {
+		return nil
+	}
+	return t.rename(ctx)
+}
+
+const begunSQL = `SELECT EXISTS (SELECT 1 FROM changes) OR EXISTS (SELECT 1 FROM servers) OR
+EXISTS (SELECT 1 FROM meta m WHERE coalesce(m.revision, m.floor) > 1)`
+
+// rename gives the file its name, when it is whole and flushed.
+func (t *moveTarget) rename(ctx context.Context) error {
+	if err := checkNoFile(t.path); err != nil {
+		return err
+	}
+	var busy, frames, moved int
+	if err := t.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &frames, &moved); err != nil || busy != 0 {
+		return errors.Join(errors.New("the target's write-ahead log cannot be moved into the file"), err)
+	}
+	err := t.db.Close()
+	t.db = nil
+	if err == nil {
+		err = syncPath(t.path + moving)
+	}
+	if err == nil {
+		err = os.Rename(t.path+moving, t.path)
+	}
+	if err == nil {
+		err = syncPath(filepath.Dir(t.path))
+	}
+	return err
+}
+
+func (t *moveTarget) close() error {
+	var errs []error
+	if t.db != nil {
+		errs, t.db = append(errs, t.db.Close()), nil
+	}
+	if t.lock != nil {
+		errs, t.lock = append(errs, t.lock.release()), nil
+	}
+	return errors.Join(errs...)
+}
+
+// querier is a database, a connection or a transaction.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// hasTable reports whether there is a table.
+func hasTable(ctx context.Context, from querier, postgres bool, name string) (found bool, err error) {
+	find := "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = $1)"
+	if postgres {
+		find = "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = $1)"
+	}
+	err = from.QueryRowContext(ctx, find, name).Scan(&found)
+	return found, err
+}
