@@ -54,7 +54,7 @@ race_leaves   := ^(TestWhatIsServedIsWhatIsBuilt|TestPreparedFilesAreFresh|TestE
 leaves_in     := ./server/openapi ./server/codec/...
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
-.PHONY: help run build test check lean unit unit-plain vet lint test-race test-fast-paths e2e compare extensions conformance bench bench-postgres bench-custom-resources bench-definitions fuzz packages generate upgrade flags env clean
+.PHONY: help run build test check lean unit unit-plain vet lint test-race test-fast-paths e2e compare extensions conformance check-histories bench bench-postgres bench-custom-resources bench-definitions fuzz packages generate upgrade flags env clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -117,6 +117,9 @@ extensions: ## Kubernetes' sample-apiserver and metrics-server behind APIService
 
 conformance: ## Upstream's own end-to-end tests that need no nodes, kube-controller-manager on top (ARGS='-only Watchers')
 	go run ./e2e/conformance $(ARGS)
+
+check-histories: ## Let clients work while faults are injected, and verify all they were told; see docs/reliability.md (ARGS='-duration 10m -databases sqlite -faults kill,stop')
+	go run ./e2e/checker $(ARGS)
 
 bench: ## Measure Rowlock beside kube-apiserver + etcd and + kine; writes docs/benchmarks.md (ARGS=--quick)
 	go run ./e2e/bench compare --protocol both --page docs/benchmarks.md --json bin/benchmarks.json $(ARGS)

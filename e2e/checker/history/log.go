@@ -1,0 +1,105 @@
+package history
+
+import (
+	"slices"
+	"sort"
+	"strings"
+)
+
+// change is what a write did.
+type change struct {
+	Event          // its time is when it was first seen
+	before *Object // nil: there was no object
+}
+
+// changeLog is what happened in the namespace, in the order of revisions.
+type changeLog struct {
+	changes []change
+	// versions are the changes of each object.
+	versions map[string][]*change
+	names    []string // in order
+}
+
+// index makes the log of changes in any order.
+func (l *changeLog) index() {
+	slices.SortFunc(l.changes, func(a, b change) int { return int(a.Object.Revision - b.Object.Revision) })
+	l.versions, l.names = map[string][]*change{}, nil
+	for i := range l.changes {
+		c := &l.changes[i]
+		name := c.Object.Name
+		if before := l.versions[name]; len(before) > 0 && before[len(before)-1].Type != Deleted {
+			c.before = &before[len(before)-1].Object
+		} else if len(before) == 0 {
+			l.names = append(l.names, name)
+		}
+		l.versions[name] = append(l.versions[name], c)
+	}
+	slices.Sort(l.names)
+}
+
+// latest returns the last change of an object up to a revision, and the one after it; nil where there is none.
+func (l *changeLog) latest(name string, revision int64) (at, next *change) {
+	all := l.versions[name]
+	i := sort.Search(len(all), func(i int) bool { return all[i].Object.Revision > revision })
+	if i > 0 {
+		at = all[i-1]
+	}
+	if i < len(all) {
+		next = all[i]
+	}
+	return at, next
+}
+
+// object returns an object as it was at a revision; nil: it was not there.
+func (l *changeLog) object(name string, revision int64) *Object {
+	if at, _ := l.latest(name, revision); at != nil && at.Type != Deleted {
+		return &at.Object
+	}
+	return nil
+}
+
+// state returns all objects of a color as they were at a revision, in the order of their names.
+func (l *changeLog) state(revision int64, color string) []Object {
+	var all []Object
+	for _, name := range l.names {
+		if o := l.object(name, revision); o != nil && (color == "" || o.Color == color) {
+			all = append(all, *o)
+		}
+	}
+	return all
+}
+
+// position is the index of the first change after a revision.
+func (l *changeLog) position(revision int64) int {
+	return sort.Search(len(l.changes), func(i int) bool { return l.changes[i].Object.Revision > revision })
+}
+
+// seenBy returns the event that a watch of a color has of a change; false: it has none.
+func (c *change) seenBy(color string) (Event, bool) {
+	event := c.Event
+	if color == "" {
+		return event, true
+	}
+	was := c.before != nil && c.before.Color == color
+	is := c.Type != Deleted && c.Object.Color == color
+	switch {
+	case is && !was:
+		event.Type = Added
+	case is:
+		event.Type = Modified
+	case was: // as it was when it still matched, at the revision at which it no longer does
+		event.Type, event.Object = Deleted, *c.before
+		event.Object.Revision = c.Object.Revision
+	default:
+		return event, false
+	}
+	return event, true
+}
+
+func describe(objects []Object) string {
+	texts := make([]string, len(objects))
+	for i, o := range objects {
+		texts[i] = o.String()
+	}
+	return "{" + strings.Join(texts, " ") + "}"
+}

@@ -1,0 +1,138 @@
+// Command checker lets clients work on Rowlock while faults are injected, records all that they ask and are told, and verifies it; see
+// docs/reliability.md. It ends with 1 when something was promised and not kept.
+//
+//	main.go   the command line
+//	history   what is recorded, and what it has to be like
+//	record    the clients
+//	trial     servers, databases, faults
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rowlock/rowlock/e2e/checker/history"
+	"github.com/rowlock/rowlock/e2e/checker/trial"
+	"github.com/rowlock/rowlock/e2e/harness"
+)
+
+// none is the value of -faults that breaks nothing.
+const none = "none"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o := trial.Options{Log: os.Stdout}
+	databases := flag.String("databases", "sqlite,postgres", "the databases, one after the other")
+	faults := flag.String("faults", "all", "all, none, or some of "+trial.Faults(trial.Postgres))
+	verify := flag.String("verify", "", "verify the history in this file, and do nothing else")
+	flag.DurationVar(&o.Duration, "duration", time.Minute, "how long clients work on each database, with each number of servers")
+	flag.DurationVar(&o.Round, "round", 15*time.Second, "how long a history is; each begins with an empty namespace")
+	servers := flag.String("servers", "1,2", "how many servers, one number after the other; SQLite has one")
+	flag.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano())%1e6, "chooses what clients do and which faults there are")
+	flag.IntVar(&o.Clients, "clients", 10, "how many clients")
+	flag.IntVar(&o.Watchers, "watchers", 24, "how many watches")
+	flag.IntVar(&o.Names, "names", 12, "how many objects the clients share")
+	flag.StringVar(&o.Keep, "keep", ".", "the directory for histories that have violations")
+	flag.Parse()
+	var err error
+	if *verify != "" {
+		err = verifyFile(*verify)
+	} else {
+		err = run(ctx, o, strings.Split(*databases, ","), strings.Split(*servers, ","), strings.Split(*faults, ","))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o trial.Options, databases, servers, names []string) error {
+	if err := harness.Build(ctx, "rowlock"); err != nil {
+		return err
+	}
+	var errs []error
+	for _, o.Database = range databases {
+		if o.Database != trial.SQLite && o.Database != trial.Postgres {
+			return fmt.Errorf("there is no database %q", o.Database)
+		}
+		var err error
+		if o.Faults, err = chosen(o.Database, names); err != nil {
+			return err
+		}
+		for i, number := range servers {
+			if _, err := fmt.Sscan(number, &o.Servers); err != nil || o.Servers < 1 {
+				return fmt.Errorf("%q is no number of servers", number)
+			}
+			if o.Database == trial.SQLite {
+				if i > 0 {
+					break
+				}
+				o.Servers = 1
+			}
+			errs = append(errs, try(ctx, o))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// try is one trial.
+func try(ctx context.Context, o trial.Options) error {
+	report, err := trial.Run(ctx, o)
+	if report == nil {
+		return err
+	}
+	fmt.Printf("%s, %d servers, seed %d: %v\n", o.Database, o.Servers, o.Seed, report)
+	for _, v := range report.Violations {
+		fmt.Println(v)
+	}
+	if len(report.Violations) > 0 {
+		err = errors.Join(err, fmt.Errorf("%d violations; histories: %v", len(report.Violations), report.Kept))
+	}
+	return err
+}
+
+// chosen are the faults of these names that a database has.
+func chosen(database string, names []string) (all []string, err error) {
+	if slices.Equal(names, []string{"all"}) {
+		names = strings.Split(trial.Faults(database), ",")
+	}
+	for _, name := range names {
+		switch {
+		case trial.Supports(database, name):
+			all = append(all, name)
+		case name != none && !trial.Supports(trial.Postgres, name):
+			return nil, fmt.Errorf("there is no fault %q", name)
+		}
+	}
+	return all, nil
+}
+
+func verifyFile(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	h, err := history.Read(file)
+	if err != nil {
+		return err
+	}
+	found := history.Check(h)
+	for _, v := range found {
+		fmt.Println(v)
+	}
+	fmt.Printf("%d operations, %d watches: %d violations\n", len(h.Operations), len(h.Watches), len(found))
+	if len(found) > 0 {
+		return errors.New("something was promised and not kept")
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/rowlock/rowlock/e2e/checker/history"
+)
+
+// Options say what a round is.
+type Options struct {
+	// Targets are the servers, all of one store.
+	Targets []Target
+	// Namespace is made by the round, and has to be a new one.
+	Namespace string
+	// Seed chooses what clients do. When they do it, and so what they are told, is chosen by nobody.
+	Seed uint64
+	// Duration is how long clients work.
+	Duration time.Duration
+	// Clients and Watchers are how many there are; Names is how many objects the clients share.
+	Clients, Watchers, Names int
+	// Patience is how long a client waits for an answer.
+	Patience time.Duration
+	// EndWithin is how long servers may take, after the clients have ended, until they answer again and watches have come to the end.
+	EndWithin time.Duration
+}
+
+// readyWithin is how long servers may take until a round can begin.
+const readyWithin = time.Minute
+
+// lastName is the object that is written last. It sorts behind all others, so that it ends states.
+const lastName = "zzz-end"
+
+var colors = []string{"red", "blue"}
+
+// Round lets clients and watchers work for a while and returns the history of what they did. Faults are no errors: they are in the history.
+func Round(ctx context.Context, o Options) (*history.History, error) {
+	r := &recorder{targets: o.Targets, namespace: o.Namespace, patience: o.Patience, began: time.Now(), ended: make(chan struct{}), objects: map[string]*history.Object{}}
+	if err := r.prepare(ctx); err != nil {
+		return nil, err
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	var errs errorList
+	var clients, watchers sync.WaitGroup
+	for i := range o.Watchers {
+		watchers.Go(func() { errs.add(r.watcher(watching, &o, i)) })
+	}
+	for i := range o.Clients {
+		clients.Go(func() { errs.add(r.client(ctx, &o, i)) })
+	}
+	clients.Wait()
+	end, err := r.finish(ctx, o.EndWithin)
+	if err != nil {
+		stop()
+	}
+	errs.add(err)
+	r.history.End = end
+	close(r.ended)
+	for server := range o.Targets { // everything once more, from the beginning, on each server
+		watchers.Go(func() {
+			errs.add(r.watch(watching, history.Watch{Client: -1, Server: server, Match: history.Exact, At: r.history.Start}, 0))
+		})
+	}
+	late := time.AfterFunc(o.EndWithin, stop)
+	watchers.Wait()
+	late.Stop()
+	r.cleanUp(ctx)
+	return &r.history, errors.Join(append(errs.all, ctx.Err())...)
+}
+
+// errorList gathers errors of goroutines.
+type errorList struct {
+	mu  sync.Mutex
+	all []error
+}
+
+func (l *errorList) add(err error) {
+	if err != nil {
+		l.mu.Lock()
+		l.all = append(l.all, err)
+		l.mu.Unlock()
+	}
+}
+
+// prepare makes the namespace and looks at which revision it is empty.
+func (r *recorder) prepare(ctx context.Context) error {
+	body := map[string]any{"metadata": map[string]any{"name": r.namespace}}
+	_, err := r.until(ctx, readyWithin, func() (bool, error) {
+		_, code, err := r.ask(ctx, r.targets[0], http.MethodPost, "/api/v1/namespaces", plainJSON, body)
+		return code == http.StatusCreated || code == http.StatusConflict, err
+	})
+	if err != nil {
+		return fmt.Errorf("namespace %s: %w", r.namespace, err)
+	}
+	var list *wire
+	_, err = r.until(ctx, readyWithin, func() (_ bool, err error) {
+		var code int
+		list, code, err = r.ask(ctx, r.targets[0], http.MethodGet, r.path("", nil), "", nil)
+		return code == http.StatusOK, err
+	})
+	if err != nil {
+		return fmt.Errorf("first list: %w", err)
+	}
+	if len(list.Items) > 0 {
+		return fmt.Errorf("namespace %s is not empty: has it been used before, or does a controller write there?", r.namespace)
+	}
+	r.history.Start, err = list.revision()
+	r.latest = r.history.Start
+	return err
+}
+
+// until tries something until it succeeds or the time is over.
+func (r *recorder) until(ctx context.Context, within time.Duration, try func() (bool, error)) (tries int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	for ; ; tries++ {
+		done, err := try()
+		if done || err != nil && !errors.Is(err, errNotSent) {
+			return tries, err
+		}
+		select {
+		case <-ctx.Done():
+			return tries, fmt.Errorf("no success in %v: %w", within, ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+}
+
+// watcher opens a watch of some kind at some time of the round, and keeps it.
+func (r *recorder) watcher(ctx context.Context, o *Options, number int) error {
+	random := rand.New(rand.NewPCG(o.Seed, uint64(number)<<32))
+	w := history.Watch{Client: -2 - number, Server: number % len(r.targets), Match: history.Exact, At: r.history.Start, Bookmarks: number%2 == 0}
+	var lasts time.Duration
+	if number >= len(r.targets) { // the first of each server sees everything from the start
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(random.Int64N(int64(o.Duration)))):
+		}
+		w.Match = []string{history.Exact, history.Exact, history.Any, history.MostRecent, history.NotOlder}[random.IntN(5)]
+		w.Initial = w.Match == history.NotOlder || w.Match != history.Exact && random.IntN(2) == 0
+		w.Bookmarks = w.Bookmarks || w.Initial
+		w.At = 0
+		if w.Match == history.Exact || w.Match == history.NotOlder {
+			w.At = r.some(random)
+		}
+		w.Select = []string{"", "", "red", "blue"}[random.IntN(4)]
+		lasts = []time.Duration{0, 3 * time.Second, 4 * time.Second}[random.IntN(3)]
+	}
+	return r.watch(ctx, w, lasts)
+}
+
+// some is a revision of the history, often one of the last.
+func (r *recorder) some(random *rand.Rand) int64 {
+	reached := r.reached()
+	span := reached - r.history.Start + 1
+	if random.IntN(2) == 0 {
+		span = min(span, 20)
+	}
+	return reached - random.Int64N(span)
+}
+
+// finish writes the last object so that every watch, of whatever color, has an event of it, and returns its revision.
+func (r *recorder) finish(ctx context.Context, within time.Duration) (int64, error) {
+	for i, color := range colors {
+		try := 0
+		_, err := r.until(ctx, within, func() (bool, error) {
+			try++
+			o := history.Operation{Client: -1, Server: try % len(r.targets), Kind: history.Apply, Name: lastName, Color: color,
+				Value: fmt.Sprintf("end-%d-%d", i, try)}
+			err := r.write(ctx, o, "")
+			known := r.known(lastName)
+			return known != nil && known.Value == o.Value, err
+		})
+		if err != nil {
+			return 0, fmt.Errorf("the last write: %w", err)
+		}
+	}
+	return r.known(lastName).Revision, nil
+}
+
+// cleanUp deletes the namespace, as long as somebody answers: a long run has many.
+func (r *recorder) cleanUp(ctx context.Context) {
+	_, _, _ = r.ask(ctx, r.targets[0], http.MethodDelete, "/api/v1/namespaces/"+r.namespace, plainJSON, nil)
+}

@@ -1,0 +1,131 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"sync"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/rowlock/rowlock/e2e/checker/record"
+	"github.com/rowlock/rowlock/e2e/harness"
+	"github.com/rowlock/rowlock/sqlstore/pgtest"
+)
+
+// servers are those of one database, each of which may be killed and started again at the same address.
+type servers struct {
+	cluster *pgtest.Cluster // nil: SQLite
+	proxy   *pgtest.Proxy   // between the servers and the cluster
+	options []harness.RowlockOptions
+
+	mu      sync.Mutex
+	running []*harness.Server // nil: it is being started again
+}
+
+// start starts the database and the servers. All are reached through a proxy.
+func start(ctx context.Context, o *Options, dir string) (_ *servers, err error) {
+	s := &servers{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.stop())
+		}
+	}()
+	if o.Database == Postgres {
+		if s.cluster, err = pgtest.New(); err != nil {
+			return nil, err
+		}
+		if s.proxy, err = pgtest.NewProxy(s.cluster); err != nil {
+			return nil, err
+		}
+	}
+	for i := range o.Servers {
+		port, err := harness.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		// The publisher of root certificates would write a ConfigMap of its own into every namespace. History is kept for as long as a round can
+		// be, so that nothing of it is rightly gone.
+		options := harness.RowlockOptions{DataDir: filepath.Join(dir, fmt.Sprint("server-", i)), Port: port,
+			Args: []string{"--controllers=*,-root-ca-certificate-publisher-controller", "--history-age=1h"}}
+		if s.proxy != nil {
+			options.Datastore, options.Schema = s.proxy.URL(), "histories"
+		}
+		s.options = append(s.options, options)
+		server, err := harness.StartRowlock(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		s.running = append(s.running, server)
+	}
+	return s, nil
+}
+
+// stop ends everything. What was killed or hangs need not end well.
+func (s *servers) stop() (err error) {
+	for _, server := range s.running {
+		if server != nil {
+			server.Kill()
+		}
+	}
+	if s.proxy != nil {
+		err = s.proxy.Close()
+	}
+	if s.cluster != nil {
+		err = errors.Join(err, s.cluster.Stop())
+	}
+	return err
+}
+
+// restart kills a server and starts it again.
+func (s *servers) restart(ctx context.Context, i int, between func()) error {
+	s.running[i].Kill()
+	between()
+	server, err := harness.StartRowlock(ctx, s.options[i])
+	if err != nil {
+		return err
+	}
+	s.running[i] = server
+	return nil
+}
+
+// targets are the servers as clients see them. Servers of one database have one authority, so the credentials of the first are good for all.
+func (s *servers) targets() ([]record.Target, error) {
+	config, err := s.running[0].Config()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	// Streams are served over HTTP/1.1, in which each has a connection of its own.
+	streams := rest.CopyConfig(config)
+	streams.NextProtos = []string{"http/1.1"}
+	watches, err := rest.HTTPClientFor(streams)
+	if err != nil {
+		return nil, err
+	}
+	unlimited(watches)
+	all := make([]record.Target, len(s.running))
+	for i, server := range s.running {
+		all[i] = record.Target{URL: server.URL, Client: client, Watches: watches}
+	}
+	return all, nil
+}
+
+// unlimited takes away a bound of the whole answer, which a stream cannot keep.
+func unlimited(client *http.Client) { client.Timeout = 0 }
+
+// said is what the servers have logged last, as an error that tells it.
+func (s *servers) said() error {
+	var errs []error
+	for i, server := range s.running {
+		text := server.Output()
+		errs = append(errs, fmt.Errorf("server %d said: %s", i, text[max(0, len(text)-4000):]))
+	}
+	return errors.Join(errs...)
+}

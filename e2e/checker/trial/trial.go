@@ -1,0 +1,159 @@
+// Package trial starts servers of the built binary on a database, lets clients work on them while faults are injected, and has what they
+// were told verified.
+//
+//	trial.go     rounds of clients, faults and verification, one after the other
+//	servers.go   servers of one database
+//	faults.go    the faults
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rowlock/rowlock/e2e/checker/history"
+	"github.com/rowlock/rowlock/e2e/checker/record"
+)
+
+// Options say what is tried.
+type Options struct {
+	// Database is SQLite or Postgres.
+	Database string
+	// Servers is how many there are; SQLite has one.
+	Servers int
+	// Faults are names of Faults; none: nothing is broken.
+	Faults []string
+	// Seed chooses what clients do and which faults there are.
+	Seed uint64
+	// Duration is how long clients work in all rounds together, and Round in one.
+	Duration, Round time.Duration
+	// Clients, Watchers and Names are those of a round.
+	Clients, Watchers, Names int
+	// Keep is the directory to which histories with violations are written.
+	Keep string
+	// Log is told of each round.
+	Log io.Writer
+}
+
+// The databases.
+const (
+	SQLite   = "sqlite"
+	Postgres = "postgres"
+)
+
+// Report is what a trial has found.
+type Report struct {
+	Rounds, Requests, Unanswered, Watches, Events int
+	// Faults are how often each was injected.
+	Faults     map[string]int
+	Violations []history.Violation
+	// Kept are the files of the histories that have violations.
+	Kept []string
+}
+
+func (r *Report) String() string {
+	return fmt.Sprintf("%d rounds, %d requests (%d writes without an answer), %d watches, %d events; faults: %v; %d violations", r.Rounds, r.Requests,
+		r.Unanswered, r.Watches, r.Events, r.Faults, len(r.Violations))
+}
+
+// The times that a round allows.
+const (
+	patience  = 5 * time.Second // longer than a server takes to answer when nothing is wrong
+	endWithin = 2 * time.Minute // for servers to come back after the last fault, and watches to the end
+)
+
+// Run lets clients work, in rounds of which each begins with an empty namespace, until the duration is over. Violations are not errors.
+func Run(ctx context.Context, o Options) (_ *Report, err error) {
+	report := &Report{Faults: map[string]int{}}
+	random := rand.New(rand.NewPCG(o.Seed, 0))
+	dir, err := os.MkdirTemp("", "rowlock-histories-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	s, err := start(ctx, &o, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	for left := o.Duration; left > 0 && ctx.Err() == nil; left -= o.Round {
+		round := min(left, o.Round)
+		h, err := s.round(ctx, &o, report, random, round)
+		if err != nil {
+			return report, errors.Join(err, s.said())
+		}
+		if err := report.add(&o, h); err != nil {
+			return report, err
+		}
+	}
+	return report, ctx.Err()
+}
+
+// round lets clients work once, and breaks things meanwhile.
+func (s *servers) round(ctx context.Context, o *Options, report *Report, random *rand.Rand, duration time.Duration) (*history.History, error) {
+	targets, err := s.targets()
+	if err != nil {
+		return nil, err
+	}
+	faulty, over := context.WithTimeout(ctx, duration)
+	defer over()
+	faults := make(chan error, 1)
+	go func() { faults <- s.inject(faulty, ctx, o.Faults, random, report.Faults) }()
+	report.Rounds++
+	h, err := record.Round(ctx, record.Options{Targets: targets, Namespace: fmt.Sprintf("round-%d-%d", o.Seed, report.Rounds), Seed: o.Seed + uint64(report.Rounds),
+		Duration: duration, Clients: o.Clients, Watchers: o.Watchers, Names: o.Names, Patience: patience, EndWithin: endWithin})
+	over()
+	return h, errors.Join(err, <-faults)
+}
+
+// add verifies the history of a round.
+func (r *Report) add(o *Options, h *history.History) error {
+	for i := range h.Operations {
+		r.Requests += max(1, len(h.Operations[i].Pages))
+		if code := h.Operations[i].Code; code == 0 || code >= 500 {
+			r.Unanswered++
+		}
+	}
+	r.Watches += len(h.Watches)
+	for i := range h.Watches {
+		r.Events += len(h.Watches[i].Events)
+	}
+	began := time.Now()
+	found := history.Check(h)
+	fmt.Fprintf(o.Log, "%s, %d servers, seed %d, round %d: %d operations, %d watches: %d violations (verified in %v)\n", o.Database, o.Servers, o.Seed, r.Rounds,
+		len(h.Operations), len(h.Watches), len(found), time.Since(began).Round(time.Millisecond))
+	r.Violations = append(r.Violations, found...)
+	if len(found) == 0 || o.Keep == "" {
+		return nil
+	}
+	path := filepath.Join(o.Keep, fmt.Sprintf("history-%s-%d-%d.jsonl", o.Database, o.Seed, r.Rounds))
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	r.Kept = append(r.Kept, path)
+	return errors.Join(history.Write(file, h), file.Close())
+}
+
+// Supports says whether a database has a fault.
+func Supports(database, fault string) bool {
+	f, known := faults[fault]
+	return known && (database == Postgres || !f.postgres)
+}
+
+// Faults are the names of all faults of a database.
+func Faults(database string) string {
+	var names []string
+	for _, name := range order {
+		if Supports(database, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
+}
