@@ -18,6 +18,7 @@
 //	                     controller-runtime's own tests, and Rowlock as the server of a controller's tests
 //	h2spec_test.go       HTTP/2, by a suite of its own
 //	badrequests_test.go  what is refused, and in which words
+//	hostile_*_test.go    what is made to cost much, and streams that never end
 //	sections_*_test.go   every section of the API concepts page, as tables of requests
 //	endpoints_test.go    health, version, metrics, discovery, OpenAPI
 //	lifecycle_test.go    start, restart, drain, refusal of a second process

@@ -160,6 +160,9 @@ func (p *patcher) patched(ctx context.Context, existing runtime.Object, exists b
 	if err != nil {
 		return nil, err
 	}
+	if err := affordable(p.typ, p.body, old); err != nil {
+		return nil, err
+	}
 	var obj runtime.Object
 	if p.typ == types.StrategicMergePatchType {
 		obj, err = p.strategic(ctx, old)

@@ -1,0 +1,147 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/rowlock/rowlock/e2e/harness"
+)
+
+// TestHostileStreams begins what it never ends, on many connections at once: handshakes, headers, bodies, over HTTP/1.1 and HTTP/2. The
+// server answers others meanwhile, and what takes longer than a request may is over then.
+func TestHostileStreams(t *testing.T) {
+	if database.url != "" {
+		return // none of it reaches a database
+	}
+	server := startServer(t, harness.RowlockOptions{Args: []string{"--request-timeout", "2s"}})
+	config, err := server.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := strings.TrimPrefix(server.URL, "https://")
+	connect := func() net.Conn {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	before := resident(t, server.PIDs()[0], "VmRSS:")
+	for range 200 {
+		if _, err := connect().Write([]byte("\x16\x03\x01\x02\x00\x01")); err != nil { // the beginning of a ClientHello
+			t.Fatal(err)
+		}
+		c := tls.Client(connect(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+		if _, err := io.WriteString(c, "GET /api HTTP/1.1\r\nHost: x\r\nX: "); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all sync.WaitGroup
+	for _, http2 := range []bool{false, true} {
+		client := clientOf(t, config, http2)
+		for _, what := range []string{"POST " + configs, "PUT " + configs + "/a", "PATCH " + configs + "/kube-root-ca.crt", "DELETE " + configs, "DELETE " + configs + "/a"} {
+			all.Go(func() { checkEndless(t, client, server.URL, what) })
+		}
+	}
+	all.Wait()
+	if grown := (resident(t, server.PIDs()[0], "VmRSS:") - before) >> 20; grown > 256 {
+		t.Errorf("400 connections that say nothing and bodies that never end took %d MiB", grown)
+	}
+	if _, err := clientFor(t, server).Discovery().ServerVersion(); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+	checkUnread(t, config, server)
+}
+
+// clientOf is a client with connections of its own.
+func clientOf(t *testing.T, config *rest.Config, http2 bool) *http.Client {
+	t.Helper()
+	secure, err := rest.TLSConfigFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var protocols http.Protocols
+	protocols.SetHTTP1(!http2)
+	protocols.SetHTTP2(http2)
+	transport := &http.Transport{TLSClientConfig: secure, Protocols: &protocols}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// checkEndless sends a body that stops in its middle: the request ends by its time, with an answer or without.
+func checkEndless(t *testing.T, client *http.Client, server, what string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	body, sent := io.Pipe()
+	defer body.Close()
+	go func() { _, _ = io.WriteString(sent, `{"metadata":`) }()
+	method, path, _ := strings.Cut(what, " ")
+	q, err := http.NewRequestWithContext(ctx, method, server+path, body)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	q.Header.Set("Content-Type", "application/merge-patch+json")
+	if method != http.MethodPatch {
+		q.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := client.Do(q)
+	if err == nil {
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusGatewayTimeout {
+			t.Errorf("%s: %s", what, answer.Status)
+		}
+	}
+	if ctx.Err() != nil {
+		t.Errorf("%s is not over: %v", what, err)
+	}
+}
+
+// checkUnread opens watches that nobody reads, and writes what they are to be told of: the server keeps it for all of them once.
+func checkUnread(t *testing.T, config *rest.Config, server *harness.Server) {
+	t.Helper()
+	pid := server.PIDs()[0]
+	client := clientOf(t, config, false)
+	const watches, writes, size = 50, 40, 500 << 10
+	for range watches {
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+configs+"?watch=true", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := client.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { answer.Body.Close() })
+		if _, err := bufio.NewReaderSize(answer.Body, 16).Peek(1); err != nil && !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+	}
+	before := resident(t, pid, "VmRSS:")
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for i := range writes {
+		hostile{name: "a write", request: "POST " + configs, code: http.StatusCreated, most: 1 << 10}.
+			text(fmt.Sprintf(`{"metadata":{"name":"unread-%d"},"data":{"k":%q}}`, i, strings.Repeat("v", size))).send(t.Context(), t, client, server)
+	}
+	// Each watch has been told of 20 MiB, in all 1 GiB.
+	if grown := (resident(t, pid, "VmHWM:") - before) >> 20; grown > 512 {
+		t.Errorf("watches that nobody reads took %d MiB", grown)
+	}
+}

@@ -1,0 +1,64 @@
+package resources
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/operation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// mostErrors is how many errors of validation an answer tells. Upstream joins their texts in a time that is quadratic in how many there
+// are: those of a body of 3 MiB would take minutes and hundreds of megabytes, and go on when the client has been told of a timeout.
+const mostErrors = 1000
+
+// atMost cuts a list of errors that is too long to be told, and says so in its last one.
+func atMost(errs field.ErrorList) field.ErrorList {
+	if len(errs) <= mostErrors {
+		return errs
+	}
+	more := &field.Error{Type: field.ErrorTypeInternal, Field: "...", Detail: fmt.Sprintf("%d more errors are not shown", len(errs)-mostErrors)}
+	return append(errs[:mostErrors:mostErrors], more)
+}
+
+// briefly validates as a strategy does, and cuts its errors. Upstream asks for declarative validation last, with all errors that were
+// found before: of the object, and of its metadata.
+type briefly struct{ strategy any }
+
+func (b briefly) ValidateDeclaratively(ctx context.Context, obj, old runtime.Object, errs field.ErrorList, op operation.Type,
+	config rest.DeclarativeValidationConfig,
+) field.ErrorList {
+	if s, ok := b.strategy.(rest.DeclarativeValidationStrategy); ok && len(errs) <= mostErrors {
+		errs = s.ValidateDeclaratively(ctx, obj, old, errs, op, config)
+	}
+	return atMost(errs)
+}
+
+func (b briefly) DeclarativeValidationConfig(ctx context.Context, obj, old runtime.Object) (none rest.DeclarativeValidationConfig) {
+	if s, ok := b.strategy.(rest.DeclarativeValidationStrategy); ok {
+		return s.DeclarativeValidationConfig(ctx, obj, old)
+	}
+	return none
+}
+
+type createBriefly struct {
+	rest.RESTCreateStrategy
+	briefly
+}
+
+type updateBriefly struct {
+	rest.RESTUpdateStrategy
+	briefly
+}
+
+// beforeCreate applies the rules of a create. It tells a bounded number of errors.
+func beforeCreate(ctx context.Context, s rest.RESTCreateStrategy, obj runtime.Object) error {
+	return rest.BeforeCreate(createBriefly{s, briefly{s}}, ctx, obj)
+}
+
+// beforeUpdate applies the rules of an update. It tells a bounded number of errors.
+func beforeUpdate(ctx context.Context, s rest.RESTUpdateStrategy, obj, old runtime.Object) error {
+	return rest.BeforeUpdate(updateBriefly{s, briefly{s}}, ctx, obj, old)
+}
