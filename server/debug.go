@@ -15,9 +15,12 @@ func (s *Server) addDebug(e *echo.Echo) {
 	if s.flows != nil {
 		e.Any("/debug/api_priority_and_fairness/*", echo.WrapHandler(s.flows.dumps))
 	}
-	if s.WithoutProfiling {
-		return
+	if !s.WithoutProfiling {
+		s.addProfiles(e)
 	}
+}
+
+func (s *Server) addProfiles(e *echo.Echo) {
 	e.Any("/debug/pprof", echo.WrapHandler(http.RedirectHandler("/debug/pprof/", http.StatusFound)))
 	e.Any("/debug/pprof/*", echo.WrapHandler(http.HandlerFunc(pprof.Index)))
 	e.Any("/debug/pprof/profile", echo.WrapHandler(http.HandlerFunc(pprof.Profile)))

@@ -40,6 +40,7 @@ type httpOptions struct {
 	retryAfter     bool
 	profiling      bool
 	contention     bool
+	debugSocket    string
 }
 
 func (o *httpOptions) addFlags(flags *pflag.FlagSet) {
@@ -63,6 +64,7 @@ func (o *httpOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.retryAfter, "shutdown-send-retry-after", false, "take connections while requests are finished at the end, and answer what is new with 429")
 	flags.BoolVar(&o.profiling, "profiling", true, "serve /debug/pprof/")
 	flags.BoolVar(&o.contention, "contention-profiling", false, "record where goroutines wait for each other, for /debug/pprof/block")
+	flags.StringVar(&o.debugSocket, "debug-socket-path", "", "`path` of a Unix socket on which to serve /debug/pprof/ and /debug/flags/v to the owner of the process, who is not asked for credentials")
 }
 
 // check returns what kube-apiserver refuses, in its words.

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -170,4 +171,25 @@ func (p *parts) elect() func(context.Context, func(context.Context)) error {
 		e.Identity = hostname + "_" + string(uuid.NewUUID())
 	}
 	return e.Elect
+}
+
+// follow does until ctx ends what answering requests needs besides.
+func (p *parts) follow(ctx context.Context, work *errgroup.Group) {
+	runs := []func(context.Context){p.certificates.Run, p.definitions.Run, p.identity.remote.Run, p.authorizers.Run, p.aggregator.Run}
+	if path := p.options.http.debugSocket; path != "" {
+		runs = append(runs, func(ctx context.Context) {
+			if err := p.server.ServeDebugSocket(ctx, path); err != nil {
+				p.logger.Error(err.Error()) // that is no reason not to serve
+			}
+		})
+	}
+	for _, run := range runs {
+		work.Go(func() error { run(ctx); return nil })
+	}
+}
+
+// control runs the controllers until ctx ends.
+func (p *parts) control(ctx context.Context) error {
+	return controllers.Run(ctx, p.options.controllers.config(controllers.Config{Registry: p.registry, Store: p.store, Pipeline: p.pipeline, Logger: p.logger,
+		Prober: p.aggregator, Unavailable: p.aggregator.CountUnavailable, Elsewhere: p.aggregator, Elect: p.elect()}, p.server, p.certificates, p.identity.keys))
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/custom"
 	"github.com/rowlock/rowlock/server/controlplane"
-	"github.com/rowlock/rowlock/server/controlplane/controllers"
 	"github.com/rowlock/rowlock/server/pki"
 	"github.com/rowlock/rowlock/sqlstore"
 	"github.com/rowlock/rowlock/sqlstore/backup"
@@ -104,7 +103,6 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	}
 	logger.Info("serving", "address", listener.Addr().String(), "dataDir", o.dataDir, "version", ownVersion())
 	defer logger.Info("stopped")
-
 	ctx, stop := context.WithCancel(ctx)
 	var work errgroup.Group
 	work.Go(func() error {
@@ -112,15 +110,10 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		defer stop()
 		return p.server.Serve(ctx, listener)
 	})
-	for _, run := range []func(context.Context){p.certificates.Run, p.definitions.Run, p.identity.remote.Run, p.authorizers.Run, p.aggregator.Run} {
-		work.Go(func() error { run(serving); return nil })
-	}
+	p.follow(serving, &work)
 	work.Go(func() error { keepBackups(ctx); return nil })
 	work.Go(func() error { plane.Keep(ctx, network); return nil })
-	work.Go(func() error {
-		return controllers.Run(ctx, o.controllers.config(controllers.Config{Registry: p.registry, Store: store, Pipeline: p.pipeline, Logger: logger,
-			Prober: p.aggregator, Unavailable: p.aggregator.CountUnavailable, Elsewhere: p.aggregator, Elect: p.elect()}, p.server, p.certificates, p.identity.keys))
-	})
+	work.Go(func() error { return p.control(ctx) })
 	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", shellQuoted(p.certificates.KubeconfigPath()))
 	work.Go(func() error { attend(ctx, logger, p.certificates.KubeconfigPath()); return nil })
 	return work.Wait()

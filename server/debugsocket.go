@@ -1,0 +1,56 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// ServeDebugSocket serves what Go tells of itself, and the verbosity of the log, on a Unix socket until ctx ends, as kube-apiserver does:
+// to whoever may open the socket, without asking who it is, also where nobody else is answered any more. That is its owner alone. A
+// socket that another process has left there makes way.
+func (s *Server) ServeDebugSocket(ctx context.Context, path string) error {
+	l, err := listenPrivately(ctx, path)
+	if err != nil {
+		return fmt.Errorf("the socket for debugging: %w", err)
+	}
+	e := echo.New()
+	s.addProfiles(e)
+	served := &http.Server{Handler: e, ReadHeaderTimeout: 32 * time.Second}
+	stop := context.AfterFunc(ctx, func() { _ = served.Close() })
+	defer stop()
+	if err := served.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("the socket for debugging: %w", err)
+	}
+	return nil
+}
+
+// listenPrivately listens on a socket that is its owner's before anybody can find it under its name.
+func listenPrivately(ctx context.Context, path string) (net.Listener, error) {
+	if is, err := os.Lstat(path); err == nil && is.Mode().Type() != fs.ModeSocket {
+		return nil, fmt.Errorf("%s is no socket", path)
+	}
+	made := path + ".new"
+	if err := os.Remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", made)
+	if err != nil {
+		return nil, err
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // under the name that it no longer has
+	if err = os.Chmod(made, 0o600); err == nil {
+		err = os.Rename(made, path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close(), os.Remove(made))
+	}
+	return l, nil
+}

@@ -1,0 +1,76 @@
+package server_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rowlock/rowlock/server"
+)
+
+// What a socket for debugging serves is for the owner of the process, who is not asked for credentials; and nothing else is served there.
+func TestDebugSocket(t *testing.T) {
+	s := newServer(t, func(c *server.Config) {
+		c.WithoutProfiling = true // elsewhere
+		c.SetVerbosity = func(v string) (string, error) { return "set to " + v, nil }
+	})
+	path := filepath.Join(t.TempDir(), "debug.sock")
+	left, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.(*net.UnixListener).SetUnlinkOnClose(false)
+	left.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- s.ServeDebugSocket(ctx, path) }()
+	client := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		for {
+			conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+			if err == nil || ctx.Err() != nil {
+				return conn, err
+			}
+		}
+	}}
+	defer client.CloseIdleConnections()
+	for asked, want := range map[string]string{
+		"GET /debug/pprof/goroutine?debug=1":     "200 goroutine profile: ",
+		"PUT /debug/flags/v":                     "200 set to 4",
+		"GET /debug/pprof/":                      "200 <html>",
+		"GET /api/v1/namespaces":                 "404 ",
+		"GET /debug/api_priority_and_fairness/x": "404 ",
+	} {
+		method, url, _ := strings.Cut(asked, " ")
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://socket"+url, strings.NewReader("4"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := client.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(w.Body)
+		w.Body.Close()
+		if got := w.Status[:4] + string(body); err != nil || !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %.100s, %v", asked, got, err)
+		}
+	}
+	if is, err := os.Stat(path); err != nil || is.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", is.Mode(), err)
+	}
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(path+"-file", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ServeDebugSocket(t.Context(), path+"-file"); err == nil || !strings.Contains(err.Error(), "is no socket") {
+		t.Errorf("in the place of a file: %v", err)
+	}
+}
