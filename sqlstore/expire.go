@@ -1,8 +1,10 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/rowlock/rowlock/resources"
@@ -11,14 +13,21 @@ import (
 // expireStep is how many objects are deleted at a time.
 const expireStep = 256
 
-// expire deletes objects at the end of their lifetime, and returns when the next one ends.
+// expire deletes objects at the end of their lifetime, and returns when the next one ends. Those that cannot be decrypted, and so not be
+// deleted, keep no others from going: it is an error when those have.
 func (j *janitor) expire() (time.Time, error) {
 	ctx := context.Background()
 	s := j.store
-	for {
-		due, err := s.db.due(ctx, s.clock.Now(), expireStep)
+	healing, cancel := context.WithTimeout(ctx, healWithin)
+	defer cancel()
+	var unreadable error
+	for all := (due{}); ; {
+		due, err := all.next(ctx, s.db, s.clock.Now(), expireStep)
 		if err != nil {
 			return time.Time{}, err
+		}
+		if len(due) == 0 && unreadable != nil {
+			return time.Time{}, fmt.Errorf("an object whose lifetime is over cannot be deleted: %w", unreadable)
 		}
 		if len(due) == 0 {
 			next, err := s.db.nextDue(ctx)
@@ -27,10 +36,12 @@ func (j *janitor) expire() (time.Time, error) {
 			}
 			return next, err
 		}
-		j.heal(due)
-		if err := j.deleteAll(ctx, due); err != nil {
+		j.heal(healing, due)
+		kept, err := j.deleteAll(ctx, due)
+		if err != nil {
 			return time.Time{}, err
 		}
+		unreadable = cmp.Or(unreadable, kept)
 		select {
 		case <-j.quit:
 			return time.Time{}, nil
@@ -43,18 +54,20 @@ func (j *janitor) expire() (time.Time, error) {
 const healWithin = 5 * time.Second
 
 // heal reads again what is to be deleted and could not be decrypted: nobody else may ask for it.
-func (j *janitor) heal(writes []resources.Write) {
-	ctx, cancel := context.WithTimeout(context.Background(), healWithin)
-	defer cancel()
+func (j *janitor) heal(ctx context.Context, writes []resources.Write) {
 	for _, w := range writes {
+		if ctx.Err() != nil {
+			return
+		}
 		if o, ok := j.store.collection(w.Key.Resource).tree.Load().objects.Get(w.Key.Path()); ok && o.Unreadable() != nil {
 			_, _ = j.store.readable(ctx, o) // the deletion has the error
 		}
 	}
 }
 
-// deleteAll commits the deletions, each for itself: an object that was written meanwhile is not to go.
-func (j *janitor) deleteAll(ctx context.Context, writes []resources.Write) error {
+// deleteAll commits the deletions, each for itself: an object that was written meanwhile is not to go. unreadable is the error of one that
+// cannot be decrypted, if there is one.
+func (j *janitor) deleteAll(ctx context.Context, writes []resources.Write) (unreadable, err error) {
 	requests := make([]*request, 0, len(writes))
 	for _, w := range writes {
 		r := &request{ctx: ctx, writes: []resources.Write{w}, author: expiry, done: make(chan struct{})}
@@ -67,9 +80,14 @@ func (j *janitor) deleteAll(ctx context.Context, writes []resources.Write) error
 	for _, r := range requests {
 		<-r.done
 		var conflict *resources.ConflictError
-		if r.err != nil && !errors.As(r.err, &conflict) && !errors.Is(r.err, resources.ErrNotFound) {
+		var sealed *resources.TransformError
+		switch {
+		case r.err == nil, errors.As(r.err, &conflict), errors.Is(r.err, resources.ErrNotFound):
+		case errors.As(r.err, &sealed):
+			unreadable = r.err
+		default:
 			errs = append(errs, r.err)
 		}
 	}
-	return errors.Join(errs...)
+	return unreadable, errors.Join(errs...)
 }

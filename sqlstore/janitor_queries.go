@@ -26,16 +26,31 @@ func (d *database) oldest(ctx context.Context, limit int) (changes []oldChange, 
 	return changes, err
 }
 
-// due returns the deletions of objects whose lifetime has ended.
-func (d *database) due(ctx context.Context, now time.Time, limit int) (writes []resources.Write, err error) {
-	err = d.each(ctx, func(scan func(...any) error) error {
+// due goes through the objects whose lifetime has ended, in the order in which they do, and shows each once.
+type due struct {
+	at    int64          // when the lifetimes of the last that were shown end
+	shown map[int64]bool // whose end then, by their revisions
+}
+
+// next returns the deletions of the next objects, none in the end.
+func (d *due) next(ctx context.Context, db *database, now time.Time, limit int) (writes []resources.Write, err error) {
+	at, shown := d.at, d.shown
+	err = db.each(ctx, func(scan func(...any) error) error {
 		w := resources.Write{Op: resources.Delete}
-		if err := scan(&w.Key.Resource, &w.Key.Namespace, &w.Key.Name, &w.From); err != nil {
+		var expires int64
+		if err := scan(&w.Key.Resource, &w.Key.Namespace, &w.Key.Name, &w.From, &expires); err != nil {
 			return unavailable(err)
 		}
+		if expires == at && shown[w.From] {
+			return nil
+		}
+		if expires != d.at || d.shown == nil {
+			d.at, d.shown = expires, map[int64]bool{}
+		}
+		d.shown[w.From] = true
 		writes = append(writes, w)
 		return nil
-	}, selectDueSQL, now.UnixMilli(), limit)
+	}, selectDueSQL, now.UnixMilli(), at, limit+len(shown))
 	return writes, err
 }
 

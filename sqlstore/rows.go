@@ -80,6 +80,7 @@ type loader struct {
 	origin         string // where history was read
 	sealer         *sealer
 	within         time.Duration               // how long to open a row may take; 0: as long as it takes
+	failing        time.Duration               // how long rows took that did not open
 	changed        map[int64]*resources.Object // what was read of history, by revision
 
 	row  objectRow
@@ -148,7 +149,7 @@ func (l *loader) build(key resources.Key, revision int64, data []byte, f sql.Nul
 			ctx = bounded
 		}
 		var err error
-		if data, f, err = l.sealer.openMany(ctx, key, sealed{text(data), f}); err != nil {
+		if data, f, err = l.sealer.openMany(ctx, key, sealed{text(data), f}, &l.failing); err != nil {
 			return resources.Unreadable(key, revision, err)
 		}
 	}

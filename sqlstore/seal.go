@@ -51,7 +51,7 @@ type slowFailure struct {
 }
 
 const (
-	// openSlowly is how long it takes to open a row when it counts as slow: somebody else was asked.
+	// openSlowly is how long it takes to open rows in vain when that counts as slow: somebody else was asked.
 	openSlowly = 100 * time.Millisecond
 	// openAgain is how long after such a failure it is tried again by those who read many rows.
 	openAgain = 5 * time.Second
@@ -158,8 +158,10 @@ func (s *sealer) opens(data string) bool {
 	return s != nil && (s.transformers != nil || isSealed(data))
 }
 
-// openMany is open for those who read many rows: where it took long to fail, the next rows sealed with the same key are not tried for a while.
-func (s *sealer) openMany(ctx context.Context, key resources.Key, row sealed) ([]byte, sql.NullString, error) {
+// openMany is open for those who read many rows, and others may wait for them: where failing has taken long, nobody else is asked for a
+// while about rows sealed with the same key. Those that open without asking do, as those of a KMS plugin whose keys are known. failing is
+// how long the reader has waited for rows that did not open: many that fail soon take long, too.
+func (s *sealer) openMany(ctx context.Context, key resources.Key, row sealed, failing *time.Duration) ([]byte, sql.NullString, error) {
 	head := ""
 	if isSealed(row.data) {
 		head = headOf(row.data)
@@ -168,11 +170,18 @@ func (s *sealer) openMany(ctx context.Context, key resources.Key, row sealed) ([
 	s.mu.Lock()
 	failed, ok := s.slow[head]
 	s.mu.Unlock()
-	if ok && begun.Sub(failed.at) < openAgain {
-		return nil, sql.NullString{}, failed.err
+	known := ok && begun.Sub(failed.at) < openAgain
+	if known {
+		ctx = asksNobody
 	}
 	data, f, _, err := s.open(ctx, key, row)
-	if err != nil && time.Since(begun) >= openSlowly {
+	switch {
+	case err == nil:
+		return data, f, nil
+	case known:
+		return nil, sql.NullString{}, failed.err
+	}
+	if *failing += time.Since(begun); *failing >= openSlowly {
 		s.mu.Lock()
 		if s.slow == nil {
 			s.slow = map[string]slowFailure{}
@@ -180,5 +189,12 @@ func (s *sealer) openMany(ctx context.Context, key resources.Key, row sealed) ([
 		s.slow[head] = slowFailure{time.Now(), err}
 		s.mu.Unlock()
 	}
-	return data, f, err
+	return nil, sql.NullString{}, err
 }
+
+// asksNobody is the context in which nobody else is asked: it is over.
+var asksNobody = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()

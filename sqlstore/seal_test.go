@@ -100,6 +100,8 @@ type sealedOn struct {
 	Files string
 	// Prune takes all of history out.
 	Prune func()
+	// Later moves the clock.
+	Later func(time.Duration)
 }
 
 // onBothSealed runs a test with a store in each database that encrypts.
@@ -118,6 +120,7 @@ func onBothSealed(t *testing.T, with value.ResourceTransformers, test func(t *te
 			h.close(t)
 			return open(with)
 		}
+		on.Later = func(d time.Duration) { h.clock.Step(d) }
 		on.Prune = func() { h.clock.Step(2 * h.options().HistoryAge); h.prune(t) }
 		open(with)
 		t.Cleanup(func() { h.close(t) })
@@ -142,6 +145,7 @@ func onBothSealed(t *testing.T, with value.ResourceTransformers, test func(t *te
 			t.Cleanup(func() { s.Close() })
 			return s
 		}
+		on.Later = func(d time.Duration) { h.clock.Step(d) }
 		on.Prune = func() { h.clock.Step(2 * h.options().HistoryAge); h.prune(t) }
 		on.Reopen(with)
 		test(t, on)

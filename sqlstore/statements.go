@@ -83,8 +83,8 @@ WHERE o.resource = c.resource AND o.namespace = c.namespace AND o.name = c.name)
 	updateFloorSQL = `UPDATE meta SET floor = CASE WHEN floor < $1 THEN $1 ELSE floor END,
 history_bytes = CASE WHEN revision <= $1 OR history_bytes < $2 THEN 0 ELSE history_bytes - $2 END RETURNING history_bytes`
 
-	selectDueSQL = `SELECT resource, namespace, name, revision FROM objects
-WHERE expires <= $1 ORDER BY expires LIMIT $2`
+	selectDueSQL = `SELECT resource, namespace, name, revision, expires FROM objects
+WHERE expires <= $1 AND expires >= $2 ORDER BY expires LIMIT $3`
 
 	selectNextDueSQL = `SELECT expires FROM objects WHERE expires IS NOT NULL ORDER BY expires LIMIT 1`
 )

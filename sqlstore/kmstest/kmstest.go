@@ -72,6 +72,22 @@ func (p *Plugin) Rotate(id string) {
 	_, _ = rand.Read(p.pads[id]) // it has no errors
 }
 
+// Forget takes a key away, and returns it.
+func (p *Plugin) Forget(id string) (pad []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pad = p.pads[id]
+	delete(p.pads, id)
+	return pad
+}
+
+// Remember gives a key back.
+func (p *Plugin) Remember(id string, pad []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pads[id] = pad
+}
+
 // Decrypted returns how often it was asked to decrypt.
 func (p *Plugin) Decrypted() int {
 	p.mu.Lock()
