@@ -154,7 +154,7 @@ func start(dir, name, binary string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// stop signals the process and waits for its end; one that does not end within 30 seconds is killed.
+// stop signals the process and waits for its end; one that does not end within two minutes is killed.
 func (p *process) stop(signal os.Signal) error {
 	if err := p.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("%s: %w", p.cmd.Path, err)
@@ -164,7 +164,7 @@ func (p *process) stop(signal os.Signal) error {
 	case <-time.After(2 * time.Minute):
 		_ = p.cmd.Process.Kill()
 		<-p.done
-		return fmt.Errorf("%s did not end within 30s of %v\n%s", p.cmd.Path, signal, p.output())
+		return fmt.Errorf("%s did not end within two minutes of %v\n%s", p.cmd.Path, signal, p.output())
 	}
 	if p.err != nil {
 		return fmt.Errorf("%s: %w\n%s", p.cmd.Path, p.err, p.output())
