@@ -139,7 +139,7 @@ func TestPostgresCutWhileMigrating(t *testing.T) {
 	}
 	failed := 0
 	for n := int64(0); ; n++ {
-		exec(t, db, "DROP TABLE IF EXISTS servers, changes, objects, meta, schema_migrations")
+		exec(t, db, "DROP TABLE IF EXISTS revisions, recording, servers, changes, objects, meta, schema_migrations")
 		left.Store(n)
 		cut := stdlib.OpenDB(*config)
 		cut.SetMaxOpenConns(1)

@@ -13,14 +13,21 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rowlock/rowlock/resources"
 )
 
 func openBench(b *testing.B) *Store {
 	b.Helper()
-	s, err := Open(context.Background(), Options{URL: "sqlite://" + filepath.Join(b.TempDir(), "bench.db"),
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	return openBenchWith(b, Options{})
+}
+
+// openBenchWith opens a new file.
+func openBenchWith(b *testing.B, options Options) *Store {
+	b.Helper()
+	options.URL, options.Logger = "sqlite://"+filepath.Join(b.TempDir(), "bench.db"), slog.New(slog.NewTextHandler(io.Discard, nil))
+	s, err := Open(context.Background(), options)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -148,4 +155,21 @@ func inParallel(b *testing.B, workers int, work func(i int64) error) {
 		})
 	}
 	wg.Wait()
+}
+
+// BenchmarkUpdateRecorded is BenchmarkUpdate with an object history: cpu-µs/op says what that costs beside the updates.
+func BenchmarkUpdateRecorded(b *testing.B) {
+	for name, age := range map[string]time.Duration{"with": 7 * 24 * time.Hour, "without": 0} {
+		for _, writers := range []int{1, 16} {
+			b.Run(fmt.Sprintf("%s/writers=%d", name, writers), func(b *testing.B) {
+				s := openBenchWith(b, Options{ObjectHistory: ObjectHistory{Age: age}})
+				benchmarkUpdate(b, s, writers)
+				recorded, err := s.RecordedAt(context.Background())
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(s.revisions.current.Load()-recorded), "behind")
+			})
+		}
+	}
 }

@@ -31,7 +31,7 @@ type database struct {
 	deadConnections int
 }
 
-// driver is what differs between databases. But for size, it belongs to the goroutine of the committer.
+// driver is what differs between databases. But for size and aside, it belongs to the goroutine of the committer.
 type driver interface {
 	// begin starts the transaction of a batch. Where several servers share the database, no other can raise the
 	// counter from here on, and the page has what others wrote after the given revision; else there is no page.
@@ -44,6 +44,10 @@ type driver interface {
 	// rewrite runs statements in a transaction under the lock of the counter. It changes nothing of the store's state but how it is
 	// written down: each statement is conditional on what it replaces.
 	rewrite(statements []boundStatement) error
+	// aside reads, and writes if read says so, tables that no batch writes, beside all that batches do. What is read and what is written are of
+	// one transaction where the tables are shared with other servers; else committer runs what writes between batches.
+	aside(ctx context.Context, committer func(func() error) error, read func(ctx context.Context, c sqlConn, shared bool) (write bool, err error),
+		write func(ctx context.Context, c sqlConn) error) error
 	// rewritesTogether is what rows of changes have in common that are to be rewritten together, or not at all, as text.
 	rewritesTogether() string
 	// scrub makes sure that the files of the database have nothing of what was replaced or deleted, as far as it can.

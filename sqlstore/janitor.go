@@ -6,7 +6,7 @@ import (
 )
 
 // janitor does what becomes due with time: it prunes history, deletes objects at the end of their lifetime, forgets
-// past states that were kept for lists and pages of history that were kept for watches. It sleeps until the next of these
+// past states that were kept for lists and pages of history that were kept for watches. It records the object history. It sleeps until the next of these
 // is due; when nothing is, it has no timer.
 //
 // Its work on the database runs as tasks of the committer, in steps that are small beside a batch.
@@ -32,6 +32,7 @@ const (
 	expire
 	forget
 	resolve
+	record
 	duties
 )
 
@@ -44,6 +45,9 @@ func newJanitor(s *Store) *janitor {
 	// What a former process left behind is looked at once; that says when to look again.
 	j.due[prune] = j.opened
 	j.due[expire] = j.opened
+	if s.recorder.on() {
+		j.due[record] = j.opened
+	}
 	return j
 }
 
@@ -70,6 +74,7 @@ func (j *janitor) noteCommit(b *batch) {
 	} else {
 		j.at(prune, now.Add(j.store.options.HistoryAge+j.slack()))
 	}
+	j.noteRecord(now.Add(recordDelay))
 	var first int64
 	for i := range b.changes {
 		if e := b.changes[i].expires; e > 0 && (first == 0 || e < first) {
@@ -87,6 +92,7 @@ func (j *janitor) noteForeign(now time.Time) {
 	j.noteAge(j.store.position.revision, now)
 	j.at(prune, now.Add(j.store.options.HistoryAge+2*j.slack()))
 	j.at(expire, now.Add(foreignSlack))
+	j.noteRecord(now.Add(recordTurn))
 }
 
 // foreignSlack is how long after a write of another server this one looks which lifetime it has to end.
@@ -166,6 +172,8 @@ func (j *janitor) perform(d duty) {
 		again, err = j.expire()
 	case resolve:
 		_, err = j.task(j.store.resolve)
+	case record:
+		again, err = j.record()
 	case forget:
 		again = earlier(j.store.pastCache.expire(j.store.clock.Now()), j.store.catchUps.expire(j.store.clock.Now()))
 	}

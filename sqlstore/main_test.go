@@ -23,7 +23,7 @@ var clusterUsed atomic.Bool
 // Every goroutine has an owner and stops.
 func TestMain(m *testing.M) {
 	for variable, serve := range map[string]func(string) error{writerVariable: writeUntilTold, killedVariable: writeUntilKilled,
-		rewriterVariable: rewriteUntilKilled} {
+		rewriterVariable: rewriteUntilKilled, recorderVariable: recordUntilKilled} {
 		where := os.Getenv(variable)
 		if where == "" {
 			continue

@@ -48,6 +48,7 @@ func newMetrics(s *Store, r prometheus.Registerer) (*metrics, error) {
 	})
 	gauge("rowlock_store_watchers", "Open watches.", number(&m.watchers))
 	m.all = append(m.all, m.events, m.batch, m.latency)
+	m.all = append(m.all, s.recorder.collectors()...)
 	if r == nil {
 		return m, nil
 	}

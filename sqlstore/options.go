@@ -30,6 +30,8 @@ type Options struct {
 	HistoryAge time.Duration
 	// HistorySize bounds history in bytes of objects, before its age does; 0 means DefaultHistorySize.
 	HistorySize int64
+	// ObjectHistory says what is kept of writes for people; the zero value: nothing.
+	ObjectHistory ObjectHistory
 	// MaxObjectBytes bounds each object, in bytes of its JSON, managedFields included; 0 means not at all.
 	MaxObjectBytes int
 	// LogSize bounds the part of history that is kept in memory, in bytes of what that keeps of objects that were replaced
@@ -78,6 +80,9 @@ func (o *Options) complete() error {
 	}
 	if o.HistoryAge < 0 || o.HistorySize < 0 || o.LogSize < 0 {
 		return errors.New("the age and the sizes of history must not be negative")
+	}
+	if err := o.ObjectHistory.complete(); err != nil {
+		return err
 	}
 	switch o.Synchronous {
 	case "":

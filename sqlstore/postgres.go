@@ -38,6 +38,7 @@ type postgresDriver struct {
 	prelude string        // what every transaction has to begin with, if anything
 	writes  *pgxpool.Pool // of one connection, and another while the first is being given up
 	pool    *pgxpool.Pool // of those that read
+	readers *sql.DB       // the same
 	pools   []*connPool   // both
 	channel string        // of notifications
 	locks   int32         // the class of advisory locks
@@ -69,6 +70,7 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 			return err
 		}
 		d.reads = stdlib.OpenDBFromPool(p.pool)
+		p.readers = d.reads
 		if err := o.await(ctx, func() error { return migrations.Postgres(ctx, d.reads, o.Schema) }); err != nil {
 			return err
 		}
@@ -192,7 +194,8 @@ func (p *postgresDriver) close() error {
 func (p *postgresDriver) size(ctx context.Context) (bytes int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.limits.read)
 	defer cancel()
-	const sum = `SELECT pg_total_relation_size('objects') + pg_total_relation_size('changes') + pg_total_relation_size('meta')`
+	const sum = `SELECT pg_total_relation_size('objects') + pg_total_relation_size('changes') + pg_total_relation_size('meta') +
+pg_total_relation_size('revisions')`
 	err = p.query(ctx, p.pool, sum).scan(&bytes)
 	return bytes, err
 }

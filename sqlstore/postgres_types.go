@@ -17,6 +17,7 @@ func registerTypes(_ context.Context, conn *pgx.Conn) error {
 	registerType[float64](m, "float8")
 	registerType[bool](m, "bool")
 	registerType[string](m, "text")
+	registerType[[]byte](m, "bytea")
 	return nil
 }
 

@@ -21,9 +21,12 @@ const (
 // next change will be too old.
 func (j *janitor) prune() (time.Time, error) {
 	for {
+		// The time of before the recorder's chance: what is old by then, it could have come to.
+		now := j.store.clock.Now()
+		j.store.recorder.chance()
 		var result pruneResult
 		ran, err := j.task(func() (err error) {
-			result, err = j.pruneOnce()
+			result, err = j.pruneOnce(now)
 			return err
 		})
 		if err != nil || !ran {
@@ -47,17 +50,23 @@ type pruneResult struct {
 }
 
 // pruneOnce is one step. It runs on the goroutine of the committer.
-func (j *janitor) pruneOnce() (r pruneResult, err error) {
+func (j *janitor) pruneOnce(now time.Time) (r pruneResult, err error) {
 	s := j.store
-	now := s.clock.Now()
 	oldest, err := s.db.oldest(context.Background(), pruneStep)
 	if err != nil {
 		return r, err
 	}
 	var floor, freed int64
 	excess := s.historyBytes.Load() - s.options.HistorySize
+	recorded, err := s.recordedOf(oldest)
+	if err != nil {
+		return r, err
+	}
 	for i, c := range oldest {
 		due := j.dueOf(c, now)
+		if c.revision > recorded {
+			due = due.Add(s.options.HistoryAge)
+		}
 		if due.After(now) && excess <= freed {
 			r.next = due.Add(j.slack())
 			break

@@ -10,7 +10,7 @@ import (
 
 // Rewritten says how far Rewrite has come.
 type Rewritten struct {
-	// Table is objects or changes.
+	// Table is objects, changes or revisions.
 	Table string
 	// Rows is how many rows of it were looked at, Stale how many of them were written anew, Unreadable how many cannot be decrypted and
 	// were left as they are.
@@ -20,7 +20,7 @@ type Rewritten struct {
 }
 
 // Rewrite encrypts anew what the database has encrypted in another way than it would be now, or not at all though it should be: the
-// objects, and then history. It may be called while this and other servers work, and be repeated: it does nothing to what is as it
+// objects, the log, and then the object history. It may be called while this and other servers work, and be repeated: it does nothing to what is as it
 // should be, so one that was interrupted goes on.
 //
 // An object stays what it is, at the revision that it is at: how its row is written down is no change, so there is no event, and nobody
@@ -32,7 +32,8 @@ type Rewritten struct {
 // Errors: resources.ErrUnavailable, resources.ErrClosed, the context's.
 func (s *Store) Rewrite(ctx context.Context, progress func(Rewritten)) error {
 	for _, r := range []*rewriting{{store: s, done: Rewritten{Table: "objects"}, step: (*rewriting).objects},
-		{store: s, done: Rewritten{Table: "changes"}, step: (*rewriting).changes}} {
+		{store: s, done: Rewritten{Table: "changes"}, step: (*rewriting).changes},
+		{store: s, done: Rewritten{Table: "revisions"}, step: (*rewriting).revisions}} {
 		for more := true; more; {
 			statements, err := r.step(r, ctx)
 			if err == nil && len(statements) > 0 {
@@ -68,7 +69,7 @@ type rewriting struct {
 	more  bool
 
 	key      resources.Key // the last of objects that was read
-	revision int64         // the last of changes that was
+	revision int64         // the last of changes or revisions that was
 }
 
 // boundStatement is a statement with its arguments.

@@ -50,7 +50,8 @@ type Store struct {
 	uncut      bool   // a batch that was to prune failed; of the same goroutine
 	peers      *peers // nil: nobody else writes to the database
 
-	janitor *janitor
+	janitor  *janitor
+	recorder *recorder
 }
 
 var _ resources.Store = (*Store)(nil)
@@ -65,6 +66,7 @@ func Open(ctx context.Context, options Options) (_ *Store, err error) {
 	}
 	s := &Store{options: options, sealer: options.sealer, clock: options.Clock, logger: options.Logger, queue: newQueue(options.limits), applying: newTurn(),
 		committed: make(chan struct{}), budget: logBudget{limit: options.LogSize}}
+	s.recorder = &recorder{store: s, options: options.ObjectHistory, metrics: newRecorderMetrics()}
 	s.revisions.clock, s.pastCache = s.clock, newPastCache(s.clock)
 	s.catchUps = newCatchUps(s.clock, func() { s.janitor.at(forget, s.clock.Now().Add(segmentsAge)) },
 		func(ctx context.Context, q historyQuery) (historyAnswer, error) { return s.db.history(ctx, q) })

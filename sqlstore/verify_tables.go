@@ -114,6 +114,16 @@ var postgresParts = []struct {
 		"changes.prev_revision", "changes.fields", "changes.prev_fields", "changes.data", "changes.prev_data"}},
 	{2, true, []string{"meta.freed", "changes.total", "servers.id", "servers.pid"}},
 	{3, true, []string{"changes.author"}},
+	{4, false, []string{
+		"revisions_pkey UNIQUE USING btree (revision)",
+		"revisions_object USING btree (resource, namespace, name, revision)",
+		"revisions_at USING btree (at)",
+		"revisions_trash USING btree (revision) WHERE (op = 'delete'::text)",
+		"recording_pkey UNIQUE USING btree (id)",
+	}},
+	{4, true, []string{"revisions.revision", "revisions.at", "revisions.size", "revisions.op", "revisions.resource", "revisions.namespace", "revisions.name",
+		"revisions.uid", "revisions.author", "revisions.fields", "revisions.data"}},
+	{4, true, []string{"recording.id", "recording.revision", "recording.bytes", "recording.secret"}},
 }
 
 func (v *verifier) postgresTables(ctx context.Context) error {

@@ -21,6 +21,7 @@ type serveOptions struct {
 	listen  string
 	storage storageOptions
 	backups backupOptions
+	history objectHistoryOptions
 
 	encryption encryptionOptions
 
@@ -66,6 +67,7 @@ func (o *serveOptions) sections() []section {
 	return []section{
 		{"Storage", flagSet(o.addStorageFlags)},
 		{"Backups", flagSet(o.backups.addFlags)},
+		{"Object history", flagSet(o.history.addFlags)},
 		{"Serving", flagSet(o.addServingFlags)},
 		{"Services", flagSet(o.services.addFlags)},
 		{"Who may connect", flagSet(o.addAccessFlags)},
@@ -155,6 +157,9 @@ func (o *serveOptions) complete() error {
 		return err
 	}
 	if err := o.storage.complete(o.dataDir); err != nil {
+		return err
+	}
+	if err := o.history.complete(); err != nil {
 		return err
 	}
 	if err := o.backups.complete(); err != nil {

@@ -149,7 +149,7 @@ func members(store *sqlstore.Store) controlplane.Members {
 func (o *serveOptions) openStore(ctx context.Context, transformers value.ResourceTransformers, logger *slog.Logger, metrics *prometheus.Registry) (*sqlstore.Store, error) {
 	options := o.storage.store()
 	options.Logger, options.Registerer, options.Packed = logger, metrics, []string{custom.Resource}
-	options.Transformers = transformers
+	options.Transformers, options.ObjectHistory = transformers, o.history.parsed
 	return sqlstore.Open(ctx, options)
 }
 

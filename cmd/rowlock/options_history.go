@@ -1,0 +1,75 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/rowlock/rowlock/sqlstore"
+)
+
+// objectHistoryOptions are the flags about what is kept of writes for people.
+type objectHistoryOptions struct {
+	kept         string
+	size         resource.QuantityValue
+	secretValues bool
+
+	parsed sqlstore.ObjectHistory
+}
+
+// usualObjectHistory is what the help proposes: seven days, and twenty revisions.
+const usualObjectHistory = "7d,20"
+
+func (o *objectHistoryOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.kept, "object-history", "0",
+		"for how `long,many` the writes of each object are kept for people: who made them, when, and the object before and after; not of "+
+			"Events and Leases. "+usualObjectHistory+" keeps the last 20 of the last 7 days. With 0 nothing is kept")
+	o.size.Quantity = *resource.NewQuantity(sqlstore.DefaultObjectHistorySize, resource.BinarySI)
+	flags.Var(&o.size, "object-history-size", "how large the object history may grow; what is oldest goes first")
+	flags.BoolVar(&o.secretValues, "object-history-secrets", false,
+		"keep the values of Secrets in the object history, so that they can be restored; else it has keyed hashes of them, which tell when they changed")
+}
+
+func (o *objectHistoryOptions) complete() error {
+	var err error
+	if o.parsed, err = parseObjectHistory(o.kept); err != nil {
+		return err
+	}
+	o.parsed.Size, o.parsed.SecretValues = o.size.Value(), o.secretValues
+	if o.parsed.Size <= 0 {
+		return usagef("--object-history-size must be positive; nothing is kept with --object-history=0")
+	}
+	return nil
+}
+
+// parseObjectHistory reads 0, or a duration and a number.
+func parseObjectHistory(text string) (h sqlstore.ObjectHistory, err error) {
+	if text == "0" {
+		return h, nil
+	}
+	const form = "--object-history is 0, or an age and a number, as in " + usualObjectHistory
+	age, number, ok := strings.Cut(text, ",")
+	if !ok {
+		return h, usagef("%s, not %q", form, text)
+	}
+	if h.Age, err = parseDays(age); err != nil || h.Age <= 0 {
+		return h, usagef("%s: %q is no age", form, age)
+	}
+	if h.Revisions, err = strconv.Atoi(number); err != nil || h.Revisions <= 0 || h.Revisions > 1<<31-1 {
+		return h, usagef("%s: %q is no number", form, number)
+	}
+	return h, nil
+}
+
+// parseDays is time.ParseDuration, which has no days.
+func parseDays(text string) (time.Duration, error) {
+	days, ok := strings.CutSuffix(text, "d")
+	if !ok {
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseUint(days, 10, 16)
+	return time.Duration(n) * 24 * time.Hour, err
+}

@@ -1,0 +1,2 @@
+DROP TABLE revisions;
+DROP TABLE recording;

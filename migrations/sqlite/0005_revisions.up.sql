@@ -1,0 +1,28 @@
+-- The object history: what people want to know of earlier writes, for days, beside the log, which watches need for minutes.
+
+-- A row per write that is kept. It stands for itself: none is needed to read another, so any may be deleted at any time.
+CREATE TABLE revisions (
+  revision  INTEGER PRIMARY KEY, -- as in changes
+  at        INTEGER NOT NULL,    -- as in changes
+  size      INTEGER NOT NULL,    -- bytes of the row, about
+  op        TEXT NOT NULL,       -- as in changes
+  resource  TEXT NOT NULL,
+  namespace TEXT NOT NULL,
+  name      TEXT NOT NULL,
+  uid       TEXT NOT NULL,       -- '' where the object could not be read
+  author    TEXT,                -- as in changes
+  fields    TEXT,                -- the paths that the write changed, as a JSON array; NULL where they are encrypted, with data
+  data      BLOB NOT NULL        -- the object before the write, and what became of it (package recording); empty where it could not be read
+);
+CREATE INDEX revisions_object ON revisions (resource, namespace, name, revision);
+CREATE INDEX revisions_at ON revisions (at);
+CREATE INDEX revisions_trash ON revisions (revision) WHERE op = 'delete';
+
+-- One row: how far it has come.
+CREATE TABLE recording (
+  id       INTEGER PRIMARY KEY CHECK (id = 1),
+  revision INTEGER NOT NULL, -- what is to be kept of changes up to this one is in revisions; 0: it was never begun
+  bytes    INTEGER NOT NULL, -- the sum of revisions.size
+  secret   BLOB              -- the key of the hashes that stand for the values of Secrets; NULL before the first
+);
+INSERT INTO recording (id, revision, bytes) VALUES (1, 0, 0);

@@ -1,0 +1,66 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+func (d *sqliteDriver) aside(ctx context.Context, committer func(func() error) error, read func(context.Context, sqlConn, bool) (bool, error),
+	write func(context.Context, sqlConn) error) error {
+	wanted, err := read(ctx, d.reads, false)
+	if err != nil || !wanted {
+		return err
+	}
+	return committer(func() error {
+		return d.transaction(func(ctx context.Context) error { return write(ctx, d.writer) })
+	})
+}
+
+// asideStatement begins a transaction: one that is lost is done again, so it need not be flushed; and a server that stops in it must not
+// keep the others from going on.
+func (l limits) asideStatement() string {
+	return fmt.Sprintf(`SELECT set_config('lock_timeout', '%dms', true), set_config('idle_in_transaction_session_timeout', '%dms', true),
+set_config('synchronous_commit', 'off', true)`, l.lock.Milliseconds(), l.step.Milliseconds())
+}
+
+func (p *postgresDriver) aside(ctx context.Context, _ func(func() error) error, read func(context.Context, sqlConn, bool) (bool, error),
+	write func(context.Context, sqlConn) error) (err error) {
+	bounded, cancel := boundedBy(ctx, 2*p.limits.step)
+	defer cancel()
+	tx, err := p.readers.BeginTx(bounded, nil)
+	if err != nil {
+		return unavailable(err)
+	}
+	defer func() {
+		if err != nil {
+			_ = tx.Rollback() // or it has ended by itself
+		}
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			err = fmt.Errorf("%w: no answer in %v", resources.ErrUnavailable, 2*p.limits.step)
+		}
+	}()
+	for _, statement := range []string{p.prelude, p.limits.asideStatement()} {
+		if statement == "" {
+			continue
+		}
+		if _, err := tx.ExecContext(bounded, statement); err != nil {
+			return unavailable(err)
+		}
+	}
+	wanted, err := read(bounded, tx, true)
+	if err != nil {
+		return err
+	}
+	if wanted {
+		if err := write(bounded, tx); err != nil {
+			return unavailable(err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/sqlstore/recording"
+)
+
+// RecordedAt returns the revision that the object history has come to.
+func (s *Store) RecordedAt(ctx context.Context) (int64, error) {
+	var state recordingState
+	err := s.db.each(ctx, func(scan func(...any) error) error { return state.scan(scan) }, selectRecordingSQL)
+	return state.revision, err
+}
+
+// ObjectHistory returns what is kept of writes, the last ones first. It reads the database; what is to be there is brought there by
+// RecordHistory. Errors: resources.ErrUnavailable; the context's.
+func (s *Store) ObjectHistory(ctx context.Context, q resources.RevisionQuery) (revisions []resources.Revision, err error) {
+	statement, args := selectRevisions(q)
+	var failing time.Duration
+	err = s.db.each(ctx, func(scan func(...any) error) error {
+		r, err := s.scanRevision(ctx, scan, q.Objects, &failing)
+		revisions = append(revisions, r)
+		return err
+	}, statement, args...)
+	return revisions, err
+}
+
+// selectRevisions is the statement for a query. What is not asked for is not in it, so that the database sees which index serves.
+func selectRevisions(q resources.RevisionQuery) (statement string, args []any) {
+	var where []string
+	term := func(text string, value any) {
+		args = append(args, value)
+		where = append(where, text+" $"+strconv.Itoa(len(args)))
+	}
+	for _, t := range []struct{ column, value string }{{"resource", q.Resource}, {"namespace", q.Namespace}, {"name", q.Name}, {"uid", q.UID}} {
+		if t.value != "" {
+			term(t.column+" =", t.value)
+		}
+	}
+	if q.Clustered {
+		term("namespace =", "")
+	}
+	if q.Revision > 0 {
+		term("revision =", q.Revision)
+	}
+	if q.Before > 0 {
+		term("revision <", q.Before)
+	}
+	if q.Deleted {
+		where = append(where, "op = 'delete'")
+	}
+	statement = "SELECT revision, at, op, resource, namespace, name, uid, author, fields, data FROM revisions"
+	if len(where) > 0 {
+		statement += " WHERE " + strings.Join(where, " AND ")
+	}
+	statement += " ORDER BY revision DESC"
+	if q.Limit > 0 {
+		args = append(args, q.Limit)
+		statement += " LIMIT $" + strconv.Itoa(len(args))
+	}
+	return statement, args
+}
+
+func (s *Store) scanRevision(ctx context.Context, scan func(...any) error, objects bool, failing *time.Duration) (r resources.Revision, err error) {
+	var op string
+	var at int64
+	var author, fields sql.NullString
+	var data []byte
+	err = scan(&r.Revision, &at, &op, &r.Key.Resource, &r.Key.Namespace, &r.Key.Name, &r.UID, &author, &fields, &data)
+	if err != nil {
+		return r, unavailable(err)
+	}
+	r.At = milliseconds(at)
+	var aerr error
+	r.Op, err = parseOp(op)
+	r.Author, aerr = decodeAuthor(author)
+	if err := errors.Join(err, aerr); err != nil {
+		return r, err
+	}
+	if len(data) == 0 {
+		r.Unreadable = true
+		return r, nil
+	}
+	if row := (sealed{text(data), fields}); s.sealer.opens(row.data) {
+		if data, fields, err = s.sealer.openMany(ctx, r.Key, row, failing); err != nil {
+			if ctx.Err() != nil {
+				return r, ctx.Err()
+			}
+			r.Unreadable = true // the others are to be shown
+			return r, nil
+		}
+	}
+	if err := json.Unmarshal([]byte(fields.String), &r.Fields); err != nil {
+		return r, fmt.Errorf("revisions.fields of %d: %w", r.Revision, err)
+	}
+	if !objects {
+		return r, nil
+	}
+	r.Before, r.After, err = recording.Unpack(data)
+	if err != nil {
+		return r, fmt.Errorf("revision %d of %s: %w", r.Revision, r.Key, err)
+	}
+	return r, nil
+}

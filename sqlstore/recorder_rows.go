@@ -1,0 +1,147 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/sqlstore/recording"
+)
+
+// revisionRow is a row of revisions.
+type revisionRow struct {
+	key                resources.Key
+	revision, at, size int64
+	op, uid            string
+	author, fields     sql.NullString
+	data               []byte
+}
+
+func (r *revisionRow) args() []any {
+	return []any{r.revision, r.at, r.size, r.op, r.key.Resource, r.key.Namespace, r.key.Name, r.uid, textOrNull(r.author), textOrNull(r.fields), r.data}
+}
+
+// rowBytes is what a row takes beside what is in it that may be long, its places in indexes among it.
+const rowBytes = 160
+
+// errNoSecret is of a Secret that is none.
+var errNoSecret = errors.New("it has not the members of a Secret")
+
+// changes reads the next ones and makes rows of those of which something is to be kept.
+func (s *recordingStep) changes(ctx context.Context, c sqlConn) error {
+	bytes := 0
+	err := eachRow(c.QueryContext(ctx, selectUnrecordedSQL, s.upTo, recordStep, recordBytes))(func(scan func(...any) error) error {
+		var revision, at sql.NullInt64
+		var op, resource, namespace, name, data, prev sql.NullString
+		row := revisionRow{}
+		if err := scan(&s.floor, &revision, &at, &op, &resource, &namespace, &name, &row.author, &data, &prev); err != nil {
+			return unavailable(err)
+		}
+		if !revision.Valid {
+			return nil
+		}
+		s.read++
+		s.upTo = revision.Int64
+		s.result.behind = s.store.clock.Since(milliseconds(at.Int64))
+		if bytes += len(data.String) + len(prev.String); bytes >= recordBytes {
+			s.result.more = true
+		}
+		if !data.Valid {
+			return nil
+		}
+		row.key = resources.Key{Resource: resource.String, Namespace: namespace.String, Name: name.String}
+		row.revision, row.at, row.op = revision.Int64, at.Int64, op.String
+		if s.fill(ctx, &row, data.String, prev) {
+			s.rows = append(s.rows, row)
+		}
+		return nil
+	})
+	if from := max(s.was.revision, s.seen); from != 0 && s.floor > from {
+		s.missed()
+	}
+	s.upTo = max(s.upTo, s.floor)
+	return err
+}
+
+// missed tells that changes were pruned before they were recorded.
+func (s *recordingStep) missed() {
+	s.metrics.gaps.Inc()
+	s.store.logger.Warn("the object history lacks what was written between two revisions: the log of changes was pruned first, "+
+		"for its size, by a server without an object history, or since the counter of revisions jumped", "after", max(s.was.revision, s.seen), "up to", s.floor)
+}
+
+// fill makes a row of a change, and tells whether it is to be kept. What cannot be decrypted, or not encrypted, is kept without the
+// object: that it was written, and by whom, is known.
+func (s *recordingStep) fill(ctx context.Context, row *revisionRow, data string, prev sql.NullString) bool {
+	after, err := s.state(ctx, row, data)
+	var before []byte
+	if err == nil && prev.Valid {
+		before, err = s.state(ctx, row, prev.String)
+	}
+	if err != nil {
+		s.without(row, err)
+		return true
+	}
+	changes := recording.Changes{Paths: []string{}}
+	if before != nil {
+		changes = recording.Changed(before, after)
+	}
+	switch {
+	case changes.Heartbeat:
+		return false
+	case before != nil && len(changes.Paths) == 0:
+		changes.Paths = append(changes.Paths, "metadata.managedFields")
+	}
+	paths, err := json.Marshal(changes.Paths)
+	if err == nil {
+		var kept sealed
+		kept, err = s.store.sealer.seal(ctx, row.key, s.packer.Pack(before, after), sql.NullString{String: text(paths), Valid: true})
+		row.data, row.fields = bytesOf(kept.data), kept.fields
+	}
+	if err != nil {
+		s.without(row, err)
+		return true
+	}
+	row.uid = gjson.Get(text(after), "metadata.uid").String()
+	s.measure(row)
+	return true
+}
+
+func (s *recordingStep) without(row *revisionRow, err error) {
+	s.metrics.incomplete.Inc()
+	if !s.hinted {
+		s.hinted = true
+		s.store.logger.Warn("something is in the object history without its object, and more may be", "key", row.key.String(), "err", err)
+	}
+	row.data, row.fields = []byte{}, sql.NullString{}
+	s.measure(row)
+}
+
+func (s *recordingStep) measure(row *revisionRow) {
+	row.size = int64(rowBytes + len(row.data) + len(row.fields.String) + len(row.author.String) + 2*len(row.key.Namespace+row.key.Name))
+}
+
+// state is an object as it is kept.
+func (s *recordingStep) state(ctx context.Context, row *revisionRow, data string) ([]byte, error) {
+	plain := bytesOf(data)
+	if s.store.sealer.opens(data) {
+		bounded, cancel := context.WithTimeout(ctx, openWithin)
+		defer cancel()
+		var err error
+		if plain, _, err = s.store.sealer.openMany(bounded, row.key, sealed{data: data}, &s.failing); err != nil {
+			return nil, err
+		}
+	}
+	o := resources.LoadObject(row.key, row.revision, plain, nil, nil)
+	kept := recording.Strip(o.Data)
+	if row.key.Resource == recording.Secrets && !s.options.SecretValues {
+		if kept = recording.HideValues(s.was.secret, row.key.String(), kept); kept == nil {
+			return nil, errNoSecret
+		}
+	}
+	return kept, nil
+}

@@ -1,0 +1,479 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/apiserver/pkg/storage/value"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/storetest"
+)
+
+// withHistory opens the store of a harness again with an object history.
+func withHistory(t *testing.T, on func(t *testing.T, open func(ObjectHistory) *Store, clock interface{ Step(time.Duration) })) {
+	t.Run("SQLite", func(t *testing.T) {
+		h := newSQLiteHarness(t)
+		on(t, func(o ObjectHistory) *Store {
+			h.close(t)
+			options := h.options()
+			options.ObjectHistory = o
+			s, err := Open(context.Background(), options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.store = s
+			return s
+		}, h.clock)
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		h := newPostgresHarness(t)
+		on(t, func(o ObjectHistory) *Store {
+			h.close(t)
+			options := h.options()
+			options.ObjectHistory = o
+			s, err := Open(context.Background(), options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.store = s
+			return s
+		}, h.clock)
+	})
+}
+
+// object is a write of an object with a member.
+func object(t testing.TB, resource, namespace, name, uid, member string) resources.Write {
+	t.Helper()
+	w := createMap(t, name)
+	w.Key = resources.Key{Resource: resource, Namespace: namespace, Name: name}
+	w.Draft.Data = bytes.Replace(w.Draft.Data, []byte(`"metadata":{`), []byte(member+`,"metadata":{"uid":"`+uid+`",`), 1)
+	var ok bool
+	if w.Draft.RevisionStart, w.Draft.RevisionEnd, ok = resources.RevisionSpan(w.Draft.Data); !ok {
+		t.Fatal("no revision in " + string(w.Draft.Data))
+	}
+	return w
+}
+
+func update(w resources.Write, from *resources.Object) resources.Write {
+	w.Op, w.From = resources.Update, from.Revision
+	return w
+}
+
+func remove(o *resources.Object) resources.Write {
+	return resources.Write{Op: resources.Delete, Key: o.Key, From: o.Revision}
+}
+
+// historyOf is what is kept, after all was recorded, the first first, as text.
+func historyOf(t *testing.T, s *Store, q resources.RevisionQuery) (out []string) {
+	t.Helper()
+	if err := s.RecordHistory(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	q.Objects = true
+	found, err := s.ObjectHistory(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range found {
+		if r.At.IsZero() {
+			t.Errorf("no time: %+v", r)
+		}
+		out = append([]string{fmt.Sprintf("%s %s %s %s %v", ops[r.Op], r.Key, r.UID, r.Author.User, r.Fields)}, out...)
+	}
+	return out
+}
+
+func wantHistoryOf(t *testing.T, s *Store, q resources.RevisionQuery, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, historyOf(t, s, q)); diff != "" {
+		t.Errorf("%+v (-want +got):\n%s", q, diff)
+	}
+}
+
+// Each write is kept with who made it, what it changed, and the object before and after it; heartbeats, events, leases and Rowlock's own
+// rows are not.
+func TestObjectHistory(t *testing.T) {
+	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, _ interface{ Step(time.Duration) }) {
+		s := open(ObjectHistory{Age: time.Hour})
+		ann := sentBy(t, "ann", "", "create", "kubectl")
+		commit := func(w resources.Write) *resources.Object {
+			t.Helper()
+			o, err := s.Commit(ann, w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o[0]
+		}
+		a := commit(object(t, "widgets.example.com", "shop", "a", "u1", `"spec":{"size":1}`))
+		a = commit(update(object(t, "widgets.example.com", "shop", "a", "u1", `"spec":{"size":2}`), a))
+		commit(object(t, "events", "shop", "e", "u2", `"x":1`))
+		commit(object(t, "leases.coordination.k8s.io", "shop", "l", "u3", `"x":1`))
+		commit(object(t, "things.rowlock.internal", "", "i", "u4", `"x":1`))
+		n := commit(object(t, "nodes", "", "n", "u5", `"status":{"lastHeartbeatTime":1,"ok":true}`))
+		n = commit(update(object(t, "nodes", "", "n", "u5", `"status":{"lastHeartbeatTime":2,"ok":true}`), n))
+		commit(update(object(t, "nodes", "", "n", "u5", `"status":{"lastHeartbeatTime":3,"ok":false}`), n))
+		commit(remove(a))
+		commit(object(t, "widgets.example.com", "shop", "a", "u6", `"spec":{"size":3}`))
+		create, change := "create widgets.example.com/shop/a u1 ann []", "update widgets.example.com/shop/a u1 ann [spec.size]"
+		gone, anew := "delete widgets.example.com/shop/a u1 ann []", "create widgets.example.com/shop/a u6 ann []"
+		node := []string{"create nodes/n u5 ann []", "update nodes/n u5 ann [status.lastHeartbeatTime status.ok]"}
+		wantHistoryOf(t, s, resources.RevisionQuery{}, create, change, node[0], node[1], gone, anew)
+		wantHistoryOf(t, s, resources.RevisionQuery{Resource: "widgets.example.com", Namespace: "shop", Name: "a", UID: "u1"}, create, change, gone)
+		wantHistoryOf(t, s, resources.RevisionQuery{Deleted: true}, gone)
+		wantHistoryOf(t, s, resources.RevisionQuery{Clustered: true}, node...)
+		wantHistoryOf(t, s, resources.RevisionQuery{Limit: 2}, gone, anew)
+		wantHistoryOf(t, s, resources.RevisionQuery{Before: a.Revision + 1, Namespace: "shop"}, create, change)
+		found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Revision: a.Revision, Objects: true})
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%d, %v", len(found), err)
+		}
+		if r := found[0]; !strings.Contains(string(r.Before), `"size":1`) || !strings.Contains(string(r.After), `"size":2`) ||
+			bytes.Contains(r.After, []byte("resourceVersion")) || r.Author.Agent != "kubectl" || r.Author.Verb != "create" {
+			t.Errorf("%+v", r)
+		}
+		if at, err := s.RecordedAt(t.Context()); err != nil || at != s.revisions.current.Load() {
+			t.Errorf("recorded at %d, %v", at, err)
+		}
+	})
+}
+
+// The first update that is seen of an object that was there before is kept with what it was; history that began later has what the log has.
+func TestObjectHistoryOfWhatWasThere(t *testing.T) {
+	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, clock interface{ Step(time.Duration) }) {
+		s := open(ObjectHistory{})
+		o := mustCommit(t, s, object(t, "widgets", "shop", "a", "u1", `"size":1`))[0]
+		if err := s.RecordHistory(t.Context()); err != nil { // without one, it does nothing
+			t.Fatal(err)
+		}
+		clock.Step(2 * storetest.HistoryAge)
+		if _, err := s.janitor.prune(); err != nil {
+			t.Fatal(err)
+		}
+		s = open(ObjectHistory{Age: time.Hour})
+		mustCommit(t, s, update(object(t, "widgets", "shop", "a", "u1", `"size":2`), o))
+		wantHistoryOf(t, s, resources.RevisionQuery{}, "update widgets/shop/a u1  [size]")
+		found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
+		if err != nil || !strings.Contains(string(found[0].Before), `"size":1`) {
+			t.Errorf("%v, %v", found, err)
+		}
+	})
+}
+
+// Of an object so many writes are kept, of all so many bytes, and nothing beyond the age.
+func TestObjectHistoryIsBounded(t *testing.T) {
+	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, clock interface{ Step(time.Duration) }) {
+		s := open(ObjectHistory{Age: time.Hour, Revisions: 3})
+		change := func(o *resources.Object, from, to int) *resources.Object {
+			for i := from; i <= to; i++ {
+				w := object(t, "widgets", "shop", "a", "u1", fmt.Sprintf(`"size":%d`, i))
+				if o != nil {
+					w = update(w, o)
+				}
+				o = mustCommit(t, s, w)[0]
+			}
+			return o
+		}
+		o := change(nil, 1, 8)
+		sizes := func() (out []string) {
+			t.Helper()
+			historyOf(t, s, resources.RevisionQuery{})
+			found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range found {
+				_, size, _ := strings.Cut(string(r.After), `"size":`)
+				out = append(out, strings.FieldsFunc(size, func(r rune) bool { return r < '0' || r > '9' })[0])
+			}
+			return out
+		}
+		if diff := cmp.Diff([]string{"8", "7", "6"}, sizes()); diff != "" {
+			t.Errorf("of 8, 3 are to be kept:\n%s", diff)
+		}
+		s = open(ObjectHistory{Age: time.Hour, Revisions: 2})
+		o = change(o, 9, 9)
+		clock.Step(40 * time.Minute)
+		o = change(o, 10, 10)
+		if diff := cmp.Diff([]string{"10", "9"}, sizes()); diff != "" {
+			t.Errorf("of 10, 2 are to be kept:\n%s", diff)
+		}
+		clock.Step(30 * time.Minute)
+		for _, err := s.janitor.record(); ; _, err = s.janitor.record() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := sizes(); cmp.Equal([]string{"10"}, got) {
+				break
+			}
+			clock.Step(time.Minute) // until the recorder has rested
+		}
+		s = open(ObjectHistory{Age: time.Hour, Revisions: 100, Size: 4096})
+		change(o, 11, 110)
+		if got := sizes(); len(got) < 2 || got[0] != "110" || len(got) >= 100 {
+			t.Errorf("in 4 KiB: %v", got)
+		}
+		if bytes := s.recorder.bytes.Load(); bytes > 4096 {
+			t.Errorf("%d bytes", bytes)
+		}
+		s.wantCounted(t)
+	})
+}
+
+// wantCounted compares what the history has with how much it believes to have.
+func (s *Store) wantCounted(t *testing.T) {
+	t.Helper()
+	var sum, counted int64
+	if err := s.db.each(t.Context(), func(scan func(...any) error) error { return scan(&sum, &counted) },
+		"SELECT (SELECT coalesce(CAST(sum(size) AS BIGINT), 0) FROM revisions), bytes FROM recording"); err != nil || sum != counted {
+		t.Errorf("%d bytes, counted as %d, %v", sum, counted, err)
+	}
+}
+
+// The values of Secrets are not in the database of the history, nor what is encrypted in the table of objects; a rewrite encrypts the history, too.
+func TestObjectHistoryHides(t *testing.T) {
+	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, _ interface{ Step(time.Duration) }) {
+		s := open(ObjectHistory{Age: time.Hour})
+		o := mustCommit(t, s, object(t, "secrets", "shop", "s", "u1", `"stringData":{"p":"`+secretMarker+`"}`))[0]
+		o = mustCommit(t, s, update(object(t, "secrets", "shop", "s", "u1", `"stringData":{"p":"other"}`), o))[0]
+		mustCommit(t, s, update(object(t, "secrets", "shop", "s", "u1", `"stringData":{"p":"`+secretMarker+`"}`), o))
+		wantHistoryOf(t, s, resources.RevisionQuery{}, "create secrets/shop/s u1  []", "update secrets/shop/s u1  [stringData.p]", "update secrets/shop/s u1  [stringData.p]")
+		found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range found {
+			if bytes.Contains(r.After, []byte(secretMarker)) || bytes.Contains(r.Before, []byte(secretMarker)) || !bytes.Contains(r.After, []byte("hmac-sha256:")) {
+				t.Errorf("%s", r.After)
+			}
+		}
+		if !bytes.Equal(found[0].After, found[2].After) || bytes.Equal(found[0].After, found[1].After) {
+			t.Error("the hashes do not tell which values are the same")
+		}
+		s = open(ObjectHistory{Age: time.Hour, SecretValues: true})
+		mustCommit(t, s, object(t, "secrets", "shop", "t", "u2", `"stringData":{"p":"`+secretMarker+`"}`))
+		historyOf(t, s, resources.RevisionQuery{})
+		if found, err = s.ObjectHistory(t.Context(), resources.RevisionQuery{Name: "t", Objects: true}); err != nil || !bytes.Contains(found[0].After, []byte(secretMarker)) {
+			t.Errorf("%v, %v", found, err)
+		}
+	})
+}
+
+func TestObjectHistoryIsSealed(t *testing.T) {
+	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, _ interface{ Step(time.Duration) }) {
+		s := open(ObjectHistory{Age: time.Hour})
+		with := func(v value.ResourceTransformers) { s.sealer.transformers = v }
+		o := mustCommit(t, s, object(t, "configmaps", "shop", "a", "u1", `"data":{"`+secretMarker+`":"1"}`))[0]
+		historyOf(t, s, resources.RevisionQuery{})
+		old := "aesgcm: {keys: [" + keyOf("a") + "]}"
+		with(transformers(t, "configmaps", old, identityProvider))
+		mustCommit(t, s, update(object(t, "configmaps", "shop", "a", "u1", `"data":{"`+secretMarker+`":"2"}`), o))
+		want := []string{"create configmaps/shop/a u1  []", "update configmaps/shop/a u1  [data." + secretMarker + "]"}
+		wantHistoryOf(t, s, resources.RevisionQuery{}, want...)
+		s.wantSealed(t, 1)
+		renewed := "aesgcm: {keys: [" + keyOf("b") + ", " + keyOf("a") + "]}"
+		with(transformers(t, "configmaps", renewed, identityProvider))
+		tables := map[string]int64{}
+		if err := s.Rewrite(t.Context(), func(r Rewritten) { tables[r.Table] = r.Stale }); err != nil || tables["revisions"] != 2 {
+			t.Errorf("%v, %v", tables, err)
+		}
+		s.wantSealed(t, 2)
+		with(transformers(t, "configmaps", "aesgcm: {keys: ["+keyOf("b")+"]}"))
+		wantHistoryOf(t, s, resources.RevisionQuery{}, want...)
+		with(transformers(t, "configmaps", "aesgcm: {keys: ["+keyOf("c")+"]}"))
+		found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{})
+		if err != nil || len(found) != 2 || !found[0].Unreadable || found[0].Fields != nil {
+			t.Errorf("without the key: %+v, %v", found, err)
+		}
+	})
+}
+
+// wantSealed checks how many revisions are encrypted, with the names of fields.
+func (s *Store) wantSealed(t *testing.T, want int) {
+	t.Helper()
+	got := 0
+	if err := s.db.each(t.Context(), func(scan func(...any) error) error {
+		var data []byte
+		var fields *string
+		err := scan(&data, &fields)
+		if isSealed(string(data)) && fields == nil {
+			got++
+		}
+		return err
+	}, "SELECT data, fields FROM revisions"); err != nil || got != want {
+		t.Errorf("%d of the revisions are encrypted, want %d: %v", got, want, err)
+	}
+}
+
+// Changes that are not recorded yet stay in the log for as long again; its size goes before, and then a gap is told of.
+func TestPruneWaitsForObjectHistory(t *testing.T) {
+	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, clock interface{ Step(time.Duration) }) {
+		s := open(ObjectHistory{Age: time.Hour})
+		historyOf(t, s, resources.RevisionQuery{})
+		s.recorder.mu.Lock() // it does not come to anything
+		held := true
+		release := func() {
+			if held {
+				s.recorder.mu.Unlock()
+			}
+			held = false
+		}
+		defer release()
+		first := s.revisions.current.Load()
+		mustCommit(t, s, createMap(t, "a"), createMap(t, "b"))
+		clock.Step(storetest.HistoryAge + storetest.HistoryAge/2)
+		if _, err := s.janitor.prune(); err != nil || s.floor.Load() > first {
+			t.Errorf("pruned up to %d, beyond %d: %v", s.floor.Load(), first, err)
+		}
+		clock.Step(storetest.HistoryAge)
+		if _, err := s.janitor.prune(); err != nil || s.floor.Load() != first+2 {
+			t.Errorf("pruned up to %d, want %d: %v", s.floor.Load(), first+2, err)
+		}
+		gaps := testutil.ToFloat64(s.recorder.metrics.gaps)
+		mustCommit(t, s, createMap(t, "c"))
+		release()
+		wantHistoryOf(t, s, resources.RevisionQuery{}, "create configmaps/default/c   []")
+		if got := testutil.ToFloat64(s.recorder.metrics.gaps); got != gaps+1 {
+			t.Errorf("%v gaps, want %v", got, gaps+1)
+		}
+	})
+}
+
+// What nothing is kept of is passed without a commit, and the database is told before the log is pruned.
+func TestObjectHistoryOfNothing(t *testing.T) {
+	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, clock interface{ Step(time.Duration) }) {
+		s := open(ObjectHistory{Age: time.Hour})
+		historyOf(t, s, resources.RevisionQuery{})
+		told := s.recorder.revision.Load()
+		mustCommit(t, s, object(t, "events", "shop", "e", "u", `"x":1`))
+		historyOf(t, s, resources.RevisionQuery{})
+		if got := s.recorder.revision.Load(); got != told || s.recorder.seen != told+1 {
+			t.Errorf("told of %d, seen %d; want %d and %d", got, s.recorder.seen, told, told+1)
+		}
+		clock.Step(storetest.HistoryAge / 4)
+		for at, err := s.janitor.record(); s.recorder.revision.Load() != told+1; at, err = s.janitor.record() {
+			if err != nil || at.IsZero() {
+				t.Fatalf("due at %v, %v", at, err)
+			}
+			clock.Step(time.Second)
+		}
+	})
+}
+
+// Two servers that record at once keep every write once.
+func TestObjectHistoryOfServers(t *testing.T) {
+	h := newPostgresHarness(t)
+	h.close(t)
+	var servers []*Store
+	for range 2 {
+		options := h.options()
+		options.ObjectHistory = ObjectHistory{Age: time.Hour, Revisions: math.MaxInt32}
+		s, err := Open(context.Background(), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		servers = append(servers, s)
+	}
+	h.store, h.reader = servers[0], servers[1]
+	const each = 200
+	var wg sync.WaitGroup
+	for i, s := range servers {
+		wg.Go(func() {
+			for n := range each {
+				if _, err := s.Commit(context.Background(), createMap(t, fmt.Sprintf("%d-%d", i, n))); err != nil {
+					t.Error(err)
+				}
+				if n%7 == 0 {
+					if err := s.RecordHistory(context.Background()); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := historyOf(t, servers[0], resources.RevisionQuery{}); len(got) != 2*each {
+		t.Errorf("%d revisions, want %d", len(got), 2*each)
+	}
+	servers[0].wantCounted(t)
+}
+
+// A step that fails at its end has done nothing, and the next one does all of it, once.
+func TestObjectHistoryStepIsWhole(t *testing.T) {
+	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, clock interface{ Step(time.Duration) }) {
+		s := open(ObjectHistory{Age: time.Hour})
+		historyOf(t, s, resources.RevisionQuery{})
+		at := s.recorder.revision.Load()
+		refuse, allow := `CREATE TRIGGER refuse BEFORE UPDATE ON recording BEGIN SELECT RAISE(ABORT, 'not now'); END`, `DROP TRIGGER refuse`
+		if s.peers != nil {
+			refuse = `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now'; END $$;
+			CREATE TRIGGER refuse BEFORE UPDATE ON recording FOR EACH ROW EXECUTE FUNCTION refuse()`
+			allow = `DROP TRIGGER refuse ON recording`
+		}
+		s.exec(t, refuse)
+		mustCommit(t, s, createMap(t, "a"), createMap(t, "b"))
+		if err := s.RecordHistory(t.Context()); err == nil {
+			t.Error("what was refused was recorded")
+		}
+		if found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{}); err != nil || len(found) != 0 {
+			t.Errorf("%d are there, %v", len(found), err)
+		}
+		if recorded, err := s.RecordedAt(t.Context()); err != nil || recorded != at {
+			t.Errorf("recorded up to %d, %v, want %d", recorded, err, at)
+		}
+		s.exec(t, allow)
+		wantHistoryOf(t, s, resources.RevisionQuery{}, "create configmaps/default/a   []", "create configmaps/default/b   []")
+		s.wantCounted(t)
+	})
+}
+
+// recorderVariable makes the program of this test one that writes and records, and says so: it is the URL and the schema, in lines.
+const recorderVariable = "ROWLOCK_TEST_RECORDER"
+
+func recordUntilKilled(where string) error {
+	url, schema, _ := strings.Cut(where, "\n")
+	s, err := Open(context.Background(), Options{URL: url, Schema: schema, Logger: slog.New(slog.DiscardHandler),
+		ObjectHistory: ObjectHistory{Age: time.Hour}})
+	if err != nil {
+		return err
+	}
+	go func() {
+		for err := error(nil); err == nil; err = s.RecordHistory(context.Background()) {
+			fmt.Println("recorded")
+		}
+	}()
+	for i := 0; err == nil; i++ {
+		err = updateOften(s, fmt.Sprintf("%d-%d", os.Getpid(), i), 3)
+	}
+	return err
+}
+
+// A server that is killed while it writes and records leaves a history that the next one goes on with: every write is there once.
+func TestObjectHistoryKilled(t *testing.T) {
+	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, _ interface{ Step(time.Duration) }) {
+		for _, steps := range []int{20, 1, 33} {
+			s := open(ObjectHistory{})
+			o := s.options
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			killAfter(t, steps, recorderVariable+"="+o.URL+"\n"+o.Schema)
+			s = open(ObjectHistory{Age: 1 << 60})
+			got := historyOf(t, s, resources.RevisionQuery{})
+			if written := s.revisions.current.Load() - 1; int64(len(got)) != written {
+				t.Errorf("%d writes are in the history, want %d", len(got), written)
+			}
+			s.wantCounted(t)
+		}
+	})
+}

@@ -1,0 +1,153 @@
+package recording
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestStrip(t *testing.T) {
+	const object = `{"kind":"A","metadata":{"managedFields":[{"a":"}"}],"name":"a","resourceVersion":"7","labels":{"resourceVersion":"1"}},"spec":{"managedFields":1}}`
+	const want = `{"kind":"A","metadata":{"name":"a","labels":{"resourceVersion":"1"}},"spec":{"managedFields":1}}`
+	if got := string(Strip([]byte(object))); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := string(Strip([]byte(`{"metadata":{"resourceVersion":"1"}}`))); got != `{"metadata":{}}` {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestChanged(t *testing.T) {
+	for _, c := range []struct {
+		name, before, after string
+		want                []string
+		heartbeat           bool
+	}{
+		{"nothing", `{"a":1}`, `{"a":1}`, []string{}, false},
+		{"another order", `{"a":1,"b":2}`, `{"b":2,"a":1}`, []string{}, false},
+		{"a value", `{"spec":{"replicas":1,"x":2}}`, `{"spec":{"replicas":2,"x":2}}`, []string{"spec.replicas"}, false},
+		{"more and less", `{"a":{"b":1,"c":1}}`, `{"a":{"c":1,"d":1}}`, []string{"a.d", "a.b"}, false},
+		{"null is a value", `{"a":{"b":null}}`, `{"a":{}}`, []string{"a.b"}, false},
+		{"by name", `{"c":[{"name":"a","i":1},{"name":"b","i":1}]}`, `{"c":[{"name":"x"},{"name":"b","i":2}]}`,
+			[]string{"c[name=x]", "c[name=b].i", "c[name=a]"}, false},
+		{"by type", `{"c":[{"type":"Ready","s":1}]}`, `{"c":[{"type":"Ready","s":2}]}`, []string{"c[type=Ready].s"}, false},
+		{"two of a name", `{"c":[{"name":"a"},{"name":"a"}]}`, `{"c":[{"name":"a"},{"name":"b"}]}`, []string{"c[1].name"}, false},
+		{"another length", `{"c":[1,2]}`, `{"c":[1]}`, []string{"c"}, false},
+		{"odd keys", `{"m":{"a.b/c":1}}`, `{"m":{"a.b/c":2}}`, []string{"m[a.b/c]"}, false},
+		{"heartbeats", `{"status":{"conditions":[{"type":"Ready","lastHeartbeatTime":1}]}}`,
+			`{"status":{"conditions":[{"type":"Ready","lastHeartbeatTime":2}]}}`, []string{"status.conditions[type=Ready].lastHeartbeatTime"}, true},
+		{"a heartbeat and more", `{"lastHeartbeatTime":1,"renewTime":1,"s":{"renewTime":1}}`, `{"lastHeartbeatTime":1,"renewTime":2,"s":{"renewTime":2}}`,
+			[]string{"renewTime", "s.renewTime"}, false},
+	} {
+		got := Changed([]byte(c.before), []byte(c.after))
+		if diff := cmp.Diff(Changes{c.want, c.heartbeat}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
+// However much is different, what is kept of it is little; a change after that is seen to be no heartbeat.
+func TestChangedIsBounded(t *testing.T) {
+	var before, after strings.Builder
+	before.WriteString(`{"a":0`)
+	after.WriteString(`{"a":0`)
+	for range 2 * pathsMax {
+		key := strings.Repeat("é", pathMax) + string(rune('a'+rand.IntN(26))) + strings.Repeat("x", rand.IntN(50))
+		before.WriteString(`,"` + key + `":{"lastHeartbeatTime":1}`)
+		after.WriteString(`,"` + key + `":{"lastHeartbeatTime":2}`)
+	}
+	got := Changed([]byte(before.String()+"}"), []byte(after.String()+`,"z":1}`))
+	if n := len(got.Paths); n != pathsMax+1 || got.Paths[n-1] != More || got.Heartbeat {
+		t.Errorf("%d paths, heartbeat %t", n, got.Heartbeat)
+	}
+	for _, p := range got.Paths {
+		if len(p) > pathMax+len(More) {
+			t.Errorf("a path of %d bytes", len(p))
+		}
+	}
+}
+
+func TestPack(t *testing.T) {
+	var p Packer
+	for _, c := range [][2]string{{"", "{}"}, {"{}", "{}"}, {`{"a":1}`, `{"a":11}`}, {"aaaa", "aa"}, {"aa", "aaaa"}, {"abc", ""}, {"", ""}} {
+		var before []byte
+		if c[0] != "" {
+			before = []byte(c[0])
+		}
+		packed := p.Pack(before, []byte(c[1]))
+		gotBefore, gotAfter, err := Unpack(packed)
+		if err != nil || !bytes.Equal(gotBefore, before) || (gotBefore == nil) != (before == nil) || string(gotAfter) != c[1] {
+			t.Errorf("%q: %q, %q, %v", c, gotBefore, gotAfter, err)
+		}
+	}
+	large := make([]byte, 300<<10)
+	for i := range large {
+		large[i] = byte(rand.Uint32())
+	}
+	after := bytes.Clone(large)
+	after[len(after)/2]++
+	packed := p.Pack(large, after)
+	if _, got, err := Unpack(packed); err != nil || !bytes.Equal(got, after) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if len(packed) > len(large)+1024 {
+		t.Errorf("%d bytes of random ones, of which one changed, are packed into %d", len(large), len(packed))
+	}
+}
+
+func FuzzUnpack(f *testing.F) {
+	var p Packer
+	f.Add(p.Pack(nil, []byte("{}")))
+	f.Add(p.Pack([]byte(`{"a":1}`), []byte(`{"a":2}`)))
+	f.Fuzz(func(_ *testing.T, packed []byte) { _, _, _ = Unpack(packed) })
+}
+
+// No value of a Secret is in what is kept, and a value that is again what it was has the same hash again.
+func TestHideValues(t *testing.T) {
+	key := []byte("key")
+	object := func(value string) []byte {
+		return []byte(`{"kind":"Secret","metadata":{"name":"s","annotations":{"a":"b","` + lastApplied + `":"{\"data\":\"` + value + `\"}"}},"data":{"p":"` + value + `","q":"same"}}`)
+	}
+	a := HideValues(key, "secrets/ns/s", object("marker-one"))
+	b := HideValues(key, "secrets/ns/s", object("marker-two"))
+	for _, hidden := range [][]byte{a, b} {
+		if hidden == nil || bytes.Contains(hidden, []byte("marker")) || !bytes.Contains(hidden, []byte(`"a":"b"`)) {
+			t.Errorf("%s", hidden)
+		}
+	}
+	want := []string{"data.p", "metadata.annotations[" + lastApplied + "]"}
+	if got := Changed(a, b).Paths; !cmp.Equal(got, want) {
+		t.Errorf("changed: %v", got)
+	}
+	if again := HideValues(key, "secrets/ns/s", object("marker-one")); !bytes.Equal(a, again) {
+		t.Errorf("%s\n%s", a, again)
+	}
+	for _, other := range [][]byte{HideValues([]byte("other"), "secrets/ns/s", object("marker-one")), HideValues(key, "secrets/ns/t", object("marker-one"))} {
+		if got := Changed(a, other).Paths; len(got) != 3 {
+			t.Errorf("with another key, or of another Secret, changed are %v", got)
+		}
+	}
+	for _, odd := range []string{``, `[]`, `{"metadata":{},"data":[1]}`, `{"data":{}}`, `{"metadata":{"annotations":7}}`} {
+		if got := HideValues(key, "", []byte(odd)); got != nil {
+			t.Errorf("of %s: %s", odd, got)
+		}
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	before := []byte(`{"kind":"Pod","metadata":{"name":"a","resourceVersion":"1","managedFields":[` + strings.Repeat(`{"f:a":{}},`, 80) + `{}]},"spec":{"containers":[` +
+		strings.Repeat(`{"name":"a","image":"registry.example.com/some/image:v1","env":[{"name":"A","value":"B"}]},`, 25) + `{}]},"status":{"phase":"Pending"}}`)
+	after := bytes.Replace(before, []byte("Pending"), []byte("Running"), 1)
+	var p Packer
+	b.ReportAllocs()
+	for b.Loop() {
+		x, y := Strip(before), Strip(after)
+		if len(Changed(x, y).Paths) != 1 {
+			b.Fatal("not one path")
+		}
+		p.Pack(x, y)
+	}
+}

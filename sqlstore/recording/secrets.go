@@ -1,0 +1,76 @@
+package recording
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+)
+
+// Secrets is the resource whose values are not kept.
+const Secrets = "secrets"
+
+// HashPrefix begins what stands for a value of a Secret.
+const HashPrefix = "hmac-sha256:"
+
+// lastApplied is where kubectl apply leaves a copy of what it sent.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// HideValues returns a Secret with a hash in the place of each of its values, and of the annotation that repeats them. The
+// hash is made with a key, so that it cannot be guessed from outside, and of where the value is: it tells that a value has changed, or
+// is again what it was, and not that two Secrets have the same. Of what is no Secret nothing is returned.
+func HideValues(key []byte, where string, data []byte) []byte {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(data, &object); err != nil {
+		return nil
+	}
+	for _, member := range []string{"data", "stringData"} {
+		if !hideIn(key, where+"\x00data", object, member, "") {
+			return nil
+		}
+	}
+	var metadata map[string]json.RawMessage
+	if err := json.Unmarshal(object["metadata"], &metadata); err != nil || metadata == nil {
+		return nil
+	}
+	if !hideIn(key, where+"\x00annotations", metadata, "annotations", lastApplied) {
+		return nil
+	}
+	var ok bool
+	if object["metadata"], ok = encode(metadata); !ok {
+		return nil
+	}
+	out, _ := encode(object)
+	return out
+}
+
+// hideIn replaces the values of a member, or one of them. It reports false where the member is nothing that it can be.
+func hideIn(key []byte, where string, object map[string]json.RawMessage, member, only string) (ok bool) {
+	raw, there := object[member]
+	if !there {
+		return true
+	}
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &values); err != nil {
+		return false
+	}
+	for name, value := range values {
+		if only == "" || name == only {
+			values[name] = hash(key, where+"\x00"+name, value)
+		}
+	}
+	object[member], ok = encode(values)
+	return ok
+}
+
+func hash(key []byte, where string, value []byte) json.RawMessage {
+	h := hmac.New(sha256.New, key)
+	_, _ = h.Write([]byte(where + "\x00")) // it does not fail
+	_, _ = h.Write(value)
+	return json.RawMessage(`"` + HashPrefix + hex.EncodeToString(h.Sum(nil)[:16]) + `"`)
+}
+
+func encode(values map[string]json.RawMessage) (json.RawMessage, bool) {
+	out, err := json.Marshal(values)
+	return out, err == nil
+}
