@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"sync"
 
 	"k8s.io/client-go/rest"
 
@@ -20,9 +19,7 @@ type servers struct {
 	cluster *pgtest.Cluster // nil: SQLite
 	proxy   *pgtest.Proxy   // between the servers and the cluster
 	options []harness.RowlockOptions
-
-	mu      sync.Mutex
-	running []*harness.Server // nil: it is being started again
+	running []*harness.Server // by the one who injects faults
 }
 
 // start starts the database and the servers. All are reached through a proxy.
