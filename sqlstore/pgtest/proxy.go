@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"net/url"
@@ -17,6 +18,9 @@ type Proxy struct {
 	dir, target string
 	listener    net.Listener
 	work        sync.WaitGroup
+
+	// commits is of how many COMMITs the answer is still to be lost.
+	commits atomic.Int64
 
 	// messages may still pass from servers before a connection breaks; negative: any number. answers says that it breaks
 	// before the answer, and not before the message.
@@ -67,6 +71,10 @@ func (p *Proxy) BreakAfter(messages int64, answered bool) {
 
 // Broke reports whether a connection was broken since BreakAfter was called.
 func (p *Proxy) Broke() bool { return p.messages.Load() < 0 }
+
+// BreakAtCommit breaks connections between COMMIT and its answer, the next so many times: what was written is there, and who wrote it is
+// not told. It returns how often the last call has not done so yet.
+func (p *Proxy) BreakAtCommit(times int64) (left int64) { return p.commits.Swap(times) }
 
 // Lose makes every connection there is, and those that come, go nowhere.
 func (p *Proxy) Lose() {
@@ -127,6 +135,9 @@ func (p *Proxy) accept() {
 	}
 }
 
+// committed is the message CommandComplete of a COMMIT.
+var committed = []byte("C\x00\x00\x00\x0bCOMMIT\x00")
+
 // forward passes on what one side sends. asks: it is the client.
 func (c *pair) forward(from, to net.Conn, asks bool) {
 	buffer := make([]byte, 64<<10)
@@ -140,7 +151,7 @@ func (c *pair) forward(from, to net.Conn, asks bool) {
 		}
 		if err == nil && asks {
 			n, err = c.question(n)
-		} else if err == nil && c.breaks.Load() {
+		} else if err == nil && (c.breaks.Load() || c.commits.Load() > 0 && bytes.Contains(buffer[:n], committed) && c.commits.Add(-1) >= 0) {
 			err = net.ErrClosed
 		}
 		if err == nil {

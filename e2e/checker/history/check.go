@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -41,13 +42,30 @@ const (
 
 // Check returns what a history breaks, nothing when it is clean.
 func Check(h *History) []Violation {
-	c := &checker{history: h}
+	c := &checker{history: h.untilEnd()}
 	c.gather()
 	c.checkRevisions()
 	c.checkLinearizable()
 	c.checkReads()
 	c.checkWatches()
 	return c.found
+}
+
+// untilEnd is the history without what came after its end: a write that was given up may happen long after, and then some watches see it
+// and others are over. A watch that begins with a state of after the end says nothing of the history.
+func (h *History) untilEnd() *History {
+	whole := *h
+	whole.Watches = nil
+	for _, w := range h.Watches {
+		late := func(e Event) bool { return e.Type != Bookmark && e.Object.Revision > h.End }
+		if !slices.ContainsFunc(w.Events, late) {
+			whole.Watches = append(whole.Watches, w)
+		} else if w.Match == Exact && !w.Initial {
+			w.Events = slices.DeleteFunc(slices.Clone(w.Events), late)
+			whole.Watches = append(whole.Watches, w)
+		}
+	}
+	return &whole
 }
 
 // mostOfARule bounds how many violations of a rule are told.

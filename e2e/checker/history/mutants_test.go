@@ -75,6 +75,23 @@ func TestClean(t *testing.T) {
 	}
 }
 
+// A write that was given up may happen after the end. Watches that are not over yet see it, and the others do not.
+func TestAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	s := simulate(1, 2000, "")
+	given := Operation{Kind: Apply, Name: "late", Value: "late", Color: "red", Call: 1, Return: 2}
+	s.history.Operations = append(s.history.Operations, given)
+	late := Event{Time: s.now + 1, Type: Added, Object: Object{Name: "late", UID: "late", Value: "late", Color: "red", Revision: s.history.End + 1}}
+	for i := range s.history.Watches {
+		if w := &s.history.Watches[i]; w.Complete && w.Select == "red" {
+			w.Events = append(w.Events, late)
+		}
+	}
+	if found := Check(&s.history); len(found) > 0 {
+		t.Errorf("%d violations; the first: %v", len(found), found[0])
+	}
+}
+
 // happen returns what a request does, and takes its answer down.
 func (s *simulation) happen(c *client) func() {
 	return func() {

@@ -8,18 +8,24 @@ import (
 	"time"
 )
 
-// fault is something that breaks, and is whole again when its function returns.
+// fault is something that breaks, and is whole again when its function returns; it says whether anything did break.
 type fault struct {
 	postgres bool // it is one of Postgres alone
-	do       func(*breaker) error
+	do       func(*breaker) (bool, error)
 }
 
 // The names of the faults, in the order in which they are told.
-var order = []string{"kill", "stop"}
+var order = []string{"kill", "stop", "terminate", "cut", "commit", "half-open", "postmaster"}
 
 var faults = map[string]fault{
 	"kill": {do: (*breaker).kill},
 	"stop": {do: (*breaker).hang},
+
+	"terminate":  {postgres: true, do: (*breaker).terminate},
+	"cut":        {postgres: true, do: (*breaker).cut},
+	"commit":     {postgres: true, do: (*breaker).commit},
+	"half-open":  {postgres: true, do: (*breaker).halfOpen},
+	"postmaster": {postgres: true, do: (*breaker).postmaster},
 }
 
 // breaker breaks servers and what is around them.
@@ -35,10 +41,13 @@ func (s *servers) inject(round, ctx context.Context, names []string, random *ran
 	b := &breaker{servers: s, Rand: random, ctx: ctx, round: round}
 	for b.wait(500*time.Millisecond, 2*time.Second); len(names) > 0 && round.Err() == nil; b.wait(500*time.Millisecond, 2*time.Second) {
 		name := names[random.IntN(len(names))]
-		if err := faults[name].do(b); err != nil {
+		broke, err := faults[name].do(b)
+		if err != nil {
 			return fmt.Errorf("fault %s: %w", name, err)
 		}
-		count[name]++
+		if broke {
+			count[name]++
+		}
 	}
 	return nil
 }
@@ -54,16 +63,55 @@ func (b *breaker) wait(least, most time.Duration) {
 func (b *breaker) one() int { return b.IntN(len(b.running)) }
 
 // kill kills a server as a crash would, and starts it again.
-func (b *breaker) kill() error {
-	return b.restart(b.ctx, b.one(), func() { b.wait(0, 300*time.Millisecond) })
+func (b *breaker) kill() (bool, error) {
+	return true, b.restart(b.ctx, b.one(), func() { b.wait(0, 300*time.Millisecond) })
 }
 
 // hang stops a server for a while. To the others, and to its database, it looks like one that has lost its network.
-func (b *breaker) hang() error {
+func (b *breaker) hang() (bool, error) {
 	server := b.running[b.one()]
 	if err := server.Signal(syscall.SIGSTOP); err != nil {
-		return err
+		return false, err
 	}
 	b.wait(100*time.Millisecond, 2*time.Second)
-	return server.Signal(syscall.SIGCONT)
+	return true, server.Signal(syscall.SIGCONT)
+}
+
+// terminate has Postgres end a connection of a server, whichever.
+func (b *breaker) terminate() (bool, error) {
+	return true, b.cluster.Run("psql", "--quiet", "--no-psqlrc", "--command", `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1`)
+}
+
+// cut breaks a connection before a message of a server arrives, or before its answer does.
+func (b *breaker) cut() (bool, error) {
+	b.proxy.BreakAfter(b.Int64N(100), b.IntN(2) == 0)
+	b.wait(100*time.Millisecond, time.Second)
+	broke := b.proxy.Broke()
+	b.proxy.BreakAfter(-1, false)
+	return broke, nil
+}
+
+// commit breaks a few connections between COMMIT and its answer.
+func (b *breaker) commit() (bool, error) {
+	times := 1 + b.Int64N(3)
+	b.proxy.BreakAtCommit(times)
+	b.wait(100*time.Millisecond, time.Second)
+	return b.proxy.BreakAtCommit(0) < times, nil
+}
+
+// halfOpen has the network between servers and Postgres lose everything for a while: the connections of that time never recover, and nobody is told.
+func (b *breaker) halfOpen() (bool, error) {
+	b.proxy.Lose()
+	b.wait(100*time.Millisecond, 2*time.Second)
+	b.proxy.Recover()
+	return true, nil
+}
+
+// postmaster kills every process of Postgres, and starts it again.
+func (b *breaker) postmaster() (bool, error) {
+	if err := b.cluster.Kill(); err != nil {
+		return false, err
+	}
+	return true, b.cluster.Start()
 }
