@@ -20,7 +20,8 @@
 //	admin.go       how such commands reach a control plane
 //	backup.go, restore.go, verify.go
 //	               rowlock backup, rowlock restore, rowlock verify
-//	migrate.go     rowlock migrate
+//	migrate.go, import.go
+//	               rowlock migrate, rowlock import
 //	version.go     rowlock version
 package main
 
@@ -114,7 +115,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(newServeCommand(), newKubeAPIServerCommand(), newEnvtestAssetsCommand(), newEtcdCommand(), newKubeconfigCommand(), newTokenCommand(), newKeysCommand(),
-		newBackupCommand(), newRestoreCommand(), newVerifyCommand(), newRewriteCommand(), newMigrateCommand(),
+		newBackupCommand(), newRestoreCommand(), newVerifyCommand(), newRewriteCommand(), newMigrateCommand(), newImportCommand(),
 		newVersionCommand())
 	return root
 }

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apiserver/pkg/storage/value"
+
+	"github.com/rowlock/rowlock/resources/imports"
+	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/etcd"
+)
+
+// importOptions say what is imported where.
+type importOptions struct {
+	to                 databaseOptions
+	encryption         encryptionOptions // of the source
+	own                encryptionOptions // of the target
+	prefix             string
+	dryRun, incomplete bool
+}
+
+func newImportCommand() *cobra.Command {
+	o := &importOptions{to: databaseOptions{name: "to"}}
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Make a store of what kube-apiserver has in etcd, or k3s in its state.db",
+		Long: "Reads a snapshot of etcd ('etcdctl snapshot save', or the file member/snap/db of one that was stopped), or the SQLite database of kine\n" +
+			"(k3s's state.db), and makes a store of it in an empty database: built-in and custom resources with their uids, times, resourceVersions\n" +
+			"and managedFields, below admission. Revisions go on far above all of them, so that whoever watches begins anew.\n\n" +
+			"First it looks at every key. --dry-run says what would come and what would not, and why, and ends there. Where objects would be lost, nothing\n" +
+			"is imported unless --incomplete says that this is meant.",
+		Example: "  rowlock import --dry-run snapshot.db\n" +
+			"  rowlock import --to sqlite:///var/lib/rowlock/rowlock.db snapshot.db\n" +
+			"  rowlock import --to-file ./url --source-encryption-provider-config enc.yaml /var/lib/rancher/k3s/server/db/state.db",
+		Args: oneArgument("the name of a file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var to sqlstore.Options
+			if !o.dryRun {
+				var err error
+				if to, err = o.to.complete(); err != nil {
+					return err
+				}
+			}
+			return o.run(cmd.Context(), args[0], to, cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	o.to.addFlags(flags, "that is filled, which is empty")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would come and what would not, and write nothing")
+	flags.BoolVar(&o.incomplete, "incomplete", false, "import the rest where objects cannot be imported")
+	flags.StringVar(&o.prefix, "etcd-prefix", "/registry", "`prefix` of the keys, kube-apiserver's flag of this name")
+	flags.StringVar(&o.encryption.file, "source-encryption-provider-config", "",
+		"`file` with the EncryptionConfiguration of the kube-apiserver, where it has encrypted what it stored")
+	o.own.addFileFlag(flags)
+	return cmd
+}
+
+// importer is an import on its way.
+type importer struct {
+	snapshot etcd.Snapshot
+	types    *imports.Importer
+	report   importReport
+}
+
+func (o *importOptions) run(ctx context.Context, file string, to sqlstore.Options, out io.Writer) (err error) {
+	snapshot, err := etcd.Open(ctx, file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	from, err := o.encryption.open(ctx)
+	if err != nil {
+		return fmt.Errorf("--source-encryption-provider-config: %w", err)
+	}
+	defer from.close()
+	i, err := newImporter(snapshot, o.prefix, from.transformers)
+	if err != nil {
+		return err
+	}
+	if err := i.each(ctx, func(etcd.Entry, imports.Imported) error { return nil }); err != nil {
+		return err
+	}
+	i.report.print(out)
+	switch lost := i.report.lostKeys(); {
+	case o.dryRun:
+		return nil
+	case lost > 0 && !o.incomplete:
+		return fmt.Errorf("%d objects cannot be imported: say --incomplete to go without them", lost)
+	}
+	own, err := o.own.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer own.close()
+	to.Transformers = own.transformers
+	revision, err := i.fill(ctx, to)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Imported revision %d. The store begins at revision %d.\n", snapshot.Revision(), revision)
+	return nil
+}
+
+func newImporter(snapshot etcd.Snapshot, prefix string, transformers value.ResourceTransformers) (*importer, error) {
+	types, err := imports.New(prefix, transformers)
+	return &importer{snapshot: snapshot, types: types}, err
+}
+
+// each calls visit for each object, in the order of the keys, and reports what is none.
+func (i *importer) each(ctx context.Context, visit func(etcd.Entry, imports.Imported) error) error {
+	i.report = importReport{imported: map[string]int{}, skipped: map[string][]string{}, lost: map[string][]string{}}
+	// What is defined has to be known before the first custom object comes.
+	if err := i.snapshot.Each(ctx, i.types.Definitions(), func(e etcd.Entry) error {
+		_, _ = i.types.Import(ctx, e.Key, e.Value) // the error comes again when it is its turn
+		return nil
+	}); err != nil {
+		return err
+	}
+	return i.snapshot.Each(ctx, i.types.Prefix(), func(e etcd.Entry) error {
+		imported, err := i.types.Import(ctx, e.Key, e.Value)
+		var skipped *imports.Skipped
+		switch {
+		case errors.As(err, &skipped):
+			i.report.skipped[skipped.Why] = append(i.report.skipped[skipped.Why], e.Key)
+			return nil
+		case err != nil:
+			i.report.lost[err.Error()] = append(i.report.lost[err.Error()], e.Key)
+			return ctx.Err()
+		}
+		i.report.imported[imported.Key.Resource]++
+		return visit(e, imported)
+	})
+}
+
+// fill makes a store of all objects, in one step.
+func (i *importer) fill(ctx context.Context, to sqlstore.Options) (revision int64, err error) {
+	target, err := sqlstore.OpenTarget(ctx, to)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	rows, failed := make(chan []any), make(chan error, 1)
+	reading, stop := context.WithCancel(ctx)
+	defer func() {
+		stop()
+		for range rows { // until the reader has ended
+			continue
+		}
+	}()
+	go func() {
+		defer close(rows)
+		failed <- i.each(reading, func(e etcd.Entry, o imports.Imported) error {
+			row, err := target.ObjectRow(reading, o.Key, o.Draft, e.Revision, e.TTL)
+			if err != nil {
+				return fmt.Errorf("%s: %w", e.Key, err)
+			}
+			select {
+			case rows <- row:
+				return nil
+			case <-reading.Done():
+				return reading.Err()
+			}
+		})
+	}()
+	if err := target.Table(ctx, "objects", sqlstore.ObjectColumns, func() ([]any, error) {
+		if row, ok := <-rows; ok {
+			return row, nil
+		}
+		if err := <-failed; err != nil {
+			return nil, err
+		}
+		return nil, io.EOF
+	}); err != nil {
+		return 0, err
+	}
+	return target.Commit(ctx, i.snapshot.Revision(), func(int64) error { return nil })
+}
+
+// importReport says what comes and what does not, by reason.
+type importReport struct {
+	imported      map[string]int
+	skipped, lost map[string][]string
+}
+
+func (r *importReport) lostKeys() (n int) {
+	for _, keys := range r.lost {
+		n += len(keys)
+	}
+	return n
+}
+
+// shownKeys is how many keys are shown with a reason.
+const shownKeys = 10
+
+func (r *importReport) print(out io.Writer) {
+	all := 0
+	for _, resource := range slices.Sorted(maps.Keys(r.imported)) {
+		all += r.imported[resource]
+		fmt.Fprintf(out, "%8d %s\n", r.imported[resource], resource)
+	}
+	fmt.Fprintf(out, "%8d objects\n", all)
+	for _, part := range []struct {
+		what string
+		keys map[string][]string
+	}{{"Not needed", r.skipped}, {"Not imported", r.lost}} {
+		for _, why := range slices.Sorted(maps.Keys(part.keys)) {
+			keys := part.keys[why]
+			fmt.Fprintf(out, "%s, %d: %s\n", part.what, len(keys), why)
+			for _, key := range keys[:min(len(keys), shownKeys)] {
+				fmt.Fprintf(out, "    %s\n", key)
+			}
+			if more := len(keys) - shownKeys; more > 0 {
+				fmt.Fprintf(out, "    and %d more\n", more)
+			}
+		}
+	}
+}

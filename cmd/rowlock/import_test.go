@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/storage/value"
+
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/sqlstore/etcd/etcdtest"
+)
+
+const sourceEncryption = `{"apiVersion":"apiserver.config.k8s.io/v1","kind":"EncryptionConfiguration","resources":[{"resources":["secrets"],
+"providers":[{"aescbc":{"keys":[{"name":"k","secret":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}]}},{"identity":{}}]}]}`
+
+// stored is a value as kube-apiserver stores a built-in object.
+func stored(t *testing.T, o runtime.Object) []byte {
+	t.Helper()
+	kinds, _, err := builtin.Scheme.ObjectKinds(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.GetObjectKind().SetGroupVersionKind(kinds[0])
+	var b bytes.Buffer
+	if err := protobuf.NewSerializer(builtin.Scheme, builtin.Scheme).Encode(o, &b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func importedMeta(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name), Generation: 3,
+		CreationTimestamp: metav1.Unix(1_500_000_000, 0), Annotations: map[string]string{"a": "<&>"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Update", APIVersion: "v1", FieldsType: "FieldsV1",
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{}}`)}}}}
+}
+
+// kubeAPIServerHas is what a kube-apiserver has stored.
+func kubeAPIServerHas(t *testing.T, config string) []etcdtest.Put {
+	t.Helper()
+	e, err := (&encryptionOptions{file: config}).open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.close()
+	secretKey := "/registry/secrets/default/hidden"
+	secret, err := e.transformers.TransformerForResource(schema.GroupResource{Resource: "secrets"}).TransformToStorage(t.Context(),
+		stored(t, &corev1.Secret{ObjectMeta: importedMeta("default", "hidden"), Data: map[string][]byte{"k": []byte("v")}}), value.DefaultContext(secretKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := importedMeta("kube-system", "apiserver-x")
+	host.Labels = map[string]string{"apiserver.kubernetes.io/identity": "kube-apiserver"}
+	replicas := int32(2)
+	return []etcdtest.Put{
+		{Key: "/registry/health", Value: []byte(`{"health":true}`)},
+		{Key: "/registry/apiextensions.k8s.io/customresourcedefinitions/widgets.example.com", Value: []byte(`{"kind":"CustomResourceDefinition",
+"apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"widgets.example.com","uid":"u-crd","creationTimestamp":"2020-01-01T00:00:00Z"},
+"spec":{"group":"example.com","version":"v1","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},"scope":"Namespaced",
+"preserveUnknownFields":false,"selectableFields":[{"jsonPath":".spec.color"}],
+"validation":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"color":{"type":"string"}}}}}},
+"versions":[{"name":"v1","served":true,"storage":true}],"conversion":{"strategy":"None"}},
+"status":{"conditions":[{"type":"NamesAccepted","status":"True"},{"type":"Established","status":"True"}],
+"acceptedNames":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},"storedVersions":["v1"]}}`)},
+		{Key: "/registry/example.com/widgets/default/w", Value: []byte(`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"creationTimestamp":"2020-01-01T00:00:00Z",
+"name":"w","namespace":"default","uid":"u-w"},"spec":{"color":"red"}}` + "\n")},
+		{Key: "/registry/namespaces/default", Value: stored(t, &corev1.Namespace{ObjectMeta: importedMeta("", "default"),
+			Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"kubernetes"}}, Status: corev1.NamespaceStatus{Phase: "Active"}})},
+		{Key: "/registry/deployments/default/d", Value: stored(t, &appsv1.Deployment{ObjectMeta: importedMeta("default", "d"), Spec: appsv1.DeploymentSpec{Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}}})},
+		{Key: "/registry/minions/n", Value: stored(t, &corev1.Node{ObjectMeta: importedMeta("", "n"), Spec: corev1.NodeSpec{PodCIDR: "10.1.0.0/24"}})},
+		{Key: secretKey, Value: secret},
+		{Key: "/registry/events/default/e", Value: stored(t, &corev1.Event{ObjectMeta: importedMeta("default", "e"), Reason: "R",
+			InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: "n", Namespace: "default"}}), Seconds: 3600},
+		{Key: "/registry/leases/kube-system/apiserver-x", Value: stored(t, &coordinationv1.Lease{ObjectMeta: host})},
+		{Key: "/registry/masterleases/10.0.0.1", Value: stored(t, &corev1.Endpoints{})},
+		{Key: "/registry/ranges/serviceips", Value: []byte("x")},
+		{Key: "/registry/podsecuritypolicies/old", Value: []byte(`{"kind":"PodSecurityPolicy","apiVersion":"policy/v1beta1","metadata":{"name":"old"}}`)},
+		{Key: "/registry/configmaps/default/broken", Value: []byte("k8s\x00broken")},
+		{Key: "compact_rev_key", Value: []byte("5")},
+	}
+}
+
+// What kube-apiserver has stored is served as it was, in whatever encoding and version it is, and what cannot be is told of before anything is written.
+func TestImport(t *testing.T) {
+	for _, kind := range []struct {
+		name  string
+		write func(string, ...etcdtest.Put) error
+	}{{"etcd", etcdtest.Bolt}, {"kine", etcdtest.Kine}} {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			config, file := filepath.Join(dir, "encryption"), filepath.Join(dir, "snapshot")
+			if err := os.WriteFile(config, []byte(sourceEncryption), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := kind.write(file, kubeAPIServerHas(t, config)...); err != nil {
+				t.Fatal(err)
+			}
+			importAndServe(t, file, config)
+		})
+	}
+}
+
+func importAndServe(t *testing.T, file, config string) {
+	place := storePlace{dir: filepath.Join(t.TempDir(), "data")}
+	url := "sqlite://" + filepath.Join(place.dir, "rowlock.db")
+	said := runs(t, "import", "--dry-run", "--source-encryption-provider-config", config, file)
+	for _, want := range []string{"7 objects\n", "/registry/podsecuritypolicies/old", "/registry/configmaps/default/broken", "/registry/masterleases/10.0.0.1",
+		"/registry/leases/kube-system/apiserver-x"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the dry run does not say %q:\n%s", want, said)
+		}
+	}
+	if said := runs(t, "import", "--dry-run", file); !strings.Contains(said, "no configuration says by which key\n    /registry/secrets/default/hidden\n") {
+		t.Errorf("without keys, the dry run says:\n%s", said)
+	}
+	args := []string{"import", "--to", url, "--source-encryption-provider-config", config, file}
+	if code, _, stderr := command(t, args...); code == 0 || !strings.Contains(stderr, "--incomplete") {
+		t.Errorf("what loses objects: exit code %d, %s", code, stderr)
+	}
+	if _, err := os.Stat(filepath.Join(place.dir, "rowlock.db")); err == nil {
+		t.Fatal("it was written all the same")
+	}
+	runs(t, append(args, "--incomplete")...)
+	runs(t, append([]string{"verify"}, place.args()...)...)
+
+	p := start(t, place.args()...)
+	defer p.end()
+	client := p.client(t)
+	for path, want := range map[string]map[string]string{
+		"/api/v1/namespaces/default":                                     {"metadata.uid": "uid-of-default", "metadata.resourceVersion": "5"},
+		"/apis/apps/v1/namespaces/default/deployments/d":                 {"metadata.uid": "uid-of-d", "metadata.resourceVersion": "6", "spec.replicas": "2", "metadata.managedFields.0.manager": "m", "metadata.annotations.a": "<&>", "metadata.creationTimestamp": "2017-07-14T02:40:00Z"},
+		"/api/v1/nodes/n":                                                {"metadata.uid": "uid-of-n", "spec.podCIDR": "10.1.0.0/24"},
+		"/api/v1/namespaces/default/secrets/hidden":                      {"data.k": "dg==", "metadata.resourceVersion": "8"},
+		"/api/v1/namespaces/default/events reason=R":                     {"items.0.metadata.name": "e", "items.0.metadata.resourceVersion": "9"},
+		"/apis/example.com/v1/namespaces/default/widgets spec.color=red": {"items.#": "1", "items.0.metadata.resourceVersion": "4", "items.0.metadata.uid": "u-w"},
+	} {
+		path, selector, _ := strings.Cut(path, " ")
+		request := client.CoreV1().RESTClient().Get().AbsPath(path)
+		if selector != "" {
+			request.Param("fieldSelector", selector)
+		}
+		answer, err := request.DoRaw(t.Context())
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		for field, value := range want {
+			if have := gjson.GetBytes(answer, field).String(); have != value {
+				t.Errorf("%s: %s is %q and not %q", path, field, have, value)
+			}
+		}
+	}
+}

@@ -1,0 +1,250 @@
+// Package imports makes objects of the store of what kube-apiserver has stored: it finds the resource of a key, decrypts and decodes the value, JSON or
+// protobuf in whatever version, and encodes it as the store has it. Nothing else is changed: neither admission nor validation is asked.
+package imports
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage/value"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/custom"
+)
+
+// Importer knows the types. It is used by one goroutine.
+type Importer struct {
+	prefix       string // of all keys, with a slash at the end
+	transformers value.ResourceTransformers
+	places       map[string]*resources.Type                           // by the part of the key before namespace and name
+	defined      map[string]*apiextensionsv1.CustomResourceDefinition // likewise
+}
+
+// Skipped says why a key is not imported, where nothing is lost by that.
+type Skipped struct{ Why string }
+
+func (s *Skipped) Error() string { return s.Why }
+
+// errUnknown is of keys that belong to no type.
+var errUnknown = errors.New("no type has this key: neither a built-in one, nor is there a definition")
+
+// specialPlaces are the parts of keys that are not the name of the resource, as kube-apiserver has them
+// (k8s.io/kubernetes/pkg/kubeapiserver, SpecialDefaultResourcePrefixes).
+var specialPlaces = map[schema.GroupResource]string{
+	{Resource: "replicationcontrollers"}:                       "controllers",
+	{Resource: "endpoints"}:                                    "services/endpoints",
+	{Resource: "nodes"}:                                        "minions",
+	{Resource: "services"}:                                     "services/specs",
+	{Group: "networking.k8s.io", Resource: "ingresses"}:        "ingress",
+	{Group: "apiextensions.k8s.io", Resource: crdPlural}:       crdPlace,
+	{Group: "apiregistration.k8s.io", Resource: "apiservices"}: "apiregistration.k8s.io/apiservices",
+}
+
+const (
+	crdPlural = "customresourcedefinitions"
+	crdPlace  = "apiextensions.k8s.io/customresourcedefinitions"
+)
+
+// needless are the parts of keys whose values kube-apiserver makes for itself.
+var needless = map[string]string{
+	"masterleases":     "which servers live, as kube-apiserver notes it",
+	"peerserverleases": "which servers live, as kube-apiserver notes it",
+	"ranges":           "which addresses and ports are taken, which is made of the Services",
+	"health":           "is written to see whether etcd works",
+}
+
+// New makes an Importer for keys under a prefix, such as /registry. transformers decrypt what is encrypted; nil: nothing can be.
+func New(prefix string, transformers value.ResourceTransformers) (*Importer, error) {
+	all, err := builtin.ParseRuntimeConfig(map[string]string{"api/all": "true"})
+	if err != nil {
+		return nil, err
+	}
+	registry := resources.NewRegistry()
+	registry.SetGroups(builtin.Parts{APIs: all}.Groups())
+	i := &Importer{strings.TrimSuffix(prefix, "/") + "/", transformers, map[string]*resources.Type{}, map[string]*apiextensionsv1.CustomResourceDefinition{}}
+	registry.Catalog().Types(func(t *resources.Type) bool {
+		if t.Stored() {
+			i.places[placeOf(t.GroupResource)] = t
+		}
+		return true
+	})
+	return i, nil
+}
+
+// placeOf is the part of keys before namespace and name.
+func placeOf(r schema.GroupResource) string {
+	if place, ok := specialPlaces[r]; ok {
+		return place
+	}
+	return strings.ToLower(r.Resource)
+}
+
+// Definitions is the prefix of the keys of definitions of custom resources, which have to be imported before all others.
+func (i *Importer) Definitions() string { return i.prefix + crdPlace + "/" }
+
+// Prefix is that of all keys.
+func (i *Importer) Prefix() string { return i.prefix }
+
+// Imported is an object for the store.
+type Imported struct {
+	Key   resources.Key
+	Draft resources.Draft
+}
+
+// Import makes an object of a value. Errors: *Skipped; others say what is lost.
+func (i *Importer) Import(ctx context.Context, key string, stored []byte) (Imported, error) {
+	parts := strings.Split(strings.TrimPrefix(key, i.prefix), "/")
+	if why, ok := needless[parts[0]]; ok {
+		return Imported{}, &Skipped{why}
+	}
+	place, rest := parts[0], parts[1:]
+	if t, d := i.places[place], i.defined[place]; t == nil && d == nil && len(rest) > 0 {
+		place, rest = place+"/"+rest[0], rest[1:]
+	}
+	switch t, d := i.places[place], i.defined[place]; {
+	case t != nil:
+		return i.builtIn(ctx, t, key, rest, stored)
+	case d != nil:
+		return i.custom(ctx, d, key, rest, stored)
+	}
+	return Imported{}, errUnknown
+}
+
+// open decrypts a value, which is bound to its key.
+func (i *Importer) open(ctx context.Context, resource schema.GroupResource, key string, stored []byte) ([]byte, error) {
+	if i.transformers == nil {
+		if bytes.HasPrefix(stored, []byte("k8s:enc:")) {
+			return nil, errors.New("is encrypted, and no configuration says by which key")
+		}
+		return stored, nil
+	}
+	plain, _, err := i.transformers.TransformerForResource(resource).TransformFromStorage(ctx, stored, value.DefaultContext(key))
+	if err != nil {
+		return nil, fmt.Errorf("decrypt it: %w", err)
+	}
+	return plain, nil
+}
+
+func (i *Importer) builtIn(ctx context.Context, t *resources.Type, key string, rest []string, stored []byte) (Imported, error) {
+	plain, err := i.open(ctx, t.GroupResource, key, stored)
+	if err != nil {
+		return Imported{}, err
+	}
+	// In whatever version it was stored, with the fields that this one has.
+	versioned, kind, err := builtin.Codecs.UniversalDeserializer().Decode(plain, nil, nil)
+	if err != nil {
+		return Imported{}, fmt.Errorf("decode it: %w", err)
+	}
+	if kind.Kind != t.Kind {
+		return Imported{}, fmt.Errorf("it is a %s, and not a %s", kind.Kind, t.Kind)
+	}
+	builtin.Scheme.Default(versioned)
+	hub, err := t.ToHub(versioned)
+	if err != nil {
+		return Imported{}, fmt.Errorf("convert it: %w", err)
+	}
+	m, err := meta.Accessor(hub)
+	if err != nil {
+		return Imported{}, err
+	}
+	if why := needlessObject(t, m.GetLabels()); why != "" {
+		return Imported{}, &Skipped{why}
+	}
+	if err := isAt(rest, t.Namespaced, m.GetNamespace(), m.GetName()); err != nil {
+		return Imported{}, err
+	}
+	if t.Resource == crdPlural {
+		if err := i.define(hub); err != nil {
+			return Imported{}, err
+		}
+	}
+	draft, err := t.NewDraft(ctx, hub)
+	return Imported{t.KeyOf(m.GetNamespace(), m.GetName()), draft}, err
+}
+
+// define notes a definition, which kube-apiserver stores in an older version.
+func (i *Importer) define(hub runtime.Object) error {
+	d := &apiextensionsv1.CustomResourceDefinition{}
+	if err := builtin.Scheme.Convert(hub.DeepCopyObject(), d, nil); err != nil {
+		return fmt.Errorf("convert it: %w", err)
+	}
+	i.defined[d.Spec.Group+"/"+d.Spec.Names.Plural] = d
+	return nil
+}
+
+// needlessObject says why an object is not imported.
+func needlessObject(t *resources.Type, labels map[string]string) string {
+	if t.Resource == "leases" && labels["apiserver.kubernetes.io/identity"] != "" {
+		return "says which servers live, as kube-apiserver notes it"
+	}
+	return ""
+}
+
+// isAt compares what an object says it is with its key.
+func isAt(rest []string, namespaced bool, namespace, name string) error {
+	want := []string{name}
+	if namespaced {
+		want = []string{namespace, name}
+	}
+	if strings.Join(rest, "/") != strings.Join(want, "/") {
+		return fmt.Errorf("it is %s by its data", strings.Join(want, "/"))
+	}
+	return nil
+}
+
+func (i *Importer) custom(ctx context.Context, d *apiextensionsv1.CustomResourceDefinition, key string, rest []string, stored []byte) (Imported, error) {
+	resource := schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}
+	plain, err := i.open(ctx, resource, key, stored)
+	if err != nil {
+		return Imported{}, err
+	}
+	u := &unstructured.Unstructured{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(plain, &u.Object); err != nil {
+		return Imported{}, fmt.Errorf("decode it: %w", err)
+	}
+	gv, err := schema.ParseGroupVersion(u.GetAPIVersion())
+	if err != nil || gv.Group != d.Spec.Group || u.GetKind() != d.Spec.Names.Kind {
+		return Imported{}, fmt.Errorf("it is a %s of %s by its data", u.GetKind(), u.GetAPIVersion())
+	}
+	if err := isAt(rest, d.Spec.Scope == apiextensionsv1.NamespaceScoped, u.GetNamespace(), u.GetName()); err != nil {
+		return Imported{}, err
+	}
+	u.SetResourceVersion(resources.PlaceholderRevision)
+	u.SetSelfLink("")
+	draft, err := encodeUntyped(u)
+	if err != nil {
+		return Imported{}, err
+	}
+	if draft.Fields, err = custom.SelectableFields(d, gv.Version, u); err != nil {
+		return Imported{}, err
+	}
+	return Imported{resources.Key{Resource: resource.String(), Namespace: u.GetNamespace(), Name: u.GetName()}, draft}, nil
+}
+
+// encodeUntyped lays out an object as layout.go of resources says.
+func encodeUntyped(o runtime.Object) (resources.Draft, error) {
+	var b bytes.Buffer
+	if err := unstructured.UnstructuredJSONScheme.Encode(o, &b); err != nil {
+		return resources.Draft{}, err
+	}
+	data := bytes.TrimRight(b.Bytes(), "\n")
+	if !json.Valid(data) {
+		return resources.Draft{}, errors.New("encode it: the result is no JSON")
+	}
+	draft, ok := resources.DraftOf(data)
+	if !ok {
+		return resources.Draft{}, errors.New("encode it: it has no place for a resourceVersion")
+	}
+	return draft, nil
+}

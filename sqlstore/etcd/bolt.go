@@ -1,0 +1,179 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/bbolt"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// boltSnapshot is the file of an etcd: https://etcd.io/docs/v3.6/learning/persistent-storage-files/. Its bucket key has, by revision, every write that
+// was not compacted, so the last one of each key is looked for first.
+type boltSnapshot struct {
+	db       *bbolt.DB
+	last     map[string]string // the key in the bucket, by the key
+	ttls     map[int64]time.Duration
+	revision int64
+}
+
+const (
+	lockTimeout = time.Second // for an etcd that has the file to let go of it
+	// revisionBytes is how long a revision is: its main part, an underscore, and its number within a transaction. That of a deletion has a t after that.
+	revisionBytes = 8 + 1 + 8
+	// The fields of mvccpb.KeyValue and of leasepb.Lease.
+	keyField, valueField, leaseField = 1, 5, 6
+	leaseIDField, leaseTTLField      = 1, 2
+)
+
+func openBolt(path string) (_ *boltSnapshot, err error) {
+	if err := checkSum(path); err != nil {
+		return nil, err
+	}
+	s := &boltSnapshot{last: map[string]string{}, ttls: map[int64]time.Duration{}}
+	if s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockTimeout}); err != nil {
+		if errors.Is(err, bbolt.ErrTimeout) {
+			err = errors.New("an etcd has this file: stop it, or make a snapshot with 'etcdctl snapshot save'")
+		}
+		return nil, err
+	}
+	if err := s.db.View(s.index); err != nil {
+		return nil, errors.Join(err, s.db.Close())
+	}
+	return s, nil
+}
+
+// checkSum looks at what 'etcdctl snapshot save' puts at the end of a file; the file of an etcd has nothing there.
+func checkSum(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	info, err := f.Stat()
+	if err != nil || info.Size()%512 != sha256.Size {
+		return err
+	}
+	hash := sha256.New()
+	if _, err := io.CopyN(hash, f, info.Size()-sha256.Size); err != nil {
+		return err
+	}
+	sum, err := io.ReadAll(f)
+	if err == nil && !bytes.Equal(sum, hash.Sum(nil)) {
+		err = errors.New("the checksum at the end of the snapshot is wrong: it is damaged")
+	}
+	return err
+}
+
+// index finds the last write of each key.
+func (s *boltSnapshot) index(tx *bbolt.Tx) error {
+	if leases := tx.Bucket([]byte("lease")); leases != nil {
+		if err := leases.ForEach(func(_, value []byte) error {
+			id, ttl, _, err := fields(value, leaseIDField, leaseTTLField)
+			s.ttls[int64(id)] = time.Duration(ttl) * time.Second
+			return err
+		}); err != nil {
+			return fmt.Errorf("read the leases: %w", err)
+		}
+	}
+	keys := tx.Bucket([]byte("key"))
+	if keys == nil {
+		return errors.New("the file has no keys of an etcd")
+	}
+	return keys.ForEach(func(at, value []byte) error {
+		if len(at) < revisionBytes {
+			return fmt.Errorf("a revision %x is too short", at)
+		}
+		key, err := keyOf(value)
+		if err != nil {
+			return fmt.Errorf("the write at revision %x: %w", at, err)
+		}
+		s.revision = max(s.revision, int64(binary.BigEndian.Uint64(at)))
+		if len(at) > revisionBytes {
+			delete(s.last, key)
+		} else {
+			s.last[key] = string(at)
+		}
+		return nil
+	})
+}
+
+// keyOf reads that of a KeyValue.
+func keyOf(message []byte) (string, error) {
+	_, _, parts, err := fields(message, -1, -1, keyField)
+	return string(parts[0]), err
+}
+
+// fields reads two numbers of a message, and some bytes.
+func fields(message []byte, first, second protowire.Number, wanted ...protowire.Number) (a, b uint64, parts [][]byte, err error) {
+	parts = make([][]byte, len(wanted))
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return 0, 0, parts, protowire.ParseError(n)
+		}
+		message = message[n:]
+		switch i := slices.Index(wanted, number); {
+		case kind == protowire.VarintType:
+			var v uint64
+			if v, n = protowire.ConsumeVarint(message); n >= 0 {
+				switch number {
+				case first:
+					a = v
+				case second:
+					b = v
+				}
+			}
+		case kind == protowire.BytesType && i >= 0:
+			parts[i], n = protowire.ConsumeBytes(message)
+		default:
+			n = protowire.ConsumeFieldValue(number, kind, message)
+		}
+		if n < 0 {
+			return 0, 0, parts, protowire.ParseError(n)
+		}
+		message = message[n:]
+	}
+	return a, b, parts, nil
+}
+
+func (s *boltSnapshot) Revision() int64 { return s.revision }
+
+func (s *boltSnapshot) Each(ctx context.Context, prefix string, visit func(Entry) error) error {
+	var keys []string
+	for key := range s.last {
+		if strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return s.db.View(func(tx *bbolt.Tx) error {
+		bucket := tx.Bucket([]byte("key"))
+		for _, key := range keys {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			at := []byte(s.last[key])
+			lease, _, parts, err := fields(bucket.Get(at), leaseField, -1, valueField)
+			if err != nil {
+				return fmt.Errorf("the value of %s: %w", key, err)
+			}
+			e := Entry{Key: key, Value: bytes.Clone(parts[0]), Revision: int64(binary.BigEndian.Uint64(at)), TTL: s.ttls[int64(lease)]}
+			if err := visit(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s *boltSnapshot) Close() error { return s.db.Close() }
