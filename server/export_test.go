@@ -1,5 +1,11 @@
 package server
 
+import (
+	"net/url"
+
+	"github.com/rowlock/rowlock/resources/behind"
+)
+
 // Routes are the paths of the router, with what stands for a part of one.
 func (s *Server) Routes() (paths []string) {
 	known := map[string]bool{}
@@ -14,3 +20,8 @@ func (s *Server) Routes() (paths []string) {
 
 // Watches is how many watches there are.
 func (s *Server) Watches() int { return s.handlers.Watches() }
+
+// ResolveService is where webhooks behind a Service are reached.
+func (s *Server) ResolveService(namespace, name string, port int32) (*url.URL, error) {
+	return services{behind.New(s.Store, s.Registry), s.RouteToEndpoints}.ResolveEndpoint(namespace, name, port)
+}
