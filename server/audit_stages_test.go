@@ -168,6 +168,29 @@ func (d *deaf) Write([]byte) (int, error) {
 	return 0, io.ErrClosedPipe
 }
 
+// What there is to be discovered is an answer as others are, and what is refused there.
+func TestAuditDiscovery(t *testing.T) {
+	s, kept := audited(t, "- level: RequestResponse\n  omitStages: [RequestReceived]", nil)
+	const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+	for _, c := range []struct{ path, accept, code, kind string }{
+		{"/api", "application/yaml", "200", "APIVersions"}, {"/apis", "application/vnd.kubernetes.protobuf", "200", "APIGroupList"},
+		{"/apis/apps", "application/json", "200", "APIGroup"}, {"/apis/apps/v1", "application/yaml", "200", "APIResourceList"},
+		{"/api", aggregated, "200", "APIGroupDiscoveryList"}, {"/apis", aggregated, "200", "APIGroupDiscoveryList"}, {"/apis/apps/v1", "text/html", "406", ""},
+	} {
+		ask(s.Handler(), "GET", c.path, "", "Accept", c.accept)
+		if c.kind == "" { // what is not to be had in a form that is accepted is in no event
+			if e := expectEvents(t, kept, "RequestResponse ResponseComplete get "+c.code); e[0].ResponseStatus.Message != "" {
+				t.Errorf("%s as %s: %v", c.path, c.accept, e[0].ResponseStatus)
+			}
+			continue
+		}
+		e := expectEvents(t, kept, "RequestResponse ResponseComplete get "+c.code+" answered")
+		if len(e) == 1 && (!strings.HasPrefix(string(e[0].ResponseObject.Raw), `{"kind":"`+c.kind+`",`)) {
+			t.Errorf("%s as %s: %v", c.path, c.accept, e[0].ResponseObject)
+		}
+	}
+}
+
 // An event says who asked, as whom, and how that was decided.
 func TestAuditAnnotations(t *testing.T) {
 	s, kept := audited(t, everything+"\n  omitStages: [RequestReceived]", func(c *server.Config) {

@@ -40,7 +40,9 @@ func (s *Server) writeError(err error, c echo.Context) {
 // writeStatus writes a Status in a format that the client accepts, JSON if it accepts none.
 func (s *Server) writeStatus(c echo.Context, st *metav1.Status) {
 	f := s.offer.NegotiateStatus(c.Request())
-	auditing.Of(c.Request().Context()).AnsweredStatus(st)
+	if !f.Unaccepted {
+		auditing.Of(c.Request().Context()).AnsweredStatus(st)
+	}
 	data, err := codec.Value(st, f)
 	if err != nil {
 		http.Error(c.Response(), st.Message, int(st.Code))

@@ -32,6 +32,8 @@ type Request struct {
 	ours bool
 	// whoTook is how long it took to find out who sent it.
 	whoTook time.Duration
+	// last is what remains to be noted when the answer is complete.
+	last []func()
 	// spent is a context that knows where the time goes.
 	spent context.Context
 }
@@ -156,9 +158,15 @@ func (q *Request) End(ctx context.Context) {
 			q.ProcessEventStage(ctx, auditinternal.StageResponseStarted)
 		}
 	}
+	for _, note := range q.last {
+		note()
+	}
 	q.noteLatency()
 	q.ProcessEventStage(ctx, auditinternal.StageResponseComplete)
 }
+
+// Last has something noted when the answer is complete, which the event of its beginning does not have.
+func (q *Request) Last(note func()) { q.last = append(q.last, note) }
 
 // slow is how long a request takes of which it is recorded where its time went.
 const slow = 500 * time.Millisecond

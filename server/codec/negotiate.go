@@ -90,6 +90,8 @@ type Format struct {
 	// Refusal is why those cannot be met, a Status. It is the answer when there would be a Table, and not before: as with
 	// kube-apiserver, which looks at them last, what was asked for has happened by then.
 	Refusal error
+	// Unaccepted: it is none that the client accepts. An audit has no object then, as kube-apiserver's.
+	Unaccepted bool
 }
 
 // Path is what the path of a request can answer with, besides objects.
@@ -126,7 +128,7 @@ func (o *Offer) NegotiateStatus(r *http.Request) Format {
 			}
 		}
 	}
-	return Format{Media: JSON, Pretty: true}
+	return Format{Media: JSON, Pretty: true, Unaccepted: true}
 }
 
 // Negotiate chooses the format of the answer by Accept, the first acceptable clause in the order of preference.

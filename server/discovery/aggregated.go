@@ -57,6 +57,7 @@ func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, c *sho
 	}
 	k := aggregatedKind
 	contentType := fmt.Sprintf("%s;g=%s;v=%s;as=%s", n.info.MediaType, k.Group, k.Version, k.Kind)
+	record(r, func(n negotiated) ([]byte, error) { return a.encoded(c, n, root) })
 	writeBody(w, http.StatusOK, contentType, body)
 }
 

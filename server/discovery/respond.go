@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
+	"github.com/rowlock/rowlock/server/auditing"
 	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/status"
 )
@@ -46,7 +47,25 @@ func serveKept(w http.ResponseWriter, r *http.Request, c memo, n negotiated, nam
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	record(r, func(n negotiated) ([]byte, error) { return kept(c, n, name, build) })
 	writeBody(w, http.StatusOK, n.info.MediaType, body)
+}
+
+// asJSON is how answers are recorded, whatever they are sent as.
+var asJSON = func() negotiated {
+	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
+	return negotiated{info: info}
+}()
+
+// record has an answer recorded, before it is sent, where answers are.
+func record(r *http.Request, encoded func(negotiated) ([]byte, error)) {
+	q := auditing.Of(r.Context())
+	if !q.RecordsAnswers() {
+		return
+	}
+	if document, err := encoded(asJSON); err == nil {
+		q.Answered(nil, document)
+	}
 }
 
 func encode(n negotiated, obj runtime.Object) ([]byte, error) {
@@ -67,6 +86,7 @@ func writeObject(w http.ResponseWriter, r *http.Request, n negotiated, obj runti
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	record(r, func(n negotiated) ([]byte, error) { return encode(n, obj) })
 	writeBody(w, http.StatusOK, n.info.MediaType, body)
 }
 
@@ -85,6 +105,9 @@ func (h *Handler) writeError(w http.ResponseWriter, r *http.Request, err error) 
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
+	}
+	if !f.Unaccepted {
+		auditing.Of(r.Context()).AnsweredStatus(s)
 	}
 	writeBody(w, int(s.Code), f.Media, body)
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/utils/ptr"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/codec"
@@ -49,6 +50,13 @@ func (q *request) auditAnswer(f codec.Format, encode func(codec.Format) ([]byte,
 	}
 }
 
+// auditUnsafeDelete notes that an object is to be deleted though it cannot be read.
+func (q *request) auditUnsafeDelete(opts *metav1.DeleteOptions) {
+	if q.audit != nil && ptr.Deref(opts.IgnoreStoreReadErrorWithClusterBreakingPotential, false) {
+		audit.AddAuditAnnotation(q.ctx, "apiserver.k8s.io/unsafe-delete-ignore-read-error", "")
+	}
+}
+
 func (q *request) auditList(s *resources.Served, f codec.Format, objects []*resources.Object, m metav1.ListMeta) {
 	q.auditAnswer(f, func(f codec.Format) ([]byte, error) {
 		list, err := codec.NewRenderer(s, f).List(objects, m)
@@ -70,12 +78,15 @@ func (q *request) auditValue(versioned runtime.Object) {
 	q.auditAnswer(codec.Format{}, func(f codec.Format) ([]byte, error) { return codec.Value(versioned, f) })
 }
 
-// auditDeprecated notes, when the request is over, that the version is deprecated, and with which release it goes.
+// auditDeprecated has it noted, when the request is over, that the version is deprecated, and with which release it goes.
 func (q *request) auditDeprecated() {
-	served := q.found
-	if q.audit == nil || !served.Untyped && !q.routed() || warningOf(served) == "" {
-		return
+	if q.audit != nil && (q.found.Untyped || q.routed()) && warningOf(q.found) != "" {
+		q.audit.Last(q.noteDeprecated)
 	}
+}
+
+func (q *request) noteDeprecated() {
+	served := q.found
 	audit.AddAuditAnnotation(q.ctx, "k8s.io/deprecated", "true")
 	if served.Untyped {
 		return

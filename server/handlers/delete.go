@@ -28,6 +28,7 @@ func (h *Handlers) delete(q *request) error {
 		if r.Options, err = q.deleteOptions(); err != nil {
 			return err
 		}
+		q.auditUnsafeDelete(r.Options)
 		accepted = r.Options.OrphanDependents != nil && !*r.Options.OrphanDependents //nolint:staticcheck // deprecated, and still served
 		return nil
 	}
