@@ -14,6 +14,8 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/recording"
 )
 
+var _ resources.Historian = (*Store)(nil)
+
 // RecordedAt returns the revision that the object history has come to.
 func (s *Store) RecordedAt(ctx context.Context) (int64, error) {
 	var state recordingState
