@@ -136,9 +136,9 @@ func SQLiteTables(ctx context.Context, version int) ([]string, error) {
 }
 
 // SQLiteTablesSQL asks for the statements that would make the tables there are, and their indexes and triggers, but for the one that has the
-// version.
+// version. Views are no part of them: servers make and remove them by themselves.
 const SQLiteTablesSQL = `SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema
-WHERE name NOT LIKE 'sqlite_%' AND tbl_name <> 'schema_migrations' ORDER BY type, name`
+WHERE name NOT LIKE 'sqlite_%' AND tbl_name <> 'schema_migrations' AND type <> 'view' ORDER BY type, name`
 
 func sqliteTables(d driver) (tables []string, err error) {
 	rows, err := d.tx.QueryContext(d.ctx, SQLiteTablesSQL)

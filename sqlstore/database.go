@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/views"
 )
 
 // database is the tables, and what the store does with them. What both databases are asked in the same words goes through
@@ -54,6 +55,8 @@ type driver interface {
 	scrub() error
 	// letGo is called when so many transactions that begin together have ended.
 	letGo(views int)
+	// keepViews makes the views that people ask be these; see Store.KeepViews. onCommitter runs what writes to a database that has one writer.
+	keepViews(ctx context.Context, wanted []views.View, onCommitter func(func() error) error) error
 	// touch commits a change of nothing, to see whether commits work.
 	touch() error
 	// size returns the bytes of the database.

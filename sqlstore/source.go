@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -22,6 +23,8 @@ type Source struct {
 	postgres bool
 	path     string // of the SQLite file
 	state    SourceState
+	sealer   *sealer
+	failing  time.Duration // see sealer.openMany
 }
 
 // SourceState says which state of which database it is.
@@ -35,7 +38,8 @@ type SourceState struct {
 // ErrNoTables says that there is a database, and nothing of Rowlock in it.
 var ErrNoTables = errors.New("the database has no tables of rowlock")
 
-// OpenSource begins to read a database, of which Options.URL and Options.Schema say which. It makes and changes nothing there. Errors:
+// OpenSource begins to read a database, of which Options.URL and Options.Schema say which; Options.Transformers decrypt what Query is
+// asked for. It makes and changes nothing there. Errors:
 // ErrNoTables, fs.ErrNotExist for a file, those of the database.
 func OpenSource(ctx context.Context, o Options) (_ *Source, err error) {
 	if err := errors.Join(CheckURL(o.URL), CheckSchema(o.URL, o.Schema)); err != nil {
@@ -44,7 +48,7 @@ func OpenSource(ctx context.Context, o Options) (_ *Source, err error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	s := &Source{postgres: isPostgres(o.URL)}
+	s := &Source{postgres: isPostgres(o.URL), sealer: o.sealer}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("read the database: %w", err), s.Close())

@@ -22,6 +22,8 @@
 //	               rowlock backup, rowlock restore, rowlock verify
 //	migrate.go, import.go
 //	               rowlock migrate, rowlock import
+//	sql.go, sql_rows.go
+//	               rowlock sql; views.go: the views that servers keep in the database
 //	version.go     rowlock version
 package main
 
@@ -115,7 +117,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(newServeCommand(), newKubeAPIServerCommand(), newEnvtestAssetsCommand(), newEtcdCommand(), newKubeconfigCommand(), newTokenCommand(), newKeysCommand(),
-		newBackupCommand(), newRestoreCommand(), newVerifyCommand(), newRewriteCommand(), newMigrateCommand(), newImportCommand(),
+		newBackupCommand(), newRestoreCommand(), newVerifyCommand(), newRewriteCommand(), newMigrateCommand(), newImportCommand(), newSQLCommand(),
 		newVersionCommand())
 	return root
 }

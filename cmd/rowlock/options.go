@@ -22,6 +22,7 @@ type serveOptions struct {
 	storage storageOptions
 	backups backupOptions
 	history objectHistoryOptions
+	views   bool
 
 	encryption encryptionOptions
 
@@ -113,6 +114,7 @@ func (o *serveOptions) addStorageFlags(flags *pflag.FlagSet) {
 	addDataDirFlag(flags, &o.dataDir)
 	o.storage.addFlags(flags)
 	o.encryption.addFlags(flags)
+	addViewsFlag(flags, &o.views)
 }
 
 func (o *serveOptions) addServingFlags(flags *pflag.FlagSet) {

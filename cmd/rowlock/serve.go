@@ -112,6 +112,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	})
 	p.follow(serving, &work)
 	work.Go(func() error { keepBackups(ctx); return nil })
+	work.Go(func() error { p.keepViews(ctx); return nil })
 	work.Go(func() error { plane.Keep(ctx, network); return nil })
 	work.Go(func() error { return p.control(ctx) })
 	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", shellQuoted(p.certificates.KubeconfigPath()))

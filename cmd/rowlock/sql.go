@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/custom"
+	"github.com/rowlock/rowlock/resources/views"
+	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/backup"
+)
+
+// sqlOptions are the flags of rowlock sql.
+type sqlOptions struct {
+	place      placeOptions
+	encryption encryptionOptions
+	backup     string
+	output     string
+	maxRows    int
+	timeout    time.Duration
+	list       bool
+}
+
+// statementMost is how many bytes of a statement are read from the standard input.
+const statementMost = 1 << 20
+
+func newSQLCommand() *cobra.Command {
+	o := &sqlOptions{}
+	cmd := &cobra.Command{
+		Use:   "sql QUERY",
+		Short: "Ask the objects in SQL",
+		Long: "Answers a query (- for one from the standard input) about the objects in a database, while the server runs or not: there is\n" +
+			"a view for each resource, which is named after it (pods, \"deployments.apps\"), and all_objects, all_owners, all_changes and\n" +
+			"pod_images, which are of all. docs/sql.md says what they have, and answers questions that people have.\n\n" +
+			"The SQL is SQLite's, whatever the database is. Nothing can be changed; the data of Secrets is not to be had.",
+		Example: "  rowlock sql 'SELECT node, count(*) FROM pods GROUP BY node'\n" +
+			"  rowlock sql -o csv 'SELECT namespace, name, ready FROM \"deployments.apps\"'\n" +
+			"  rowlock sql --views pods\n" +
+			"  rowlock sql --backup /backup/today \"SELECT resource, count(*) FROM all_objects GROUP BY resource\"",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 0 && !o.list {
+				return usagef("one query is needed, and nothing else: put it into quotes")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.complete(); err != nil {
+				return err
+			}
+			return o.run(cmd, strings.Join(args, ""))
+		},
+	}
+	addSections(cmd, []section{{"Query", flagSet(o.addFlags)}, {"Storage", flagSet(o.addStorageFlags)}})
+	return cmd
+}
+
+func (o *sqlOptions) addFlags(flags *pflag.FlagSet) {
+	flags.VarP(newChoice(&o.output, "table", "csv", "json"), "output", "o",
+		"how the rows are written: table, where long values are cut; csv; json, a list of objects")
+	flags.IntVar(&o.maxRows, "max-rows", 10_000, "how many rows are returned at most; it says when there are more")
+	flags.DurationVar(&o.timeout, "timeout", 30*time.Second, "how long the query may take")
+	flags.BoolVar(&o.list, "views", false, "list the views instead, or the columns of the one that is named in the place of the query")
+}
+
+func (o *sqlOptions) addStorageFlags(flags *pflag.FlagSet) {
+	o.place.addFlags(flags)
+	o.encryption.addFileFlag(flags)
+	flags.StringVar(&o.backup, "backup", "", "`file` of a backup to ask instead of the database; it is restored into a temporary directory, which needs the room")
+}
+
+func (o *sqlOptions) complete() error {
+	switch {
+	case o.maxRows < 1:
+		return usagef("--max-rows must be at least 1")
+	case o.timeout <= 0:
+		return usagef("--timeout must be positive")
+	}
+	return o.place.complete()
+}
+
+func (o *sqlOptions) run(cmd *cobra.Command, query string) (err error) {
+	store := o.place.store()
+	if o.backup != "" {
+		remove, err := o.restore(cmd, &store)
+		if err != nil {
+			return err
+		}
+		defer remove()
+	}
+	if query == "-" {
+		text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), statementMost))
+		if err != nil {
+			return err
+		}
+		query = string(text)
+	}
+	e, err := o.encryption.open(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	store.Transformers = e.transformers
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+	defer cancel()
+	err = o.ask(ctx, cmd, store, query)
+	if errors.Is(err, context.DeadlineExceeded) && cmd.Context().Err() == nil {
+		return fmt.Errorf("the query took longer than %v, and was ended: narrow it down, or raise --timeout", o.timeout)
+	}
+	return err
+}
+
+// restore makes a store of the backup.
+func (o *sqlOptions) restore(cmd *cobra.Command, store *sqlstore.Options) (remove func(), err error) {
+	f, err := openBackup(o.backup, cmd.InOrStdin())
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	dir, err := os.MkdirTemp("", "rowlock-sql-*")
+	if err != nil {
+		return nil, err
+	}
+	remove = func() { os.RemoveAll(dir) } //nolint:errcheck // of a temporary directory
+	*store = sqlstore.Options{URL: "sqlite://" + filepath.Join(dir, "rowlock.db")}
+	if _, err = backup.Restore(cmd.Context(), f, backup.Destination{Store: *store, DataDir: dir, Passphrase: o.place.passphrase}); err != nil {
+		remove()
+		return nil, err
+	}
+	return remove, nil
+}
+
+// ask answers the query, or lists views.
+func (o *sqlOptions) ask(ctx context.Context, cmd *cobra.Command, store sqlstore.Options, query string) (err error) {
+	source, err := sqlstore.OpenSource(ctx, store)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	there, err := storedViews(ctx, source)
+	if err != nil {
+		return err
+	}
+	if o.list {
+		return listViews(ctx, source, there, query, cmd.OutOrStdout())
+	}
+	out := newRowWriter(o.output, cmd.OutOrStdout())
+	more, err := source.Query(ctx, sqlstore.QueryOptions{Views: there, Text: query, MaxRows: o.maxRows, Columns: out.columns, Row: out.row})
+	if err != nil {
+		return explained(err)
+	}
+	if err := out.end(); err != nil {
+		return err
+	}
+	if more {
+		fmt.Fprintf(cmd.ErrOrStderr(), "There are more rows than these %d (--max-rows).\n", o.maxRows)
+	}
+	return nil
+}
+
+// explained says more of an error that everybody gets once.
+func explained(err error) error {
+	if err != nil && strings.Contains(err.Error(), "no such table") {
+		return fmt.Errorf("%w: 'rowlock sql --views' lists the views; a name with a dot stands in double quotes, as in \"deployments.apps\"", err)
+	}
+	return err
+}
+
+// storedViews are those of the built-in types, in all versions, whether servers serve them or not, and of what is defined in the database.
+func storedViews(ctx context.Context, source *sqlstore.Source) ([]views.View, error) {
+	all, err := builtin.ParseRuntimeConfig(map[string]string{"api/all": "true"})
+	if err != nil {
+		return nil, err
+	}
+	registry := resources.NewRegistry()
+	registry.SetGroups(builtin.Parts{APIs: all}.Groups())
+	there := views.OfCatalog(registry.Catalog())
+	err = source.Objects(ctx, custom.Resource, func(r sqlstore.Row) error {
+		if plain, perr := source.Decrypt(ctx, r); perr == nil { // else nobody knows what it defines
+			if v, ok := views.OfDefinition([]byte(plain.Data)); ok {
+				there = append(there, v)
+			}
+		}
+		return ctx.Err()
+	})
+	return there, err
+}
+
+// listViews lists the names of the views, or the columns of one.
+func listViews(ctx context.Context, source *sqlstore.Source, there []views.View, name string, out io.Writer) error {
+	if name == "" {
+		for _, v := range there {
+			fmt.Fprintln(out, v.Name)
+		}
+		for _, shared := range sqlstore.SharedViews() {
+			fmt.Fprintln(out, shared)
+		}
+		return nil
+	}
+	columns := func(names []string) error {
+		_, err := fmt.Fprintln(out, strings.Join(names, "\n"))
+		return err
+	}
+	quoted := `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+	_, err := source.Query(ctx, sqlstore.QueryOptions{Views: there, Text: "SELECT * FROM " + quoted, Columns: columns, Row: func([]any) error { return nil }})
+	return explained(err)
+}

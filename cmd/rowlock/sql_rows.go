@@ -1,0 +1,171 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+	"unicode/utf8"
+)
+
+// rowWriter writes the rows of a query.
+type rowWriter interface {
+	columns(names []string) error
+	// row takes values that are nil, int64, float64, string or []byte.
+	row(values []any) error
+	end() error
+}
+
+func newRowWriter(output string, w io.Writer) rowWriter {
+	switch output {
+	case "csv":
+		return &csvRows{csv.NewWriter(w)}
+	case "json":
+		return &jsonRows{w: w}
+	}
+	return &tableRows{tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)}
+}
+
+// cellText is a value as text. Bytes that are no text are in hexadecimal.
+func cellText(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	case []byte:
+		if utf8.Valid(v) {
+			return string(v)
+		}
+		return hex.EncodeToString(v)
+	}
+	return fmt.Sprint(v)
+}
+
+// cellMost is how many characters of a value a table shows.
+const cellMost = 100
+
+type tableRows struct{ w *tabwriter.Writer }
+
+func (t *tableRows) columns(names []string) error {
+	titles := make([]string, len(names))
+	for i, name := range names {
+		titles[i] = shownCell(strings.ToUpper(name))
+	}
+	return t.line(titles)
+}
+
+func (t *tableRows) row(values []any) error {
+	cells := make([]string, len(values))
+	for i, v := range values {
+		if cells[i] = "<none>"; v != nil {
+			cells[i] = shownCell(cellText(v))
+		}
+	}
+	return t.line(cells)
+}
+
+// shownCell is what a terminal shows of a text: what others have written into objects does not control it.
+func shownCell(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	if utf8.RuneCountInString(s) > cellMost {
+		s = string([]rune(s)[:cellMost-1]) + "…"
+	}
+	return s
+}
+
+func (t *tableRows) line(cells []string) error {
+	_, err := fmt.Fprintln(t.w, strings.Join(cells, "\t"))
+	return err
+}
+
+func (t *tableRows) end() error { return t.w.Flush() }
+
+type csvRows struct{ w *csv.Writer }
+
+func (c *csvRows) columns(names []string) error { return c.w.Write(names) }
+
+func (c *csvRows) row(values []any) error {
+	cells := make([]string, len(values))
+	for i, v := range values {
+		cells[i] = cellText(v)
+	}
+	return c.w.Write(cells)
+}
+
+func (c *csvRows) end() error {
+	c.w.Flush()
+	return c.w.Error()
+}
+
+// jsonRows writes a list of objects, one to a line, with their members in the order of the columns.
+type jsonRows struct {
+	w     io.Writer
+	names [][]byte
+	rows  int
+}
+
+func (j *jsonRows) columns(names []string) error {
+	for _, name := range names {
+		quoted, err := json.Marshal(name)
+		if err != nil {
+			return err
+		}
+		j.names = append(j.names, quoted)
+	}
+	return nil
+}
+
+func (j *jsonRows) row(values []any) error {
+	line := []byte("[\n{")
+	if j.rows++; j.rows > 1 {
+		line = []byte(",\n{")
+	}
+	for i, v := range values {
+		if i > 0 {
+			line = append(line, ',')
+		}
+		line = append(append(line, j.names[i]...), ':')
+		value, err := jsonCell(v)
+		if err != nil {
+			return err
+		}
+		line = append(line, value...)
+	}
+	_, err := j.w.Write(append(line, '}'))
+	return err
+}
+
+// jsonCell is a value as JSON. A text that is an object or a list is that: SQLite has no other way to say so.
+func jsonCell(v any) ([]byte, error) {
+	if text, ok := v.(string); ok && text != "" && (text[0] == '{' || text[0] == '[') && json.Valid([]byte(text)) {
+		return []byte(text), nil
+	}
+	if bytes, ok := v.([]byte); ok {
+		return json.Marshal(cellText(bytes))
+	}
+	return json.Marshal(v)
+}
+
+func (j *jsonRows) end() error {
+	last := "\n]\n"
+	if j.rows == 0 {
+		last = "[]\n"
+	}
+	_, err := io.WriteString(j.w, last)
+	return err
+}

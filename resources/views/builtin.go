@@ -1,0 +1,133 @@
+package views
+
+import (
+	"strings"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// at is a column of a built-in type. path and other lead through members of objects, with dots between.
+func at(name string, kind Kind, path string, other ...string) Column {
+	c := Column{Name: name, Kind: kind, Path: dotted(path)}
+	if len(other) > 0 {
+		c.Other = dotted(other[0])
+	}
+	return c
+}
+
+func text(name, path string) Column   { return at(name, Text, path) }
+func number(name, path string) Column { return at(name, Number, path) }
+
+func dotted(path string) Path { return Members(strings.Split(path, ".")...) }
+
+// found is the text at other in the first element of a list whose member is value.
+func found(name, list, member, value, other string) Column {
+	return Column{Name: name, Kind: Find, Path: dotted(list), Other: dotted(other), Member: member, Value: value}
+}
+
+// template are the columns of what makes pods.
+func template(path string, before ...Column) []Column {
+	return append(before, at("containers", Join, path+".spec.containers", "name"), at("images", Join, path+".spec.containers", "image"))
+}
+
+// replicas are the columns of ReplicaSets, and of what was there before them.
+func replicas() []Column {
+	return template("spec.template", number("desired", "spec.replicas"), number("current", "status.replicas"), at("ready", Count, "status.readyReplicas"))
+}
+
+// builtin are the columns of built-in types that kubectl prints by the same names (see columnNames), and after those of each a few that it
+// does not print so. Those are left out that are computed of many fields, as pods' READY and STATUS are.
+var builtin = map[string][]Column{
+	"certificatesigningrequests.certificates.k8s.io": {text("signername", "spec.signerName"), text("requestor", "spec.username")},
+	"clusterrolebindings.rbac.authorization.k8s.io":  {at("role", Pair, "roleRef.kind", "roleRef.name")},
+	"clustertrustbundles.certificates.k8s.io":        {text("signername", "spec.signerName")},
+	"configmaps": {at("data", Size, "data", "binaryData")},
+	"cronjobs.batch": template("spec.jobTemplate.spec.template", text("schedule", "spec.schedule"), text("timezone", "spec.timeZone"),
+		at("suspend", Bool, "spec.suspend"), at("active", Size, "status.active"),
+		text("last_schedule_time", "status.lastScheduleTime")),
+	"csidrivers.storage.k8s.io": {at("attachrequired", Bool, "spec.attachRequired"), at("podinfoonmount", Bool, "spec.podInfoOnMount"),
+		at("storagecapacity", Bool, "spec.storageCapacity")},
+	"csinodes.storage.k8s.io":             {at("drivers", Size, "spec.drivers")},
+	"csistoragecapacities.storage.k8s.io": {text("storageclassname", "storageClassName"), text("capacity", "capacity")},
+	"customresourcedefinitions.apiextensions.k8s.io": {
+		text("group_name", "spec.group"), text("kind", "spec.names.kind"), text("scope", "spec.scope"),
+		found("established", "status.conditions", "type", "Established", "status")},
+	"daemonsets.apps": template("spec.template", number("desired", "status.desiredNumberScheduled"), number("current", "status.currentNumberScheduled"),
+		number("ready", "status.numberReady"), at("up_to_date", Count, "status.updatedNumberScheduled"),
+		at("available", Count, "status.numberAvailable")),
+	"deployments.apps": template("spec.template", at("ready", Ratio, "status.readyReplicas", "spec.replicas"), at("up_to_date", Count, "status.updatedReplicas"),
+		at("available", Count, "status.availableReplicas")),
+	"endpointslices.discovery.k8s.io": {text("addresstype", "addressType")},
+	"events": {text("type", "type"), text("reason", "reason"), text("message", "message"), text("count", "count"),
+		text("last_time", "lastTimestamp"), text("involved_kind", "involvedObject.kind"), text("involved_namespace", "involvedObject.namespace"),
+		text("involved_name", "involvedObject.name"), text("involved_uid", "involvedObject.uid")},
+	"flowschemas.flowcontrol.apiserver.k8s.io": {text("prioritylevel", "spec.priorityLevelConfiguration.name"),
+		number("matchingprecedence", "spec.matchingPrecedence"), text("distinguishermethod", "spec.distinguisherMethod.type")},
+	"horizontalpodautoscalers.autoscaling": {at("reference", Pair, "spec.scaleTargetRef.kind", "spec.scaleTargetRef.name"),
+		number("minpods", "spec.minReplicas"), number("maxpods", "spec.maxReplicas"), at("replicas", Count, "status.currentReplicas")},
+	"ingressclasses.networking.k8s.io": {text("controller", "spec.controller")},
+	"ingresses.networking.k8s.io":      {text("class", "spec.ingressClassName"), at("all_hosts", Join, "spec.rules", "host")},
+	"jobs.batch": template("spec.template", number("wanted", "spec.completions"), at("running", Count, "status.active"),
+		at("succeeded", Count, "status.succeeded"), at("failed", Count, "status.failed")),
+	"leases.coordination.k8s.io":                                 {text("holder", "spec.holderIdentity"), text("renewed", "spec.renewTime")},
+	"mutatingwebhookconfigurations.admissionregistration.k8s.io": {at("webhooks", Size, "webhooks")},
+	"namespaces": {text("phase", "status.phase")},
+	"nodes": {text("version", "status.nodeInfo.kubeletVersion"), found("internal_ip", "status.addresses", "type", "InternalIP", "address"),
+		found("external_ip", "status.addresses", "type", "ExternalIP", "address"), text("os_image", "status.nodeInfo.osImage"),
+		text("kernel_version", "status.nodeInfo.kernelVersion"), text("container_runtime", "status.nodeInfo.containerRuntimeVersion"),
+		found("ready", "status.conditions", "type", "Ready", "status"), at("unschedulable", Bool, "spec.unschedulable")},
+	"persistentvolumeclaims": {text("volume", "spec.volumeName"), text("storageclass", "spec.storageClassName"),
+		text("volumeattributesclass", "spec.volumeAttributesClassName"), text("volumemode", "spec.volumeMode"),
+		text("phase", "status.phase"), text("requested", "spec.resources.requests.storage")},
+	"persistentvolumes": {text("capacity", "spec.capacity.storage"), text("reclaim_policy", "spec.persistentVolumeReclaimPolicy"),
+		at("claim", Pair, "spec.claimRef.namespace", "spec.claimRef.name"), text("storageclass", "spec.storageClassName"),
+		text("volumeattributesclass", "spec.volumeAttributesClassName"), text("reason", "status.reason"), text("volumemode", "spec.volumeMode"),
+		text("phase", "status.phase")},
+	"poddisruptionbudgets.policy": {text("min_available", "spec.minAvailable"), text("max_unavailable", "spec.maxUnavailable"),
+		at("allowed_disruptions", Count, "status.disruptionsAllowed")},
+	"pods": {text("ip", "status.podIP"), text("node", "spec.nodeName"), text("nominated_node", "status.nominatedNodeName"),
+		text("phase", "status.phase"), text("service_account", "spec.serviceAccountName"), text("qos_class", "status.qosClass")},
+	"podtemplates": template("template"),
+	"priorityclasses.scheduling.k8s.io": {number("value", "value"), at("global_default", Bool, "globalDefault"),
+		text("preemptionpolicy", "preemptionPolicy")},
+	"prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": {text("type", "spec.type"),
+		number("nominalconcurrencyshares", "spec.limited.nominalConcurrencyShares"), number("queues", "spec.limited.limitResponse.queuing.queues"),
+		number("handsize", "spec.limited.limitResponse.queuing.handSize"),
+		number("queuelengthlimit", "spec.limited.limitResponse.queuing.queueLengthLimit")},
+	"replicasets.apps":                       replicas(),
+	"replicationcontrollers":                 replicas(),
+	"resourceslices.resource.k8s.io":         {text("node", "spec.nodeName"), text("driver", "spec.driver"), text("pool", "spec.pool.name")},
+	"rolebindings.rbac.authorization.k8s.io": {at("role", Pair, "roleRef.kind", "roleRef.name")},
+	"runtimeclasses.node.k8s.io":             {text("handler", "handler")},
+	"secrets":                                {text("type", "type"), at("data", Size, "data")},
+	"serviceaccounts":                        {at("secrets", Size, "secrets")},
+	"servicecidrs.networking.k8s.io":         {at("cidrs", Join, "spec.cidrs")},
+	"services":                               {text("type", "spec.type"), text("cluster_ip", "spec.clusterIP"), at("selector", JSON, "spec.selector")},
+	"statefulsets.apps":                      template("spec.template", at("ready", Ratio, "status.readyReplicas", "spec.replicas")),
+	"storageclasses.storage.k8s.io": {text("provisioner", "provisioner"), text("reclaimpolicy", "reclaimPolicy"),
+		text("volumebindingmode", "volumeBindingMode"), at("allowvolumeexpansion", Bool, "allowVolumeExpansion")},
+	"validatingwebhookconfigurations.admissionregistration.k8s.io": {at("webhooks", Size, "webhooks")},
+	"volumeattachments.storage.k8s.io": {text("attacher", "spec.attacher"), text("pv", "spec.source.persistentVolumeName"),
+		text("node", "spec.nodeName"), at("attached", Bool, "status.attached")},
+	"volumeattributesclasses.storage.k8s.io": {text("drivername", "driverName")},
+}
+
+// secrets are the resources whose data nobody is to see.
+const secrets = "secrets"
+
+// OfBuiltin returns the view of a built-in type.
+func OfBuiltin(resource string) View {
+	return View{Name: viewName(resource), Resource: resource, Secret: resource == secrets, Columns: builtin[resource]}
+}
+
+// OfCatalog returns the views of the built-in types that a catalog has and that are stored.
+func OfCatalog(catalog *resources.Catalog) (views []View) {
+	seen := map[string]bool{}
+	for t := range catalog.Types {
+		if name := t.ResourceName(); !t.Untyped && t.Stored() && !seen[name] {
+			seen[name] = true
+			views = append(views, OfBuiltin(name))
+		}
+	}
+	return views
+}

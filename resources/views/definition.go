@@ -1,0 +1,44 @@
+package views
+
+import (
+	"cmp"
+
+	"github.com/tidwall/gjson"
+)
+
+// creation is the JSONPath of a column that all views have.
+const creation = ".metadata.creationTimestamp"
+
+// OfDefinition returns the view of what a CustomResourceDefinition defines, which is given as it is stored; false: it is not established, or going.
+// The columns are those of the version that objects are stored in, without those whose JSONPath is out of the ordinary.
+func OfDefinition(definition []byte) (View, bool) {
+	d := gjson.ParseBytes(definition)
+	if d.Get("metadata.deletionTimestamp").String() != "" || d.Get(`status.conditions.#(type=="Established").status`).String() != "True" {
+		return View{}, false
+	}
+	resource := d.Get("spec.names.plural").String() + "." + d.Get("spec.group").String()
+	v := View{Name: viewName(resource), Resource: resource}
+	names := columnNames{}
+	for _, c := range d.Get("spec.versions.#(storage==true).additionalPrinterColumns").Array() {
+		if column, ok := ofPrinterColumn(names, c); ok {
+			v.Columns = append(v.Columns, column)
+		}
+	}
+	return v, true
+}
+
+func ofPrinterColumn(names columnNames, c gjson.Result) (Column, bool) {
+	p, ok := parse(c.Get("jsonPath").String())
+	if !ok || c.Get("jsonPath").String() == creation {
+		return Column{}, false
+	}
+	name := names.next(c.Get("name").String())
+	if name == "" {
+		return Column{}, false
+	}
+	if p.found {
+		return Column{Name: name, Kind: Find, Path: p.path, Other: p.rest, Member: p.member, Value: p.value}, true
+	}
+	kinds := map[string]Kind{"integer": Number, "number": Number, "boolean": Bool}
+	return Column{Name: name, Kind: cmp.Or(kinds[c.Get("type").String()], Text), Path: p.path}, true
+}

@@ -1,0 +1,48 @@
+package views
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+)
+
+// nameMax is how many bytes of a name Postgres keeps.
+const nameMax = 63
+
+// viewName is that of the resource. One that is too long is cut, and ends with what tells it from others that begin so.
+func viewName(resource string) string {
+	if len(resource) <= nameMax {
+		return resource
+	}
+	sum := sha256.Sum256([]byte(resource))
+	return fmt.Sprintf("%s~%x", resource[:nameMax-9], sum[:4])
+}
+
+// columnNames gives out names of columns, each once.
+type columnNames map[string]bool
+
+// next is the name of a column that kubectl prints under a title: in lower case, with _ for all but letters and digits. Empty: it has none, or is
+// there already.
+func (n columnNames) next(title string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(title) {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			b.WriteRune(r)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "_"):
+			b.WriteByte('_')
+		}
+	}
+	name := strings.TrimSuffix(b.String(), "_")
+	if common[name] {
+		name = "printed_" + name
+	}
+	if len(name) > nameMax {
+		name = name[:nameMax]
+	}
+	if name == "" || n[name] {
+		return ""
+	}
+	n[name] = true
+	return name
+}

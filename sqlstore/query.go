@@ -1,0 +1,219 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/rowlock/rowlock/resources/views"
+)
+
+// A query of a person is answered by a SQLite in memory, whatever the database is. It has the views that the database has, over tables
+// that read what they are asked for of the Source (query_tables.go). So it is the same SQL for both databases; what is encrypted is read
+// where the keys are given; and no statement of a person reaches the database, which such a one could change, or could use to
+// read more than the views show.
+
+// QueryOptions say what is asked.
+type QueryOptions struct {
+	// Views are those that there are, besides those of all resources.
+	Views []views.View
+	// Text is one statement that returns rows.
+	Text string
+	// MaxRows is how many rows are returned at most.
+	MaxRows int
+	// Columns is told their names, before the first row. Row is told each row, whose values are nil, int64, float64, string or []byte, and
+	// the callee's own.
+	Columns func([]string) error
+	Row     func([]any) error
+}
+
+// ErrNotAQuery says that a statement is no query, or not one: those that write are refused.
+var ErrNotAQuery = errors.New("only a single SELECT (or WITH … SELECT, or VALUES) is taken: nothing can be changed here")
+
+// Query answers a query of a person. more tells that there are more rows than were wanted.
+//
+// Errors: ErrNotAQuery; those of ctx, which ends it wherever it is; what is wrong with the query; those of the database, and of Row and Columns.
+func (s *Source) Query(ctx context.Context, o QueryOptions) (more bool, err error) {
+	text, err := oneQuery(o.Text)
+	if err != nil {
+		return false, err
+	}
+	q := &asking{QueryOptions: o, tables: &queryTables{source: s, ctx: ctx}}
+	err = q.run(ctx, text)
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case q.failure != nil:
+		return false, q.failure
+	case q.tables.failure != nil:
+		return false, fmt.Errorf("read the database: %w", q.tables.failure)
+	case err != nil && wouldWrite.MatchString(err.Error()):
+		return false, fmt.Errorf("%w (%w)", ErrNotAQuery, err)
+	}
+	return q.rows > o.MaxRows, err
+}
+
+// wouldWrite is what SQLite says of a WITH before a statement that is no query. That nothing is written does not depend on it.
+var wouldWrite = regexp.MustCompile(`(?i)because it is a view|readonly|near "(insert|update|delete|replace)"`)
+
+// asking is a query on its way.
+type asking struct {
+	QueryOptions
+	tables  *queryTables
+	rows    int
+	failure error // of Row
+}
+
+// memory opens databases of one driver in memory.
+type memory struct{ d *sqlite.Driver }
+
+func (m memory) Connect(context.Context) (sqldriver.Conn, error) { return m.d.Open(":memory:") }
+func (m memory) Driver() sqldriver.Driver                        { return m.d }
+
+const (
+	// emitFunction is told each row of the result. A statement is interrupted while it runs, which is until its first row, where it returns
+	// rows; so it is one that returns none before all are there.
+	emitFunction = "rowlock_emit"
+
+	objectsModule, changesModule = "rowlock_objects", "rowlock_changes"
+)
+
+// inQuery says it for the tables of a query.
+var inQuery = sqliteViews{bytes: "bytes", encrypted: "encrypted", history: "true"}
+
+func (q *asking) run(ctx context.Context, text string) (err error) {
+	d := &sqlite.Driver{}
+	if err := d.RegisterScalarFunction(emitFunction, -1, q.emit); err != nil {
+		return err
+	}
+	if err := errors.Join(d.RegisterModule(objectsModule, objectRows{q.tables}), d.RegisterModule(changesModule, changeRows{q.tables})); err != nil {
+		return err
+	}
+	db := sql.OpenDB(memory{d})
+	defer func() { err = errors.Join(err, db.Close()) }()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := q.prepare(ctx, conn); err != nil {
+		return err
+	}
+	columns, err := columnsOf(ctx, conn, "SELECT * FROM (\n"+text+"\n) LIMIT 0")
+	if err != nil {
+		return err
+	}
+	if err := q.Columns(columns); err != nil {
+		return err
+	}
+	names := make([]string, len(columns))
+	for i := range names {
+		names[i] = fmt.Sprintf("c%d", i)
+	}
+	list := strings.Join(names, ", ")
+	_, err = conn.ExecContext(ctx, fmt.Sprintf("WITH result(%s) AS (\n%s\n) SELECT %s(%s) FROM result LIMIT %d", list, text, emitFunction, list, q.MaxRows+1))
+	return err
+}
+
+// prepare makes tables and views, after which nothing can be made or changed on the connection, and no other file opened.
+func (q *asking) prepare(ctx context.Context, conn *sql.Conn) error {
+	statements := []string{"CREATE VIRTUAL TABLE objects USING " + objectsModule, "CREATE VIRTUAL TABLE changes USING " + changesModule}
+	for _, v := range defineViews(inQuery, q.Views) {
+		statements = append(statements, "CREATE VIEW "+nameSQL(v.name)+" AS "+v.query)
+	}
+	for _, statement := range append(statements, "PRAGMA temp_store = memory", "PRAGMA query_only = true") {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	_, err := sqlite.Limit(conn, sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+	return err
+}
+
+func columnsOf(ctx context.Context, conn *sql.Conn, query string) ([]string, error) {
+	rows, err := conn.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // it has no rows
+	columns, err := rows.Columns()
+	return columns, errors.Join(err, rows.Err())
+}
+
+// emit takes a row of the result. One that is too many is counted alone.
+func (q *asking) emit(_ *sqlite.FunctionContext, values []sqldriver.Value) (sqldriver.Value, error) {
+	if q.rows++; q.rows > q.MaxRows || q.failure != nil {
+		return nil, q.failure
+	}
+	row := make([]any, len(values))
+	for i, v := range values {
+		row[i] = v
+	}
+	q.failure = q.Row(row)
+	return nil, q.failure
+}
+
+// oneQuery returns a statement without the semicolon at its end. Errors: ErrNotAQuery.
+func oneQuery(text string) (string, error) {
+	first, end := "", len(text)
+	for i := 0; i < len(text); {
+		rest := text[i:]
+		switch n, blank := tokenLength(rest); {
+		case blank:
+			i += n
+		case rest[0] == ';':
+			end = min(end, i)
+			i++
+		case end < len(text): // after a semicolon
+			return "", ErrNotAQuery
+		default:
+			if first == "" {
+				first = strings.ToUpper(rest[:n])
+			}
+			i += n
+		}
+	}
+	switch first {
+	case "SELECT", "WITH", "VALUES":
+		return text[:end], nil
+	case "":
+		return "", fmt.Errorf("%w: there is no statement", ErrNotAQuery)
+	}
+	return "", fmt.Errorf("%w, and no %s", ErrNotAQuery, first)
+}
+
+// tokenLength is how long the token is with which a statement begins, and whether it means nothing: white space, a comment.
+func tokenLength(s string) (n int, blank bool) {
+	through := func(from int, end string) int {
+		if i := strings.Index(s[from:], end); i >= 0 {
+			return from + i + len(end)
+		}
+		return len(s)
+	}
+	isLetter := func(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' }
+	switch {
+	case strings.HasPrefix(s, "--"):
+		return through(2, "\n"), true
+	case strings.HasPrefix(s, "/*"):
+		return through(2, "*/"), true
+	case strings.IndexByte(" \t\r\n\f", s[0]) >= 0:
+		return 1, true
+	case s[0] == '[':
+		return through(1, "]"), false
+	case strings.IndexByte("'\"`", s[0]) >= 0:
+		return through(1, s[:1]), false // one that is doubled begins the next token
+	case isLetter(s[0]):
+		for n < len(s) && isLetter(s[n]) {
+			n++
+		}
+		return n, false
+	}
+	return 1, false
+}

@@ -1,0 +1,313 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"modernc.org/sqlite/vtab"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/views"
+)
+
+// queryTables are the tables objects and changes of a query: rows of a Source, without what nobody is to see (see hidden and withoutSecrets). They are read in
+// pages, so that a Postgres can be asked for several at a time through the one connection that sees the state.
+type queryTables struct {
+	source *Source
+	ctx    context.Context //nolint:containedctx // a query has one, and SQLite calls in between without it
+	// failure is why the database could not be read. SQLite hands on the text alone.
+	failure error
+}
+
+// queryPage is how many rows are read at a time.
+const queryPage = 256
+
+// rowsTable is a table of a query, and rowsCursor one who reads it.
+type (
+	rowsTable struct {
+		*queryTables
+		// bound are how many columns, from the first, can be had of one value alone. wide is the number of the column that costs much.
+		bound, wide int
+		fetch       func(c *rowsCursor) ([][]vtab.Value, error)
+	}
+	rowsCursor struct {
+		*rowsTable
+		equal  []*string // what the first columns are to be; nil: anything
+		narrow bool      // the wide column is not wanted
+		page   [][]vtab.Value
+		at     int
+		last   []vtab.Value // of the page before; nil: none
+		over   bool
+	}
+)
+
+// objectRows and changeRows make them.
+type (
+	objectRows struct{ *queryTables }
+	changeRows struct{ *queryTables }
+)
+
+const (
+	// The columns of objects.
+	objectRevision = iota + 3
+	objectBytes
+	objectEncrypted
+	objectData
+)
+
+// Create implements vtab.Module.
+func (m objectRows) Create(c vtab.Context, _ []string) (vtab.Table, error) {
+	t := &rowsTable{queryTables: m.queryTables, bound: 3, wide: objectData, fetch: (*rowsCursor).objects}
+	return t, c.Declare("CREATE TABLE objects (resource TEXT, namespace TEXT, name TEXT, revision INTEGER, bytes INTEGER, encrypted INTEGER, data TEXT)")
+}
+
+// Connect implements vtab.Module.
+func (m objectRows) Connect(c vtab.Context, args []string) (vtab.Table, error) {
+	return m.Create(c, args)
+}
+
+// Create implements vtab.Module.
+func (m changeRows) Create(c vtab.Context, _ []string) (vtab.Table, error) {
+	t := &rowsTable{queryTables: m.queryTables, wide: -1, fetch: (*rowsCursor).changes}
+	return t, c.Declare("CREATE TABLE changes (revision INTEGER, at INTEGER, op TEXT, resource TEXT, namespace TEXT, name TEXT, author TEXT)")
+}
+
+// Connect implements vtab.Module.
+func (m changeRows) Connect(c vtab.Context, args []string) (vtab.Table, error) {
+	return m.Create(c, args)
+}
+
+// BestIndex implements vtab.Table: it says by which of the first columns rows can be had. SQLite looks at what it gets once more.
+func (t *rowsTable) BestIndex(info *vtab.IndexInfo) error {
+	info.EstimatedCost, info.EstimatedRows = 1e6, 1e5
+	args := 0
+	for column := range t.bound {
+		for i := range info.Constraints {
+			if c := &info.Constraints[i]; c.Column == column && c.Op == vtab.OpEQ && c.Usable {
+				c.ArgIndex = args
+				args++
+				info.IdxNum |= 1 << column
+				info.EstimatedCost /= 30
+				info.EstimatedRows /= 30
+				break
+			}
+		}
+	}
+	if t.wide >= 0 && info.ColUsed&(1<<t.wide) == 0 {
+		info.IdxNum |= 1 << t.bound
+	}
+	return nil
+}
+
+// Open implements vtab.Table.
+func (t *rowsTable) Open() (vtab.Cursor, error) { return &rowsCursor{rowsTable: t}, nil }
+
+// Disconnect implements vtab.Table.
+func (t *rowsTable) Disconnect() error { return nil }
+
+// Destroy implements vtab.Table.
+func (t *rowsTable) Destroy() error { return nil }
+
+// Filter implements vtab.Cursor.
+func (c *rowsCursor) Filter(index int, _ string, values []vtab.Value) error {
+	*c = rowsCursor{rowsTable: c.rowsTable, equal: make([]*string, c.bound), narrow: index&(1<<c.bound) != 0}
+	for column, next := 0, 0; column < c.bound; column++ {
+		if index&(1<<column) == 0 {
+			continue
+		}
+		if s, ok := values[next].(string); ok {
+			c.equal[column] = &s
+		}
+		next++
+	}
+	return c.turn()
+}
+
+// turn reads the next page.
+func (c *rowsCursor) turn() error {
+	page, err := c.fetch(c)
+	if err != nil {
+		c.failure = err
+		return err
+	}
+	c.page, c.at = page, 0
+	return nil
+}
+
+// Next implements vtab.Cursor.
+func (c *rowsCursor) Next() error {
+	if c.at++; c.at < len(c.page) || c.over {
+		return nil
+	}
+	return c.turn()
+}
+
+// Eof implements vtab.Cursor.
+func (c *rowsCursor) Eof() bool { return c.at >= len(c.page) }
+
+// Column implements vtab.Cursor.
+func (c *rowsCursor) Column(column int) (vtab.Value, error) { return c.page[c.at][column], nil }
+
+// Rowid implements vtab.Cursor: nothing asks for it.
+func (c *rowsCursor) Rowid() (int64, error) { return int64(c.at), nil }
+
+// Close implements vtab.Cursor.
+func (c *rowsCursor) Close() error { return nil }
+
+// read returns the next page of a statement. A page may be empty and not the last, where rows are hidden: it goes on then.
+func (c *rowsCursor) read(statement string, args []any, row func(*sql.Rows) (values []vtab.Value, shown bool, err error)) (page [][]vtab.Value, err error) {
+	rows, err := c.source.tx.QueryContext(c.ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err has what matters
+	n := 0
+	for ; rows.Next(); n++ {
+		values, shown, err := row(rows)
+		if err != nil {
+			return nil, err
+		}
+		if c.last = values; shown {
+			page = append(page, values)
+		}
+	}
+	c.over = n < queryPage
+	return page, rows.Err()
+}
+
+// objects reads a page of that table.
+func (c *rowsCursor) objects() (page [][]vtab.Value, err error) {
+	for len(page) == 0 && !c.over && err == nil {
+		data := "data"
+		if c.narrow {
+			data = "substr(data, 1, 8)"
+		}
+		statement, args := "SELECT resource, namespace, name, revision, fields, octet_length(data), "+data+" FROM objects WHERE true", []any{}
+		arg := func(v any) string {
+			args = append(args, v)
+			return fmt.Sprintf("$%d", len(args))
+		}
+		for i, column := range []string{"resource", "namespace", "name"} {
+			if c.equal[i] != nil {
+				statement += " AND " + column + " = " + arg(*c.equal[i])
+			}
+		}
+		if c.last != nil {
+			statement += " AND (resource, namespace, name) > (" + arg(c.last[0]) + ", " + arg(c.last[1]) + ", " + arg(c.last[2]) + ")"
+		}
+		page, err = c.read(fmt.Sprintf("%s ORDER BY resource, namespace, name LIMIT %d", statement, queryPage), args, c.object)
+	}
+	return page, err
+}
+
+func (c *rowsCursor) object(rows *sql.Rows) ([]vtab.Value, bool, error) {
+	var key resources.Key
+	var revision, bytes int64
+	var row sealed
+	if err := rows.Scan(&key.Resource, &key.Namespace, &key.Name, &revision, &row.fields, &bytes, &row.data); err != nil {
+		return nil, false, err
+	}
+	var encrypted int64
+	if isSealed(row.data) {
+		encrypted = 1
+	}
+	values := []vtab.Value{key.Resource, key.Namespace, key.Name, revision, bytes, encrypted, nil}
+	if isHidden(key.Resource) || c.narrow {
+		return values, !isHidden(key.Resource), nil
+	}
+	plain, err := c.source.plain(c.ctx, key, row)
+	if err == nil {
+		plain, err = withoutSecrets(key.Resource, plain)
+	}
+	if err == nil {
+		values[objectData] = string(plain)
+	}
+	return values, true, c.ctx.Err() // what nobody can read has no data
+}
+
+// plain is the data of a row in clear.
+func (s *Source) plain(ctx context.Context, key resources.Key, row sealed) ([]byte, error) {
+	if !isSealed(row.data) {
+		return []byte(row.data), nil
+	}
+	data, _, err := s.sealer.openMany(ctx, key, row, &s.failing)
+	return data, err
+}
+
+// Decrypt returns a row in clear, which IsEncrypted needs Options.Transformers for. Errors: those of the transformer.
+func (s *Source) Decrypt(ctx context.Context, r Row) (Row, error) {
+	row := sealed{data: r.Data}
+	data, err := s.plain(ctx, r.Key, row)
+	r.Data = string(data)
+	return r, err
+}
+
+// isHidden tells whether the rows of a resource are the server's own.
+func isHidden(resource string) bool { return strings.HasSuffix(resource, internalRows) }
+
+// withoutSecrets is an object without the values of a Secret's data.
+func withoutSecrets(resource string, data []byte) ([]byte, error) {
+	if !views.OfBuiltin(resource).Secret {
+		return data, nil
+	}
+	var o map[string]any
+	if err := json.Unmarshal(data, &o); err != nil {
+		return nil, err
+	}
+	for _, member := range []string{"data", "stringData"} {
+		if values, ok := o[member].(map[string]any); ok {
+			for name := range values {
+				values[name] = nil
+			}
+		}
+	}
+	if m, ok := o["metadata"].(map[string]any); ok {
+		delete(m, "managedFields")
+		if annotations, ok := m["annotations"].(map[string]any); ok {
+			delete(annotations, views.LastApplied)
+		}
+	}
+	return json.Marshal(o)
+}
+
+// changes reads a page of that table, of the changes that history has.
+func (c *rowsCursor) changes() (page [][]vtab.Value, err error) {
+	author := "author"
+	if c.source.state.Version < c.source.authorVersion() {
+		author = "NULL"
+	}
+	for len(page) == 0 && !c.over && err == nil {
+		var after int64
+		if c.last != nil {
+			after = c.last[0].(int64)
+		}
+		page, err = c.read(fmt.Sprintf("SELECT revision, at, op, resource, namespace, name, %s FROM changes "+
+			"WHERE revision > $1 AND revision > (SELECT floor FROM meta) ORDER BY revision LIMIT %d", author, queryPage), []any{after}, oneChange)
+	}
+	return page, err
+}
+
+func oneChange(rows *sql.Rows) ([]vtab.Value, bool, error) {
+	var revision, at int64
+	var op, resource, namespace, name string
+	var author sql.NullString
+	if err := rows.Scan(&revision, &at, &op, &resource, &namespace, &name, &author); err != nil {
+		return nil, false, err
+	}
+	values := []vtab.Value{revision, at, op, resource, namespace, name, nil}
+	if author.Valid {
+		values[6] = author.String
+	}
+	return values, !isHidden(resource), nil
+}
+
+// authorVersion is the version of the tables since which changes have authors.
+func (s *Source) authorVersion() int {
+	if s.postgres {
+		return 3
+	}
+	return 4
+}

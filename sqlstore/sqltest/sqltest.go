@@ -1,0 +1,60 @@
+// Package sqltest asks the databases of tests in SQL, as clients do that know nothing of Rowlock.
+package sqltest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver for Postgres
+	_ "modernc.org/sqlite"             // and the one for SQLite
+)
+
+// Ask runs a statement in the database at a URL, as --datastore has it, where views are found without their schema. Schema is that of the tables, in Postgres. It
+// returns the rows with their values as text; NULL is <nil>.
+func Ask(ctx context.Context, url, schema, statement string) (rows [][]string, err error) {
+	driver, name := "pgx", url
+	path, isFile := strings.CutPrefix(url, "sqlite://")
+	if isFile {
+		driver, name = "sqlite", path+"?_busy_timeout=10000"
+	}
+	db, err := sql.Open(driver, name)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close() //nolint:errcheck // it was only read
+	db.SetMaxOpenConns(1)
+	if !isFile {
+		if _, err := db.ExecContext(ctx, fmt.Sprintf(`SET search_path = "%s_views", "%s"`, schema, schema)); err != nil {
+			return nil, err
+		}
+	}
+	found, err := db.QueryContext(ctx, statement)
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close() //nolint:errcheck // Err has what matters
+	columns, err := found.Columns()
+	if err != nil {
+		return nil, err
+	}
+	for found.Next() {
+		values, into := make([]any, len(columns)), make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := found.Scan(into...); err != nil {
+			return nil, err
+		}
+		row := make([]string, len(columns))
+		for i, v := range values {
+			if b, ok := v.([]byte); ok {
+				v = string(b)
+			}
+			row[i] = fmt.Sprint(v)
+		}
+		rows = append(rows, row)
+	}
+	return rows, found.Err()
+}

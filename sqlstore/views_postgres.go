@@ -1,0 +1,140 @@
+package sqlstore
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rowlock/rowlock/resources/views"
+)
+
+// postgresViews says it for Postgres.
+type postgresViews struct {
+	// tables is the schema of the tables.
+	tables string
+	// checked is set where the database can say that a text is no jsonb without failing (16 and later).
+	checked bool
+}
+
+// object is a row's object; NULL where it is encrypted. jsonb has no zero characters, which JSON may have: another one takes their
+// place. Data that ends with a space has JSON in it as a client sent it (see resources/sent.go), which jsonb may refuse for other reasons.
+func (d postgresViews) object() string {
+	const data = `replace(data, E'\\u0000', E'\\ufffd')`
+	check := ""
+	if d.checked {
+		check = "WHEN right(data, 1) = ' ' AND NOT pg_input_is_valid(" + data + ", 'jsonb') THEN NULL "
+	}
+	return "CASE WHEN left(data, 1) <> '{' THEN NULL " + check + "ELSE (" + data + ")::jsonb END AS o"
+}
+
+// from are the rows of a table, with their objects, each read once.
+func (d postgresViews) from(where string) string {
+	return "FROM " + nameSQL(d.tables) + ".objects, LATERAL (SELECT " + d.object() + " OFFSET 0) AS j WHERE " + where
+}
+
+// query implements viewDialect.
+func (d postgresViews) query(v views.View) string {
+	annotations := "(o #> '{metadata,annotations}')"
+	if v.Secret {
+		annotations = "CASE jsonb_typeof" + annotations + " WHEN 'object' THEN " + annotations + " - " + textSQL(views.LastApplied) + " END"
+	}
+	return "SELECT " + d.columns().list(v, annotations, ownerKindPostgres, ownerUIDPostgres) + " " + d.from("resource = "+textSQL(v.Resource))
+}
+
+const (
+	ownerKindPostgres = "(e ->> 'kind') || '/' || (e ->> 'name')"
+	ownerUIDPostgres  = "e ->> 'uid'"
+)
+
+func (d postgresViews) columns() jsonColumns {
+	return jsonColumns{
+		column: postgresColumn,
+		age: func(time string) string {
+			return "floor(extract(epoch FROM now() - " + time + "::timestamptz))::bigint"
+		},
+		owner: func(value string) string {
+			return "(SELECT " + value + " FROM " + elements(postgresPath(views.Members("metadata", "ownerReferences"))) +
+				" ORDER BY coalesce(e ->> 'controller' = 'true', false) DESC, n LIMIT 1)"
+		},
+	}
+}
+
+// postgresPath is a path in an object.
+func postgresPath(p views.Path) string {
+	steps := make([]string, len(p))
+	for i, s := range p {
+		steps[i] = textSQL(s.Member)
+		if s.Member == "" {
+			steps[i] = fmt.Sprintf("'%d'", s.Index)
+		}
+	}
+	return "ARRAY[" + strings.Join(steps, ", ") + "]::text[]"
+}
+
+// elements are those of the list at a path, e, with their numbers, n; none where there is no list.
+func elements(path string) string {
+	return "jsonb_array_elements(CASE jsonb_typeof(o #> " + path + ") WHEN 'array' THEN o #> " + path + " ELSE '[]'::jsonb END) WITH ORDINALITY AS t(e, n)"
+}
+
+// sizeOf is how many elements or members there are at a path.
+func sizeOf(path string) string {
+	return "coalesce(CASE jsonb_typeof(o #> " + path + ") WHEN 'array' THEN jsonb_array_length(o #> " + path +
+		") WHEN 'object' THEN (SELECT count(*) FROM jsonb_object_keys(o #> " + path + ")) END, 0)"
+}
+
+func postgresColumn(c views.Column) string {
+	path, other := postgresPath(c.Path), postgresPath(c.Other)
+	value := "(o #>> " + path + ")"
+	number := "CASE jsonb_typeof(o #> " + path + ") WHEN 'number' THEN " + value + "::numeric END"
+	switch c.Kind {
+	case views.Number:
+		return number
+	case views.Count:
+		return known("coalesce(" + number + ", 0)")
+	case views.Bool:
+		return "CASE jsonb_typeof(o #> " + path + ") WHEN 'boolean' THEN " + value + "::boolean END"
+	case views.JSON:
+		return "(o #> " + path + ")"
+	case views.Size:
+		size := sizeOf(path)
+		if c.Other != nil {
+			size += " + " + sizeOf(other)
+		}
+		return known(size)
+	case views.Join:
+		return "(SELECT string_agg(CASE jsonb_typeof(e) WHEN 'object' THEN e #>> " + other + " ELSE e #>> '{}' END, ',' ORDER BY n) FROM " + elements(path) + ")"
+	case views.Ratio:
+		return known("coalesce(" + value + ", '0') || '/' || coalesce(o #>> " + other + ", '0')")
+	case views.Pair:
+		return "(" + value + " || '/' || (o #>> " + other + "))"
+	case views.Find:
+		return "(SELECT e #>> " + other + " FROM " + elements(path) + " WHERE e ->> " + textSQL(c.Member) + " = " + textSQL(c.Value) + " ORDER BY n LIMIT 1)"
+	}
+	return value
+}
+
+// shared implements viewDialect.
+func (d postgresViews) shared(name string) string {
+	served := fmt.Sprintf("right(resource, %d) <> '%s'", len(internalRows), internalRows)
+	columns := d.columns()
+	switch name {
+	case "all_objects":
+		return "SELECT resource, namespace, name, octet_length(data) AS bytes, left(data, 8) = '" + sealedPrefix + "' AS encrypted, " +
+			"(o ->> 'apiVersion') AS api_version, (o ->> 'kind') AS kind, " +
+			columns.column(creation) + " AS created, " + columns.age(columns.column(creation)) + " AS age, " +
+			columns.owner(ownerKindPostgres) + " AS owner, " + columns.owner(ownerUIDPostgres) + " AS owner_uid, " +
+			"(o #>> '{metadata,deletionTimestamp}') AS deleting_since, (o #>> '{metadata,uid}') AS uid, revision AS resource_version " + d.from(served)
+	case "all_owners":
+		return "SELECT resource, namespace, name, (o #>> '{metadata,uid}') AS uid, (e ->> 'apiVersion') AS owner_api_version, (e ->> 'kind') AS owner_kind, " +
+			"(e ->> 'name') AS owner_name, (e ->> 'uid') AS owner_uid, coalesce(e ->> 'controller' = 'true', false) AS controller " +
+			strings.Replace(d.from(served), " WHERE ", ", LATERAL "+elements("'{metadata,ownerReferences}'::text[]")+" WHERE ", 1)
+	case "pod_images":
+		return "SELECT namespace, name AS pod, (o #>> '{spec,nodeName}') AS node, l.list, (e ->> 'name') AS container, (e ->> 'image') AS image " +
+			strings.Replace(d.from("resource = 'pods'"), " WHERE ", ", (VALUES ('initContainers'), ('containers'), ('ephemeralContainers')) AS l(list), LATERAL "+
+				elements("ARRAY['spec', l.list]")+" WHERE ", 1)
+	}
+	return `SELECT revision, to_char(to_timestamp(at / 1000) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS at, ` +
+		"floor(extract(epoch FROM now()))::bigint - at / 1000 AS age, op, resource, namespace, name, " +
+		"(a ->> 'user') AS by_user, (a ->> 'as') AS as_user, (a ->> 'verb') AS verb, (a ->> 'subresource') AS subresource, (a ->> 'agent') AS agent " +
+		"FROM " + nameSQL(d.tables) + `.changes, LATERAL (SELECT replace(author, E'\\u0000', E'\\ufffd')::jsonb AS a OFFSET 0) AS j ` +
+		"WHERE " + served + " AND revision > (SELECT floor FROM " + nameSQL(d.tables) + ".meta)"
+}

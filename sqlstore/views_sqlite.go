@@ -1,0 +1,195 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/rowlock/rowlock/resources/views"
+)
+
+// sqliteViews says it for SQLite: for views in the file, and for those of a query, whose tables have what has to be computed of the rows of the file.
+type sqliteViews struct {
+	bytes, encrypted string
+	// history is a condition for the changes that history has.
+	history string
+}
+
+var inFile = sqliteViews{bytes: "octet_length(data)", encrypted: "substr(data, 1, 8) = '" + sealedPrefix + "'", history: "revision > (SELECT floor FROM meta)"}
+
+// sqliteMark is in the statement of each view that is Rowlock's.
+const sqliteMark = "/* rowlock */"
+
+// sqliteObject is a row's object; NULL where nobody can read it as JSON.
+const sqliteObject = "CASE WHEN json_valid(data) THEN data END AS o"
+
+// internalRows is how the names of the resources end that no API serves.
+const internalRows = ".rowlock.internal"
+
+// query implements viewDialect. With a LIMIT, SQLite makes the view's rows once and an index upon them where they are joined with others,
+// instead of reading objects again and again; columns that nobody asks for are not computed all the same.
+func (d sqliteViews) query(v views.View) string {
+	annotations := "(o -> '$.metadata.annotations')"
+	if v.Secret {
+		annotations = "json_remove(" + annotations + ", " + objectPath(views.Members(views.LastApplied)) + ")"
+	}
+	return fmt.Sprintf("SELECT %s FROM (SELECT namespace, name, revision, %s FROM objects WHERE resource = %s) LIMIT -1",
+		d.columns().list(v, annotations, ownerKindSQLite, ownerUIDSQLite), sqliteObject, textSQL(v.Resource))
+}
+
+const (
+	ownerKindSQLite = "(value ->> '$.kind') || '/' || (value ->> '$.name')"
+	ownerUIDSQLite  = "value ->> '$.uid'"
+)
+
+func (d sqliteViews) columns() jsonColumns {
+	return jsonColumns{
+		column: sqliteColumn,
+		age:    func(time string) string { return "(unixepoch() - unixepoch(" + time + "))" },
+		owner: func(value string) string {
+			return "(SELECT " + value + " FROM json_each(o, '$.metadata.ownerReferences') WHERE type = 'object' ORDER BY coalesce(value ->> '$.controller', 0) DESC, key LIMIT 1)"
+		},
+	}
+}
+
+// objectPath is a path in an object.
+func objectPath(p views.Path) string {
+	var b strings.Builder
+	b.WriteString("$")
+	for _, s := range p {
+		if s.Member != "" {
+			b.WriteString(`."` + s.Member + `"`)
+		} else {
+			fmt.Fprintf(&b, "[%d]", s.Index)
+		}
+	}
+	return textSQL(b.String())
+}
+
+func sqliteColumn(c views.Column) string {
+	path, other := objectPath(c.Path), objectPath(c.Other)
+	value := "(o ->> " + path + ")"
+	number := "CASE WHEN json_type(o, " + path + ") IN ('integer', 'real') THEN " + value + " END"
+	switch c.Kind {
+	case views.Number:
+		return number
+	case views.Count:
+		return known("coalesce(" + number + ", 0)")
+	case views.Bool:
+		return "CASE WHEN json_type(o, " + path + ") IN ('true', 'false') THEN " + value + " END"
+	case views.JSON:
+		return "(o -> " + path + ")"
+	case views.Size:
+		size := "(SELECT count(*) FROM json_each(o, " + path + "))"
+		if c.Other != nil {
+			size += " + (SELECT count(*) FROM json_each(o, " + other + "))"
+		}
+		return known(size)
+	case views.Join:
+		return "(SELECT group_concat(CASE type WHEN 'object' THEN value ->> " + other + " ELSE atom END, ',') FROM json_each(o, " + path + ") WHERE typeof(key) = 'integer')"
+	case views.Ratio:
+		return known("coalesce(" + value + ", 0) || '/' || coalesce(o ->> " + other + ", 0)")
+	case views.Pair:
+		return "(" + value + " || '/' || (o ->> " + other + "))"
+	case views.Find:
+		return "(SELECT value ->> " + other + " FROM json_each(o, " + path + ") WHERE typeof(key) = 'integer' AND CASE type WHEN 'object' THEN value ->> " +
+			objectPath(views.Members(c.Member)) + " END = " + textSQL(c.Value) + " ORDER BY key LIMIT 1)"
+	}
+	return value
+}
+
+// What json_each returns has a number for its key where it is an element of a list.
+
+// known is a number that is not 0 where nobody knows the object.
+func known(value string) string { return "CASE WHEN o IS NOT NULL THEN " + value + " END" }
+
+// shared implements viewDialect.
+func (d sqliteViews) shared(name string) string {
+	const served = "resource NOT LIKE '%" + internalRows + "'"
+	columns := d.columns()
+	switch name {
+	case "all_objects":
+		return "SELECT resource, namespace, name, bytes, encrypted, (o ->> '$.apiVersion') AS api_version, (o ->> '$.kind') AS kind, " +
+			columns.column(creation) + " AS created, " + columns.age(columns.column(creation)) + " AS age, " +
+			columns.owner(ownerKindSQLite) + " AS owner, " + columns.owner(ownerUIDSQLite) + " AS owner_uid, " +
+			"(o ->> '$.metadata.deletionTimestamp') AS deleting_since, (o ->> '$.metadata.uid') AS uid, revision AS resource_version " +
+			"FROM (SELECT resource, namespace, name, revision, " + d.bytes + " AS bytes, " + d.encrypted + " AS encrypted, " + sqliteObject +
+			" FROM objects WHERE " + served + ") LIMIT -1"
+	case "all_owners":
+		return "SELECT resource, namespace, name, (o ->> '$.metadata.uid') AS uid, (j.value ->> '$.apiVersion') AS owner_api_version, (j.value ->> '$.kind') AS owner_kind, " +
+			"(j.value ->> '$.name') AS owner_name, (j.value ->> '$.uid') AS owner_uid, coalesce(j.value ->> '$.controller', 0) AS controller " +
+			"FROM (SELECT resource, namespace, name, " + sqliteObject + " FROM objects WHERE " + served + "), " +
+			"json_each(o, '$.metadata.ownerReferences') j WHERE j.type = 'object' LIMIT -1"
+	case "pod_images":
+		return "SELECT namespace, name AS pod, (o ->> '$.spec.nodeName') AS node, l.value AS list, (j.value ->> '$.name') AS container, (j.value ->> '$.image') AS image " +
+			"FROM (SELECT namespace, name, " + sqliteObject + " FROM objects WHERE resource = 'pods'), " +
+			`json_each('["initContainers","containers","ephemeralContainers"]') l, json_each(o, '$.spec.' || l.value) j WHERE j.type = 'object' LIMIT -1`
+	}
+	return "SELECT revision, strftime('%Y-%m-%dT%H:%M:%SZ', at / 1000, 'unixepoch') AS at, (unixepoch() - at / 1000) AS age, op, resource, namespace, name, " +
+		"(author ->> '$.user') AS by_user, (author ->> '$.as') AS as_user, (author ->> '$.verb') AS verb, (author ->> '$.subresource') AS subresource, " +
+		"(author ->> '$.agent') AS agent FROM changes WHERE " + served + " AND " + d.history + " LIMIT -1"
+}
+
+// viewsStep is how many views are made or removed in one transaction: few beside a batch.
+const viewsStep = 16
+
+// keepViews implements driver: the views are written by the connection that writes, between batches. Other connections notice that at their next
+// statement.
+func (d *sqliteDriver) keepViews(ctx context.Context, wanted []views.View, onCommitter func(func() error) error) error {
+	var have map[string]string
+	var taken map[string]bool
+	if err := onCommitter(func() (err error) { // not by a connection of its own, which would have to be opened for it, and would stay
+		have, taken, err = d.haveViews(ctx)
+		return err
+	}); err != nil {
+		return fmt.Errorf("look for the views: %w", err)
+	}
+	var statements []boundStatement
+	want := map[string]bool{}
+	for _, v := range defineViews(inFile, wanted) {
+		want[v.name] = true
+		text := "CREATE VIEW " + nameSQL(v.name) + " AS " + sqliteMark + " " + v.query
+		switch had, ok := have[v.name]; {
+		case ok && had == text, !ok && taken[strings.ToLower(v.name)]:
+			continue
+		case ok:
+			statements = append(statements, boundStatement{text: "DROP VIEW " + nameSQL(v.name)})
+		}
+		statements = append(statements, boundStatement{text: text})
+	}
+	for name := range have {
+		if !want[name] {
+			statements = append(statements, boundStatement{text: "DROP VIEW " + nameSQL(name)})
+		}
+	}
+	for len(statements) > 0 {
+		n := min(viewsStep, len(statements))
+		for n < len(statements) && strings.HasPrefix(statements[n-1].text, "DROP") { // not without what comes in its place
+			n++
+		}
+		step := statements[:n]
+		if err := onCommitter(func() error { return d.rewrite(step) }); err != nil {
+			return fmt.Errorf("keep the views: %w", err)
+		}
+		statements = statements[n:]
+	}
+	return nil
+}
+
+// haveViews returns the statements of the views that are Rowlock's, and all names that are taken, in lower case.
+func (d *sqliteDriver) haveViews(ctx context.Context) (have map[string]string, taken map[string]bool, err error) {
+	have, taken = map[string]string{}, map[string]bool{}
+	rows, err := d.writer.QueryContext(ctx, "SELECT type, name, coalesce(sql, '') FROM sqlite_schema")
+	err = eachRow(rows, err)(func(scan func(...any) error) error {
+		var kind, name, text string
+		if err := scan(&kind, &name, &text); err != nil {
+			return err
+		}
+		if kind == "view" && strings.Contains(text, " AS "+sqliteMark) {
+			have[name] = text
+		}
+		taken[strings.ToLower(name)] = true
+		return nil
+	})
+	return have, taken, err
+}
