@@ -28,7 +28,8 @@ rowlock_ld := -s -w -funcalign=8 -X main.version=$(VERSION) $(kubernetes_ld)
 # The audit, its policies and back ends are 0.29 MB. rowlock verify and taking back parts of backups are 0.12 MB.
 # The object history is 0.08 MB.
 # rowlock migrate, and rowlock import with bbolt, are 0.4 MB.
-MOST_BYTES ?= 88360000
+# Of these, rowlock sql and the views (tables of a query, csv, regular expressions of its own) are 0.26 MB at most.
+MOST_BYTES ?= 88620000
 
 # Build tags, in one place for build, test and lint.
 #   grpcnotrace                  as upstream's releases: without it golang.org/x/net/trace brings html/template, which keeps
