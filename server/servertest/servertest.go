@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"sync"
 	"testing"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -22,15 +23,16 @@ import (
 // Quiet is a logger that says nothing.
 var Quiet = slog.New(slog.DiscardHandler)
 
-// Of what upstream's packages say, errors alone are worth being read beside a test that failed: the others are tens of thousands of lines.
-func init() {
+// logErrors has upstream's packages say errors alone: the others are tens of thousands of lines, in which a test that failed is not found.
+var logErrors = sync.OnceFunc(func() {
 	upstream.LogTo(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
-}
+})
 
 // New makes a server of the built-in types on a store of its own, and returns what it was made of, too. It knows those who
 // authenticate with Authenticate. change, when set, has the last word.
 func New(t testing.TB, change func(*server.Config)) (*server.Server, server.Config) {
 	t.Helper()
+	logErrors()
 	store, registry, groups := sqlitetest.Open(t), resources.NewRegistry(), builtin.Groups()
 	registry.SetGroups(groups)
 	c := server.Config{Registry: registry, Store: store, Pipeline: resources.NewPipeline(store, resources.PipelineOptions{}),
