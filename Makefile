@@ -112,7 +112,7 @@ e2e: ## The built binary on each database against kubectl, helm, client-go, cont
 	go test -timeout 40m -count=1 ./e2e
 	go run ./e2e/bench compare --servers rowlock --quick --protocol both
 
-compare: ## Send the tables of e2e/testdata/sections, the published objects and the table of decisions to kube-apiserver too: it must pass them, and answer as Rowlock does
+compare: ## Send the tables of e2e/testdata/sections, the published objects and the table of decisions to kube-apiserver too: it must pass them, answer as Rowlock does, and record the same
 	E2E_PEER=kube-apiserver go test -timeout 40m -count=1 -run "TestSections|TestPublished$$|TestDecisions" ./e2e
 
 extensions: ## Kubernetes' sample-apiserver and metrics-server behind APIServices, as they are published

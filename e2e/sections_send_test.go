@@ -33,6 +33,7 @@ type sectionServer struct {
 	name, url string
 	reference bool // kube-apiserver
 	client    *http.Client
+	audit     *auditLog // nil: what it records is not looked at
 }
 
 func newSectionServer(t *testing.T, server *harness.Server) *sectionServer {

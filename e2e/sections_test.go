@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,9 +49,11 @@ type step struct {
 	Soon bool `json:"soon"`
 	// Ahead: Rowlock's answer says already what kube-apiserver does in its own time. Nothing but the code is expected of
 	// kube-apiserver, and the two answers are not compared.
-	Ahead bool              `json:"ahead"`
-	Text  string            `json:"text"` // of an answer that is no object
-	Keep  map[string]string `json:"keep"` // a name for a value of the answer (github.com/tidwall/gjson)
+	Ahead bool `json:"ahead"`
+	// Unrecorded says why the servers' audits of the step are not compared.
+	Unrecorded string            `json:"unrecorded"`
+	Text       string            `json:"text"` // of an answer that is no object
+	Keep       map[string]string `json:"keep"` // a name for a value of the answer (github.com/tidwall/gjson)
 }
 
 // wantedStatus is what one Status of failure has unlike another.
@@ -83,27 +87,29 @@ func startSectionServers(t *testing.T, table string) []*sectionServer {
 	}
 	// The controllers that the rest of a cluster runs are on neither side, so that they do not come between two steps.
 	args := append([]string{"--token-auth-file", tokens, "--controllers=-namespace-controller,-garbage-collector-controller,-storage-version-migrator-controller"}, flags.rowlock...)
-	servers := []*sectionServer{newSectionServer(t, startServer(t, harness.RowlockOptions{Args: args}))}
 	if os.Getenv("E2E_PEER") != "kube-apiserver" {
-		return servers
+		return []*sectionServer{newSectionServer(t, startServer(t, harness.RowlockOptions{Args: args}))}
 	}
+	logs := []*auditLog{newAuditLog(t), newAuditLog(t)}
+	own := newSectionServer(t, startServer(t, harness.RowlockOptions{Args: append(args, logs[0].flags...)}))
 	if err := harness.Build(t.Context(), harness.Etcd.Binaries()...); err != nil {
 		t.Fatal(err)
 	}
 	peer, err := harness.StartKubeAPIServer(t.Context(), harness.Etcd, t.TempDir(),
-		append([]string{"--feature-gates", "WatchListCompression=false"}, // as Rowlock has it by default
-			flags.kubeAPIServer...)...)
+		slices.Concat([]string{"--feature-gates", "WatchListCompression=false"}, // as Rowlock has it by default
+			flags.kubeAPIServer, logs[1].flags)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(peer.Kill)
 	reference := newSectionServer(t, peer)
 	reference.reference = true
-	return append(servers, reference)
+	own.audit, reference.audit = logs[0], logs[1]
+	return []*sectionServer{own, reference}
 }
 
 // TestSections sends every case to Rowlock. With E2E_PEER=kube-apiserver (`make compare`) it sends them to kube-apiserver
-// as well, and the two must not differ in what the tables leave out either.
+// as well, and the two must not differ in what the tables leave out either, nor in what they record of the requests (sections_audit_test.go).
 func TestSections(t *testing.T) {
 	shared := startSectionServers(t, "")
 	files, err := filepath.Glob("testdata/sections/*.yaml")
@@ -139,11 +145,13 @@ func TestSections(t *testing.T) {
 func (c sectionCase) run(t *testing.T, servers []*sectionServer) {
 	namespace := unique("s")
 	var first []string
+	kept := make([]values, len(servers))
 	for i, s := range servers {
 		if i > 0 && c.Differs != "" {
 			return
 		}
-		answers := c.send(t, s, namespace)
+		kept[i] = values{"ns": namespace, "id": namespace}
+		answers := c.send(t, s, kept[i])
 		if i == 0 {
 			first = answers
 			continue
@@ -154,15 +162,20 @@ func (c sectionCase) run(t *testing.T, servers []*sectionServer) {
 			}
 		}
 	}
+	if len(servers) > 1 && !t.Failed() {
+		c.checkAudits(t, servers, namespace, kept)
+	}
 }
 
 // send sends the steps to one server. It returns the answers, without what differs from one server to the next.
-func (c sectionCase) send(t *testing.T, s *sectionServer, namespace string) []string {
+func (c sectionCase) send(t *testing.T, s *sectionServer, kept values) []string {
 	t.Helper()
-	kept := values{"ns": namespace, "id": namespace}
-	s.createNamespace(t, namespace)
+	s.createNamespace(t, kept["ns"])
 	answers := make([]string, 0, len(c.Steps))
-	for _, step := range c.Steps {
+	for n, step := range c.Steps {
+		headers := map[string]string{"Audit-Id": auditID(kept["ns"], n)}
+		maps.Copy(headers, step.Headers)
+		step.Headers = headers
 		a := s.sendUntil(t, step, kept)
 		problems := kept.keep(step.Keep, a)
 		if step.Ahead && s.reference {
