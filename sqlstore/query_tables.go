@@ -146,7 +146,7 @@ func (c *rowsCursor) Next() error {
 }
 
 // Eof implements vtab.Cursor.
-func (c *rowsCursor) Eof() bool { return c.at >= len(c.page) }
+func (c *rowsCursor) Eof() bool { return c.at >= len(c.page) } //nolint:staticcheck // the interface has the name
 
 // Column implements vtab.Cursor.
 func (c *rowsCursor) Column(column int) (vtab.Value, error) { return c.page[c.at][column], nil }

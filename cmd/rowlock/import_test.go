@@ -44,7 +44,7 @@ func importedMeta(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name), Generation: 3,
 		CreationTimestamp: metav1.Unix(1_500_000_000, 0), Annotations: map[string]string{"a": "<&>"},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Update", APIVersion: "v1", FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{}}`)}}}}
+			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{}}`)}}}
 }
 
 // kubeAPIServerHas is what a kube-apiserver has stored.
@@ -86,7 +86,7 @@ func kubeAPIServerHas(t *testing.T, config string) []etcdtest.Put {
 		{Key: "/registry/events/default/e", Value: stored(t, &corev1.Event{ObjectMeta: importedMeta("default", "e"), Reason: "R",
 			InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: "n", Namespace: "default"}}), Seconds: 3600},
 		{Key: "/registry/leases/kube-system/apiserver-x", Value: stored(t, &coordinationv1.Lease{ObjectMeta: host})},
-		{Key: "/registry/masterleases/10.0.0.1", Value: stored(t, &corev1.Endpoints{})},
+		{Key: "/registry/masterleases/10.0.0.1", Value: stored(t, &corev1.Endpoints{})}, //nolint:staticcheck // deprecated, and still what kube-apiserver writes there
 		{Key: "/registry/ranges/serviceips", Value: []byte("x")},
 		{Key: "/registry/podsecuritypolicies/old", Value: []byte(`{"kind":"PodSecurityPolicy","apiVersion":"policy/v1beta1","metadata":{"name":"old"}}`)},
 		{Key: "/registry/configmaps/default/broken", Value: []byte("k8s\x00broken")},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -41,7 +42,7 @@ func openBolt(path string) (_ *boltSnapshot, err error) {
 	}
 	s := &boltSnapshot{last: map[string]string{}, ttls: map[int64]time.Duration{}}
 	if s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockTimeout}); err != nil {
-		if errors.Is(err, bbolt.ErrTimeout) {
+		if errors.Is(err, berrors.ErrTimeout) {
 			err = errors.New("an etcd has this file: stop it, or make a snapshot with 'etcdctl snapshot save'")
 		}
 		return nil, err
