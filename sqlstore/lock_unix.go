@@ -42,5 +42,8 @@ func writePID(f *os.File) error {
 	return err
 }
 
-// release lets the next process in. The file stays: taking it away would race with a process that has just opened it.
-func (l *fileLock) release() error { return l.file.Close() }
+// release lets the next process in. The file stays: taking it away would race with a process that has just opened it. To close it is not
+// enough, for a process that is being started may have it open, too, for a moment.
+func (l *fileLock) release() error {
+	return errors.Join(syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN), l.file.Close())
+}

@@ -136,7 +136,7 @@ func (m *Move) trySwitch(ctx context.Context, hold time.Duration, progress func(
 	if err != nil {
 		return moved, err
 	}
-	f, err := raiseFence(ctx, &m.from)
+	f, err := raiseFence(ctx, &m.from, hold)
 	if err != nil {
 		return moved, fmt.Errorf("hold the writes to the source: %w", err)
 	}

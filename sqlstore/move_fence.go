@@ -130,8 +130,7 @@ func openFence(ctx context.Context, o *Options) (_ *fence, err error) {
 // begin starts a transaction.
 func (f *fence) begin(ctx context.Context, o *Options) error {
 	if !f.postgres {
-		_, err := f.conn.ExecContext(ctx, "BEGIN IMMEDIATE")
-		return err
+		return f.beginBetween(ctx)
 	}
 	statements := []string{beginSQL}
 	if o.Schema != "" {
@@ -145,8 +144,35 @@ func (f *fence) begin(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// raiseFence returns when nobody writes any more.
-func raiseFence(ctx context.Context, o *Options) (_ *fence, err error) {
+// beginBetween starts a transaction on SQLite between two of who writes all the time. SQLite gives the lock to whoever asks while it is free, and
+// its own way of waiting asks ever more rarely.
+func (f *fence) beginBetween(ctx context.Context) error {
+	if _, err := f.conn.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil {
+		return err
+	}
+	again := time.NewTicker(500 * time.Microsecond)
+	defer again.Stop()
+	for {
+		_, err := f.conn.ExecContext(ctx, "BEGIN IMMEDIATE")
+		if !isBusy(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-again.C:
+		}
+	}
+}
+
+func isBusy(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_BUSY
+}
+
+// raiseFence returns when nobody writes any more. On Postgres the database ends the fence when it is idle for longer than it may be held: its process is
+// stopped.
+func raiseFence(ctx context.Context, o *Options, hold time.Duration) (_ *fence, err error) {
 	f, err := openFence(ctx, o)
 	if err != nil {
 		return nil, err
@@ -161,7 +187,9 @@ func raiseFence(ctx context.Context, o *Options) (_ *fence, err error) {
 	}
 	if f.postgres {
 		// Writers take their turns for the row: who waits gets his, however long it takes.
-		for _, statement := range []string{"SET LOCAL lock_timeout = 0", "SET LOCAL idle_in_transaction_session_timeout = '5s'", "SELECT FROM meta FOR UPDATE"} {
+		held := usualLimits
+		held.lock, held.idle = 0, hold+usualLimits.idle
+		for _, statement := range []string{held.statement(), "SELECT FROM meta FOR UPDATE"} {
 			if _, err := f.conn.ExecContext(ctx, statement); err != nil {
 				return nil, err
 			}
@@ -186,6 +214,13 @@ func (f *fence) last(ctx context.Context, place string) error {
 	}
 	if _, err := f.conn.ExecContext(ctx, markMovedSQL, place); err != nil {
 		return err
+	}
+	// Another process may have moved the store elsewhere before the fence was there.
+	switch there, err := movedTo(ctx, f.conn, f.postgres); {
+	case err != nil:
+		return err
+	case there != place:
+		return fmt.Errorf("%w: %s%s", resources.ErrMoved, movedText, there)
 	}
 	// It is not to be known by half whether this happened: the time that writes are held does not end it.
 	if _, err := f.conn.ExecContext(context.WithoutCancel(ctx), "COMMIT"); err != nil {

@@ -109,6 +109,40 @@ func ignoreProgress(MoveProgress) {}
 // slowly is a time that nothing takes.
 const slowly = 5 * time.Minute
 
+// Of two processes that move a store to different places, one succeeds.
+func TestMoveToTwoPlaces(t *testing.T) {
+	for _, m := range movers {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			from := m.from(t)
+			s := openStore(t, from)
+			if _, err := movable(t.Context(), s, resources.Create, 1, "first"); err != nil {
+				t.Fatal(err)
+			}
+			var moves []*Move
+			for range 2 {
+				move, err := OpenMove(t.Context(), from, m.to(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				moves = append(moves, move)
+			}
+			if _, err := moves[0].Switch(t.Context(), slowly, ignoreProgress); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := moves[1].Switch(t.Context(), slowly, ignoreProgress); !errors.Is(err, resources.ErrMoved) {
+				t.Errorf("the other one: %v", err)
+			}
+			if err := errors.Join(moves[0].Close(), moves[1].Close()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Open(t.Context(), moves[1].to); !errors.Is(err, ErrMoving) {
+				t.Errorf("its target: %v", err)
+			}
+		})
+	}
+}
+
 // A store that is written to all the time moves: what was acknowledged is in the target, under its revision, and what was refused is not.
 func TestMoveOfARunningStore(t *testing.T) {
 	for _, m := range movers {
@@ -144,7 +178,11 @@ func TestMoveOfARunningStore(t *testing.T) {
 					}
 				}
 			}()
-			<-enough
+			select {
+			case <-enough:
+			case err := <-refused:
+				t.Fatal(err)
+			}
 			moved, err := move.Switch(t.Context(), slowly, ignoreProgress)
 			if err != nil {
 				t.Fatal(err)
@@ -302,7 +340,7 @@ func TestMoveEndsBetweenSourceAndTarget(t *testing.T) {
 			if err := errors.Join(move.Copy(t.Context(), ignoreProgress), prepareFence(t.Context(), &from)); err != nil {
 				t.Fatal(err)
 			}
-			f, err := raiseFence(t.Context(), &from)
+			f, err := raiseFence(t.Context(), &from, slowly)
 			if err != nil {
 				t.Fatal(err)
 			}

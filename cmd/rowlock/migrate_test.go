@@ -69,7 +69,8 @@ func migrateWhileItRuns(t *testing.T, from, to []string) {
 	if said := runs(t, args...); !strings.Contains(said, "The store has moved, at revision") {
 		t.Errorf("rowlock migrate said:\n%s", said)
 	}
-	_, err := configMaps.Update(t.Context(), newConfigMap("changed", "lost"), metav1.UpdateOptions{})
+	err := client.CoreV1().RESTClient().Put().Namespace("default").Resource("configmaps").Name("changed").Body(newConfigMap("changed", "lost")).
+		MaxRetries(0).Do(t.Context()).Error()
 	if seconds, again := apierrors.SuggestsClientDelay(err); !apierrors.IsServiceUnavailable(err) || !again || seconds == 0 || !strings.Contains(err.Error(), "the store has moved to ") {
 		t.Errorf("a write after the switch: %v", err)
 	}
