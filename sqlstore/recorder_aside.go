@@ -19,11 +19,12 @@ func (d *sqliteDriver) aside(ctx context.Context, committer func(func() error) e
 	})
 }
 
-// asideStatement begins a transaction: one that is lost is done again, so it need not be flushed; and a server that stops in it must not
-// keep the others from going on.
+// asideStatement begins a transaction. A server that stops in it must not keep the others from going on; and a server that has ended a step goes on
+// behind it without a look, so that the step must not be lost with the database's memory.
 func (l limits) asideStatement() string {
 	return fmt.Sprintf(`SELECT set_config('lock_timeout', '%dms', true), set_config('idle_in_transaction_session_timeout', '%dms', true),
-set_config('synchronous_commit', 'off', true)`, l.lock.Milliseconds(), l.step.Milliseconds())
+set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'local' ELSE current_setting('synchronous_commit') END, true)`,
+		l.lock.Milliseconds(), l.step.Milliseconds())
 }
 
 func (p *postgresDriver) aside(ctx context.Context, _ func(func() error) error, read func(context.Context, sqlConn, bool) (bool, error),

@@ -59,8 +59,11 @@ func TestObjectHistoryOfNothing(t *testing.T) {
 		told := s.recorder.revision.Load()
 		mustCommit(t, s, object(t, "events", "shop", "e", "u", `"x":1`))
 		historyOf(t, s, resources.RevisionQuery{})
-		if got := s.recorder.revision.Load(); got != told || s.recorder.seen != told+1 {
-			t.Errorf("told of %d, seen %d; want %d and %d", got, s.recorder.seen, told, told+1)
+		s.recorder.mu.Lock()
+		seen := s.recorder.seen
+		s.recorder.mu.Unlock()
+		if got := s.recorder.revision.Load(); got != told || seen != told+1 {
+			t.Errorf("told of %d, seen %d; want %d and %d", got, seen, told, told+1)
 		}
 		clock.Step(storetest.HistoryAge / 4)
 		for at, err := s.janitor.record(); s.recorder.revision.Load() != told+1; at, err = s.janitor.record() {

@@ -235,20 +235,23 @@ func (s *Store) wantCounted(t *testing.T) {
 	}
 }
 
+// recordedMarker is a value to look for in the history. It is in the objects in clear, so that files of a cluster that others use may have it.
+const recordedMarker = "the-recorded-marker"
+
 // The values of Secrets are not in the database of the history, nor what is encrypted in the table of objects; a rewrite encrypts the history, too.
 func TestObjectHistoryHides(t *testing.T) {
 	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, _ interface{ Step(time.Duration) }) {
 		s := open(ObjectHistory{Age: time.Hour})
-		o := mustCommit(t, s, object(t, "secrets", "shop", "s", "u1", `"stringData":{"p":"`+secretMarker+`"}`))[0]
+		o := mustCommit(t, s, object(t, "secrets", "shop", "s", "u1", `"stringData":{"p":"`+recordedMarker+`"}`))[0]
 		o = mustCommit(t, s, update(object(t, "secrets", "shop", "s", "u1", `"stringData":{"p":"other"}`), o))[0]
-		mustCommit(t, s, update(object(t, "secrets", "shop", "s", "u1", `"stringData":{"p":"`+secretMarker+`"}`), o))
+		mustCommit(t, s, update(object(t, "secrets", "shop", "s", "u1", `"stringData":{"p":"`+recordedMarker+`"}`), o))
 		wantHistoryOf(t, s, resources.RevisionQuery{}, "create secrets/shop/s u1  []", "update secrets/shop/s u1  [stringData.p]", "update secrets/shop/s u1  [stringData.p]")
 		found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range found {
-			if bytes.Contains(r.After, []byte(secretMarker)) || bytes.Contains(r.Before, []byte(secretMarker)) || !bytes.Contains(r.After, []byte("hmac-sha256:")) {
+			if bytes.Contains(r.After, []byte(recordedMarker)) || bytes.Contains(r.Before, []byte(recordedMarker)) || !bytes.Contains(r.After, []byte("hmac-sha256:")) {
 				t.Errorf("%s", r.After)
 			}
 		}
@@ -256,9 +259,9 @@ func TestObjectHistoryHides(t *testing.T) {
 			t.Error("the hashes do not tell which values are the same")
 		}
 		s = open(ObjectHistory{Age: time.Hour, SecretValues: true})
-		mustCommit(t, s, object(t, "secrets", "shop", "t", "u2", `"stringData":{"p":"`+secretMarker+`"}`))
+		mustCommit(t, s, object(t, "secrets", "shop", "t", "u2", `"stringData":{"p":"`+recordedMarker+`"}`))
 		historyOf(t, s, resources.RevisionQuery{})
-		if found, err = s.ObjectHistory(t.Context(), resources.RevisionQuery{Name: "t", Objects: true}); err != nil || !bytes.Contains(found[0].After, []byte(secretMarker)) {
+		if found, err = s.ObjectHistory(t.Context(), resources.RevisionQuery{Name: "t", Objects: true}); err != nil || !bytes.Contains(found[0].After, []byte(recordedMarker)) {
 			t.Errorf("%v, %v", found, err)
 		}
 	})
@@ -268,12 +271,12 @@ func TestObjectHistoryIsSealed(t *testing.T) {
 	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, _ interface{ Step(time.Duration) }) {
 		s := open(ObjectHistory{Age: time.Hour})
 		with := func(v value.ResourceTransformers) { s.sealer.transformers = v }
-		o := mustCommit(t, s, object(t, "configmaps", "shop", "a", "u1", `"data":{"`+secretMarker+`":"1"}`))[0]
+		o := mustCommit(t, s, object(t, "configmaps", "shop", "a", "u1", `"data":{"`+recordedMarker+`":"1"}`))[0]
 		historyOf(t, s, resources.RevisionQuery{})
 		old := "aesgcm: {keys: [" + keyOf("a") + "]}"
 		with(transformers(t, "configmaps", old, identityProvider))
-		mustCommit(t, s, update(object(t, "configmaps", "shop", "a", "u1", `"data":{"`+secretMarker+`":"2"}`), o))
-		want := []string{"create configmaps/shop/a u1  []", "update configmaps/shop/a u1  [data." + secretMarker + "]"}
+		mustCommit(t, s, update(object(t, "configmaps", "shop", "a", "u1", `"data":{"`+recordedMarker+`":"2"}`), o))
+		want := []string{"create configmaps/shop/a u1  []", "update configmaps/shop/a u1  [data." + recordedMarker + "]"}
 		wantHistoryOf(t, s, resources.RevisionQuery{}, want...)
 		s.wantSealed(t, 1)
 		renewed := "aesgcm: {keys: [" + keyOf("b") + ", " + keyOf("a") + "]}"
