@@ -98,10 +98,10 @@ func (t *Target) Table(ctx context.Context, name string, columns []string, next 
 	return nil
 }
 
-// Commit makes a store of what was inserted. Its counter goes on beyond a revision and, because it cannot be known how many were given
+// Finish makes a store of what was inserted. Its counter goes on beyond a revision and, because it cannot be known how many were given
 // after that, at the time that it is (jumpTo); no history is there, so that watches of before have to begin anew. It returns where
 // the counter is, which announce is told before that; its error ends it.
-func (t *Target) Commit(ctx context.Context, beyond int64, announce func(revision int64) error) (revision int64, err error) {
+func (t *Target) Finish(ctx context.Context, beyond int64, announce func(revision int64) error) (revision int64, err error) {
 	now, err := t.filler.now(ctx)
 	if err != nil {
 		return 0, err

@@ -141,6 +141,7 @@ func (i *importer) each(ctx context.Context, visit func(etcd.Entry, imports.Impo
 
 // fill makes a store of all objects, in one step.
 func (i *importer) fill(ctx context.Context, to sqlstore.Options) (revision int64, err error) {
+	known := i.report
 	target, err := sqlstore.OpenTarget(ctx, to)
 	if err != nil {
 		return 0, err
@@ -180,7 +181,11 @@ func (i *importer) fill(ctx context.Context, to sqlstore.Options) (revision int6
 	}); err != nil {
 		return 0, err
 	}
-	return target.Commit(ctx, i.snapshot.Revision(), func(int64) error { return nil })
+	if !maps.Equal(known.imported, i.report.imported) {
+		return 0, fmt.Errorf("what was read the second time is not what was read the first time: %d objects could not be read, before %d; run it again",
+			i.report.lostKeys(), known.lostKeys())
+	}
+	return target.Finish(ctx, i.snapshot.Revision(), func(int64) error { return nil })
 }
 
 // importReport says what comes and what does not, by reason.

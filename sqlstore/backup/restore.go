@@ -186,7 +186,7 @@ func (d *Destination) fill(ctx context.Context, from io.Reader, m mark, r *Resto
 	if err := d.fillFrom(ctx, a, target); err != nil {
 		return err
 	}
-	r.Counter, err = target.Commit(ctx, r.Beyond, func(counter int64) error {
+	r.Counter, err = target.Finish(ctx, r.Beyond, func(counter int64) error {
 		m.Counter = counter
 		return d.mark(m)
 	})
