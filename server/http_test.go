@@ -138,7 +138,7 @@ func TestGoaway(t *testing.T) {
 func TestShutdownDelay(t *testing.T) {
 	var store *blockedStore
 	s := newServer(t, func(c *server.Config) {
-		c.ShutdownDelay, c.RetryAfter = 300*time.Millisecond, true
+		c.ShutdownDelay, c.RetryAfter = 3*time.Second, true
 		store = blocked(c)
 	})
 	address, stop, done := serve(t, s)

@@ -114,7 +114,7 @@ func (o *sqlOptions) run(cmd *cobra.Command, query string) (err error) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 	defer cancel()
 	err = o.ask(ctx, cmd, store, query)
-	if errors.Is(err, context.DeadlineExceeded) && cmd.Context().Err() == nil {
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && cmd.Context().Err() == nil {
 		return fmt.Errorf("the query took longer than %v, and was ended: narrow it down, or raise --timeout", o.timeout)
 	}
 	return err
