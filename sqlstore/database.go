@@ -56,7 +56,7 @@ type driver interface {
 	// letGo is called when so many transactions that begin together have ended.
 	letGo(views int)
 	// keepViews makes the views that people ask be these; see Store.KeepViews. onCommitter runs what writes to a database that has one writer.
-	keepViews(ctx context.Context, wanted []views.View, onCommitter func(func() error) error) error
+	keepViews(ctx context.Context, wanted []views.View, onCommitter func(func() error) error) (left map[string]error, err error)
 	// touch commits a change of nothing, to see whether commits work.
 	touch() error
 	// size returns the bytes of the database.

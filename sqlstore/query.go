@@ -28,6 +28,8 @@ type QueryOptions struct {
 	Text string
 	// MaxRows is how many rows are returned at most.
 	MaxRows int
+	// Refused, if set, is told which views cannot be made, and why. The query is answered without them.
+	Refused func(view string, err error)
 	// Columns is told their names, before the first row. Row is told each row, whose values are nil, int64, float64, string or []byte, and
 	// the callee's own.
 	Columns func([]string) error
@@ -124,14 +126,34 @@ func (q *asking) run(ctx context.Context, text string) (err error) {
 
 // prepare makes tables and views, after which nothing can be made or changed on the connection, and no other file opened.
 func (q *asking) prepare(ctx context.Context, conn *sql.Conn) error {
-	statements := []string{"CREATE VIRTUAL TABLE objects USING " + objectsModule, "CREATE VIRTUAL TABLE changes USING " + changesModule}
-	for _, v := range defineViews(inQuery, q.Views) {
-		statements = append(statements, "CREATE VIEW "+nameSQL(v.name)+" AS "+v.query)
+	exec := func(statements ...string) error {
+		for _, statement := range statements {
+			if _, err := conn.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	for _, statement := range append(statements, "PRAGMA temp_store = memory", "PRAGMA query_only = true") {
-		if _, err := conn.ExecContext(ctx, statement); err != nil {
+	if err := exec("CREATE VIRTUAL TABLE objects USING "+objectsModule, "CREATE VIRTUAL TABLE changes USING "+changesModule); err != nil {
+		return err
+	}
+	for _, v := range defineViews(inQuery, q.Views) {
+		err := v.sayable()
+		if err == nil {
+			err = exec("CREATE VIEW " + nameSQL(v.name) + " AS " + v.query)
+		}
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil {
 			return err
 		}
+		if q.Refused != nil {
+			q.Refused(v.name, err)
+		}
+	}
+	if err := exec("PRAGMA temp_store = memory", "PRAGMA query_only = true"); err != nil {
+		return err
 	}
 	_, err := sqlite.Limit(conn, sqlite3.SQLITE_LIMIT_ATTACHED, 0)
 	return err

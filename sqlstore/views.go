@@ -25,16 +25,28 @@ var ErrViewsRefused = errors.New("the views for SQL cannot be made")
 // underscore.
 var sharedViews = []string{"all_objects", "all_owners", "all_changes", "pod_images"}
 
-// KeepViews makes the views in the database be these, and those of all resources; without any, there are none. Only what is not as it should be
-// is written. A name that somebody else has taken stays theirs.
+// KeepViews makes the views in the database be these, whose names differ, and those of all resources; without any, there are none. Only what is not
+// as it should be is written. A name that somebody else has taken stays theirs. left are those, by their names, that are not as they should be: the
+// database refuses them, or somebody reads them meanwhile. They keep no others from being made, and the next call tries them again.
 //
 // Errors: resources.ErrUnavailable, resources.ErrClosed; ErrViewsRefused; those of ctx.
-func (s *Store) KeepViews(ctx context.Context, wanted []views.View) error {
+func (s *Store) KeepViews(ctx context.Context, wanted []views.View) (left map[string]error, err error) {
 	return s.db.keepViews(ctx, wanted, s.onCommitter)
 }
 
 // definedView is a view and the statement that is to be behind it.
 type definedView struct{ name, query string }
+
+// errZero says that a statement has U+0000, which ends a text that is handed to a database. What follows it would not be seen.
+var errZero = errors.New("it has the character U+0000")
+
+// sayable refuses a view that cannot be said to a database.
+func (v definedView) sayable() error {
+	if strings.Contains(v.name+v.query, "\x00") {
+		return errZero
+	}
+	return nil
+}
 
 // viewDialect is how a database says what a view shows.
 type viewDialect interface {

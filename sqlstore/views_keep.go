@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/views"
 )
 
@@ -18,30 +20,45 @@ const (
 	viewsSuffix = "_views"
 	// viewsLock is, with the class of a control plane, the advisory lock under which one server at a time writes views.
 	viewsLock = -1
-	// viewsLockTimeout is how long a view waits for those who read it.
-	viewsLockTimeout = "2s"
+	// viewsLockTimeout is how long a view waits for those who read it, and viewsBusy how many may have to: who reads views that are written already
+	// waits for all of it.
+	viewsLockTimeout = 2 * time.Second
+	viewsBusy        = 4
+	// viewsTime is how long all of it may take.
+	viewsTime = time.Minute
 
 	insufficientPrivilege = "42501"
+	deadlockDetected      = "40P01"
+	queryCanceled         = "57014"
 )
 
 // keepViews implements driver: the views are in a schema of their own, and are written by a transaction of their own, which waits for nobody who
 // writes objects, nor they for it. The comment of a view says what it was made of.
-func (p *postgresDriver) keepViews(ctx context.Context, wanted []views.View, _ func(func() error) error) error {
-	err := retryDead(postgresReaders, func() (bool, error) {
-		err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-			k := viewKeeper{tx: tx, postgresDriver: p}
-			return k.keep(ctx, wanted)
+func (p *postgresDriver) keepViews(ctx context.Context, wanted []views.View, _ func(func() error) error) (left map[string]error, err error) {
+	bounded, cancel := boundedBy(ctx, viewsTime)
+	defer cancel()
+	err = retryDead(postgresReaders, func() (bool, error) {
+		err := pgx.BeginFunc(bounded, p.pool, func(tx pgx.Tx) error {
+			k := viewKeeper{tx: tx, postgresDriver: p, left: map[string]error{}}
+			left = k.left
+			return k.keep(bounded, wanted)
 		})
-		return ctx.Err() == nil, err
+		return bounded.Err() == nil, err
 	})
 	var refusal *pgconn.PgError
 	switch {
-	case err == nil, ctx.Err() != nil, errors.Is(err, ErrViewsRefused):
-		return err
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err == nil:
+		return left, nil
+	case errors.Is(err, ErrViewsRefused):
+		return nil, err
 	case errors.As(err, &refusal) && refusal.Code == insufficientPrivilege:
-		return fmt.Errorf("%w: %w", ErrViewsRefused, err)
+		return nil, fmt.Errorf("%w: %w", ErrViewsRefused, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("%w: the views could not be kept in %v", resources.ErrUnavailable, viewsTime)
 	}
-	return fmt.Errorf("keep the views: %w", unavailable(err))
+	return nil, fmt.Errorf("keep the views: %w", unavailable(err))
 }
 
 // viewKeeper writes views in a transaction.
@@ -49,20 +66,32 @@ type viewKeeper struct {
 	*postgresDriver
 	tx     pgx.Tx
 	schema string // of the views
+	left   map[string]error
+	busy   int // how many of them are read by others
 }
 
-func (k *viewKeeper) keep(ctx context.Context, wanted []views.View) error {
-	if k.prelude != "" {
-		if _, err := k.tx.Exec(ctx, k.prelude); err != nil {
+// begin bounds what the database does in the transaction, and what it waits for while the server is gone or stopped.
+func (k *viewKeeper) begin(ctx context.Context) error {
+	for _, statement := range []string{k.prelude, fmt.Sprintf(`SELECT set_config('lock_timeout', '%dms', true), set_config('statement_timeout', '%dms', true),
+set_config('idle_in_transaction_session_timeout', '%dms', true)`, viewsLockTimeout.Milliseconds(), k.limits.step.Milliseconds(), k.limits.idle.Milliseconds())} {
+		if statement == "" {
+			continue
+		}
+		if _, err := k.tx.Exec(ctx, statement); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+func (k *viewKeeper) keep(ctx context.Context, wanted []views.View) error {
+	if err := k.begin(ctx); err != nil {
+		return err
+	}
 	var d postgresViews
 	var there bool
-	const look = `SELECT current_schema(), current_setting('server_version_num')::int >= 160000, EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = current_schema() || $2),
-set_config('lock_timeout', $1, true)`
-	var ignored string
-	if err := k.tx.QueryRow(ctx, look, viewsLockTimeout, viewsSuffix).Scan(&d.tables, &d.checked, &there, &ignored); err != nil {
+	const look = `SELECT current_schema(), current_setting('server_version_num')::int >= 160000, EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = current_schema() || $1)`
+	if err := k.tx.QueryRow(ctx, look, viewsSuffix).Scan(&d.tables, &d.checked, &there); err != nil {
 		return err
 	}
 	if k.schema = d.tables + viewsSuffix; len(k.schema) > schemaMax {
@@ -86,15 +115,17 @@ set_config('lock_timeout', $1, true)`
 	for _, v := range defineViews(d, wanted) {
 		had, ok := have[v.name]
 		delete(have, v.name)
-		if comment := viewComment(v); had != comment && (!ok || had != "") {
-			if err := k.write(ctx, v, comment); err != nil {
-				return err
-			}
+		comment := viewComment(v)
+		if had == comment || ok && had == "" {
+			continue
+		}
+		if err := k.write(ctx, v, comment); err != nil {
+			return err
 		}
 	}
 	for name, comment := range have {
 		if comment != "" {
-			if err := k.try(ctx, "the view is not removed", name, "DROP VIEW "+k.named(name)); err != nil {
+			if _, err := k.try(ctx, name, "DROP VIEW "+k.named(name)); err != nil {
 				return err
 			}
 		}
@@ -128,35 +159,57 @@ JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind
 
 // write makes a view, or another one in its place: one with other columns than before has to go first, and may not where somebody has made a view of it.
 func (k *viewKeeper) write(ctx context.Context, v definedView, comment string) error {
+	if err := v.sayable(); err != nil {
+		k.left[v.name] = err
+		return nil
+	}
 	// Whoever may read views alone gets no rows of others by functions that are evaluated before the conditions of the view.
 	create := " VIEW " + k.named(v.name) + " WITH (security_barrier) AS " + v.query + "; COMMENT ON VIEW " + k.named(v.name) + " IS " + textSQL(comment)
-	replaced, err := k.attempt(ctx, "CREATE OR REPLACE"+create)
-	if err != nil || replaced == nil {
+	if again, err := k.try(ctx, v.name, "CREATE OR REPLACE"+create); !again || err != nil {
 		return err
 	}
-	return k.try(ctx, "the view stays as it was", v.name, "DROP VIEW IF EXISTS "+k.named(v.name)+"; CREATE"+create)
-}
-
-// try runs statements that may fail, which is no reason to give up the others.
-func (k *viewKeeper) try(ctx context.Context, consequence, name, statements string) error {
-	refused, err := k.attempt(ctx, statements)
-	if refused != nil {
-		k.logger.Warn(consequence, "view", k.schema+"."+name, "err", refused)
-	}
+	_, err := k.try(ctx, v.name, "DROP VIEW IF EXISTS "+k.named(v.name)+"; CREATE"+create)
 	return err
 }
 
-// attempt runs statements, of which nothing is left when one is refused for what it is.
-func (k *viewKeeper) attempt(ctx context.Context, statements string) (refused, err error) {
-	err = k.exec(ctx, "SAVEPOINT view; "+statements+"; RELEASE view")
+// errBusy says why a view is not even tried.
+var errBusy = errors.New("others are read, and were waited for long enough")
+
+// try runs statements, of which nothing is left when they are refused for what they are, or would have to wait for those who read the view. That is told of, and
+// is no reason to give up other views. other tells that other statements may do.
+func (k *viewKeeper) try(ctx context.Context, name, statements string) (other bool, err error) {
+	if k.busy >= viewsBusy {
+		k.left[name] = errBusy
+		return false, nil
+	}
+	// By itself: where the database does not understand the statements, it runs none of them.
+	if err := k.exec(ctx, "SAVEPOINT view"); err != nil {
+		return false, err
+	}
+	err = k.exec(ctx, statements+"; RELEASE view")
 	var e *pgconn.PgError
 	if !errors.As(err, &e) || ctx.Err() != nil {
-		return nil, err
+		if err == nil {
+			delete(k.left, name)
+		}
+		return false, err
 	}
-	if e.Code == insufficientPrivilege || isLockTimeout(err) {
-		return nil, err // of all of them, or to be tried again
+	k.left[name] = err
+	if err := k.exec(ctx, "ROLLBACK TO view; RELEASE view"); err != nil {
+		return false, err
 	}
-	return err, k.exec(ctx, "ROLLBACK TO view; RELEASE view")
+	switch e.Code {
+	case lockNotAvailable, deadlockDetected, queryCanceled:
+		k.busy++
+		return false, nil
+	case insufficientPrivilege:
+		var may bool
+		if err := k.tx.QueryRow(ctx, "SELECT has_schema_privilege($1::text, 'CREATE')", k.schema).Scan(&may); err != nil || !may {
+			return false, errors.Join(e, err)
+		}
+		return false, nil // somebody else's
+	}
+	return true, nil
 }
 
 // exec runs several statements.

@@ -2,8 +2,13 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/rowlock/rowlock/resources/views"
 )
@@ -133,47 +138,89 @@ func (d sqliteViews) shared(name string) string {
 // viewsStep is how many views are made or removed in one transaction: few beside a batch.
 const viewsStep = 16
 
+// viewChange is what makes a view be as it should be, or removes it: all of its statements, or none.
+type viewChange struct {
+	name       string
+	statements []string
+}
+
 // keepViews implements driver: the views are written by the connection that writes, between batches. Other connections notice that at their next
 // statement.
-func (d *sqliteDriver) keepViews(ctx context.Context, wanted []views.View, onCommitter func(func() error) error) error {
+func (d *sqliteDriver) keepViews(ctx context.Context, wanted []views.View, onCommitter func(func() error) error) (left map[string]error, err error) {
 	var have map[string]string
 	var taken map[string]bool
 	if err := onCommitter(func() (err error) { // not by a connection of its own, which would have to be opened for it, and would stay
 		have, taken, err = d.haveViews(ctx)
 		return err
 	}); err != nil {
-		return fmt.Errorf("look for the views: %w", err)
+		return nil, fmt.Errorf("look for the views: %w", err)
 	}
-	var statements []boundStatement
-	want := map[string]bool{}
+	left = map[string]error{}
+	var changes []viewChange
 	for _, v := range defineViews(inFile, wanted) {
-		want[v.name] = true
+		had, ok := have[v.name]
+		delete(have, v.name)
 		text := "CREATE VIEW " + nameSQL(v.name) + " AS " + sqliteMark + " " + v.query
-		switch had, ok := have[v.name]; {
+		switch err := v.sayable(); {
 		case ok && had == text, !ok && taken[strings.ToLower(v.name)]:
-			continue
+		case err != nil:
+			left[v.name] = err
 		case ok:
-			statements = append(statements, boundStatement{text: "DROP VIEW " + nameSQL(v.name)})
+			changes = append(changes, viewChange{v.name, []string{"DROP VIEW " + nameSQL(v.name), text}})
+		default:
+			changes = append(changes, viewChange{v.name, []string{text}})
 		}
-		statements = append(statements, boundStatement{text: text})
 	}
 	for name := range have {
-		if !want[name] {
-			statements = append(statements, boundStatement{text: "DROP VIEW " + nameSQL(name)})
+		changes = append(changes, viewChange{name, []string{"DROP VIEW " + nameSQL(name)}})
+	}
+	for step := range slices.Chunk(changes, viewsStep) {
+		if err := onCommitter(func() error { return d.changeViews(step, left) }); err != nil {
+			return left, fmt.Errorf("keep the views: %w", err)
 		}
 	}
-	for len(statements) > 0 {
-		n := min(viewsStep, len(statements))
-		for n < len(statements) && strings.HasPrefix(statements[n-1].text, "DROP") { // not without what comes in its place
-			n++
+	return left, nil
+}
+
+// changeViews makes changes in a transaction. One that is refused for what it is stays undone, and is told of.
+func (d *sqliteDriver) changeViews(changes []viewChange, left map[string]error) error {
+	return d.transaction(func(ctx context.Context) error {
+		exec := func(statement string) error {
+			_, err := d.writer.ExecContext(ctx, statement)
+			return err
 		}
-		step := statements[:n]
-		if err := onCommitter(func() error { return d.rewrite(step) }); err != nil {
-			return fmt.Errorf("keep the views: %w", err)
+		for _, c := range changes {
+			err := exec("SAVEPOINT view")
+			for i := 0; err == nil && i < len(c.statements); i++ {
+				err = exec(c.statements[i])
+			}
+			end := "RELEASE view"
+			if isStatementError(err) {
+				left[c.name] = err
+				end, err = "ROLLBACK TO view; RELEASE view", nil
+			}
+			if err == nil {
+				err = exec(end)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		statements = statements[n:]
+		return nil
+	})
+}
+
+// isStatementError reports whether a statement has failed for what it is, and not for the state of the file.
+func isStatementError(err error) bool {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return false
 	}
-	return nil
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_ERROR, sqlite3.SQLITE_TOOBIG:
+		return true
+	}
+	return false
 }
 
 // haveViews returns the statements of the views that are Rowlock's, and all names that are taken, in lower case.

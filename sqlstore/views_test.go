@@ -59,8 +59,8 @@ func (s viewed) put(t *testing.T, resource, namespace, name, data string) {
 
 func (s viewed) keep(t *testing.T, wanted ...views.View) {
 	t.Helper()
-	if err := s.KeepViews(t.Context(), wanted); err != nil {
-		t.Fatal(err)
+	if left, err := s.KeepViews(t.Context(), wanted); err != nil {
+		t.Fatalf("%v, %v", left, err)
 	}
 }
 

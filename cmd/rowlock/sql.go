@@ -155,7 +155,10 @@ func (o *sqlOptions) ask(ctx context.Context, cmd *cobra.Command, store sqlstore
 		return listViews(ctx, source, there, query, cmd.OutOrStdout())
 	}
 	out := newRowWriter(o.output, cmd.OutOrStdout())
-	more, err := source.Query(ctx, sqlstore.QueryOptions{Views: there, Text: query, MaxRows: o.maxRows, Columns: out.columns, Row: out.row})
+	refused := func(view string, err error) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "There is no view %q: %v\n", view, err)
+	}
+	more, err := source.Query(ctx, sqlstore.QueryOptions{Views: there, Text: query, MaxRows: o.maxRows, Refused: refused, Columns: out.columns, Row: out.row})
 	if err != nil {
 		return explained(err)
 	}

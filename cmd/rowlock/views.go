@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/views"
 	"github.com/rowlock/rowlock/sqlstore"
 )
@@ -19,22 +21,45 @@ func addViewsFlag(flags *pflag.FlagSet, keep *bool) {
 // keepViews has the database have the views of what is served, until ctx ends. Nothing of the server depends on them.
 func (p *parts) keepViews(ctx context.Context) {
 	if !p.options.views {
-		if err := p.store.KeepViews(ctx, nil); err != nil && ctx.Err() == nil {
-			p.logger.Warn("the views for SQL are not removed", "error", err)
-		}
+		p.removeViews(ctx)
 		return
 	}
 	refused := false
-	k := views.Keeper{Registry: p.registry, Store: p.store, Logger: p.logger, Keep: func(ctx context.Context, wanted []views.View) error {
-		err := p.store.KeepViews(ctx, wanted)
+	k := views.Keeper{Registry: p.registry, Store: p.store, Logger: p.logger, Keep: func(ctx context.Context, wanted []views.View) (map[string]error, error) {
+		left, err := p.store.KeepViews(ctx, wanted)
 		if !errors.Is(err, sqlstore.ErrViewsRefused) {
-			return err
+			return left, err
 		}
 		if !refused {
 			refused = true
 			p.logger.Warn("there are no views for SQL in the database; see docs/sql.md", "error", err)
 		}
-		return nil
+		return nil, nil
 	}}
 	k.Run(ctx)
+}
+
+// removeViews removes the views of servers before, and tries it until none is left.
+func (p *parts) removeViews(ctx context.Context) {
+	var told views.Left
+	for {
+		left, err := p.store.KeepViews(ctx, nil)
+		if ctx.Err() != nil || errors.Is(err, resources.ErrClosed) {
+			return
+		}
+		if err != nil {
+			left = map[string]error{"all": err}
+		}
+		pause := told.Again(p.logger, left)
+		if pause == 0 || errors.Is(err, sqlstore.ErrViewsRefused) {
+			return
+		}
+		again := time.NewTimer(pause)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return
+		}
+	}
 }

@@ -24,7 +24,8 @@ func parse(text string) (p parsed, ok bool) {
 	text = strings.TrimPrefix(strings.TrimSuffix(strings.TrimPrefix(text, "{"), "}"), "$")
 	for text != "" {
 		var step Step
-		if m := filter.FindStringSubmatch(text); m != nil && !p.found {
+		// U+0000 ends a text that is handed to a database.
+		if m := filter.FindStringSubmatch(text); m != nil && !p.found && !strings.Contains(m[0], "\x00") {
 			p.found, p.member, p.value = true, m[1], m[2]+m[3]
 			text = text[len(m[0]):]
 			continue
@@ -57,7 +58,7 @@ func nextStep(text string) (step Step, rest string, ok bool) {
 	case text[0] == '.':
 		step.Member, rest = member(text[1:])
 	}
-	// A quotation mark or a backslash cannot be said in a path of SQLite.
+	// A quotation mark or a backslash cannot be said in a path of SQLite, and U+0000 in no statement.
 	return step, rest, step.Member != "" && !strings.ContainsAny(step.Member, "\"\\*\x00")
 }
 

@@ -15,10 +15,11 @@ type Keeper struct {
 	Registry *resources.Registry
 	Store    resources.View
 	Logger   *slog.Logger
-	// Keep makes the views that there are be these.
-	Keep func(ctx context.Context, views []View) error
+	// Keep makes the views that there are be these. left are those that are not, by their names; they are tried again.
+	Keep func(ctx context.Context, views []View) (left map[string]error, err error)
 
 	builtin []View
+	left    Left
 	// known are the views of definitions by their names, each of the definition at a revision.
 	known map[string]ofRevision
 }
@@ -74,9 +75,39 @@ func (k *Keeper) Turn(ctx context.Context, t follow.Turn) (again time.Duration, 
 		k.known = known
 		return 0, nil
 	}
-	if err := k.Keep(ctx, views); err != nil {
+	left, err := k.Keep(ctx, views)
+	if err != nil {
 		return 0, err
 	}
 	k.known = known
-	return 0, nil
+	return k.left.Again(k.Logger, left), nil
+}
+
+// Left tells of views that are not as they should be, and when to try again. Its zero value knows of none.
+type Left struct {
+	told  map[string]string
+	pause time.Duration
+}
+
+const (
+	againFirst = 5 * time.Second
+	againLast  = 10 * time.Minute
+)
+
+// Again says after what time the views that are left, with the reasons, are tried again: later and later; 0: there are none. What was not told the last
+// time is logged.
+func (l *Left) Again(logger *slog.Logger, left map[string]error) time.Duration {
+	told := make(map[string]string, len(left))
+	for name, err := range left {
+		if told[name] = err.Error(); told[name] != l.told[name] {
+			logger.Warn("a view for SQL is not as it should be", "view", name, "error", err)
+		}
+	}
+	l.told = told
+	if len(left) == 0 {
+		l.pause = 0
+		return 0
+	}
+	l.pause = min(max(2*l.pause, againFirst), againLast)
+	return l.pause
 }

@@ -1,0 +1,113 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/resources/views"
+	"github.com/rowlock/rowlock/sqlstore/sqltest"
+)
+
+// zeros is a view that can be said to no database, and reserved one that SQLite refuses for its name, and Postgres for its columns.
+var (
+	zeros = views.View{Name: "zeros.example.com", Resource: "zeros.example.com", Columns: []views.Column{
+		{Name: "z", Kind: views.Find, Path: views.Members("spec"), Member: "type", Value: "a\x00b", Other: views.Members("status")}}}
+	reserved = views.View{Name: "sqlite_reserved", Resource: "reserved.example.com", Columns: []views.Column{
+		{Name: "n", Kind: views.Number, Path: views.Members("n")}, {Name: "n", Kind: views.Number, Path: views.Members("m")}}}
+)
+
+// A view that cannot be made keeps no other from being made, is told of, and is made when it can be.
+func TestViewsThatAreRefused(t *testing.T) {
+	onViewed(t, nil, func(t *testing.T, s viewed) {
+		s.put(t, "widgets.example.com", "a", "w", `},"spec":{"n":3}}`)
+		broken := []string{reserved.Name, zeros.Name}
+		for range 2 {
+			left, err := s.KeepViews(t.Context(), []views.View{zeros, reserved, widgetsView})
+			if names := slices.Sorted(maps.Keys(left)); err != nil || !slices.Equal(names, broken) {
+				t.Errorf("left are %v, %v", left, err)
+			}
+			if rows := s.native(t, `SELECT n FROM "widgets.example.com"`); len(rows) != 1 || rows[0][0] != "3" {
+				t.Errorf("the other view has %q", rows)
+			}
+		}
+		source, err := OpenSource(t.Context(), s.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer source.Close()
+		var refused []string
+		rows := 0
+		if _, err := source.Query(t.Context(), QueryOptions{Views: []views.View{zeros, reserved, widgetsView}, Text: `SELECT n FROM "widgets.example.com"`, MaxRows: 10,
+			Refused: func(name string, _ error) { refused = append(refused, name) },
+			Columns: func([]string) error { return nil }, Row: func([]any) error { rows++; return nil }}); err != nil || rows != 1 {
+			t.Errorf("a query of another view has %d rows, %v", rows, err)
+		}
+		if slices.Sort(refused); !slices.Equal(refused, broken) {
+			t.Errorf("refused are %v", refused)
+		}
+		mended := zeros
+		mended.Columns = nil
+		s.keep(t, mended, widgetsView)
+		s.both(t, `SELECT * FROM "zeros.example.com"`, mended)
+	})
+}
+
+// What somebody reads stays as it was for the moment, and the others are made.
+func TestViewsThatAreRead(t *testing.T) {
+	h := newPostgresHarness(t)
+	s := viewed{h.store, h.options()}
+	pods := views.OfBuiltin("pods")
+	s.keep(t, pods, widgetsView)
+	db, err := sql.Open("pgx", s.options.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	reader, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Rollback()
+	if _, err := reader.Exec("LOCK TABLE " + nameSQL(s.options.Schema+viewsSuffix) + `."widgets.example.com" IN ACCESS SHARE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	other := widgetsView
+	other.Columns = widgetsView.Columns[:1]
+	nodes := views.OfBuiltin("nodes")
+	left, err := s.KeepViews(t.Context(), []views.View{nodes, other, pods})
+	if err != nil || len(left) != 1 || left[other.Name] == nil {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	s.native(t, "SELECT * FROM nodes")
+	if err := reader.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	s.keep(t, nodes, other, pods)
+	if _, err := sqltest.Ask(t.Context(), s.options.URL, s.options.Schema, `SELECT ready FROM "widgets.example.com"`); err == nil {
+		t.Error("the view is what it was")
+	}
+}
+
+// A transaction that does not go on is ended by the database: it holds the lock of the views.
+func TestViewsAreBounded(t *testing.T) {
+	h := newPostgresHarness(t)
+	p := h.store.db.driver.(*postgresDriver)
+	tx, err := p.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context()) //nolint:errcheck // it has only read
+	k := viewKeeper{tx: tx, postgresDriver: p}
+	if err := k.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]time.Duration{"lock_timeout": viewsLockTimeout, "statement_timeout": p.limits.step, "idle_in_transaction_session_timeout": p.limits.idle} {
+		var got int64
+		if err := tx.QueryRow(t.Context(), "SELECT setting::bigint FROM pg_settings WHERE name = $1", name).Scan(&got); err != nil || got != want.Milliseconds() {
+			t.Errorf("%s is %d ms, want %v: %v", name, got, want, err)
+		}
+	}
+}
