@@ -1,0 +1,97 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"k8s.io/apiserver/pkg/audit/policy"
+
+	"github.com/rowlock/rowlock/resources/admission"
+	"github.com/rowlock/rowlock/server/authz"
+)
+
+// fuzzed are the parsers of what comes from outside, and the targets that send them anything. What is not named here is a comparison with
+// upstream, or reads what the server has written itself.
+var fuzzed = map[string][]string{
+	"paths":                                {"server/handlers.FuzzPaths"},
+	"query options, resumption of watches": {"server/handlers.FuzzQueries"},
+	"continue tokens":                      {"server/handlers.FuzzContinueTokens"},
+	"label and field selectors":            {"server/handlers.FuzzSelectors"},
+	"bodies in JSON, YAML and protobuf":    {"server/handlers.FuzzBodies", "resources/typedjson.FuzzDecode", "resources/jsonscan.FuzzScan"},
+	"bodies in CBOR":                       {"server/handlers.FuzzCBOR"},
+	"patches":                              {"server/handlers.FuzzPatches", "server/handlers.FuzzPatchVersions", "server/handlers.FuzzMergeJSON"},
+	"apply configurations":                 {"server/handlers.FuzzApplyConfiguration", "resources/fieldmanager.FuzzAgreesWithUpstream", "resources/fieldmanager.FuzzParsePathSet"},
+	"Accept, Content-Type":                 {"server/codec.FuzzNegotiate"},
+	"tokens":                               {"server/authn.FuzzTokens"},
+	"headers of impersonation":             {"server.FuzzImpersonation"},
+	"files of keys and certificates":       {"server/pki.FuzzKeyFiles"},
+	"HTTP/2 frames":                        {"server/h2.FuzzFrames"},
+	"WebSocket frames":                     {"server/handlers.FuzzWebSockets"},
+	"discovery of other servers":           {"server/aggregate.FuzzDiscovery"},
+	"backups":                              {"sqlstore/archive.FuzzRead"},
+	"values in etcd and kine":              {"sqlstore/etcd.FuzzKeyValues", "resources/imports.FuzzImport"},
+	"configuration files":                  {"cmd/rowlock.FuzzConfigurationFiles"},
+	"rules and values of custom resources": {"resources/custom/expressions.FuzzAgreesWithUpstream", "resources/custom/plan.FuzzAgreesWithUpstream", "resources/custom.FuzzCoerce"},
+}
+
+// Every parser of bytes from outside has a fuzz target, and every target something to begin with: make fuzz runs all that there are.
+func TestFuzzTargets(t *testing.T) {
+	seeded := map[string]bool{}
+	target := regexp.MustCompile(`(?ms)^func (Fuzz\w+)\(f \*testing\.F\) \{(.*?)^\}`)
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		dir, err := filepath.Rel("../..", filepath.Dir(path))
+		for _, found := range target.FindAllSubmatch(text, -1) {
+			corpus, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "testdata/fuzz", string(found[1]), "*"))
+			seeded[filepath.ToSlash(dir)+"."+string(found[1])] = len(corpus) > 0 || strings.Contains(string(found[2]), "(f") || strings.Contains(string(found[2]), "f.Add(")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, targets := range fuzzed {
+		for _, name := range targets {
+			if has, there := seeded[name]; !there {
+				t.Errorf("%s: there is no %s", what, name)
+			} else if !has {
+				t.Errorf("%s: %s has nothing to begin with", what, name)
+			}
+		}
+	}
+}
+
+// FuzzConfigurationFiles reads what may be one of the files that flags name: it is refused with an error, or taken.
+func FuzzConfigurationFiles(f *testing.F) {
+	for _, seed := range []string{
+		"listen: 0.0.0.0:6443\ntls-san: [a, b]\nfeature-gates: {A: true}\n", "a: &a [*a]", "{", "null", "1: {2: 3}", "a: {}", "a: [[1]]",
+		"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers: [{type: RBAC, name: a}, {type: Webhook, name: b, webhook: {matchConditions: [{expression: 'request.user == 1'}]}}]\n",
+		"apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins: [{name: PodSecurity, configuration: {a: 1}}]\n",
+		"apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata, omitStages: [RequestReceived]}]\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	file := filepath.Join(f.TempDir(), "file.yaml")
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if strings.Contains(string(text), "path") {
+			return // of other files
+		}
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = parseConfig(text)
+		_, _ = policy.LoadPolicyFromBytes(text)
+		_ = authz.CheckFile(file)
+		_, _ = admission.ReadConfiguration(file, nil)
+	})
+}
