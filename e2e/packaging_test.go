@@ -1,0 +1,32 @@
+package e2e
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Alert rules and the dashboard name metrics that the server has, each of them.
+func TestPackagedMetrics(t *testing.T) {
+	served := (kubectl{}).run(t, "get", "--raw", "/metrics")
+	named := regexp.MustCompile(`\b(?:rowlock|apiserver|process)_[a-z_]+`)
+	for _, file := range []string{"../packaging/prometheus/rowlock.rules.yaml", "../packaging/grafana/rowlock.json"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := named.FindAllString(string(text), -1)
+		if len(found) < 6 {
+			t.Errorf("%s names %q only", file, found)
+		}
+		for _, name := range found {
+			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+				name = strings.TrimSuffix(name, suffix)
+			}
+			if !strings.Contains(served, "\n# TYPE "+name+" ") {
+				t.Errorf("%s: there is no %s", file, name)
+			}
+		}
+	}
+}
