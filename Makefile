@@ -57,7 +57,7 @@ race_leaves   := ^(TestWhatIsServedIsWhatIsBuilt|TestPreparedFilesAreFresh|TestE
 leaves_in     := ./server/openapi ./server/codec/...
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
-.PHONY: help run build test check lean unit unit-plain vet lint test-race test-fast-paths e2e compare extensions conformance check-histories bench bench-postgres bench-custom-resources bench-definitions fuzz packages generate upgrade flags env clean
+.PHONY: help run build test check lean unit unit-plain vet lint test-race test-fast-paths e2e compare extensions conformance check-histories bench bench-postgres bench-custom-resources bench-definitions fuzz packages chart generate upgrade flags env clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -174,6 +174,12 @@ packages: bin/nfpm ## Debian and RPM packages in bin/packages (ARCHS='amd64 arm6
 	    VERSION='$(package_version)' ARCH=$${arch/armv7/arm7} STAGE=$(stage)/$$arch bin/nfpm package -f packaging/package.yaml -p $$kind -t $(stage); \
 	  done; \
 	done
+
+# Versions of charts are semantic ones; images have the version as it is.
+chart: bin/helm ## The Helm chart in bin/packages, with this version (VERSION=v1.0.0)
+	@mkdir -p $(stage)
+	bin/helm package packaging/chart --destination $(stage) --app-version '$(VERSION)' \
+	  --version '$(if $(filter v%,$(VERSION)),$(VERSION:v%=%),0.0.0-git$(VERSION))'
 
 generate: ## Write again what is generated from upstream's sources and from flags; tests fail while any of it is stale
 	@mkdir -p bin

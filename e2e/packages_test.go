@@ -81,14 +81,24 @@ func serveFromUnit(t *testing.T, root string) {
 			command[i] = filepath.Join(root, word)
 		}
 	}
+	data := t.TempDir()
+	serveUntilReady(t, command, []string{"ROWLOCK_DATA_DIR=" + data, "ROWLOCK_LISTEN=127.0.0.1:0"}, func() {
+		if answer := (kubectl{}).run(t, "--kubeconfig", filepath.Join(data, "admin.kubeconfig"), "get", "--raw", "/readyz"); answer != "ok" {
+			t.Errorf("/readyz: %s", answer)
+		}
+	})
+}
+
+// serveUntilReady starts a server, waits until it says that it is ready, as systemd would, and stops it after what is to be asked.
+func serveUntilReady(t *testing.T, command, env []string, ask func()) {
+	t.Helper()
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer socket.Close()
-	data := t.TempDir()
 	server := exec.CommandContext(t.Context(), command[0], command[1:]...)
-	server.Env = []string{"NOTIFY_SOCKET=" + socket.LocalAddr().String(), "ROWLOCK_DATA_DIR=" + data, "ROWLOCK_LISTEN=127.0.0.1:0"}
+	server.Env = append(env, "NOTIFY_SOCKET="+socket.LocalAddr().String())
 	var log strings.Builder
 	server.Stderr = &log
 	if err := server.Start(); err != nil {
@@ -104,9 +114,7 @@ func serveFromUnit(t *testing.T, root string) {
 	if err != nil || string(message[:n]) != "READY=1" {
 		t.Fatalf("told %q, %v; %s", message[:n], err, log.String())
 	}
-	if answer := (kubectl{}).run(t, "--kubeconfig", filepath.Join(data, "admin.kubeconfig"), "get", "--raw", "/readyz"); answer != "ok" {
-		t.Errorf("/readyz: %s", answer)
-	}
+	ask()
 	if err := server.Process.Signal(os.Interrupt); err != nil {
 		t.Error(err)
 	}

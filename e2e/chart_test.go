@@ -1,0 +1,218 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/rowlock/rowlock/e2e/harness"
+)
+
+const (
+	packagedChart = "../packaging/chart"
+	onPostgres    = "database=postgres,postgres.url=postgres://rowlock:secret@db/rowlock"
+)
+
+// The chart is right for helm, and says what is wrong with values.
+func TestPackagedChartRenders(t *testing.T) {
+	h := newHelm(t, "default")
+	for _, values := range []string{"database=sqlite", onPostgres, "database=postgres,postgres.existingSecret=pg"} {
+		wants(t, h.run(t, "lint", "--strict", packagedChart, "--set", values), "1 chart(s) linted, 0 chart(s) failed")
+	}
+	for values, why := range map[string]string{
+		"database=mysql":                           "'sqlite', 'postgres'",
+		"config.listen=0.0.0.0:1":                  "listen",
+		"replicas=2":                               "replicas",
+		"database=postgres":                        "postgres.url or postgres.existingSecret",
+		"postgres.url=mysql://db/db":               "postgres",
+		onPostgres + ",postgres.existingSecret=pg": "postgres.url or postgres.existingSecret",
+	} {
+		wants(t, h.fails(t, "template", "planes", packagedChart, "--set", values), why)
+	}
+}
+
+// TestPackagedChart takes the chart through its life: SQLite, another configuration, Postgres, and nothing is left. What its Pods would
+// start serves what its probes ask for.
+func TestPackagedChart(t *testing.T) {
+	namespace := newNamespace(t)
+	h, k := newHelm(t, namespace), kubectl{namespace: namespace}
+	objects := func() string {
+		t.Helper()
+		return k.run(t, "get", "all,cm,secret,pvc,pdb", "-l", "app.kubernetes.io/instance=planes", "-o", "name")
+	}
+	values := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(values, []byte("config: {max-object-bytes: 2000000, log-level: info, tls-san: [planes.example.com]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, h.run(t, "install", "planes", packagedChart), "STATUS: deployed", "statefulset/planes-rowlock")
+	if have, want := objects(), "service/planes-rowlock\nstatefulset.apps/planes-rowlock\nconfigmap/planes-rowlock\n"; have != want {
+		t.Errorf("on SQLite there is\n%s", have)
+	}
+	set, err := shared.client.AppsV1().StatefulSets(namespace).Get(t.Context(), "planes-rowlock", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *set.Spec.Replicas != 1 || len(set.Spec.VolumeClaimTemplates) != 1 {
+		t.Errorf("a file has one server and one volume: %+v", set.Spec)
+	}
+	isRestricted(t, namespace, set.Spec.Template)
+
+	wants(t, h.run(t, "upgrade", "planes", packagedChart, "--values", values), "REVISION: 2")
+	before := set.Spec.Template.Annotations["checksum/config"]
+	if set, err = shared.client.AppsV1().StatefulSets(namespace).Get(t.Context(), set.Name, metav1.GetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if after := set.Spec.Template.Annotations["checksum/config"]; after == before || before == "" {
+		t.Error("no server would be started with the new configuration")
+	}
+	if database.url == "" {
+		node{namespace}.runs(t, set.Spec.Template)
+	}
+
+	url := onPostgres
+	if database.url != "" {
+		url = "database=postgres,config.schema=" + strings.ReplaceAll(namespace, "-", "") + ",postgres.url=" + strings.ReplaceAll(database.url, ",", `\,`)
+	}
+	wants(t, h.run(t, "upgrade", "planes", packagedChart, "--values", values, "--set", url), "REVISION: 3", "deployment/planes-rowlock")
+	if have, want := objects(), "service/planes-rowlock\ndeployment.apps/planes-rowlock\nconfigmap/planes-rowlock\nsecret/planes-rowlock-datastore\npoddisruptionbudget.policy/planes-rowlock\n"; have != want {
+		t.Errorf("on Postgres there is\n%s", have)
+	}
+	deployment, err := shared.client.AppsV1().Deployments(namespace).Get(t.Context(), "planes-rowlock", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	budget, err := shared.client.PolicyV1().PodDisruptionBudgets(namespace).Get(t.Context(), "planes-rowlock", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+	if err != nil || selector.String() != metav1.FormatLabelSelector(deployment.Spec.Selector) || *deployment.Spec.Replicas < 2 {
+		t.Errorf("%v: the budget is for %s, and not for %+v", err, selector, deployment.Spec)
+	}
+	isRestricted(t, namespace, deployment.Spec.Template)
+	if database.url != "" {
+		node{namespace}.runs(t, deployment.Spec.Template)
+	}
+	h.run(t, "uninstall", "planes")
+	if left := objects(); left != "" {
+		t.Errorf("left are\n%s", left)
+	}
+}
+
+// isRestricted has PodSecurity judge Pods of a template by its strictest standard.
+func isRestricted(t *testing.T, namespace string, template corev1.PodTemplateSpec) {
+	t.Helper()
+	label := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
+	if _, err := shared.client.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, label, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: unique("pod"), Labels: template.Labels}, Spec: template.Spec}
+	if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "data" }) { // it is of a claim then
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data"})
+	}
+	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	if _, err := shared.client.CoreV1().Pods(namespace).Create(t.Context(), pod, dryRun); err != nil {
+		t.Errorf("PodSecurity: %v", err)
+	}
+	pod.Spec.Containers = slices.Clone(pod.Spec.Containers)
+	pod.Spec.Containers[0].SecurityContext = nil
+	if _, err := shared.client.CoreV1().Pods(namespace).Create(t.Context(), pod, dryRun); err == nil {
+		t.Error("nobody looks")
+	}
+}
+
+// node stands in for one that runs Pods: it has directories for their volumes.
+type node struct{ namespace string }
+
+// runs starts the container of a template until its probes pass, from the files that it would find. Nobody has to know the server's authority,
+// as kubelets do not, and the certificate has the name of the Service.
+func (n node) runs(t *testing.T, template corev1.PodTemplateSpec) {
+	t.Helper()
+	container := template.Spec.Containers[0]
+	var places []string
+	for _, mount := range container.VolumeMounts {
+		places = append(places, mount.MountPath+"/", n.volume(t, template.Spec, mount.Name)+"/")
+	}
+	here := strings.NewReplacer(places...)
+	args := slices.Clone(container.Args)
+	for i := range args {
+		args[i] = here.Replace(args[i])
+	}
+	var env []string
+	data := ""
+	for _, v := range container.Env {
+		switch v.Name {
+		case "ROWLOCK_LISTEN":
+			v.Value = "127.0.0.1:0"
+		case "ROWLOCK_DATA_DIR":
+			data = here.Replace(v.Value)
+		}
+		env = append(env, v.Name+"="+here.Replace(v.Value))
+	}
+	serveUntilReady(t, append([]string{harness.Binary("rowlock")}, args...), env, func() {
+		config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(data, "admin.kubeconfig"))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // as kubelets
+		for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
+			answer, err := client.Get(config.Host + probe.HTTPGet.Path)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			answer.Body.Close()
+			if answer.StatusCode != http.StatusOK || probe.HTTPGet.Scheme != corev1.URISchemeHTTPS || probe.HTTPGet.Port != container.ReadinessProbe.HTTPGet.Port {
+				t.Errorf("%+v: %s", probe.HTTPGet, answer.Status)
+			}
+			for _, name := range []string{"planes-rowlock." + n.namespace + ".svc", "planes.example.com"} {
+				if err := answer.TLS.PeerCertificates[0].VerifyHostname(name); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
+
+// volume makes the directory of a volume, and fills it.
+func (n node) volume(t *testing.T, pod corev1.PodSpec, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(file, content string) {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, v := range pod.Volumes {
+		switch {
+		case v.Name != name:
+		case v.ConfigMap != nil:
+			m, err := shared.client.CoreV1().ConfigMaps(n.namespace).Get(t.Context(), v.ConfigMap.Name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for file, content := range m.Data {
+				write(file, content)
+			}
+		case v.Secret != nil:
+			s, err := shared.client.CoreV1().Secrets(n.namespace).Get(t.Context(), v.Secret.SecretName, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, item := range v.Secret.Items {
+				write(item.Path, string(s.Data[item.Key]))
+			}
+		}
+	}
+	return dir
+}

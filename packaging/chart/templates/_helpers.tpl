@@ -1,0 +1,134 @@
+{{/* The name of all objects. A Pod of a StatefulSet has more behind it. */}}
+{{- define "rowlock.name" -}}
+{{- $name := ternary .Release.Name (printf "%s-%s" .Release.Name .Chart.Name) (contains .Chart.Name .Release.Name) -}}
+{{- default $name .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- end }}
+
+{{/* What selects the Pods; it never changes. */}}
+{{- define "rowlock.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "rowlock.labels" -}}
+{{ include "rowlock.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "rowlock.secret" -}}
+{{- default (printf "%s-datastore" (include "rowlock.name" .)) .Values.postgres.existingSecret -}}
+{{- end }}
+
+{{/* The file of --config. */}}
+{{- define "rowlock.config" -}}
+{{- $name := include "rowlock.name" . -}}
+{{- $service := printf "%s.%s" $name .Release.Namespace -}}
+{{- $names := list $name $service (printf "%s.svc" $service) (printf "%s.svc.cluster.local" $service) -}}
+{{- $config := mergeOverwrite (dict "shutdown-delay-duration" "5s") (deepCopy .Values.config) -}}
+{{- $given := default list (get $config "tls-san") -}}
+{{- $config = set $config "tls-san" (concat $names (ternary $given (list $given) (kindIs "slice" $given)) | uniq) -}}
+{{- range $flag, $value := $config }}
+{{ $flag }}: {{ toJson $value }}
+{{- end }}
+{{- end }}
+
+{{/* What the Pods of both databases are. */}}
+{{- define "rowlock.pod" -}}
+metadata:
+  labels:
+    {{- include "rowlock.selector" . | nindent 4 }}
+    {{- with .Values.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
+  annotations:
+    # A server reads its configuration when it starts.
+    checksum/config: {{ printf "%s %s" (include "rowlock.config" .) .Values.postgres.url | sha256sum }}
+    {{- with .Values.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
+spec:
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
+  securityContext: {{ toJson .Values.podSecurityContext }}
+  {{- with .Values.serviceAccountName }}
+  serviceAccountName: {{ . }}
+  {{- end }}
+  {{- with .Values.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  {{- range $field := list "nodeSelector" "tolerations" "affinity" }}
+  {{- with get $.Values $field }}
+  {{ $field }}: {{ toJson . }}
+  {{- end }}
+  {{- end }}
+  {{- with .Values.image.pullSecrets }}
+  imagePullSecrets: {{ toJson . }}
+  {{- end }}
+  {{- if .Values.topologySpreadConstraints }}
+  topologySpreadConstraints: {{ toJson .Values.topologySpreadConstraints }}
+  {{- else if eq .Values.database "postgres" }}
+  topologySpreadConstraints:
+    - maxSkew: 1
+      topologyKey: kubernetes.io/hostname
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector: {matchLabels: {{ include "rowlock.selector" . | fromYaml | toJson }}}
+  {{- end }}
+  containers:
+    - name: rowlock
+      image: {{ printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) | quote }}
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      args: [serve, --config, /etc/rowlock/config.yaml]
+      env:
+        # Not in the file, so that other commands in the container (rowlock backup, kubeconfig, sql) know them too.
+        # A directory in the volume, which may have a lost+found: `rowlock restore` wants an empty one.
+        - {name: ROWLOCK_DATA_DIR, value: /var/lib/rowlock/data}
+        - {name: ROWLOCK_LISTEN, value: "0.0.0.0:6443"}
+        {{- if eq .Values.database "postgres" }}
+        - {name: ROWLOCK_DATASTORE_FILE, value: /etc/rowlock-datastore/url}
+        {{- end }}
+        {{- with .Values.env }}{{ toYaml . | nindent 8 }}{{ end }}
+      ports:
+        - {name: https, containerPort: 6443}
+      # It takes requests when all objects are in memory. A new release may have to rewrite a large store first.
+      startupProbe:
+        httpGet: {path: /livez, port: https, scheme: HTTPS}
+        periodSeconds: 2
+        timeoutSeconds: 5
+        failureThreshold: 1800
+      # It does not ask the database: to start the server anew would not bring that back.
+      livenessProbe:
+        httpGet: {path: /livez, port: https, scheme: HTTPS}
+        periodSeconds: 20
+        timeoutSeconds: 10
+        failureThreshold: 3
+      readinessProbe:
+        httpGet: {path: /readyz, port: https, scheme: HTTPS}
+        periodSeconds: 5
+        timeoutSeconds: 5
+        failureThreshold: 2
+      securityContext: {{ toJson .Values.securityContext }}
+      resources: {{ toJson .Values.resources }}
+      volumeMounts:
+        - {name: data, mountPath: /var/lib/rowlock}
+        - {name: config, mountPath: /etc/rowlock, readOnly: true}
+        - {name: tmp, mountPath: /tmp}
+        {{- if eq .Values.database "postgres" }}
+        - {name: datastore, mountPath: /etc/rowlock-datastore, readOnly: true}
+        {{- end }}
+        {{- with .Values.extraVolumeMounts }}{{ toYaml . | nindent 8 }}{{ end }}
+  volumes:
+    - name: config
+      configMap: {name: {{ include "rowlock.name" . }}}
+    - name: tmp
+      emptyDir: {}
+    {{- if eq .Values.database "postgres" }}
+    # The certificate authority is in the database.
+    - name: data
+      emptyDir: {}
+    - name: datastore
+      secret:
+        secretName: {{ include "rowlock.secret" . }}
+        defaultMode: 0440
+        items: [{key: {{ ternary .Values.postgres.existingSecretKey "url" (ne .Values.postgres.existingSecret "") }}, path: url}]
+    {{- end }}
+    {{- with .Values.extraVolumes }}{{ toYaml . | nindent 4 }}{{ end }}
+{{- end }}
