@@ -40,6 +40,8 @@ func FuzzImport(f *testing.F) {
 		{"/registry/pods/n/a", "k8s\x00" + string(protobuf)},
 		{"/registry/services/specs/n/a", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"a","namespace":"n"}}`},
 		{"/registry/minions/a", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}`},
+		{"/registry/minions/a", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"a","namespace":"n"}}`},
+		{"/registry/minions", `{"apiVersion":"v1","kind":"Node"}`},
 		{"/registry/secrets/n/a", "k8s:enc:aescbc:v1:key:"},
 		{"/registry/ranges/serviceips", "k8s\x00"},
 		{"/registry", "null"},
@@ -57,7 +59,7 @@ func FuzzImport(f *testing.F) {
 		if !json.Valid(d.Data) || string(d.Data[d.RevisionStart:d.RevisionEnd]) != resources.PlaceholderRevision {
 			t.Errorf("%s: the place of the resourceVersion is %d to %d of %s", key, d.RevisionStart, d.RevisionEnd, d.Data)
 		}
-		if !strings.HasSuffix(key, o.Key.Name) || o.Key.Namespace != "" && !strings.HasSuffix(key, "/"+o.Key.Namespace+"/"+o.Key.Name) {
+		if o.Key.Name == "" || !strings.HasSuffix(key, o.Key.Name) || o.Key.Namespace != "" && !strings.HasSuffix(key, "/"+o.Key.Namespace+"/"+o.Key.Name) {
 			t.Errorf("%s is imported as %v", key, o.Key)
 		}
 	})

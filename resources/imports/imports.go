@@ -191,14 +191,14 @@ func needlessObject(t *resources.Type, labels map[string]string) string {
 	return ""
 }
 
-// isAt compares what an object says it is with its key.
+// isAt compares what an object says it is with its key. kube-apiserver stores none without a name, and none in a namespace of a type that has none.
 func isAt(rest []string, namespaced bool, namespace, name string) error {
-	want := []string{name}
-	if namespaced {
-		want = []string{namespace, name}
+	said := name
+	if namespaced || namespace != "" {
+		said = namespace + "/" + name
 	}
-	if strings.Join(rest, "/") != strings.Join(want, "/") {
-		return fmt.Errorf("it is %s by its data", strings.Join(want, "/"))
+	if name == "" || (namespace != "") != namespaced || strings.Join(rest, "/") != said {
+		return fmt.Errorf("it is %q by its data", said)
 	}
 	return nil
 }
