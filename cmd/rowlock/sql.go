@@ -196,7 +196,7 @@ func storedViews(ctx context.Context, source *sqlstore.Source) ([]views.View, er
 		}
 		return ctx.Err()
 	})
-	return there, err
+	return views.Together(there), err
 }
 
 // listViews lists the names of the views, or the columns of one.

@@ -75,7 +75,7 @@ func (k *Keeper) Turn(ctx context.Context, t follow.Turn) (again time.Duration, 
 		k.known = known
 		return 0, nil
 	}
-	left, err := k.Keep(ctx, views)
+	left, err := k.Keep(ctx, Together(views))
 	if err != nil {
 		return 0, err
 	}

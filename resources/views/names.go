@@ -10,12 +10,35 @@ import (
 const nameMax = 63
 
 // viewName is that of the resource. One that is too long is cut, and ends with what tells it from others that begin so.
-func viewName(resource string) string {
+func viewName(resource string) string { return cutName(resource, 4) }
+
+// cutName cuts a name that is too long, and puts so many bytes of its hash at the end.
+func cutName(resource string, hashed int) string {
 	if len(resource) <= nameMax {
 		return resource
 	}
 	sum := sha256.Sum256([]byte(resource))
-	return fmt.Sprintf("%s~%x", resource[:nameMax-9], sum[:4])
+	return fmt.Sprintf("%s~%x", resource[:nameMax-1-2*hashed], sum[:hashed])
+}
+
+// Together are views that can be in one database: of each resource the first, and with names that differ. Where names that were cut are the same, which
+// somebody can have meant to happen, each of them has more of the hash: none is taken for another, whichever was there first.
+func Together(all []View) []View {
+	together := make([]View, 0, len(all))
+	there, named := map[string]bool{}, map[string]int{}
+	for _, v := range all {
+		if !there[v.Resource] {
+			there[v.Resource] = true
+			named[v.Name]++
+			together = append(together, v)
+		}
+	}
+	for i, v := range together {
+		if named[v.Name] > 1 {
+			together[i].Name = cutName(v.Resource, 16)
+		}
+	}
+	return together
 }
 
 // columnNames gives out names of columns, each once.

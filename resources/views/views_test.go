@@ -1,6 +1,11 @@
 package views
 
-import "testing"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
 
 // definition is that of a custom resource with a column.
 func definition(plural, jsonPath string) []byte {
@@ -18,5 +23,44 @@ func TestColumnsOfDefinition(t *testing.T) {
 		if !ok || len(v.Columns) == 1 != want {
 			t.Errorf("%s: %+v, %t", path, v, ok)
 		}
+	}
+}
+
+// Views of different resources have different names, also where somebody has looked for those that are cut to the same one, and they do not depend on the order. Of one
+// resource there is one view.
+func TestTogether(t *testing.T) {
+	found := map[string]string{}
+	var same [2]View
+	for i := 0; same[0].Name == ""; i++ {
+		resource := fmt.Sprintf("%s.%d.example.com", strings.Repeat("a", nameMax), i)
+		if other, ok := found[viewName(resource)]; ok {
+			same = [2]View{OfBuiltin(other), OfBuiltin(resource)}
+		}
+		found[viewName(resource)] = resource
+	}
+	if same[0].Name != same[1].Name {
+		t.Fatalf("%q and %q", same[0].Name, same[1].Name)
+	}
+	names := func(all ...View) map[string]string {
+		of := map[string]string{}
+		for _, v := range Together(all) {
+			if len(v.Name) > nameMax || of[v.Name] != "" {
+				t.Errorf("the name %q of %s is of %q, too", v.Name, v.Resource, of[v.Name])
+			}
+			of[v.Name] = v.Resource
+		}
+		return of
+	}
+	pods, defined := OfBuiltin("pods"), OfBuiltin("pods")
+	defined.Columns = nil
+	one, other := names(same[0], pods, same[1], defined), names(defined, same[1], pods, same[0])
+	if len(one) != 3 || fmt.Sprint(one) != fmt.Sprint(other) {
+		t.Errorf("%q, and in another order %q", one, other)
+	}
+	if together := Together([]View{pods, defined}); len(together) != 1 || !together[0].same(pods) {
+		t.Errorf("of one resource there are %+v", together)
+	}
+	if alone := Together([]View{same[1], pods}); !slices.ContainsFunc(alone, same[1].same) {
+		t.Errorf("without another one it is %q", alone[0].Name)
 	}
 }
