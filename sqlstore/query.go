@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
@@ -47,7 +48,7 @@ func (s *Source) Query(ctx context.Context, o QueryOptions) (more bool, err erro
 	if err != nil {
 		return false, err
 	}
-	q := &asking{QueryOptions: o, tables: &queryTables{source: s, ctx: ctx}}
+	q := &asking{QueryOptions: o, tables: &queryTables{source: s, ctx: ctx}, emit: emitFunction + rand.Text()}
 	err = q.run(ctx, text)
 	switch {
 	case ctx.Err() != nil:
@@ -69,6 +70,8 @@ var wouldWrite = regexp.MustCompile(`(?i)because it is a view|readonly|near "(in
 type asking struct {
 	QueryOptions
 	tables  *queryTables
+	emit    string // the name of the function that is told each row
+	columns int
 	rows    int
 	failure error // of Row
 }
@@ -80,11 +83,15 @@ func (m memory) Connect(context.Context) (sqldriver.Conn, error) { return m.d.Op
 func (m memory) Driver() sqldriver.Driver                        { return m.d }
 
 const (
-	// emitFunction is told each row of the result. A statement is interrupted while it runs, which is until its first row, where it returns
-	// rows; so it is one that returns none before all are there.
-	emitFunction = "rowlock_emit"
+	// emitFunction begins the name of the function that is told each row of the result. A statement is interrupted while it runs, which is until its
+	// first row, where it returns rows; so it is one that returns none before all are there. The rest of the name is random: nothing else
+	// calls it.
+	emitFunction = "rowlock_emit_"
 
 	objectsModule, changesModule = "rowlock_objects", "rowlock_changes"
+
+	// valueMost is how long a value may be that a query makes, in bytes: it is in memory.
+	valueMost = 64 << 20
 )
 
 // inQuery says it for the tables of a query.
@@ -92,7 +99,7 @@ var inQuery = sqliteViews{bytes: "bytes", encrypted: "encrypted", history: "true
 
 func (q *asking) run(ctx context.Context, text string) (err error) {
 	d := &sqlite.Driver{}
-	if err := d.RegisterScalarFunction(emitFunction, -1, q.emit); err != nil {
+	if err := d.RegisterScalarFunction(q.emit, -1, q.take); err != nil {
 		return err
 	}
 	if err := errors.Join(d.RegisterModule(objectsModule, objectRows{q.tables}), d.RegisterModule(changesModule, changeRows{q.tables})); err != nil {
@@ -115,12 +122,13 @@ func (q *asking) run(ctx context.Context, text string) (err error) {
 	if err := q.Columns(columns); err != nil {
 		return err
 	}
-	names := make([]string, len(columns))
+	q.columns = len(columns)
+	names := make([]string, q.columns)
 	for i := range names {
 		names[i] = fmt.Sprintf("c%d", i)
 	}
 	list := strings.Join(names, ", ")
-	_, err = conn.ExecContext(ctx, fmt.Sprintf("WITH result(%s) AS (\n%s\n) SELECT %s(%s) FROM result LIMIT %d", list, text, emitFunction, list, q.MaxRows+1))
+	_, err = conn.ExecContext(ctx, fmt.Sprintf("WITH result(%s) AS (\n%s\n) SELECT %s(%s) FROM result LIMIT %d", list, text, q.emit, list, q.MaxRows+1))
 	return err
 }
 
@@ -156,6 +164,9 @@ func (q *asking) prepare(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	_, err := sqlite.Limit(conn, sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+	if err == nil {
+		_, err = sqlite.Limit(conn, sqlite3.SQLITE_LIMIT_LENGTH, valueMost)
+	}
 	return err
 }
 
@@ -169,8 +180,11 @@ func columnsOf(ctx context.Context, conn *sql.Conn, query string) ([]string, err
 	return columns, errors.Join(err, rows.Err())
 }
 
-// emit takes a row of the result. One that is too many is counted alone.
-func (q *asking) emit(_ *sqlite.FunctionContext, values []sqldriver.Value) (sqldriver.Value, error) {
+// take takes a row of the result. One that is too many is counted alone.
+func (q *asking) take(_ *sqlite.FunctionContext, values []sqldriver.Value) (sqldriver.Value, error) {
+	if len(values) != q.columns {
+		return nil, errors.New("this is no row of the result")
+	}
 	if q.rows++; q.rows > q.MaxRows || q.failure != nil {
 		return nil, q.failure
 	}

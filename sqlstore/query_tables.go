@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -22,8 +23,11 @@ type queryTables struct {
 	failure error
 }
 
-// queryPage is how many rows are read at a time.
-const queryPage = 256
+const (
+	// queryPage is how many rows are read at a time, at most, and queryBytes how many bytes of them, but for the last one.
+	queryPage  = 256
+	queryBytes = 4 << 20
+)
 
 // rowsTable is a table of a query, and rowsCursor one who reads it.
 type (
@@ -40,6 +44,7 @@ type (
 		page   [][]vtab.Value
 		at     int
 		last   []vtab.Value // of the page before; nil: none
+		limit  int          // how many rows the next page has at most; 0: queryPage
 		over   bool
 	}
 )
@@ -157,15 +162,17 @@ func (c *rowsCursor) Rowid() (int64, error) { return int64(c.at), nil }
 // Close implements vtab.Cursor.
 func (c *rowsCursor) Close() error { return nil }
 
-// read returns the next page of a statement. A page may be empty and not the last, where rows are hidden: it goes on then.
+// read returns the next page of a statement. A page may be empty and not the last, where rows are hidden: it goes on then. After one that had too many
+// bytes the next has fewer rows: Postgres sends all that it was asked for.
 func (c *rowsCursor) read(statement string, args []any, row func(*sql.Rows) (values []vtab.Value, shown bool, err error)) (page [][]vtab.Value, err error) {
-	rows, err := c.source.tx.QueryContext(c.ctx, statement, args...)
+	limit := cmp.Or(c.limit, queryPage)
+	rows, err := c.source.tx.QueryContext(c.ctx, fmt.Sprintf("%s LIMIT %d", statement, limit), args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close() //nolint:errcheck // rows.Err has what matters
-	n := 0
-	for ; rows.Next(); n++ {
+	n, bytes := 0, 0
+	for ; bytes < queryBytes && rows.Next(); n++ {
 		values, shown, err := row(rows)
 		if err != nil {
 			return nil, err
@@ -173,9 +180,23 @@ func (c *rowsCursor) read(statement string, args []any, row func(*sql.Rows) (val
 		if c.last = values; shown {
 			page = append(page, values)
 		}
+		bytes += textOf(values)
 	}
-	c.over = n < queryPage
+	if c.limit = min(2*limit, queryPage); bytes >= queryBytes {
+		c.limit = n
+	}
+	c.over = n < limit && bytes < queryBytes
 	return page, rows.Err()
+}
+
+// textOf is how many bytes the texts of a row have.
+func textOf(values []vtab.Value) (n int) {
+	for _, v := range values {
+		if text, ok := v.(string); ok {
+			n += len(text)
+		}
+	}
+	return n
 }
 
 // objects reads a page of that table.
@@ -198,7 +219,7 @@ func (c *rowsCursor) objects() (page [][]vtab.Value, err error) {
 		if c.last != nil {
 			statement += " AND (resource, namespace, name) > (" + arg(c.last[0]) + ", " + arg(c.last[1]) + ", " + arg(c.last[2]) + ")"
 		}
-		page, err = c.read(fmt.Sprintf("%s ORDER BY resource, namespace, name LIMIT %d", statement, queryPage), args, c.object)
+		page, err = c.read(statement+" ORDER BY resource, namespace, name", args, c.object)
 	}
 	return page, err
 }
@@ -284,8 +305,8 @@ func (c *rowsCursor) changes() (page [][]vtab.Value, err error) {
 		if c.last != nil {
 			after = c.last[0].(int64)
 		}
-		page, err = c.read(fmt.Sprintf("SELECT revision, at, op, resource, namespace, name, %s FROM changes "+
-			"WHERE revision > $1 AND revision > (SELECT floor FROM meta) ORDER BY revision LIMIT %d", author, queryPage), []any{after}, oneChange)
+		page, err = c.read("SELECT revision, at, op, resource, namespace, name, "+author+" FROM changes "+
+			"WHERE revision > $1 AND revision > (SELECT floor FROM meta) ORDER BY revision", []any{after}, oneChange)
 	}
 	return page, err
 }

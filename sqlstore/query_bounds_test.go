@@ -1,0 +1,79 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rowlock/rowlock/resources/views"
+)
+
+// Rows are read in pages that are bounded in bytes, too, whatever their number, and each row is in one.
+func TestQueryPages(t *testing.T) {
+	onViewed(t, nil, func(t *testing.T, s viewed) {
+		const each, objects = 1 << 20, 11
+		for i := range objects {
+			s.put(t, "configmaps", "a", fmt.Sprintf("c%02d", i), `},"data":{"k":"`+strings.Repeat("x", each)+`"}}`)
+		}
+		for i := range queryPage {
+			s.put(t, "pods", "a", fmt.Sprintf("p%03d", i), `}}`)
+		}
+		source, err := OpenSource(t.Context(), s.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer source.Close()
+		c := &rowsCursor{rowsTable: &rowsTable{queryTables: &queryTables{source: source, ctx: t.Context()}, bound: 3, wide: objectData}, equal: make([]*string, 3)}
+		seen := map[string]bool{}
+		for !c.over {
+			page, err := c.objects()
+			if err != nil {
+				t.Fatal(err)
+			}
+			bytes := 0
+			for _, row := range page {
+				bytes += textOf(row)
+				seen[fmt.Sprint(row[:3])] = true
+			}
+			if bytes > queryBytes+each+1000 || len(page) > queryPage {
+				t.Errorf("a page has %d rows of %d bytes", len(page), bytes)
+			}
+		}
+		if len(seen) != objects+queryPage {
+			t.Errorf("%d objects", len(seen))
+		}
+		rows, err := s.query(t, "SELECT count(*), sum(length(object)) > 11000000 FROM configmaps", views.OfBuiltin("configmaps"))
+		if err != nil || fmt.Sprint(rows) != "[[11 1]]" {
+			t.Errorf("%q, %v", rows, err)
+		}
+	})
+}
+
+// A query cannot hand in rows of its own, nor values of any size.
+func TestQueryOfHarm(t *testing.T) {
+	onViewed(t, nil, func(t *testing.T, s viewed) {
+		for _, statement := range []string{"SELECT rowlock_emit(1, 2, 3)", "SELECT 1 WHERE rowlock_emit_(1) IS NULL", fmt.Sprintf("SELECT length(zeroblob(%d))", valueMost+1),
+			fmt.Sprintf("SELECT length(replace(hex(zeroblob(%d)), '0', 'xxx'))", valueMost/4)} {
+			if rows, err := s.query(t, statement); err == nil {
+				t.Errorf("%s: %q", statement, rows)
+			}
+		}
+		// Who knows the name of the function, which is another one each time, hands in no row that is none.
+		source, err := OpenSource(t.Context(), s.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer source.Close()
+		q := &asking{tables: &queryTables{source: source, ctx: t.Context()}, emit: emitFunction + "known", QueryOptions: QueryOptions{MaxRows: 10,
+			Columns: func([]string) error { return nil }, Row: func(row []any) error {
+				if len(row) != 1 {
+					t.Errorf("a row is %v", row)
+				}
+				return nil
+			}}}
+		if err := q.run(context.Background(), "SELECT rowlock_emit_known(1, 2)"); err == nil {
+			t.Error("it has handed in a row")
+		}
+	})
+}
