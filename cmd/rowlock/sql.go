@@ -111,13 +111,7 @@ func (o *sqlOptions) run(cmd *cobra.Command, query string) (err error) {
 	}
 	defer e.close()
 	store.Transformers = e.transformers
-	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
-	defer cancel()
-	err = o.ask(ctx, cmd, store, query)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && cmd.Context().Err() == nil {
-		return fmt.Errorf("the query took longer than %v, and was ended: narrow it down, or raise --timeout", o.timeout)
-	}
-	return err
+	return o.ask(cmd, store, query)
 }
 
 // restore makes a store of the backup.
@@ -140,35 +134,48 @@ func (o *sqlOptions) restore(cmd *cobra.Command, store *sqlstore.Options) (remov
 	return remove, nil
 }
 
-// ask answers the query, or lists views.
-func (o *sqlOptions) ask(ctx context.Context, cmd *cobra.Command, store sqlstore.Options, query string) (err error) {
-	source, err := sqlstore.OpenSource(ctx, store)
-	if err != nil {
-		return err
+// ask answers the query, or lists views. It lets go of the database after the timeout at the latest, whoever reads the output.
+func (o *sqlOptions) ask(cmd *cobra.Command, store sqlstore.Options, query string) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+	defer cancel()
+	spool := newSpool(ctx, cmd.OutOrStdout())
+	out := newRowWriter(o.output, spool)
+	more, err := o.read(ctx, cmd, store, query, spool, out)
+	switch {
+	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && cmd.Context().Err() == nil:
+		err = fmt.Errorf("the query, with who reads what it writes, took longer than %v, and was ended: narrow it down, have it write into a file, or raise --timeout", o.timeout)
+	case err == nil && !o.list:
+		spool.unhurried(cmd.Context())
+		err = out.end()
 	}
-	defer func() { err = errors.Join(err, source.Close()) }()
-	there, err := storedViews(ctx, source)
-	if err != nil {
-		return err
-	}
-	if o.list {
-		return listViews(ctx, source, there, query, cmd.OutOrStdout())
-	}
-	out := newRowWriter(o.output, cmd.OutOrStdout())
-	refused := func(view string, err error) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "There is no view %q: %v\n", view, err)
-	}
-	more, err := source.Query(ctx, sqlstore.QueryOptions{Views: there, Text: query, MaxRows: o.maxRows, Refused: refused, Columns: out.columns, Row: out.row})
-	if err != nil {
-		return explained(err)
-	}
-	if err := out.end(); err != nil {
+	if err := errors.Join(err, spool.drain(cmd.Context())); err != nil {
 		return err
 	}
 	if more {
 		fmt.Fprintf(cmd.ErrOrStderr(), "There are more rows than these %d (--max-rows).\n", o.maxRows)
 	}
 	return nil
+}
+
+// read is the part of ask that holds on to a state of the database.
+func (o *sqlOptions) read(ctx context.Context, cmd *cobra.Command, store sqlstore.Options, query string, to io.Writer, out rowWriter) (more bool, err error) {
+	source, err := sqlstore.OpenSource(ctx, store)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	there, err := storedViews(ctx, source)
+	if err != nil {
+		return false, err
+	}
+	if o.list {
+		return false, listViews(ctx, source, there, query, to)
+	}
+	refused := func(view string, err error) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "There is no view %q: %v\n", view, err)
+	}
+	more, err = source.Query(ctx, sqlstore.QueryOptions{Views: there, Text: query, MaxRows: o.maxRows, Refused: refused, Columns: out.columns, Row: out.row})
+	return more, explained(err)
 }
 
 // explained says more of an error that everybody gets once.

@@ -28,7 +28,7 @@ func newRowWriter(output string, w io.Writer) rowWriter {
 	case "json":
 		return &jsonRows{w: w}
 	}
-	return &tableRows{tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)}
+	return &tableRows{w: tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)}
 }
 
 // cellText is a value as text. Bytes that are no text are in hexadecimal.
@@ -51,10 +51,17 @@ func cellText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// cellMost is how many characters of a value a table shows.
-const cellMost = 100
+const (
+	// cellMost is how many characters of a value a table shows.
+	cellMost = 100
+	// tableBytes is how much of a table has the same columns, all of which waits until their widths are known.
+	tableBytes = 4 << 20
+)
 
-type tableRows struct{ w *tabwriter.Writer }
+type tableRows struct {
+	w     *tabwriter.Writer
+	bytes int // that wait
+}
 
 func (t *tableRows) columns(names []string) error {
 	titles := make([]string, len(names))
@@ -76,6 +83,7 @@ func (t *tableRows) row(values []any) error {
 
 // shownCell is what a terminal shows of a text: what others have written into objects does not control it.
 func shownCell(s string) string {
+	s = s[:min(len(s), utf8.UTFMax*cellMost+utf8.UTFMax)] // what follows is not shown
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
@@ -89,8 +97,12 @@ func shownCell(s string) string {
 }
 
 func (t *tableRows) line(cells []string) error {
-	_, err := fmt.Fprintln(t.w, strings.Join(cells, "\t"))
-	return err
+	n, err := fmt.Fprintln(t.w, strings.Join(cells, "\t"))
+	if t.bytes += n; err != nil || t.bytes < tableBytes {
+		return err
+	}
+	t.bytes = 0
+	return t.w.Flush()
 }
 
 func (t *tableRows) end() error { return t.w.Flush() }

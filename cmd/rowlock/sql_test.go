@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/csv"
 	"encoding/json"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +15,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/rowlock/rowlock/sqlstore"
 	"github.com/rowlock/rowlock/sqlstore/sqltest"
 )
 
@@ -208,4 +211,50 @@ func TestSQLOfEncrypted(t *testing.T) {
 		t.Errorf("without: %q", out)
 	}
 	p.end()
+}
+
+// A reader that stands still, as a pager does, does not keep the write-ahead log from being cut for longer than --timeout says.
+func TestSQLReaderStandsStill(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rowlock.db")
+	store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + file, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	reader, writer := io.Pipe()
+	var errs strings.Builder
+	ended := make(chan int, 1)
+	go func() {
+		code := run(t.Context(), []string{"sql", "--datastore", "sqlite://" + file, "--timeout", "3s", "--max-rows", "1000000000", "-o", "csv",
+			"WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n, hex(zeroblob(1000)) AS z FROM r"}, writer, &errs)
+		writer.Close()
+		ended <- code
+	}()
+	if _, err := reader.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	untilNative(t, storePlace{dir: filepath.Dir(file)}, "PRAGMA wal_checkpoint(TRUNCATE)", func(rows [][]string, err error) bool {
+		return err == nil && rows[0][0] == "0" // it is not busy
+	})
+	if n, err := io.Copy(io.Discard, reader); err != nil || n < 1<<20 {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if code := <-ended; code != exitFailure || !strings.Contains(errs.String(), "--timeout") {
+		t.Errorf("it ends with %d: %s", code, errs.String())
+	}
+}
+
+// A table is written in parts, so that what is waiting is bounded.
+func TestTableInParts(t *testing.T) {
+	var out strings.Builder
+	rows := newRowWriter("table", &out)
+	long := strings.Repeat("x", cellMost)
+	for i := 0; out.Len() == 0; i++ {
+		if err := rows.row([]any{long, long}); err != nil || i > tableBytes/cellMost {
+			t.Fatalf("after %d rows nothing is written, %v", i, err)
+		}
+	}
+	if long := shownCell(strings.Repeat("ä", 1000)); long != strings.Repeat("ä", cellMost-1)+"…" {
+		t.Errorf("%q", long)
+	}
 }
