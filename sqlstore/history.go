@@ -28,8 +28,14 @@ const historyBytes = 1 << 20
 
 // history reads changes from the database. Errors: *resources.ExpiredError when some were pruned,
 // resources.ErrUnavailable, the context's.
+//
+// What no commit can write has no history. The database is not asked for it: Postgres refuses the question when a namespace or a
+// name is not text (SQLSTATE 22021), and would refuse it for ever.
 func (d *database) history(ctx context.Context, q historyQuery) (historyAnswer, error) {
 	answer := historyAnswer{upTo: q.upTo}
+	if key := (resources.Key{Resource: q.resource, Namespace: q.namespace, Name: q.name}); len(key.Storable()) > 0 {
+		return answer, nil
+	}
 	l := loader{sealer: d.sealer}
 	last, bytes := int64(-1), 0
 	statement := selectHistorySQL

@@ -24,8 +24,13 @@ func (s *Store) RecordedAt(ctx context.Context) (int64, error) {
 }
 
 // ObjectHistory returns what is kept of writes, the last ones first. It reads the database; what is to be there is brought there by
-// RecordHistory. Errors: resources.ErrUnavailable; the context's.
+// RecordHistory. It does not ask for what no commit can write (see database.history). Errors: resources.ErrUnavailable; the
+// context's.
 func (s *Store) ObjectHistory(ctx context.Context, q resources.RevisionQuery) (revisions []resources.Revision, err error) {
+	key, identity := resources.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Name}, resources.Key{Name: q.UID}
+	if len(key.Storable()) > 0 || len(identity.Storable()) > 0 {
+		return nil, ctx.Err()
+	}
 	statement, args := selectRevisions(q)
 	var failing time.Duration
 	err = s.db.each(ctx, func(scan func(...any) error) error {

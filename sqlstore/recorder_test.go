@@ -129,6 +129,11 @@ func TestObjectHistory(t *testing.T) {
 		wantHistoryOf(t, s, resources.RevisionQuery{Clustered: true}, node...)
 		wantHistoryOf(t, s, resources.RevisionQuery{Limit: 2}, gone, anew)
 		wantHistoryOf(t, s, resources.RevisionQuery{Before: a.Revision + 1, Namespace: "shop"}, create, change)
+		for _, none := range []string{"a\x00b", "\xff"} {
+			wantHistoryOf(t, s, resources.RevisionQuery{Namespace: none})
+			wantHistoryOf(t, s, resources.RevisionQuery{Namespace: "shop", Name: none})
+			wantHistoryOf(t, s, resources.RevisionQuery{UID: none})
+		}
 		found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Revision: a.Revision, Objects: true})
 		if err != nil || len(found) != 1 {
 			t.Fatalf("%d, %v", len(found), err)

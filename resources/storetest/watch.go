@@ -11,6 +11,7 @@ var watchTests = map[string]func(*suite){
 	"WatchFromRevision":      testWatchFromRevision,
 	"WatchFromState":         testWatchFromState,
 	"WatchScopes":            testWatchScopes,
+	"WatchOfNothingStorable": testWatchOfNothingStorable,
 	"WatchFuture":            testWatchFuture,
 	"CursorOfQuietType":      testCursorOfQuietType,
 	"CursorNotAhead":         testCursorNotAhead,
@@ -92,6 +93,22 @@ func testWatchScopes(s *suite) {
 			s.want("cursor", end, s.quiet(w))
 		}
 	}
+}
+
+// A watch of a namespace or a name that no key has which is Storable has nothing to deliver, however far back it begins. That is no
+// failure: a client that is told of one asks again for ever.
+func testWatchOfNothingStorable(s *suite) {
+	start := s.snapshot("pods", current).Revision()
+	s.produce(1000) // more than memory remembers
+	for _, part := range []string{"a\x00b", "\xff", "ns\xc3", incompressible(2 * resources.MaxKeyBytes)} {
+		for _, scope := range []resources.WatchOptions{{Namespace: part}, {Name: part}, {Namespace: "ns", Name: part}} {
+			scope.Resource, scope.After = "pods", start
+			s.want(fmt.Sprintf("cursor of %.10q, %.10q", scope.Namespace, scope.Name), start+1000, s.quiet(s.watch(scope)))
+		}
+	}
+	w := s.watch(resources.WatchOptions{Resource: "pods", Namespace: "a\x00b", After: start})
+	last := s.commitOne(create(pod("ns", "later"), "x"))
+	s.want("cursor after another write", last.Revision, s.quiet(w))
 }
 
 // An opts.After in the future is not an error: the cursor stays silent until the store has passed it.
