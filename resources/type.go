@@ -151,9 +151,9 @@ type Type struct {
 
 	// Virtual is set for types that are not stored: a create is answered by this function, nothing else is served.
 	Virtual CreateFunc
-	// Computed is set for types that are not stored either: get and list are answered from what this function returns
-	// (hub form), nothing else is served.
-	Computed func(ctx context.Context, s Reader) ([]runtime.Object, error)
+	// Computed is set for types that are not stored either: get and list are answered from what this function returns,
+	// nothing else is served.
+	Computed func(ctx context.Context, s Reader, q ComputedQuery) (ComputedPage, error)
 	// ServedVerbs, when set, are the verbs of the main resource, in the order of discovery.
 	ServedVerbs []string
 

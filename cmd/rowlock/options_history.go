@@ -7,7 +7,11 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/history"
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
@@ -43,6 +47,14 @@ func (o *objectHistoryOptions) complete() error {
 		return usagef("--object-history-size must be positive; nothing is kept with --object-history=0")
 	}
 	return nil
+}
+
+// groups are what is served of the history: nothing where there is none, so that clients find what kube-apiserver has, and no more.
+func (o *objectHistoryOptions) groups(store *sqlstore.Store, who authorizer.UnconditionalAuthorizer) []resources.GroupSpec {
+	if o.parsed.Age == 0 {
+		return nil
+	}
+	return []resources.GroupSpec{history.Config{Historian: store, Authorizer: who, Scheme: builtin.Scheme}.Group()}
 }
 
 // parseObjectHistory reads 0, or a duration and a number.

@@ -26,7 +26,7 @@ func componentStatuses() *resources.Type {
 	t.Table = tables
 	t.StorageVersion = schema.GroupVersion{}
 	scheduler, manager := neighbour(10259), neighbour(10257)
-	t.Computed = func(ctx context.Context, s resources.Reader) ([]runtime.Object, error) {
+	t.Computed = func(ctx context.Context, s resources.Reader, _ resources.ComputedQuery) (resources.ComputedPage, error) {
 		found := make([]runtime.Object, 3)
 		var checks sync.WaitGroup
 		for i, c := range []struct {
@@ -36,7 +36,7 @@ func componentStatuses() *resources.Type {
 			checks.Go(func() { found[i] = componentStatus(c.name, c.Server) })
 		}
 		checks.Wait()
-		return found, nil
+		return resources.ComputedPage{Objects: found}, nil
 	}
 	return t
 }

@@ -78,11 +78,11 @@ func TestComponentStatus(t *testing.T) {
 	c := newCluster(t, builtin.Parts{})
 	s := c.served("", "componentstatuses")
 	health := func(r resources.Reader) core.ConditionStatus {
-		list, err := s.Computed(t.Context(), r)
-		if err != nil || len(list) != 3 {
-			t.Fatalf("components are %v, %v", list, err)
+		page, err := s.Computed(t.Context(), r, resources.ComputedQuery{})
+		if err != nil || len(page.Objects) != 3 {
+			t.Fatalf("components are %v, %v", page.Objects, err)
 		}
-		return list[2].(*core.ComponentStatus).Conditions[0].Status // scheduler and controller-manager come before
+		return page.Objects[2].(*core.ComponentStatus).Conditions[0].Status // scheduler and controller-manager come before
 	}
 	if got := health(c.store); got != core.ConditionTrue {
 		t.Errorf("with an open store the condition is %s", got)

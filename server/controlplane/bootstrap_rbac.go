@@ -17,10 +17,12 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fieldmanager"
+	"github.com/rowlock/rowlock/resources/history"
 )
 
-// bootstrapPolicy are the roles and bindings of upstream's bootstrap policy, by their types.
-func bootstrapPolicy() map[string][]runtime.Object {
+// bootstrapPolicy are the roles and bindings of upstream's bootstrap policy, by their types. Where the object history is served, there are a
+// role and a binding for its group.
+func bootstrapPolicy(catalog *resources.Catalog) map[string][]runtime.Object {
 	policy := map[string][]runtime.Object{}
 	add := func(resource string, obj runtime.Object) {
 		policy[resource+"."+rbacv1.GroupName] = append(policy[resource+"."+rbacv1.GroupName], obj)
@@ -45,6 +47,10 @@ func bootstrapPolicy() map[string][]runtime.Object {
 			add("rolebindings", &list[i])
 		}
 	}
+	if _, ok := catalog.Group(history.GroupName); ok {
+		add("clusterroles", history.Role())
+		add("clusterrolebindings", history.Binding())
+	}
 	return policy
 }
 
@@ -52,8 +58,9 @@ func bootstrapPolicy() map[string][]runtime.Object {
 // upstream's reconciliation: nothing is taken from them, so that servers of different releases do not undo each other's work, and
 // those with the annotation rbac.authorization.kubernetes.io/autoupdate=false are left alone.
 func (p *Plane) bootstrapRoles(ctx context.Context, group *errgroup.Group) error {
-	for resource, wanted := range bootstrapPolicy() {
-		t, ok := p.Registry.Catalog().Type(resource)
+	catalog := p.Registry.Catalog()
+	for resource, wanted := range bootstrapPolicy(catalog) {
+		t, ok := catalog.Type(resource)
 		if !ok {
 			continue
 		}

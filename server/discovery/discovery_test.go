@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rowlock/rowlock/resources"
@@ -89,7 +88,9 @@ func typesOf(g metav1.APIGroup, list metav1.APIResourceList) []*resources.Type {
 			Namespaced: r.Namespaced, Subresources: map[string]*resources.Subresource{},
 		}
 		if r.StorageVersionHash == "" {
-			typ.Computed = func(context.Context, resources.Reader) ([]runtime.Object, error) { return nil, nil }
+			typ.Computed = func(context.Context, resources.Reader, resources.ComputedQuery) (p resources.ComputedPage, err error) {
+				return p, nil
+			}
 		}
 		typ.ServedVerbs = r.Verbs
 		typ.StorageVersion = storageVersion(g, r)

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -24,44 +25,58 @@ func (h *Handlers) computed(q *request) error {
 	if q.info.Verb == "watch" {
 		return apierrors.NewMethodNotSupported(q.resource(), q.info.Verb)
 	}
-	found, err := q.served.Computed(q.ctx, h.Store)
+	if len(q.info.Parts) > 1 {
+		return h.computedObject(q, f)
+	}
+	return h.computedList(q, f)
+}
+
+func (h *Handlers) computedObject(q *request, f codec.Format) error {
+	page, err := q.served.Computed(q.ctx, h.Store, resources.ComputedQuery{Namespace: q.namespace(), Name: q.info.Name})
 	if err != nil {
 		return err
 	}
-	objects := make([]*resources.Object, 0, len(found))
-	for _, hub := range found {
+	for _, hub := range page.Objects {
 		o, err := q.unstored(hub)
 		if err != nil {
 			return err
 		}
-		if len(q.info.Parts) > 1 && o.Name == q.info.Name {
+		if o.Name == q.info.Name {
 			return q.object(http.StatusOK, f, o)
 		}
-		objects = append(objects, o)
 	}
-	if len(q.info.Parts) > 1 {
-		return apierrors.NewNotFound(schema.GroupResource{Group: q.served.Group, Resource: q.served.SingularName}, q.info.Name)
-	}
-	return h.computedList(q, f, objects)
+	return apierrors.NewNotFound(schema.GroupResource{Group: q.served.Group, Resource: q.served.SingularName}, q.info.Name)
 }
 
-func (h *Handlers) computedList(q *request, f codec.Format, objects []*resources.Object) error {
+func (h *Handlers) computedList(q *request, f codec.Format) error {
 	opts, err := q.listOptions()
+	if err != nil {
+		return err
+	}
+	page, err := q.served.Computed(q.ctx, h.Store, resources.ComputedQuery{Namespace: q.namespace(), Fields: opts.FieldSelector, Limit: opts.Limit, Continue: opts.Continue})
 	if err != nil {
 		return err
 	}
 	s := q.selection(opts)
 	var selected []*resources.Object
-	for _, o := range objects {
+	for _, hub := range page.Objects {
+		o, err := q.unstored(hub)
+		if err != nil {
+			return err
+		}
 		if s.matches(o) {
 			selected = append(selected, o)
 		}
 	}
-	list, err := codec.NewRenderer(q.served, f).List(selected, listMeta(""))
+	if s.failed != nil {
+		return s.failed
+	}
+	m := metav1.ListMeta{Continue: page.Continue}
+	list, err := codec.NewRenderer(q.served, f).List(selected, m)
 	if err != nil {
 		return err
 	}
-	q.auditList(q.served, f, selected, listMeta(""))
+	q.auditList(q.served, f, selected, m)
 	return q.stream(f, list)
 }
 

@@ -84,6 +84,9 @@ func (e *untypedEndpoint) addItem(object any) {
 
 // add adds an operation. verb and suffix are the parts of its name around the kind.
 func (e *untypedEndpoint) add(verb, suffix, method, action string, options, result any, codes ...int) {
+	if !e.serves(action) {
+		return
+	}
 	kind := e.s.Type.Kind
 	r := &route{method: method, path: e.path, operation: verb, description: e.describe(verb), action: action, kind: e.s.GroupVersionKind,
 		untyped: true, consumes: textTypes, produces: textTypes, result: result, codes: codes,
@@ -104,6 +107,17 @@ func (e *untypedEndpoint) add(verb, suffix, method, action string, options, resu
 		r.parameters = append(r.parameters, bodyParameter(verb != "delete"))
 	}
 	e.routes = append(e.routes, r)
+}
+
+// serves tells whether the type takes the verb of an action. Those that definitions define take all.
+func (e *untypedEndpoint) serves(action string) bool {
+	switch action {
+	case "post":
+		action = "create"
+	case "put":
+		action = "update"
+	}
+	return slices.Contains(e.s.Verbs(), action)
 }
 
 func (e *untypedEndpoint) describe(verb string) string {

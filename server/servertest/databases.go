@@ -2,6 +2,7 @@ package servertest
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/rowlock/rowlock/sqlstore"
@@ -18,6 +19,20 @@ func OnEveryDatabase(t *testing.T, test func(t *testing.T, stores []*sqlstore.St
 	for _, n := range []int{1, 2} {
 		t.Run(fmt.Sprint("Postgres, servers: ", n), func(t *testing.T) { test(t, openServers(t, c.URL(), n)) })
 	}
+}
+
+// OnBothDatabases runs a test on SQLite and on Postgres, on a store with options of its own.
+func OnBothDatabases(t *testing.T, o sqlstore.Options, test func(t *testing.T, store *sqlstore.Store)) {
+	t.Helper()
+	o.Logger = Quiet
+	t.Run("SQLite", func(t *testing.T) {
+		o.URL, o.Synchronous = "sqlite://"+filepath.Join(t.TempDir(), "rowlock.db"), "off"
+		test(t, open(t, o))
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		o.URL, o.Synchronous = startPostgres(t).URL(), ""
+		test(t, open(t, o))
+	})
 }
 
 // OnServers runs a test on so many servers of one Postgres.
@@ -43,12 +58,12 @@ func startPostgres(t *testing.T) *pgtest.Cluster {
 func openServers(t *testing.T, url string, n int) (stores []*sqlstore.Store) {
 	t.Helper()
 	for range n {
-		stores = append(stores, openPostgres(t, sqlstore.Options{URL: url, Schema: fmt.Sprint("servers", n), Logger: Quiet}))
+		stores = append(stores, open(t, sqlstore.Options{URL: url, Schema: fmt.Sprint("servers", n), Logger: Quiet}))
 	}
 	return stores
 }
 
-func openPostgres(t *testing.T, o sqlstore.Options) *sqlstore.Store {
+func open(t *testing.T, o sqlstore.Options) *sqlstore.Store {
 	t.Helper()
 	store, err := sqlstore.Open(t.Context(), o)
 	if err != nil {

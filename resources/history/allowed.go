@@ -1,0 +1,61 @@
+package history
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// all stands for every resource, group or version in what authorizers are asked: a rule allows it by having it.
+const all = "*"
+
+// mayList asks whether the user may read all that a list of the history is of. That of one object is for those who may get it; that of a
+// resource, or of all, tells of objects by name, too, and is for those who may list and get them.
+// Errors: a Forbidden status, which says what is missing.
+func (f *finder) mayList(ctx context.Context, namespace, resource, name string) error {
+	a := authorizer.AttributesRecord{Namespace: namespace, APIGroup: all, APIVersion: all, Resource: all}
+	verbs, of, why := []string{"list", "get"}, "all resources", ", as the field selector has no "+fieldResource
+	if resource != "" {
+		gr := schema.ParseGroupResource(resource)
+		a.APIGroup, a.Resource, of, why = gr.Group, gr.Resource, resource, ""
+		if name != "" {
+			a.Name, verbs, of = name, []string{"get"}, resource+" "+quoted(name)
+		}
+	}
+	if namespace != "" {
+		of += " in the namespace " + quoted(namespace)
+	}
+	for _, a.Verb = range verbs {
+		if err := f.may(ctx, a, "", "they have to be allowed to "+a.Verb+" "+of+why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayGet asks whether the user may get the object that a revision is of. The error does not say which that is.
+func (f *finder) mayGet(ctx context.Context, revision, namespace, resource, name string) error {
+	gr := schema.ParseGroupResource(resource)
+	a := authorizer.AttributesRecord{Verb: "get", Namespace: namespace, APIGroup: gr.Group, APIVersion: all, Resource: gr.Resource, Name: name}
+	return f.may(ctx, a, revision, "they have to be allowed to get the object that it is of")
+}
+
+func (f *finder) may(ctx context.Context, a authorizer.AttributesRecord, revision, said string) error {
+	user, ok := genericapirequest.UserFrom(ctx)
+	if !ok {
+		return apierrors.NewInternalError(errors.New("no user found in the context"))
+	}
+	a.User, a.ResourceRequest = user, true
+	decision, _, err := f.Authorizer.Authorize(ctx, a)
+	if decision == authorizer.DecisionAllow {
+		return nil
+	}
+	if err != nil {
+		said += " (" + err.Error() + ")"
+	}
+	return apierrors.NewForbidden(f.t.GroupResource, revision, errors.New("User "+quoted(user.GetName())+" cannot read this: "+said))
+}

@@ -1,0 +1,136 @@
+package history
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// most is how many revisions are in a list, at most. A list without a limit, of which there are more, is refused: to cut it off would be
+// taken for all of it.
+const most = 10_000
+
+// finder answers for a type.
+type finder struct {
+	Config
+	t *resources.Type
+	// deleted: the type is of deletions alone.
+	deleted bool
+}
+
+// get finds one revision, with the object before and after it.
+func (f *finder) get(ctx context.Context, q resources.ComputedQuery) (page resources.ComputedPage, err error) {
+	revision, ok := revisionOf(q.Name)
+	if !ok {
+		return page, nil
+	}
+	if err := f.Historian.RecordHistory(ctx); err != nil {
+		return page, err
+	}
+	found, err := f.Historian.ObjectHistory(ctx, resources.RevisionQuery{Revision: revision, Deleted: f.deleted, Objects: true})
+	if err != nil {
+		return page, err
+	}
+	for i := range found {
+		r := &found[i]
+		if !f.has(r) || r.Key.Namespace != q.Namespace {
+			continue
+		}
+		if err := f.mayGet(ctx, q.Name, r.Key.Namespace, r.Key.Resource, r.Key.Name); err != nil {
+			return page, err
+		}
+		shown, err := f.show(r)
+		if err != nil {
+			return page, err
+		}
+		page.Objects = append(page.Objects, shown)
+	}
+	return page, nil
+}
+
+// has tells whether a revision is one of the type's.
+func (f *finder) has(r *resources.Revision) bool { return f.t.Namespaced == (r.Key.Namespace != "") }
+
+// list finds the revisions that may match, the last ones first, without objects.
+func (f *finder) list(ctx context.Context, q resources.ComputedQuery) (page resources.ComputedPage, err error) {
+	query, err := f.query(&q)
+	if err != nil {
+		return page, err
+	}
+	if err := f.mayList(ctx, query.Namespace, query.Resource, query.Name); err != nil {
+		return page, err
+	}
+	if q.Continue == "" {
+		if err := f.Historian.RecordHistory(ctx); err != nil {
+			return page, err
+		}
+	}
+	limit := most
+	if q.Limit > 0 {
+		limit = int(min(q.Limit, most))
+	}
+	query.Limit = limit + 1 // which tells whether there are more
+	found, err := f.Historian.ObjectHistory(ctx, query)
+	if err != nil {
+		return page, err
+	}
+	if len(found) > limit {
+		if q.Limit <= 0 {
+			return page, apierrors.NewBadRequest(fmt.Sprintf("there are more than %d: ask with a limit, or select some by the fields %s and %s", most, fieldResource, fieldName))
+		}
+		found = found[:limit]
+		page.Continue = continueAt(found[limit-1].Revision)
+	}
+	for i := range found {
+		if !f.has(&found[i]) {
+			continue
+		}
+		shown, err := f.show(&found[i])
+		if err != nil {
+			return page, err
+		}
+		page.Objects = append(page.Objects, shown)
+	}
+	return page, nil
+}
+
+// query is what the history is asked for.
+func (f *finder) query(q *resources.ComputedQuery) (query resources.RevisionQuery, err error) {
+	query = resources.RevisionQuery{Namespace: q.Namespace, Clustered: !f.t.Namespaced, Deleted: f.deleted}
+	query.Resource, _ = q.Selected(fieldResource)
+	query.Name, _ = q.Selected(fieldName)
+	query.UID, _ = q.Selected(fieldUID)
+	if ns, ok := q.Selected("metadata.namespace"); ok && query.Namespace == "" && f.t.Namespaced {
+		query.Namespace = ns
+	}
+	if name, ok := q.Selected("metadata.name"); ok {
+		query.Revision, _ = revisionOf(name) // of another name there is none
+	}
+	if q.Continue != "" {
+		query.Before, err = revisionBefore(q.Continue)
+	}
+	return query, err
+}
+
+// continueAt is where a list goes on whose last revision was the given one. A later write changes nothing about what comes after it.
+func continueAt(revision int64) string {
+	return base64.RawURLEncoding.EncodeToString([]byte("before " + nameOf(revision)))
+}
+
+func revisionBefore(token string) (revision int64, err error) {
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	if err == nil {
+		_, err = fmt.Sscanf(string(text), "before %d", &revision)
+	}
+	if err != nil || continueAt(revision) != token || revision <= 0 {
+		return 0, apierrors.NewBadRequest("invalid continue token")
+	}
+	return revision, nil
+}
+
+func quoted(s string) string { return strconv.Quote(s) }
