@@ -62,7 +62,11 @@ func TestKeysOfSharedDatabase(t *testing.T) {
 		}
 	}
 	where = append(where, "--encryption-provider-config", encryption)
-	keys := func(args ...string) string { return must(t, append(append([]string{"keys"}, args...), where...)...) }
+	// One in 64 IDs begins with a hyphen: they come after the flags and --.
+	about := func(verb string, id ...string) []string {
+		return slices.Concat([]string{"keys", verb}, where, []string{"--"}, id)
+	}
+	keys := func(verb string, id ...string) string { return must(t, about(verb, id...)...) }
 	first := strings.Fields(keys("list"))[0]
 	if _, published := servers[1].published(t); !strings.Contains(published, `"kid":"`+first+`"`) {
 		t.Fatalf("%s is not published: %s", first, published)
@@ -78,7 +82,7 @@ func TestKeysOfSharedDatabase(t *testing.T) {
 	if err != nil || strings.Count(string(file), "BEGIN") != 2 {
 		t.Fatalf("%v %s", err, file)
 	}
-	if code, _, stderr := command(t, append([]string{"keys", "remove", first}, where...)...); code != exitFailure || !strings.Contains(stderr, "signs") {
+	if code, _, stderr := command(t, about("remove", first)...); code != exitFailure || !strings.Contains(stderr, "signs") {
 		t.Errorf("removed the key that signs: %d %s", code, stderr)
 	}
 	keys("sign", second)
