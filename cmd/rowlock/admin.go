@@ -87,6 +87,7 @@ func (o *adminOptions) client() (*adminClient, error) {
 		return nil, err
 	}
 	restConfig.Timeout = adminTimeout
+	restConfig.UserAgent = "rowlock/" + ownVersion() // the object history tells of it
 	client, err := rest.HTTPClientFor(restConfig)
 	if err != nil {
 		return nil, err
@@ -103,6 +104,11 @@ var errNotRunning = errors.New("no server answers")
 
 // do sends a request with JSON, and reads JSON. Errors: errNotRunning; what the server says is wrong.
 func (c *adminClient) do(ctx context.Context, method, path string, in, out any) error {
+	return c.doAs(ctx, "application/json", method, path, in, out)
+}
+
+// doAs is do with a form of JSON to ask for.
+func (c *adminClient) doAs(ctx context.Context, accept, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
 		data, err := json.Marshal(in)
@@ -115,7 +121,7 @@ func (c *adminClient) do(ctx context.Context, method, path string, in, out any) 
 	if err != nil {
 		return err
 	}
-	r.Header.Set("Accept", "application/json")
+	r.Header.Set("Accept", accept)
 	r.Header.Set("Content-Type", "application/json")
 	answer, err := c.client.Do(r)
 	if err != nil {

@@ -20,6 +20,8 @@
 //	admin.go       how such commands reach a control plane
 //	backup.go, restore.go, verify.go
 //	               rowlock backup, rowlock restore, rowlock verify
+//	history.go, undelete.go
+//	               rowlock history, rowlock undelete, rowlock restore --revision; history_object.go: what a server knows of an object
 //	migrate.go, import.go
 //	               rowlock migrate, rowlock import
 //	sql.go, sql_rows.go
@@ -117,7 +119,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(newServeCommand(), newKubeAPIServerCommand(), newEnvtestAssetsCommand(), newEtcdCommand(), newKubeconfigCommand(), newTokenCommand(), newKeysCommand(),
-		newBackupCommand(), newRestoreCommand(), newVerifyCommand(), newRewriteCommand(), newMigrateCommand(), newImportCommand(), newSQLCommand(),
+		newBackupCommand(), newRestoreCommand(), newVerifyCommand(), newHistoryCommand(), newUndeleteCommand(), newRewriteCommand(), newMigrateCommand(), newImportCommand(), newSQLCommand(),
 		newVersionCommand())
 	return root
 }

@@ -12,25 +12,31 @@ import (
 func newRestoreCommand() *cobra.Command {
 	o, parts := &placeOptions{}, &partOptions{}
 	cmd := &cobra.Command{
-		Use:   "restore FILE",
-		Short: "Make a store of a backup",
+		Use:   "restore FILE | TYPE/NAME --revision R",
+		Short: "Make a store of a backup, or an object what it was",
 		Long: "Makes of a backup (- for the standard input) what it was made of, in an empty data directory and an empty database,\n" +
 			"which may be of the other kind. The backup is read to its end before anything is written. Objects are as they were;\n" +
 			"revisions go on far above all that were ever given, so that whoever watches begins anew.\n\n" +
 			"If it is interrupted, no server starts there; run it again.\n\n" +
 			"With --namespace or --object it takes objects back into a server that runs, through its API: each is created, or updated\n" +
-			"if it is not as it was. All are tried (dry run) before any is written.",
+			"if it is not as it was. All are tried (dry run) before any is written.\n\n" +
+			"With --revision there is no backup: it makes the object that is named in the place of the file what it was after a write, of what\n" +
+			"a server that runs with --object-history has kept. It is tried first, and refused if somebody writes the object meanwhile.",
 		Example: "  rowlock restore --data-dir /var/lib/rowlock /backup/today\n" +
 			"  rowlock restore --datastore-file ./url --schema team_a /backup/team_a\n" +
 			"  rowlock restore --namespace shop --dry-run /backup/today\n" +
-			"  rowlock restore --object deployment/shop/web --kubeconfig ~/.kube/config /backup/today",
-		Args: oneArgument("the name of a file, or -,"),
+			"  rowlock restore --object deployment/shop/web --kubeconfig ~/.kube/config /backup/today\n" +
+			"  rowlock restore deployment/web -n shop --revision 48211",
+		Args: oneArgument("the name of a file, or -, or with --revision an object,"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.complete(); err != nil {
 				return err
 			}
 			if err := parts.complete(); err != nil {
 				return err
+			}
+			if parts.revision != 0 {
+				return restoreRevision(cmd, o, parts, args[0])
 			}
 			if parts.wanted() {
 				return restoreParts(cmd, o, parts, args[0])

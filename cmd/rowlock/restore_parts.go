@@ -21,24 +21,30 @@ import (
 type partOptions struct {
 	namespaces []string
 	objects    []string
+	revision   int64
 	dryRun     bool
 	kubeconfig string
 }
 
 func (o *partOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&o.namespaces, "namespace", nil, "`name` of a namespace to take back into a server that runs, with all that was in it but Events; may be given several times")
+	flags.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "`name` of a namespace to take back into a server that runs, with all that was in it but Events; may be given several times. "+
+		"With --revision: the namespace of the object")
 	flags.StringSliceVar(&o.objects, "object", nil,
 		"`type/namespace/name` of an object to take back into a server that runs, type/name where its type has no namespaces; may be given several times. "+
 			"The type is a resource (deployments, deployments.apps) or a kind")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "with --namespace or --object: say what would be done, and do nothing")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "with --namespace or --object: `file` that says which server, and who asks (default: admin.kubeconfig of the data directory)")
+	flags.Int64Var(&o.revision, "revision", 0, "`number` of the write after which the object, which is named in the place of the file, was what it is to be again; 'rowlock history' lists them")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "with --namespace, --object or --revision: say what would be done, and do nothing")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "with --namespace, --object or --revision: `file` that says which server, and who asks (default: admin.kubeconfig of the data directory)")
 }
 
 func (o *partOptions) wanted() bool { return len(o.namespaces)+len(o.objects) > 0 }
 
 func (o *partOptions) complete() error {
+	if o.revision != 0 {
+		return o.completeRevision()
+	}
 	if !o.wanted() && (o.dryRun || o.kubeconfig != "") {
-		return usagef("--dry-run and --kubeconfig need --namespace or --object: a whole restore makes a new store")
+		return usagef("--dry-run and --kubeconfig need --namespace, --object or --revision: a whole restore makes a new store")
 	}
 	for _, name := range o.objects {
 		if n := strings.Count(name, "/"); n < 1 || n > 2 {
@@ -48,11 +54,36 @@ func (o *partOptions) complete() error {
 	return nil
 }
 
+// completeRevision is complete where an object is to be what it was.
+func (o *partOptions) completeRevision() error {
+	switch {
+	case o.revision < 0:
+		return usagef("--revision %d is no number of a write", o.revision)
+	case len(o.objects) > 0:
+		return usagef("--revision is of the one object that is named in the place of the file, not of --object")
+	case len(o.namespaces) > 1:
+		return usagef("an object is in one namespace, not in %s", strings.Join(o.namespaces, " and "))
+	}
+	return nil
+}
+
+// restoreRevision makes an object what it was after a write.
+func restoreRevision(cmd *cobra.Command, place *placeOptions, o *partOptions, object string) error {
+	admin := adminOptions{dataDir: place.dataDir, kubeconfig: o.kubeconfig}
+	h, err := openHistory(cmd.Context(), &admin, object, strings.Join(o.namespaces, ""))
+	if err != nil {
+		return err
+	}
+	return h.restore(cmd.Context(), o.revision, o.dryRun, cmd.OutOrStdout())
+}
+
 // part is an object of a backup that is taken back.
 type part struct {
 	resource string // as the store has it, with its group
 	object   *unstructured.Unstructured
 	uid      types.UID // that it had
+	// leaveStatus: its status is not written where that has a path of its own.
+	leaveStatus bool
 }
 
 func (p *part) String() string {

@@ -19,13 +19,15 @@ import (
 
 // takeBack writes objects of a backup into a control plane that runs.
 type takeBack struct {
-	client    *adminClient
-	out       io.Writer
-	dryRun    bool
-	resources map[string]*servedResources // by group and version
-	wanted    map[types.UID]*part
-	uids      map[types.UID]types.UID // what objects have now, by what they had
-	failed    int
+	client *adminClient
+	out    io.Writer
+	dryRun bool
+	// onlyCreates: what is there is left alone, and is an error.
+	onlyCreates bool
+	resources   map[string]*servedResources // by group and version
+	wanted      map[types.UID]*part
+	uids        map[types.UID]types.UID // what objects have now, by what they had
+	failed      int
 }
 
 // servedResources are what a version serves.
@@ -65,17 +67,26 @@ func (t *takeBack) group(ctx context.Context, parts []*part) error {
 		return fmt.Errorf("%d objects cannot be taken back: nothing of their kinds was written", failed)
 	}
 	for _, s := range steps {
-		if s.does != "unchanged" && !t.dryRun {
-			if err := t.write(ctx, s); err != nil {
-				return fmt.Errorf("%s: %w", s.part, err)
-			}
+		if err := t.do(ctx, s); err != nil {
+			return err
 		}
-		said := s.does
-		if t.dryRun && said != "unchanged" {
-			said = "would be " + said
-		}
-		fmt.Fprintf(t.out, "%s: %s\n", s.part, said)
 	}
+	return nil
+}
+
+// do does what is planned, unless it is a dry run, and says so.
+func (t *takeBack) do(ctx context.Context, s *step) error {
+	said := s.does
+	switch {
+	case said == "unchanged":
+	case t.dryRun:
+		said = "would be " + said
+	default:
+		if err := t.write(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", s.part, err)
+		}
+	}
+	fmt.Fprintf(t.out, "%s: %s\n", s.part, said)
 	return nil
 }
 
@@ -120,6 +131,8 @@ func (t *takeBack) plan(ctx context.Context, p *part) (*step, error) {
 		s.does = "created"
 	case err != nil:
 		return nil, err
+	case t.onlyCreates:
+		return nil, errors.New("there is an object of this name")
 	case live.GetDeletionTimestamp() != nil:
 		return nil, errors.New("what is there is being deleted: wait until it is gone")
 	default:
@@ -228,6 +241,12 @@ func (s *step) clean() {
 		b.SetResourceVersion(s.live.GetResourceVersion())
 		b.SetCreationTimestamp(s.live.GetCreationTimestamp())
 	}
+	if s.leaveStatus && s.status {
+		delete(b.Object, "status")
+		if s.live != nil && s.live.Object["status"] != nil {
+			b.Object["status"] = s.live.Object["status"]
+		}
+	}
 }
 
 // essence is what of an object somebody wants, and nobody gives.
@@ -278,7 +297,7 @@ func (t *takeBack) write(ctx context.Context, s *step) error {
 	}
 	t.uids[s.uid] = written.GetUID()
 	status, has := s.object.Object["status"]
-	if s.status && has && !equality.Semantic.DeepEqual(written.Object["status"], status) {
+	if s.status && has && !s.leaveStatus && !equality.Semantic.DeepEqual(written.Object["status"], status) {
 		written.Object["status"] = status
 		if err := t.put(ctx, s.path+"/status", written); err != nil {
 			return fmt.Errorf("its status: %w", err)

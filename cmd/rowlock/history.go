@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// historyOptions are the flags of rowlock history.
+type historyOptions struct {
+	admin     adminOptions
+	namespace string
+	revision  int64
+	diff      bool
+}
+
+func newHistoryCommand() *cobra.Command {
+	o := &historyOptions{}
+	cmd := &cobra.Command{
+		Use:   "history TYPE/NAME",
+		Short: "Show who wrote an object, when, and what changed",
+		Long: "Shows what a server that runs with --object-history has of the writes of an object, the last one first; also of one that is deleted.\n" +
+			"The type is a resource, a short name or a kind (deployments, deploy, Deployment), with its group where that is needed\n" +
+			"(deployments.apps). One that is no longer served needs its plural and its group, and --namespace if its objects had one.",
+		Example: "  rowlock history deployment/web -n shop\n" +
+			"  rowlock history deployment/web -n shop --diff\n" +
+			"  rowlock history namespace/shop\n" +
+			"  rowlock history widgets.example.com/w -n shop --revision 48211 --diff",
+		Args: oneArgument("an object, as in deployment/web,"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.admin.complete(); err != nil {
+				return err
+			}
+			h, err := openHistory(cmd.Context(), &o.admin, args[0], o.namespace)
+			if err != nil {
+				return err
+			}
+			return o.show(cmd.Context(), h, cmd.OutOrStdout())
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *historyOptions) addFlags(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	addNamespaceFlag(flags, &o.namespace)
+	flags.BoolVar(&o.diff, "diff", false, "show what each write changed, as a unified diff of YAML")
+	flags.Int64Var(&o.revision, "revision", 0, "`number` of the one write to show")
+	o.admin.addFlags(flags)
+}
+
+func addNamespaceFlag(flags *pflag.FlagSet, into *string) {
+	flags.StringVarP(into, "namespace", "n", "", "`name` of the namespace of the object (default: that of the kubeconfig, or default)")
+}
+
+func (o *historyOptions) show(ctx context.Context, h *objectHistory, out io.Writer) error {
+	revisions, err := h.revisions(ctx, o.revision)
+	if err != nil {
+		return err
+	}
+	if len(revisions) == 0 {
+		return fmt.Errorf("the history has nothing of %s", h)
+	}
+	if !o.diff {
+		return printHistory(revisions, out)
+	}
+	for i, r := range revisions {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		if err := h.printDiff(ctx, r, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shownPaths is how many fields that changed are in a row of the table.
+const shownPaths = 3
+
+func printHistory(revisions []*historyRevision, out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(w, "REVISION\tTIME\tOPERATION\tUSER\tAGENT\tUID\tCHANGED")
+	for _, r := range revisions {
+		agent, _, _ := strings.Cut(r.Requester.UserAgent, " ")
+		paths := r.Paths
+		if len(paths) > shownPaths {
+			paths = append(paths[:shownPaths:shownPaths], fmt.Sprintf("and %d more", len(r.Paths)-shownPaths))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.when(), r.Operation, r.who(), dash(agent), dash(string(r.Object.UID)), dash(strings.Join(paths, ", ")))
+	}
+	return w.Flush()
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func (r *historyRevision) when() string { return r.CreationTimestamp.UTC().Format(time.RFC3339) }
+
+func (r *historyRevision) who() string {
+	if r.Requester.As != "" {
+		return r.Requester.User + " as " + r.Requester.As
+	}
+	return dash(r.Requester.User)
+}
+
+// printDiff prints a write with what it changed.
+func (h *objectHistory) printDiff(ctx context.Context, r *historyRevision, out io.Writer) error {
+	fmt.Fprintf(out, "revision %s\nTime: %s\nUser: %s\nAgent: %s\nOperation: %s %s\n", r.Name, r.when(), r.who(), dash(r.Requester.UserAgent), r.Operation, h)
+	full, err := h.get(ctx, r.Name)
+	if err != nil {
+		return err
+	}
+	switch {
+	case full.Unreadable:
+		fmt.Fprintln(out, "The object could not be decrypted.")
+		return nil
+	case full.Operation == "Delete":
+		return nil // its last state is that of the write before
+	}
+	before, err := yamlLines(full.State.Before)
+	if err != nil {
+		return err
+	}
+	after, err := yamlLines(full.State.After)
+	if err != nil {
+		return err
+	}
+	return difflib.WriteUnifiedDiff(out, difflib.UnifiedDiff{A: before, B: after, FromFile: "before", ToFile: "after", Context: 3})
+}
+
+// yamlLines are the lines of an object as YAML; none of nil.
+func yamlLines(object map[string]any) ([]string, error) {
+	if object == nil {
+		return nil, nil
+	}
+	text, err := yaml.Marshal((&unstructured.Unstructured{Object: object}).Object)
+	if err != nil {
+		return nil, err
+	}
+	return strings.SplitAfter(strings.TrimSuffix(string(text), "\n")+"\n", "\n"), nil
+}

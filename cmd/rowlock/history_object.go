@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rowlock/rowlock/resources/history"
+)
+
+// historyRevision is a Revision or a DeletedObject of the API of the history.
+type historyRevision struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Object            struct {
+		Resource string    `json:"resource"`
+		Name     string    `json:"name"`
+		UID      types.UID `json:"uid"`
+	} `json:"object"`
+	Operation string `json:"operation"`
+	Requester struct {
+		User      string `json:"user"`
+		As        string `json:"as"`
+		UserAgent string `json:"userAgent"`
+	} `json:"requester"`
+	Paths []string `json:"paths"`
+	State struct {
+		Before map[string]any `json:"before"`
+		After  map[string]any `json:"after"`
+	} `json:"state"`
+	Unreadable bool `json:"unreadable"`
+}
+
+// objectHistory is that of one object, as a server tells it.
+type objectHistory struct {
+	client     *adminClient
+	resource   schema.GroupResource
+	namespaced bool
+	namespace  string // empty where the resource has none
+	name       string
+}
+
+// String names the object as kubectl does.
+func (h *objectHistory) String() string {
+	text := h.resource.String() + "/" + h.name
+	if h.namespace != "" {
+		text += " in the namespace " + h.namespace
+	}
+	return text
+}
+
+// openHistory finds what is meant by TYPE/NAME. Errors: usage errors; there is no object history; those of requests.
+func openHistory(ctx context.Context, admin *adminOptions, object, namespace string) (*objectHistory, error) {
+	kind, name, ok := strings.Cut(object, "/")
+	if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
+		return nil, usagef("%q is not of the form type/name", object)
+	}
+	config, err := admin.config()
+	if err != nil {
+		return nil, err
+	}
+	client, err := admin.client()
+	if err != nil {
+		return nil, err
+	}
+	h := &objectHistory{client: client, name: name, namespace: namespace}
+	if err := h.resolve(ctx, kind); err != nil {
+		return nil, err
+	}
+	switch at := config.Contexts[config.CurrentContext]; {
+	case !h.namespaced:
+		h.namespace = ""
+	case h.namespace == "" && at != nil && at.Namespace != "":
+		h.namespace = at.Namespace
+	case h.namespace == "":
+		h.namespace = metav1.NamespaceDefault
+	}
+	return h, nil
+}
+
+// discovered is the form of discovery that has all groups.
+const discovered = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+// resolve finds the resource that a type is. What is served is known by all its names, what is not by plural and group alone.
+func (h *objectHistory) resolve(ctx context.Context, kind string) error {
+	var groups []apidiscoveryv2.APIGroupDiscovery
+	for _, path := range []string{"/api", "/apis"} {
+		var list apidiscoveryv2.APIGroupDiscoveryList
+		if err := h.client.doAs(ctx, discovered, http.MethodGet, path, nil, &list); err != nil {
+			return err
+		}
+		groups = append(groups, list.Items...)
+	}
+	if !slices.ContainsFunc(groups, func(g apidiscoveryv2.APIGroupDiscovery) bool { return g.Name == history.GroupName }) {
+		return errors.New("the server has no object history: it is to be started with --object-history, such as --object-history=" + usualObjectHistory)
+	}
+	for _, g := range groups {
+		for _, v := range g.Versions {
+			for i := range v.Resources {
+				if r := &v.Resources[i]; g.Name != history.GroupName && isNamed(r, g.Name, kind) {
+					h.resource = schema.GroupResource{Group: g.Name, Resource: r.Resource}
+					h.namespaced = r.Scope == apidiscoveryv2.ScopeNamespace
+					return nil
+				}
+			}
+		}
+	}
+	h.resource = schema.ParseGroupResource(strings.ToLower(kind))
+	if h.resource.Group == "" {
+		return fmt.Errorf("the server does not serve %s: of what is no longer served, the plural and the group are needed, as in widgets.example.com", kind)
+	}
+	h.namespaced = h.namespace != ""
+	return nil
+}
+
+// isNamed tells whether a resource of a group is meant by a name, which may have the group behind a dot.
+func isNamed(r *apidiscoveryv2.APIResourceDiscovery, group, name string) bool {
+	names := append([]string{r.Resource, r.SingularResource}, r.ShortNames...)
+	if r.ResponseKind != nil {
+		names = append(names, r.ResponseKind.Kind)
+	}
+	return slices.ContainsFunc(names, func(known string) bool {
+		return known != "" && (strings.EqualFold(known, name) || group != "" && strings.EqualFold(known+"."+group, name))
+	})
+}
+
+// path is that of the history of the objects of the scope.
+func (h *objectHistory) path(namespaced, clustered string) string {
+	if h.namespaced {
+		return pathOf(history.GroupVersion, h.namespace, namespaced)
+	}
+	return pathOf(history.GroupVersion, "", clustered)
+}
+
+// historyPage is how many revisions are asked for at a time.
+const historyPage = 500
+
+// revisions are the writes of the object, or the one of a revision; without objects.
+func (h *objectHistory) revisions(ctx context.Context, revision int64) ([]*historyRevision, error) {
+	return h.list(ctx, h.path(history.Revisions, history.ClusterRevisions), revision)
+}
+
+// deletions are those of them that are deletions.
+func (h *objectHistory) deletions(ctx context.Context, revision int64) ([]*historyRevision, error) {
+	return h.list(ctx, h.path(history.Trash, history.ClusterTrash), revision)
+}
+
+func (h *objectHistory) list(ctx context.Context, path string, revision int64) (all []*historyRevision, err error) {
+	selector := "object.resource=" + h.resource.String() + ",object.name=" + h.name
+	if revision != 0 {
+		selector += ",metadata.name=" + strconv.FormatInt(revision, 10)
+	}
+	query := url.Values{"fieldSelector": {selector}, "limit": {strconv.Itoa(historyPage)}}
+	for {
+		var list struct {
+			Metadata metav1.ListMeta    `json:"metadata"`
+			Items    []*historyRevision `json:"items"`
+		}
+		if err := h.client.do(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &list); err != nil {
+			return nil, err
+		}
+		all = append(all, list.Items...)
+		if list.Metadata.Continue == "" {
+			return all, nil
+		}
+		query.Set("continue", list.Metadata.Continue)
+	}
+}
+
+// get returns a revision with the object. It may be one of another object.
+func (h *objectHistory) get(ctx context.Context, revision string) (*historyRevision, error) {
+	r := &historyRevision{}
+	return r, h.client.do(ctx, http.MethodGet, h.path(history.Revisions, history.ClusterRevisions)+"/"+revision, nil, r)
+}
