@@ -228,7 +228,7 @@ bin/rowlock:
 bin/rowlock-race:
 	CGO_ENABLED=1 go build -race -ldflags '-X main.version=$(VERSION) $(kubernetes_ld)' -o $@ ./cmd/rowlock
 
-# The peers of the benchmark, kubectl, helm and the linter come from modules of their own, so that their dependencies are not
+# The peers of the benchmark, kubectl, helm, Litestream and the linter come from modules of their own, so that their dependencies are not
 # Rowlock's.
 bin/kubectl bin/kube-apiserver bin/kube-controller-manager: e2e/peers/kubernetes/go.mod
 	go build -C e2e/peers/kubernetes -ldflags '-s -w $(kubernetes_ld)' -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$(@F)
@@ -248,6 +248,10 @@ bin/metrics-server: e2e/peers/extensions/go.mod
 
 bin/helm: e2e/peers/helm/go.mod
 	go build -C e2e/peers/helm -ldflags '-s -w' -o $(CURDIR)/$@ helm.sh/helm/v4/cmd/helm
+
+# Its engine, with files for replicas: the whole has clients of all clouds.
+bin/litestream: e2e/testdata/litestream/go.mod e2e/testdata/litestream/main.go
+	go build -C e2e/testdata/litestream -ldflags '-s -w' -o $(CURDIR)/$@ .
 
 bin/h2spec: e2e/peers/h2spec/go.mod
 	go build -C e2e/peers/h2spec -ldflags '-s -w' -o $(CURDIR)/$@ github.com/summerwind/h2spec/cmd/h2spec
