@@ -3,12 +3,10 @@ package server_test
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,9 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server"
-	"github.com/rowlock/rowlock/server/authn"
 )
 
 // TestCORS: browsers let pages of the origins that were named ask, and ask so before, without an identity.
@@ -182,84 +178,4 @@ func TestShutdownDelay(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-}
-
-// Clients that send or read slower than they may are cut off, and their seats free: one that never ends its headers, or its body, or
-// never reads what it asked for, be it a list or the state or the events of a watch.
-func TestSlowClients(t *testing.T) {
-	const limit = 300 * time.Millisecond
-	var store server.Config
-	patient := newServer(t, func(c *server.Config) { store = *c })
-	create := func(i int) {
-		body := fmt.Sprintf(`{"metadata":{"name":"c%d"},"data":{"a":%q}}`, i, strings.Repeat("x", 500_000))
-		r := httptest.NewRequest("POST", "/api/v1/namespaces/default/configmaps", strings.NewReader(body))
-		r.Header.Set("Authorization", "master")
-		w := httptest.NewRecorder()
-		if patient.Handler().ServeHTTP(w, r); w.Code != 201 {
-			t.Fatalf("%d: %s", w.Code, w.Body)
-		}
-	}
-	for i := range 24 {
-		create(i)
-	}
-	s := newServer(t, func(c *server.Config) {
-		c.Registry, c.Store, c.Pipeline = store.Registry, store.Store, store.Pipeline
-		c.RequestTimeout, c.MaxInFlight, c.MaxMutatingInFlight = limit, 20, -1
-		c.SetVerbosity = func(string) (string, error) { return "", nil }
-		c.IssuedTokens = authn.NewIssuedTokens(resources.NewRows(store.Store.(resources.Store)), nil)
-	})
-	address, stop, done := serve(t, s)
-	for name, head := range map[string]string{
-		"a body that does not end":                 "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nContent-Length: 100\r\n\r\n{",
-		"a verbosity that does not end":            "PUT /debug/flags/v HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nContent-Length: 100\r\n\r\n1",
-		"a token that is not asked for to the end": "POST /rowlock/tokens HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nContent-Length: 100\r\n\r\n{",
-		"an answer that is not read":               "GET /api/v1/configmaps HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n\r\n",
-		"a state that is not read":                 "GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n\r\n",
-		"events that are not read":                 "GET /api/v1/configmaps?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n\r\n",
-		"messages that are not read": "GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nOrigin: http://x\r\n" +
-			"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			conn, err := net.Dial("tcp", address)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
-				t.Fatal(err)
-			}
-			before, _ := known(t, s)
-			if _, err := io.WriteString(conn, head); err != nil {
-				t.Fatal(err)
-			}
-			until := func(what string, ok func(dispatched, executing int) bool) {
-				t.Helper()
-				for deadline := time.Now().Add(patience); !ok(known(t, s)); time.Sleep(10 * time.Millisecond) {
-					if time.Now().After(deadline) {
-						t.Fatal(what)
-					}
-				}
-			}
-			until("it is not answered", func(dispatched, _ int) bool { return dispatched > before })
-			until("it has its seat for ever", func(_, executing int) bool { return executing == 0 })
-			until("it watches for ever", func(int, int) bool { return s.Watches() == 0 })
-		})
-	}
-	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-}
-
-// known is how many requests of somebody known were and are being answered.
-func known(t *testing.T, s *server.Server) (dispatched, executing int) {
-	t.Helper()
-	for line := range strings.Lines(get(s.Handler(), "/debug/api_priority_and_fairness/dump_priority_levels", "master").Body.String()) {
-		if cells := strings.Fields(strings.ReplaceAll(line, ",", " ")); cells[0] == "global-default" {
-			if _, err := fmt.Sscan(cells[6]+" "+cells[5], &dispatched, &executing); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return dispatched, executing
 }

@@ -101,6 +101,8 @@ type Config struct {
 	Now func() time.Time
 	// RequestTimeout bounds every request that is not a watch. Default 60 seconds.
 	RequestTimeout time.Duration
+	// WatchStall is how long a watch goes on whose client has taken none of its frames. Default 10 minutes.
+	WatchStall time.Duration
 	// HTTP is what all answers and all connections have in common.
 	HTTP
 	// Flags are those that the server was started with, for /flagz; what is secret has been taken out. Nil: there is no such page.
@@ -163,7 +165,7 @@ func New(c Config) (*Server, error) {
 	}
 	c.Pipeline.Use(plugins, c.Registry)
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Definitions: c.Definitions, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
-		HistoryAge: c.HistoryAge, Now: c.Now, MinWatchTimeout: c.MinWatchTimeout, WatchStall: c.RequestTimeout, Audited: c.Audit != nil,
+		HistoryAge: c.HistoryAge, Now: c.Now, MinWatchTimeout: c.MinWatchTimeout, WatchStall: c.WatchStall, Audited: c.Audit != nil,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
 	s.trimmer = newTrimmer(func() int { return int(s.underWay.Load()) }, s.handlers.Watches, c.DefragmentHeap, s.rest)
 	// What others read into informers, and count, the store has read and counted; documents are made when they are asked for.

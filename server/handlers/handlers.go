@@ -35,7 +35,8 @@ type Config struct {
 	// MinWatchTimeout is the least time that the server lets a watch live which names none; it adds up to as much again
 	// by chance, so that clients do not come back all at once. Default 30 minutes.
 	MinWatchTimeout time.Duration
-	// WatchStall is how long the client of a watch may take to read a frame. Default one minute.
+	// WatchStall is how long a watch goes on whose client has taken none of its frames. Default 10 minutes: it counts frames that went out
+	// whole, so it has to suffice for the largest object, and for as many watches as share one slow connection.
 	WatchStall time.Duration
 	// BookmarkPeriod is the time between bookmarks. Default one minute.
 	BookmarkPeriod time.Duration
@@ -79,7 +80,7 @@ func New(c Config) *Handlers {
 		c.MinWatchTimeout = 30 * time.Minute
 	}
 	if c.WatchStall == 0 {
-		c.WatchStall = time.Minute
+		c.WatchStall = 10 * time.Minute
 	}
 	if c.BookmarkPeriod == 0 {
 		c.BookmarkPeriod = time.Minute

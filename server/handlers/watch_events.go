@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"errors"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -32,6 +33,12 @@ func (w *watchStream) sendInitial() bool {
 		}
 	} else {
 		w.events.Bulk(w.initial.Count(w.selection.namespace, ""))
+		if convert := w.selection.convert; convert != nil {
+			w.selection.convert = func(ctx context.Context, objects []*resources.Object) error {
+				w.stall.done()
+				return convert(ctx, objects)
+			}
+		}
 		w.selection.ascend(w.q.ctx, w.initial, "", send)
 	}
 	b.end()
@@ -49,8 +56,9 @@ func (w *watchStream) sendInitial() bool {
 	return ok
 }
 
-// ready has objects converted that somebody else has to be asked for.
+// ready has objects converted that somebody else has to be asked for. The time of that is not the client's, who may have been sent others.
 func (w *watchStream) ready(objects []*resources.Object) error {
+	w.stall.done()
 	return w.events.Convert(w.q.ctx, objects)
 }
 

@@ -3,15 +3,36 @@ package handlers_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/rowlock/rowlock/server"
 )
 
 // endedByWrite is the answer to a request that ends as soon as something of it was sent.
 type endedByWrite struct {
 	*httptest.ResponseRecorder
 	end func()
+}
+
+// untilInitialEnd is the answer to a watch that ends when all of the state was sent.
+type untilInitialEnd struct {
+	*httptest.ResponseRecorder
+	end func()
+}
+
+func (w untilInitialEnd) Write(p []byte) (int, error) {
+	defer func() {
+		if strings.Contains(w.Body.String(), "initial-events-end") {
+			w.end()
+		}
+	}()
+	return w.ResponseRecorder.Write(p)
 }
 
 func (w endedByWrite) Write(p []byte) (int, error) {
@@ -39,5 +60,38 @@ func TestInitialEventsThatWereCutOff(t *testing.T) {
 	}
 	if strings.Contains(body, "initial-events-end") {
 		t.Error("the end of the initial events was sent")
+	}
+}
+
+// The time that a webhook takes to convert the rest of a state is not its client's, who has read what he was sent: the watch goes on. So it
+// is where the webhook is asked to show objects, and where it is asked which are selected.
+func TestInitialEventsOfASlowWebhook(t *testing.T) {
+	const (
+		limit   = 2 * time.Second // for a client to take a frame
+		objects = 257             // the last is asked for apart
+	)
+	for name, query := range map[string]string{"shown": "", "selected": "&fieldSelector=metadata.name!%3Dx"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, hook := newAPIWith(t, nil, func(c *server.Config) { c.WatchStall = limit }), newConverter(t)
+			a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201})
+			for i := range objects {
+				a.run(exchange{do: "POST " + widgets, body: widget(fmt.Sprintf("w%03d", i), `{"one":1}`), code: 201})
+			}
+			hook.answers(func(_ http.ResponseWriter, review gjson.Result) bool {
+				if review.Get("request.objects.#").Int() == 1 {
+					time.Sleep(2 * limit)
+				}
+				return false
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			w := untilInitialEnd{httptest.NewRecorder(), cancel}
+			a.ServeHTTP(w, httptest.NewRequest("GET", widgetsAsV2+
+				"?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"+query, nil).WithContext(ctx))
+			if n := strings.Count(w.Body.String(), `"type":"ADDED"`); n != objects {
+				t.Errorf("%d of %d objects were sent", n, objects)
+			}
+		})
 	}
 }

@@ -40,7 +40,7 @@ func (s *stall) begin() {
 	}
 }
 
-// done is called when all that was to be sent is.
+// done is called when all that was to be sent is, and before somebody else is waited for.
 func (s *stall) done() {
 	if !s.begun {
 		return
@@ -52,6 +52,8 @@ func (s *stall) done() {
 	s.timer.Stop()
 }
 
+// look ends the watch under mu: done waits for it, so that end never comes after the handler of the watch has returned, when the writer
+// may be that of another request.
 func (s *stall) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

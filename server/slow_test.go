@@ -1,0 +1,168 @@
+package server_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/authn"
+)
+
+// Clients that send or read slower than they may are cut off, and their seats free: one that never ends its headers, or its body, or
+// never reads what it asked for, be it a list or the state or the events of a watch.
+func TestSlowClients(t *testing.T) {
+	const limit = 300 * time.Millisecond
+	s := newLargeServer(t, func(c *server.Config) {
+		c.RequestTimeout, c.WatchStall = limit, limit
+		c.SetVerbosity = func(string) (string, error) { return "", nil }
+		c.IssuedTokens = authn.NewIssuedTokens(resources.NewRows(c.Store.(resources.Store)), nil)
+	})
+	address, stop, done := serve(t, s)
+	for name, head := range map[string]string{
+		"a body that does not end":                 "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nContent-Length: 100\r\n\r\n{",
+		"a verbosity that does not end":            "PUT /debug/flags/v HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nContent-Length: 100\r\n\r\n1",
+		"a token that is not asked for to the end": "POST /rowlock/tokens HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nContent-Length: 100\r\n\r\n{",
+		"an answer that is not read":               "GET /api/v1/configmaps HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n\r\n",
+		"a state that is not read":                 "GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n\r\n",
+		"events that are not read":                 "GET /api/v1/configmaps?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n\r\n",
+		"messages that are not read": "GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nOrigin: http://x\r\n" +
+			"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+				t.Fatal(err)
+			}
+			before, _ := known(t, s)
+			if _, err := io.WriteString(conn, head); err != nil {
+				t.Fatal(err)
+			}
+			untilKnown(t, s, "it is not answered", func(dispatched, _ int) bool { return dispatched > before })
+			untilKnown(t, s, "it has its seat for ever", func(_, executing int) bool { return executing == 0 })
+			untilKnown(t, s, "it watches for ever", func(int, int) bool { return s.Watches() == 0 })
+		})
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A client that reads a watch slower than it may read an answer is not cut off: it has the whole of it when others, which began to ask for
+// a list after it, have been cut.
+func TestSlowWatch(t *testing.T) {
+	s := newLargeServer(t, func(c *server.Config) { c.RequestTimeout = 300 * time.Millisecond })
+	address, stop, done := serve(t, s)
+	ask := func(query string) net.Conn {
+		t.Helper()
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _ := known(t, s)
+		if _, err := io.WriteString(conn, "GET /api/v1/configmaps"+query+" HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		untilKnown(t, s, "it is not answered", func(dispatched, _ int) bool { return dispatched > before })
+		return conn
+	}
+	watching := ask("?watch=1")
+	defer watching.Close()
+	for range 2 {
+		other := ask("")
+		untilKnown(t, s, "it has its seat for ever", func(_, executing int) bool { return executing <= 1 })
+		other.Close()
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(watching), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	events := json.NewDecoder(answer.Body)
+	for n := range largeObjects {
+		var event struct{ Type string }
+		if err := events.Decode(&event); err != nil || event.Type != "ADDED" {
+			t.Fatalf("event %d: %q, %v", n, event.Type, err)
+		}
+	}
+	watching.Close()
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// largeObjects is how many objects newLargeServer has: 12 MB, more than the buffers of a connection take.
+const largeObjects = 24
+
+// newLargeServer returns a server whose objects no connection takes at once, and which has few seats.
+func newLargeServer(t *testing.T, change func(*server.Config)) *server.Server {
+	t.Helper()
+	var store server.Config
+	patient := newServer(t, func(c *server.Config) { store = *c })
+	create := func(i int) {
+		body := fmt.Sprintf(`{"metadata":{"name":"c%d"},"data":{"a":%q}}`, i, strings.Repeat("x", 500_000))
+		r := httptest.NewRequest("POST", "/api/v1/namespaces/default/configmaps", strings.NewReader(body))
+		r.Header.Set("Authorization", "master")
+		w := httptest.NewRecorder()
+		if patient.Handler().ServeHTTP(w, r); w.Code != 201 {
+			t.Fatalf("%d: %s", w.Code, w.Body)
+		}
+	}
+	for i := range largeObjects {
+		create(i)
+	}
+	return newServer(t, func(c *server.Config) {
+		c.Registry, c.Store, c.Pipeline = store.Registry, store.Store, store.Pipeline
+		c.MaxInFlight, c.MaxMutatingInFlight = 20, -1
+		change(c)
+	})
+}
+
+// untilKnown waits until the requests of somebody known are as they are to be.
+func untilKnown(t *testing.T, s *server.Server, what string, ok func(dispatched, executing int) bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(known(t, s)); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal(what)
+		}
+	}
+}
+
+// known is how many requests of somebody known were and are being answered. On a slow machine the server's limit may be too short for it to
+// tell that: it is asked again.
+func known(t *testing.T, s *server.Server) (dispatched, executing int) {
+	t.Helper()
+	w := get(s.Handler(), levelsPath, "master")
+	for deadline := time.Now().Add(patience); w.Code != 200; w = get(s.Handler(), levelsPath, "master") {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %d: %s", levelsPath, w.Code, w.Body)
+		}
+	}
+	for line := range strings.Lines(w.Body.String()) {
+		if cells := strings.Fields(strings.ReplaceAll(line, ",", " ")); len(cells) > 6 && cells[0] == "global-default" {
+			if _, err := fmt.Sscan(cells[6]+" "+cells[5], &dispatched, &executing); err != nil {
+				t.Fatal(err)
+			}
+			return dispatched, executing
+		}
+	}
+	t.Fatalf("there is no level global-default: %s", w.Body)
+	return 0, 0
+}
+
+// levelsPath is where a server tells how many requests of each priority level it has.
+const levelsPath = "/debug/api_priority_and_fairness/dump_priority_levels"
