@@ -9,23 +9,24 @@ import (
 )
 
 const (
-	// latestPause is how long after one look for tokens that other servers have made the next one may begin.
+	// latestPause is how long after the beginning of one look for tokens that other servers have made the next one may begin.
 	latestPause = 50 * time.Millisecond
 	// latestTimeout bounds a look.
 	latestTimeout = 10 * time.Second
 )
 
 // latestRows are the rows of a resource as they are most recently, for those who ask for one that this server has not heard of. Anybody
-// can do so, without credentials, so that the database is not asked for each of them: they wait for the next look together, for
-// latestPause at most, which begins after all of them have come. So whoever has a token that another server has just given out is
-// let in, however many ask for what is not there.
+// can do so, without credentials, so that the database is not asked for each of them: they wait for the next look together, which
+// begins after all of them have come. So whoever has a token that another server has just given out is let in, however many ask for
+// what is not there. There is one look at a time: a database that hangs has one connection taken by this, not one more every latestPause.
 type latestRows struct {
 	rows     *resources.Rows
 	resource string
 
-	mu   sync.Mutex
-	next *look     // has not begun; nil: nobody waits
-	last time.Time // when one has begun
+	mu    sync.Mutex
+	next  *look     // has not begun; nil: nobody waits
+	last  time.Time // when one has begun
+	looks bool      // the last has not ended
 }
 
 // look is one look at the database.
@@ -57,19 +58,31 @@ func (l *latestRows) join() *look {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.next == nil {
-		n := &look{done: make(chan struct{})}
-		l.next = n
-		time.AfterFunc(time.Until(l.last.Add(latestPause)), func() { l.look(n) })
+		l.next = &look{done: make(chan struct{})}
+		if !l.looks {
+			l.begin(l.next)
+		}
 	}
 	return l.next
+}
+
+// begin has a look begin as soon as it may. The caller holds mu.
+func (l *latestRows) begin(n *look) {
+	time.AfterFunc(time.Until(l.last.Add(latestPause)), func() { l.look(n) })
 }
 
 func (l *latestRows) look(n *look) {
 	defer close(n.done)
 	l.mu.Lock()
-	l.next, l.last = nil, time.Now()
+	l.next, l.last, l.looks = nil, time.Now(), true
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), latestTimeout)
 	defer cancel()
 	n.all, n.err = l.rows.Snapshot(ctx, l.resource, resources.At{Match: resources.MostRecent})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.looks = false
+	if l.next != nil {
+		l.begin(l.next)
+	}
 }

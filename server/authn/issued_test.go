@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rowlock/rowlock/resources"
@@ -117,6 +118,51 @@ func TestUnknownIssuedTokens(t *testing.T) {
 		// Each that waits together with others waits for one look, and there is one every 50 ms.
 		if most := int64(time.Since(began)/(50*time.Millisecond)) + 2; store.asked.Load() > most {
 			t.Errorf("asked %d times in %s", store.asked.Load(), time.Since(began))
+		}
+	})
+}
+
+// hangingStore has nothing, and does not say what is most recent until somebody lets it.
+type hangingStore struct {
+	resources.Store
+	asked atomic.Int64
+	let   chan struct{}
+}
+
+func (s *hangingStore) Get(context.Context, resources.Key, resources.At) (*resources.Object, error) {
+	return nil, resources.ErrNotFound
+}
+
+func (s *hangingStore) Snapshot(ctx context.Context, _ string, _ resources.At) (resources.Snapshot, error) {
+	s.asked.Add(1)
+	select {
+	case <-s.let:
+	case <-ctx.Done():
+	}
+	return nil, resources.ErrUnavailable
+}
+
+// A database that hangs is asked once at a time, however many ask for tokens that nobody has given out.
+func TestUnknownIssuedTokensOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &hangingStore{let: make(chan struct{})}
+		tokens := authn.NewIssuedTokens(resources.NewRows(store), nil)
+		var asking sync.WaitGroup
+		for range 8 {
+			asking.Go(func() {
+				if _, _, err := tokens.AuthenticateToken(t.Context(), "rowlock_"+strings.Repeat("a", 12)+"_"+strings.Repeat("a", 52)); !errors.Is(err, resources.ErrUnavailable) {
+					t.Error(err)
+				}
+			})
+			time.Sleep(time.Second)
+		}
+		if n := store.asked.Load(); n != 1 {
+			t.Errorf("%d looks at once", n)
+		}
+		close(store.let)
+		asking.Wait()
+		if n := store.asked.Load(); n != 2 { // the others had come before the second began
+			t.Errorf("%d looks", n)
 		}
 	})
 }
