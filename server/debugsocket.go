@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -32,15 +33,18 @@ func (s *Server) ServeDebugSocket(ctx context.Context, path string) error {
 	return nil
 }
 
-// listenPrivately listens on a socket that is its owner's before anybody can find it under its name.
+// listenPrivately listens on a socket that is its owner's before anybody else can open it: it is made in a directory that only the owner
+// may enter, because a socket has the permissions that the umask leaves until they are set.
 func listenPrivately(ctx context.Context, path string) (net.Listener, error) {
 	if is, err := os.Lstat(path); err == nil && is.Mode().Type() != fs.ModeSocket {
 		return nil, fmt.Errorf("%s is no socket", path)
 	}
-	made := path + ".new"
-	if err := os.Remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	private, err := os.MkdirTemp(filepath.Dir(path), ".s")
+	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = os.RemoveAll(private) }() // an empty directory that stays does no harm
+	made := filepath.Join(private, "s")
 	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", made)
 	if err != nil {
 		return nil, err
@@ -50,7 +54,7 @@ func listenPrivately(ctx context.Context, path string) (net.Listener, error) {
 		err = os.Rename(made, path)
 	}
 	if err != nil {
-		return nil, errors.Join(err, l.Close(), os.Remove(made))
+		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }

@@ -63,6 +63,9 @@ func TestDebugSocket(t *testing.T) {
 	if is, err := os.Stat(path); err != nil || is.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", is.Mode(), err)
 	}
+	if beside, err := os.ReadDir(filepath.Dir(path)); err != nil || len(beside) != 1 {
+		t.Errorf("leaves %v, %v", beside, err)
+	}
 	stop()
 	if err := <-served; err != nil {
 		t.Error(err)
