@@ -22,7 +22,7 @@ import (
 )
 
 // readyTimeout bounds how long a server may take from its start until /readyz answers 200.
-const readyTimeout = 60 * time.Second
+const readyTimeout = 3 * time.Minute
 
 // Server is a running server of the Kubernetes API: one process, or one and its store.
 type Server struct {
@@ -247,25 +247,4 @@ func ready(ctx context.Context, client *http.Client, url string) error {
 		return fmt.Errorf("%s: %s", response.Status, bytes.TrimSpace(body))
 	}
 	return nil
-}
-
-// FreePort returns a port of 127.0.0.1 that is free.
-func FreePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("free port: %w", err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
-}
-
-func freePorts(n int) (ports []int, err error) {
-	for len(ports) < n {
-		port, err := FreePort()
-		if err != nil {
-			return nil, err
-		}
-		ports = append(ports, port)
-	}
-	return ports, nil
 }

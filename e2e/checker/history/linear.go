@@ -10,7 +10,7 @@ import (
 
 // linearTimeout bounds how long one object's history is looked at. A history that takes longer is not decided, which is told as a
 // violation: nobody may take it for a proof.
-const linearTimeout = time.Minute
+const linearTimeout = 5 * time.Minute
 
 // state is what the model knows of an object.
 type state struct {

@@ -21,10 +21,15 @@ type frame struct {
 	Object wire   `json:"object"`
 }
 
-// silence is how long a stream that is silent is taken for one that goes on, and resumed how long one is that goes on where another was.
+// silence is how long a stream that is silent is taken for one that goes on.
+const silence = 30 * time.Second
+
+// resumed is how long the server is asked to serve a stream that goes on where another was: watches are often resumed. One that follows a
+// stream which has brought the watch no further is served for twice as long, up to resumedMost, so that it comes to the end on a slow
+// machine, too.
 const (
-	silence = 15 * time.Second
-	resumed = 4 * time.Second
+	resumed     = 4 * time.Second
+	resumedMost = 32 * time.Second
 )
 
 // watch keeps a watch open until the history has come to its end: where a stream ends, another goes on from the revision at which it
@@ -43,9 +48,14 @@ func (r *recorder) watch(ctx context.Context, w history.Watch, lasts time.Durati
 		}
 		next := history.Watch{Client: w.Client, Server: (w.Server + 1) % len(r.targets), Match: w.Match, At: w.At, Initial: w.Initial,
 			Bookmarks: true, Select: w.Select}
-		lasts = resumed
 		if reached > 0 { // it has had the state, or something after it
 			next.Match, next.At, next.Initial = history.Exact, reached, false
+		}
+		switch {
+		case reached > w.At || lasts < resumed:
+			lasts = resumed
+		case w.Code == http.StatusOK:
+			lasts = min(2*lasts, resumedMost)
 		}
 		if len(w.Events) == 0 && w.Code != http.StatusOK {
 			select {

@@ -64,8 +64,8 @@ func (r *Report) String() string {
 
 // The times that a round allows.
 const (
-	patience  = 5 * time.Second // longer than a server takes to answer when nothing is wrong
-	endWithin = 2 * time.Minute // for servers to come back after the last fault, and watches to the end
+	patience  = 30 * time.Second // longer than a server takes to answer when nothing is wrong
+	endWithin = 5 * time.Minute  // for servers to come back after the last fault, and watches to the end
 )
 
 // Run lets clients work, in rounds of which each begins with an empty namespace, until the duration is over. Violations are not errors.
