@@ -5,6 +5,7 @@
 //	history   what is recorded, and what it has to be like
 //	record    the clients
 //	trial     servers, databases, faults
+//	liar      servers that lie
 package main
 
 import (
@@ -34,6 +35,7 @@ func main() {
 	databases := flag.String("databases", "sqlite,postgres", "the databases, one after the other")
 	faults := flag.String("faults", "all", "all, none, or some of "+trial.Faults(trial.Postgres))
 	verify := flag.String("verify", "", "verify the history in this file, and do nothing else")
+	lies := flag.Bool("lies", false, "have servers lie in every way there is, and expect to find it out; -duration, -servers, -faults and -keep mean nothing then")
 	flag.DurationVar(&o.Duration, "duration", time.Minute, "how long clients work on each database, with each number of servers")
 	flag.DurationVar(&o.Round, "round", 15*time.Second, "how long a history is; each begins with an empty namespace")
 	servers := flag.String("servers", "1,2", "how many servers, one number after the other; SQLite has one")
@@ -44,9 +46,12 @@ func main() {
 	flag.StringVar(&o.Keep, "keep", ".", "the directory for histories that have violations")
 	flag.Parse()
 	var err error
-	if *verify != "" {
+	switch {
+	case *verify != "":
 		err = verifyFile(*verify)
-	} else {
+	case *lies:
+		err = lie(ctx, o, strings.Split(*databases, ","))
+	default:
 		err = run(ctx, o, strings.Split(*databases, ","), strings.Split(*servers, ","), strings.Split(*faults, ","))
 	}
 	if err != nil {
@@ -79,6 +84,24 @@ func run(ctx context.Context, o trial.Options, databases, servers, names []strin
 				o.Servers = 1
 			}
 			errs = append(errs, try(ctx, o))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// lie has servers lie.
+func lie(ctx context.Context, o trial.Options, databases []string) error {
+	if err := harness.Build(ctx, "rowlock"); err != nil {
+		return err
+	}
+	var errs []error
+	for _, o.Database = range databases {
+		all, err := trial.Lies(ctx, o)
+		errs = append(errs, err)
+		for _, l := range all {
+			if !l.Caught() {
+				errs = append(errs, fmt.Errorf("%s: %s: not found out in %d rounds", o.Database, l.Name, l.Rounds))
+			}
 		}
 	}
 	return errors.Join(errs...)

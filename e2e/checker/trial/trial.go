@@ -4,6 +4,7 @@
 //	trial.go     rounds of clients, faults and verification, one after the other
 //	servers.go   servers of one database
 //	faults.go    the faults
+//	lies.go      servers that lie, to see that it is found out
 package trial
 
 import (
