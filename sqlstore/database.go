@@ -68,6 +68,8 @@ type driver interface {
 	checkpoint() error
 	// trimLog keeps the write-ahead log bounded; it is called between batches and is cheap when there is nothing to do.
 	trimLog() error
+	// noteClosed writes meta.closed, in milliseconds since 1970.
+	noteClosed(at int64) error
 	close() error
 }
 
@@ -173,6 +175,7 @@ func (d *database) revision(ctx context.Context) (int64, error) {
 type meta struct {
 	revision, floor, historyBytes int64
 	at                            sql.NullInt64 // of the last change, as far as it is in history
+	closed                        sql.NullInt64 // the time of the last change when the store was closed, and for how long it was open since
 }
 
 // eachRow calls visit for every row and closes the rows. Errors of the database are resources.ErrUnavailable.

@@ -12,7 +12,7 @@ import (
 // Its work on the database runs as tasks of the committer, in steps that are small beside a batch.
 type janitor struct {
 	store *Store
-	// opened is when the store was, and away how long nobody had written then: at most that long the store was closed.
+	// opened is when the store was, and away for how long it had been closed then, as far as is known: at most since the last change.
 	opened time.Time
 	away   time.Duration
 	ages   ages
@@ -39,8 +39,8 @@ const (
 func newJanitor(s *Store) *janitor {
 	j := &janitor{store: s, opened: s.clock.Now(), wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		done: make(chan struct{}), ages: ages{first: s.position.revision}}
-	if last := s.position.at; last != 0 {
-		j.away = max(0, j.opened.Sub(milliseconds(last)))
+	if s.closed != 0 {
+		j.away = max(0, j.opened.Sub(milliseconds(s.closed)))
 	}
 	// What a former process left behind is looked at once; that says when to look again.
 	j.due[prune] = j.opened

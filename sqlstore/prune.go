@@ -113,9 +113,9 @@ func (s *Store) cut(adds int64) *cut {
 	return &cut{bytes: min(excess, 2*adds) + min(cutSlice, s.options.HistorySize/64), rows: cutRows + adds/cutRow}
 }
 
-// dueAt is dueOf of a change from before the store was opened. The time that the store was away does not count: of the changes from
-// before it was opened, the last counts as made when it was, and the others as so much older as they are than that. So clients
-// find their place again, and a server that is restarted all the time still prunes. One from the future of a clock that was
+// dueAt is dueOf of a change from before the store was opened. The time that the store was closed does not count: the changes from before it
+// was opened count as so much older as they were when it was closed, or, if it was killed, when the last one was made. So clients find
+// their place again, and a server that is restarted all the time still prunes. One from the future of a clock that was
 // wrong counts from when the store was opened.
 func (j *janitor) dueAt(at int64, now time.Time) time.Time {
 	t := milliseconds(at)

@@ -194,6 +194,46 @@ func TestAgeGoesOnAcrossRestarts(t *testing.T) {
 	}
 }
 
+// The time that a store was open without a write ages history, and the time that it was closed does not, however often it is restarted.
+func TestAgeGoesOnWithoutWrites(t *testing.T) {
+	restarts := func(t *testing.T, clock interface{ Step(time.Duration) }, restart func(closed func()) *Store, prune func(*testing.T)) {
+		s := restart(func() {})
+		first := mustCommit(t, s, createMap(t, "a"))[0].Revision
+		last := mustCommit(t, s, createMap(t, "b"))[0].Revision
+		for range 4 {
+			clock.Step(storetest.HistoryAge / 5)
+			s = restart(func() { clock.Step(100 * storetest.HistoryAge) })
+		}
+		if prune(t); s.floor.Load() >= first {
+			t.Errorf("after four fifths of its age history begins at %d, the first change is %d", s.floor.Load(), first)
+		}
+		for range 2 {
+			clock.Step(storetest.HistoryAge / 5)
+			s = restart(func() {})
+		}
+		if prune(t); s.floor.Load() != last {
+			t.Errorf("history begins at %d, the last change is %d", s.floor.Load(), last)
+		}
+	}
+	t.Run("SQLite", func(t *testing.T) {
+		h := newSQLiteHarness(t)
+		restarts(t, h.clock, func(closed func()) *Store {
+			h.close(t)
+			closed()
+			return h.open(t)
+		}, h.prune)
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		h := newPostgresHarness(t)
+		restarts(t, h.clock, func(closed func()) *Store {
+			h.close(t)
+			closed()
+			h.store = h.open(t)
+			return h.store
+		}, h.prune)
+	})
+}
+
 // The time that a server was away does not age history.
 func TestHistoryWaitsForTheServer(t *testing.T) {
 	h := newSQLiteHarness(t)
@@ -236,7 +276,7 @@ func (s *Store) wantHistory(t *testing.T, want int64) {
 	t.Helper()
 	var stored int64
 	var at sql.NullInt64
-	if err := s.db.reads.QueryRow(s.db.state).Scan(new(int64), new(int64), &stored, &at); err != nil {
+	if err := s.db.reads.QueryRow(s.db.state).Scan(new(int64), new(int64), &stored, &at, new(sql.NullInt64)); err != nil {
 		t.Fatal(err)
 	}
 	if counted := s.historyBytes.Load(); counted != want || stored != want {

@@ -289,6 +289,13 @@ func (d *sqliteDriver) touch() error {
 	})
 }
 
+func (d *sqliteDriver) noteClosed(at int64) error {
+	return d.transaction(func(ctx context.Context) error {
+		_, err := d.writer.ExecContext(ctx, closeSQL, at)
+		return err
+	})
+}
+
 // size returns the bytes of the database.
 func (d *sqliteDriver) size(ctx context.Context) (bytes int64, err error) {
 	err = d.reads.QueryRowContext(ctx, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").Scan(&bytes)

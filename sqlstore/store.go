@@ -44,6 +44,7 @@ type Store struct {
 	// applying is held by who brings changes into the cache, and guards how far it has come.
 	applying turn
 	position position
+	closed   int64 // the last change's time, and the time that the store was open since, as far as is known. 0: not known
 	budget   logBudget
 
 	unresolved *batch // its outcome is unknown; of the goroutine of the committer
@@ -136,6 +137,7 @@ func (s *Store) load(ctx context.Context) error {
 	s.floor.Store(m.floor)
 	s.historyBytes.Store(m.historyBytes)
 	s.position = position{m.revision, m.at.Int64}
+	s.closed = max(m.closed.Int64, m.at.Int64)
 	s.revisions.current.Store(m.revision)
 	for resource, t := range trees {
 		c := s.collection(resource)
@@ -209,7 +211,23 @@ func (s *Store) Close() error {
 		return true
 	})
 	s.metrics.unregister()
+	s.noteClosed()
 	return s.release()
+}
+
+// noteClosed writes down until when the store was open, where history's age goes by it and the last change does not say it about as well. If
+// that fails, or the process is killed, history is kept for longer.
+func (s *Store) noteClosed() {
+	last, closed := milliseconds(s.position.at), s.clock.Now()
+	if last.Before(s.janitor.opened) {
+		closed = closed.Add(-s.janitor.away) // what nobody has written since, counts on from before
+	}
+	if s.floor.Load() == s.position.revision || s.failure.get() != nil || closed.Sub(last) < s.options.HistoryAge/256 {
+		return
+	}
+	if err := s.db.noteClosed(closed.UnixMilli()); err != nil {
+		s.logger.Info("it could not be noted when the store was closed: its history is kept for longer", "error", err)
+	}
 }
 
 func (s *Store) release() error {
