@@ -18,6 +18,7 @@ type Move struct {
 	name     string // of the source
 	target   *moveTarget
 	seen     int64 // the revision of the source that the target has; 0: parts of some
+	history  bool  // the source has an object history
 }
 
 // MoveProgress says how far a Copy has come.
@@ -38,14 +39,15 @@ type Moved struct {
 var ErrAlreadyMoved = errors.New("the store has moved there already")
 
 // OpenMove begins to move a store, or goes on where another process ended. Of the options, URL and Schema count. Errors: ErrAlreadyMoved; ErrNoTables and
-// fs.ErrNotExist where there is no source; ErrNotEmpty where the target has a store, or what was begun to be made of another source;
+// fs.ErrNotExist where there is no source; ErrNotOwner; ErrMoving where that is the target of another Move; ErrNotEmpty where the target has a store, or what was begun to be made of another source;
 // that another process has the file; those of the database.
 func OpenMove(ctx context.Context, from, to Options) (*Move, error) {
 	source, err := OpenSource(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	moved, err := source.moved(ctx)
+	state := source.State()
+	history, err := source.HasHistory(ctx)
 	if err := errors.Join(err, source.Close()); err != nil {
 		return nil, err
 	}
@@ -63,21 +65,42 @@ func OpenMove(ctx context.Context, from, to Options) (*Move, error) {
 	if name == place {
 		return nil, fmt.Errorf("%s cannot move to where it is", name)
 	}
-	target, err := openMoveTarget(ctx, &to, name)
-	if errors.Is(err, ErrNotEmpty) && moved == place {
-		return nil, ErrAlreadyMoved
+	switch state.Moved {
+	case "":
+		err = checkFence(ctx, &from)
+	case place:
+		if goesOn(ctx, to, state) {
+			err = ErrAlreadyMoved
+		}
+	default:
+		err = fmt.Errorf("the store has moved to %s: move it on from there", state.Moved)
 	}
+	if err != nil {
+		return nil, err
+	}
+	target, err := openMoveTarget(ctx, &to, name)
 	if err != nil {
 		return nil, fmt.Errorf("fill the database: %w", err)
 	}
-	if moved != "" && moved != place {
-		return nil, errors.Join(fmt.Errorf("the store has moved to %s: move it on from there", moved), target.close())
+	return &Move{from: from, to: to, name: name, target: target, seen: target.seen, history: history}, nil
+}
+
+// goesOn tells whether a database is a whole store that goes on, as far as the counter says, where another one has ended. To be not empty is not
+// enough: it may have been put there since, of something else.
+func goesOn(ctx context.Context, to Options, from SourceState) bool {
+	target, err := OpenSource(ctx, to)
+	if err != nil {
+		return false // it is not there, or not whole: who fills it finds out
 	}
-	return &Move{from: from, to: to, name: name, target: target, seen: target.seen}, nil
+	defer target.Close() //nolint:errcheck // it was only read
+	return target.State().Revision >= from.Beyond
 }
 
 // Seen is the revision of the source that the target has, 0 while it has none.
 func (m *Move) Seen() int64 { return m.seen }
+
+// LeavesHistory tells whether the source has an object history. It stays there: the target begins a new one.
+func (m *Move) LeavesHistory() bool { return m.history }
 
 // Close lets go of both. What was copied stays, for another Move to go on with.
 func (m *Move) Close() error { return m.target.close() }
@@ -145,6 +168,9 @@ func (m *Move) trySwitch(ctx context.Context, hold time.Duration, progress func(
 	bounded, cancel := context.WithTimeout(ctx, hold)
 	defer cancel()
 	beyond, err := m.copyState(bounded, progress)
+	if err == nil {
+		err = m.target.ready(bounded) // after the mark it would be too late to find out
+	}
 	if err == nil {
 		err = f.last(bounded, place)
 	}

@@ -33,7 +33,9 @@ const (
 	movedText  = "the store has moved to "
 
 	makeMovedSQL = `CREATE TABLE IF NOT EXISTS moved (place TEXT NOT NULL)`
-	markMovedSQL = `INSERT INTO moved (place) SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM moved)`
+	// makeMovedForAllSQL lets every server look whether the store has moved, whichever role it has.
+	makeMovedForAllSQL = `DO $$ BEGIN ` + makeMovedSQL + `; GRANT SELECT ON moved TO PUBLIC; END $$`
+	markMovedSQL       = `INSERT INTO moved (place) SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM moved)`
 
 	// The trigger is there before the fence, and does nothing until the row is: to make it takes locks that writers hold. It is asked once
 	// for each statement, by the state that this statement sees.
@@ -68,7 +70,7 @@ func prepareFence(ctx context.Context, o *Options) error {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.lift()) }()
-	statements := append([]string{makeMovedSQL, makeRefusalSQL}, movedTriggers...)
+	statements := append([]string{makeMovedForAllSQL, makeRefusalSQL}, movedTriggers...)
 	for _, statement := range statements {
 		if err := f.patiently(ctx, o, statement); err != nil {
 			return err
@@ -141,7 +143,49 @@ func (f *fence) begin(ctx context.Context, o *Options) error {
 			return err
 		}
 	}
-	return nil
+	return f.beOwner(ctx)
+}
+
+// ErrNotOwner says that a role cannot do what a move makes in its source.
+var ErrNotOwner = errors.New("the user of the source has to own its tables, or to be a member of the role that does, for triggers are made there")
+
+// beOwner takes the role that owns the tables, so that what is made there is that role's, too: else servers could not read it, nor anybody remove it again.
+func (f *fence) beOwner(ctx context.Context) error {
+	const look = `SELECT min(pg_get_userbyid(relowner)), count(DISTINCT relowner) = 1, bool_and(pg_get_userbyid(relowner) = current_user),
+bool_and(has_schema_privilege(relowner, relnamespace, 'CREATE')) FROM pg_class WHERE oid IN ('meta'::regclass, 'changes'::regclass)`
+	var owner string
+	var one, is, may bool
+	if err := f.conn.QueryRowContext(ctx, look).Scan(&owner, &one, &is, &may); err != nil {
+		return err
+	}
+	if !one {
+		return fmt.Errorf("%w: they have several owners", ErrNotOwner)
+	}
+	if !may {
+		return fmt.Errorf("the role %s, which owns the tables, needs the right to create tables in their schema, for one is made there", owner)
+	}
+	if is {
+		return nil
+	}
+	_, err := f.conn.ExecContext(ctx, "SET LOCAL ROLE "+nameSQL(owner))
+	var refusal *pgconn.PgError
+	if errors.As(err, &refusal) && refusal.Code == insufficientPrivilege {
+		return fmt.Errorf("%w: that is %s", ErrNotOwner, owner)
+	}
+	return err
+}
+
+// checkFence refuses a source in which prepareFence would fail for want of rights.
+func checkFence(ctx context.Context, o *Options) (err error) {
+	if !isPostgres(o.URL) {
+		return nil
+	}
+	f, err := openFence(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.lift()) }()
+	return f.begin(ctx, o)
 }
 
 // beginBetween starts a transaction on SQLite between two of who writes all the time. SQLite gives the lock to whoever asks while it is free, and
@@ -202,7 +246,8 @@ func raiseFence(ctx context.Context, o *Options, hold time.Duration) (_ *fence, 
 func (f *fence) last(ctx context.Context, place string) error {
 	var statements []string
 	if !f.postgres {
-		refuse := " BEGIN SELECT RAISE(ABORT, '" + movedText + strings.ReplaceAll(place, "'", "''") + "'); END"
+		// Not by RAISE, which servers of releases before take for an error of the request (422), and not of the database (503).
+		refuse := " BEGIN SELECT json_extract('{}', " + textSQL(movedText+place) + "); END"
 		statements = []string{makeMovedSQL,
 			"CREATE TRIGGER IF NOT EXISTS moved_changes BEFORE INSERT ON changes" + refuse,
 			"CREATE TRIGGER IF NOT EXISTS moved_meta BEFORE UPDATE ON meta" + refuse}
@@ -241,11 +286,7 @@ func (f *fence) lift() error {
 	return errors.Join(append(errs, f.conn.Close(), f.db.Close())...)
 }
 
-// moved says where the store has moved to, or "".
-func (s *Source) moved(ctx context.Context) (place string, err error) {
-	return movedTo(ctx, s.tx, s.postgres)
-}
-
+// movedTo says where the store has moved to, or "".
 func movedTo(ctx context.Context, from querier, postgres bool) (place string, err error) {
 	if found, err := hasTable(ctx, from, postgres, "moved"); err != nil || !found {
 		return "", err
@@ -291,5 +332,5 @@ func isMoved(err error) bool {
 		return pgErr.Code == movedState
 	}
 	var e *sqlite.Error
-	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_CONSTRAINT_TRIGGER && strings.Contains(e.Error(), movedText)
+	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_ERROR && strings.Contains(e.Error(), movedText)
 }

@@ -199,21 +199,42 @@ func (t *moveTarget) note(ctx context.Context, tx *sql.Tx, revision int64) error
 	return err
 }
 
+// ready refuses a target of which finish could not make a store: one that is begun already, or whose name is taken.
+func (t *moveTarget) ready(ctx context.Context) error {
+	err := t.do(ctx, func(tx *sql.Tx) error { return t.unbegun(ctx, tx) })
+	if err == nil && t.path != "" {
+		err = checkNoFile(t.path)
+	}
+	if err != nil {
+		return fmt.Errorf("finish the target: %w", err)
+	}
+	return nil
+}
+
+// unbegun refuses a Postgres to which a server of a release has begun to write that does not know of the table moving, and keeps others from it until the
+// end of the transaction.
+func (t *moveTarget) unbegun(ctx context.Context, tx *sql.Tx) error {
+	if t.path != "" {
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, "SELECT FROM meta FOR UPDATE"); err != nil {
+		return err
+	}
+	var begun bool
+	if err := tx.QueryRowContext(ctx, begunSQL).Scan(&begun); err != nil {
+		return err
+	}
+	if begun {
+		return fmt.Errorf("%w: a server has begun to write to the target", ErrNotEmpty)
+	}
+	return nil
+}
+
 // finish makes a store of it that begins at a revision. It leaves meta.origin empty, as the first server of new tables finds it.
 func (t *moveTarget) finish(ctx context.Context, revision int64) error {
 	err := t.do(ctx, func(tx *sql.Tx) error {
-		if t.path == "" {
-			// No server of a release that does not know of the table moving may have begun here.
-			if _, err := tx.ExecContext(ctx, "SELECT FROM meta FOR UPDATE"); err != nil {
-				return err
-			}
-			var begun bool
-			if err := tx.QueryRowContext(ctx, begunSQL).Scan(&begun); err != nil {
-				return err
-			}
-			if begun {
-				return fmt.Errorf("%w: a server has begun to write to the target", ErrNotEmpty)
-			}
+		if err := t.unbegun(ctx, tx); err != nil {
+			return err
 		}
 		if _, err := tx.ExecContext(ctx, "UPDATE meta SET revision = $1, floor = $1, history_bytes = 0", revision); err != nil {
 			return err

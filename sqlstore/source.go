@@ -33,6 +33,8 @@ type SourceState struct {
 	Version int    // of the tables
 	// Revision is the counter. Beyond is at least that: revisions up to it may have been given before a power cut.
 	Revision, Beyond int64
+	// Moved is where the store has moved to, without users and passwords, and is not the store any more; empty: it has not moved.
+	Moved string
 }
 
 // ErrNoTables says that there is a database, and nothing of Rowlock in it.
@@ -40,7 +42,7 @@ var ErrNoTables = errors.New("the database has no tables of rowlock")
 
 // OpenSource begins to read a database, of which Options.URL and Options.Schema say which; Options.Transformers decrypt what Query is
 // asked for. It makes and changes nothing there. Errors:
-// ErrNoTables, fs.ErrNotExist for a file, those of the database.
+// ErrNoTables, ErrMoving for what is not a store yet, fs.ErrNotExist for a file, those of the database.
 func OpenSource(ctx context.Context, o Options) (_ *Source, err error) {
 	if err := errors.Join(CheckURL(o.URL), CheckSchema(o.URL, o.Schema)); err != nil {
 		return nil, err
@@ -59,10 +61,13 @@ func OpenSource(ctx context.Context, o Options) (_ *Source, err error) {
 	} else {
 		err = s.openSQLite(ctx, &o)
 	}
+	if err == nil {
+		err = s.readState(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return s, s.readState(ctx)
+	return s, nil
 }
 
 func (s *Source) openSQLite(ctx context.Context, o *Options) (err error) {
@@ -126,17 +131,33 @@ func (s *Source) readState(ctx context.Context) error {
 		return fmt.Errorf("read the counter: %w", err)
 	}
 	s.state.Beyond = s.state.Revision
-	if s.postgres {
-		return nil
+	unfinished, err := hasTable(ctx, s.tx, s.postgres, "moving")
+	if err == nil && unfinished {
+		return ErrMoving
+	}
+	if err == nil {
+		s.state.Moved, err = movedTo(ctx, s.tx, s.postgres)
+	}
+	if err != nil || s.postgres {
+		return err
 	}
 	var mark int64
-	err := s.tx.QueryRowContext(ctx, "SELECT user_version FROM pragma_user_version").Scan(&mark)
+	err = s.tx.QueryRowContext(ctx, "SELECT user_version FROM pragma_user_version").Scan(&mark)
 	s.state.Beyond = max(s.state.Beyond, mark*aheadUnit)
 	return err
 }
 
 // State is the state that is read.
 func (s *Source) State() SourceState { return s.state }
+
+// HasHistory tells whether there is an object history, which Each leaves out: whatever is made of the rows begins a new one.
+func (s *Source) HasHistory(ctx context.Context) (there bool, err error) {
+	if there, err = hasTable(ctx, s.tx, s.postgres, "revisions"); err != nil || !there {
+		return false, err
+	}
+	err = s.tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM revisions)").Scan(&there)
+	return there, err
+}
 
 // sourceTable is a table that makes a store: keys are the columns by which its rows are known and put in order, and version is the one, a number,
 // that is another one when a row is.
