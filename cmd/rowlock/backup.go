@@ -95,6 +95,12 @@ func makeBackup(cmd *cobra.Command, o *placeOptions, file string) (err error) {
 	}
 	said := cmd.ErrOrStderr() // the standard output may be the backup
 	fmt.Fprintf(said, "Backup of revision %d: %d rows, %d files of keys and certificates.\n", s.Revision, s.Objects, s.Files)
+	if s.Moved != "" {
+		fmt.Fprintf(said, "It is of what the store was before it moved to %s: what was written since is there, and not in this backup.\n", s.Moved)
+	}
+	if s.History {
+		fmt.Fprintln(said, "The object history (--object-history) is not in it: a store that is made of it begins a new one.")
+	}
 	if s.Files == 0 {
 		fmt.Fprintf(said, "The data directory %s has no keys and certificates: say --data-dir, or keep them by other means.\n", o.dataDir)
 	}

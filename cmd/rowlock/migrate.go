@@ -65,7 +65,8 @@ func newMigrateCommand() *cobra.Command {
 			"servers go on writing to the source. Then it switches: writes wait, for less than a second, until the last ones are copied,\n" +
 			"and from then on the source refuses them (503). Start servers on the target, with the data directory that they have.\n\n" +
 			"It can be interrupted at any moment: run again, it goes on. Until the switch, the source is what it was. With --follow it\n" +
-			"copies, and what is written meanwhile, until it is interrupted: then run it without, for the switch.",
+			"copies, and what is written meanwhile, until it is interrupted: then run it without, for the switch.\n\n" +
+			"The object history (--object-history) stays in the source: the target begins a new one.",
 		Example: "  rowlock migrate --from sqlite:///var/lib/rowlock/rowlock.db --to postgres://rowlock@db/rowlock\n" +
 			"  rowlock migrate --from-file ./url --from-schema team_a --to sqlite:///var/lib/rowlock/rowlock.db --follow",
 		Args: noArguments,
@@ -120,6 +121,9 @@ func (o *migrateOptions) run(ctx context.Context, from, to sqlstore.Options, out
 	}
 	fmt.Fprintf(out, "The store has moved, at revision %d; writes waited for %d ms. Stop the servers of the source, which refuse writes now, and start "+
 		"servers on the target, with the data directory that they have: it has the keys and certificates.\n", moved.Revision, moved.Held.Milliseconds())
+	if move.LeavesHistory() {
+		fmt.Fprintln(out, "The object history (--object-history) stays in the source: the target begins a new one.")
+	}
 	return nil
 }
 

@@ -79,6 +79,14 @@ func migrateWhileItRuns(t *testing.T, from, to []string) {
 		t.Errorf("a server of the source: exit code %d, %s", code, stderr)
 	}
 
+	file := filepath.Join(t.TempDir(), "backup")
+	if code, _, stderr := command(t, append([]string{"backup"}, first.args(file)...)...); code != 0 || !strings.Contains(stderr, "before it moved to ") {
+		t.Errorf("a backup of the source: exit code %d, %s", code, stderr)
+	}
+	if out := runs(t, append([]string{"verify"}, first.args()...)...); !strings.Contains(out, "The store has moved to ") || !strings.Contains(out, "nothing is wrong") {
+		t.Errorf("rowlock verify of the source: %s", out)
+	}
+
 	p = start(t, second.args("--listen", address)...)
 	if diff := cmp.Diff(before, everything(t, p.client(t))); diff != "" {
 		t.Errorf("-before, +moved:\n%s", diff)

@@ -84,6 +84,9 @@ func verifyDatabase(ctx context.Context, store sqlstore.Options, out io.Writer) 
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
+	if moved := source.State().Moved; moved != "" {
+		fmt.Fprintf(out, "The store has moved to %s. This is what it was before, and takes no writes; see docs/migration.md.\n", moved)
+	}
 	types, err := newStoredTypes(ctx, source)
 	if err != nil {
 		return err

@@ -128,6 +128,9 @@ func (k *Keeper) once(ctx context.Context) error {
 	k.metrics.bytes.Set(float64(info.Size()))
 	k.metrics.seconds.Set(took.Seconds())
 	k.Logger.Info("made a backup", "file", path, "revision", s.Revision, "objects", s.Objects, "bytes", info.Size(), "took", took)
+	if s.Moved != "" {
+		k.Logger.Warn("the backup is of what the store was before it moved: make backups where it is now", "file", path, "movedTo", s.Moved)
+	}
 	return k.prune()
 }
 

@@ -33,6 +33,10 @@ type Origin struct {
 type Summary struct {
 	Revision       int64
 	Objects, Files int
+	// Moved is where the store had moved to, so that the backup is of what it was before; empty: it had not.
+	Moved string
+	// History: the store has an object history, which is not in the backup.
+	History bool
 }
 
 // keptDir is the part of a data directory that a backup has. The rest of it is the database, and what is made anew.
@@ -54,7 +58,10 @@ func Write(ctx context.Context, w io.Writer, o Origin) (s Summary, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.Revision = state.Revision
+	s.Revision, s.Moved = state.Revision, state.Moved
+	if s.History, err = source.HasHistory(ctx); err != nil {
+		return s, err
+	}
 	if s.Files, err = writeFiles(a, o.DataDir); err != nil {
 		return s, err
 	}
