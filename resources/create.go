@@ -148,7 +148,7 @@ func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Ob
 	if err != nil {
 		return nil, err
 	}
-	sent, perr := parseRevision(m.GetResourceVersion()) // what is no number is passed over, as kube-apiserver does
+	sent, perr := revisionOfObject(m.GetResourceVersion()) // what is no number is passed over, as kube-apiserver does
 	// Without a name there is nothing to allocate to. A dry run goes on to say all that is wrong.
 	nothing := r.DryRun && m.GetName() == "" && m.GetGenerateName() == ""
 	a := r.admitted(obj)

@@ -23,7 +23,7 @@
 // The store:
 //
 //	store.go         the contract: Reader, Writer, Watcher, and every error they return
-//	storable.go      which keys a store takes
+//	storable.go      which keys a store takes; resource_version.go, revisions as clients write them
 //	rows.go          the door to Rowlock's own rows, which no API serves
 //
 // Writes:

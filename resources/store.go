@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -258,6 +257,3 @@ type FutureRevisionError struct {
 func (e *FutureRevisionError) Error() string {
 	return fmt.Sprintf("revision %d is in the future, the store is at %d", e.Requested, e.Current)
 }
-
-// FormatRevision writes a revision as a resourceVersion: decimal digits (KEP-5504 lets clients compare them).
-func FormatRevision(r int64) string { return strconv.FormatInt(r, 10) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -321,7 +320,7 @@ func (u update) prepareCreate(ctx context.Context) ([]Write, error) {
 		return nil, err
 	}
 	DedupOwners(ctx, m, true)
-	if _, err := parseRevision(m.GetResourceVersion()); err != nil {
+	if _, err := revisionOfObject(m.GetResourceVersion()); err != nil {
 		return nil, err
 	}
 	if u.UID != "" {
@@ -348,7 +347,7 @@ func (r *UpdateRequest) checkRevision(ctx context.Context, obj runtime.Object, l
 	if err != nil {
 		return err
 	}
-	sent, err := parseRevision(m.GetResourceVersion())
+	sent, err := revisionOfObject(m.GetResourceVersion())
 	if err != nil {
 		return err
 	}
@@ -363,18 +362,6 @@ func (r *UpdateRequest) checkRevision(ctx context.Context, obj runtime.Object, l
 		return apierrors.NewConflict(resource, r.Name, errors.New(optimisticLockMessage))
 	}
 	return nil
-}
-
-// parseRevision reads the resourceVersion of an object that a client sent; empty is zero.
-func parseRevision(s string) (int64, error) {
-	if s == "" {
-		return 0, nil
-	}
-	v, err := strconv.ParseUint(s, 10, 63)
-	if err != nil {
-		return 0, err
-	}
-	return int64(v), nil
 }
 
 // uidPreconditionError is in the words that kube-apiserver has for it; they name the key that it would have in etcd, of

@@ -3,7 +3,7 @@
 // An object is stored as the JSON of its storage version, and that is what most clients get: the bytes are copied, never
 // decoded. Other versions and encodings are made of it once, and kept with the object (resources.Object.Form).
 //
-//	negotiate.go  the media types that are offered, and the one that a request gets
+//	negotiate.go  the media types that are offered, and the one that a request gets; gzip.go, whether it gets it compressed
 //	renderer.go   the bytes of one object in a version and an encoding; protobuf.go and cbor.go, encodings; indent.go, pretty=true
 //	list.go       lists as JSON; list_protobuf.go, list_yaml.go; bulk.go, what is the same for all objects of a list
 //	table.go      Tables

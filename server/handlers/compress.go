@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -27,16 +26,6 @@ var gzips = sync.Pool{New: func() any {
 	}
 	return w
 }}
-
-// acceptsGzip tells whether the client named gzip, as kube-apiserver reads it: no weights.
-func acceptsGzip(r *http.Request) bool {
-	for encoding := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
-		if strings.TrimSpace(encoding) == "gzip" {
-			return true
-		}
-	}
-	return false
-}
 
 // sayGzip sets the headers of an answer that is compressed.
 func sayGzip(h http.Header) {
@@ -104,7 +93,7 @@ func newBody(w http.ResponseWriter, r *http.Request, offer *codec.Offer, code in
 
 func (b *body) Write(p []byte) (int, error) {
 	if b.to == nil {
-		b.begin(len(p) > compressFrom && !b.plain && acceptsGzip(b.r))
+		b.begin(len(p) > compressFrom && !b.plain && codec.NamesGzip(b.r))
 	}
 	return b.to.Write(p)
 }

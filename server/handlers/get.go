@@ -3,7 +3,6 @@ package handlers
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,22 +63,11 @@ func (q *request) getAt() (resources.At, error) {
 	case "0":
 		return resources.At{Match: resources.Any}, nil
 	}
-	rv, err := parseRevision(opts.ResourceVersion)
+	rv, err := resources.RevisionOfParameter(opts.ResourceVersion)
 	if err != nil && q.served.Uncached {
 		return resources.At{}, apierrors.NewBadRequest("invalid resource version: " + err.Error())
 	}
 	return resources.At{Match: resources.NotOlderThan, Revision: rv}, err
-}
-
-func parseRevision(s string) (int64, error) {
-	rv, err := strconv.ParseUint(s, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("resourceVersion: Invalid value: %q: %w", s, err)
-	}
-	if rv > 1<<63-1 {
-		rv = 1<<63 - 1 // no revision is that large: it is in the future all the same
-	}
-	return int64(rv), nil
 }
 
 // projected writes what a subresource of another kind makes of an object.

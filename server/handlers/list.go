@@ -103,7 +103,7 @@ func (p *page) at(opts *metainternalversion.ListOptions, single bool) (resources
 	if opts.ResourceVersion == "" {
 		return resources.At{Match: resources.MostRecent}, nil
 	}
-	rv, err := parseRevision(opts.ResourceVersion)
+	rv, err := resources.RevisionOfParameter(opts.ResourceVersion)
 	if err != nil {
 		return resources.At{}, apierrors.NewBadRequest("invalid resource version: " + err.Error())
 	}

@@ -50,7 +50,7 @@ func (q *request) stream(f codec.Format, list *codec.List) error {
 	corked := cork.Of(q.r)
 	corked.Cork()
 	defer corked.Uncork()
-	compress := !q.offer.PlainBodies && acceptsGzip(q.r)
+	compress := !q.offer.PlainBodies && codec.NamesGzip(q.r)
 	if compress && fastpath.GzipRuns.On() && list.Items != nil && longerThan(list.Items, compressFrom) {
 		return q.joined(list.Items)
 	}

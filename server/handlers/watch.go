@@ -66,7 +66,7 @@ func (h *Handlers) watch(q *request) error {
 		w.serveSocket(cancel)
 		return nil
 	}
-	frames := &httpFrames{w: q.w, conn: cork.Of(q.r), compress: w.beginsWithList() && !q.offer.PlainWatchLists && acceptsGzip(q.r)}
+	frames := &httpFrames{w: q.w, conn: cork.Of(q.r), compress: w.beginsWithList() && !q.offer.PlainWatchLists && codec.NamesGzip(q.r)}
 	frames.direct = !frames.compress && gathers(q.w)
 	q.w.Header().Set("Content-Type", f.ContentType(true))
 	if frames.compress {
@@ -164,7 +164,7 @@ func (w *watchStream) start() (at resources.At, after int64, fromState bool, err
 	if rv == "" {
 		return resources.At{Match: resources.MostRecent}, 0, true, nil
 	}
-	if after, err = parseRevision(rv); err != nil {
+	if after, err = resources.RevisionOfParameter(rv); err != nil {
 		return at, 0, false, err
 	}
 	switch {

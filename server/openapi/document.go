@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 	"weak"
 
 	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/server/codec"
 )
 
 // encoding is a form of a document.
@@ -261,26 +261,12 @@ func (w uncached) WriteHeader(code int) {
 
 // serveCompressed is serve for clients that may take it as it is kept; Vary says that it depends on them.
 func (f *form) serveCompressed(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Range") != "" || !acceptsGzip(r) {
+	if r.Header.Get("Range") != "" || !codec.AllowsGzip(r) {
 		f.serve(w, r)
 		return
 	}
 	w.Header().Set("Content-Encoding", "gzip")
 	serveContent(w, r, f.modified, bytes.NewReader(f.packed))
-}
-
-// acceptsGzip follows RFC 9110, section 12.5.3.
-func acceptsGzip(r *http.Request) bool {
-	for _, coding := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
-		name, params, _ := strings.Cut(coding, ";")
-		if !strings.EqualFold(strings.TrimSpace(name), "gzip") {
-			continue
-		}
-		q, weighted := strings.CutPrefix(strings.TrimSpace(params), "q=")
-		weight, err := strconv.ParseFloat(q, 64)
-		return !weighted || err == nil && weight > 0
-	}
-	return false
 }
 
 func pack(data []byte) ([]byte, error) {
