@@ -204,7 +204,7 @@ upgraded:
 	@git --no-pager diff --stat
 	@was=$$(git show HEAD:go.mod | awk '$$1 == "k8s.io/kubernetes" { print $$2 }'); now=$(KUBERNETES); \
 	if [ "$${was%.*}" != "$${now%.*}" ]; then was=$${was%.*}; fi; echo; echo "Where $$was is named:"; \
-	git --no-pager grep -nF "$${was#v}" -- '*.md' '*.go' ':!CHANGELOG.md' ':!docs/benchmarks*' ':!docs/upgrading.md' || true
+	git --no-pager grep -nF "$${was#v}" -- '*.md' '*.go' '*.yaml' ':!CHANGELOG.md' ':!docs/benchmarks*' ':!docs/upgrading.md' || true
 	@echo; echo 'What each failing test means is in docs/upgrading.md.'
 	go test $(upstream_tests)
 

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/rowlock/rowlock/resources/upstream"
+)
+
+// What goreleaser builds is what `make build` builds: the same tags and flags, and it says the same of Kubernetes' version. The
+// Makefile is where they are written down; goreleaser cannot read it.
+func TestReleasesAreBuiltAsTheMakefileSays(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	variable := func(name string) string {
+		found := regexp.MustCompile(`(?m)^(?:export )?` + name + ` *:= *((?:.*\\\n)*.*)$`).FindSubmatch(makefile)
+		if found == nil {
+			t.Fatalf("the Makefile has no %s", name)
+		}
+		return strings.ReplaceAll(string(found[1]), "\\\n", " ")
+	}
+	file, err := os.ReadFile("../../.goreleaser.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var release struct {
+		Env    []string
+		Builds []struct{ Flags, Ldflags []string }
+	}
+	if err := yaml.Unmarshal(file, &release); err != nil || len(release.Builds) != 1 {
+		t.Fatalf("%d builds, %v", len(release.Builds), err)
+	}
+	want := []string{"-tags=" + variable("TAGS")}
+	for _, f := range strings.Fields(strings.Trim(variable("GOFLAGS"), "$()")) {
+		if f == "-trimpath" || f == "-buildvcs=false" {
+			want = append(want, f)
+		}
+	}
+	got := slices.Sorted(slices.Values(release.Builds[0].Flags))
+	slices.Sort(want)
+	if want = slices.Compact(want); len(want) != 3 || !slices.Equal(want, got) {
+		t.Errorf("goreleaser's flags are %q, the Makefile's %q", got, want)
+	}
+	linked := variable("rowlock_ld") + " " + strings.ReplaceAll(variable("kubernetes_ld"), "$(component_base)", variable("component_base"))
+	symbols := regexp.MustCompile(`-X ([\w./-]+)=|(-\w\S*)`) // what is set, and the flags beside
+	names := func(text string) (out []string) {
+		for _, m := range symbols.FindAllStringSubmatch(text, -1) {
+			out = append(out, m[1]+m[2])
+		}
+		return slices.Sorted(slices.Values(out))
+	}
+	ours, theirs := names(linked), names(strings.Join(release.Builds[0].Ldflags, " "))
+	if len(ours) < 7 || !slices.Equal(ours, theirs) {
+		t.Errorf("goreleaser links with %q, the Makefile with %q", theirs, ours)
+	}
+	for _, e := range release.Env {
+		if version := regexp.MustCompile(`v1\.\d+\.\d+`).FindString(e); strings.HasPrefix(e, "KUBERNETES=") && version == upstream.Release {
+			return
+		}
+	}
+	t.Errorf("goreleaser's environment is %q, go.mod has Kubernetes %s", release.Env, upstream.Release)
+}
