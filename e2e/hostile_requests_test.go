@@ -12,6 +12,7 @@ import (
 
 const (
 	configs = "/api/v1/namespaces/default/configmaps"
+	fences  = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies"
 	pods    = "/api/v1/namespaces/default/pods"
 	crds    = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	asJSON  = "application/json"
@@ -73,11 +74,19 @@ func laughs(levels int) string {
 	return b.String()
 }
 
+// policyOf is the spec of a NetworkPolicy that lets some in.
+func policyOf(from string) string {
+	return `"spec":{"podSelector":{},"ingress":[{"from":[` + from + `]}]}`
+}
+
 // hostileObjects are those that the others need.
 func hostileObjects() []hostile {
 	env := numbered(30000, `{"name":"e%d"}`, ",")
+	blocks := policyOf(numbered(5000, `{"ipBlock":{"cidr":"fd00::%d/128"}}`, ","))
 	return []hostile{
 		sends("a ConfigMap", "POST "+configs, 201).text(`{"metadata":{"name":"a"},"data":{"k":"` + strings.Repeat("v", 900000) + `"}}`),
+		sends("a ConfigMap with a finalizer", "POST "+configs, 201).text(`{"metadata":{"name":"f","finalizers":["a/b"]}}`),
+		sends("a NetworkPolicy of 5,000 blocks", "POST "+fences, 201).text(`{"metadata":{"name":"n"},` + blocks + `}`),
 		sends("a pod with 30,000 variables", "POST "+pods, 201).text(`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i","env":[` + env + `]}]}}`),
 	}
 }
@@ -215,6 +224,9 @@ func hostilePatches() []hostile {
 		patch("a strategic patch of 30,000 other variables", p, asStrategic, env(30000, `{"name":"x%d"}`), 413),
 		patch("a strategic patch that deletes 30,000 others", p, asStrategic, env(30000, `{"$patch":"delete","name":"x%d"}`), 413),
 		patch("a strategic patch that orders 100,000", p, asStrategic, `{"spec":{"containers":[{"name":"c","$setElementOrder/env":[`+numbered(100000, `{"name":"x%d"}`, ",")+`],"env":[`+numbered(1000, `{"name":"x%d","value":"1"}`, ",")+`]}]}}`, 413),
+		patch("a strategic patch of one variable of 30,000", p, asStrategic, env(1, `{"name":"e2999%d"}`), 413),
+		patch("a strategic patch of 300,000 finalizers", configs+"/f?dryRun=All", asStrategic, `{"metadata":{"finalizers":[`+numbered(300000, `"%d"`, ",")+`]}}`, 413),
+		patch("a strategic patch of 5,000 other blocks", fences+"/n?dryRun=All", asStrategic, "{"+policyOf(numbered(5000, `{"ipBlock":{"cidr":"fd01::%d/128"}}`, ","))+"}", 200),
 		patch("an apply of aliases", configs+"/b?fieldManager=m&dryRun=All", asApply, laughs(12), 400),
 		patch("an apply that is nested", configs+"/b?fieldManager=m&dryRun=All", asApply, strings.Repeat("{a: ", 700000), 400),
 		patch("an apply of 10,000 variables", pods+"/p2?fieldManager=m&dryRun=All", asApply, "apiVersion: v1\nkind: Pod\nmetadata: {name: p2}\nspec: {containers: [{name: c, image: i, env: ["+numbered(10000, "{name: e%d}", ",")+"]}]}", 201),

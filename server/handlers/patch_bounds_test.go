@@ -13,9 +13,6 @@ func repeat(element string, n int) string {
 
 // Patches that would take minutes are refused, and large ones that do not are not.
 func TestAffordablePatches(t *testing.T) {
-	env := func(element string, n int) string {
-		return `{"spec":{"containers":[{"name":"c","env":[` + repeat(element, n) + `]}]}}`
-	}
 	nested := func(n int, filling string) string {
 		return strings.Repeat(`{"a":`, n) + `"` + filling + `"` + strings.Repeat("}", n)
 	}
@@ -32,10 +29,8 @@ func TestAffordablePatches(t *testing.T) {
 		{"braces in strings", types.MergePatchType, `{"data":{"a":"` + strings.Repeat(`{\"`, 500000) + `"}}`, `{}`, true},
 		{"a long pointer", types.JSONPatchType, `[{"op":"add","path":"` + strings.Repeat("/a", 9000) + `","value":1}]`, nested(9000, ""), false},
 		{"a long pointer to nothing", types.JSONPatchType, `[{"op":"add","path":"` + strings.Repeat("/a", 9000) + `","value":1}]`, nested(10, strings.Repeat("a", 1<<20)), true},
-		{"long lists", types.StrategicMergePatchType, env(`{"name":"x"}`, 20000), env(`{"name":"x"}`, 20000), false},
-		{"an order of many", types.StrategicMergePatchType, `{"metadata":{"$setElementOrder/finalizers":[` + repeat(`"x"`, 20000) + `]}}`, `{"metadata":{}}`, false},
-		{"a list of strings", types.StrategicMergePatchType, `{"args":[` + repeat(`"x"`, 100000) + `]}`, `{"args":[` + repeat(`"x"`, 100000) + `]}`, true},
-		{"a short list", types.StrategicMergePatchType, env(`{"name":"x"}`, 200), env(`{"name":"x"}`, 50000), true},
+		{"nested with directives", types.StrategicMergePatchType, nested(9000, ""), nested(9000, ""), false},
+		{"wide with directives", types.StrategicMergePatchType, `{"args":[` + repeat(`"x"`, 100000) + `]}`, `{"args":[` + repeat(`"x"`, 100000) + `]}`, true},
 	} {
 		if err := affordable(c.typ, []byte(c.patch), []byte(c.old)); (err == nil) != c.affordable {
 			t.Errorf("%s: %v", c.name, err)

@@ -35,7 +35,7 @@ func (p *patcher) strategic(ctx context.Context, old []byte) (runtime.Object, er
 	if err != nil {
 		return nil, err
 	}
-	merged, err := mergeStrategic(original, patch, versioned)
+	merged, err := mergeStrategic(original, patch, versioned, len(old)+len(p.body))
 	if err != nil {
 		return nil, strategicError(err)
 	}
@@ -54,14 +54,19 @@ func (p *patcher) strategic(ctx context.Context, old []byte) (runtime.Object, er
 	return p.q.served.Scheme.ConvertToVersion(versioned, p.q.served.HubOf(p.q.kind.Group))
 }
 
-// mergeStrategic is upstream's merge, which panics over some malformed directives: objects in $retainKeys are one. There
-// kube-apiserver cuts the connection.
-func mergeStrategic(original, patch map[string]any, schema runtime.Object) (merged map[string]any, err error) {
+// mergeStrategic is upstream's merge, where it is affordable for what has that many bytes. Upstream's panics over some malformed directives:
+// objects in $retainKeys are one. There kube-apiserver cuts the connection.
+func mergeStrategic(original, patch map[string]any, schema runtime.Object, size int) (merged map[string]any, err error) {
 	defer func() {
 		if why := recover(); why != nil {
 			err = apierrors.NewBadRequest(fmt.Sprintf("invalid strategic merge patch: %v", why))
 		}
 	}()
+	if size > fewBytes {
+		if err := affordableLists(original, patch, schema); err != nil {
+			return nil, err
+		}
+	}
 	return strategicpatch.StrategicMergeMapPatch(original, patch, schema)
 }
 
