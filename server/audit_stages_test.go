@@ -201,7 +201,7 @@ func TestAuditAnnotations(t *testing.T) {
 				}
 				return authorizer.DecisionAllow, "so be it", nil
 			})})
-		c.Strangers = func(string) bool { return true }
+		c.AllowsAnonymous = func(string) bool { return true }
 	})
 	const decision, reason = "authorization.k8s.io/decision", "authorization.k8s.io/reason"
 	ask(s.Handler(), "GET", "/api/v1/namespaces", "")

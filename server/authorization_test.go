@@ -41,7 +41,7 @@ func guardedBy(t *testing.T, o authz.Options, change func(*server.Config)) (*ser
 		c.Registry.SetGroups(builtin.Parts{Reader: c.Store, Authorizer: a, Rules: a.Rules(), Audiences: []string{"api"},
 			Tokens: &builtin.Tokens{Generator: unsigned{}}}.Groups())
 		c.IssuedTokens = authn.NewIssuedTokens(resources.NewRows(c.Store.(resources.Store)), nil)
-		c.Strangers = func(string) bool { return true }
+		c.AllowsAnonymous = func(string) bool { return true }
 		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {
 			name := r.Header.Get("Authorization")
 			if name == "" {
@@ -105,8 +105,8 @@ func bindingOf(kind, name, refKind, ref, who string) string {
 		`","kind":"` + refKind + `","name":"` + ref + `"},"subjects":[{"kind":"User","apiGroup":"` + rbacv1.GroupName + `","name":"` + who + `"}]}`
 }
 
-// Strangers may do what the bootstrap policy gives them, and are told so in kube-apiserver's words otherwise.
-func TestStrangers(t *testing.T) {
+// The anonymous user may do what the bootstrap policy gives it, and is told so in kube-apiserver's words otherwise.
+func TestAnonymousUser(t *testing.T) {
 	h := guarded(t, "Node", "RBAC")
 	for path, want := range map[string]int{"/healthz": 200, "/livez": 200, "/readyz": 200, "/version": 200, "/api": 403, "/apis": 403, "/metrics": 403,
 		"/openapi/v2": 403, "/": 403, "/nowhere": 403, "/api/v1/namespaces": 403, "/livez/ping": 403} {

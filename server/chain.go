@@ -40,7 +40,7 @@ func (s *Server) chain() []echo.MiddlewareFunc {
 		s.withUser,          // who sent it: 401
 		s.withAudit,         // that it came is recorded
 		s.withImpersonation, // as whom it is to be answered
-		s.withPermission,    // whether strangers are let on: 401
+		s.withPermission,    // whether the anonymous user is let on: 401
 		s.withFlow,          // not too many at once: 429
 		s.withAuthorization, // whether they may do this: 403
 		s.withAnyMethod,     // one that the router does not know
@@ -204,7 +204,7 @@ func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil || !ok {
 			s.closeConnection(c)
 		}
-		if err == nil && !ok && s.Strangers != nil && !s.Strangers(r.URL.Path) {
+		if err == nil && !ok && s.AllowsAnonymous != nil && !s.AllowsAnonymous(r.URL.Path) {
 			s.auditRefusal(c, unauthenticated(r))
 			return status.Unauthorized()
 		}
@@ -256,11 +256,11 @@ func (s *Server) closeConnection(c echo.Context) {
 
 var anonymous user.Info = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 
-// withPermission lets strangers ask how the server is, and nothing else, where nobody decides what they may do.
+// withPermission lets the anonymous user ask how the server is, and nothing else, where nobody decides what that user may do.
 func (s *Server) withPermission(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		who, _ := genericapirequest.UserFrom(c.Request().Context())
-		if s.Strangers == nil && isAnonymous(who) && !public(c.Request().URL.Path) {
+		if s.AllowsAnonymous == nil && isAnonymous(who) && !public(c.Request().URL.Path) {
 			return status.Unauthorized()
 		}
 		return next(c)

@@ -36,9 +36,9 @@ func TestPathsOfTheServer(t *testing.T) {
 		}
 		return found
 	}
-	for _, stranger := range []string{"", "jane"} {
-		if found := allowed(stranger); len(found) > 0 {
-			t.Errorf("%q may see %q", stranger, found)
+	for _, user := range []string{"", "jane"} {
+		if found := allowed(user); len(found) > 0 {
+			t.Errorf("%q may see %q", user, found)
 		}
 	}
 	if found := allowed(admin); len(found) != len(paths) {

@@ -30,7 +30,7 @@ func (s *Server) withImpersonation(next echo.HandlerFunc) echo.HandlerFunc {
 		if wanted == nil {
 			return next(c)
 		}
-		if who, _ := genericapirequest.UserFrom(r.Context()); isAnonymous(who) && s.Strangers == nil {
+		if who, _ := genericapirequest.UserFrom(r.Context()); isAnonymous(who) && s.AllowsAnonymous == nil {
 			return status.Unauthorized()
 		}
 		as, err := s.impersonate(r.Context(), wanted, s.Features.Enabled(features.ConstrainedImpersonation))

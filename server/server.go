@@ -59,9 +59,9 @@ type Config struct {
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Audit records requests. The Pipeline records what the server writes of itself, and has to have the same. Nil: nothing is recorded.
 	Audit *auditing.Auditor
-	// Strangers tells whether those who say nothing of themselves may ask for a path at all, as system:anonymous; what they may do
+	// AllowsAnonymous tells whether clients without credentials may ask for a path at all, as system:anonymous; what they may do
 	// is the Pipeline's to say. Nil: they may ask how the server is.
-	Strangers func(path string) bool
+	AllowsAnonymous func(path string) bool
 	// TLS is how connections are secured. Nil serves plain HTTP, which only tests want.
 	TLS    *tls.Config
 	Logger *slog.Logger

@@ -72,13 +72,13 @@ func (g *gate) with(gives *right, h http.Handler, who string, s step) (code int,
 // walked is a server of everything that there can be, and the steps through all of it.
 func walked(t *testing.T) (*gate, http.Handler, *bool, []step) {
 	t.Helper()
-	g, strangers := &gate{}, true
+	g, allowed := &gate{}, true
 	s, c := servertest.New(t, func(c *server.Config) {
 		c.Pipeline, c.Authorizer = resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{Authorizer: g}), g
 		groups := builtin.Parts{Reader: c.Store, Tokens: &builtin.Tokens{Generator: unsigned{}}}.Groups()
 		c.Definitions = custom.New(custom.Config{Registry: c.Registry, Store: c.Store, Scheme: builtin.Scheme, Logger: c.Logger}, groups)
 		c.Registry.SetGroups(groups)
-		c.Strangers = func(string) bool { return strangers }
+		c.AllowsAnonymous = func(string) bool { return allowed }
 		c.Aggregator = aggregate.New(aggregate.Config{Registry: c.Registry, Store: c.Store, Logger: c.Logger, Certificate: func() *tls.Certificate { return nil }})
 		c.Flags, c.OpenID = map[string]string{}, documents{}
 		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {
@@ -103,7 +103,7 @@ func walked(t *testing.T) (*gate, http.Handler, *bool, []step) {
 	must(t, h, admin, "GET", "/apis/example.com/v1/clusterthings", "")
 	must(t, h, admin, "POST", "/apis/apiregistration.k8s.io/v1/apiservices", `{"metadata":{"name":"v1.else.example.com"},"spec":{"group":"else.example.com","version":"v1",
 		"service":{"namespace":"default","name":"else"},"insecureSkipTLSVerify":true,"groupPriorityMinimum":1,"versionPriority":1}}`)
-	return g, h, &strangers, append(stepsOfTypes(c.Registry.Catalog()), stepsOfPaths(s, c.Registry.Catalog())...)
+	return g, h, &allowed, append(stepsOfTypes(c.Registry.Catalog()), stepsOfPaths(s, c.Registry.Catalog())...)
 }
 
 type documents struct{}
@@ -258,16 +258,16 @@ func besides(takes, asked right) bool {
 // Who has no right gets 401 or 403, whatever they ask for; who has the right that a request takes is not refused, unless it takes a
 // second one that it is known to; and a request takes the right that its method and path say.
 func TestEveryRouteTakesItsRight(t *testing.T) {
-	g, h, strangers, steps := walked(t)
+	g, h, allowed, steps := walked(t)
 	if len(steps) < 3500 {
 		t.Fatalf("there are only %d steps", len(steps))
 	}
 	for _, s := range steps {
-		*strangers = false
+		*allowed = false
 		if code, _, asked := g.with(nil, h, "", s); code != 401 || len(asked) > 0 {
 			t.Errorf("%s by nobody: %d, after %v was asked", s, code, asked)
 		}
-		*strangers = true
+		*allowed = true
 		for _, who := range []string{"", "known"} {
 			code, body, asked := g.with(nil, h, who, s)
 			if code != 403 || len(asked) != 1 || asked[0] != s.takes {

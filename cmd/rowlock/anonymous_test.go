@@ -32,7 +32,7 @@ func TestAnonymousByFile(t *testing.T) {
 		write(tc.anonymous)
 		p := start(t, "--data-dir", t.TempDir(), "--authentication-config", file)
 		for path, want := range tc.codes {
-			if code, body := p.stranger(t, path); code != want {
+			if code, body := p.askAnonymously(t, path); code != want {
 				t.Errorf("%s: %s: %d %s", tc.anonymous, path, code, body)
 			}
 		}
@@ -51,8 +51,8 @@ func TestAnonymousByFile(t *testing.T) {
 	}
 }
 
-// stranger asks for a path without credentials.
-func (p *process) stranger(t *testing.T, path string) (int, string) {
+// askAnonymously asks for a path without credentials.
+func (p *process) askAnonymously(t *testing.T, path string) (int, string) {
 	t.Helper()
 	admin, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
 	if err != nil {

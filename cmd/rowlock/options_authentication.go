@@ -45,9 +45,9 @@ func (o *authenticationOptions) addFlags(flags *pflag.FlagSet) {
 		"accept the tokens in Secrets of type bootstrap.kubernetes.io/token in kube-system, with which machines join")
 }
 
-// strangers tells whether clients without credentials may ask for a path. What the file says of them is instead of flag, which is what
+// allowsAnonymous tells whether clients without credentials may ask for a path. What the file says of them is instead of flag, which is what
 // --anonymous-auth says; nil: they may not ask for anything.
-func (o *authenticationOptions) strangers(remote *authn.Remote, flag func(string) bool) func(path string) bool {
+func (o *authenticationOptions) allowsAnonymous(remote *authn.Remote, flag func(string) bool) func(path string) bool {
 	if _, said := remote.Anonymous(""); !said || flag == nil {
 		return flag
 	}

@@ -119,9 +119,9 @@ func (o *authorizationOptions) authorizers(store resources.View, logger *slog.Lo
 	return authz.New(authz.Options{Store: store, Logger: logger, Modes: o.modes, File: o.configFile, Webhook: o.webhook(), PolicyFile: o.policyFile, ServerID: server.Identity()})
 }
 
-// strangers tells whether clients without credentials may ask for a path; nil: for nothing but how the server is. Where
+// allowsAnonymous tells whether clients without credentials may ask for a path; nil: for nothing but how the server is. Where
 // --authorization-mode lets everybody do everything they are not let in, as by kube-apiserver.
-func (o *authorizationOptions) strangers() func(path string) bool {
+func (o *authorizationOptions) allowsAnonymous() func(path string) bool {
 	if slices.Contains(o.modes, modes.ModeAlwaysAllow) {
 		return nil
 	}

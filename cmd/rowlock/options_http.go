@@ -107,7 +107,7 @@ func (o *httpOptions) checkHSTS() error {
 	return utilerrors.NewAggregate(errs)
 }
 
-// checkOrigins wants expressions that say where a host begins and ends: those that do not let strangers in (CVE-2022-1996).
+// checkOrigins wants expressions that say where a host begins and ends: others match the hosts of somebody else as well (CVE-2022-1996).
 func (o *httpOptions) checkOrigins() error {
 	for _, origin := range o.corsOrigins {
 		_, err := regexp.Compile(origin)

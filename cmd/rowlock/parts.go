@@ -115,20 +115,20 @@ func (p *parts) newServer() (*server.Server, error) {
 	o := p.options
 	reading, writing := o.flow.inFlight()
 	srv, err := server.New(server.Config{
-		Registry:      p.registry,
-		Definitions:   p.definitions,
-		Store:         p.store,
-		Pipeline:      p.pipeline,
-		Aggregator:    p.aggregator,
-		Audit:         p.auditor,
-		Checks:        []health.Check{{Name: "etcd", Run: func(r *http.Request) error { return p.store.Ready(r.Context()) }}}, // see docs/operations.md
-		KeyChecks:     p.keys,
-		Authenticator: p.identity.authenticator.User,
-		Strangers:     o.authentication.strangers(p.identity.remote, o.authorization.strangers()),
-		Authorizer:    p.authorizers,
-		Remote:        server.RemoteHeaders{Users: o.proxies.usernames, UIDs: o.proxies.uids, Groups: o.proxies.groups, Extras: o.proxies.extraPrefixes},
-		TLS:           p.certificates.TLSConfig(),
-		IssuedTokens:  p.identity.issued,
+		Registry:        p.registry,
+		Definitions:     p.definitions,
+		Store:           p.store,
+		Pipeline:        p.pipeline,
+		Aggregator:      p.aggregator,
+		Audit:           p.auditor,
+		Checks:          []health.Check{{Name: "etcd", Run: func(r *http.Request) error { return p.store.Ready(r.Context()) }}}, // see docs/operations.md
+		KeyChecks:       p.keys,
+		Authenticator:   p.identity.authenticator.User,
+		AllowsAnonymous: o.authentication.allowsAnonymous(p.identity.remote, o.authorization.allowsAnonymous()),
+		Authorizer:      p.authorizers,
+		Remote:          server.RemoteHeaders{Users: o.proxies.usernames, UIDs: o.proxies.uids, Groups: o.proxies.groups, Extras: o.proxies.extraPrefixes},
+		TLS:             p.certificates.TLSConfig(),
+		IssuedTokens:    p.identity.issued,
 
 		Logger:  p.logger,
 		Metrics: p.metrics,

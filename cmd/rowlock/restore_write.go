@@ -74,7 +74,7 @@ func (t *takeBack) group(ctx context.Context, parts []*part) error {
 	return nil
 }
 
-// do does what is planned, unless it is a dry run, and says so.
+// do does what a step says, unless it is a dry run, and says so.
 func (t *takeBack) do(ctx context.Context, s *step) error {
 	said := s.does
 	switch {
@@ -90,13 +90,13 @@ func (t *takeBack) do(ctx context.Context, s *step) error {
 	return nil
 }
 
-// mostPlans is how often an object is planned that others write at the same time.
-const mostPlans = 5
+// mostAttempts is how often a step is made for an object that others write at the same time.
+const mostAttempts = 5
 
-// feasible plans a step and tries it. Controllers write meanwhile, above all into a namespace that is new: then it is planned anew.
+// feasible makes a step and tries it. Controllers write meanwhile, above all into a namespace that is new: then another step is made.
 func (t *takeBack) feasible(ctx context.Context, p *part) (s *step, err error) {
-	for range mostPlans {
-		if s, err = t.plan(ctx, p); err != nil || s.does == "unchanged" {
+	for range mostAttempts {
+		if s, err = t.stepFor(ctx, p); err != nil || s.does == "unchanged" {
 			return s, err
 		}
 		if err = t.try(ctx, s); !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) {
@@ -106,8 +106,8 @@ func (t *takeBack) feasible(ctx context.Context, p *part) (s *step, err error) {
 	return nil, err
 }
 
-// plan finds out where an object belongs, and what is there.
-func (t *takeBack) plan(ctx context.Context, p *part) (*step, error) {
+// stepFor finds out where an object belongs, and what is there.
+func (t *takeBack) stepFor(ctx context.Context, p *part) (*step, error) {
 	s := &step{part: p, body: p.object.DeepCopy()}
 	gv, err := schema.ParseGroupVersion(p.object.GetAPIVersion())
 	if err != nil {
@@ -285,7 +285,7 @@ func (t *takeBack) write(ctx context.Context, s *step) error {
 	}
 	written, err := t.send(ctx, s, "")
 	if apierrors.IsAlreadyExists(err) { // a controller was faster
-		if s, err = t.plan(ctx, s.part); err == nil && s.does != "unchanged" {
+		if s, err = t.stepFor(ctx, s.part); err == nil && s.does != "unchanged" {
 			written, err = t.send(ctx, s, "")
 		}
 	}

@@ -33,16 +33,16 @@ func TestNoSecretIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers, stranger := &bytes.Buffer{}, rest.AnonymousClientConfig(admin)
-	stranger.NextProtos = []string{"http/1.1"} // which can be upgraded
+	answers, anonymous := &bytes.Buffer{}, rest.AnonymousClientConfig(admin)
+	anonymous.NextProtos = []string{"http/1.1"} // which can be upgraded
 	for _, token := range []string{ofFile, "abcdef.0123456789abcdeg", users, accounts} {
 		for _, shown := range []string{token, token[:len(token)-1], token + "x", " " + token, "x." + token} {
 			for _, method := range []string{"GET", "POST", "PROPFIND"} {
-				answers.WriteString(p.ask(t, stranger, method, "/api/v1/namespaces/kube-system/secrets", "", "Authorization", "Bearer "+shown))
+				answers.WriteString(p.ask(t, anonymous, method, "/api/v1/namespaces/kube-system/secrets", "", "Authorization", "Bearer "+shown))
 			}
-			answers.WriteString(p.ask(t, stranger, "GET", "/api", "", "Sec-WebSocket-Protocol",
+			answers.WriteString(p.ask(t, anonymous, "GET", "/api", "", "Sec-WebSocket-Protocol",
 				"base64url.bearer.authorization.k8s.io."+base64.RawURLEncoding.EncodeToString([]byte(shown))+", v4.channel.k8s.io", "Connection", "Upgrade", "Upgrade", "websocket"))
-			answers.WriteString(p.ask(t, stranger, "GET", "/api", "", "Authorization", "Basic "+shown))
+			answers.WriteString(p.ask(t, anonymous, "GET", "/api", "", "Authorization", "Basic "+shown))
 		}
 		review := p.ask(t, admin, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", fmt.Sprintf(`{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1","spec":{"token":%q}}`, token), "Content-Type", "application/json")
 		if !strings.Contains(review, `"authenticated":true`) {

@@ -71,7 +71,7 @@ func TestFrontProxies(t *testing.T) {
 	authority, shown := otherProxy(t)
 	f := newFixture(t, pki.Options{ProxyCAFile: authority})
 	own := f.adminCertificate(t)
-	proxy, administrator, stranger := f.as(t, shown), f.as(t, &own), f.as(t, nil)
+	proxy, administrator, nobody := f.as(t, shown), f.as(t, &own), f.as(t, nil)
 	_, unknown := otherProxy(t)
 	for _, tc := range []struct {
 		name    string
@@ -87,8 +87,8 @@ func TestFrontProxies(t *testing.T) {
 		{"nothing, and a token", proxy, []string{"Authorization", "Bearer secret"}, "alice dev,ops,system:authenticated"},
 		{"a token as well", proxy, []string{"X-Remote-User", "jane", "Authorization", "Bearer secret"}, "jane system:authenticated"},
 		{"an administrator's certificate", administrator, []string{"X-Remote-User", "jane"}, admin},
-		{"a stranger", stranger, []string{"X-Remote-User", "jane", "X-Remote-Group", "system:masters"}, "nobody"},
-		{"a token", stranger, []string{"X-Remote-User", "jane", "Authorization", "Bearer lonely"}, "bob system:authenticated"},
+		{"no certificate", nobody, []string{"X-Remote-User", "jane", "X-Remote-Group", "system:masters"}, "nobody"},
+		{"a token", nobody, []string{"X-Remote-User", "jane", "Authorization", "Bearer lonely"}, "bob system:authenticated"},
 		{"a certificate of another authority", f.as(t, unknown), []string{"X-Remote-User", "jane"}, "401"},
 	} {
 		for range 2 { // the second request of the connection goes by what is remembered of it

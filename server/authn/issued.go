@@ -79,7 +79,7 @@ var (
 	ErrSubject = errors.New("no credentials are given")
 )
 
-// CheckSubject refuses identities that are others' to give: those of ServiceAccounts, of strangers, and, unless masters says so, of those
+// CheckSubject refuses identities that are others' to give: those of ServiceAccounts, of the anonymous user, and, unless masters says so, of those
 // who may do everything, which nobody should become by accident. The error is an ErrSubject.
 func CheckSubject(name string, groups []string, masters bool) error {
 	switch {

@@ -48,10 +48,10 @@ func TestReload(t *testing.T) {
 	}
 	reload("as it was", "", 0)
 	write("anonymous: {enabled: true}\n")
-	reload("other strangers", "anonymous: Forbidden: changed from initial configuration file", 0)
+	reload("another rule for anonymous requests", "anonymous: Forbidden: changed from initial configuration file", 0)
 	reload("the same again", "", 0)
 	if allowed, _ := r.Anonymous("/api"); allowed {
-		t.Error("strangers are let in by a file that was refused")
+		t.Error("anonymous requests are let in by a file that was refused")
 	}
 	write("anonymous: {enabled: true, conditions: [{path: /livez}]}\nunknown: x\n")
 	reload("nonsense", "unknown field", 0)

@@ -130,11 +130,11 @@ func TestSharedTokenKeys(t *testing.T) {
 		}
 	}
 	// A server that brings a key of its own takes the others'.
-	stranger := t.TempDir()
-	mustTokenKeys(t, mustOpen(t, testOptions(stranger, newClock())), TokenKeyOptions{})
+	other := t.TempDir()
+	mustTokenKeys(t, mustOpen(t, testOptions(other, newClock())), TokenKeyOptions{})
 	var log bytes.Buffer
-	if k := mustTokenKeys(t, openShared(t, stranger, store, &log), TokenKeyOptions{}); !accepts(t, k, first) || !strings.Contains(log.String(), "take the place of those") {
-		t.Errorf("a stranger's key is used, said %q", log.String())
+	if k := mustTokenKeys(t, openShared(t, other, store, &log), TokenKeyOptions{}); !accepts(t, k, first) || !strings.Contains(log.String(), "take the place of those") {
+		t.Errorf("another server's key is used, said %q", log.String())
 	}
 	// The key is exchanged on one server, which is started again.
 	path := filepath.Join(dirs[1], "pki", "sa.key")
