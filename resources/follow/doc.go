@@ -1,7 +1,13 @@
 // Package follow tells of the changes of objects, in one goroutine, for as long as the server runs: it opens the watches,
-// takes their events, begins anew where history was lost, and waits and goes on where the database does not answer. Whatever
-// in the server works because objects changed is a Handler of it: the controllers, the chores of the control plane, and all
-// that keeps something of its own that is derived from objects.
+// takes their events, begins anew where history was lost, and waits and goes on where the database does not answer. What works
+// because objects changed is a Handler of it: the controllers, the chores of the control plane, the sources of aggregation, the views for SQL.
+//
+// A Handler hears of a change soon after the Commit. What a request decides by has to be as new as the writes that were acknowledged before
+// the request came, and is brought there by whoever asks; so three places read for themselves:
+//
+//   - server/authz/feed.go: the indexes of RBAC and the graph of the Node authorizer, by cursors that are read when a request comes.
+//   - resources/custom/definitions.go: the types of CustomResourceDefinitions, likewise.
+//   - resources/admission/derived.go: webhooks and policies of admission, made again when Reader.Changed says that their types have changed.
 //
 // # Invariants
 //
