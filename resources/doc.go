@@ -11,6 +11,8 @@
 //	registry.go      the groups that exist now, which change while the server runs; groupindex.go finds them by name
 //	equivalents.go   under which other names the objects of a type are served
 //	openapi.go       what a type without a Go type says of itself to OpenAPI
+//	computed.go      types whose objects are computed for each request, and not stored
+//	mapper.go        kinds and resources, as upstream asks for them
 //
 // Objects:
 //
@@ -18,6 +20,9 @@
 //	sketch.go        which labels and fields an object may have, in two words: what a selector asks first
 //	layout.go        how stored bytes are laid out; sent.go, objects whose stored bytes are not those shown
 //	codec.go         from stored bytes to Go objects and back; cells.go, to rows of Tables
+//	kept.go          objects in the version that they are stored in
+//	packed.go        objects that are kept compressed
+//	unreadable.go    objects that cannot be decrypted
 //	projection.go    subresources that show something else than the object, as Scale
 //
 // The store:
@@ -25,6 +30,9 @@
 //	store.go         the contract: Reader, Writer, Watcher, and every error they return
 //	storable.go      which keys a store takes; resource_version.go, revisions as clients write them
 //	rows.go          the door to Rowlock's own rows, which no API serves
+//	revision.go      the object history, for people
+//	author.go        who made a change
+//	stored.go        what is wrong with an object that a database has
 //
 // Writes:
 //
@@ -34,6 +42,8 @@
 //	guaranteed.go    the loop of read, change and commit, which begins again after a conflict
 //	changed.go       the new object of an update, before the rules; repeat.go, updates that changed nothing before
 //	audit.go         what the audit is told of a write; timed.go, how long the store took
+//	managers.go      the managedFields of an object; unowned.go, rules that do not see them
+//	errorlist.go     how many errors an answer tells
 //	admit.go         admission of a write, before the rules of its type and after them
 //	owners.go, servermanager.go
 //	                 owner references given twice; the field manager of what the server writes
@@ -43,6 +53,12 @@
 //	admission/       kube-apiserver's admission plugins
 //	builtin/         the types that kube-apiserver serves by default, from upstream's packages
 //	untyped/         types without a Go type
+//	custom/          types that CustomResourceDefinitions define
+//	history/         the API group of the object history
+//	views/           the views for SQL
+//	imports/         what kube-apiserver has stored, made objects
+//	behind/          what stands behind Services
+//	indexer/         what upstream's listers read
 //	fieldmanager/    who set which field: Server-Side Apply, and managedFields of every other write
 //	follow/          telling of the changes of objects
 //	typedjson/, gotype/, jsonscan/

@@ -111,4 +111,119 @@
 // that the committer runs between batches; it has a timer only when something is due. The listener of the peers owns
 // its connection; recent has a goroutine while a read asks, a collection while watchers are to be woken, catchUps one for
 // each page that is being read. Close ends all.
+//
+// # Files
+//
+// Opening and what all need:
+//
+//	store.go       Store, Open, Close
+//	options.go     Options
+//	url.go         the URL of a database
+//	database.go    the tables, and what the two kinds of databases do differently (driver)
+//	rows.go        rows of objects and changes, to objects and back
+//	statements.go  the SQL that serves both databases
+//	limits.go      how long a database may take
+//	await.go       waiting for a database that cannot be reached
+//	metrics.go     what is told to Prometheus
+//
+// Writes:
+//
+//	commit.go           Commit, and what it refuses beforehand
+//	queue.go            what waits for the committer
+//	committer.go        one transaction after the other
+//	batch.go            the requests of a batch, each checked against what is before it
+//	author.go           who made a change
+//	unknown_outcome.go  what became of a COMMIT whose answer was lost
+//	jump.go             where the counter goes on when revisions may be lost
+//
+// The cache, reads and watches:
+//
+//	load.go        the trees at the start
+//	collection.go  one resource type: its tree, its log, its watches
+//	tree.go        the tree
+//	apply.go       a batch becomes visible
+//	revisions.go   the revision that reads see, and who waits for one
+//	read.go        Get and Snapshot
+//	recent.go      what "most recent" is
+//	past.go        lists at older revisions
+//	past_cache.go  their bound
+//	watch.go       cursors
+//	wake.go        waking those who have one
+//	catchup.go     history for watches that are behind
+//	history.go     the query
+//	reread.go      objects that could not be decrypted
+//	heap.go        the cache moved together in memory
+//
+// Upkeep:
+//
+//	janitor.go          what becomes due
+//	janitor_queries.go  its SQL
+//	prune.go            history that is too old or too much
+//	age.go              how old it is
+//	expire.go           objects whose lifetime ends
+//	rewrite.go          encrypting what is there anew
+//	seal.go             encrypting a row
+//
+// Servers that share a Postgres:
+//
+//	peers.go               keeping up with the log
+//	listen.go              notifications
+//	page.go                a page of the log
+//	session.go             who lives, and whose controllers work
+//	origin.go              which primary was read
+//	postgres.go            opening
+//	postgres_pool.go       connections that are closed when nobody needs them
+//	postgres_connect.go    making connections
+//	postgres_types.go      types of parameters
+//	postgres_read.go       reading
+//	postgres_write.go      a batch
+//	postgres_rows.go       its statements
+//	postgres_outcome.go    kinds of errors, and what became of a transaction
+//	postgres_prune.go      pruning
+//	postgres_rewrite.go    rewriting
+//	postgres_modernize.go  the counter of the version before
+//
+// SQLite:
+//
+//	sqlite.go          opening
+//	lock_unix.go       one process for a file
+//	sqlite_write.go    a batch
+//	sqlite_rewrite.go  rewriting
+//	sqlite_ahead.go    the mark ahead of the counter where COMMIT does not flush
+//
+// The object history:
+//
+//	recorder.go          what is kept of writes, and when
+//	recorder_step.go     a step
+//	recorder_aside.go    its transaction
+//	recorder_rows.go     the rows
+//	recorder_queries.go  the SQL
+//	recorder_read.go     ObjectHistory
+//	recorder_rewrite.go  encrypting it anew
+//	recorder_metrics.go  its metrics
+//
+// Beside servers:
+//
+//	source.go           reading one state of a database
+//	target.go           filling an empty one
+//	target_sqlite.go    a file
+//	target_postgres.go  a schema
+//	target_object.go    rows of objects that were in no store
+//	move.go             taking a store into another database
+//	move_copy.go        making the target what the source is
+//	move_rows.go        writing its rows
+//	move_target.go      a database that is not finished
+//	move_fence.go       keeping writers out for the switch
+//	verify.go           whether a database is whole
+//	verify_tables.go    its tables, indexes and objects
+//	verify_log.go       its log and counter
+//	views.go            views for SQL
+//	views_keep.go       keeping them in a database
+//	views_sqlite.go     their SQL for SQLite
+//	views_postgres.go   their SQL for Postgres
+//	query.go            the queries of rowlock sql
+//	query_tables.go     the tables that they read
+//
+// Packages: archive, the format of backups; backup, making and restoring them; etcd, what kube-apiserver has stored elsewhere; recording, what
+// the object history keeps of a write; pgtest, sqlitetest, sqltest and kmstest, for tests.
 package sqlstore

@@ -1,32 +1,3 @@
-// Command rowlock serves the Kubernetes API from SQL.
-//
-//	main.go        the commands, and what ends them
-//	env.go         flags from the environment; configfile.go from a file
-//	serve.go       rowlock serve: everything put together
-//	options.go     the flags of serve, and what is refused
-//	rewrite.go      rowlock rewrite
-//	options_*.go   those about one thing: the database, Services
-//	kubeapiserver.go, kubeapiserver_flags.go, admission.go
-//	               rowlock kube-apiserver: kube-apiserver's command line
-//	envtest.go     rowlock envtest-assets; etcd.go the etcd that goes with it
-//	help.go        flags in sections
-//	choice.go      a flag with a few possible values
-//	statedir.go    where data lives without --data-dir
-//	logging.go     one log for everything
-//	systemd.go     what systemd is told
-//	kubeconfig.go  rowlock kubeconfig
-//	token.go       rowlock token
-//	keys.go        rowlock keys
-//	admin.go       how such commands reach a control plane
-//	backup.go, restore.go, verify.go
-//	               rowlock backup, rowlock restore, rowlock verify
-//	history.go, undelete.go
-//	               rowlock history, rowlock undelete, rowlock restore --revision; history_object.go: what a server knows of an object
-//	migrate.go, import.go
-//	               rowlock migrate, rowlock import
-//	sql.go, sql_rows.go
-//	               rowlock sql; views.go: the views that servers keep in the database
-//	version.go     rowlock version
 package main
 
 import (

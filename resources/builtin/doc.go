@@ -14,4 +14,6 @@
 //	connect*.go    what leads to a kubelet or a pod: logs, exec, proxies
 //	tokenrequest.go tokens of ServiceAccounts
 //	find.go        objects that rules look up
+//	componentstatus.go  ComponentStatuses
+//	auth.go        the reviews of access and identity
 package builtin

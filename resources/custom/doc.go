@@ -9,13 +9,18 @@
 //	schema.go       the structural schema of a version, compiled when it is first needed
 //	coerce.go       prunes what objects have and the schema does not know, and fills in defaults
 //	clean.go        objects that need none of that
+//	plainmeta.go    metadata that needs none
 //	plan/           plans of schemas, along which objects are validated, pruned and defaulted quickly
 //	strategy.go     the rules of writes: those without a schema are upstream's
 //	heavy.go        those with one: by the plan, or upstream's; compiled when something is first validated
 //	columns.go      the columns of Tables
 //	scale.go        the subresource scale
 //	fields.go       the schema that the ownership of fields goes by
+//	selectable.go   the selectable fields of an object
+//	expressions.go  the rules in CEL
+//	metrics.go      what is compiled, and how much memory it takes
 //	webhook.go      conversion by webhook
+//	lines.go        requests to conversion webhooks
 //	conversions.go  conversions of many objects at once, each remembered with its object
 //	current.go      whether what is stored is what is shown
 //	allocate.go     what is written with a definition

@@ -6,10 +6,14 @@
 //	issue.go       making and judging certificates (RFC 5280)
 //	kubeconfig.go  admin.kubeconfig
 //	client.go      certificates for users
+//	frontproxy.go  the authority and certificate by which servers behind APIServices know this one
+//	sni.go         certificates by name, and what of TLS is spoken
 //	reload.go      files that another process replaces while the server runs
 //	files.go       reading and atomic writing of PEM files
 //	shared.go      the authority that servers on one database have together
 //	tokenkeys.go   the keys by which tokens of ServiceAccounts are signed and verified
+//	keyring.go     exchanging these keys while servers run
+//	replace.go     a new key for an authority
 //
 // In the data directory:
 //

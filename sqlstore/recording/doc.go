@@ -5,6 +5,12 @@
 // smaller, by the object before; but then each row that goes has to be put into the one after it, each that is missing (the
 // history was behind, an object could not be decrypted) loses all that follow it, and a write costs a look for the one
 // before. Here rows go in any order, and the object after the write costs what is different of it.
+//
+//	doc.go      of which resources nothing is kept, and which fields are heartbeats
+//	strip.go    an object without what is not kept
+//	secrets.go  hashes in place of the values of a Secret
+//	changed.go  which fields differ
+//	pack.go     the object before and after a write, in one row
 package recording
 
 import (

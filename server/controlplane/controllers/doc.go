@@ -31,4 +31,57 @@
 // # Locks
 //
 // graph.mu and parked.mu are leaves.
+//
+// # Files
+//
+// What controllers are made of:
+//
+//	names.go        the controllers that there can be, by their names
+//	controllers.go  running them
+//	election.go     on one server of several
+//	feed.go         showing changes to those who follow them
+//	queue.go        what is to be done, and repeated
+//	hosts.go        those from kube-controller-manager's packages
+//
+// The garbage collector:
+//
+//	garbage.go        what it follows
+//	metadata.go       what it reads of an object
+//	graph.go          who belongs to whom
+//	owner.go          what has become of an owner
+//	collect.go        judging an object, and deleting it
+//	orphan.go         taking references to an owner away
+//	invalid_owner.go  references that no object can have
+//	parked.go         what waits for a type to be served
+//
+// Namespaces:
+//
+//	namespace.go   those that are being deleted
+//	content.go     deleting what is in them
+//	elsewhere.go   what other servers have in them
+//	conditions.go  what their status says
+//
+// Migrations of the storage version:
+//
+//	migrations.go  following StorageVersionMigrations
+//	migrate.go     writing the objects of a resource again
+//
+// Those of kube-controller-manager:
+//
+//	aggregation.go      ClusterRoles made of others
+//	bootstrap.go        bootstrap tokens and cluster-info
+//	certificates.go     CertificateSigningRequests
+//	jobs.go             Jobs that have finished
+//	policystatus.go     the status of ValidatingAdmissionPolicies
+//	quotas.go           the status of ResourceQuotas
+//	quotas_measured.go  types of which more is measured than a number
+//	rootca.go           kube-root-ca.crt
+//	trustbundle.go      the ClusterTrustBundle
+//	serviceaccounts.go  ServiceAccounts and their Secrets
+//
+// Beside the controllers:
+//
+//	availabilities.go  the status of APIServices that have a Service
+//	availability.go    judging one
+//	remotes.go         whether there is any
 package controllers
