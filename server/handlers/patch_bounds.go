@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
 // Some patches take a time that is quadratic in their size: minutes for what fits into one request, which kube-apiserver spends after it
@@ -24,21 +26,22 @@ const (
 	fewBytes = 8 << 10
 )
 
-// nesting is the sum of how deep each byte of a JSON text is nested.
+// nesting is the sum of how deep each byte of a JSON text is nested. A bracket counts as what is within it but for the opening one.
 func nesting(text []byte) (sum int) {
-	depth, quoted := 0, false
+	depth := 0
 	for i := 0; i < len(text); i++ {
 		sum += depth
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-			sum += depth
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{', c == '[':
+		switch text[i] {
+		case '"':
+			end := jsonscan.EndOfString(text, i)
+			if end == 0 { // it is not JSON: the rest counts as a string
+				end = len(text)
+			}
+			sum += depth * (end - i - 1)
+			i = end - 1
+		case '{', '[':
 			depth++
-		case c == '}', c == ']':
+		case '}', ']':
 			depth--
 		}
 	}
