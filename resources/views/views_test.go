@@ -1,7 +1,9 @@
 package views
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -62,5 +64,29 @@ func TestTogether(t *testing.T) {
 	}
 	if alone := Together([]View{same[1], pods}); !slices.ContainsFunc(alone, same[1].same) {
 		t.Errorf("without another one it is %q", alone[0].Name)
+	}
+}
+
+// Views that are left are tried again, later and later, until none is; each is logged once for a reason.
+func TestLeft(t *testing.T) {
+	var log strings.Builder
+	logger, l := slog.New(slog.NewTextHandler(&log, nil)), Left{}
+	left := map[string]error{"pods": errors.New("it is read")}
+	last := l.Again(logger, left)
+	for range 20 {
+		pause := l.Again(logger, left)
+		if pause < last || pause > againLast {
+			t.Errorf("after %v it is tried again in %v", last, pause)
+		}
+		last = pause
+	}
+	if lines := strings.Count(log.String(), "\n"); last != againLast || lines != 1 {
+		t.Errorf("%v, %d lines: %s", last, lines, &log)
+	}
+	if pause := l.Again(logger, nil); pause != 0 {
+		t.Errorf("where none is left it is tried again in %v", pause)
+	}
+	if pause := l.Again(logger, left); pause != againFirst || strings.Count(log.String(), "\n") != 2 {
+		t.Errorf("again %v: %s", pause, &log)
 	}
 }

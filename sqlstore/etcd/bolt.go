@@ -41,16 +41,39 @@ func openBolt(path string) (_ *boltSnapshot, err error) {
 		return nil, err
 	}
 	s := &boltSnapshot{last: map[string]string{}, ttls: map[int64]time.Duration{}}
-	if s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockTimeout}); err != nil {
-		if errors.Is(err, berrors.ErrTimeout) {
-			err = errors.New("an etcd has this file: stop it, or make a snapshot with 'etcdctl snapshot save'")
-		}
+	err = guarded(func() (err error) {
+		s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockTimeout})
+		return err
+	})
+	if errors.Is(err, berrors.ErrTimeout) {
+		err = errors.New("an etcd has this file: stop it, or make a snapshot with 'etcdctl snapshot save'")
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := s.db.View(s.index); err != nil {
+	if err := guarded(func() error { return s.read(path) }); err != nil {
 		return nil, errors.Join(err, s.db.Close())
 	}
 	return s, nil
+}
+
+// read looks whether the file is whole, and finds what is in it.
+func (s *boltSnapshot) read(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	return s.db.View(func(tx *bbolt.Tx) error {
+		if err := check(tx, file, info.Size()); err != nil {
+			return err
+		}
+		return s.index(tx)
+	})
 }
 
 // checkSum looks at what 'etcdctl snapshot save' puts at the end of a file; the file of an etcd has nothing there.
@@ -164,11 +187,14 @@ func (s *boltSnapshot) Each(ctx context.Context, prefix string, visit func(Entry
 				return err
 			}
 			at := []byte(s.last[key])
-			lease, _, parts, err := fields(bucket.Get(at), leaseField, -1, valueField)
-			if err != nil {
+			var e Entry
+			if err := guarded(func() error {
+				lease, _, parts, err := fields(bucket.Get(at), leaseField, -1, valueField)
+				e = Entry{Key: key, Value: bytes.Clone(parts[0]), Revision: int64(binary.BigEndian.Uint64(at)), TTL: s.ttls[int64(lease)]}
+				return err
+			}); err != nil {
 				return fmt.Errorf("the value of %s: %w", key, err)
 			}
-			e := Entry{Key: key, Value: bytes.Clone(parts[0]), Revision: int64(binary.BigEndian.Uint64(at)), TTL: s.ttls[int64(lease)]}
 			if err := visit(e); err != nil {
 				return err
 			}
