@@ -93,16 +93,18 @@ func (c *comparisons) ordered(original, patch map[string]any, name string, schem
 	c.arrange(merged, keysOf(order, key), keysOf(old, key), objects)
 }
 
-// kindOf tells whether the elements of two lists are objects. It is not ok when there are none, or not all are of one type: upstream
-// refuses that.
+// kindOf tells whether the elements of two lists are objects. It is not ok when there are none, or not all are of one type, or one
+// is null: upstream refuses that.
 func (c *comparisons) kindOf(a, b []any) (objects, ok bool) {
 	c.n += reading * (len(a) + len(b))
 	var kind reflect.Type
 	for _, list := range [][]any{a, b} {
 		for _, element := range list {
-			if t := reflect.TypeOf(element); kind == nil {
+			t := reflect.TypeOf(element)
+			if kind == nil {
 				kind = t
-			} else if t != kind {
+			}
+			if t == nil || t != kind {
 				return false, false
 			}
 		}

@@ -171,6 +171,7 @@ func FuzzComparisons(f *testing.F) {
 		{envOf(`{"name":"a"},{"name":"b"}`), envOf(`{"name":"b"},{"name":"a","$patch":"delete"}`)},
 		{envOf(`{"name":"a"}`), podOf(`"$setElementOrder/env":[{"name":"b"},{"name":"a"}],"env":[{"name":"b"}]`)},
 		{envOf(`{"name":"a"}`), `{"spec":{"containers":[{"name":"c","env":[{"name":"a"}]},{"name":"c","env":[{"name":{}}],"resources":{}},{"name":"c","resources":{"limits":1}}]}}`},
+		{`{"spec":{"containers":[null]}}`, `{"spec":{"containers":[{}]}}`},
 		{finalizersOf(`"a","b"`), finalizersOf(`"b","b",1`)},
 		{finalizersOf(`"a","b"`), `{"metadata":{"$setElementOrder/finalizers":["b"],"$deleteFromPrimitiveList/finalizers":["a"]},"spec":{"$patch":"replace"}}`},
 		{`{"spec":{"containers":[null]}}`, `{"spec":{"containers":[[]],"$setElementOrder/containers":null,"$retainKeys":[{}]}}`},
