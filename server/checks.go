@@ -10,11 +10,11 @@ import (
 // exclude one, and no name is here that has no counterpart.
 //
 // A server that is alive may yet not be ready, while its store is away or it is shutting down: to start it again would not
-// help, so that /livez does not ask the store. Its check answers there for itself.
+// help, so that /livez does not fail when the store does.
 func (s *Server) healthChecks(path string) []health.Check {
 	checks := []health.Check{health.Ping}
 	for _, c := range s.Checks {
-		c.Apart = path == "livez"
+		c.Optional = path == "livez"
 		checks = append(checks, c)
 		if path == "readyz" {
 			c.Name, c.Apart = c.Name+"-readiness", true // etcd has two there, of which one is enough for the whole

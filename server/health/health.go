@@ -3,11 +3,13 @@
 package health
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/component-base/metrics/prometheus/slis"
 )
@@ -20,6 +22,22 @@ type Check struct {
 	Run func(*http.Request) error
 	// Apart checks do not count for the whole: they are asked by their own path alone.
 	Apart bool
+	// Optional checks do not fail the whole, and do not hold it up: one that has not passed within optionalWait is shown as one that was
+	// excluded.
+	Optional bool
+}
+
+// optionalWait is well below the second that probes wait by default.
+const optionalWait = 300 * time.Millisecond
+
+// runWithin runs a check for the whole.
+func (c *Check) runWithin(r *http.Request) error {
+	if !c.Optional {
+		return c.Run(r)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), optionalWait)
+	defer cancel()
+	return c.Run(r.WithContext(ctx))
 }
 
 // Ping is a check that passes whenever it can be asked.
@@ -104,9 +122,13 @@ func (h *Handler) report(r *http.Request, exclude []string) (lines string, faile
 			fmt.Fprintf(&b, "[+]%s excluded: ok\n", c.Name)
 			continue
 		}
-		err := c.Run(r)
+		err := c.runWithin(r)
 		h.count(r, c.Name, err)
-		if err != nil {
+		switch {
+		case err != nil && c.Optional:
+			fmt.Fprintf(&b, "[+]%s excluded: ok\n", c.Name)
+			continue
+		case err != nil:
 			failed = true
 			fmt.Fprintf(&b, "[-]%s failed: reason withheld\n", c.Name)
 			h.logger.WarnContext(r.Context(), "health check failed", "path", "/"+h.name, "check", c.Name, "error", err)

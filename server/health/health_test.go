@@ -88,3 +88,30 @@ func TestReasonIsLogged(t *testing.T) {
 		t.Errorf("log says %q", log.String())
 	}
 }
+
+// What is optional shows that it is well, and else neither fails the whole nor holds it up; by itself it says what is wrong.
+func TestOptional(t *testing.T) {
+	answer := func(path string, run func(*http.Request) error) (int, string) {
+		h := New("livez", slog.New(slog.DiscardHandler), func() []Check { return []Check{Ping, {Name: "etcd", Optional: true, Run: run}} })
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		return w.Code, w.Body.String()
+	}
+	failed := func(*http.Request) error { return errors.New("away") }
+	for _, c := range []struct {
+		path string
+		run  func(*http.Request) error
+		code int
+		want string
+	}{
+		{"/livez?verbose", Ping.Run, 200, "[+]ping ok\n[+]etcd ok\nlivez check passed\n"},
+		{"/livez?verbose", failed, 200, "[+]ping ok\n[+]etcd excluded: ok\nlivez check passed\n"},
+		{"/livez?verbose", func(r *http.Request) error { <-r.Context().Done(); return r.Context().Err() }, 200,
+			"[+]ping ok\n[+]etcd excluded: ok\nlivez check passed\n"},
+		{"/livez/etcd", failed, 500, "internal server error: away\n"},
+	} {
+		if code, got := answer(c.path, c.run); code != c.code || got != c.want {
+			t.Errorf("%s: %d %q, want %d %q", c.path, code, got, c.code, c.want)
+		}
+	}
+}
