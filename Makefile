@@ -26,10 +26,11 @@ rowlock_ld := -s -w -funcalign=8 -X main.version=$(VERSION) $(kubernetes_ld)
 # and of the status of policies, with a client for these, 0.5 MB. Backups, their encryption and restore are 0.25 MB.
 # Encryption at rest, with gRPC to KMS plugins, is 1.2 MB.
 # The audit, its policies and back ends are 0.29 MB. rowlock verify and taking back parts of backups are 0.12 MB.
+# What was mended of these in reviews is 0.05 MB.
 # The object history is 0.08 MB; its API group, and the commands that read it and take objects back, are 0.13 MB.
 # rowlock migrate, and rowlock import with bbolt, are 0.4 MB.
 # Of these, rowlock sql and the views (tables of a query, csv, regular expressions of its own) are 0.26 MB at most.
-MOST_BYTES ?= 88830000
+MOST_BYTES ?= 88900000
 
 # Build tags, in one place for build, test and lint.
 #   grpcnotrace                  as upstream's releases: without it golang.org/x/net/trace brings html/template, which keeps

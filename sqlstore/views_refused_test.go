@@ -70,7 +70,7 @@ func TestViewsThatAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.Rollback()
+	defer reader.Rollback() //nolint:errcheck // it fails where the test has ended it
 	if _, err := reader.Exec("LOCK TABLE " + nameSQL(s.options.Schema+viewsSuffix) + `."widgets.example.com" IN ACCESS SHARE MODE`); err != nil {
 		t.Fatal(err)
 	}

@@ -62,10 +62,6 @@ func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([
 	return objects, m, s.failed
 }
 
-func listMeta(resourceVersion string) metav1.ListMeta {
-	return metav1.ListMeta{ResourceVersion: resourceVersion}
-}
-
 // one lists the single object that a selection can match.
 func one(snapshot resources.Snapshot, s *selection) ([]*resources.Object, metav1.ListMeta) {
 	m := metav1.ListMeta{ResourceVersion: resources.FormatRevision(snapshot.Revision())}
