@@ -11,7 +11,6 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
 
@@ -144,11 +143,11 @@ func (h *objectHistory) printDiff(ctx context.Context, r *historyRevision, out i
 }
 
 // yamlLines are the lines of an object as YAML; none of nil.
-func yamlLines(object map[string]any) ([]string, error) {
+func yamlLines(object storedObject) ([]string, error) {
 	if object == nil {
 		return nil, nil
 	}
-	text, err := yaml.Marshal((&unstructured.Unstructured{Object: object}).Object)
+	text, err := yaml.Marshal(object)
 	if err != nil {
 		return nil, err
 	}

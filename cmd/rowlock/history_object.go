@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/rowlock/rowlock/resources/history"
 )
@@ -34,10 +35,19 @@ type historyRevision struct {
 	} `json:"requester"`
 	Paths []string `json:"paths"`
 	State struct {
-		Before map[string]any `json:"before"`
-		After  map[string]any `json:"after"`
+		Before storedObject `json:"before"`
+		After  storedObject `json:"after"`
 	} `json:"state"`
 	Unreadable bool `json:"unreadable"`
+}
+
+// storedObject is an object with its numbers as they are: integers are int64, as in an object that is read with its type. As floats, those
+// beyond 2^53 would become others, and none would be equal to what is live.
+type storedObject map[string]any
+
+// UnmarshalJSON reads an object, or null.
+func (o *storedObject) UnmarshalJSON(data []byte) error {
+	return utiljson.Unmarshal(data, (*map[string]any)(o))
 }
 
 // objectHistory is that of one object, as a server tells it.
