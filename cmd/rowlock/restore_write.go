@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -246,6 +247,19 @@ func (s *step) clean() {
 		if s.live != nil && s.live.Object["status"] != nil {
 			b.Object["status"] = s.live.Object["status"]
 		}
+	}
+	if manual, _, _ := unstructured.NestedBool(b.Object, "spec", "manualSelector"); s.live == nil && s.resource == jobs && !manual {
+		ungenerate(b)
+	}
+}
+
+const jobs = "jobs.batch"
+
+// ungenerate takes from a Job the selector and the labels that the server has made of its uid, and makes of the new one: it refuses others.
+func ungenerate(job *unstructured.Unstructured) {
+	unstructured.RemoveNestedField(job.Object, "spec", "selector")
+	for _, label := range []string{"controller-uid", batchv1.ControllerUidLabel} {
+		unstructured.RemoveNestedField(job.Object, "spec", "template", "metadata", "labels", label)
 	}
 }
 

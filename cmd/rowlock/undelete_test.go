@@ -37,3 +37,27 @@ func TestHistoryOfLargeNumbers(t *testing.T) {
 	}
 	h.end()
 }
+
+// A Job comes back with a selector of its new uid, which the server makes; one that was given stays.
+func TestUndeleteOfJobs(t *testing.T) {
+	const shopJobs = "/apis/batch/v1/namespaces/shop/jobs"
+	h := startHistorian(t, storePlace{dir: filepath.Join(t.TempDir(), "data")})
+	for name, spec := range map[string]string{
+		"generated": `"template":{"metadata":{"labels":{"a":"b"}},`,
+		"given":     `"manualSelector":true,"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},`,
+	} {
+		made := send(t, h.client, "POST", shopJobs, `{"metadata":{"name":"`+name+`"},"spec":{`+spec+`"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}`)
+		send(t, h.client, "DELETE", shopJobs+"/"+name, `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`)
+		if out := h.does(t, "undelete", "job/"+name, "-n", "shop"); out != "jobs.batch/shop/"+name+": created\n" {
+			t.Errorf("%s: it says %s", name, out)
+		}
+		now := send(t, h.client, "GET", shopJobs+"/"+name, "")
+		was, is := gjson.Get(made, "metadata.uid").Str, gjson.Get(now, "metadata.uid").Str
+		for _, path := range []string{"spec.selector", "spec.template"} {
+			if got, want := gjson.Get(now, path).Raw, strings.ReplaceAll(gjson.Get(made, path).Raw, was, is); got != want || was == is {
+				t.Errorf("%s: the %s is %s, want %s", name, path, got, want)
+			}
+		}
+	}
+	h.end()
+}
