@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/rowlock/rowlock/resources"
 )
 
 // all stands for every resource, group or version in what authorizers are asked: a rule allows it by having it.
@@ -30,21 +32,25 @@ func (f *finder) mayList(ctx context.Context, namespace, resource, name string) 
 		of += " in the namespace " + quoted(namespace)
 	}
 	for _, a.Verb = range verbs {
-		if err := f.may(ctx, a, "", "they have to be allowed to "+a.Verb+" "+of+why); err != nil {
+		if err := f.may(ctx, a, "they have to be allowed to "+a.Verb+" "+of+why); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// mayGet asks whether the user may get the object that a revision is of. The error does not say which that is.
-func (f *finder) mayGet(ctx context.Context, revision, namespace, resource, name string) error {
-	gr := schema.ParseGroupResource(resource)
-	a := authorizer.AttributesRecord{Verb: "get", Namespace: namespace, APIGroup: gr.Group, APIVersion: all, Resource: gr.Resource, Name: name}
-	return f.may(ctx, a, revision, "they have to be allowed to get the object that it is of")
+// mayGet asks whether the user may get the object that a revision is of.
+func (f *finder) mayGet(ctx context.Context, key resources.Key) (bool, error) {
+	gr := schema.ParseGroupResource(key.Resource)
+	a := authorizer.AttributesRecord{Verb: "get", Namespace: key.Namespace, APIGroup: gr.Group, APIVersion: all, Resource: gr.Resource, Name: key.Name}
+	err := f.may(ctx, a, "they have to be allowed to get the object that it is of")
+	if apierrors.IsForbidden(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
-func (f *finder) may(ctx context.Context, a authorizer.AttributesRecord, revision, said string) error {
+func (f *finder) may(ctx context.Context, a authorizer.AttributesRecord, said string) error {
 	user, ok := genericapirequest.UserFrom(ctx)
 	if !ok {
 		return apierrors.NewInternalError(errors.New("no user found in the context"))
@@ -57,5 +63,5 @@ func (f *finder) may(ctx context.Context, a authorizer.AttributesRecord, revisio
 	if err != nil {
 		said += " (" + err.Error() + ")"
 	}
-	return apierrors.NewForbidden(f.t.GroupResource, revision, errors.New("User "+quoted(user.GetName())+" cannot read this: "+said))
+	return apierrors.NewForbidden(f.t.GroupResource, "", errors.New("User "+quoted(user.GetName())+" cannot read this: "+said))
 }

@@ -23,34 +23,52 @@ type finder struct {
 	deleted bool
 }
 
-// get finds one revision, with the object before and after it.
+// get finds one revision, with the object before and after it. One of an object that the user may not get is answered as one that is not
+// there: otherwise anybody could find out which numbers are those of writes here. So what is there is looked up without objects first.
 func (f *finder) get(ctx context.Context, q resources.ComputedQuery) (page resources.ComputedPage, err error) {
 	revision, ok := revisionOf(q.Name)
 	if !ok {
 		return page, nil
 	}
-	if err := f.Historian.RecordHistory(ctx); err != nil {
-		return page, err
-	}
-	found, err := f.Historian.ObjectHistory(ctx, resources.RevisionQuery{Revision: revision, Deleted: f.deleted, Objects: true})
+	found, err := f.lookUp(ctx, revision)
 	if err != nil {
 		return page, err
 	}
 	for i := range found {
-		r := &found[i]
-		if !f.has(r) || r.Key.Namespace != q.Namespace {
+		key := found[i].Key
+		if !f.has(&found[i]) || key.Namespace != q.Namespace {
 			continue
 		}
-		if err := f.mayGet(ctx, q.Name, r.Key.Namespace, r.Key.Resource, r.Key.Name); err != nil {
+		if ok, err := f.mayGet(ctx, key); err != nil || !ok {
 			return page, err
 		}
-		shown, err := f.show(r)
+		full, err := f.Historian.ObjectHistory(ctx, resources.RevisionQuery{Revision: revision, Deleted: f.deleted, Objects: true,
+			Resource: key.Resource, Namespace: key.Namespace, Name: key.Name})
+		if err != nil || len(full) == 0 {
+			return page, err // it has gone meanwhile, by its age
+		}
+		shown, err := f.show(&full[0])
 		if err != nil {
 			return page, err
 		}
 		page.Objects = append(page.Objects, shown)
 	}
 	return page, nil
+}
+
+// lookUp finds what is written with a revision, without objects. The history is brought up to date for a write alone that it has not come to:
+// whose object that is, nobody knows before.
+func (f *finder) lookUp(ctx context.Context, revision int64) ([]resources.Revision, error) {
+	recorded, err := f.Historian.RecordedAt(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if revision > recorded {
+		if err := f.Historian.RecordHistory(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return f.Historian.ObjectHistory(ctx, resources.RevisionQuery{Revision: revision, Deleted: f.deleted})
 }
 
 // has tells whether a revision is one of the type's.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/resources/history"
 	"github.com/rowlock/rowlock/server/servertest"
@@ -120,7 +121,6 @@ func TestHistoryIsForThoseWhoMayReadTheObjects(t *testing.T) {
 			return authorizer.DecisionNoOpinion, "", nil
 		}
 		for path, want := range map[string]string{
-			shopHistory + "/revisions/{rv}":                                            "get /configmaps a in shop",
 			shopHistory + "/revisions" + of("configmaps", "a"):                         "get /configmaps a in shop",
 			shopHistory + "/trash?fieldSelector=object.resource%3Ddeployments.apps":    "list apps/deployments  in shop",
 			shopHistory + "/trash?fieldSelector=object.resource%21%3Ddeployments.apps": "list */*  in shop",
@@ -133,9 +133,6 @@ func TestHistoryIsForThoseWhoMayReadTheObjects(t *testing.T) {
 			if got := asked.GetVerb() + " " + group + " " + asked.GetName() + " in " + asked.GetNamespace(); got != want || w.Code != http.StatusForbidden ||
 				!asked.IsResourceRequest() || asked.GetUser().GetName() != "admin" {
 				t.Errorf("%s: asked for %q, want %q; %d %s", path, got, want, w.Code, w.Body)
-			}
-			if strings.Contains(path, "{rv}") && strings.Contains(w.Body.String(), "configmaps") {
-				t.Errorf("what it is of is told: %s", w.Body)
 			}
 		}
 		// mayOnly is somebody who may do to the ConfigMaps of a namespace what is given, and read whatever history they may.
@@ -157,9 +154,61 @@ func TestHistoryIsForThoseWhoMayReadTheObjects(t *testing.T) {
 			exchange{do: "GET " + histories + "/revisions" + of("configmaps", "a"), code: 403},
 			exchange{do: "GET " + shopHistory + "/revisions" + of("secrets", "a"), code: 403})
 		mayOnly("list")
-		a.run(exchange{do: one, code: 403}, exchange{do: "GET " + shopHistory + "/revisions/{rv}", code: 403}, exchange{do: all, code: 403})
+		a.run(exchange{do: one, code: 403}, exchange{do: "GET " + shopHistory + "/revisions/{rv}", code: 404}, exchange{do: all, code: 403})
 		mayOnly("list", "get")
 		a.run(exchange{do: all, code: 200, says: says{"items.#": "1"}})
+	})
+}
+
+// spy tells what is asked of the history.
+type spy struct {
+	resources.Historian
+	asked []string
+}
+
+func (s *spy) RecordHistory(ctx context.Context) error {
+	s.asked = append(s.asked, "to record")
+	return s.Historian.RecordHistory(ctx)
+}
+
+func (s *spy) ObjectHistory(ctx context.Context, q resources.RevisionQuery) ([]resources.Revision, error) {
+	if q.Objects {
+		s.asked = append(s.asked, "for objects")
+	}
+	return s.Historian.ObjectHistory(ctx, q)
+}
+
+// Who may not get an object cannot tell its writes from what is not there, and no object is loaded for them, nor anything recorded that is.
+func TestHistoryIsNotProbed(t *testing.T) {
+	onHistories(t, func(t *testing.T, a *api) {
+		s := &spy{Historian: a.store.Store.(*sqlstore.Store)}
+		a.registry.SetGroup(history.Config{Historian: s, Authorizer: authorizer.AuthorizerFunc(a.Authorize), Scheme: builtin.Scheme}.Group())
+		a.run(exchange{do: "POST " + shopMaps, body: `{"metadata":{"name":"a"},"data":{"v":"1"}}`, code: 201, keep: says{"rv": "metadata.resourceVersion"}},
+			exchange{shows: "as soon as it was acknowledged", do: "GET " + shopHistory + "/revisions/{rv}", code: 200, says: says{"state.after.data.v": "1"}})
+		if !slices.Contains(s.asked, "for objects") {
+			t.Errorf("for who may get it, the history is asked %q", s.asked)
+		}
+		s.asked = nil
+		var asked string
+		a.authorize = func(_ context.Context, at authorizer.Attributes) (authorizer.Decision, string, error) {
+			if at.GetAPIGroup() == history.GroupName {
+				return authorizer.DecisionAllow, "", nil
+			}
+			asked = at.GetVerb() + " " + at.GetAPIGroup() + "/" + at.GetResource() + " " + at.GetName() + " in " + at.GetNamespace()
+			return authorizer.DecisionNoOpinion, "", nil
+		}
+		answer := func(revision string) string {
+			t.Helper()
+			w := a.send(exchange{do: "GET " + shopHistory + "/revisions/" + revision})
+			return http.StatusText(w.Code) + strings.ReplaceAll(w.Body.String(), revision, "R")
+		}
+		there := answer(a.kept["rv"])
+		if want := "get /configmaps a in shop"; asked != want || len(s.asked) > 0 {
+			t.Errorf("the right that is asked for is to %q, want %q; the history is asked %q", asked, want, s.asked)
+		}
+		if missing := answer("999999999"); there != missing || !strings.Contains(missing, "not found") {
+			t.Errorf("of what is there it says %s, of what is not %s", there, missing)
+		}
 	})
 }
 
