@@ -141,7 +141,9 @@ func (c *adminClient) doAs(ctx context.Context, accept, method, path string, in,
 		if json.Unmarshal(data, &status) == nil && status.Message != "" {
 			return &apierrors.StatusError{ErrStatus: status}
 		}
-		return fmt.Errorf("%s: %s", (&url.URL{Path: path}).String(), answer.Status)
+		// Of paths that are not served it says nothing but the code.
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: int32(answer.StatusCode), //nolint:gosec // three digits
+			Message: (&url.URL{Path: path}).String() + ": " + answer.Status}}
 	}
 	if out == nil {
 		return nil

@@ -12,6 +12,7 @@ import (
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -165,7 +166,7 @@ func (h *objectHistory) deletions(ctx context.Context, revision int64) ([]*histo
 }
 
 func (h *objectHistory) list(ctx context.Context, path string, revision int64) (all []*historyRevision, err error) {
-	selector := "object.resource=" + h.resource.String() + ",object.name=" + h.name
+	selector := "object.resource=" + h.resource.String() + ",object.name=" + fields.EscapeValue(h.name)
 	if revision != 0 {
 		selector += ",metadata.name=" + strconv.FormatInt(revision, 10)
 	}

@@ -255,7 +255,11 @@ func TestHistoryIsNotWrittenOverOthers(t *testing.T) {
 	err := rival(t, &did, map[int]metav1.StatusReason{3: metav1.StatusReasonConflict}).restore(t.Context(), 7, false, &out)
 	check(out.String(), err, "it has changed meanwhile", "GET", "PUTAll", "PUT")
 	out.Reset()
-	err = rival(t, &did, map[int]metav1.StatusReason{1: metav1.StatusReasonNotFound, 3: metav1.StatusReasonAlreadyExists}).undelete(t.Context(), 0, false, &out)
+	gone := map[int]metav1.StatusReason{1: metav1.StatusReasonNotFound, 3: metav1.StatusReasonAlreadyExists}
+	err = rival(t, &did, gone).restore(t.Context(), 7, false, &out)
+	check(out.String(), err, "it has changed meanwhile", "GET", "POSTAll", "POST")
+	out.Reset()
+	err = rival(t, &did, gone).undelete(t.Context(), 0, false, &out)
 	check(out.String(), err, "there is an object of this name", "GET", "POSTAll", "POST", "GET")
 }
 

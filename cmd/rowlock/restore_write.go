@@ -25,10 +25,12 @@ type takeBack struct {
 	dryRun bool
 	// onlyCreates: what is there is left alone, and is an error.
 	onlyCreates bool
-	resources   map[string]*servedResources // by group and version
-	wanted      map[types.UID]*part
-	uids        map[types.UID]types.UID // what objects have now, by what they had
-	failed      int
+	// refuses: an object that is not as it was at the dry run is left alone, and is an error, also one that somebody has created since.
+	refuses   bool
+	resources map[string]*servedResources // by group and version
+	wanted    map[types.UID]*part
+	uids      map[types.UID]types.UID // what objects have now, by what they had
+	failed    int
 }
 
 // servedResources are what a version serves.
@@ -213,6 +215,9 @@ func (t *takeBack) uidOf(ctx context.Context, namespace string, owner metav1.Own
 		return "", err
 	}
 	served, err := t.served(ctx, gv)
+	if apierrors.IsNotFound(err) {
+		return "", nil // the version is not served any more: nor is the owner there, then
+	}
 	if err != nil {
 		return "", err
 	}
@@ -298,12 +303,12 @@ func (t *takeBack) write(ctx context.Context, s *step) error {
 		return err
 	}
 	written, err := t.send(ctx, s, "")
-	if apierrors.IsAlreadyExists(err) { // a controller was faster
+	if apierrors.IsAlreadyExists(err) && !t.refuses { // a controller was faster
 		if s, err = t.stepFor(ctx, s.part); err == nil && s.does != "unchanged" {
 			written, err = t.send(ctx, s, "")
 		}
 	}
-	if apierrors.IsConflict(err) {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("it has changed meanwhile, run it again: %w", err)
 	}
 	if err != nil || s.does == "unchanged" {

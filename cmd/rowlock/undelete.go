@@ -74,7 +74,7 @@ func (h *objectHistory) undelete(ctx context.Context, revision int64, dryRun boo
 
 // restore makes the object what it was after a write.
 func (h *objectHistory) restore(ctx context.Context, revision int64, dryRun bool, out io.Writer) error {
-	return h.takeBack(ctx, strconv.FormatInt(revision, 10), &takeBack{out: out, dryRun: dryRun})
+	return h.takeBack(ctx, strconv.FormatInt(revision, 10), &takeBack{out: out, dryRun: dryRun, refuses: true})
 }
 
 // takeBack writes the object as it was after a write.

@@ -61,3 +61,27 @@ func TestUndeleteOfJobs(t *testing.T) {
 	}
 	h.end()
 }
+
+// An owner of a version that is not served any more is one that is gone.
+func TestUndeleteWithoutAnOwner(t *testing.T) {
+	h := startHistorian(t, storePlace{dir: filepath.Join(t.TempDir(), "data")})
+	for _, group := range []string{"gone.example.com/v1", "apps/v0"} {
+		send(t, h.client, "PATCH", shopMap, `{"metadata":{"ownerReferences":[{"apiVersion":"`+group+`","kind":"Widget","name":"w","uid":"u"}]}}`)
+		send(t, h.client, "DELETE", shopMap, "")
+		if out := h.does(t, "undelete", "cm/a", "-n", "shop"); !strings.Contains(out, "its owner Widget w is not there, and is left out\n") || h.value(t, "v") != "2" {
+			t.Errorf("%s: it says %s; the object is %s", group, out, h.value(t, "v"))
+		}
+	}
+	h.end()
+}
+
+// A name may have what has a meaning in selectors.
+func TestHistoryOfNames(t *testing.T) {
+	const name = `a,b=c\d`
+	h := startHistorian(t, storePlace{dir: filepath.Join(t.TempDir(), "data")})
+	send(t, h.client, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", `{"metadata":{"name":"a,b=c\\d"}}`)
+	if rows := h.history(t, "clusterrole/"+name); len(rows) != 1 || !strings.HasPrefix(rows[0], "Create ") {
+		t.Errorf("the history of %s is %q", name, rows)
+	}
+	h.end()
+}
