@@ -31,6 +31,7 @@ func (f *finder) mayList(ctx context.Context, namespace, resource, name string) 
 	if namespace != "" {
 		of += " in the namespace " + quoted(namespace)
 	}
+	a.Namespace = namespaceOf(a.Namespace, resource, name)
 	for _, a.Verb = range verbs {
 		if err := f.may(ctx, a, "they have to be allowed to "+a.Verb+" "+of+why); err != nil {
 			return err
@@ -42,12 +43,21 @@ func (f *finder) mayList(ctx context.Context, namespace, resource, name string) 
 // mayGet asks whether the user may get the object that a revision is of.
 func (f *finder) mayGet(ctx context.Context, key resources.Key) (bool, error) {
 	gr := schema.ParseGroupResource(key.Resource)
-	a := authorizer.AttributesRecord{Verb: "get", Namespace: key.Namespace, APIGroup: gr.Group, APIVersion: all, Resource: gr.Resource, Name: key.Name}
+	a := authorizer.AttributesRecord{Verb: "get", Namespace: namespaceOf(key.Namespace, key.Resource, key.Name), APIGroup: gr.Group, APIVersion: all, Resource: gr.Resource, Name: key.Name}
 	err := f.may(ctx, a, "they have to be allowed to get the object that it is of")
 	if apierrors.IsForbidden(err) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// namespaceOf is the namespace that a request for an object is about: a request for a namespace is about itself, so that a role in it may
+// let somebody get it.
+func namespaceOf(namespace, resource, name string) string {
+	if resource == "namespaces" {
+		return name
+	}
+	return namespace
 }
 
 func (f *finder) may(ctx context.Context, a authorizer.AttributesRecord, said string) error {

@@ -56,6 +56,13 @@ func (c Config) Group() resources.GroupSpec {
 		Versions: []resources.VersionSpec{{Version: Version, Priority: versionPriority, Types: types}}}
 }
 
+// Served tells whether the group is among what is served: not whether there is one of its name, which custom resources may have where there
+// is no object history.
+func Served(catalog *resources.Catalog) bool {
+	served, ok := catalog.Lookup(GroupVersion.WithResource(Revisions))
+	return ok && served.Computed != nil
+}
+
 // define makes a type. deleted: it is of deletions alone.
 func (c Config) define(resource, kind string, namespaced, deleted bool) *resources.Type {
 	s := &untyped.Scheme{Kind: schema.GroupKind{Group: GroupName, Kind: kind}, Others: c.Scheme, SelectableFields: slices.Clone(selectable)}

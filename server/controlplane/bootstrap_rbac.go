@@ -47,7 +47,7 @@ func bootstrapPolicy(catalog *resources.Catalog) map[string][]runtime.Object {
 			add("rolebindings", &list[i])
 		}
 	}
-	if _, ok := catalog.Group(history.GroupName); ok {
+	if history.Served(catalog) {
 		add("clusterroles", history.Role())
 		add("clusterrolebindings", history.Binding())
 	}

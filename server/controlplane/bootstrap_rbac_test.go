@@ -13,6 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/auth/rbac/validation"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+
+	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/history"
 )
 
 const rbacPath = "/apis/rbac.authorization.k8s.io/v1/"
@@ -98,6 +101,28 @@ func TestBootstrapPolicy(t *testing.T) {
 	check()
 	if diff := cmp.Diff(before, k.listed("clusterroles")); diff != "" {
 		t.Errorf("the second start wrote (-before +after):\n%s", diff)
+	}
+}
+
+// A role and a binding for the object history are made where it is served, and not for other resources of a group of its name.
+func TestBootstrapPolicyOfTheHistory(t *testing.T) {
+	k := newWhole(t, nil)
+	for _, served := range []bool{false, true} {
+		group := history.Config{Scheme: builtin.Scheme}.Group()
+		if !served {
+			for _, of := range group.Versions[0].Types {
+				of.Computed = nil
+			}
+		}
+		k.registry.SetGroup(group)
+		if err := k.p.Bootstrap(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, resource := range []string{"clusterroles", "clusterrolebindings"} {
+			if _, made := k.listed(resource)["/"+history.RoleName]; made != served {
+				t.Errorf("the history is served: %t; its %s are made: %t", served, resource, made)
+			}
+		}
 	}
 }
 

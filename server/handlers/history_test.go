@@ -125,6 +125,8 @@ func TestHistoryIsForThoseWhoMayReadTheObjects(t *testing.T) {
 			shopHistory + "/trash?fieldSelector=object.resource%3Ddeployments.apps":    "list apps/deployments  in shop",
 			shopHistory + "/trash?fieldSelector=object.resource%21%3Ddeployments.apps": "list */*  in shop",
 			histories + "/trash": "list */*  in ",
+			histories + "/clusterrevisions" + of("namespaces", "shop"):                      "get /namespaces shop in shop",
+			histories + "/clusterrevisions?fieldSelector=object.resource%3Dnamespaces":      "list /namespaces  in ",
 			histories + "/trash?fieldSelector=metadata.namespace%3Dshop":                    "list */*  in shop",
 			histories + "/clustertrash?fieldSelector=object.resource%3Dwidgets.example.com": "list example.com/widgets  in ",
 		} {
@@ -188,6 +190,7 @@ func TestHistoryIsNotProbed(t *testing.T) {
 		if !slices.Contains(s.asked, "for objects") {
 			t.Errorf("for who may get it, the history is asked %q", s.asked)
 		}
+		a.run(exchange{do: "GET /api/v1/namespaces/shop", code: 200, keep: says{"ns": "metadata.resourceVersion"}})
 		s.asked = nil
 		var asked string
 		a.authorize = func(_ context.Context, at authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -208,6 +211,10 @@ func TestHistoryIsNotProbed(t *testing.T) {
 		}
 		if missing := answer("999999999"); there != missing || !strings.Contains(missing, "not found") {
 			t.Errorf("of what is there it says %s, of what is not %s", there, missing)
+		}
+		a.run(exchange{do: "GET " + histories + "/clusterrevisions/{ns}", code: 404})
+		if want := "get /namespaces shop in shop"; asked != want {
+			t.Errorf("for a namespace, the right that is asked for is to %q, want %q", asked, want)
 		}
 	})
 }
