@@ -6,6 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // A sketch is a Bloom filter of the pairs of a set: two bits for each. A list with a selector reads one word of most objects instead of
@@ -39,6 +41,14 @@ type Needs struct{ labels, fields sketch }
 
 // NeedsOf are the needs of two selectors, either of which may be nil. The fields are those of Object.Fields.
 func NeedsOf(l labels.Selector, f fields.Selector) (n Needs) {
+	if !fastpath.Sketches.On() {
+		return n
+	}
+	defer func() {
+		if n == (Needs{}) && (l != nil && !l.Empty() || f != nil && !f.Empty()) {
+			fastpath.Sketches.Fallback()
+		}
+	}()
 	if l != nil {
 		requirements, _ := l.Requirements()
 		for _, r := range requirements {

@@ -8,10 +8,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // What the selectors match may match, whatever the object was made by; and most of what they do not match is known by its sketch.
 func TestSketchesAgreeWithSelectors(t *testing.T) {
+	t.Cleanup(fastpath.Sketches.Turn(true))
 	random := rand.New(rand.NewPCG(1, 2))
 	some := func() map[string]string {
 		set := map[string]string{}
@@ -72,4 +75,47 @@ func selectorText(random *rand.Rand, terms []string) string {
 		chosen[i] = names.Replace(terms[random.IntN(len(terms))])
 	}
 	return strings.Join(chosen, ",")
+}
+
+// FuzzSketches: what is without a sketch, as where the path is off, and what is with one, are selected alike.
+func FuzzSketches(f *testing.F) {
+	for _, seed := range [][3]string{
+		{"a=1,b=2", "a=1", "spec.x=y"}, {"a=1", "a in (1),b!=2", "spec.x!=y"}, {"", "a=,!b", "spec.x="}, {"a=", "a=,a", "metadata.name=p"},
+		{"a=1,b=2,c=3", "a in (1,2),c=3", "a=1,b==2"},
+	} {
+		f.Add(seed[0], seed[1], seed[2])
+	}
+	f.Fuzz(func(t *testing.T, own, labelSelector, fieldSelector string) {
+		defer fastpath.Sketches.Turn(true)()
+		set := map[string]string{}
+		for _, pair := range strings.Split(own, ",") {
+			if name, value, ok := strings.Cut(pair, "="); ok {
+				set[name] = value
+			}
+		}
+		l, err := labels.Parse(labelSelector)
+		if err != nil {
+			return
+		}
+		s, err := fields.ParseSelector(fieldSelector)
+		if err != nil {
+			return
+		}
+		o := NewObject(Key{"pods", "n", "p"}, Draft{Data: []byte(`{"metadata":{"resourceVersion":"0"}}`), RevisionStart: 32, RevisionEnd: 33, Labels: set, Fields: set}, 7)
+		// The name and the namespace are none of the fields that a sketch has, whatever the set says of them.
+		known := s.RequiresExactMatch
+		_, byName := known("metadata.name")
+		_, byNamespace := known("metadata.namespace")
+		if !byName && !byNamespace && l.Matches(labels.Set(set)) && s.Matches(fields.Set(set)) && !o.MayMatch(NeedsOf(l, s)) {
+			t.Errorf("%v is selected by %q and %q, and its sketch says no", set, l, s)
+		}
+		if l.Matches(labels.Set(set)) && !o.MayMatch(NeedsOf(l, nil)) {
+			t.Errorf("%v is selected by %q, and its sketch says no", set, l)
+		}
+		back := fastpath.Sketches.Turn(false)
+		if NeedsOf(l, s) != (Needs{}) {
+			t.Error("sketches are off, and are asked")
+		}
+		back()
+	})
 }

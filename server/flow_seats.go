@@ -12,6 +12,8 @@ import (
 	fq "k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing"
 	flowmetrics "k8s.io/apiserver/pkg/util/flowcontrol/metrics"
 	flowrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // levelQueues is the fq.QueueSet of one priority level: upstream's, and a shorter way around it. While nobody waits and there are seats,
@@ -110,11 +112,14 @@ func (q *levelQueues) StartRequest(ctx context.Context, width *flowrequest.WorkE
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch room := q.direct+q.queued+seats <= q.limits.ConcurrencyLimit; {
+	case !fastpath.Seats.On():
 	case q.config.DesiredNumQueues < 0, // there is no limit
 		room && q.waiting.Load() == 0,
 		q.config.DesiredNumQueues == 0 && (room || q.direct+q.queued == 0):
 		return q.dispatch(ctx, width, distinguisher, schema, descr1, descr2), false
-	case q.config.DesiredNumQueues == 0:
+	case q.config.DesiredNumQueues > 0:
+		fastpath.Seats.Fallback()
+	default:
 		q.rejected++
 		flowmetrics.AddReject(ctx, q.config.Name, schema, "concurrency-limit")
 		return nil, q.idle()
@@ -230,6 +235,7 @@ func (r *queuedRequest) Finish(execute func()) (idle bool) {
 	defer func() { idle = r.finish(executed) }()
 	return r.Request.Finish(func() {
 		executed = true
+		r.q.noteDispatched()
 		execute()
 	})
 }
@@ -240,7 +246,6 @@ func (r *queuedRequest) finish(executed bool) (idle bool) {
 	defer q.mu.Unlock()
 	seats, lingers := r.width.MaxSeats(), time.Duration(0)
 	if executed {
-		q.dispatched++
 		lingers = r.width.AdditionalLatency
 		if limit := q.limits.ConcurrencyLimit; limit > 0 && int(r.width.FinalSeats) > limit {
 			lingers = lingers * time.Duration(r.width.FinalSeats) / time.Duration(limit) // upstream makes it narrower, and longer
@@ -256,6 +261,13 @@ func (r *queuedRequest) finish(executed bool) (idle bool) {
 		})
 	}
 	return q.idle()
+}
+
+// noteDispatched counts a request that upstream has let go on.
+func (q *levelQueues) noteDispatched() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.dispatched++
 }
 
 // forget takes account of a request that upstream has no more.

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/queueset"
 	flowmetrics "k8s.io/apiserver/pkg/util/flowcontrol/metrics"
 	flowrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // gauge keeps a value of a metric.
@@ -55,6 +57,7 @@ func (l *levelUnderTest) reconfigure(t *testing.T, config fq.QueuingConfig, limi
 // TestLevelKeepsItsLimit has many requests of all widths come, wait, give up, panic and linger, while the limit changes. No more seats
 // are taken than the greatest limit, each request ends in one way, and at the end nothing is left of any.
 func TestLevelKeepsItsLimit(t *testing.T) {
+	t.Cleanup(fastpath.Seats.Turn(true))
 	for name, config := range map[string]fq.QueuingConfig{
 		"queues": {Name: "queues", DesiredNumQueues: 8, QueueLengthLimit: 20, HandSize: 3},
 		"none":   {Name: "none"},
@@ -141,5 +144,89 @@ func TestLevelKeepsItsLimit(t *testing.T) {
 				t.Errorf("%d executed, %d refused; the dump has %+v", executed.Load(), refused.Load(), d)
 			}
 		})
+	}
+}
+
+// running is a request that is being answered, by each of two levels.
+type running struct{ end, ended [2]chan struct{} }
+
+// FuzzSeats: requests come and go, as many as need not wait. Each is let in, or refused, by the path as by upstream's queues alone, and
+// what is taken then is the same.
+func FuzzSeats(f *testing.F) {
+	for _, seed := range []string{"aAbBcC", "abcd0123", "hhh0a1", "aaaaaaaaaaaa000000000000", "dD00hH1"} {
+		f.Add(seed, 0, 1)
+		f.Add(seed, 1, 5)
+		f.Add(seed, 2, 10)
+	}
+	f.Fuzz(func(t *testing.T, steps string, queues, limit int) {
+		steps = steps[:min(len(steps), 60)]
+		if limit = limit & 15; limit == 0 {
+			limit = 1
+		}
+		config := fq.QueuingConfig{Name: "level", DesiredNumQueues: []int{-1, 0, 8}[uint(queues)%3], QueueLengthLimit: 20, HandSize: 3}
+		levels := [2]*levelUnderTest{newLevel(t, config, limit), newLevel(t, config, limit)}
+		var all []*running
+		defer func() {
+			for _, r := range all {
+				r.stop()
+			}
+		}()
+		for _, step := range []byte(steps) {
+			if step >= '0' && step <= '9' { // one ends
+				if i := int(step - '0'); i < len(all) {
+					all[i].stop()
+					all = append(all[:i], all[i+1:]...)
+				}
+			} else if r := startBoth(t, levels, config, limit, 1+int(step)%8); r != nil {
+				all = append(all, r)
+			}
+			a, b := levels[0].Dump(false), levels[1].Dump(false)
+			if a.Executing != b.Executing || a.SeatsInUse != b.SeatsInUse || a.Rejected != b.Rejected || levels[0].IsIdle() != levels[1].IsIdle() {
+				t.Fatalf("%d executing on %d seats, %d rejected; by the queues alone %d on %d, %d", a.Executing, a.SeatsInUse, a.Rejected, b.Executing, b.SeatsInUse, b.Rejected)
+			}
+		}
+	})
+}
+
+// startBoth has a request begin on the level with the path, and on the one without, unless it would wait.
+func startBoth(t *testing.T, levels [2]*levelUnderTest, config fq.QueuingConfig, limit, seats int) *running {
+	if config.DesiredNumQueues > 0 && levels[0].Dump(false).SeatsInUse+seats > limit {
+		return nil
+	}
+	r := &running{}
+	refused := 0
+	for i, level := range levels {
+		back := fastpath.Seats.Turn(i == 0)
+		q, _ := level.StartRequest(t.Context(), &flowrequest.WorkEstimate{InitialSeats: uint64(seats)}, 7, "", "schema", nil, nil, nil)
+		back()
+		if q == nil {
+			refused++
+			continue
+		}
+		end, ended, began := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		r.end[i], r.ended[i] = end, ended
+		go func() {
+			defer close(ended)
+			q.Finish(func() { close(began); <-end })
+		}()
+		<-began
+	}
+	if refused == 1 {
+		r.stop()
+		t.Fatalf("one of %d seats is let in by one alone", seats)
+	}
+	if refused == 2 {
+		return nil
+	}
+	return r
+}
+
+// stop ends a request.
+func (r *running) stop() {
+	for i, end := range r.end {
+		if end != nil {
+			close(end)
+			<-r.ended[i]
+		}
 	}
 }

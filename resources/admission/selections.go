@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // selection is what a webhook, or a policy, says of the writes that it is for.
@@ -70,9 +71,13 @@ func (s *selections) none(ctx context.Context, a admission.Attributes, o admissi
 	if len(s.all) == 0 {
 		return true
 	}
+	if !fastpath.Selections.On() {
+		return false
+	}
 	var written writtenLabels
 	for _, i := range s.ruled(ctx, a, o) {
 		if s.selects(&s.all[i], a, &written) {
+			fastpath.Selections.Fallback()
 			return false
 		}
 	}

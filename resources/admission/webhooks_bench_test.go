@@ -15,6 +15,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
@@ -28,6 +29,7 @@ func (noEquivalents) GetEquivalentResourceMapper() runtime.EquivalentResourceMap
 // BenchmarkUnmatchedWrite is what a write pays for a hundred webhooks none of which it is for: because of their rules, or because of
 // their selectors.
 func BenchmarkUnmatchedWrite(b *testing.B) {
+	b.Cleanup(fastpath.Selections.Turn(true))
 	store, registry := sqlitetest.Open(b), resources.NewRegistry()
 	registry.SetGroups(builtin.Groups())
 	t, _ := registry.Catalog().Type("namespaces")

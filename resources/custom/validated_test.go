@@ -137,6 +137,36 @@ func TestValidatedAgrees(t *testing.T) {
 	}
 }
 
+// FuzzValidated: whatever was validated before, in whatever order, a definition is found as valid as upstream finds it.
+func FuzzValidated(f *testing.F) {
+	for _, seed := range [][]byte{{0, 0, 0, 0, 0, 0}, {0, 1, 0, 2, 1, 0, 0, 3, 2}, {1, 2, 3, 3, 2, 1, 1, 2, 3}, {7, 8, 0, 8, 7, 7, 0, 0, 8}} {
+		f.Add(seed)
+	}
+	all := changes()
+	f.Fuzz(func(t *testing.T, choices []byte) {
+		defer fastpath.Definitions.Turn(true)()
+		var v validated
+		var last *apiextensions.CustomResourceDefinition
+		for ; len(choices) >= 3; choices = choices[3:] {
+			now, old := validDefinition(), last
+			for _, choice := range choices[:2] {
+				func() {
+					defer func() { _ = recover() }() // the one before has taken what it changes
+					all[int(choice)%len(all)].do(now)
+				}()
+			}
+			if choices[2]%2 == 0 {
+				old = nil
+			}
+			got, want := fmt.Sprint(v.validate(now.DeepCopy(), old, upstreams)), fmt.Sprint(upstreams(now, old))
+			if got != want {
+				t.Errorf("%q and %q: %s\nwant %s", all[int(choices[0])%len(all)].name, all[int(choices[1])%len(all)].name, got, want)
+			}
+			last = now
+		}
+	})
+}
+
 // What differs from a valid definition in names alone, and an update without a change, are not validated whole.
 func TestValidatedIsUsed(t *testing.T) {
 	defer fastpath.Definitions.Turn(true)()

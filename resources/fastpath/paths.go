@@ -28,5 +28,9 @@ var (
 	Definitions      = register("definitions", "what was found valid of the schemas of a definition of custom resources is not validated again")
 	Repeats          = register("repeats", "an update of a definition that changed nothing changes nothing when it comes again")
 
+	Sketches   = register("sketches", "a list with selectors reads the labels and fields of no object whose sketch says that it has not what they need")
+	Selections = register("selections", "writes that no webhook or policy is for are found without upstream's plugins")
+	Seats      = register("seats", "requests take seats of a priority level beside its queues while nobody waits")
+
 	HTTP2 = register("http2", "HTTP/2 is served by a server of our own; a connection stays with the one it began with")
 )
