@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sync/singleflight"
 	"k8s.io/utils/clock"
 
 	"github.com/rowlock/rowlock/resources"
@@ -37,6 +38,7 @@ type Store struct {
 	committed    chan struct{} // closed when the committer has ended
 	closing      atomic.Bool
 	failure      failure
+	probes       singleflight.Group // of Ready
 	historyBytes atomic.Int64
 
 	waking sync.WaitGroup // the goroutines that wake watchers
@@ -171,22 +173,30 @@ func (s *Store) Ready(ctx context.Context) error {
 	return err
 }
 
-// probe commits nothing, durably.
+// probe commits nothing, durably. Who asks while it does waits for the same.
 func (s *Store) probe(ctx context.Context) error {
-	done := make(chan error, 1)
-	if !s.queue.putTask(func() {
-		err := s.resolve()
-		if err == nil {
-			err = s.db.touch()
+	probed := s.probes.DoChan("", func() (any, error) {
+		done := make(chan error, 1)
+		if !s.queue.putTask(func() {
+			err := s.resolve()
+			if err == nil {
+				err = s.db.touch()
+			}
+			s.failure.set(err)
+			done <- err
+		}) {
+			return nil, resources.ErrClosed
 		}
-		s.failure.set(err)
-		done <- err
-	}) {
-		return resources.ErrClosed
-	}
+		select {
+		case err := <-done:
+			return nil, err
+		case <-s.committed: // the store is closed
+			return nil, resources.ErrClosed
+		}
+	})
 	select {
-	case err := <-done:
-		return err
+	case r := <-probed:
+		return r.Err
 	case <-ctx.Done():
 		return ctx.Err()
 	}

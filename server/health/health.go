@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"k8s.io/component-base/metrics/prometheus/slis"
 )
 
@@ -30,16 +31,6 @@ type Check struct {
 // optionalWait is well below the second that probes wait by default.
 const optionalWait = 300 * time.Millisecond
 
-// runWithin runs a check for the whole.
-func (c *Check) runWithin(r *http.Request) error {
-	if !c.Optional {
-		return c.Run(r)
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), optionalWait)
-	defer cancel()
-	return c.Run(r.WithContext(ctx))
-}
-
 // Ping is a check that passes whenever it can be asked.
 var Ping = Check{Name: "ping", Run: func(*http.Request) error { return nil }}
 
@@ -51,12 +42,35 @@ type Handler struct {
 	name   string
 	checks func() []Check
 	logger *slog.Logger
+	// optional are the optional checks that run.
+	optional singleflight.Group
 }
 
 // New returns a handler for /name and /name/<check>, such as readyz. What fails is logged, because the answer to an
 // anonymous client withholds why.
 func New(name string, logger *slog.Logger, checks func() []Check) *Handler {
 	return &Handler{name: name, checks: checks, logger: logger}
+}
+
+// runWithin runs a check for the whole. An optional one is left to itself after its time: a disk that hangs heeds no context. Until it has
+// ended it is not begun again.
+func (h *Handler) runWithin(c Check, r *http.Request) error {
+	if !c.Optional {
+		return c.Run(r)
+	}
+	ended := h.optional.DoChan(c.Name, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), optionalWait)
+		defer cancel()
+		return nil, c.Run(r.WithContext(ctx))
+	})
+	wait := time.NewTimer(optionalWait)
+	defer wait.Stop()
+	select {
+	case result := <-ended:
+		return result.Err
+	case <-wait.C:
+		return context.DeadlineExceeded
+	}
 }
 
 // ServeHTTP runs all checks, or the one that the path names.
@@ -122,7 +136,7 @@ func (h *Handler) report(r *http.Request, exclude []string) (lines string, faile
 			fmt.Fprintf(&b, "[+]%s excluded: ok\n", c.Name)
 			continue
 		}
-		err := c.runWithin(r)
+		err := h.runWithin(c, r)
 		h.count(r, c.Name, err)
 		switch {
 		case err != nil && c.Optional:
