@@ -56,6 +56,8 @@ race_packages := ./sqlstore/... ./server/... ./resources ./resources/follow
 # nothing to find there, makes minutes of them. `unit` runs them without it; no other test of race_packages may have such a name.
 race_leaves   := ^(TestWhatIsServedIsWhatIsBuilt|TestPreparedFilesAreFresh|TestEmbeddedDefinitionsAreUpstreams|TestV[23]IsUpstreams|TestAgreesWithUpstream|TestFastPathsAgree)$$
 leaves_in     := ./server/openapi ./server/codec/...
+# What the end-to-end tests run: built beforehand, so that their time limit is for the tests.
+e2e_needs     := $(addprefix bin/,kubectl helm kube-controller-manager nfpm h2spec litestream)
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
 .PHONY: help run build test check lean unit unit-plain vet lint test-race test-fast-paths e2e compare extensions conformance check-histories bench bench-postgres bench-custom-resources bench-definitions fuzz packages chart sbom vulncheck generate upgrade flags env clean
@@ -70,7 +72,7 @@ build: bin/rowlock ## Build the static binary bin/rowlock
 
 # Two at a time: the end-to-end tests wait for most of their time, and the others compute. What several of them need is built first, so
 # that nobody builds it twice. The output of each is shown when it is over.
-test: bin/rowlock bin/rowlock-race bin/kubectl bin/golangci-lint ## Everything that has to pass
+test: bin/rowlock bin/rowlock-race bin/golangci-lint $(e2e_needs) ## Everything that has to pass
 	@$(MAKE) --no-print-directory -j2 --output-sync=target vet lint e2e test-race lean unit unit-plain fuzz-briefly
 
 
@@ -93,31 +95,31 @@ lean: ## The stripped binary has at most MOST_BYTES, and the linker may leave ou
 	@size=$$(wc -c < bin/rowlock-lean); rm bin/rowlock-lean; echo "bin/rowlock: $$size bytes"; [ "$$size" -le $(MOST_BYTES) ]
 
 unit: ## Unit tests of the packages that test-race leaves out, and the tests that it leaves out of others
-	go test -timeout 40m $$(go list ./... | grep -v -x -F -e $(module)/e2e -f <(go list $(race_packages)))
+	go test -timeout 80m $$(go list ./... | grep -v -x -F -e $(module)/e2e -f <(go list $(race_packages)))
 	go test -run '$(race_leaves)' $(leaves_in)
 
 test-race: ## Where goroutines meet, under the race detector: unit tests, the store's conformance suite, the crash test
-	CGO_ENABLED=1 go test -race -timeout 40m -skip '$(race_leaves)' $(race_packages)
-	CGO_ENABLED=1 go test -race -timeout 40m -count=1 -run '$(race_tests)' ./e2e
+	CGO_ENABLED=1 go test -race -timeout 80m -skip '$(race_leaves)' $(race_packages)
+	CGO_ENABLED=1 go test -race -timeout 80m -count=1 -run '$(race_tests)' ./e2e
 
 # The environment is inherited by the servers of the end-to-end tests. Tests that depend on it are not taken for done because
 # they were under another one: go test notices that they read it.
 unit-plain: ## Unit tests without the fast paths (OFF=-merge-patch: without one of them), of the packages that have any
-	ROWLOCK_FAST_PATHS=$(OFF) go test -timeout 40m ./resources ./resources/admission ./resources/builtin ./resources/upstream ./server/...
+	ROWLOCK_FAST_PATHS=$(OFF) go test -timeout 80m ./resources ./resources/admission ./resources/builtin ./resources/upstream ./server/...
 
 test-fast-paths: ## All unit tests and the end-to-end tests without the fast paths (OFF=-merge-patch: without one of them)
-	ROWLOCK_FAST_PATHS=$(OFF) go test -timeout 40m $$(go list ./... | grep -v -x -F -e $(module)/e2e)
-	ROWLOCK_FAST_PATHS=$(OFF) go test -timeout 40m -count=1 ./e2e
+	ROWLOCK_FAST_PATHS=$(OFF) go test -timeout 80m $$(go list ./... | grep -v -x -F -e $(module)/e2e)
+	ROWLOCK_FAST_PATHS=$(OFF) go test -timeout 80m -count=1 ./e2e
 
-e2e: ## The built binary on each database against kubectl, helm, client-go, controller-runtime and kube-controller-manager, and a quick run of the benchmark
-	go test -timeout 40m -count=1 ./e2e
+e2e: $(e2e_needs) ## The built binary on each database against kubectl, helm, client-go, controller-runtime and kube-controller-manager, and a quick run of the benchmark
+	go test -timeout 80m -count=1 ./e2e
 	go run ./e2e/bench compare --servers rowlock --quick --protocol both
 
 compare: ## Send the tables of e2e/testdata/sections, the published objects and the table of decisions to kube-apiserver too: it must pass them, answer as Rowlock does, and record the same
-	E2E_PEER=kube-apiserver go test -timeout 40m -count=1 -run "TestSections|TestPublished$$|TestDecisions" ./e2e
+	E2E_PEER=kube-apiserver go test -timeout 80m -count=1 -run "TestSections|TestPublished$$|TestDecisions" ./e2e
 
 extensions: ## Kubernetes' sample-apiserver and metrics-server behind APIServices, as they are published
-	E2E_EXTENSIONS=1 go test -timeout 40m -count=1 -run "TestSampleAPIServer|TestMetricsServer" ./e2e
+	E2E_EXTENSIONS=1 go test -timeout 80m -count=1 -run "TestSampleAPIServer|TestMetricsServer" ./e2e
 
 conformance: ## Upstream's own end-to-end tests that need no nodes, kube-controller-manager on top (ARGS='-only Watchers')
 	go run ./e2e/conformance $(ARGS)

@@ -48,7 +48,7 @@ func TestHostileRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	for _, c := range slices.Concat(hostileObjects(), hostileBodies(), hostileQueries(), hostilePatches(), hostileExpressions()) {
 		t.Run(c.name, func(t *testing.T) { c.send(ctx, t, client, server) })

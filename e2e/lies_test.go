@@ -15,7 +15,7 @@ func TestLies(t *testing.T) {
 	if err := buildRowlock(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
 	defer cancel()
 	o := trial.Options{Database: trial.SQLite, Seed: 1, Round: time.Second, Clients: 6, Watchers: 12, Names: 5, Log: io.Discard}
 	if database.url != "" {

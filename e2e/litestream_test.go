@@ -41,7 +41,7 @@ func TestLitestream(t *testing.T) {
 	if err := harness.Build(t.Context(), "litestream"); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	server := startServer(t, harness.RowlockOptions{})
 	replica := filepath.Join(t.TempDir(), "replica")
@@ -55,6 +55,7 @@ func TestLitestream(t *testing.T) {
 			agent.kill()
 			agent = startReplicator(ctx, t, filepath.Join(server.DataDir, "rowlock.db"), replica)
 		}
+		l.allow((round + 2) * litestreamRound) // and not more: what is to be copied would grow faster than it is copied
 		known, err := l.await((round + 1) * litestreamRound)
 		if err != nil {
 			t.Fatal(err)
@@ -82,12 +83,14 @@ func TestLitestream(t *testing.T) {
 
 // ledger is what writers have been told.
 type ledger struct {
-	mu     sync.Mutex
-	more   *sync.Cond
-	last   map[string]*corev1.ConfigMap // by name; nil: deleted
-	writes int
-	newest string // resourceVersion
-	err    error
+	mu      sync.Mutex
+	more    *sync.Cond
+	last    map[string]*corev1.ConfigMap // by name; nil: deleted
+	writes  int
+	most    int // writers wait when so many writes are acknowledged
+	stopped bool
+	newest  string // resourceVersion
+	err     error
 }
 
 func newLedger() *ledger {
@@ -98,16 +101,10 @@ func newLedger() *ledger {
 
 // write lets writers create, update and delete, each objects of its own, until stop is called, which waits for them.
 func (l *ledger) write(ctx context.Context, configMaps typedcorev1.ConfigMapInterface) (stop func()) {
-	stopped := make(chan struct{})
 	var writers sync.WaitGroup
 	for w := range litestreamWriters {
 		writers.Go(func() {
-			for i := 0; ; i++ {
-				select {
-				case <-stopped:
-					return
-				default:
-				}
+			for i := 0; l.proceed(); i++ {
 				if err := l.writeOne(ctx, configMaps, fmt.Sprintf("boat-%d-%d", w, i), i%3 == 0); err != nil {
 					l.note("", nil, err)
 					return
@@ -116,9 +113,27 @@ func (l *ledger) write(ctx context.Context, configMaps typedcorev1.ConfigMapInte
 		})
 	}
 	return sync.OnceFunc(func() {
-		close(stopped)
+		l.allow(0)
 		writers.Wait()
 	})
+}
+
+// allow lets writers go on until so many writes are acknowledged; 0: no more at all.
+func (l *ledger) allow(most int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.most, l.stopped = most, most == 0
+	l.more.Broadcast()
+}
+
+// proceed waits until a writer may go on; false: it is to stop.
+func (l *ledger) proceed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.writes >= l.most && !l.stopped && l.err == nil {
+		l.more.Wait()
+	}
+	return !l.stopped && l.err == nil
 }
 
 func (l *ledger) writeOne(ctx context.Context, configMaps typedcorev1.ConfigMapInterface, name string, deletes bool) error {

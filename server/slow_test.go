@@ -20,7 +20,7 @@ import (
 // Clients that send or read slower than they may are cut off, and their seats free: one that never ends its headers, or its body, or
 // never reads what it asked for, be it a list or the state or the events of a watch.
 func TestSlowClients(t *testing.T) {
-	const limit = 300 * time.Millisecond
+	const limit = time.Second
 	s := newLargeServer(t, func(c *server.Config) {
 		c.RequestTimeout, c.WatchStall = limit, limit
 		c.SetVerbosity = func(string) (string, error) { return "", nil }
@@ -64,7 +64,7 @@ func TestSlowClients(t *testing.T) {
 // A client that reads a watch slower than it may read an answer is not cut off: it has the whole of it when others, which began to ask for
 // a list after it, have been cut.
 func TestSlowWatch(t *testing.T) {
-	s := newLargeServer(t, func(c *server.Config) { c.RequestTimeout = 300 * time.Millisecond })
+	s := newLargeServer(t, func(c *server.Config) { c.RequestTimeout = time.Second })
 	address, stop, done := serve(t, s)
 	ask := func(query string) net.Conn {
 		t.Helper()

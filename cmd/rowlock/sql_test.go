@@ -225,7 +225,7 @@ func TestSQLReaderStandsStill(t *testing.T) {
 	var errs strings.Builder
 	ended := make(chan int, 1)
 	go func() {
-		code := run(t.Context(), []string{"sql", "--datastore", "sqlite://" + file, "--timeout", "3s", "--max-rows", "1000000000", "-o", "csv",
+		code := run(t.Context(), []string{"sql", "--datastore", "sqlite://" + file, "--timeout", "20s", "--max-rows", "1000000000", "-o", "csv",
 			"WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n, hex(zeroblob(1000)) AS z FROM r"}, writer, &errs)
 		writer.Close()
 		ended <- code

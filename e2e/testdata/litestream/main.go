@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/benbjohnson/litestream"
 	"github.com/benbjohnson/litestream/file"
@@ -35,6 +36,7 @@ func main() {
 func replicate(ctx context.Context, database, dir string) error {
 	db := litestream.NewDB(database)
 	db.Replica = replicaOf(db, dir)
+	db.BusyTimeout = time.Minute // others write all the time
 	store := litestream.NewStore([]*litestream.DB{db}, litestream.DefaultCompactionLevels)
 	if err := store.Open(ctx); err != nil {
 		return err
