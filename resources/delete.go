@@ -40,6 +40,8 @@ type Deleted struct {
 	Object *Object
 	// UID is that of the object.
 	UID types.UID
+	// Unread: the object could not be read. There is neither Object nor UID.
+	Unread bool
 	// Gone: the object is removed. Otherwise finalizers or a grace period keep it.
 	Gone bool
 	// Unchanged: the deletion was asked for before and nothing happened now.
@@ -80,7 +82,7 @@ func (p *Pipeline) delete(ctx context.Context, r *DeleteRequest) (Deleted, error
 		return Deleted{}, err
 	}
 	if ptr.Deref(r.Options.IgnoreStoreReadErrorWithClusterBreakingPotential, false) {
-		return Deleted{}, p.refuseUnreadable(ctx, r, key)
+		return p.deleteUnread(ctx, r, key)
 	}
 	if r.Type.BeforeDelete != nil {
 		if err := r.Type.BeforeDelete(ctx, r.Name, r.Options); err != nil {
@@ -92,17 +94,6 @@ func (p *Pipeline) delete(ctx context.Context, r *DeleteRequest) (Deleted, error
 
 func (r *DeleteRequest) admitted(old runtime.Object) admitted {
 	return admitted{t: r.Type, old: old, op: admission.Delete, options: r.sent, dryRun: dryrun.IsDryRun(r.sent.DryRun)}
-}
-
-// refuseUnreadable answers the deletion of an object that cannot be decoded (KEP-3926). There are none: whoever asks for it is
-// refused, as by kube-apiserver when the object can be decoded after all.
-func (p *Pipeline) refuseUnreadable(ctx context.Context, r *DeleteRequest, key Key) error {
-	if _, err := p.store.Get(ctx, key, At{Match: MostRecent}); err != nil {
-		return err
-	}
-	return apierrors.NewConflict(r.Type.RequestResource(ctx), r.Name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: %s, "+
-		"ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage",
-		key.InEtcd()))
 }
 
 // deleteTwice marks and removes an object, where both are to be seen.

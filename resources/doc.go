@@ -23,6 +23,7 @@
 //	kept.go          objects in the version that they are stored in
 //	packed.go        objects that are kept compressed
 //	unreadable.go    objects that cannot be decrypted
+//	delete_unread.go their deletion
 //	projection.go    subresources that show something else than the object, as Scale
 //
 // The store:

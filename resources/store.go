@@ -150,6 +150,9 @@ type Write struct {
 	Draft Draft
 	// TTL, when positive, is how long the object lives from now on; the store then deletes it as if by Delete.
 	TTL time.Duration
+	// Unread is, of a Delete of an object that cannot be read, why it cannot be. The write fails with ErrNotFound when there is no such
+	// object at From: it may be another one by now, or one that can be read. What the database has of it goes into history as it is.
+	Unread *TransformError
 }
 
 // WatchOptions say which events a Watch is to see.

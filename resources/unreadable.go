@@ -8,9 +8,20 @@ type TransformError struct {
 	Key Key
 	// Err is what the transformer says. kube-apiserver's clients see it as it is.
 	Err error
+	// Revision is that of the object in the database; 0 of one that cannot be encrypted.
+	Revision int64
+	// Undecodable is set where the object was decrypted, or need not be, and is none of its type.
+	Undecodable bool
+	// Deleted is set where the object cannot be shown to those who watch its deletion.
+	Deleted bool
 	// Among is set where the object is one of many that were asked for.
 	Among bool
+	// Others are, with Among, those of the next objects, up to UnreadableMost in all.
+	Others []*TransformError
 }
+
+// UnreadableMost is how many objects that cannot be read are named in the error of a list, as by kube-apiserver.
+const UnreadableMost = 100
 
 func (e *TransformError) Error() string {
 	if e.Among {
@@ -24,7 +35,7 @@ func (e *TransformError) Unwrap() error { return e.Err }
 // Unreadable makes the object of a row that cannot be decrypted. It has its key and its revision, and nothing else: it is for the state
 // that a store keeps, and given to nobody.
 func Unreadable(key Key, revision int64, err error) *Object {
-	return &Object{Key: key, Revision: revision, packing: &packing{unreadable: &TransformError{Key: key, Err: err}}}
+	return &Object{Key: key, Revision: revision, packing: &packing{unreadable: &TransformError{Key: key, Err: err, Revision: revision}}}
 }
 
 // Unreadable returns why nobody may be given the object; nil of all others.
@@ -37,8 +48,14 @@ func (o *Object) Unreadable() *TransformError {
 
 // Unreadable returns why nobody may be given the event: the object cannot be read, or what it was before.
 func (e *Event) Unreadable() *TransformError {
-	if err := e.Object.Unreadable(); err != nil {
-		return err
+	err := e.Object.Unreadable()
+	if err == nil {
+		err = e.Prev.Unreadable()
 	}
-	return e.Prev.Unreadable()
+	if err != nil && e.Op == Delete {
+		deleted := *err
+		deleted.Deleted = true
+		return &deleted
+	}
+	return err
 }

@@ -18,6 +18,7 @@ type batchBuilder struct {
 	sealer   *sealer
 	changes  []change
 	pending  map[resources.Key]*resources.Object // by key, after the changes; nil for deleted
+	unread   map[resources.Key]sealed            // of the request whose writes are added
 }
 
 // change is one write that passed its preconditions.
@@ -35,6 +36,9 @@ func (c *change) size() int64 {
 	n := len(c.event.Object.Stored()) + len(c.author.String)
 	if c.withPrev {
 		n += len(c.event.Prev.Stored())
+	}
+	if c.event.Object.Unreadable() != nil {
+		n += len(c.stored.data)
 	}
 	return int64(n)
 }
@@ -88,6 +92,10 @@ func (b *batchBuilder) addOne(w *resources.Write, author sql.NullString, now tim
 
 // seal computes what the database is to have of the objects of a change. Nobody else is asked, but by a plugin of KMS v1.
 func (b *batchBuilder) seal(c *change) (err error) {
+	if c.event.Object.Unreadable() != nil {
+		c.stored = b.unread[c.event.Object.Key]
+		return nil
+	}
 	ctx := context.Background() // a batch is of many requests
 	if c.stored, err = b.sealer.sealObject(ctx, c.event.Object); err == nil && c.withPrev {
 		c.prev, err = b.sealer.sealObject(ctx, c.event.Prev)
@@ -109,6 +117,9 @@ func (b *batchBuilder) expected(w *resources.Write) (*resources.Object, error) {
 func (b *batchBuilder) change(w *resources.Write) (change, error) {
 	current := unpacked(b.current(w.Key))
 	revision := b.revision + 1
+	if w.Op == resources.Delete && w.Unread != nil {
+		return unreadChange(w, current, revision)
+	}
 	e := &resources.Event{Op: w.Op, Revision: revision, Prev: current}
 	switch {
 	case w.Op == resources.Create && current != nil:
@@ -129,6 +140,16 @@ func (b *batchBuilder) change(w *resources.Write) (change, error) {
 		e.Object = current.At(revision)
 	}
 	return change{event: e, withPrev: w.Op == resources.Update && current.Revision <= b.floor}, nil
+}
+
+// unreadChange is the deletion of an object that cannot be read. That it was not decrypted is what the state has to know, too: else it can
+// be read by now. Whether it is one of its type is not for the store to say.
+func unreadChange(w *resources.Write, current *resources.Object, revision int64) (change, error) {
+	if current == nil || current.Revision != w.From || !w.Unread.Undecodable && current.Unreadable() == nil {
+		return change{}, fmt.Errorf("%s: there is none that cannot be read: %w", w.Key, resources.ErrNotFound)
+	}
+	return change{event: &resources.Event{Op: resources.Delete, Revision: revision,
+		Object: resources.Unreadable(w.Key, revision, w.Unread.Err), Prev: resources.Unreadable(w.Key, current.Revision, w.Unread.Err)}}, nil
 }
 
 func unpacked(o *resources.Object) *resources.Object {

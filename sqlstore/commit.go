@@ -28,6 +28,9 @@ func (s *Store) Commit(ctx context.Context, writes ...resources.Write) ([]*resou
 	if err := checkExpects(writes); err != nil {
 		return nil, err
 	}
+	if err := s.readUnread(ctx, r); err != nil {
+		return nil, err
+	}
 	if !s.queue.put(r) {
 		return nil, resources.ErrClosed
 	}
@@ -53,6 +56,26 @@ func (s *Store) check(w *resources.Write) error {
 	}
 	if errs := w.Key.Storable(); len(errs) > 0 {
 		return fmt.Errorf("%w: %w", resources.ErrRefused, errs.ToAggregate())
+	}
+	return nil
+}
+
+// readUnread reads what the database has of objects that are to be deleted though nobody can read them. Errors: resources.ErrNotFound,
+// resources.ErrUnavailable, the context's.
+func (s *Store) readUnread(ctx context.Context, r *request) error {
+	for i := range r.writes {
+		w := &r.writes[i]
+		if w.Op != resources.Delete || w.Unread == nil {
+			continue
+		}
+		row, err := s.db.row(ctx, w.Key, w.From)
+		if err != nil {
+			return err
+		}
+		if r.unread == nil {
+			r.unread = map[resources.Key]sealed{}
+		}
+		r.unread[w.Key] = row
 	}
 	return nil
 }
@@ -91,7 +114,8 @@ type request struct {
 	ctx    context.Context
 	writes []resources.Write
 	author sql.NullString
-	size   int // bytes of the drafts
+	size   int                      // bytes of the drafts
+	unread map[resources.Key]sealed // what the database has of those that are deleted and cannot be read
 
 	done    chan struct{}
 	objects []*resources.Object

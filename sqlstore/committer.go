@@ -59,6 +59,7 @@ func (s *Store) commitTogether(requests []*request) (answered bool) {
 	added, refused := make([]*request, 0, len(requests)), []*request(nil)
 	for _, r := range requests {
 		if r.err = r.ctx.Err(); r.err == nil {
+			p.unread = r.unread
 			r.objects, r.err = p.add(r.writes, r.author, started)
 		}
 		if r.err != nil {

@@ -21,7 +21,7 @@ func (s *Store) reread(ctx context.Context, was *resources.Object) (*resources.O
 	}
 	data, f, _, err := s.sealer.open(ctx, was.Key, row)
 	if err != nil {
-		return nil, &resources.TransformError{Key: was.Key, Err: err}
+		return nil, &resources.TransformError{Key: was.Key, Err: err, Revision: was.Revision}
 	}
 	l := loader{}
 	return l.build(was.Key, was.Revision, data, f), nil
@@ -94,12 +94,26 @@ func (s *Store) readableAll(ctx context.Context, resource string, at resources.A
 		})
 		var unreadable *resources.TransformError
 		if errors.As(err, &unreadable) {
-			return now, &resources.TransformError{Key: unreadable.Key, Err: unreadable.Err, Among: true}
+			return now, now.tree.amongUnreadable(unreadable)
 		}
 		if err != nil {
 			return now, err
 		}
 	}
+}
+
+// amongUnreadable is the error of a list in which an object cannot be read: it names the others after it, too, as they were when they were
+// read last, so that nobody is asked about all of them.
+func (t *tree) amongUnreadable(first *resources.TransformError) *resources.TransformError {
+	all := *first
+	all.Among = true
+	t.objects.Ascend(first.Key.Path()+"\x00", func(_ string, o *resources.Object) bool {
+		if other := o.Unreadable(); other != nil {
+			all.Others = append(all.Others, other)
+		}
+		return len(all.Others) < resources.UnreadableMost-1
+	})
+	return &all
 }
 
 // Stale tells whether the database has an object, as it is at its revision, encrypted in another way than it would be now, or not at

@@ -145,12 +145,13 @@ func TestEncryption(t *testing.T) {
 	// Without its key it cannot be read, and that harms nothing else.
 	encryptSecrets(t, file, secretbox("c"))
 	p = start(t, "--data-dir", dir, "--encryption-provider-config", file)
-	const text = "Internal error occurred: no matching key was found for the provided Secretbox transformer"
+	const text = "Internal error occurred: StorageError: corrupt object, Code: 7, Key: /secrets/default/s, ResourceVersion: 0, " +
+		"AdditionalErrorMsg: data from the storage is not transformable revision=0: no matching key was found for the provided Secretbox transformer"
 	secrets = p.client(t).CoreV1().Secrets("default")
 	if _, err := secrets.Get(t.Context(), "s", metav1.GetOptions{}); err == nil || err.Error() != text {
 		t.Errorf("get: %v", err)
 	}
-	if _, err := secrets.List(t.Context(), metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), `unable to transform key "/registry/secrets/default/s"`) {
+	if _, err := secrets.List(t.Context(), metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "corrupt object, Code: 7, Key: /registry/secrets/default/s,") {
 		t.Errorf("list: %v", err)
 	}
 	if err := secrets.Delete(t.Context(), "s", metav1.DeleteOptions{}); err == nil || err.Error() != text {

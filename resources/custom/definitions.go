@@ -217,8 +217,9 @@ func (d *Definitions) apply(ctx context.Context) error {
 		}
 		done, err := d.take(ctx)
 		var expired *resources.ExpiredError
+		var unreadable *resources.TransformError
 		switch {
-		case errors.As(err, &expired):
+		case errors.As(err, &expired), errors.As(err, &unreadable):
 			d.closeWatches()
 		case err != nil:
 			return err

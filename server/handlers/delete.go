@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/codec"
@@ -35,6 +37,10 @@ func (h *Handlers) delete(q *request) error {
 	d, err := h.Pipeline.Delete(q.ctx, r)
 	if err != nil {
 		return err
+	}
+	if d.Unread {
+		return q.value(http.StatusOK, f, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
+			Code: http.StatusOK, Details: &metav1.StatusDetails{Name: q.info.Name, Kind: q.kind.Kind}})
 	}
 	code := http.StatusOK
 	if accepted && !d.Gone {
@@ -70,6 +76,9 @@ func (q *request) deleteOptions() (*metav1.DeleteOptions, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion) {
+		opts.IgnoreStoreReadErrorWithClusterBreakingPotential = nil
 	}
 	if errs := metav1validation.ValidateDeleteOptions(opts); len(errs) > 0 {
 		return nil, invalidOptions("DeleteOptions", errs)

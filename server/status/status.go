@@ -88,7 +88,7 @@ func ForRequest(err error, resource schema.GroupResource, name, verb string) err
 	case errors.As(err, &expected):
 		return apierrors.NewServerTimeout(resource, verb, 1) // nothing was written, and by the rules of now it may pass
 	case errors.As(err, &secret):
-		return apierrors.NewInternalError(secret)
+		return unreadable(secret, resource, verb)
 	case errors.Is(err, resources.ErrBusy):
 		return apierrors.NewTooManyRequests("Too many requests, please try again later: "+err.Error(), 1)
 	case errors.Is(err, resources.ErrUnknownOutcome):

@@ -1,0 +1,85 @@
+package resources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/util/dryrun"
+)
+
+// unreadVerb is what whoever deletes an object that cannot be read has to be allowed, besides delete (KEP-3926).
+const unreadVerb = "unsafe-delete-ignore-read-errors"
+
+// deleteUnread deletes an object that can be decrypted or decoded by nobody. Its preconditions, its finalizers and admission have no say:
+// there is nothing to show to them. An object that can be read is refused.
+func (p *Pipeline) deleteUnread(ctx context.Context, r *DeleteRequest, key Key) (Deleted, error) {
+	if r.Type.isNamespaces() { // what is in it would be left without it; kube-apiserver has no way to do so either
+		return Deleted{}, apierrors.NewInternalError(
+			errors.New("no unsafe deleter provided, can not honor ignoreStoreReadErrorWithClusterBreakingPotential"))
+	}
+	if err := p.authorizeUnread(ctx, r); err != nil {
+		return Deleted{}, err
+	}
+	for {
+		unread, err := p.unread(ctx, r, key)
+		if err != nil {
+			return Deleted{}, err
+		}
+		if !dryrun.IsDryRun(r.Options.DryRun) {
+			_, err = p.store.Commit(ctx, Write{Op: Delete, Key: key, From: unread.Revision, Unread: unread})
+		}
+		switch {
+		case err == nil:
+			return Deleted{Gone: true, Unread: true}, nil
+		case !errors.Is(err, ErrNotFound): // else it is not what it was, and looked at again
+			return Deleted{}, err
+		case ctx.Err() != nil:
+			return Deleted{}, ctx.Err()
+		}
+	}
+}
+
+// unread returns why the object cannot be read. Errors: those of Reader; a Conflict when it can be.
+func (p *Pipeline) unread(ctx context.Context, r *DeleteRequest, key Key) (*TransformError, error) {
+	o, err := p.store.Get(ctx, key, At{Match: MostRecent})
+	var unread *TransformError
+	if errors.As(err, &unread) && unread.Revision > 0 {
+		return unread, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if _, err := r.Type.decodeKept(o); err != nil {
+		return &TransformError{Key: key, Revision: o.Revision, Err: err, Undecodable: true}, nil
+	}
+	return nil, apierrors.NewConflict(r.Type.RequestResource(ctx), r.Name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: %s, "+
+		"ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage",
+		key.InEtcd()))
+}
+
+// authorizeUnread asks for the verb, in kube-apiserver's words.
+func (p *Pipeline) authorizeUnread(ctx context.Context, r *DeleteRequest) error {
+	if p.authorizer == nil {
+		return nil
+	}
+	refuse := func(err error) error { return apierrors.NewForbidden(r.Type.RequestResource(ctx), r.Name, err) }
+	a, err := p.Attributes(ctx)
+	if err != nil {
+		return refuse(errors.New("no RequestInfo found in the context"))
+	}
+	if !a.ResourceRequest || a.Subresource != "" {
+		return refuse(errors.New("ignoreStoreReadErrorWithClusterBreakingPotential delete option is not allowed on a subresource or non-resource request"))
+	}
+	a.Verb, a.Path, a.Name, a.Namespace = unreadVerb, "", r.Name, genericapirequest.NamespaceValue(ctx)
+	decision, reason, err := p.authorizer.Authorize(ctx, &a)
+	switch {
+	case err != nil:
+		return refuse(fmt.Errorf("error while checking permission for %q, %w", unreadVerb, err))
+	case decision == authorizer.DecisionAllow:
+		return nil
+	}
+	return refuse(fmt.Errorf("not permitted to do %q, reason: %s", unreadVerb, reason))
+}
