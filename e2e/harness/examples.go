@@ -48,7 +48,7 @@ func (e *Example) Kind() schema.GroupVersionKind {
 
 // Examples returns the objects of some kinds that the projects of Published have published, in the order of their files.
 func Examples(ctx context.Context, of func(schema.GroupVersionKind) bool) ([]*Example, error) {
-	dirs, err := publishedModules(ctx)
+	dirs, err := publishedModules(ctx, "definitions")
 	if err != nil {
 		return nil, err
 	}

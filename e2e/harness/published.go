@@ -35,14 +35,14 @@ var publishedIn = map[string][]string{
 	"sigs.k8s.io/gateway-api": {"config/crd/standard"},
 }
 
-// publishedModules returns the directories of the modules of e2e/peers/definitions by their names. Go's cache of modules is
+// publishedModules returns the directories of the modules of one of e2e/peers by their names. Go's cache of modules is
 // filled when they are missing.
-func publishedModules(ctx context.Context) (map[string]string, error) {
+func publishedModules(ctx context.Context, peers string) (map[string]string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json")
-	cmd.Dir, cmd.Env = filepath.Join(Root(), "e2e", "peers", "definitions"), append(os.Environ(), "GOFLAGS=-mod=mod")
+	cmd.Dir, cmd.Env = filepath.Join(Root(), "e2e", "peers", peers), append(os.Environ(), "GOFLAGS=-mod=mod")
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("modules with definitions: %w", err)
+		return nil, fmt.Errorf("modules with %s: %w", peers, err)
 	}
 	dirs := map[string]string{}
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
@@ -50,7 +50,7 @@ func publishedModules(ctx context.Context) (map[string]string, error) {
 		if err := d.Decode(&module); errors.Is(err, io.EOF) {
 			return dirs, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("modules with definitions: %w", err)
+			return nil, fmt.Errorf("modules with %s: %w", peers, err)
 		}
 		dirs[module.Path] = module.Dir
 	}
@@ -59,7 +59,7 @@ func publishedModules(ctx context.Context) (map[string]string, error) {
 // PublishedPlaces returns the files and directories in which projects publish their definitions, in the order of their modules'
 // names: what kubectl is given to apply.
 func PublishedPlaces(ctx context.Context) ([]string, error) {
-	dirs, err := publishedModules(ctx)
+	dirs, err := publishedModules(ctx, "definitions")
 	if err != nil {
 		return nil, err
 	}
