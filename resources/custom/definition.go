@@ -194,7 +194,11 @@ func deprecation(crd *apiextensionsv1.CustomResourceDefinition, v *apiextensions
 func (d *definition) openAPI(v *apiextensionsv1.CustomResourceDefinitionVersion, selectable []string) *resources.OpenAPI {
 	version := v.Name
 	return &resources.OpenAPI{Digest: d.sums[version].digest, SelectableFields: selectable,
-		Schema: func(v2 bool) (*spec.Schema, error) { return d.openAPIOf(version, v2) }}
+		Schema: func(v2 bool) (*spec.Schema, error) { return d.openAPIOf(version, v2) },
+		Stored: func() ([]byte, error) {
+			text, _ := schemaText(d.text(), version)
+			return text, nil
+		}}
 }
 
 // openAPIOf is the schema of a version as documents of OpenAPI have it; nil: it says nothing. Nothing of it is kept: a document of all

@@ -13,7 +13,7 @@ var (
 	Protobuf   = register("protobuf", "protobuf is made of stored bytes, without the Go type between")
 	Streaming  = register("streaming", "lists that are indented or in YAML are written an object at a time")
 	GzipRuns   = register("gzip-runs", "compressed lists are joined of runs that are kept compressed")
-	OpenAPI    = register("openapi", "OpenAPI documents are sent that were prepared when the program was built, and custom resources are described a type at a time")
+	OpenAPI    = register("openapi", "OpenAPI documents are sent that were prepared when the program was built, and custom resources are described a type at a time, from the text of their schemas")
 
 	ManagedFields = register("managed-fields", "the owners of fields are found by one walk over both objects")
 	Equality      = register("equality", "upstream's equality.Semantic compares large types without reflection")

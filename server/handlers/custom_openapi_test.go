@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"github.com/rowlock/rowlock/e2e/harness"
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/server/openapi"
 )
@@ -38,6 +40,13 @@ func TestOpenAPIOfPublishedDefinitions(t *testing.T) {
 	}
 	before := fastpath.OpenAPI.Fallbacks()
 	paths := []string{"/openapi/v2"}
+	for _, g := range a.registry.Catalog().Groups() {
+		for _, v := range g.Versions {
+			if slices.ContainsFunc(v.Resources, func(s *resources.Served) bool { return s.Untyped }) {
+				paths = append(paths, "/openapi/v3/apis/"+g.Name+"/"+v.Version)
+			}
+		}
+	}
 	for _, path := range paths {
 		fast, plain := document(path, true), document(path, false)
 		if a, b := fast.Body.Bytes(), plain.Body.Bytes(); !bytes.Equal(a, b) {

@@ -17,7 +17,8 @@
 //	archive.go     the embedded files; repeats.go, what they say again and again
 //	prepare.go     how they are made
 //	v2.go          the one document of version 2; wide.go, one with many types without a Go type
-//	v3.go          the documents of version 3
+//	v3.go          the documents of version 3; storedtexts.go, what is copied into one: schemas of definitions, along which stored.go
+//	               and storedvalue.go go
 //	external.go    what other servers describe; join.go, one document of version 2 of theirs and ours
 //	source.go      what a document is built from
 //	definitions.go upstream's definitions, read from the archive

@@ -3,7 +3,6 @@ package openapi
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"crypto/sha512"
 	"errors"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 	"weak"
+
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/server/codec"
@@ -110,8 +111,8 @@ func (d *document) makeJSON(s *source) error {
 	}
 	s.used = s.used || d.sum == nil // a few types without a Go type are not worth a collection of all garbage
 	s.built.Add(1)
-	if fastpath.OpenAPI.On() {
-		fastpath.OpenAPI.Fallback()
+	if d.sum == nil && fastpath.OpenAPI.On() {
+		fastpath.OpenAPI.Fallback() // of types without a Go type, those count that are described the plain way; see storedTexts
 	}
 	json, err := d.build(s, all)
 	if err != nil {

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -102,10 +103,10 @@ func prepareV2(src *source, doc *document, files map[string][]byte) (line string
 	if err != nil {
 		return "", err
 	}
-	if files[FileV2], err = pack(json); err != nil {
+	if files[FileV2], err = packTight(json); err != nil {
 		return "", err
 	}
-	files[FileV2Protobuf], err = pack(protobuf)
+	files[FileV2Protobuf], err = packTight(protobuf)
 	return line, err
 }
 
@@ -179,5 +180,18 @@ func packArchive(definitions map[string]definitionText, documents map[string][]b
 		text := template(documents[name], definitions)
 		fmt.Fprintf(&all, "%s %d\n%s", name, len(text), text)
 	}
-	return pack(packRepeats(all.Bytes()))
+	return packTight(packRepeats(all.Bytes()))
+}
+
+// packTight is pack for what is compressed once and embedded.
+func packTight(data []byte) ([]byte, error) {
+	var buf bytes.Buffer
+	z := gzip.NewWriter(&buf)
+	if _, err := z.Write(data); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
 }

@@ -81,6 +81,7 @@ func (r response) Message() string    { return http.StatusText(r.code) }
 func (r response) Model() interface{} { return r.model }
 
 const (
-	extensionAction = "x-kubernetes-action"
-	extensionKind   = "x-kubernetes-group-version-kind"
+	extensionAction     = "x-kubernetes-action"
+	extensionKind       = "x-kubernetes-group-version-kind"
+	extensionSelectable = "x-kubernetes-selectable-fields"
 )

@@ -196,7 +196,7 @@ func listSchema(definitions map[string]common.OpenAPIDefinition, s *resources.Se
 func identified(schema *spec.Schema, s *resources.Served, kind string) *spec.Schema {
 	schema.AddExtension(extensionKind, []any{map[string]any{"group": s.GroupVersionKind.Group, "version": s.GroupVersionKind.Version, "kind": kind}})
 	if fields := selectable(s); fields != nil {
-		schema.AddExtension("x-kubernetes-selectable-fields", fields)
+		schema.AddExtension(extensionSelectable, fields)
 	}
 	return schema
 }

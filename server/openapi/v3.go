@@ -24,7 +24,7 @@ var formatV3 = &format{"v3", buildV3, protobufV3}
 // buildV3 makes the JSON of one document of OpenAPI 3.
 func buildV3(s *source, all []*routes) ([]byte, error) {
 	r := all[0]
-	definitions, err := s.definitionsOf(r)
+	definitions, texts, err := s.definitionsOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -38,25 +38,32 @@ func buildV3(s *source, all []*routes) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(doc)
+	text, err := json.Marshal(doc)
+	if err != nil {
+		return nil, err
+	}
+	return texts.fill(text), nil
 }
 
-// definitionsOf are the definitions that a document may need.
-func (s *source) definitionsOf(r *routes) (definitions map[string]common.OpenAPIDefinition, err error) {
+// definitionsOf are the definitions that a document may need, and the texts of those that are only named.
+func (s *source) definitionsOf(r *routes) (definitions map[string]common.OpenAPIDefinition, texts storedTexts, err error) {
 	if r.onlyUntyped() {
 		definitions, err = s.definitions(definitionsV3, untypedModels)
 	} else {
 		definitions, err = s.definitionsV3()
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, u := range r.untyped {
+		if texts.add(s, definitions, u) {
+			continue
+		}
 		if err := addUntyped(definitions, u, definitionsV3); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return definitions, nil
+	return definitions, texts, nil
 }
 
 // onlyUntyped: all operations are those of types without a Go type.

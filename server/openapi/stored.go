@@ -1,0 +1,354 @@
+package openapi
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/rowlock/rowlock/resources/jsonscan"
+)
+
+// A definition has its schemas as text, and a document of OpenAPI has them as text: most of it is the same, in nearly the same order.
+// storedSchema makes the one of the other in one pass. Upstream makes five forms of a schema on the way: that of the API, the internal and
+// the structural one, that of kube-openapi, and its text.
+//
+// What it reads was stored by this server, which has validated it and writes members in the order of the fields of the Go type.
+// Whatever is not as expected is left to upstream.
+
+// storedSchema writes what a document of version 3 says of the schema of a version, as it is stored.
+type storedSchema struct {
+	jsonscan.Scanner
+	out []byte
+	// object is of the object itself, and embedded of those within it.
+	object, embedded *described
+	// count is how many schemas were begun, and kinds has those of them that describe an object within an object.
+	count int
+	kinds map[int]bool
+}
+
+// described is what a document says of every object.
+type described struct {
+	// properties are what is said of apiVersion, kind and metadata, in this order.
+	properties [3][]byte
+	// kind and selectable are the extensions that say which kind it is, and what may be selected by; nil: nothing is said.
+	kind, selectable []byte
+}
+
+var ownNames = [3]string{"apiVersion", "kind", "metadata"}
+
+// schemaMembers are the members of a schema in the order in which they are stored. They are written in the same order, but for nullable
+// and the extensions.
+var schemaMembers = func() map[string]int {
+	places := map[string]int{}
+	for i, name := range []string{"description", "type", "format", "title", "default", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum",
+		"maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "multipleOf", "enum", "maxProperties", "minProperties", "required",
+		"items", "allOf", "oneOf", "anyOf", "not", "properties", "additionalProperties", "externalDocs", "example", "nullable", openExtension,
+		embeddedExtension, intOrStringExtension, mapKeysExtension, listTypeExtension, mapTypeExtension, rulesExtension} {
+		places[name] = i + 1
+	}
+	return places
+}()
+
+const (
+	openExtension        = "x-kubernetes-preserve-unknown-fields"
+	embeddedExtension    = "x-kubernetes-embedded-resource"
+	intOrStringExtension = "x-kubernetes-int-or-string"
+	mapKeysExtension     = "x-kubernetes-list-map-keys"
+	listTypeExtension    = "x-kubernetes-list-type"
+	mapTypeExtension     = "x-kubernetes-map-type"
+	rulesExtension       = "x-kubernetes-validations"
+)
+
+// Members that may have to be written before others that were read earlier, after those that are named.
+const (
+	lateNullable = iota
+	lateRequired
+	lateAnyOf
+	lateProperties
+	lateMembers
+)
+
+var lateAfter = [lateMembers]int{schemaMembers["type"], schemaMembers["minProperties"], schemaMembers["oneOf"], schemaMembers["not"]}
+
+// intOrString is what an int-or-string says of itself, unless it says so already.
+const intOrString = `"anyOf":[{"type":"integer"},{"type":"string"}]`
+
+// schemaNode is one schema on its way.
+type schemaNode struct {
+	// junctor: it is a branch of allOf or the like, which says nothing of the structure.
+	junctor bool
+	// is is the object that it describes; nil: it describes none that has a kind.
+	is *described
+	// last is the place of the last member that was read, and late where those go that are written later.
+	last int
+	late [lateMembers]int
+
+	required, anyOf, allOf, properties bool // are there
+	nullable, open, embedded, either   bool
+	plainAnyOf                         bool // an int-or-string needs no other
+	mapKeys, listType, mapType, rules  []byte
+}
+
+// write writes a schema. It is not ok where that is upstream's to do.
+func (w *storedSchema) write(text []byte) (ok bool) {
+	w.Scanner = jsonscan.New(text)
+	return w.node(&schemaNode{is: w.object}) && w.End()
+}
+
+// within writes a schema within another, and once more where it turns out at its end that it describes an object within an object.
+func (w *storedSchema) within(junctor bool) bool {
+	before, began, number := w.Scanner, len(w.out), w.count
+	n := &schemaNode{junctor: junctor}
+	if w.kinds[number] {
+		n.is = w.embedded
+	}
+	if !w.node(n) {
+		return false
+	}
+	if !n.embedded || n.is != nil {
+		return true
+	}
+	if w.kinds == nil {
+		w.kinds = map[int]bool{}
+	}
+	w.kinds[number] = true // so that those within it are read once
+	w.Scanner, w.out, w.count = before, w.out[:began], number
+	return w.node(&schemaNode{is: w.embedded})
+}
+
+func (w *storedSchema) node(n *schemaNode) bool {
+	w.count++
+	w.out = append(w.out, '{')
+	for i := range n.late {
+		n.late[i] = -1
+	}
+	if w.Peek() != '{' || !w.Members(func(key string) bool {
+		place := schemaMembers[key]
+		if place <= n.last {
+			return false // unknown, twice, or in another order
+		}
+		n.last = place
+		n.reach(place, len(w.out))
+		return w.member(n, key)
+	}) {
+		return false
+	}
+	n.reach(len(schemaMembers)+1, len(w.out))
+	if !n.covered(w) {
+		return false
+	}
+	w.extensions(n)
+	w.insertLate(n)
+	if last := len(w.out) - 1; w.out[last] == ',' {
+		w.out = w.out[:last]
+	}
+	w.out = append(w.out, '}')
+	return true
+}
+
+// covered: what upstream adds to an int-or-string depends on what it says, and objects have metadata where their structure is described.
+func (n *schemaNode) covered(w *storedSchema) bool {
+	if n.embedded && (n.junctor || n.is == w.object) {
+		return false
+	}
+	return !n.either || !n.allOf && (!n.anyOf || n.plainAnyOf)
+}
+
+// reach notes where members go that may turn out to be needed before the one that comes.
+func (n *schemaNode) reach(place, at int) {
+	for i, after := range lateAfter {
+		if n.late[i] < 0 && place > after {
+			n.late[i] = at
+		}
+	}
+}
+
+// insertLate writes what came, or is known, late. What comes last goes first, so that places stay what they are.
+func (w *storedSchema) insertLate(n *schemaNode) {
+	insert := func(late int, text []byte) { w.out = slices.Insert(w.out, n.late[late], append(text, ',')...) }
+	if n.is != nil && !n.properties {
+		text := []byte(`"properties":{`)
+		for i, name := range ownNames {
+			text = append(appendMember(text, name, n.is.properties[i]), ',')
+		}
+		text[len(text)-1] = '}'
+		insert(lateProperties, text)
+	}
+	if n.either && !n.junctor && !n.anyOf {
+		insert(lateAnyOf, []byte(intOrString))
+	}
+	if n.is != nil && n.is == w.embedded && !n.required {
+		insert(lateRequired, []byte(`"required":["kind","apiVersion"]`))
+	}
+	if n.nullable {
+		insert(lateNullable, []byte(`"nullable":true`))
+	}
+}
+
+func appendMember(out []byte, name string, text []byte) []byte {
+	return append(append(append(append(out, '"'), name...), '"', ':'), text...)
+}
+
+// extensions writes them in the order of their names.
+func (w *storedSchema) extensions(n *schemaNode) {
+	yes := func(is bool) []byte {
+		if is {
+			return []byte("true")
+		}
+		return nil
+	}
+	var kind, selectable []byte
+	if n.is != nil {
+		kind, selectable = n.is.kind, n.is.selectable
+	}
+	for _, e := range []struct {
+		name string
+		text []byte
+	}{{embeddedExtension, yes(n.embedded)}, {extensionKind, kind}, {intOrStringExtension, yes(n.either)}, {mapKeysExtension, n.mapKeys},
+		{listTypeExtension, n.listType}, {mapTypeExtension, n.mapType}, {openExtension, yes(n.open)}, {extensionSelectable, selectable},
+		{rulesExtension, n.rules}} {
+		if e.text != nil {
+			w.out = append(appendMember(w.out, e.name, e.text), ',')
+		}
+	}
+}
+
+// member reads a member of a schema and writes it with a comma behind it, unless it comes later.
+func (w *storedSchema) member(n *schemaNode, key string) bool {
+	if place := schemaMembers[key]; place >= schemaMembers["nullable"] {
+		return w.extension(n, key)
+	}
+	began := len(w.out)
+	w.out = append(append(append(w.out, '"'), key...), '"', ':')
+	if !w.read(n, key) {
+		return false
+	}
+	if key == "anyOf" {
+		n.anyOf, n.plainAnyOf = true, string(w.out[began:]) == intOrString
+	}
+	if key == "additionalProperties" && n.junctor {
+		w.out = w.out[:began] // where it says nothing
+		return true
+	}
+	w.out = append(w.out, ',')
+	return true
+}
+
+func (w *storedSchema) read(n *schemaNode, key string) bool {
+	switch key {
+	case "description", "type", "format", "title", "pattern":
+		return w.copyText()
+	case "exclusiveMaximum", "exclusiveMinimum", "uniqueItems":
+		w.out = append(w.out, "true"...)
+		return w.Word("true")
+	case "default", "example":
+		return w.copyValue(key == "example")
+	case "enum":
+		return w.list(func() bool { return w.copyValue(false) || w.copyWord("null") })
+	case "required":
+		return w.readRequired(n)
+	case "items":
+		return w.within(n.junctor)
+	case "not":
+		return w.within(true)
+	case "allOf", "oneOf", "anyOf":
+		n.allOf = n.allOf || key == "allOf"
+		return w.list(func() bool { return w.within(true) })
+	case "properties":
+		n.properties = true
+		return w.readProperties(n)
+	case "additionalProperties":
+		return w.copyWord("true") || w.copyWord("false") || w.Peek() == '{' && w.within(n.junctor)
+	case "externalDocs":
+		return w.texts(map[string]int{"description": 1, "url": 2})
+	}
+	return w.copyNumber() // all others
+}
+
+// extension reads what is written at the end.
+func (w *storedSchema) extension(n *schemaNode, key string) bool {
+	is := func(it *bool) bool {
+		*it = true
+		return w.Word("true")
+	}
+	switch key {
+	case "nullable":
+		return is(&n.nullable)
+	case openExtension:
+		return is(&n.open)
+	case embeddedExtension:
+		return is(&n.embedded)
+	case intOrStringExtension:
+		return is(&n.either)
+	case mapKeysExtension:
+		return w.apart(&n.mapKeys, func() bool { return w.list(w.copyText) })
+	case listTypeExtension:
+		return w.apart(&n.listType, w.copyText)
+	case mapTypeExtension:
+		return w.apart(&n.mapType, w.copyText)
+	}
+	return w.apart(&n.rules, func() bool { return w.list(w.rule) })
+}
+
+// apart has something written to a text of its own.
+func (w *storedSchema) apart(into *[]byte, write func() bool) bool {
+	began := len(w.out)
+	ok := write()
+	*into, w.out = bytes.Clone(w.out[began:]), w.out[:began]
+	return ok
+}
+
+// readRequired writes the names of what is required: of an object within an object, its kind is.
+func (w *storedSchema) readRequired(n *schemaNode) bool {
+	n.required = true
+	began := len(w.out)
+	if !w.list(w.copyText) {
+		return false
+	}
+	if n.is == nil || n.is == w.object {
+		return true
+	}
+	for _, name := range []string{`"kind"`, `"apiVersion"`} {
+		if names := w.out[began:]; !bytes.Contains(names, []byte(name)) {
+			w.out = append(append(append(w.out[:len(w.out)-1], ','), name...), ']')
+		}
+	}
+	return true
+}
+
+// readProperties writes properties, and in place of those that every object has what the document says of them.
+func (w *storedSchema) readProperties(n *schemaNode) bool {
+	w.out = append(w.out, '{')
+	own, last := 0, ""
+	if n.is == nil {
+		own = len(ownNames)
+	}
+	upTo := func(name string) {
+		for own < len(ownNames) && (name == "" || ownNames[own] <= name) {
+			w.out = append(appendMember(w.out, ownNames[own], n.is.properties[own]), ',')
+			own++
+		}
+	}
+	if !w.Members(func(name string) bool {
+		if name <= last || !isPlain(name) {
+			return false // in another order, or it would have to be written in another way
+		}
+		last = name
+		upTo(name)
+		began := len(w.out)
+		w.out = append(append(append(w.out, '"'), name...), '"', ':')
+		if !w.within(n.junctor) {
+			return false
+		}
+		if n.is != nil && slices.Contains(ownNames[:], name) {
+			w.out = w.out[:began]
+		} else {
+			w.out = append(w.out, ',')
+		}
+		return true
+	}) || last == "" {
+		return false
+	}
+	upTo("")
+	w.out[len(w.out)-1] = '}'
+	return true
+}

@@ -1,0 +1,133 @@
+package openapi
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/resources/untyped/untypedtest"
+)
+
+// storedForm is how a schema is stored that a client sends; false where validation would not have let it pass.
+func storedForm(sent string) (text []byte, structural func() *structuralschema.Structural, ok bool) {
+	var written apiextensionsv1.JSONSchemaProps
+	internal := &apiextensions.JSONSchemaProps{}
+	if json.Unmarshal([]byte(sent), &written) != nil || apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&written, internal, nil) != nil {
+		return nil, nil, false
+	}
+	var back apiextensionsv1.JSONSchemaProps
+	if apiextensionsv1.Convert_apiextensions_JSONSchemaProps_To_v1_JSONSchemaProps(internal, &back, nil) != nil {
+		return nil, nil, false
+	}
+	text, err := json.Marshal(back)
+	if err != nil {
+		return nil, nil, false
+	}
+	read := func() *structuralschema.Structural {
+		var again apiextensionsv1.JSONSchemaProps
+		internal := &apiextensions.JSONSchemaProps{}
+		if json.Unmarshal(text, &again) != nil || apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&again, internal, nil) != nil {
+			return nil
+		}
+		s, err := structuralschema.NewStructural(internal)
+		if err != nil {
+			return nil
+		}
+		return s
+	}
+	return text, read, read() != nil
+}
+
+// documentOf is the document of a type with a schema, made from its text or by upstream's packages.
+func documentOfSchema(t *testing.T, text []byte, structural func() *structuralschema.Structural, fast bool) (document string, fallbacks int64) {
+	t.Helper()
+	defer fastpath.OpenAPI.Turn(fast)()
+	toy, err := untypedtest.Versions()[0].Type()
+	if err != nil {
+		t.Fatal(err)
+	}
+	toy.OpenAPI.Schema = func(bool) (*spec.Schema, error) { return structural().Unfold().ToKubeOpenAPI(), nil }
+	toy.OpenAPI.Stored = func() ([]byte, error) { return text, nil }
+	registry := resources.NewRegistry()
+	registry.Edit(func(e *resources.Edit) { e.SetType(toy.StorageVersion, 1000, 100, toy) })
+	before := fastpath.OpenAPI.Fallbacks()
+	w := httptest.NewRecorder()
+	New(registry, false).ServeHTTP(w, httptest.NewRequest("GET", pathV3+"/apis/toys.example.org/v1", nil))
+	if w.Code != 200 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	return w.Body.String(), fastpath.OpenAPI.Fallbacks() - before
+}
+
+// schemasOfAllKinds say all that schemas may say; the second half of them is left to upstream.
+var schemasOfAllKinds = []string{
+	`{"type":"object"}`,
+	`{"type":"object","description":"a \"<b>\" & \\ \n é \u2028 😀","title":"t","properties":{"a":{"type":"string","nullable":true,"pattern":"^a+$","format":"date","maxLength":3,"minLength":1},
+		"b":{"type":"integer","maximum":10,"exclusiveMaximum":true,"minimum":-1.5,"exclusiveMinimum":true,"multipleOf":2,"default":3,"enum":[1,2,null,3.25]},
+		"kind":{"type":"string","maxLength":3},"z":{"type":"object","additionalProperties":{"type":"array","maxItems":2,"minItems":1,"uniqueItems":true,"items":{"type":"boolean","default":false}}}}}`,
+	`{"type":"object","properties":{"metadata":{"type":"object","properties":{"name":{"type":"string"}}},"x":{"x-kubernetes-int-or-string":true},
+		"y":{"x-kubernetes-int-or-string":true,"anyOf":[{"type":"integer"},{"type":"string"}],"pattern":"^a"},
+		"l":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["a","b"],"items":{"type":"object","x-kubernetes-map-type":"atomic","required":["a"],
+			"properties":{"a":{"type":"string","default":""},"b":{"type":"object","default":{"a":[1,{"b":null}],"c":{}},"example":{"x":1},"externalDocs":{"description":"d","url":"u"}}}}}},
+		"x-kubernetes-validations":[{"rule":"self.x == 1 && true","message":"m","messageExpression":"'a'","reason":"FieldValueInvalid","fieldPath":".x","optionalOldSelf":false}]}`,
+	`{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"e":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true,"nullable":true},
+		"f":{"type":"object","x-kubernetes-embedded-resource":true,"required":["kind","spec"],"properties":{"spec":{"type":"object","properties":{
+			"g":{"type":"object","x-kubernetes-embedded-resource":true,"minProperties":1,"maxProperties":9}}},"metadata":{"type":"object"},"apiVersion":{"type":"string"},"zz":{"type":"string"}}}}}`,
+	`{"type":"object","oneOf":[{"required":["a"]},{"properties":{"b":{"enum":["x"]}},"additionalProperties":true,"not":{"required":["c"]}}],"allOf":[{"items":{"maxLength":2}},{}],"not":{"anyOf":[{"type":"string"}]},
+		"properties":{"a":{"additionalProperties":false,"type":"object"},"b":{"additionalProperties":true,"type":"object"}}}`,
+	// not written from the text
+	`{"type":"object","properties":{"a":{"x-kubernetes-int-or-string":true,"anyOf":[{"pattern":"a"}]}}}`,
+	`{"type":"object","properties":{"a":{"x-kubernetes-int-or-string":true,"allOf":[{"anyOf":[{"type":"integer"},{"type":"string"}]}]}}}`,
+	`{"type":"object","example":"","default":1e30,"maximum":1e-9}`,
+	`{"type":"object","properties":{"é":{"type":"string"},"a<b":{"type":"string"}}}`,
+	`{"type":"object","description":"\u0007\b\f\u007f"}`,
+	`{"type":"object","x-kubernetes-embedded-resource":true}`,
+	`{"type":"object","allOf":[{"x-kubernetes-embedded-resource":true}]}`,
+	`{"type":"object","properties":{"a":{"default":{"é":1,"b":1.50}}}}`,
+}
+
+const coveredSchemas = 5
+
+// FuzzStoredSchema: a document that is made of the text of a schema is the one that upstream's packages make of it.
+func FuzzStoredSchema(f *testing.F) {
+	for _, s := range schemasOfAllKinds {
+		f.Add(s)
+	}
+	f.Add(strings.Repeat(`{"items":`, 120) + `{}` + strings.Repeat(`}`, 120))
+	f.Fuzz(func(t *testing.T, sent string) {
+		text, structural, ok := storedForm(sent)
+		if !ok {
+			return
+		}
+		fast, _ := documentOfSchema(t, text, structural, true)
+		if plain, _ := documentOfSchema(t, text, structural, false); fast != plain {
+			at := 0
+			for at < min(len(fast), len(plain)) && fast[at] == plain[at] {
+				at++
+			}
+			t.Errorf("%s\nfrom the text  %.300s\nby upstream %.300s", text, fast[max(0, at-100):], plain[max(0, at-100):])
+		}
+	})
+}
+
+// What definitions usually say is written from the text, and schemas within schemas are not read over and over again.
+func TestStoredSchemasAreCovered(t *testing.T) {
+	deep := strings.Repeat(`{"type":"object","x-kubernetes-embedded-resource":true,"properties":{"a":`, 80) + `{}` + strings.Repeat(`}}`, 80)
+	for _, sent := range append(schemasOfAllKinds[:coveredSchemas:coveredSchemas], `{"type":"object","properties":{"a":`+deep+`}}`) {
+		text, structural, ok := storedForm(sent)
+		if !ok {
+			t.Fatal("is no schema: ", sent)
+		}
+		if _, n := documentOfSchema(t, text, structural, true); n != 0 {
+			t.Errorf("%.200s: left to upstream", text)
+		}
+	}
+}

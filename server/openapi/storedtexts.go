@@ -1,0 +1,123 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kube-openapi/pkg/builder3/util"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fastpath"
+)
+
+// storedTexts are schemas of a document that are written as text. The builder of kube-openapi, which would copy and walk them, is given
+// others that stand for them.
+type storedTexts [][]byte
+
+// standInName, and a number, is the description of what stands for a text. No schema of a Go type has it, nor one of a list.
+const standInName = "rowlock.internal/schema/"
+
+func standIn(i int) *spec.Schema {
+	return new(spec.Schema).WithDescription(standInName + strconv.Itoa(i))
+}
+
+// add adds the definitions of a type whose schema is stored. It is false where they are to be made of that of kube-openapi.
+func (t *storedTexts) add(src *source, definitions map[string]common.OpenAPIDefinition, s *resources.Served) bool {
+	if s.OpenAPI == nil || s.OpenAPI.Stored == nil || !fastpath.OpenAPI.On() {
+		return false
+	}
+	text, ok := writeStored(definitions, s)
+	if _, kinds := src.name(string(modelOf(s, s.Type.Kind)), nil); kinds != nil {
+		ok = false // it is also the name of a Go type, of which the builder says which kinds it has
+	}
+	if !ok {
+		fastpath.OpenAPI.Fallback()
+		return false
+	}
+	object, list := string(modelOf(s, s.Type.Kind)), string(modelOf(s, s.KindOfLists()))
+	definitions[object] = common.OpenAPIDefinition{Schema: *standIn(len(*t)), Dependencies: []string{objectMeta}}
+	definitions[list] = common.OpenAPIDefinition{Schema: *listSchema(definitions, s, definitionsV3), Dependencies: []string{object, listMeta}}
+	*t = append(*t, text)
+	return true
+}
+
+// writeStored writes the schema of a type as a document has it. definitions has the untypedModels.
+func writeStored(definitions map[string]common.OpenAPIDefinition, s *resources.Served) (text []byte, ok bool) {
+	stored, err := s.OpenAPI.Stored()
+	if err != nil || len(stored) == 0 {
+		return nil, false
+	}
+	w := storedSchema{out: make([]byte, 0, len(stored)+len(stored)/8+4<<10)}
+	if w.object, err = describeObject(definitions, s); err != nil {
+		return nil, false
+	}
+	if w.embedded, err = describeWithin(definitions); err != nil {
+		return nil, false
+	}
+	ok = w.write(stored)
+	return w.out, ok
+}
+
+// describeObject is what objectSchema says of every object of a type.
+func describeObject(definitions map[string]common.OpenAPIDefinition, s *resources.Served) (*described, error) {
+	typeMeta := definitions[statusName].Schema.Properties
+	schema := new(spec.Schema).SetProperty("apiVersion", typeMeta["apiVersion"]).SetProperty("kind", typeMeta["kind"]).
+		SetProperty("metadata", *spec.RefSchema(definitionsV3 + objectMeta).WithDescription(metav1.PartialObjectMetadata{}.SwaggerDoc()["metadata"]))
+	return describe(identified(schema, s, s.Type.Kind))
+}
+
+// describeWithin is what describeEmbedded says of every object within one.
+func describeWithin(definitions map[string]common.OpenAPIDefinition) (*described, error) {
+	schema := new(spec.Schema)
+	schema.AddExtension(embeddedExtension, true)
+	describeEmbedded(schema, definitions[statusName].Schema.Properties, definitionsV3)
+	return describe(schema)
+}
+
+// describe takes out of a schema what storedSchema needs of it.
+func describe(schema *spec.Schema) (d *described, err error) {
+	schema = util.WrapRefs(schema)
+	d = &described{}
+	for i, name := range ownNames {
+		if d.properties[i], err = json.Marshal(schema.Properties[name]); err != nil {
+			return nil, err
+		}
+	}
+	for name, into := range map[string]*[]byte{extensionKind: &d.kind, extensionSelectable: &d.selectable} {
+		if value, there := schema.Extensions[name]; there {
+			if *into, err = json.Marshal(value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return d, nil
+}
+
+// fill puts the texts into a document in place of what stands for them.
+func (t storedTexts) fill(document []byte) []byte {
+	if len(t) == 0 {
+		return document
+	}
+	size := len(document)
+	for _, text := range t {
+		size += len(text)
+	}
+	out := make([]byte, 0, size)
+	for rest := document; ; {
+		before, after, found := bytes.Cut(rest, []byte(`{"description":"`+standInName))
+		out = append(out, before...)
+		if !found {
+			return out
+		}
+		number, after, _ := bytes.Cut(after, []byte(`"}`))
+		i, err := strconv.Atoi(string(number))
+		if err != nil || i >= len(t) {
+			panic("a schema of a document of OpenAPI stands for none") // nothing else has such a description
+		}
+		out, rest = append(out, t[i]...), after
+	}
+}
