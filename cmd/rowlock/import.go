@@ -7,9 +7,11 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apiserver/pkg/storage/value"
+	"k8s.io/client-go/rest"
 
 	"github.com/rowlock/rowlock/resources/imports"
 	"github.com/rowlock/rowlock/sqlstore"
@@ -21,6 +23,7 @@ type importOptions struct {
 	to                 databaseOptions
 	encryption         encryptionOptions // of the source
 	own                encryptionOptions // of the target
+	tls                rest.TLSClientConfig
 	prefix             string
 	dryRun, incomplete bool
 }
@@ -28,17 +31,19 @@ type importOptions struct {
 func newImportCommand() *cobra.Command {
 	o := &importOptions{to: databaseOptions{name: "to"}}
 	cmd := &cobra.Command{
-		Use:   "import FILE",
+		Use:   "import FILE|URL[,URL]",
 		Short: "Make a store of what kube-apiserver has in etcd, or k3s in its state.db",
-		Long: "Reads a snapshot of etcd ('etcdctl snapshot save', or the file member/snap/db of one that was stopped), or the SQLite database of kine\n" +
-			"(k3s's state.db), and makes a store of it in an empty database: built-in and custom resources with their uids, times, resourceVersions\n" +
+		Long: "Reads a snapshot of etcd ('etcdctl snapshot save', or the file member/snap/db of one that was stopped), the SQLite database of kine\n" +
+			"(k3s's state.db), or an etcd or kine that runs, by its URL (https://host:2379, http://…, unix:///path), as it was when it was asked first.\n" +
+			"It makes a store of it in an empty database: built-in and custom resources with their uids, times, resourceVersions\n" +
 			"and managedFields, below admission. Revisions go on far above all of them, so that whoever watches begins anew.\n\n" +
 			"First it looks at every key. --dry-run says what would come and what would not, and why, and ends there. Where objects would be lost, nothing\n" +
 			"is imported unless --incomplete says that this is meant.",
 		Example: "  rowlock import --dry-run snapshot.db\n" +
 			"  rowlock import --to sqlite:///var/lib/rowlock/rowlock.db snapshot.db\n" +
-			"  rowlock import --to-file ./url --source-encryption-provider-config enc.yaml /var/lib/rancher/k3s/server/db/state.db",
-		Args: oneArgument("the name of a file"),
+			"  rowlock import --to-file ./url --source-encryption-provider-config enc.yaml /var/lib/rancher/k3s/server/db/state.db\n" +
+			"  rowlock import --dry-run --etcd-cafile ca.crt --etcd-certfile client.crt --etcd-keyfile client.key https://10.0.0.2:2379",
+		Args: oneArgument("the name of a file, or URLs of servers"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var to sqlstore.Options
 			if !o.dryRun {
@@ -56,6 +61,9 @@ func newImportCommand() *cobra.Command {
 	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would come and what would not, and write nothing")
 	flags.BoolVar(&o.incomplete, "incomplete", false, "import the rest where objects cannot be imported")
 	flags.StringVar(&o.prefix, "etcd-prefix", "/registry", "`prefix` of the keys, kube-apiserver's flag of this name")
+	flags.StringVar(&o.tls.CAFile, "etcd-cafile", "", "`file` with the certificate authorities of a server that is read, in PEM; this and the next two are kube-apiserver's flags (default those of the system)")
+	flags.StringVar(&o.tls.CertFile, "etcd-certfile", "", "`file` with the client certificate that it is shown, in PEM")
+	flags.StringVar(&o.tls.KeyFile, "etcd-keyfile", "", "`file` with the key of that, in PEM")
 	flags.StringVar(&o.encryption.file, "source-encryption-provider-config", "",
 		"`file` with the EncryptionConfiguration of the kube-apiserver, where it has encrypted what it stored")
 	o.own.addFileFlag(flags)
@@ -69,8 +77,23 @@ type importer struct {
 	report   importReport
 }
 
-func (o *importOptions) run(ctx context.Context, file string, to sqlstore.Options, out io.Writer) (err error) {
-	snapshot, err := etcd.Open(ctx, file)
+// open opens a file, or asks servers.
+func (o *importOptions) open(ctx context.Context, source string) (etcd.Snapshot, error) {
+	if !strings.Contains(source, "://") {
+		if o.tls.CAFile != "" || o.tls.CertFile != "" || o.tls.KeyFile != "" {
+			return nil, usagef("--etcd-cafile, --etcd-certfile and --etcd-keyfile are for servers, and %s is a file", source)
+		}
+		return etcd.Open(ctx, source)
+	}
+	secured, err := rest.TLSConfigFor(&rest.Config{TLSClientConfig: o.tls})
+	if err != nil {
+		return nil, fmt.Errorf("--etcd-cafile, --etcd-certfile and --etcd-keyfile: %w", err)
+	}
+	return etcd.Dial(ctx, etcd.Servers{URLs: strings.Split(source, ","), TLS: secured}, o.prefix)
+}
+
+func (o *importOptions) run(ctx context.Context, source string, to sqlstore.Options, out io.Writer) (err error) {
+	snapshot, err := o.open(ctx, source)
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/storage/value"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/sqlstore/etcd/etcdtest"
@@ -110,25 +113,59 @@ func TestImport(t *testing.T) {
 			if err := kind.write(file, kubeAPIServerHas(t, config)...); err != nil {
 				t.Fatal(err)
 			}
-			importAndServe(t, file, config)
+			importAndServe(t, config, file)
 		})
 	}
 }
 
-func importAndServe(t *testing.T, file, config string) {
+// So it is read from an etcd that runs, which shows a certificate and asks for one.
+func TestImportOfServer(t *testing.T) {
+	dir := t.TempDir()
+	config, crt, key := filepath.Join(dir, "encryption"), filepath.Join(dir, "crt"), filepath.Join(dir, "key")
+	certificate, private, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, data := range map[string][]byte{config: []byte(sourceEncryption), crt: certificate, key: private} {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pair, err := tls.X509KeyPair(certificate, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &etcdtest.Server{Cluster: 1}
+	server.Serve(t, &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12}, kubeAPIServerHas(t, config)...)
+	url := "https://" + server.Address
+	importAndServe(t, config, "--etcd-cafile", crt, "--etcd-certfile", crt, "--etcd-keyfile", key, "https://127.0.0.1:1,"+url)
+
+	for want, args := range map[string][]string{
+		"unknown authority":                  {url},
+		"it was shown no client certificate": {"--etcd-cafile", crt, url},
+		"no such file":                       {"--etcd-cafile", crt + "x", url},
+		"are for servers":                    {"--etcd-cafile", crt, config},
+	} {
+		if code, _, stderr := command(t, append([]string{"import", "--dry-run"}, args...)...); code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%q: exit code %d, %s", args, code, stderr)
+		}
+	}
+}
+
+func importAndServe(t *testing.T, config string, source ...string) {
 	place := storePlace{dir: filepath.Join(t.TempDir(), "data")}
 	url := "sqlite://" + filepath.Join(place.dir, "rowlock.db")
-	said := runs(t, "import", "--dry-run", "--source-encryption-provider-config", config, file)
+	args := append([]string{"import", "--to", url, "--source-encryption-provider-config", config}, source...)
+	said := runs(t, append(slices.Clone(args), "--dry-run")...)
 	for _, want := range []string{"7 objects\n", "/registry/podsecuritypolicies/old", "/registry/configmaps/default/broken", "/registry/masterleases/10.0.0.1",
 		"/registry/leases/kube-system/apiserver-x"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the dry run does not say %q:\n%s", want, said)
 		}
 	}
-	if said := runs(t, "import", "--dry-run", file); !strings.Contains(said, "no configuration says by which key\n    /registry/secrets/default/hidden\n") {
+	if said := runs(t, append([]string{"import", "--dry-run"}, source...)...); !strings.Contains(said, "no configuration says by which key\n    /registry/secrets/default/hidden\n") {
 		t.Errorf("without keys, the dry run says:\n%s", said)
 	}
-	args := []string{"import", "--to", url, "--source-encryption-provider-config", config, file}
 	if code, _, stderr := command(t, args...); code == 0 || !strings.Contains(stderr, "--incomplete") {
 		t.Errorf("what loses objects: exit code %d, %s", code, stderr)
 	}

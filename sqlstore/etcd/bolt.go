@@ -140,34 +140,52 @@ func keyOf(message []byte) (string, error) {
 // fields reads two numbers of a message, and some bytes.
 func fields(message []byte, first, second protowire.Number, wanted ...protowire.Number) (a, b uint64, parts [][]byte, err error) {
 	parts = make([][]byte, len(wanted))
+	err = eachField(message, func(number protowire.Number, varint uint64, part []byte) error {
+		if i := slices.Index(wanted, number); part != nil && i >= 0 {
+			parts[i] = part
+		}
+		switch {
+		case part != nil:
+		case number == first:
+			a = varint
+		case number == second:
+			b = varint
+		}
+		return nil
+	})
+	return a, b, parts, err
+}
+
+// eachField calls visit for the fields of a message that are numbers, with a nil part, or bytes.
+func eachField(message []byte, visit func(number protowire.Number, varint uint64, part []byte) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
 		if n < 0 {
-			return 0, 0, parts, protowire.ParseError(n)
+			return protowire.ParseError(n)
 		}
 		message = message[n:]
-		switch i := slices.Index(wanted, number); {
-		case kind == protowire.VarintType:
-			var v uint64
-			if v, n = protowire.ConsumeVarint(message); n >= 0 {
-				switch number {
-				case first:
-					a = v
-				case second:
-					b = v
-				}
-			}
-		case kind == protowire.BytesType && i >= 0:
-			parts[i], n = protowire.ConsumeBytes(message)
+		var varint uint64
+		var part []byte
+		switch kind {
+		case protowire.VarintType:
+			varint, n = protowire.ConsumeVarint(message)
+		case protowire.BytesType:
+			part, n = protowire.ConsumeBytes(message)
 		default:
 			n = protowire.ConsumeFieldValue(number, kind, message)
 		}
 		if n < 0 {
-			return 0, 0, parts, protowire.ParseError(n)
+			return protowire.ParseError(n)
 		}
 		message = message[n:]
+		if kind != protowire.VarintType && kind != protowire.BytesType {
+			continue
+		}
+		if err := visit(number, varint, part); err != nil {
+			return err
+		}
 	}
-	return a, b, parts, nil
+	return nil
 }
 
 func (s *boltSnapshot) Revision() int64 { return s.revision }

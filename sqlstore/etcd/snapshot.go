@@ -1,5 +1,5 @@
-// Package etcd reads what kube-apiserver has stored: a snapshot of etcd, or the file of one that was stopped, and the SQLite database of kine, which is
-// k3s's state.db. It knows keys and bytes, and nothing of what these mean.
+// Package etcd reads what kube-apiserver has stored: a snapshot of etcd, or the file of one that was stopped; the SQLite database of kine, which is
+// k3s's state.db; and either of them while it runs. It knows keys and bytes, and nothing of what these mean.
 package etcd
 
 import (
@@ -17,7 +17,7 @@ type Entry struct {
 	Value []byte
 	// Revision is the one that wrote it.
 	Revision int64
-	// TTL is how long the key was to live when it was written; 0: for ever.
+	// TTL is how long the key was to live when it was written, or, of a server, how long it has to live yet; 0: for ever.
 	TTL time.Duration
 }
 

@@ -1,0 +1,282 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Servers say where an etcd or a kine answers.
+type Servers struct {
+	// URLs have the form https://host:port, http://host:port or unix:///path. Where one does not answer, the next one is asked: they are of one cluster.
+	URLs []string
+	// TLS is for https. Optional.
+	TLS *tls.Config
+}
+
+const (
+	// askTimeout is for one question.
+	askTimeout = 30 * time.Second
+	// pageKeys is how many keys are asked for at once, and mostPageBytes how long an answer may be: where it is longer, fewer are asked for.
+	pageKeys, mostPageBytes = 500, 16 << 20
+
+	rangeMethod      = "/etcdserverpb.KV/Range"
+	timeToLiveMethod = "/etcdserverpb.Lease/LeaseTimeToLive"
+
+	// The fields of RangeRequest, RangeResponse, ResponseHeader, KeyValue, and of LeaseTimeToLiveRequest and its response:
+	// https://github.com/etcd-io/etcd/blob/v3.7.0/api/etcdserverpb/rpc.proto.
+	askKey, askEnd, askLimit, askRevision, askKeysOnly = 1, 2, 3, 4, 8
+	answerHeader, answerKVs, answerMore                = 1, 2, 3
+	headerCluster, headerRevision                      = 1, 3
+	modRevisionField                                   = 3
+	ttlID, ttlSeconds                                  = 1, 3
+)
+
+// errCompacted says that the state is not there any more.
+var errCompacted = errors.New("it has been compacted while it was read, as a kube-apiserver has it done every five minutes: stop the kube-apiservers, or make a snapshot")
+
+// liveSnapshot is the state that servers have at a revision, which they keep until it is compacted.
+type liveSnapshot struct {
+	servers  []*grpc.ClientConn
+	urls     []string
+	nameless bool // there is no client certificate
+	at       int  // which of them is asked
+	cluster  uint64
+	revision int64
+	leases   map[int64]time.Duration
+}
+
+// Dial begins to read what servers have now under a prefix. Nothing is changed there. Errors: of the servers, by their URLs.
+func Dial(ctx context.Context, servers Servers, prefix string) (_ Snapshot, err error) {
+	s := &liveSnapshot{urls: servers.URLs, leases: map[int64]time.Duration{}}
+	s.nameless = servers.TLS == nil || len(servers.TLS.Certificates) == 0 && servers.TLS.GetClientCertificate == nil
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	for _, u := range servers.URLs {
+		connection, err := connect(u, servers.TLS)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", u, err)
+		}
+		s.servers = append(s.servers, connection)
+	}
+	answer, err := s.ask(ctx, rangeMethod, rangeOf(prefix, after(prefix), 1, 0, true))
+	if err != nil {
+		return nil, err
+	}
+	cluster, revision, err := headerOf(answer)
+	if s.cluster, s.revision = cluster, int64(revision); err == nil && s.revision == 0 {
+		err = errors.New("it does not say its revision: it is neither an etcd nor a kine")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.urls[s.at], err)
+	}
+	return s, nil
+}
+
+// connect makes a connection, which begins with the first question.
+func connect(server string, secured *tls.Config) (*grpc.ClientConn, error) {
+	u, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+	target, with := "passthrough:///"+u.Host, insecure.NewCredentials()
+	switch {
+	case u.Scheme == "unix" && u.Host == "" && u.Path != "":
+		target = "unix://" + u.Path
+	case u.Scheme == "https" && u.Port() != "" && secured == nil:
+		with = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12})
+	case u.Scheme == "https" && u.Port() != "":
+		with = credentials.NewTLS(secured)
+	case u.Scheme != "http" || u.Port() == "":
+		return nil, errors.New("it has not the form https://host:port, http://host:port or unix:///path")
+	}
+	return grpc.NewClient(target, grpc.WithTransportCredentials(with), grpc.WithNoProxy(),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(bytesCodec{}), grpc.MaxCallRecvMsgSize(mostPageBytes)))
+}
+
+// bytesCodec sends and receives messages as they are on the wire.
+type bytesCodec struct{}
+
+func (bytesCodec) Name() string { return "proto" }
+
+func (bytesCodec) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(*v.(*[]byte))}, nil
+}
+
+func (bytesCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	*v.(*[]byte) = data.Materialize()
+	return nil
+}
+
+// ask sends a question to the server that answered last and, where it does not, to the others.
+func (s *liveSnapshot) ask(ctx context.Context, method string, question []byte) (answer []byte, _ error) {
+	var errs []error
+	for range s.servers {
+		err := func() error {
+			ctx, cancel := context.WithTimeout(ctx, askTimeout)
+			defer cancel()
+			return s.servers[s.at].Invoke(ctx, method, &question, &answer)
+		}()
+		switch code := status.Code(err); {
+		case err == nil:
+			return answer, nil
+		case ctx.Err() != nil || code != codes.Unavailable && code != codes.DeadlineExceeded:
+			return nil, s.explained(err)
+		}
+		errs = append(errs, s.explained(err))
+		s.at = (s.at + 1) % len(s.servers)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// explained says which server it was, and what can be done where that is known.
+func (s *liveSnapshot) explained(err error) error {
+	e := &serverError{err, s.urls[s.at] + ": " + status.Convert(err).Message()}
+	switch status.Code(err) {
+	case codes.OutOfRange:
+		return fmt.Errorf("%w: revision %d: %w", e, s.revision, errCompacted)
+	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument:
+		e.says += "; a client certificate says who asks, and its user has to have the right to read"
+	case codes.Unavailable:
+		if strings.HasPrefix(s.urls[s.at], "https:") && s.nameless {
+			e.says += "; it was shown no client certificate" // by TLS 1.3 it may break off without a word
+		}
+	}
+	return e
+}
+
+// serverError is what a server has answered, or why it has not, in fewer words than gRPC's.
+type serverError struct {
+	error
+	says string
+}
+
+func (e *serverError) Error() string { return e.says }
+func (e *serverError) Unwrap() error { return e.error }
+
+// rangeOf asks for keys from one on. A revision of 0 is the last one.
+func rangeOf(from, end string, limit int, revision int64, keysOnly bool) []byte {
+	b := protowire.AppendString(protowire.AppendTag(nil, askKey, protowire.BytesType), from)
+	b = protowire.AppendString(protowire.AppendTag(b, askEnd, protowire.BytesType), end)
+	for _, f := range []struct {
+		number protowire.Number
+		value  uint64
+	}{{askLimit, uint64(limit)}, {askRevision, uint64(revision)}, {askKeysOnly, protowire.EncodeBool(keysOnly)}} {
+		if f.value != 0 {
+			b = protowire.AppendVarint(protowire.AppendTag(b, f.number, protowire.VarintType), f.value)
+		}
+	}
+	return b
+}
+
+// headerOf reads that of an answer. A kine is of cluster 0.
+func headerOf(answer []byte) (cluster, revision uint64, err error) {
+	_, _, parts, err := fields(answer, -1, -1, answerHeader)
+	if err != nil {
+		return 0, 0, err
+	}
+	cluster, revision, _, err = fields(parts[0], headerCluster, headerRevision)
+	return cluster, revision, err
+}
+
+func (s *liveSnapshot) Revision() int64 { return s.revision }
+
+func (s *liveSnapshot) Each(ctx context.Context, prefix string, visit func(Entry) error) error {
+	from, end, limit := prefix, after(prefix), pageKeys
+	for {
+		answer, err := s.ask(ctx, rangeMethod, rangeOf(from, end, limit, s.revision, false))
+		if status.Code(err) == codes.ResourceExhausted && limit > 1 {
+			limit /= 2
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		last, more, err := s.page(ctx, answer, visit)
+		if err != nil || !more {
+			return err
+		}
+		if last < from {
+			return fmt.Errorf("%s: it has more keys, and does not say which", s.urls[s.at])
+		}
+		from = last + "\x00"
+	}
+}
+
+// page visits what an answer has, and returns the last key.
+func (s *liveSnapshot) page(ctx context.Context, answer []byte, visit func(Entry) error) (last string, more bool, err error) {
+	cluster, _, err := headerOf(answer)
+	if err == nil && cluster != s.cluster {
+		err = errors.New("it is not of the cluster of the others")
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("%s: %w", s.urls[s.at], err)
+	}
+	err = eachField(answer, func(number protowire.Number, varint uint64, part []byte) error {
+		switch number {
+		case answerMore:
+			more = varint != 0
+		case answerKVs:
+			modified, lease, parts, err := fields(part, modRevisionField, leaseField, keyField, valueField)
+			if err != nil {
+				return err
+			}
+			last = string(parts[0])
+			e := Entry{Key: last, Value: bytes.Clone(parts[1]), Revision: int64(modified)}
+			if e.TTL, err = s.timeToLive(ctx, int64(lease)); err != nil {
+				return fmt.Errorf("the lease of %s: %w", last, err)
+			}
+			return visit(e)
+		}
+		return nil
+	})
+	return last, more, err
+}
+
+// timeToLive asks how long a lease has to live: many keys have the same. One that has ended since takes its keys with it at once. kine does not answer, and
+// names its leases by their seconds.
+func (s *liveSnapshot) timeToLive(ctx context.Context, lease int64) (time.Duration, error) {
+	if lease == 0 {
+		return 0, nil
+	}
+	if known, ok := s.leases[lease]; ok {
+		return known, nil
+	}
+	question := protowire.AppendVarint(protowire.AppendTag(nil, ttlID, protowire.VarintType), uint64(lease))
+	answer, err := s.ask(ctx, timeToLiveMethod, question)
+	seconds := uint64(lease)
+	switch code := status.Code(err); {
+	case err == nil:
+		if seconds, _, _, err = fields(answer, ttlSeconds, -1); err != nil {
+			return 0, err
+		}
+	case code != codes.Unknown && code != codes.Unimplemented:
+		return 0, err
+	}
+	s.leases[lease] = max(time.Duration(seconds)*time.Second, time.Second)
+	return s.leases[lease], nil
+}
+
+func (s *liveSnapshot) Close() error {
+	var errs []error
+	for _, c := range s.servers {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
