@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/rowlock/rowlock/resources/imports"
+	"github.com/rowlock/rowlock/server/pki"
 	"github.com/rowlock/rowlock/sqlstore"
 	"github.com/rowlock/rowlock/sqlstore/etcd"
 )
@@ -24,6 +25,7 @@ type importOptions struct {
 	encryption         encryptionOptions // of the source
 	own                encryptionOptions // of the target
 	tls                rest.TLSClientConfig
+	pki                adoptOptions
 	prefix             string
 	dryRun, incomplete bool
 }
@@ -31,29 +33,28 @@ type importOptions struct {
 func newImportCommand() *cobra.Command {
 	o := &importOptions{to: databaseOptions{name: "to"}}
 	cmd := &cobra.Command{
-		Use:   "import FILE|URL[,URL]",
+		Use:   "import [FILE|URL[,URL]]",
 		Short: "Make a store of what kube-apiserver has in etcd, or k3s in its state.db",
 		Long: "Reads a snapshot of etcd ('etcdctl snapshot save', or the file member/snap/db of one that was stopped), the SQLite database of kine\n" +
 			"(k3s's state.db), or an etcd or kine that runs, by its URL (https://host:2379, http://…, unix:///path), as it was when it was asked first.\n" +
 			"It makes a store of it in an empty database: built-in and custom resources with their uids, times, resourceVersions\n" +
 			"and managedFields, below admission. Revisions go on far above all of them, so that whoever watches begins anew.\n\n" +
 			"First it looks at every key. --dry-run says what would come and what would not, and why, and ends there. Where objects would be lost, nothing\n" +
-			"is imported unless --incomplete says that this is meant.",
+			"is imported unless --incomplete says that this is meant.\n\n" +
+			"With --pki, the keys of the cluster are adopted, from kubeadm's /etc/kubernetes/pki or k3s's /var/lib/rancher/k3s/server/tls, into the data\n" +
+			"directory of a server that has not started yet: kubeconfigs, certificates and tokens of before go on being good.",
 		Example: "  rowlock import --dry-run snapshot.db\n" +
 			"  rowlock import --to sqlite:///var/lib/rowlock/rowlock.db snapshot.db\n" +
 			"  rowlock import --to-file ./url --source-encryption-provider-config enc.yaml /var/lib/rancher/k3s/server/db/state.db\n" +
-			"  rowlock import --dry-run --etcd-cafile ca.crt --etcd-certfile client.crt --etcd-keyfile client.key https://10.0.0.2:2379",
-		Args: oneArgument("the name of a file, or URLs of servers"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var to sqlstore.Options
-			if !o.dryRun {
-				var err error
-				if to, err = o.to.complete(); err != nil {
-					return err
-				}
+			"  rowlock import --dry-run --etcd-cafile ca.crt --etcd-certfile client.crt --etcd-keyfile client.key https://10.0.0.2:2379\n" +
+			"  rowlock import --to sqlite:///var/lib/rowlock/rowlock.db --data-dir /var/lib/rowlock --pki /etc/kubernetes/pki snapshot.db",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 0 && o.pki.dir == "" {
+				return usagef("the name of a file, or URLs of servers, is needed, or --pki, and nothing else")
 			}
-			return o.run(cmd.Context(), args[0], to, cmd.OutOrStdout())
+			return nil
 		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args, cmd.OutOrStdout()) },
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -67,6 +68,7 @@ func newImportCommand() *cobra.Command {
 	flags.StringVar(&o.encryption.file, "source-encryption-provider-config", "",
 		"`file` with the EncryptionConfiguration of the kube-apiserver, where it has encrypted what it stored")
 	o.own.addFileFlag(flags)
+	o.pki.addFlags(flags)
 	return cmd
 }
 
@@ -92,8 +94,25 @@ func (o *importOptions) open(ctx context.Context, source string) (etcd.Snapshot,
 	return etcd.Dial(ctx, etcd.Servers{URLs: strings.Split(source, ","), TLS: secured}, o.prefix)
 }
 
-func (o *importOptions) run(ctx context.Context, source string, to sqlstore.Options, out io.Writer) (err error) {
-	snapshot, err := o.open(ctx, source)
+// run looks at all that is to come before any of it is written. Keys are written first: what is there of them already stays when it is run again.
+func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) (err error) {
+	var to sqlstore.Options
+	if !o.dryRun && len(args) > 0 {
+		if to, err = o.to.complete(); err == nil {
+			err = sqlstore.CheckTarget(ctx, to)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	keys, err := o.pki.read(out)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		return o.adopt(keys, out)
+	}
+	snapshot, err := o.open(ctx, args[0])
 	if err != nil {
 		return err
 	}
@@ -117,6 +136,9 @@ func (o *importOptions) run(ctx context.Context, source string, to sqlstore.Opti
 	case lost > 0 && !o.incomplete:
 		return fmt.Errorf("%d objects cannot be imported: say --incomplete to go without them", lost)
 	}
+	if err := o.adopt(keys, out); err != nil {
+		return err
+	}
 	own, err := o.own.open(ctx)
 	if err != nil {
 		return err
@@ -131,6 +153,17 @@ func (o *importOptions) run(ctx context.Context, source string, to sqlstore.Opti
 	return nil
 }
 
+// adopt writes keys, if there are any to write.
+func (o *importOptions) adopt(keys *pki.Adoption, out io.Writer) error {
+	switch {
+	case keys == nil || o.dryRun:
+		return nil
+	case len(keys.Missing) > 0 && !o.incomplete:
+		return errors.New("not all keys can be adopted: say --incomplete to go without them, which are made anew then")
+	}
+	return o.pki.write(keys, out)
+}
+
 func newImporter(snapshot etcd.Snapshot, prefix string, transformers value.ResourceTransformers) (*importer, error) {
 	types, err := imports.New(prefix, transformers)
 	return &importer{snapshot: snapshot, types: types}, err
@@ -138,7 +171,7 @@ func newImporter(snapshot etcd.Snapshot, prefix string, transformers value.Resou
 
 // each calls visit for each object, in the order of the keys, and reports what is none.
 func (i *importer) each(ctx context.Context, visit func(etcd.Entry, imports.Imported) error) error {
-	i.report = importReport{imported: map[string]int{}, skipped: map[string][]string{}, lost: map[string][]string{}}
+	i.report = newImportReport()
 	// What is defined has to be known before the first custom object comes.
 	if err := i.snapshot.Each(ctx, i.types.Definitions(), func(e etcd.Entry) error {
 		_, _ = i.types.Import(ctx, e.Key, e.Value) // the error comes again when it is its turn
@@ -217,6 +250,10 @@ type importReport struct {
 	skipped, lost map[string][]string
 }
 
+func newImportReport() importReport {
+	return importReport{imported: map[string]int{}, skipped: map[string][]string{}, lost: map[string][]string{}}
+}
+
 func (r *importReport) lostKeys() (n int) {
 	for _, keys := range r.lost {
 		n += len(keys)
@@ -227,7 +264,9 @@ func (r *importReport) lostKeys() (n int) {
 // shownKeys is how many keys are shown with a reason.
 const shownKeys = 10
 
-func (r *importReport) print(out io.Writer) {
+func (r *importReport) print(out io.Writer) { r.printAs(out, "Not imported") }
+
+func (r *importReport) printAs(out io.Writer, lost string) {
 	all := 0
 	for _, resource := range slices.Sorted(maps.Keys(r.imported)) {
 		all += r.imported[resource]
@@ -237,7 +276,7 @@ func (r *importReport) print(out io.Writer) {
 	for _, part := range []struct {
 		what string
 		keys map[string][]string
-	}{{"Not needed", r.skipped}, {"Not imported", r.lost}} {
+	}{{"Not needed", r.skipped}, {lost, r.lost}} {
 		for _, why := range slices.Sorted(maps.Keys(part.keys)) {
 			keys := part.keys[why]
 			fmt.Fprintf(out, "%s, %d: %s\n", part.what, len(keys), why)

@@ -1,7 +1,9 @@
 package pki
 
 import (
+	"crypto"
 	"crypto/ecdsa"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -95,16 +97,19 @@ func (k *keyPair) certPEM() []byte {
 
 func (k *keyPair) keyPEM() ([]byte, error) { return keyutil.MarshalPrivateKeyToPEM(k.key) }
 
-func parseKey(data []byte) (*ecdsa.PrivateKey, error) {
+// parseKey reads a key. Those that are made here are ECDSA's; those of a cluster that was adopted may be RSA's, as kubeadm makes them.
+func parseKey(data []byte) (crypto.Signer, error) {
 	key, err := keyutil.ParsePrivateKeyPEM(data)
 	if err != nil {
 		return nil, err
 	}
-	ec, ok := key.(*ecdsa.PrivateKey)
-	if !ok {
-		return nil, fmt.Errorf("a %T; only ECDSA keys are used here", key)
+	switch k := key.(type) {
+	case *ecdsa.PrivateKey:
+		return k, nil
+	case *rsa.PrivateKey:
+		return k, nil
 	}
-	return ec, nil
+	return nil, fmt.Errorf("a %T; only ECDSA and RSA keys are used here", key)
 }
 
 // parseKeyPair reads a certificate with its chain, and its key, of any kind that TLS knows.

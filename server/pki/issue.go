@@ -2,6 +2,7 @@ package pki
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -27,7 +28,7 @@ const (
 // keyPair is a certificate and its private key. Of an authority whose creation was interrupted only the key exists.
 type keyPair struct {
 	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	key  crypto.Signer
 }
 
 func (k *keyPair) tls() *tls.Certificate {
@@ -35,7 +36,13 @@ func (k *keyPair) tls() *tls.Certificate {
 }
 
 // fits reports whether key and certificate belong together.
-func (k *keyPair) fits() bool { return k.key.PublicKey.Equal(k.cert.PublicKey) }
+func (k *keyPair) fits() bool { return sameKey(k.key.Public(), k.cert.PublicKey) }
+
+// sameKey compares public keys.
+func sameKey(a, b crypto.PublicKey) bool {
+	k, ok := a.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && k.Equal(b)
+}
 
 // current reports whether there is a certificate that is valid and need not be renewed yet. A machine without a clock
 // of its own may have made one in what it took for the future.
@@ -56,7 +63,7 @@ func renewAt(c *x509.Certificate) time.Time {
 // issueCA makes a certificate authority. A predecessor's key is kept, so that what it signed stays valid, and so that
 // clients that know only the predecessor still accept what the new one signs.
 func issueCA(now time.Time, commonName string, predecessor *keyPair) (*keyPair, error) {
-	var key *ecdsa.PrivateKey
+	var key crypto.Signer
 	var err error
 	if predecessor != nil {
 		key = predecessor.key
@@ -120,8 +127,8 @@ func issueUntil(ca *keyPair, now, end time.Time, template *x509.Certificate) (*k
 
 func newKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
-func sign(template *x509.Certificate, key *ecdsa.PrivateKey, by *keyPair) (*keyPair, error) {
-	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, &key.PublicKey, by.key)
+func sign(template *x509.Certificate, key crypto.Signer, by *keyPair) (*keyPair, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key)
 	if err != nil {
 		return nil, err
 	}
