@@ -28,9 +28,9 @@ rowlock_ld := -s -w -funcalign=8 -X main.version=$(VERSION) $(kubernetes_ld)
 # The audit, its policies and back ends are 0.29 MB. rowlock verify and taking back parts of backups are 0.12 MB.
 # What was mended of these in reviews is 0.05 MB.
 # The object history is 0.08 MB; its API group, and the commands that read it and take objects back, are 0.13 MB.
-# rowlock migrate, and rowlock import with bbolt, are 0.4 MB.
+# rowlock migrate, and rowlock import with bbolt, are 0.4 MB; import of a server that runs, adoption of keys and rowlock export 0.13 MB.
 # Of these, rowlock sql and the views (tables of a query, csv, regular expressions of its own) are 0.26 MB at most.
-MOST_BYTES ?= 88900000
+MOST_BYTES ?= 89000000
 
 # Build tags, in one place for build, test and lint.
 #   grpcnotrace                  as upstream's releases: without it golang.org/x/net/trace brings html/template, which keeps
@@ -254,6 +254,9 @@ bin/e2e.test: e2e/peers/kubernetes/go.mod
 
 bin/etcd: e2e/peers/etcd/go.mod
 	go build -C e2e/peers/etcd -ldflags '-s -w' -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
+
+bin/etcdutl: e2e/peers/etcd/go.mod
+	go build -C e2e/peers/etcd -ldflags '-s -w' -o $(CURDIR)/$@ go.etcd.io/etcd/etcdutl/v3
 
 bin/sample-apiserver: e2e/peers/extensions/go.mod
 	go build -C e2e/peers/extensions -ldflags '-s -w' -o $(CURDIR)/$@ k8s.io/sample-apiserver

@@ -24,6 +24,8 @@ type Row struct {
 	Revision int64
 	Fields   *string // its selectable fields, as JSON; nil: it has none
 	Data     string
+	// Expires is when it ends, in milliseconds since 1970; nil: never.
+	Expires *int64
 }
 
 // VerifyOptions say how a database is verified.
@@ -191,7 +193,7 @@ func (v *verifier) plainObject(r Row) error {
 
 // Objects calls visit for each object, of one resource or (empty) of all, in the order of their keys.
 func (s *Source) Objects(ctx context.Context, resource string, visit func(Row) error) error {
-	const statement = "SELECT resource, namespace, name, revision, fields, data FROM objects WHERE $1 = '' OR resource = $1 ORDER BY resource, namespace, name"
+	const statement = "SELECT resource, namespace, name, revision, fields, data, expires FROM objects WHERE $1 = '' OR resource = $1 ORDER BY resource, namespace, name"
 	rows, err := s.tx.QueryContext(ctx, statement, resource)
 	if err != nil {
 		return err
@@ -199,7 +201,7 @@ func (s *Source) Objects(ctx context.Context, resource string, visit func(Row) e
 	defer rows.Close() //nolint:errcheck // rows.Err has what matters
 	for rows.Next() {
 		var r Row
-		if err := rows.Scan(&r.Resource, &r.Namespace, &r.Name, &r.Revision, &r.Fields, &r.Data); err != nil {
+		if err := rows.Scan(&r.Resource, &r.Namespace, &r.Name, &r.Revision, &r.Fields, &r.Data, &r.Expires); err != nil {
 			return err
 		}
 		if err := visit(r); err != nil {

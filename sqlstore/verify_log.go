@@ -81,7 +81,7 @@ FROM changes ORDER BY revision`)
 		}
 		v.latest[c.Key] = &latest{revision: c.Revision, op: c.op, digest: digest}
 		if c.prevData != nil && c.prev.Valid {
-			if _, err := v.object(ctx, c.where()+" (the object before it)", Row{c.Key, c.prev.Int64, c.prevFields, *c.prevData}); err != nil {
+			if _, err := v.object(ctx, c.where()+" (the object before it)", Row{Key: c.Key, Revision: c.prev.Int64, Fields: c.prevFields, Data: *c.prevData}); err != nil {
 				return err
 			}
 		}

@@ -90,7 +90,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(newServeCommand(), newKubeAPIServerCommand(), newEnvtestAssetsCommand(), newEtcdCommand(), newKubeconfigCommand(), newTokenCommand(), newKeysCommand(),
-		newBackupCommand(), newRestoreCommand(), newVerifyCommand(), newHistoryCommand(), newUndeleteCommand(), newRewriteCommand(), newMigrateCommand(), newImportCommand(), newSQLCommand(),
+		newBackupCommand(), newRestoreCommand(), newVerifyCommand(), newHistoryCommand(), newUndeleteCommand(), newRewriteCommand(), newMigrateCommand(), newImportCommand(), newExportCommand(), newSQLCommand(),
 		newVersionCommand())
 	return root
 }

@@ -1,5 +1,6 @@
 // Package imports makes objects of the store of what kube-apiserver has stored: it finds the resource of a key, decrypts and decodes the value, JSON or
-// protobuf in whatever version, and encodes it as the store has it. Nothing else is changed: neither admission nor validation is asked.
+// protobuf in whatever version, and encodes it as the store has it. Nothing else is changed: neither admission nor validation is asked. An Exporter does the
+// same the other way.
 package imports
 
 import (
@@ -66,20 +67,29 @@ var needless = map[string]string{
 
 // New makes an Importer for keys under a prefix, such as /registry. transformers decrypt what is encrypted; nil: nothing can be.
 func New(prefix string, transformers value.ResourceTransformers) (*Importer, error) {
+	i := &Importer{under(prefix), transformers, map[string]*resources.Type{}, map[string]*apiextensionsv1.CustomResourceDefinition{}}
+	err := storedTypes(func(t *resources.Type) { i.places[placeOf(t.GroupResource)] = t })
+	return i, err
+}
+
+// under is a prefix of keys, with a slash at the end.
+func under(prefix string) string { return strings.TrimSuffix(prefix, "/") + "/" }
+
+// storedTypes calls visit for all built-in types that have objects, in all versions, whether servers serve them or not.
+func storedTypes(visit func(*resources.Type)) error {
 	all, err := builtin.ParseRuntimeConfig(map[string]string{"api/all": "true"})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	registry := resources.NewRegistry()
 	registry.SetGroups(builtin.Parts{APIs: all}.Groups())
-	i := &Importer{strings.TrimSuffix(prefix, "/") + "/", transformers, map[string]*resources.Type{}, map[string]*apiextensionsv1.CustomResourceDefinition{}}
 	registry.Catalog().Types(func(t *resources.Type) bool {
 		if t.Stored() {
-			i.places[placeOf(t.GroupResource)] = t
+			visit(t)
 		}
 		return true
 	})
-	return i, nil
+	return nil
 }
 
 // placeOf is the part of keys before namespace and name.

@@ -1,5 +1,5 @@
 // Package etcd reads what kube-apiserver has stored: a snapshot of etcd, or the file of one that was stopped; the SQLite database of kine, which is
-// k3s's state.db; and either of them while it runs. It knows keys and bytes, and nothing of what these mean.
+// k3s's state.db; and either of them while it runs. It writes snapshots of etcd, too. It knows keys and bytes, and nothing of what these mean.
 package etcd
 
 import (

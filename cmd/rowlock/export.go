@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/imports"
+	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/etcd"
+)
+
+// exportOptions say what is exported, and how.
+type exportOptions struct {
+	dataDir     string
+	storage     storageOptions
+	own, target encryptionOptions
+	prefix      string
+	incomplete  bool
+}
+
+func newExportCommand() *cobra.Command {
+	o := &exportOptions{}
+	cmd := &cobra.Command{
+		Use:   "export FILE",
+		Short: "Write a snapshot of etcd, for kube-apiserver",
+		Long: "Writes one state of the database, also while servers run, into a file as 'etcdctl snapshot save' makes it: 'etcdutl snapshot restore' makes the data\n" +
+			"directory of an etcd of it, from which kube-apiserver serves the same objects, with their uids, times, resourceVersions and managedFields. Nothing is\n" +
+			"changed. resourceVersions go on where they are, and who watches begins anew.\n\n" +
+			"What is encrypted is decrypted with --encryption-provider-config, and encrypted for the kube-apiserver with\n" +
+			"--target-encryption-provider-config. Without that, Secrets are in the file in clear, which its owner alone can read.\n\n" +
+			"Keys and certificates are in pki/ of the data directory, for kube-apiserver's flags.",
+		Example: "  rowlock export snapshot.db\n" +
+			"  rowlock export --datastore-file ./url --target-encryption-provider-config enc.yaml snapshot.db",
+		Args: oneArgument("the name of a file"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.dataDir, err = absoluteDataDir(o.dataDir); err != nil {
+				return err
+			}
+			if err := o.storage.completeDatabase(o.dataDir); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), args[0], cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	addDataDirFlag(flags, &o.dataDir)
+	o.storage.addDatabaseFlags(flags)
+	o.own.addFileFlag(flags)
+	flags.StringVar(&o.target.file, "target-encryption-provider-config", "",
+		"`file` with the EncryptionConfiguration of the kube-apiserver, where it is to find what it reads encrypted")
+	flags.StringVar(&o.prefix, "etcd-prefix", "/registry", "`prefix` of the keys, kube-apiserver's flag of this name")
+	flags.BoolVar(&o.incomplete, "incomplete", false, "export the rest where objects cannot be exported")
+	return cmd
+}
+
+// exporter is an export on its way.
+type exporter struct {
+	source *sqlstore.Source
+	types  *imports.Exporter
+	now    time.Time
+	report importReport
+}
+
+func (o *exportOptions) run(ctx context.Context, file string, out io.Writer) (err error) {
+	own, err := o.own.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer own.close()
+	target, err := o.target.open(ctx)
+	if err != nil {
+		return fmt.Errorf("--target-encryption-provider-config: %w", err)
+	}
+	defer target.close()
+	source, err := sqlstore.OpenSource(ctx, sqlstore.Options{URL: o.storage.datastore, Schema: o.storage.schema, Transformers: own.transformers})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	if moved := source.State().Moved; moved != "" {
+		fmt.Fprintf(out, "The store has moved to %s. This is what it was before, and takes no writes; see docs/migration.md.\n", moved)
+	}
+	e := &exporter{source: source, now: time.Now()}
+	if e.types, err = imports.NewExporter(o.prefix, target.transformers); err != nil {
+		return err
+	}
+	writer, err := etcd.Create(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, writer.Close()) }()
+	if err := e.each(ctx, writer.Put); err != nil {
+		return err
+	}
+	e.report.printAs(out, "Not exported")
+	if lost := e.report.lostKeys(); lost > 0 && !o.incomplete {
+		return fmt.Errorf("%d objects cannot be exported: say --incomplete to go without them", lost)
+	}
+	if err := writer.Finish(source.State().Beyond); err != nil {
+		return err
+	}
+	clear := ""
+	if n := e.report.imported["secrets"]; n > 0 && o.target.file == "" {
+		clear = fmt.Sprintf(" %d Secrets are in it in clear.", n)
+	}
+	fmt.Fprintf(out, "%s has the state of revision %d.%s\n", file, source.State().Revision, clear)
+	return nil
+}
+
+// each calls visit for what kube-apiserver would have stored of each object, and reports what is none.
+func (e *exporter) each(ctx context.Context, visit func(etcd.Entry) error) error {
+	e.report = newImportReport()
+	if err := e.source.Objects(ctx, imports.DefinitionsResource(), func(r sqlstore.Row) error {
+		if o, err := e.object(ctx, r); err == nil {
+			_ = e.types.Define(o) // the error comes again when it is its turn
+		}
+		return ctx.Err()
+	}); err != nil {
+		return err
+	}
+	return e.source.Objects(ctx, "", func(r sqlstore.Row) error {
+		key, value, err := "", []byte(nil), error(nil)
+		if r.Expires != nil && *r.Expires <= e.now.UnixMilli() {
+			return nil // it is about to be removed
+		}
+		o, err := e.object(ctx, r)
+		if err == nil {
+			key, value, err = e.types.Export(ctx, o)
+		}
+		var skipped *imports.Skipped
+		switch {
+		case errors.As(err, &skipped):
+			e.report.skipped[skipped.Why] = append(e.report.skipped[skipped.Why], r.String())
+			return nil
+		case err != nil:
+			e.report.lost[err.Error()] = append(e.report.lost[err.Error()], r.String())
+			return ctx.Err()
+		}
+		e.report.imported[r.Resource]++
+		entry := etcd.Entry{Key: key, Value: value, Revision: r.Revision}
+		if r.Expires != nil {
+			entry.TTL = time.Duration(*r.Expires-e.now.UnixMilli()) * time.Millisecond
+		}
+		return visit(entry)
+	})
+}
+
+// object is the one of a row, in clear.
+func (e *exporter) object(ctx context.Context, r sqlstore.Row) (*resources.Object, error) {
+	if r.IsEncrypted() {
+		plain, err := e.source.Decrypt(ctx, r)
+		if err != nil {
+			return nil, fmt.Errorf("decrypt it: %w", err)
+		}
+		r = plain
+	}
+	return resources.LoadObject(r.Key, r.Revision, []byte(r.Data), nil, nil), nil
+}

@@ -1,0 +1,195 @@
+package etcd
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/bbolt"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Writer writes a snapshot of etcd, as 'etcdctl snapshot save' makes it, for 'etcdutl snapshot restore'. Its file gets its name by Finish. It belongs to one
+// goroutine.
+type Writer struct {
+	path    string // of the file that it becomes
+	partial string // of the one that it is until then; empty: there is none
+	db      *bbolt.DB
+	pending []Entry
+	bytes   int
+	leases  map[time.Duration]uint64
+}
+
+const (
+	// writeBytes is how much is written in a transaction, which is in memory until then.
+	writeBytes = 4 << 20
+	// leaseUnit is how exact the ends of keys are: those that end within the same one share a lease, as kube-apiserver's do.
+	leaseUnit = time.Minute
+
+	createdField, versionField = 2, 4
+)
+
+// etcdBuckets are those that an etcd makes when it first starts.
+var etcdBuckets = []string{"key", "meta", "lease", "alarm", "cluster", "members", "members_removed", "auth", "authUsers", "authRoles"}
+
+// Create begins a snapshot beside the file that it becomes, which must not be there. Errors: fs.ErrExist; those of the file system.
+func Create(path string) (*Writer, error) {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			err = fmt.Errorf("%s: %w", path, fs.ErrExist)
+		}
+		return nil, err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // which its owner alone can read
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{path: path, partial: f.Name(), leases: map[time.Duration]uint64{}}
+	if err = f.Close(); err == nil {
+		w.db, err = bbolt.Open(f.Name(), 0o600, &bbolt.Options{NoSync: true, Timeout: lockTimeout})
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(f.Name()))
+	}
+	err = w.db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range etcdBuckets {
+			if _, err := tx.CreateBucket([]byte(name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// Put adds a key. Each is added once.
+func (w *Writer) Put(e Entry) error {
+	w.pending = append(w.pending, e)
+	if w.bytes += len(e.Key) + len(e.Value); w.bytes < writeBytes {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *Writer) flush() error {
+	err := w.db.Update(func(tx *bbolt.Tx) error {
+		for _, e := range w.pending {
+			if err := w.put(tx, e); err != nil {
+				return fmt.Errorf("%s: %w", e.Key, err)
+			}
+		}
+		return nil
+	})
+	clear(w.pending)
+	w.pending, w.bytes = w.pending[:0], 0
+	return err
+}
+
+func (w *Writer) put(tx *bbolt.Tx, e Entry) error {
+	lease, err := w.lease(tx, e.TTL)
+	if err != nil {
+		return err
+	}
+	number := func(b []byte, field protowire.Number, v uint64) []byte {
+		return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), v)
+	}
+	kv := protowire.AppendString(protowire.AppendTag(nil, keyField, protowire.BytesType), e.Key)
+	kv = number(kv, createdField, uint64(e.Revision)) // when it was created is not known; only a client that compares it with 0 looks at it
+	kv = number(kv, modRevisionField, uint64(e.Revision))
+	kv = number(kv, versionField, 1)
+	kv = protowire.AppendBytes(protowire.AppendTag(kv, valueField, protowire.BytesType), e.Value)
+	if lease != 0 {
+		kv = number(kv, leaseField, lease)
+	}
+	keys := tx.Bucket([]byte("key"))
+	for sub := uint64(0); sub < math.MaxUint32; sub++ { // those that one transaction wrote have one revision
+		if at := revisionKey(e.Revision, sub); keys.Get(at) == nil {
+			return keys.Put(at, kv)
+		}
+	}
+	return errors.New("too many keys have its revision")
+}
+
+// revisionKey is a revision as etcd writes it.
+func revisionKey(revision int64, sub uint64) []byte {
+	b := append(binary.BigEndian.AppendUint64(nil, uint64(revision)), '_')
+	return binary.BigEndian.AppendUint64(b, sub)
+}
+
+// lease returns that of all keys that live as long; 0: for ever.
+func (w *Writer) lease(tx *bbolt.Tx, lives time.Duration) (uint64, error) {
+	if lives <= 0 {
+		return 0, nil
+	}
+	lives = (lives + leaseUnit - 1).Truncate(leaseUnit)
+	if id, ok := w.leases[lives]; ok {
+		return id, nil
+	}
+	id := uint64(len(w.leases) + 1)
+	w.leases[lives] = id
+	b := protowire.AppendVarint(protowire.AppendTag(nil, leaseIDField, protowire.VarintType), id)
+	b = protowire.AppendVarint(protowire.AppendTag(b, leaseTTLField, protowire.VarintType), uint64(lives/time.Second))
+	return id, tx.Bucket([]byte("lease")).Put(binary.BigEndian.AppendUint64(nil, id), b)
+}
+
+// Finish makes a snapshot of what was added. An etcd of it goes on above a revision, and who watches from before is told that it was compacted. Then there is
+// nothing to Close.
+func (w *Writer) Finish(revision int64) (err error) {
+	if err := w.flush(); err != nil {
+		return err
+	}
+	if err := w.db.Update(func(tx *bbolt.Tx) error {
+		meta := tx.Bucket([]byte("meta"))
+		compacted := revisionKey(revision, 0)
+		return errors.Join(meta.Put([]byte("scheduledCompactRev"), compacted), meta.Put([]byte("finishedCompactRev"), compacted),
+			meta.Put([]byte("consistent_index"), binary.BigEndian.AppendUint64(nil, 1)), meta.Put([]byte("term"), binary.BigEndian.AppendUint64(nil, 1)))
+	}); err != nil {
+		return err
+	}
+	if err := w.db.Close(); err != nil {
+		return err
+	}
+	if err := appendSum(w.partial); err != nil {
+		return err
+	}
+	if err := os.Rename(w.partial, w.path); err != nil {
+		return err
+	}
+	w.partial = ""
+	return nil
+}
+
+// appendSum puts the checksum at the end of a file, and has both written to the disk.
+func appendSum(name string) (err error) {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return err
+	}
+	if _, err := f.Write(hash.Sum(nil)); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// Close gives up what was not finished.
+func (w *Writer) Close() error {
+	if w.partial == "" {
+		return nil
+	}
+	return errors.Join(w.db.Close(), os.Remove(w.partial))
+}
