@@ -5,6 +5,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/rowlock/rowlock/resources/requestctx"
 )
 
 // Author is who made a change, and by what. A Store keeps it with the change for as long as that is in history, whether there is an
@@ -32,7 +34,7 @@ type requesterKey struct{}
 
 // WithRequester is the context of a request that somebody sent, with its User-Agent.
 func WithRequester(ctx context.Context, who user.Info, agent string) context.Context {
-	return context.WithValue(ctx, requesterKey{}, requester{who.GetName(), agent})
+	return requestctx.Set(ctx, requesterKey{}, requester{who.GetName(), agent})
 }
 
 type authorKey struct{}

@@ -3,8 +3,8 @@ package resources
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
+	"strconv"
 	"unsafe"
 
 	"github.com/tidwall/gjson"
@@ -23,10 +23,14 @@ import (
 // Head is how the bytes of an object of the type begin, in the version gv: the names of its kind and version, up to
 // what follows them.
 func (t *Type) Head(gv schema.GroupVersion) []byte {
+	first, firstValue, second, secondValue := `{"kind":`, t.Kind, `,"apiVersion":`, gv.String()
 	if t.Untyped {
-		return fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,`, gv.String(), t.Kind)
+		first, firstValue, second, secondValue = `{"apiVersion":`, gv.String(), `,"kind":`, t.Kind
 	}
-	return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,`, t.Kind, gv.String())
+	head := make([]byte, 0, len(first)+len(firstValue)+len(second)+len(secondValue)+5)
+	head = strconv.AppendQuote(append(head, first...), firstValue)
+	head = strconv.AppendQuote(append(head, second...), secondValue)
+	return append(head, ',')
 }
 
 // Item returns the bytes of an object as they stand in a list, in two parts. data begins with head.

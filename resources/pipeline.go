@@ -14,6 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/rowlock/rowlock/resources/requestctx"
 )
 
 // View is a Store of which nothing can be written: what handlers, controllers and bootstrap are given.
@@ -104,7 +106,7 @@ func (p *Pipeline) Authorize(ctx context.Context) (context.Context, error) {
 	if err := judged(&a, decision, reason, err); err != nil {
 		return ctx, err
 	}
-	return context.WithValue(ctx, permissionKey{}, permission{who, info}), nil
+	return requestctx.Set(ctx, permissionKey{}, permission{who, info}), nil
 }
 
 // authorize is Authorize for a write, unless the context knows already.

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rowlock/rowlock/resources/requestctx"
 )
 
 // Registry is the set of resource types that exist now. Types come and go while the server runs, so code that needs a
@@ -268,7 +270,7 @@ type catalogKey struct{}
 
 // WithCatalog is the context of a request that is answered by a catalog, and by no other.
 func WithCatalog(ctx context.Context, c *Catalog) context.Context {
-	return context.WithValue(ctx, catalogKey{}, c)
+	return requestctx.Set(ctx, catalogKey{}, c)
 }
 
 // CatalogOf returns the catalog that the request of the context is answered by: the present one where nobody has taken one

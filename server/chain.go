@@ -17,15 +17,24 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
-	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/requestctx"
 	"github.com/rowlock/rowlock/server/handlers"
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// chain is what every request passes through, from the outside in.
-func (s *Server) chain() []echo.MiddlewareFunc {
+// chain is what every request passes through, from the outside in. It is put together once, and not for each request, as the router
+// would: at its end is what the router has found for the request.
+func (s *Server) chain() echo.MiddlewareFunc {
+	whole := echo.HandlerFunc(func(c echo.Context) error { return c.Handler()(c) })
+	for _, pass := range slices.Backward(s.passes()) {
+		whole = pass(whole)
+	}
+	return func(echo.HandlerFunc) echo.HandlerFunc { return whole }
+}
+
+func (s *Server) passes() []echo.MiddlewareFunc {
 	outer, inner := s.optional()
 	return slices.Concat([]echo.MiddlewareFunc{
 		s.withAuditID,     // a name for the request
@@ -73,13 +82,20 @@ func (s *Server) withRequestInfo(next echo.HandlerFunc) echo.HandlerFunc {
 			internalError(c, fmt.Errorf("failed to create RequestInfo: %w", err))
 			return nil
 		}
-		ctx := genericapirequest.WithRequestInfo(r.Context(), info)
+		ctx := requestctx.WithRequestInfo(requestctx.New(r.Context()), info)
 		s.refresh(ctx)
 		if info.IsResourceRequest {
 			ctx = resources.WithCatalog(ctx, s.Registry.Catalog()) // the one that answers all of the request
 		}
-		c.SetRequest(r.WithContext(ctx))
+		setContext(c, ctx)
 		return next(c)
+	}
+}
+
+// setContext gives a request a context, unless it has that.
+func setContext(c echo.Context, ctx context.Context) {
+	if r := c.Request(); ctx != r.Context() {
+		c.SetRequest(r.WithContext(ctx))
 	}
 }
 
@@ -146,10 +162,10 @@ func (s *Server) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 		}
 		whole := c.Request()
-		ctx, cancel := context.WithTimeout(whole.Context(), timeout)
-		defer cancel()
+		ctx, end := requestctx.Limit(whole.Context(), timeout)
+		defer end()
 		defer cutOff(ctx, c.Response())()
-		c.SetRequest(whole.WithContext(ctx))
+		setContext(c, ctx)
 		defer c.SetRequest(whole) // whose context still tells whether the client is there
 		err := next(c)
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !c.Response().Committed {
@@ -184,9 +200,8 @@ func longRunning(info *genericapirequest.RequestInfo) bool {
 
 func (s *Server) withWarnings(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		r := c.Request()
 		w := &warnings{header: c.Response().Header()}
-		c.SetRequest(r.WithContext(handlers.WithWarnings(warning.WithWarningRecorder(r.Context(), w), w)))
+		setContext(c, handlers.WithWarnings(requestctx.WithWarnings(c.Request().Context(), w), w))
 		return next(c)
 	}
 }
@@ -197,7 +212,7 @@ func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
 		if who, known := genericapirequest.UserFrom(r.Context()); known {
-			c.SetRequest(withRequester(r, who))
+			setContext(c, withRequester(r.Context(), r, who))
 			return next(c) // the server itself
 		}
 		who, ok, err := s.authenticate(r)
@@ -217,33 +232,44 @@ func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 			who = anonymous
 		}
 		r.Header.Del("Authorization")
-		headerrequest.ClearAuthenticationHeaders(r.Header, remoteUser, remoteUID, remoteGroup, remoteExtra)
-		headerrequest.ClearAuthenticationHeaders(r.Header, s.Remote.Users, s.Remote.UIDs, s.Remote.Groups, s.Remote.Extras)
-		c.SetRequest(withRequester(r.WithContext(genericapirequest.WithUser(r.Context(), who)), who))
+		for _, claims := range s.remotes {
+			headerrequest.ClearAuthenticationHeaders(r.Header, claims.users, claims.uids, claims.groups, claims.extras)
+		}
+		setContext(c, withRequester(requestctx.WithUser(r.Context(), who), r, who))
 		return next(c)
 	}
 }
 
 // withRequester keeps with a request that may write who has sent it, for what is said of its changes (resources.Author).
-func withRequester(r *http.Request, who user.Info) *http.Request {
+func withRequester(ctx context.Context, r *http.Request, who user.Info) context.Context {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		return r
+		return ctx
 	}
-	return r.WithContext(resources.WithRequester(r.Context(), who, r.UserAgent()))
+	return resources.WithRequester(ctx, who, r.UserAgent())
 }
 
-// The headers by which a front proxy says who asks, under their usual names. What is to be believed of them, Authenticator has read.
-var (
-	remoteUser  = headerrequest.StaticStringSlice{"X-Remote-User"}
-	remoteUID   = headerrequest.StaticStringSlice{"X-Remote-Uid"}
-	remoteGroup = headerrequest.StaticStringSlice{"X-Remote-Group"}
-	remoteExtra = headerrequest.StaticStringSlice{"X-Remote-Extra-"}
-)
+// usualRemotes are the headers by which a front proxy says who asks, under their usual names. What is to be believed of them, Authenticator
+// has read.
+var usualRemotes = RemoteHeaders{
+	Users:  headerrequest.StaticStringSlice{"X-Remote-User"},
+	UIDs:   headerrequest.StaticStringSlice{"X-Remote-Uid"},
+	Groups: headerrequest.StaticStringSlice{"X-Remote-Group"},
+	Extras: headerrequest.StaticStringSlice{"X-Remote-Extra-"},
+}
 
 // RemoteHeaders are further headers by which servers that extend the API are told who asks (--requestheader-*-headers). No client may
 // send one through this server.
 type RemoteHeaders struct {
 	Users, UIDs, Groups, Extras headerrequest.StaticStringSlice
+}
+
+// remoteClaims are such headers as upstream takes them.
+type remoteClaims struct {
+	users, uids, groups, extras headerrequest.StringSliceProvider
+}
+
+func (h RemoteHeaders) claims() remoteClaims {
+	return remoteClaims{h.Users, h.UIDs, h.Groups, h.Extras}
 }
 
 // closeConnection ends the HTTP/2 connection of an anonymous client after this request, as kube-apiserver does: many streams of an anonymous client
@@ -270,15 +296,12 @@ func (s *Server) withPermission(next echo.HandlerFunc) echo.HandlerFunc {
 // withAuthorization asks whether the user may do what is asked, reads and writes alike; see resources.Pipeline.
 func (s *Server) withAuthorization(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		before := c.Request().Context()
-		ctx, err := s.authorize(before)
+		ctx, err := s.authorize(c.Request().Context())
 		if err != nil {
 			noSniffing(c)
 			return err
 		}
-		if ctx != before {
-			c.SetRequest(c.Request().WithContext(ctx))
-		}
+		setContext(c, ctx)
 		return next(c)
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/queueset"
 	flowmetrics "k8s.io/apiserver/pkg/util/flowcontrol/metrics"
 	flowrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
+
+	"github.com/rowlock/rowlock/resources/requestctx"
 )
 
 // flows is priority and fairness (KEP-1040), which is upstream's: the queues, their configuration, and the filter that requests
@@ -79,6 +81,7 @@ func (s *Server) withFlow(next echo.HandlerFunc) echo.HandlerFunc {
 		if isInternal(r.Context()) {
 			r = r.WithContext(genericapirequest.WithUser(r.Context(), itself))
 		}
+		requestctx.Seal(r.Context()) // the filter may ask it from another goroutine
 		s.flowFilter.ServeHTTP(&p, r)
 		if p.next != nil {
 			s.metrics.rejected.WithLabelValues(kindOf(r.Method)).Inc()

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -95,24 +94,17 @@ func readBody(c echo.Context, most int64) ([]byte, error) {
 // lastWords is how long a client may take to read that the time of its request is over.
 const lastWords = time.Second
 
-// cutOff ends writes of an answer that nobody reads, soon after the time of the request is over. The caller calls stop when it is answered.
+// cutOff ends writes of an answer that nobody reads, soon after the time of the request is over, which ctx says. The caller calls stop when
+// it is answered.
 func cutOff(ctx context.Context, w *echo.Response) (stop func()) {
+	until, limited := ctx.Deadline()
 	c := http.NewResponseController(w.Writer) // echo keeps the error of a Flush to itself
-	var mu sync.Mutex
-	var over, set bool
-	remove := context.AfterFunc(ctx, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if !over && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			set = c.SetWriteDeadline(time.Now().Add(lastWords)) == nil // what has no deadlines is no connection
-		}
-	})
+	if !limited || c.SetWriteDeadline(until.Add(lastWords)) != nil {
+		return func() {} // what has no deadlines is no connection
+	}
 	return func() {
-		remove()
-		mu.Lock()
-		defer mu.Unlock()
 		// What is left of an answer whose client does not read would be waited for without an end.
-		if over = true; set && (!w.Committed || c.Flush() == nil) {
+		if time.Now().Before(until) || !w.Committed || c.Flush() == nil {
 			_ = c.SetWriteDeadline(time.Time{}) // for the next request of the connection, if there is one
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
 
+	"github.com/rowlock/rowlock/resources/requestctx"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -22,6 +23,9 @@ import (
 func (s *Server) withImpersonation(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
+		if !namesAnother(r.Header) {
+			return next(c)
+		}
 		wanted, err := impersonated(r.Header)
 		if err != nil {
 			noSniffing(c)
@@ -39,9 +43,19 @@ func (s *Server) withImpersonation(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		forget(r.Header)
-		c.SetRequest(r.WithContext(genericapirequest.WithUser(r.Context(), as)))
+		setContext(c, requestctx.WithUser(r.Context(), as))
 		return next(c)
 	}
+}
+
+// namesAnother reports whether there may be anything for impersonated to find.
+func namesAnother(h http.Header) bool {
+	for name := range h {
+		if strings.HasPrefix(name, "Impersonate-") {
+			return true
+		}
+	}
+	return false
 }
 
 // impersonated returns the user that the headers name, word for word, and nil if they name none.

@@ -18,7 +18,7 @@ func (s *Server) newEcho() *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = s.writeError
-	e.Use(s.chain()...)
+	e.Use(s.chain())
 
 	for _, name := range healthPaths {
 		h := echo.WrapHandler(health.New(name, s.Logger, func() []health.Check { return s.healthChecks(name) }))

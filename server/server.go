@@ -131,9 +131,10 @@ type Server struct {
 	finished   []string // what was done before Serve; not written to from then on
 	// impersonations is in which mode a user was somebody else the last time.
 	impersonations *lru.Cache
-	stopping       chan struct{} // closed when the server has been told to stop
-	draining       chan struct{} // closed when no new requests are wanted
-	ended          chan struct{} // closed when nothing is written any more; by end
+	remotes        []remoteClaims // what no client may send on
+	stopping       chan struct{}  // closed when the server has been told to stop
+	draining       chan struct{}  // closed when no new requests are wanted
+	ended          chan struct{}  // closed when nothing is written any more; by end
 	end            func()
 }
 
@@ -146,7 +147,7 @@ func New(c Config) (*Server, error) {
 	s := &Server{Config: c, offer: offer, stopping: make(chan struct{}), draining: make(chan struct{}), ended: make(chan struct{}), impersonations: lru.New(10_000),
 		started: time.Now(),
 		info:    &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
-		openapi: openapi.New(c.Registry, offer.CBOR())}
+		openapi: openapi.New(c.Registry, offer.CBOR()), remotes: []remoteClaims{usualRemotes.claims(), c.Remote.claims()}}
 	if c.Aggregator != nil {
 		s.openapi.Join(c.Aggregator.OpenAPI)
 	}

@@ -29,6 +29,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/websocket"
 	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/rowlock/rowlock/resources/requestctx"
 )
 
 // Options say which credentials are accepted.
@@ -116,7 +118,9 @@ func (o *Options) tokens() (authenticator.Token, error) {
 func (a *Authenticator) User(r *http.Request) (user.Info, bool, error) {
 	if len(a.audiences) > 0 {
 		// Without them a webhook is not asked for whom a token was issued (WithAuthentication of kube-apiserver does the same).
-		r = r.WithContext(authenticator.WithAudiences(r.Context(), a.audiences))
+		if ctx := requestctx.WithAudiences(r.Context(), a.audiences); ctx != r.Context() {
+			r = r.WithContext(ctx)
+		}
 	}
 	response, ok, err := a.all.AuthenticateRequest(r)
 	if err != nil || !ok {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/group"
 	upstream "k8s.io/apiserver/pkg/authentication/request/x509"
 )
 
@@ -61,7 +62,10 @@ func verify(presented []*x509.Certificate, authorities *x509.CertPool, now time.
 	if v.response, v.ok, err = upstream.CommonNameUserConversion.User(chain); err != nil {
 		return nil, fmt.Errorf("client certificate: %w", err)
 	}
-	return v, nil
+	// What New puts around all authenticators is done here once, and not for every request.
+	done := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) { return v.response, v.ok, nil })
+	v.response, v.ok, err = group.NewAuthenticatedGroupAdder(done).AuthenticateRequest(nil)
+	return v, err
 }
 
 // chainOf verifies a client certificate. All chains begin with the leaf, which alone says who it is; the first is as good as any.

@@ -73,7 +73,8 @@ type conn struct {
 	initial    int64     // window of a new stream
 	frameMost  int       // the client's MAX_FRAME_SIZE
 	bulk       []*stream // that have sent much and go on
-	resting    bool      // the reading goroutine does not read for a moment
+	limits     limits
+	resting    bool // the reading goroutine does not read for a moment
 	rouse      chan struct{}
 	goingAway  bool
 	goAwayCode http2.ErrCode
@@ -258,6 +259,9 @@ func (c *conn) becameIdle() {
 func (c *conn) end() {
 	c.mu.Lock()
 	c.ended = true
+	if c.limits.timer != nil {
+		c.limits.timer.Stop()
+	}
 	if c.idle != nil {
 		c.idle.Stop()
 	}

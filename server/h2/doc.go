@@ -14,6 +14,7 @@
 //	body.go      bodies of requests, and the flow control of what is received (5.2)
 //	write.go     who writes to the connection, and what is gathered for it
 //	send.go      DATA frames and the flow control of what is sent
+//	limit.go     when an answer has to be sent by
 //	response.go  the http.ResponseWriter
 //	fields.go    headers and trailers of answers
 //	calm.go      how much a client may ask for without getting on (10.5)

@@ -33,7 +33,7 @@ type stream struct {
 	starved bool      // it is in conn.starved
 	turn    bool      // it is its turn to write to the connection, and conn.writing is set for it
 	bulk    bool      // it is in conn.bulk
-	limit   *time.Timer
+	until   time.Time // see limitWrites
 }
 
 // unopened tells whether a stream was never opened (5.1.1). The server opens none. The caller holds mu.
@@ -176,9 +176,6 @@ func (c *conn) close(st *stream, why error) {
 	delete(c.streams, st.id)
 	c.closed.add(st.id)
 	c.credit(&c.inflow, 0, st.body.fail(why)) // to be told to the client with something else
-	if st.limit != nil {
-		st.limit.Stop()
-	}
 	st.noBulk()
 	st.c.hurry()
 	st.changed.Broadcast()
@@ -187,23 +184,4 @@ func (c *conn) close(st *stream, why error) {
 		c.becameIdle()
 		c.closeWhenDone()
 	}
-}
-
-// limitWrites resets the stream at a time, if its answer is not sent by then; the zero time never does. The caller holds mu.
-func (st *stream) limitWrites(at time.Time) {
-	if st.limit != nil {
-		st.limit.Stop()
-		st.limit = nil
-	}
-	if at.IsZero() || st.closed {
-		return
-	}
-	st.limit = time.AfterFunc(time.Until(at), func() {
-		st.c.mu.Lock()
-		defer st.c.mu.Unlock()
-		if !st.closed {
-			st.c.reset(st.id, http2.ErrCodeInternal, errWriteDeadline)
-			st.c.flush()
-		}
-	})
 }

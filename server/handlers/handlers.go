@@ -13,6 +13,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/requestctx"
 	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/auditing"
 	"github.com/rowlock/rowlock/server/codec"
@@ -151,7 +152,7 @@ func (h *Handlers) serve(q *request) error {
 	if h.Audited {
 		q.audit = auditing.Of(q.ctx)
 	}
-	q.ctx = genericapirequest.WithNamespace(q.r.Context(), q.namespace())
+	q.ctx = requestctx.WithNamespace(q.r.Context(), q.namespace())
 	switch sub := q.sub; {
 	case sub != nil && sub.Connect != nil:
 		return h.connect(q)

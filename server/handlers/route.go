@@ -12,6 +12,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/requestctx"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -152,7 +153,7 @@ type warningsKey struct{}
 
 // WithWarnings is the context of a request with its warnings.
 func WithWarnings(ctx context.Context, w Warnings) context.Context {
-	return context.WithValue(ctx, warningsKey{}, w)
+	return requestctx.Set(ctx, warningsKey{}, w)
 }
 
 // errOtherTypes: while a request was being answered, its type has become another.
