@@ -25,6 +25,7 @@
 //
 //	flow.go        its place in the chain, and its headers
 //	flow_feed.go   upstream's controller hears of the configuration
+//	flow_known.go  requests that upstream has classified before
 //	flow_seats.go  seats beside the queues while nobody waits
 //	flow_width.go  how many seats a list takes
 //

@@ -26,7 +26,9 @@ import (
 // A seat is given back when the filter's handler returns, by whatever way, panics included.
 type flows struct {
 	flowcontrol.Interface
-	feed *flowFeed
+	feed     *flowFeed
+	known    *knownFlows
+	estimate flowrequest.WorkEstimatorFunc
 	// dumps are the tables below /debug/api_priority_and_fairness/.
 	dumps *mux.PathRecorderMux
 }
@@ -41,7 +43,8 @@ func (s *Server) newFlows() (*flows, error) {
 		return nil, errors.New("invalid configuration: MaxRequestsInFlight=0 and MaxMutatingRequestsInFlight=0; they must add up to something positive")
 	}
 	flowmetrics.Register()
-	f := &flows{feed: newFlowFeed(s.ended), dumps: mux.NewPathRecorderMux("priority and fairness")}
+	f := &flows{feed: newFlowFeed(s.ended), known: &knownFlows{known: map[flowKey]*knownFlow{}, levels: map[string]*levelQueues{}},
+		dumps: mux.NewPathRecorderMux("priority and fairness")}
 	clock := eventclock.Real{}
 	f.Interface = flowcontrol.NewTestable(flowcontrol.TestableConfig{ // as New has it, but for the queues
 		Name:                   "Controller",
@@ -53,8 +56,9 @@ func (s *Server) newFlows() (*flows, error) {
 		ServerConcurrencyLimit: seats,
 		ReqsGaugeVec:           flowmetrics.PriorityLevelConcurrencyGaugeVec,
 		ExecSeatsGaugeVec:      flowmetrics.PriorityLevelExecutionSeatsGaugeVec,
-		QueueSetFactory:        levelQueuesFactory{queueset.NewQueueSetFactory(clock)},
+		QueueSetFactory:        levelQueuesFactory{queueset.NewQueueSetFactory(clock), f.known.built},
 	})
+	f.estimate = flowrequest.NewWorkEstimator(s.objectStats, f.GetInterestedWatchCount, flowrequest.DefaultWorkEstimatorConfig(), f.GetMaxSeats)
 	f.Install(f.dumps)
 	go func() { _ = f.Run(s.ended) }() // it errs only when informers are never in sync, and ours always are
 	return f, nil
@@ -64,7 +68,7 @@ func (s *Server) newFlows() (*flows, error) {
 // classified by them.
 func (s *Server) UseFlows(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration) {
 	if s.flows != nil {
-		s.flows.feed.use(schemas, levels)
+		s.flows.known.change(func() { s.flows.feed.use(schemas, levels) })
 	}
 }
 
@@ -72,7 +76,6 @@ func (s *Server) UseFlows(schemas []*flowcontrolv1.FlowSchema, levels []*flowcon
 // and fairness, or, without it, reads and writes apart.
 func (s *Server) withFlow(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		p := passing{ResponseWriter: c.Response(), c: c, next: next}
 		r := c.Request()
 		if !longRunning(requestInfo(c)) {
 			s.underWay.Add(1)
@@ -81,7 +84,13 @@ func (s *Server) withFlow(next echo.HandlerFunc) echo.HandlerFunc {
 		if isInternal(r.Context()) {
 			r = r.WithContext(genericapirequest.WithUser(r.Context(), itself))
 		}
+		if s.flows != nil {
+			if passed, err := s.flows.pass(c, r, next); passed {
+				return err
+			}
+		}
 		requestctx.Seal(r.Context()) // the filter may ask it from another goroutine
+		p := passing{ResponseWriter: c.Response(), c: c, next: next}
 		s.flowFilter.ServeHTTP(&p, r)
 		if p.next != nil {
 			s.metrics.rejected.WithLabelValues(kindOf(r.Method)).Inc()
@@ -95,8 +104,7 @@ func (s *Server) newFlowFilter() http.Handler {
 	if s.flows == nil {
 		return filters.WithMaxInFlightLimit(http.HandlerFunc(pass), max(s.MaxInFlight, 0), max(s.MaxMutatingInFlight, 0), longRunningRequest)
 	}
-	estimate := flowrequest.NewWorkEstimator(s.objectStats, s.flows.GetInterestedWatchCount, flowrequest.DefaultWorkEstimatorConfig(), s.flows.GetMaxSeats)
-	return filters.WithPriorityAndFairness(http.HandlerFunc(pass), longRunningRequest, s.flows, estimate, s.RequestTimeout/4)
+	return filters.WithPriorityAndFairness(http.HandlerFunc(pass), longRunningRequest, s.flows, s.flows.estimate, s.RequestTimeout/4)
 }
 
 // pass lets a request on that upstream's filter has let on.

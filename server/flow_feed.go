@@ -46,12 +46,16 @@ func (f *flowFeed) use(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontro
 	f.levels.replace(asAny(levels))
 	read := f.readings()
 	for i := 1; i <= 2; i++ {
-		// Whatever level it is told of, it reads them all.
-		f.levels.handler.OnAdd(bootstrap.MandatoryPriorityLevelConfigurationExempt, false)
+		f.look()
 		if !f.await(read + i) {
 			return
 		}
 	}
+}
+
+// look has the controller look at the configuration again. Whatever level it is told of, it reads them all.
+func (f *flowFeed) look() {
+	f.levels.handler.OnAdd(bootstrap.MandatoryPriorityLevelConfigurationExempt, false)
 }
 
 func asAny[T any](list []T) []any {

@@ -35,7 +35,7 @@ type levelQueues struct {
 	config fq.QueuingConfig
 	limits fq.DispatchingConfig // by the controller's word
 	given  int                  // upstream's limit
-	direct int                  // seats of requests that came by the shorter way
+	taken  int                  // seats of requests that came by the shorter way
 	queued int                  // seats of requests that upstream has, waiting ones included
 	widest int                  // of the requests that upstream has had since it last had none
 	// executing are the requests of the shorter way that are not answered, in a ring that begins and ends here.
@@ -44,8 +44,11 @@ type levelQueues struct {
 	dispatched, rejected int
 }
 
-// levelQueuesFactory makes them.
-type levelQueuesFactory struct{ fq.QueueSetFactory }
+// levelQueuesFactory makes them, and says for which level.
+type levelQueuesFactory struct {
+	fq.QueueSetFactory
+	built func(level string, q *levelQueues)
+}
 
 // BeginConstruction implements fq.QueueSetFactory.
 func (f levelQueuesFactory) BeginConstruction(c fq.QueuingConfig, requests flowmetrics.RatioedGaugePair, occupied flowmetrics.RatioedGauge,
@@ -53,6 +56,9 @@ func (f levelQueuesFactory) BeginConstruction(c fq.QueuingConfig, requests flowm
 	q := &levelQueues{requests: requests, occupied: occupied, demand: &demand{Gauge: seatDemand}}
 	q.executing.next, q.executing.prev = &q.executing, &q.executing
 	completer, err := f.QueueSetFactory.BeginConstruction(c, requests, occupied, q.demand)
+	if err == nil && f.built != nil {
+		f.built(c.Name, q)
+	}
 	return &levelQueuesCompleter{QueueSetCompleter: completer, q: q, config: c}, err
 }
 
@@ -84,8 +90,8 @@ func (c *levelQueuesCompleter) Complete(limits fq.DispatchingConfig) fq.QueueSet
 // left is the limit for upstream. It lets one request that is wider than the limit on where it has no others, so that it is given
 // no limit that only looks too narrow because of what came by the shorter way.
 func (q *levelQueues) left() int {
-	left := max(q.limits.ConcurrencyLimit-q.direct, 0)
-	if q.direct > 0 && left < q.widest {
+	left := max(q.limits.ConcurrencyLimit-q.taken, 0)
+	if q.taken > 0 && left < q.widest {
 		return 0
 	}
 	return left
@@ -111,11 +117,9 @@ func (q *levelQueues) StartRequest(ctx context.Context, width *flowrequest.WorkE
 	seats := width.MaxSeats()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch room := q.direct+q.queued+seats <= q.limits.ConcurrencyLimit; {
+	switch {
 	case !fastpath.Seats.On():
-	case q.config.DesiredNumQueues < 0, // there is no limit
-		room && q.waiting.Load() == 0,
-		q.config.DesiredNumQueues == 0 && (room || q.direct+q.queued == 0):
+	case q.open(seats):
 		return q.dispatch(ctx, width, distinguisher, schema, descr1, descr2), false
 	case q.config.DesiredNumQueues > 0:
 		fastpath.Seats.Fallback()
@@ -144,6 +148,28 @@ func (q *levelQueues) StartRequest(ctx context.Context, width *flowrequest.WorkE
 	return &queuedRequest{Request: r, q: q, width: *width}, false
 }
 
+// open tells whether a request that takes so many seats may take the shorter way. The caller holds mu.
+func (q *levelQueues) open(seats int) bool {
+	room := q.taken+q.queued+seats <= q.limits.ConcurrencyLimit
+	switch queues := q.config.DesiredNumQueues; {
+	case queues < 0: // there is no limit
+		return true
+	case queues == 0 && (room || q.taken+q.queued == 0):
+		return true
+	}
+	return room && q.waiting.Load() == 0
+}
+
+// direct is StartRequest for requests that take the shorter way. It returns nil for others, of which nothing has been counted.
+func (q *levelQueues) direct(ctx context.Context, width *flowrequest.WorkEstimate, distinguisher, schema string, info *genericapirequest.RequestInfo, who user.Info) fq.Request {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.QueueSet == nil || !q.open(width.MaxSeats()) {
+		return nil
+	}
+	return q.dispatch(ctx, width, distinguisher, schema, info, who)
+}
+
 // dispatch has a request take the shorter way. It counts what upstream does.
 func (q *levelQueues) dispatch(ctx context.Context, width *flowrequest.WorkEstimate, distinguisher, schema string, descr1, descr2 any) fq.Request {
 	r := &directRequest{q: q, ctx: ctx, width: *width, seats: width.MaxSeats(), schema: schema, distinguisher: distinguisher, since: time.Now(),
@@ -153,7 +179,7 @@ func (q *levelQueues) dispatch(ctx context.Context, width *flowrequest.WorkEstim
 	r.prev.next, r.next.prev = r, r
 	q.running++
 	q.dispatched++
-	q.direct += r.seats
+	q.taken += r.seats
 	if q.config.DesiredNumQueues > 0 {
 		flowmetrics.ObserveQueueLength(ctx, q.config.Name, schema, 1)
 	}
@@ -213,7 +239,7 @@ func (r *directRequest) finish() (idle bool) {
 // release gives its seats back.
 func (r *directRequest) release() {
 	q := r.q
-	q.direct -= r.seats
+	q.taken -= r.seats
 	flowmetrics.AddSeatConcurrencyInUse(q.config.Name, r.schema, -r.seats)
 	q.occupied.Add(-float64(r.seats))
 	q.demand.add(-r.seats)
@@ -292,7 +318,7 @@ func (q *levelQueues) Dump(details bool) debug.QueueSetDump {
 	defer q.mu.Unlock()
 	d := q.QueueSet.Dump(details)
 	d.Executing += q.running
-	d.SeatsInUse += q.direct
+	d.SeatsInUse += q.taken
 	d.Dispatched, d.Rejected = q.dispatched, d.Rejected+q.rejected
 	for r := q.executing.next; r != &q.executing; r = r.next {
 		dump := debug.RequestDump{MatchedFlowSchema: r.schema, FlowDistinguisher: r.distinguisher, ArriveTime: r.since, StartTime: r.since, WorkEstimate: r.width}

@@ -36,7 +36,7 @@ type levelUnderTest struct {
 
 func newLevel(t *testing.T, config fq.QueuingConfig, limit int) *levelUnderTest {
 	l := &levelUnderTest{}
-	completer, err := levelQueuesFactory{queueset.NewQueueSetFactory(eventclock.Real{})}.BeginConstruction(config,
+	completer, err := levelQueuesFactory{QueueSetFactory: queueset.NewQueueSetFactory(eventclock.Real{})}.BeginConstruction(config,
 		flowmetrics.RatioedGaugePair{RequestsWaiting: &l.waiting, RequestsExecuting: &l.executing}, &l.occupied, &l.wanted)
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestLevelKeepsItsLimit(t *testing.T) {
 			taken := func() (direct, queued int) {
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				return l.direct, l.queued
+				return l.taken, l.queued
 			}
 			for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(time.Millisecond) {
 				if direct, queued := taken(); direct == 0 && queued == 0 && l.occupied.now() == 0 {

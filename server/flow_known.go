@@ -1,0 +1,161 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/util/flowcontrol"
+	fq "k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing"
+	flowmetrics "k8s.io/apiserver/pkg/util/flowcontrol/metrics"
+	flowrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
+)
+
+// knownFlows remembers under which FlowSchema and priority level upstream has put requests, and has the next one like it take its seats
+// without upstream's filter, if there are seats and nobody waits. What is remembered was said by upstream under the configuration that is
+// in force: it is forgotten before another one comes into force, and nothing is learned until that is.
+type knownFlows struct {
+	mu sync.RWMutex
+	// generation counts the configurations. What was begun under one is not learned under another.
+	generation int
+	settling   bool // a configuration is coming into force
+	known      map[flowKey]*knownFlow
+	levels     map[string]*levelQueues
+}
+
+// mostKnownFlows bounds what is remembered; then it begins anew.
+const mostKnownFlows = 4096
+
+// flowKey is what FlowSchemas may tell requests for resources apart by, but for the groups of the user (flowcontrol/v1, PolicyRulesWithSubjects).
+type flowKey struct {
+	user, verb, group, resource, subresource, namespace string
+}
+
+type knownFlow struct {
+	generation                   int
+	groups                       []string // of the user
+	schema, level, distinguisher string
+	limited                      bool // the level is not exempt
+	schemaHeader, levelHeader    []string
+	queues                       *levelQueues
+}
+
+func keyOfFlow(who user.Info, info *genericapirequest.RequestInfo) flowKey {
+	return flowKey{who.GetName(), info.Verb, info.APIGroup, info.Resource, info.Subresource, info.Namespace}
+}
+
+// change forgets everything while f puts another configuration into force.
+func (k *knownFlows) change(f func()) {
+	k.begin(true)
+	defer k.begin(false)
+	f()
+}
+
+func (k *knownFlows) begin(settling bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.generation++
+	k.settling = settling
+	k.known = map[flowKey]*knownFlow{}
+}
+
+// built notes the queues of a level.
+func (k *knownFlows) built(level string, q *levelQueues) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.levels[level] = q
+}
+
+func (k *knownFlows) now() int {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.generation
+}
+
+func (k *knownFlows) of(who user.Info, info *genericapirequest.RequestInfo) *knownFlow {
+	k.mu.RLock()
+	f := k.known[keyOfFlow(who, info)]
+	k.mu.RUnlock()
+	if f == nil || !slices.Equal(f.groups, who.GetGroups()) {
+		return nil
+	}
+	return f
+}
+
+// learn remembers what upstream has said of a request that began under a configuration.
+func (k *knownFlows) learn(generation int, d flowcontrol.RequestDigest, fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, distinguisher string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	queues := k.levels[pl.Name]
+	if k.settling || generation != k.generation || queues == nil {
+		return
+	}
+	if len(k.known) >= mostKnownFlows {
+		clear(k.known)
+	}
+	k.known[keyOfFlow(d.User, d.RequestInfo)] = &knownFlow{generation: generation, groups: slices.Clone(d.User.GetGroups()),
+		schema: fs.Name, level: pl.Name, distinguisher: distinguisher, limited: pl.Spec.Type != flowcontrolv1.PriorityLevelEnablementExempt,
+		schemaHeader: []string{string(fs.UID)}, levelHeader: []string{string(pl.UID)}, queues: queues}
+}
+
+// Handle implements flowcontrol.Interface.
+func (f *flows) Handle(ctx context.Context, d flowcontrol.RequestDigest, note func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string),
+	estimate func() flowrequest.WorkEstimate, queued fq.QueueNoteFn, execute func()) {
+	generation := f.known.now()
+	f.Interface.Handle(ctx, d, func(fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, distinguisher string) {
+		if d.RequestInfo.IsResourceRequest {
+			f.known.learn(generation, d, fs, pl, distinguisher)
+		}
+		note(fs, pl, distinguisher)
+	}, estimate, queued, execute)
+}
+
+// pass has a request go on to next at once, if it is like one that is known and there are seats for it. It does, and counts, what upstream
+// does for such a request.
+func (f *flows) pass(c echo.Context, r *http.Request, next echo.HandlerFunc) (passed bool, err error) {
+	ctx := r.Context()
+	info, _ := genericapirequest.RequestInfoFrom(ctx)
+	who, ok := genericapirequest.UserFrom(ctx)
+	if !ok || !info.IsResourceRequest || !fastpath.Seats.On() || longRunning(info) {
+		return false, nil
+	}
+	k := f.known.of(who, info)
+	if k == nil {
+		return false, nil
+	}
+	width := f.estimate(r, k.schema, k.level)
+	request := k.queues.direct(ctx, &width, k.distinguisher, k.schema, info, who)
+	if request == nil {
+		return false, nil
+	}
+	flowmetrics.ObserveWorkEstimatedSeats(k.level, k.schema, width.MaxSeats())
+	if request.Finish(func() { err = k.execute(ctx, c, next) }) && k.generation != f.known.now() {
+		f.feed.look() // the level may have had to go since, and have waited for this request
+	}
+	return true, err
+}
+
+func (k *knownFlow) execute(ctx context.Context, c echo.Context, next echo.HandlerFunc) error {
+	if k.limited {
+		flowmetrics.ObserveWaitingDuration(ctx, k.level, k.schema, "true", 0)
+	}
+	flowmetrics.AddDispatch(ctx, k.level, k.schema)
+	h := c.Response().Header()
+	h[levelHeader], h[schemaHeader] = k.levelHeader, k.schemaHeader
+	began := time.Now()
+	defer func() { flowmetrics.ObserveExecutionDuration(ctx, k.level, k.schema, time.Since(began)) }()
+	return next(c)
+}
+
+var (
+	levelHeader  = http.CanonicalHeaderKey(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID)
+	schemaHeader = http.CanonicalHeaderKey(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID)
+)
