@@ -3,10 +3,12 @@ package custom
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
@@ -18,12 +20,21 @@ import (
 type fieldTypes struct {
 	get  func() (managedfields.TypeConverter, error)
 	keep func(key any, build func() (any, error)) (any, error)
+	// stored is the text of the schema of a version, empty where there is none.
+	stored func(version string) []byte
 }
 
 var (
 	_ managedfields.TypeConverter = fieldTypes{}
 	_ fieldmanager.Keeper         = fieldTypes{}
+	_ fieldmanager.StoredSchemas  = fieldTypes{}
 )
+
+// StoredSchema implements fieldmanager.StoredSchemas.
+func (f fieldTypes) StoredSchema(kind schema.GroupVersionKind) (object, metadata string, ok bool) {
+	text := f.stored(kind.Version)
+	return string(text), strings.Join(strings.Fields(metaSchema), ""), len(text) > 0
+}
 
 // ObjectToTyped implements managedfields.TypeConverter.
 func (f fieldTypes) ObjectToTyped(o runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
@@ -76,6 +87,10 @@ func (d *definition) newFieldTypes(crd *apiextensionsv1.CustomResourceDefinition
 			return c.(managedfields.TypeConverter), nil
 		},
 		keep: func(key any, build func() (any, error)) (any, error) { return d.compiled.get(key, room, build) },
+		stored: func(version string) []byte {
+			text, _ := schemaText(d.text(), version)
+			return text
+		},
 	}
 }
 

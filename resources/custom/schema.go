@@ -12,6 +12,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/rowlock/rowlock/resources/custom/plan"
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // versionSchema is the schema of one version.
@@ -66,6 +67,14 @@ func (d *definition) plan(version string) *plan.Node {
 		return nil
 	}
 	v, err := d.compiled.get(planKey{sum.digest}, int64(sum.size)*planCost, func() (any, error) {
+		if fastpath.CustomPlans.On() {
+			if text, _ := schemaText(d.text(), version); text != nil {
+				if n, ok := plan.CompileStored(string(text)); ok {
+					return n, nil
+				}
+			}
+			fastpath.CustomPlans.Fallback()
+		}
 		s, err := d.schema(version)
 		if err != nil {
 			return nil, err

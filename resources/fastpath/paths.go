@@ -24,6 +24,7 @@ var (
 
 	CustomValidation = register("custom-validation", "custom resources are found valid along plans that are made of each schema once")
 	CustomDefaults   = register("custom-defaults", "custom resources are pruned and defaulted along the same plans")
+	CustomPlans      = register("custom-plans", "what custom resources are validated and owned by is made of the stored text of their schemas")
 	CustomCEL        = register("custom-cel", "rules in CEL of custom resources are found to hold by closures that are made of each schema once")
 	Definitions      = register("definitions", "what was found valid of the schemas of a definition of custom resources is not validated again")
 	Repeats          = register("repeats", "an update of a definition that changed nothing changes nothing when it comes again")

@@ -19,6 +19,7 @@
 //	kind.go           what a manager knows of its kind
 //	schema.go         the schema of the built-in types (schema.txt.gz, written by schemagen)
 //	typed_node.go     a Go type with its schema, compiled, for diff.go, the walk over two typed objects; equal.go, leaves
+//	stored.go         a schema of custom resources, compiled from its text
 //	schema_node.go    a schema alone, compiled, for sets of paths and for objects that are maps:
 //	untyped*.go       validity, paths, differences and merging of those (custom resources, patches of Apply)
 package fieldmanager

@@ -9,6 +9,8 @@ import (
 	openapiutil "k8s.io/kube-openapi/pkg/util"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // kindTypes is what a manager knows of its kind.
@@ -70,6 +72,14 @@ func (c *compiledTypes) of(t reflect.Type, ref smdschema.TypeRef) (*typedNode, *
 }
 
 func (c Config) readCustomKind(out *kindTypes) error {
+	if stored, ok := c.Types.(StoredSchemas); ok && fastpath.CustomPlans.On() {
+		if object, metadata, ok := stored.StoredSchema(c.Kind); ok {
+			if out.schema = readStored(object, metadata); out.schema != nil {
+				return nil
+			}
+		}
+		fastpath.CustomPlans.Fallback()
+	}
 	empty := &unstructured.Unstructured{}
 	empty.SetGroupVersionKind(c.Kind)
 	v, err := c.Types.ObjectToTyped(empty)

@@ -1,6 +1,7 @@
 // Package jsonscan reads the tokens of JSON, for all who go through it without making values of everything:
 //
 //	scan.go     any text, as it comes from clients: Scanner, along which package typedjson decodes
+//	index.go  large texts of our own, of which a part is read: Index
 //	plain.go    whether a text is one that encoding/json would copy
 //	token.go    strings, numbers: what all of them have in common, and those who read only what they wrote themselves (the
 //	            index of package transcode, the sets of fields of package fieldmanager)

@@ -107,7 +107,7 @@ func managersInOrder(body string) string {
 func fellBack() string {
 	var all []string
 	for _, p := range []*fastpath.Path{fastpath.StoredKind, fastpath.BodyKind, fastpath.MergePatch, fastpath.JSONPatch, fastpath.ManagedFields,
-		fastpath.CustomValidation, fastpath.CustomDefaults, fastpath.CustomCEL} {
+		fastpath.CustomValidation, fastpath.CustomDefaults, fastpath.CustomPlans, fastpath.CustomCEL} {
 		all = append(all, fmt.Sprint(p.Name, " ", p.Fallbacks()))
 	}
 	return strings.Join(all, ", ")

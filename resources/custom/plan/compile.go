@@ -24,17 +24,66 @@ func Compile(validation *spec.Schema, structural *structuralschema.Structural) *
 	return compile(validation, structural)
 }
 
-// compile makes a node. s is nil within allOf and the like, which say nothing of the structure.
+// compile makes a node, and those below it. s is nil within allOf and the like, which say nothing of the structure.
 func compile(v *spec.Schema, s *structuralschema.Structural) *Node {
+	return build(v, s, childrenOf(v, s))
+}
+
+// children are the nodes below one.
+type children struct {
+	item, entry *Node
+	fields      map[string]*Node
+	// differ: the two forms of the schema do not have the same ones.
+	differ bool
+}
+
+func childrenOf(v *spec.Schema, s *structuralschema.Structural) (c children) {
+	item, entry := (*structuralschema.Structural)(nil), (*structuralschema.Structural)(nil)
+	if s != nil {
+		item = s.Items
+		if s.AdditionalProperties != nil {
+			entry = s.AdditionalProperties.Structural
+		}
+		c.differ = len(s.Properties) != len(v.Properties)
+	}
+	if v.Items != nil && v.Items.Schema != nil {
+		c.item = compile(v.Items.Schema, item)
+	}
+	if v.AdditionalProperties != nil && v.AdditionalProperties.Schema != nil {
+		c.entry = compile(v.AdditionalProperties.Schema, entry)
+	}
+	c.differ = c.differ || s != nil && ((item != nil) != (c.item != nil) || (entry != nil) != (c.entry != nil))
+	if len(v.Properties) > 0 {
+		c.fields = make(map[string]*Node, len(v.Properties))
+	}
+	for name, property := range v.Properties {
+		of := (*structuralschema.Structural)(nil)
+		if s != nil {
+			structure, ok := s.Properties[name]
+			c.differ = c.differ || !ok
+			of = &structure
+		}
+		c.fields[name] = compile(&property, of)
+	}
+	return c
+}
+
+// build makes a node of what a schema says besides those below it.
+func build(v *spec.Schema, s *structuralschema.Structural, c children) *Node {
 	n := &Node{nullable: v.Nullable, formatted: v.Format != ""}
 	n.readTypes(v)
 	n.readScalars(v)
 	n.readList(v, s)
-	n.readFields(v, s)
+	n.readFields(v, s, c)
+	n.item, n.entry = c.item, c.entry
+	for _, below := range []*Node{c.item, c.entry} {
+		n.odd = n.odd || below != nil && below.odd
+	}
 	n.readJunctors(v)
 	if v.Ref.String() != "" || len(v.Dependencies) > 0 || len(v.PatternProperties) > 0 || v.MultipleOf != nil || v.UniqueItems {
 		n.foreign = true
 	}
+	n.differs(c.differ)
 	if s != nil {
 		n.preserve, n.embedded, n.nullable = s.XPreserveUnknownFields, s.XEmbeddedResource, s.Nullable
 		n.fallback = s.Default.Object
@@ -110,16 +159,9 @@ func (n *Node) readList(v *spec.Schema, s *structuralschema.Structural) {
 	if v.AdditionalItems != nil || v.Items != nil && len(v.Items.Schemas) > 0 {
 		n.foreign = true
 	}
-	var of *structuralschema.Structural
 	if s != nil {
-		of = s.Items
 		n.readListType(s)
 	}
-	if v.Items != nil && v.Items.Schema != nil {
-		n.item = compile(v.Items.Schema, of)
-		n.odd = n.odd || n.item.odd
-	}
-	n.differs(s != nil && (of != nil) != (n.item != nil))
 }
 
 func (n *Node) readListType(s *structuralschema.Structural) {
@@ -135,42 +177,22 @@ func (n *Node) readListType(s *structuralschema.Structural) {
 	}
 }
 
-func (n *Node) readFields(v *spec.Schema, s *structuralschema.Structural) {
-	n.properties, n.required = boundsOf(v.MinProperties, v.MaxProperties), v.Required
-	if len(v.Properties) > 0 {
-		n.fields = make(map[string]*Node, len(v.Properties))
-	}
-	for _, name := range slices.Sorted(maps.Keys(v.Properties)) {
-		property, of := v.Properties[name], (*structuralschema.Structural)(nil)
+func (n *Node) readFields(v *spec.Schema, s *structuralschema.Structural, c children) {
+	n.properties, n.required, n.fields = boundsOf(v.MinProperties, v.MaxProperties), v.Required, c.fields
+	for _, name := range slices.Sorted(maps.Keys(c.fields)) {
+		field := c.fields[name]
 		// Of a branch that fails beside the right one of oneOf, upstream's validator keeps errors that begin so, as those of fields do.
 		n.foreign = n.foreign || strings.HasPrefix(name, "IMPORTANT!")
-		if s != nil {
-			structure, ok := s.Properties[name]
-			of = &structure
-			n.differs(!ok)
-			if structure.Default.Object != nil {
-				n.defaults = append(n.defaults, name)
-			}
+		if s != nil && field.fallback != nil {
+			n.defaults = append(n.defaults, name)
 		}
-		n.fields[name] = compile(&property, of)
-		n.odd = n.odd || n.fields[name].odd
+		n.odd = n.odd || field.odd
 	}
-	var of *structuralschema.Structural
-	if s != nil {
-		n.differs(len(s.Properties) != len(v.Properties))
-		if n.open = s.AdditionalProperties != nil; n.open {
-			of = s.AdditionalProperties.Structural
-		}
-	}
+	n.open = s != nil && s.AdditionalProperties != nil
 	if a := v.AdditionalProperties; a != nil {
 		n.closed = !a.Allows && a.Schema == nil
 		n.foreign = n.foreign || !a.Allows && a.Schema != nil
-		if a.Schema != nil {
-			n.entry = compile(a.Schema, of)
-			n.odd = n.odd || n.entry.odd
-		}
 	}
-	n.differs(s != nil && (of != nil) != (n.entry != nil))
 }
 
 func (n *Node) readJunctors(v *spec.Schema) {

@@ -7,7 +7,7 @@
 // belongs) the plan has none.
 //
 //	node.go      what a plan is made of
-//	compile.go   a plan of a schema
+//	compile.go   a plan of a schema; stored.go, of its text
 //	intern.go    nodes that say the same are one, whatever definitions they are of
 //	check.go     is it valid? scalar.go, list.go: of values that are no objects
 //	complete.go  pruning, nulls and defaults

@@ -120,6 +120,9 @@ func compare(t testing.TB, data []byte) (byPlan, byUpstream int) {
 	if s.plan != sidesAgain(t, schema) {
 		t.Errorf("a schema has two plans: %v", schema)
 	}
+	if stored, ok := CompileStored(storedText(t, schema)); ok && stored != s.plan {
+		t.Errorf("the plan of the text is another one: %v", schema)
+	}
 	object, _ := g.valueOf(schema, 4).(map[string]any)
 	old, _ := g.valueOf(schema, 4).(map[string]any)
 	if object == nil || old == nil {
@@ -251,4 +254,28 @@ func TestNodesAreSharedAndGo(t *testing.T) {
 		}
 		runtime.Gosched()
 	}
+}
+
+// storedText is how a schema is stored.
+func storedText(t testing.TB, schema map[string]any) string {
+	t.Helper()
+	text, err := json.Marshal(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var props, back apiextensionsv1.JSONSchemaProps
+	internal := &apiextensions.JSONSchemaProps{}
+	if err := json.Unmarshal(text, &props); err != nil {
+		t.Fatal(err)
+	}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&props, internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := apiextensionsv1.Convert_apiextensions_JSONSchemaProps_To_v1_JSONSchemaProps(internal, &back, nil); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = json.Marshal(back); err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -1,0 +1,143 @@
+package jsonscan
+
+import (
+	"slices"
+	"strings"
+)
+
+// Index is JSON without white space, as this server stores it, in which the end of everything is known without going there. It is for
+// those who read a part of a large text, or what is within a value after what follows it. It does not change.
+type Index struct {
+	text string
+	// begins are where objects and lists begin, in their order, and ends where each is over.
+	begins, ends []int32
+}
+
+// NewIndex looks where objects and lists end. It is not ok where brackets do not match, and where there is white space. What else is
+// wrong with a text, and there ought to be nothing, is found by who reads it, or not at all.
+func NewIndex(s string) (t *Index, ok bool) {
+	t = &Index{text: s}
+	var open []int32 // their places in begins
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			end := EndOfString(s, i)
+			if end == 0 {
+				return nil, false
+			}
+			i = end - 1
+		case '{', '[':
+			open = append(open, int32(len(t.begins)))
+			t.begins, t.ends = append(t.begins, int32(i)), append(t.ends, 0)
+		case '}', ']':
+			if len(open) == 0 {
+				return nil, false
+			}
+			t.ends[open[len(open)-1]] = int32(i) + 1
+			open = open[:len(open)-1]
+		case ' ', '\n', '\r', '\t':
+			return nil, false
+		}
+	}
+	return t, len(open) == 0
+}
+
+// Span is a value in a text.
+type Span struct{ from, to int }
+
+// Of is the text of a value, which is a part of the whole.
+func (t *Index) Of(s Span) string { return t.text[s.from:s.to] }
+
+// Whole is the value that the text is. Of a text that is not one value, nothing can be read.
+func (t *Index) Whole() Span {
+	if s := t.value(0); s.to == len(t.text) {
+		return s
+	}
+	return Span{}
+}
+
+// IsWhole tells whether a value is the whole text.
+func (t *Index) IsWhole(s Span) bool { return s.from == 0 && s.to == len(t.text) }
+
+// value is the one that begins at a place; none begins where it is empty.
+func (t *Index) value(at int) Span {
+	if at >= len(t.text) {
+		return Span{}
+	}
+	switch t.text[at] {
+	case '"':
+		return Span{at, max(at, EndOfString(t.text, at))}
+	case '{', '[':
+		if i, found := slices.BinarySearch(t.begins, int32(at)); found {
+			return Span{at, int(t.ends[i])}
+		}
+		return Span{}
+	}
+	length := strings.IndexAny(t.text[at:], ",}]")
+	if length < 0 {
+		length = len(t.text) - at
+	}
+	return Span{at, at + length}
+}
+
+// next goes past a value, to the one that follows it, or to the end. It is not ok where neither is there.
+func (t *Index) next(s Span, end byte) (at int, more, ok bool) {
+	if s.to <= s.from || s.to >= len(t.text) {
+		return 0, false, false
+	}
+	switch t.text[s.to] {
+	case ',':
+		return s.to + 1, true, true
+	case end:
+		return 0, false, true
+	}
+	return 0, false, false
+}
+
+// Members goes through an object. It returns false where read does, where the value is none, and where a name has escapes.
+func (t *Index) Members(object Span, read func(name string, v Span) bool) bool {
+	if object.to-object.from < 2 || t.text[object.from] != '{' {
+		return false
+	}
+	if object.to-object.from == 2 {
+		return true
+	}
+	at, more := object.from+1, true
+	for more {
+		name := t.value(at)
+		if name.to-name.from < 2 || t.text[name.from] != '"' || name.to >= object.to || t.text[name.to] != ':' {
+			return false
+		}
+		key, v := t.text[name.from+1:name.to-1], t.value(name.to+1)
+		if strings.IndexByte(key, '\\') >= 0 || v.to <= v.from || !read(key, v) {
+			return false
+		}
+		var ok bool
+		if at, more, ok = t.next(v, '}'); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// Elements goes through a list. It returns false where read does, and where the value is none.
+func (t *Index) Elements(list Span, read func(v Span) bool) bool {
+	if list.to-list.from < 2 || t.text[list.from] != '[' {
+		return false
+	}
+	if list.to-list.from == 2 {
+		return true
+	}
+	at, more := list.from+1, true
+	for more {
+		v := t.value(at)
+		if v.to <= v.from || !read(v) {
+			return false
+		}
+		var ok bool
+		if at, more, ok = t.next(v, ']'); !ok {
+			return false
+		}
+	}
+	return true
+}
