@@ -30,6 +30,9 @@ type Importer struct {
 	transformers value.ResourceTransformers
 	places       map[string]*resources.Type                           // by the part of the key before namespace and name
 	defined      map[string]*apiextensionsv1.CustomResourceDefinition // likewise
+	// completing is the definition that the last custom object was of: keys come in order, so its schemas are compiled once. completions are by version.
+	completing  *apiextensionsv1.CustomResourceDefinition
+	completions map[string]func(map[string]any)
 }
 
 // Skipped says why a key is not imported, where nothing is lost by that.
@@ -67,7 +70,8 @@ var needless = map[string]string{
 
 // New makes an Importer for keys under a prefix, such as /registry. transformers decrypt what is encrypted; nil: nothing can be.
 func New(prefix string, transformers value.ResourceTransformers) (*Importer, error) {
-	i := &Importer{under(prefix), transformers, map[string]*resources.Type{}, map[string]*apiextensionsv1.CustomResourceDefinition{}}
+	i := &Importer{prefix: under(prefix), transformers: transformers, places: map[string]*resources.Type{},
+		defined: map[string]*apiextensionsv1.CustomResourceDefinition{}}
 	err := storedTypes(func(t *resources.Type) { i.places[placeOf(t.GroupResource)] = t })
 	return i, err
 }
@@ -230,6 +234,9 @@ func (i *Importer) custom(ctx context.Context, d *apiextensionsv1.CustomResource
 	if err := isAt(rest, d.Spec.Scope == apiextensionsv1.NamespaceScoped, u.GetNamespace(), u.GetName()); err != nil {
 		return Imported{}, err
 	}
+	if err := i.complete(d, gv.Version, u.Object); err != nil {
+		return Imported{}, err
+	}
 	u.SetResourceVersion(resources.PlaceholderRevision)
 	u.SetSelfLink("")
 	draft, err := encodeUntyped(u)
@@ -240,6 +247,22 @@ func (i *Importer) custom(ctx context.Context, d *apiextensionsv1.CustomResource
 		return Imported{}, err
 	}
 	return Imported{resources.Key{Resource: resource.String(), Namespace: u.GetNamespace(), Name: u.GetName()}, draft}, nil
+}
+
+// complete makes a custom object what kube-apiserver shows of it.
+func (i *Importer) complete(d *apiextensionsv1.CustomResourceDefinition, version string, object map[string]any) (err error) {
+	if i.completing != d {
+		i.completing, i.completions = d, map[string]func(map[string]any){}
+	}
+	complete := i.completions[version]
+	if complete == nil {
+		if complete, err = custom.Completion(d, version); err != nil {
+			return err
+		}
+		i.completions[version] = complete
+	}
+	complete(object)
+	return nil
 }
 
 // encodeUntyped lays out an object as layout.go of resources says.

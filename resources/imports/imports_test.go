@@ -1,0 +1,36 @@
+package imports
+
+import (
+	"strings"
+	"testing"
+)
+
+// kube-apiserver stores custom objects without the defaults of their status, and with what the schema has lost since, and shows them by the schema. So they are imported.
+func TestCustomObjectsAreCompleted(t *testing.T) {
+	types, err := New("/registry", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"boats.example.com"},"spec":{"group":"example.com",
+		"scope":"Cluster","names":{"plural":"boats","kind":"Boat"},"versions":[
+		{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{
+			"spec":{"type":"object","properties":{"sails":{"type":"integer","default":2}}},
+			"status":{"type":"object","default":{"observedGeneration":-1},"properties":{"observedGeneration":{"type":"integer"}}}}}}},
+		{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
+	if _, err := types.Import(t.Context(), "/registry/"+crdPlace+"/boats.example.com", []byte(definition)); err != nil {
+		t.Fatal(err)
+	}
+	for stored, want := range map[string]string{
+		`{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"a"},"spec":{"mast":"gone"}}`: `"spec":{"sails":2},"status":{"observedGeneration":-1}}`,
+		`{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"a"},"status":{}}`:            `"status":{}}`,
+		`{"apiVersion":"example.com/v2","kind":"Boat","metadata":{"name":"a"},"spec":{"mast":"kept"}}`: `"spec":{"mast":"kept"}}`,
+	} {
+		o, err := types.Import(t.Context(), "/registry/example.com/boats/a", []byte(stored))
+		if err != nil || !strings.HasSuffix(string(o.Draft.Data), want) {
+			t.Errorf("%s is %s: %v", stored, o.Draft.Data, err)
+		}
+	}
+	if o, err := types.Import(t.Context(), "/registry/example.com/boats/a", []byte(`{"apiVersion":"example.com/v3","kind":"Boat","metadata":{"name":"a"}}`)); err == nil {
+		t.Errorf("of a version that there is not: %s", o.Draft.Data)
+	}
+}
