@@ -66,7 +66,11 @@ type exporter struct {
 	types  *imports.Exporter
 	now    time.Time
 	report importReport
+	large  []string
 }
+
+// etcdMost is how long a request to etcd may be by default, in bytes (its --max-request-bytes).
+const etcdMost = 1.5 * (1 << 20)
 
 func (o *exportOptions) run(ctx context.Context, file string, out io.Writer) (err error) {
 	own, err := o.own.open(ctx)
@@ -100,6 +104,10 @@ func (o *exportOptions) run(ctx context.Context, file string, out io.Writer) (er
 		return err
 	}
 	e.report.printAs(out, "Not exported")
+	if n := len(e.large); n > 0 {
+		fmt.Fprintf(out, "Longer than etcd takes without a larger --max-request-bytes, so that they can be read and not updated, %d:\n", n)
+		printKeys(out, e.large)
+	}
 	if lost := e.report.lostKeys(); lost > 0 && !o.incomplete {
 		return fmt.Errorf("%d objects cannot be exported: say --incomplete to go without them", lost)
 	}
@@ -144,6 +152,9 @@ func (e *exporter) each(ctx context.Context, visit func(etcd.Entry) error) error
 			return ctx.Err()
 		}
 		e.report.imported[r.Resource]++
+		if len(value) > etcdMost {
+			e.large = append(e.large, key)
+		}
 		entry := etcd.Entry{Key: key, Value: value, Revision: r.Revision}
 		if r.Expires != nil {
 			entry.TTL = time.Duration(*r.Expires-e.now.UnixMilli()) * time.Millisecond

@@ -91,7 +91,8 @@ func (o *importOptions) open(ctx context.Context, source string) (etcd.Snapshot,
 	if err != nil {
 		return nil, fmt.Errorf("--etcd-cafile, --etcd-certfile and --etcd-keyfile: %w", err)
 	}
-	return etcd.Dial(ctx, etcd.Servers{URLs: strings.Split(source, ","), TLS: secured}, o.prefix)
+	// Who asks may have the right to read this alone.
+	return etcd.Dial(ctx, etcd.Servers{URLs: strings.Split(source, ","), TLS: secured}, strings.TrimSuffix(o.prefix, "/")+"/")
 }
 
 // run looks at all that is to come before any of it is written. Keys are written first: what is there of them already stays when it is run again.
@@ -280,12 +281,16 @@ func (r *importReport) printAs(out io.Writer, lost string) {
 		for _, why := range slices.Sorted(maps.Keys(part.keys)) {
 			keys := part.keys[why]
 			fmt.Fprintf(out, "%s, %d: %s\n", part.what, len(keys), why)
-			for _, key := range keys[:min(len(keys), shownKeys)] {
-				fmt.Fprintf(out, "    %s\n", key)
-			}
-			if more := len(keys) - shownKeys; more > 0 {
-				fmt.Fprintf(out, "    and %d more\n", more)
-			}
+			printKeys(out, keys)
 		}
+	}
+}
+
+func printKeys(out io.Writer, keys []string) {
+	for _, key := range keys[:min(len(keys), shownKeys)] {
+		fmt.Fprintf(out, "    %s\n", key)
+	}
+	if more := len(keys) - shownKeys; more > 0 {
+		fmt.Fprintf(out, "    and %d more\n", more)
 	}
 }

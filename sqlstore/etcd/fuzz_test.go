@@ -3,8 +3,12 @@ package etcd
 import (
 	"bytes"
 	"testing"
+	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 )
 
 // FuzzKeyValues reads what an etcd may have stored of a key: bytes that are taken from it are a part of it, and what is written as a
@@ -32,6 +36,35 @@ func FuzzKeyValues(f *testing.F) {
 		have, _, parts, err := fields(message(stored, stored, lease), leaseField, -1, keyField, valueField)
 		if err != nil || have != lease || !bytes.Equal(parts[0], stored) || !bytes.Equal(parts[1], stored) {
 			t.Errorf("%d, %q, %v", have, parts, err)
+		}
+	})
+}
+
+// FuzzAnswers reads what a server may say it has: keys that are taken from it are a part of it.
+func FuzzAnswers(f *testing.F) {
+	for _, answer := range []*etcdserverpb.RangeResponse{
+		{},
+		{Header: &etcdserverpb.ResponseHeader{ClusterId: 7, Revision: 1 << 62}, More: true},
+		{Header: &etcdserverpb.ResponseHeader{ClusterId: 7, Revision: 9}, Count: 2, Kvs: []*mvccpb.KeyValue{
+			{Key: []byte("/registry/a"), Value: []byte("k8s\x00"), ModRevision: 3, Lease: 5}, {Key: []byte("/registry/b"), ModRevision: -1, Lease: -1}}},
+	} {
+		data, err := proto.Marshal(answer)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		s := &liveSnapshot{urls: []string{"http://127.0.0.1:1"}, leases: map[int64]time.Duration{}}
+		s.cluster, _, _ = headerOf(answer)
+		last, _, err := s.page(t.Context(), answer, func(e Entry) error {
+			if !bytes.Contains(answer, []byte(e.Key)) || !bytes.Contains(answer, e.Value) || e.TTL < 0 {
+				t.Errorf("%+v is no part of it", e)
+			}
+			return nil
+		})
+		if err == nil && !bytes.Contains(answer, []byte(last)) {
+			t.Errorf("the last key is %q", last)
 		}
 	})
 }

@@ -36,6 +36,9 @@ const (
 	rangeMethod      = "/etcdserverpb.KV/Range"
 	timeToLiveMethod = "/etcdserverpb.Lease/LeaseTimeToLive"
 
+	// maxSeconds is for how long a key may live: a hundred years.
+	maxSeconds = 100 * 365 * 24 * 60 * 60
+
 	// The fields of RangeRequest, RangeResponse, ResponseHeader, KeyValue, and of LeaseTimeToLiveRequest and its response:
 	// https://github.com/etcd-io/etcd/blob/v3.7.0/api/etcdserverpb/rpc.proto.
 	askKey, askEnd, askLimit, askRevision, askKeysOnly = 1, 2, 3, 4, 8
@@ -154,8 +157,9 @@ func (s *liveSnapshot) explained(err error) error {
 	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument:
 		e.says += "; a client certificate says who asks, and its user has to have the right to read"
 	case codes.Unavailable:
-		if strings.HasPrefix(s.urls[s.at], "https:") && s.nameless {
-			e.says += "; it was shown no client certificate" // by TLS 1.3 it may break off without a word
+		// By TLS 1.3 a server may break off without a word.
+		if strings.HasPrefix(s.urls[s.at], "https:") && s.nameless && !strings.Contains(e.says, "x509:") && !strings.Contains(e.says, "dial ") {
+			e.says += "; it was shown no client certificate"
 		}
 	}
 	return e
@@ -269,7 +273,7 @@ func (s *liveSnapshot) timeToLive(ctx context.Context, lease int64) (time.Durati
 	case code != codes.Unknown && code != codes.Unimplemented:
 		return 0, err
 	}
-	s.leases[lease] = max(time.Duration(seconds)*time.Second, time.Second)
+	s.leases[lease] = time.Duration(min(max(int64(seconds), 1), maxSeconds)) * time.Second
 	return s.leases[lease], nil
 }
 
