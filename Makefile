@@ -115,8 +115,8 @@ e2e: $(e2e_needs) ## The built binary on each database against kubectl, helm, cl
 	go test -timeout 80m -count=1 ./e2e
 	go run ./e2e/bench compare --servers rowlock --quick --protocol both
 
-compare: ## Send the tables of e2e/testdata/sections, the published objects, what published webhooks are asked about and the table of decisions to kube-apiserver too: it must pass them, answer as Rowlock does, and record the same
-	E2E_PEER=kube-apiserver go test -timeout 80m -count=1 -run "TestSections|TestPublished$$|TestPublishedWebhooks|TestDecisions" ./e2e
+compare: ## Send the tables of e2e/testdata/sections, the published objects, what published webhooks are asked about and the table of decisions to kube-apiserver too: it must pass them, answer as Rowlock does, and record the same; and move its objects into Rowlock and back
+	E2E_PEER=kube-apiserver go test -timeout 80m -count=1 -run "TestSections|TestPublished$$|TestPublishedWebhooks|TestDecisions|TestMoves" ./e2e
 
 extensions: ## Kubernetes' sample-apiserver and metrics-server behind APIServices, as they are published
 	E2E_EXTENSIONS=1 go test -timeout 80m -count=1 -run "TestSampleAPIServer|TestMetricsServer" ./e2e

@@ -38,7 +38,7 @@ const PeerToken = "admintoken"
 // Binaries are the names that Build needs to make for this peer.
 func (b Backend) Binaries() []string { return []string{"kube-apiserver", b.binary} }
 
-// StartKubeAPIServer starts kube-apiserver on the given store, both with fresh data under dir, and waits until it is
+// StartKubeAPIServer starts kube-apiserver on the given store, both with fresh data under dir, or with what is in its directory store, and waits until it is
 // ready. Nobody runs the controllers that make service accounts, so the admission plugin that asks for them is off;
 // and its limits of requests in flight are raised to let 1,000 clients in, else it would answer most of them with 429.
 // Further arguments are added to its own.
@@ -57,6 +57,7 @@ func StartKubeAPIServer(ctx context.Context, backend Backend, dir string, args .
 		return nil, err
 	}
 	began := time.Now()
+	s.Store = fmt.Sprintf("http://127.0.0.1:%d", ports[1])
 	store, err := startBackend(backend, dir, s.DataDir, ports[1], ports[2])
 	if err != nil {
 		return nil, err
@@ -67,7 +68,7 @@ func StartKubeAPIServer(ctx context.Context, backend Backend, dir string, args .
 		return nil, err
 	}
 	api, err := start(dir, "kube-apiserver", Binary("kube-apiserver"), append([]string{
-		"--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", ports[1]),
+		"--etcd-servers", s.Store,
 		"--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(ports[0]), "--cert-dir", filepath.Join(dir, "certs"),
 		"--token-auth-file", filepath.Join(dir, "tokens.csv"), "--authorization-mode", "RBAC",
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", filepath.Join(dir, "sa.key"),

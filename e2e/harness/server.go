@@ -34,6 +34,8 @@ type Server struct {
 	Kubeconfig string
 	// DataDir is where its store keeps its files.
 	DataDir string
+	// Store is the URL of the store of a kube-apiserver.
+	Store string
 	// StartToReady is the time from the start of the (first) process until /readyz answered 200.
 	StartToReady time.Duration
 
