@@ -29,8 +29,9 @@ rowlock_ld := -s -w -funcalign=8 -X main.version=$(VERSION) $(kubernetes_ld)
 # What was mended of these in reviews is 0.05 MB.
 # The object history is 0.08 MB; its API group, and the commands that read it and take objects back, are 0.13 MB.
 # rowlock migrate, and rowlock import with bbolt, are 0.4 MB; import of a server that runs, adoption of keys and rowlock export 0.13 MB.
+# What came at the same time to access and to custom resources is 0.15 MB, which was measured together.
 # Of these, rowlock sql and the views (tables of a query, csv, regular expressions of its own) are 0.26 MB at most.
-MOST_BYTES ?= 89000000
+MOST_BYTES ?= 89200000
 
 # Build tags, in one place for build, test and lint.
 #   grpcnotrace                  as upstream's releases: without it golang.org/x/net/trace brings html/template, which keeps
