@@ -189,6 +189,16 @@ func withoutManagedFields(object map[string]any) map[string]any {
 	return out
 }
 
+// versioned makes an object of the kind of the request of maps.
+func (w write) versioned(u *unstructured.Unstructured) (runtime.Object, error) {
+	if w.config.FromUntyped != nil {
+		if obj, err := w.config.Scheme.New(w.config.Kind); err == nil && w.config.FromUntyped(u, obj) {
+			return obj, nil
+		}
+	}
+	return w.convertor.ConvertToVersion(u, w.config.Kind.GroupVersion())
+}
+
 // finish turns the result into one of the hub form. Where the patch changed nothing that is the live object, so
 // that nothing is written but owners.
 func (w write) finish(live runtime.Object, r applied, entries []entry) (runtime.Object, string) {
@@ -200,7 +210,7 @@ func (w write) finish(live runtime.Object, r applied, entries []entry) (runtime.
 		if w.config.Types != nil {
 			u = u.DeepCopy() // it shares with live, and defaulting writes to it
 		}
-		versioned, err := w.convertor.ConvertToVersion(u, w.config.Kind.GroupVersion())
+		versioned, err := w.versioned(u)
 		if err != nil {
 			return nil, "conversion"
 		}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -39,6 +40,9 @@ type Config struct {
 	ResetFilter map[fieldpath.APIVersion]fieldpath.Filter
 	// Types converts custom resources; nil for built-in types.
 	Types managedfields.TypeConverter
+	// FromUntyped, when set, makes an object of Kind of one without a Go type, as the conversion of Scheme would. into is empty; where it
+	// returns false, that is done by Scheme, and into is worth nothing.
+	FromUntyped func(from *unstructured.Unstructured, into runtime.Object) bool
 	// Now is the clock that writes are stamped with. Nil: time.Now.
 	Now func() time.Time
 	// Fallback is called when upstream's manager is asked, with the reason: one of a few fixed texts, fit for the label

@@ -6,5 +6,6 @@
 //	readers.go      how values of a type are read
 //	decode.go       reading with a reader; package jsonscan reads the text itself
 //	writers.go      how values of a type are written; encode_omit.go, when fields are left out
+//	schema.go       schemas of custom resources within each other, both ways
 //	encode.go       writing with a writer; encode_map.go, encode_leaf.go, types that have their own way
 package typedjson

@@ -82,6 +82,9 @@ func (p readerCompiler) value(t reflect.Type) (reader, error) {
 	if t == reflect.TypeFor[metav1.Time]() {
 		return readTime, nil
 	}
+	if t == schemaOrBool || t == schemaOrArray {
+		return p.schemaReader(t)
+	}
 	if t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(unmarshalerType) {
 		return readItself(t), nil
 	}

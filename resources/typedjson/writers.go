@@ -69,6 +69,8 @@ func (made writerCompiler) compile(t reflect.Type) (writer, error) {
 	}
 	switch {
 	case t.Kind() == reflect.Pointer: // has no methods but those of what it points to
+	case t == schemaOrBool, t == schemaOrArray:
+		return made.schemaWriter(t)
 	case t.Kind() != reflect.Interface && t.Implements(jsonMarshalerType):
 		return func(e *encoder, dst []byte, p unsafe.Pointer) []byte {
 			return e.appendMarshaler(dst, reflect.NewAt(t, p).Interface().(json.Marshaler))

@@ -5,9 +5,13 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/rowlock/rowlock/resources/fieldmanager"
+	"github.com/rowlock/rowlock/resources/typedjson"
 )
 
 // managerKey is under what the field manager of a path is kept with the served type, which it goes with.
@@ -28,6 +32,9 @@ func (h *Handlers) manager(q *request) (*fieldmanager.Manager, error) {
 func (h *Handlers) newManager(q *request) (*fieldmanager.Manager, error) {
 	c := fieldmanager.Config{Scheme: q.served.Scheme, Kind: q.kind, Hub: q.served.HubOf(q.kind.Group), Types: q.served.FieldTypes,
 		Subresource: q.info.Subresource, ResetFields: q.served.ResetFields, Fallback: h.ManagedFieldsFallback}
+	if q.kind.Group == apiextensions.GroupName {
+		c.FromUntyped = throughText
+	}
 	if q.kind == q.served.GroupVersionKind {
 		c.Versions = q.served.Versions
 	} else {
@@ -37,6 +44,13 @@ func (h *Handlers) newManager(q *request) (*fieldmanager.Manager, error) {
 		c.ResetFields = q.sub.ResetFields
 	}
 	return fieldmanager.New(c)
+}
+
+// throughText makes a definition of custom resources of maps, by way of its text. Upstream's converter has whatever decodes itself decoded
+// from a text that it writes first. Schemas are such, and within each other: each part of one is written and read as often as it is deep.
+func throughText(u *unstructured.Unstructured, into runtime.Object) bool {
+	text, ok := typedjson.Append(nil, u)
+	return ok && typedjson.Decode(text, into)
 }
 
 // managerName is the field manager that a client named, or else the beginning of its User-Agent.
