@@ -50,7 +50,7 @@ func (s *Server) withAudit(next echo.HandlerFunc) echo.HandlerFunc {
 		if !q.Enabled() {
 			return next(c)
 		}
-		c.SetRequest(r.WithContext(ctx))
+		setContext(c, ctx)
 		c.Response().Writer = &auditedWriter{ResponseWriter: c.Response().Writer, ctx: ctx, q: q}
 		defer func() {
 			if p := recover(); p != nil {

@@ -16,8 +16,6 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/queueset"
 	flowmetrics "k8s.io/apiserver/pkg/util/flowcontrol/metrics"
 	flowrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
-
-	"github.com/rowlock/rowlock/resources/requestctx"
 )
 
 // flows is priority and fairness (KEP-1040), which is upstream's: the queues, their configuration, and the filter that requests
@@ -26,9 +24,10 @@ import (
 // A seat is given back when the filter's handler returns, by whatever way, panics included.
 type flows struct {
 	flowcontrol.Interface
-	feed     *flowFeed
-	known    *knownFlows
-	estimate flowrequest.WorkEstimatorFunc
+	feed      *flowFeed
+	known     *knownFlows
+	executing executing
+	estimate  flowrequest.WorkEstimatorFunc
 	// dumps are the tables below /debug/api_priority_and_fairness/.
 	dumps *mux.PathRecorderMux
 }
@@ -68,7 +67,7 @@ func (s *Server) newFlows() (*flows, error) {
 // classified by them.
 func (s *Server) UseFlows(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration) {
 	if s.flows != nil {
-		s.flows.known.change(func() { s.flows.feed.use(schemas, levels) })
+		s.flows.known.change(levels, func() { s.flows.feed.use(schemas, levels) })
 	}
 }
 
@@ -89,7 +88,6 @@ func (s *Server) withFlow(next echo.HandlerFunc) echo.HandlerFunc {
 				return err
 			}
 		}
-		requestctx.Seal(r.Context()) // the filter may ask it from another goroutine
 		p := passing{ResponseWriter: c.Response(), c: c, next: next}
 		s.flowFilter.ServeHTTP(&p, r)
 		if p.next != nil {

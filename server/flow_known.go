@@ -2,9 +2,12 @@ package server
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -31,8 +34,12 @@ type knownFlows struct {
 	levels     map[string]*levelQueues
 }
 
-// mostKnownFlows bounds what is remembered; then it begins anew.
-const mostKnownFlows = 4096
+const (
+	// mostKnownFlows bounds what is remembered; then it begins anew.
+	mostKnownFlows = 4096
+	// longestFlow is how many bytes the names of one may have: what is longer is no object's, and comes from a path that may have a megabyte.
+	longestFlow = 1024
+)
 
 // flowKey is what FlowSchemas may tell requests for resources apart by, but for the groups of the user (flowcontrol/v1, PolicyRulesWithSubjects).
 type flowKey struct {
@@ -48,15 +55,42 @@ type knownFlow struct {
 	queues                       *levelQueues
 }
 
+// size is how many bytes a flow takes.
+func (k flowKey) size(groups []string) int {
+	n := len(k.user) + len(k.verb) + len(k.group) + len(k.resource) + len(k.subresource) + len(k.namespace)
+	for _, g := range groups {
+		n += len(g)
+	}
+	return n
+}
+
+// cloned are copies, which do not keep the requests in memory that names are parts of.
+func (k flowKey) cloned(groups []string) (flowKey, []string) {
+	for _, s := range []*string{&k.user, &k.verb, &k.group, &k.resource, &k.subresource, &k.namespace} {
+		*s = strings.Clone(*s)
+	}
+	copies := make([]string, len(groups))
+	for i, g := range groups {
+		copies[i] = strings.Clone(g)
+	}
+	return k, copies
+}
+
 func keyOfFlow(who user.Info, info *genericapirequest.RequestInfo) flowKey {
 	return flowKey{who.GetName(), info.Verb, info.APIGroup, info.Resource, info.Subresource, info.Namespace}
 }
 
-// change forgets everything while f puts another configuration into force.
-func (k *knownFlows) change(f func()) {
+// change forgets everything while f puts a configuration into force that has these levels, beside the mandatory ones.
+func (k *knownFlows) change(levels []*flowcontrolv1.PriorityLevelConfiguration, f func()) {
 	k.begin(true)
 	defer k.begin(false)
 	f()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.DeleteFunc(k.levels, func(name string, _ *levelQueues) bool {
+		return name != flowcontrolv1.PriorityLevelConfigurationNameExempt && name != flowcontrolv1.PriorityLevelConfigurationNameCatchAll &&
+			!slices.ContainsFunc(levels, func(l *flowcontrolv1.PriorityLevelConfiguration) bool { return l.Name == name })
+	})
 }
 
 func (k *knownFlows) begin(settling bool) {
@@ -92,6 +126,11 @@ func (k *knownFlows) of(who user.Info, info *genericapirequest.RequestInfo) *kno
 
 // learn remembers what upstream has said of a request that began under a configuration.
 func (k *knownFlows) learn(generation int, d flowcontrol.RequestDigest, fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, distinguisher string) {
+	key := keyOfFlow(d.User, d.RequestInfo)
+	if isAnonymous(d.User) || key.size(d.User.GetGroups()) > longestFlow {
+		return
+	}
+	key, groups := key.cloned(d.User.GetGroups())
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	queues := k.levels[pl.Name]
@@ -101,8 +140,7 @@ func (k *knownFlows) learn(generation int, d flowcontrol.RequestDigest, fs *flow
 	if len(k.known) >= mostKnownFlows {
 		clear(k.known)
 	}
-	k.known[keyOfFlow(d.User, d.RequestInfo)] = &knownFlow{generation: generation, groups: slices.Clone(d.User.GetGroups()),
-		schema: fs.Name, level: pl.Name, distinguisher: distinguisher, limited: pl.Spec.Type != flowcontrolv1.PriorityLevelEnablementExempt,
+	k.known[key] = &knownFlow{generation: generation, groups: groups, schema: fs.Name, level: pl.Name, distinguisher: strings.Clone(distinguisher), limited: pl.Spec.Type != flowcontrolv1.PriorityLevelEnablementExempt,
 		schemaHeader: []string{string(fs.UID)}, levelHeader: []string{string(pl.UID)}, queues: queues}
 }
 
@@ -110,12 +148,17 @@ func (k *knownFlows) learn(generation int, d flowcontrol.RequestDigest, fs *flow
 func (f *flows) Handle(ctx context.Context, d flowcontrol.RequestDigest, note func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string),
 	estimate func() flowrequest.WorkEstimate, queued fq.QueueNoteFn, execute func()) {
 	generation := f.known.now()
+	begin := func() {
+		f.executing.add(d.RequestInfo.Verb, 1)
+		defer f.executing.add(d.RequestInfo.Verb, -1)
+		execute()
+	}
 	f.Interface.Handle(ctx, d, func(fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, distinguisher string) {
-		if d.RequestInfo.IsResourceRequest {
+		if d.RequestInfo.IsResourceRequest && !longRunning(d.RequestInfo) {
 			f.known.learn(generation, d, fs, pl, distinguisher)
 		}
 		note(fs, pl, distinguisher)
-	}, estimate, queued, execute)
+	}, estimate, queued, begin)
 }
 
 // pass has a request go on to next at once, if it is like one that is known and there are seats for it. It does, and counts, what upstream
@@ -137,15 +180,18 @@ func (f *flows) pass(c echo.Context, r *http.Request, next echo.HandlerFunc) (pa
 		return false, nil
 	}
 	flowmetrics.ObserveWorkEstimatedSeats(k.level, k.schema, width.MaxSeats())
-	if request.Finish(func() { err = k.execute(ctx, c, next) }) && k.generation != f.known.now() {
+	f.executing.add(info.Verb, 1)
+	defer f.executing.add(info.Verb, -1)
+	if request.Finish(func() { err = k.execute(ctx, c, next, time.Since(request.since)) }) && k.generation != f.known.now() {
 		f.feed.look() // the level may have had to go since, and have waited for this request
 	}
 	return true, err
 }
 
-func (k *knownFlow) execute(ctx context.Context, c echo.Context, next echo.HandlerFunc) error {
+func (k *knownFlow) execute(ctx context.Context, c echo.Context, next echo.HandlerFunc, waited time.Duration) error {
 	if k.limited {
-		flowmetrics.ObserveWaitingDuration(ctx, k.level, k.schema, "true", 0)
+		flowmetrics.ObserveWaitingDuration(ctx, k.level, k.schema, "true", waited)
+		genericapirequest.TrackAPFQueueWaitLatency(ctx, waited)
 	}
 	flowmetrics.AddDispatch(ctx, k.level, k.schema)
 	h := c.Response().Header()
@@ -159,3 +205,16 @@ var (
 	levelHeader  = http.CanonicalHeaderKey(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID)
 	schemaHeader = http.CanonicalHeaderKey(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID)
 )
+
+// executing are the requests that are being answered, by whatever way. Upstream's filter keeps the same gauges, and knows of those alone that
+// have passed it.
+type executing struct{ reads, writes atomic.Int64 }
+
+func (e *executing) add(verb string, n int64) {
+	switch verb {
+	case "get", "list", "watch":
+		flowmetrics.GetExecutingReadonlyConcurrency().Set(float64(e.reads.Add(n)))
+	default:
+		flowmetrics.GetExecutingMutatingConcurrency().Set(float64(e.writes.Add(n)))
+	}
+}

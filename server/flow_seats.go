@@ -25,6 +25,7 @@ import (
 type levelQueues struct {
 	fq.QueueSet // upstream's; called with mu, which comes before its own lock
 
+	built    func(*levelQueues) // called whenever they are configured
 	requests flowmetrics.RatioedGaugePair
 	occupied flowmetrics.RatioedGauge
 	demand   *demand
@@ -53,11 +54,11 @@ type levelQueuesFactory struct {
 // BeginConstruction implements fq.QueueSetFactory.
 func (f levelQueuesFactory) BeginConstruction(c fq.QueuingConfig, requests flowmetrics.RatioedGaugePair, occupied flowmetrics.RatioedGauge,
 	seatDemand flowmetrics.Gauge) (fq.QueueSetCompleter, error) {
-	q := &levelQueues{requests: requests, occupied: occupied, demand: &demand{Gauge: seatDemand}}
+	q := &levelQueues{requests: requests, occupied: occupied, demand: &demand{Gauge: seatDemand}, built: func(*levelQueues) {}}
 	q.executing.next, q.executing.prev = &q.executing, &q.executing
 	completer, err := f.QueueSetFactory.BeginConstruction(c, requests, occupied, q.demand)
-	if err == nil && f.built != nil {
-		f.built(c.Name, q)
+	if f.built != nil {
+		q.built = func(q *levelQueues) { f.built(c.Name, q) }
 	}
 	return &levelQueuesCompleter{QueueSetCompleter: completer, q: q, config: c}, err
 }
@@ -82,6 +83,7 @@ func (c *levelQueuesCompleter) Complete(limits fq.DispatchingConfig) fq.QueueSet
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.config, q.limits = c.config, limits
+	q.built(q)
 	q.given = q.left()
 	q.QueueSet = c.QueueSetCompleter.Complete(fq.DispatchingConfig{ConcurrencyLimit: q.given, ConcurrencyDenominator: limits.ConcurrencyDenominator})
 	return q
@@ -161,7 +163,7 @@ func (q *levelQueues) open(seats int) bool {
 }
 
 // direct is StartRequest for requests that take the shorter way. It returns nil for others, of which nothing has been counted.
-func (q *levelQueues) direct(ctx context.Context, width *flowrequest.WorkEstimate, distinguisher, schema string, info *genericapirequest.RequestInfo, who user.Info) fq.Request {
+func (q *levelQueues) direct(ctx context.Context, width *flowrequest.WorkEstimate, distinguisher, schema string, info *genericapirequest.RequestInfo, who user.Info) *directRequest {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.QueueSet == nil || !q.open(width.MaxSeats()) {
@@ -171,7 +173,7 @@ func (q *levelQueues) direct(ctx context.Context, width *flowrequest.WorkEstimat
 }
 
 // dispatch has a request take the shorter way. It counts what upstream does.
-func (q *levelQueues) dispatch(ctx context.Context, width *flowrequest.WorkEstimate, distinguisher, schema string, descr1, descr2 any) fq.Request {
+func (q *levelQueues) dispatch(ctx context.Context, width *flowrequest.WorkEstimate, distinguisher, schema string, descr1, descr2 any) *directRequest {
 	r := &directRequest{q: q, ctx: ctx, width: *width, seats: width.MaxSeats(), schema: schema, distinguisher: distinguisher, since: time.Now(),
 		prev: q.executing.prev, next: &q.executing}
 	r.info, _ = descr1.(*genericapirequest.RequestInfo)

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -39,6 +40,21 @@ func TestGivenFrontProxy(t *testing.T) {
 		if got := config.Data["requestheader-"+key]; strings.TrimSpace(got) != strings.TrimSpace(want) {
 			t.Errorf("%s is %s, want %s", key, got, want)
 		}
+	}
+	// A UID is believed in headers that are named, and in no other.
+	as, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	as.CertFile, as.KeyFile, as.CertData, as.KeyData = file("front-proxy-client.crt"), file("front-proxy-client.key"), nil, nil
+	proxy, err := kubernetes.NewForConfig(as)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := proxy.Discovery().RESTClient().Post().AbsPath("/apis/authentication.k8s.io/v1/selfsubjectreviews").SetHeader("X-User", "jane").
+		SetHeader("X-Remote-Uid", "42").Body([]byte(`{}`)).DoRaw(t.Context())
+	if who := gjson.GetBytes(body, "status.userInfo"); err != nil || who.Get("username").Str != "jane" || who.Get("uid").Exists() {
+		t.Errorf("behind the proxy: %v %s", err, body)
 	}
 	if code := p.end(); code != 0 {
 		t.Errorf("ended with %d", code)

@@ -30,7 +30,7 @@ func (o *frontProxyOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.names, "requestheader-allowed-names", nil,
 		"common `name` of the certificates of --requestheader-client-ca-file that are believed; none: all")
 	flags.StringSliceVar(&o.usernames, "requestheader-username-headers", nil, "further `header` with the name of the user, besides X-Remote-User")
-	flags.StringSliceVar(&o.uids, "requestheader-uid-headers", nil, "further `header` with the UID of the user, besides X-Remote-Uid")
+	flags.StringSliceVar(&o.uids, "requestheader-uid-headers", nil, "`header` with the UID of the user, which a front proxy is believed; servers that extend the API are told to believe X-Remote-Uid as well")
 	flags.StringSliceVar(&o.groups, "requestheader-group-headers", nil, "further `header` with groups of the user, besides X-Remote-Group")
 	flags.StringSliceVar(&o.extraPrefixes, "requestheader-extra-headers-prefix", nil, "further `prefix` of headers with more about the user, besides X-Remote-Extra-")
 }
@@ -93,7 +93,8 @@ func (o *frontProxyOptions) believed(certificates *pki.PKI) (*authn.FrontProxies
 	f := &authn.FrontProxies{CAs: cas, Names: o.names, Users: together("X-Remote-User", o.usernames), Groups: together("X-Remote-Group", o.groups),
 		Extras: together("X-Remote-Extra-", o.extraPrefixes)}
 	if uid {
-		f.UIDs = together("X-Remote-Uid", o.uids)
+		// Only those that are named, as kube-apiserver: a proxy that does not know of the header would let through what its clients send.
+		f.UIDs = o.uids
 	}
 	return f, nil
 }

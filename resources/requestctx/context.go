@@ -11,16 +11,18 @@ package requestctx
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// Context is the context of a request while it is being made: values are set in place (Set), and a limit of time (Limit). It belongs
-// to the goroutine that answers the request. Others may have it once it is sealed, or once nothing more is set.
+// Context is the context of a request while it is being made: values are set in place (Set), and a limit of time (Limit), by the goroutine
+// that answers the request. Others may ask it for values meanwhile, as those do that dial for a webhook. Nobody may keep it longer than the
+// request lasts: it is over for what was derived from it then, and not for itself.
 type Context struct {
 	parent context.Context
-	sealed bool
-	n      int // how many values there are
+	n      atomic.Int32 // how many values there are; what is below it does not change
 	keys   [room]any
 	values [room]any
 
@@ -39,31 +41,19 @@ var _ context.Context = (*Context)(nil)
 // New returns a Context that ends with its parent, and has its values.
 func New(parent context.Context) *Context { return &Context{parent: parent} }
 
-// Set returns ctx with a value, as context.WithValue does. That is ctx itself where it is a Context that is not sealed.
+// Set returns ctx with a value, as context.WithValue does. That is ctx itself where it is a Context which has had no value of that key.
 func Set(ctx context.Context, key, value any) context.Context {
 	c, ok := ctx.(*Context)
-	if !ok || c.sealed {
+	if !ok {
 		return context.WithValue(ctx, key, value)
 	}
-	for i := range c.n {
-		if c.keys[i] == key {
-			c.values[i] = value
-			return c
-		}
-	}
-	if c.n == room {
+	n := c.n.Load()
+	if n == room || slices.Contains(c.keys[:n], key) {
 		return context.WithValue(ctx, key, value)
 	}
-	c.keys[c.n], c.values[c.n] = key, value
-	c.n++
+	c.keys[n], c.values[n] = key, value
+	c.n.Store(n + 1)
 	return c
-}
-
-// Seal has a Context stay as it is, so that another goroutine may ask it for values while the request goes on.
-func Seal(ctx context.Context) {
-	if c, ok := ctx.(*Context); ok {
-		c.sealed = true
-	}
 }
 
 // Limit returns ctx with a limit of time, and what ends that, which the caller calls in any case. That is ctx itself where it is a Context
@@ -140,7 +130,7 @@ func (c *Context) Err() error {
 
 // Value implements context.Context. Contexts that are derived from one with a limit find by it that they are to end with timed.
 func (c *Context) Value(key any) any {
-	for i := range c.n {
+	for i := range c.n.Load() {
 		if c.keys[i] == key {
 			return c.values[i]
 		}

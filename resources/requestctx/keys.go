@@ -17,6 +17,7 @@ var (
 	namespaceKey = keyOf(func(ctx context.Context) { request.NamespaceFrom(ctx) })
 	audiencesKey = keyOf(func(ctx context.Context) { authenticator.AudiencesFrom(ctx) })
 	warningsKey  = keyOf(func(ctx context.Context) { warning.AddWarning(ctx, "", "") })
+	trackersKey  = keyOf(func(ctx context.Context) { request.LatencyTrackersFrom(ctx) })
 )
 
 // asked notes the key that it is asked for.
@@ -57,4 +58,10 @@ func WithAudiences(ctx context.Context, audiences authenticator.Audiences) conte
 // WithWarnings is warning.WithWarningRecorder, in place.
 func WithWarnings(ctx context.Context, r warning.Recorder) context.Context {
 	return Set(ctx, warningsKey, r)
+}
+
+// WithLatencyTrackers is request.WithLatencyTrackers, in place.
+func WithLatencyTrackers(ctx context.Context) context.Context {
+	trackers, _ := request.LatencyTrackersFrom(request.WithLatencyTrackers(context.Background()))
+	return Set(ctx, trackersKey, trackers)
 }

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/rowlock/rowlock/resources/requestctx"
 )
 
 // Request is the audit of one request. Its context has it (Of), and upstream's of the same request (audit.AuditContextFrom), into
@@ -85,7 +87,7 @@ func (q *Request) Begin(ctx context.Context, r *http.Request, stream bool) (cont
 	q.stream, q.ends = stream, true
 	q.spent = ctx
 	if q.info.Verb != "watch" { // which takes as long as it is meant to
-		q.spent = genericapirequest.WithLatencyTrackers(ctx)
+		q.spent = requestctx.WithLatencyTrackers(ctx)
 	}
 	genericapirequest.TrackAuthenticationLatency(q.spent, q.whoTook)
 	return q.spent, nil

@@ -51,8 +51,8 @@ func (c *conn) endLimited() {
 			next = st.until
 		}
 	}
-	c.flush()
 	if !next.IsZero() {
 		c.checkLimits(next)
 	}
+	c.flush() // which may wait for the client
 }

@@ -104,12 +104,22 @@ type handler func(h *Handlers, q *request) error
 var verbs = map[string]handler{
 	"get": (*Handlers).get, "list": (*Handlers).list, "watch": (*Handlers).watch,
 	"create": bounded((*Handlers).create), "update": bounded((*Handlers).update), "patch": bounded((*Handlers).patch),
-	"delete": bounded((*Handlers).delete), "deletecollection": (*Handlers).deleteCollection,
+	"delete": bounded((*Handlers).delete), "deletecollection": ended((*Handlers).deleteCollection),
 }
 
 func bounded(f handler) handler {
 	return func(h *Handlers, q *request) error {
 		ctx, cancel := context.WithTimeout(q.ctx, writeTimeout)
+		defer cancel()
+		q.ctx = ctx
+		return f(h, q)
+	}
+}
+
+// ended has what a request began, and has not done, end with it: the context of a request goes on when its time is over.
+func ended(f handler) handler {
+	return func(h *Handlers, q *request) error {
+		ctx, cancel := context.WithCancel(q.ctx)
 		defer cancel()
 		q.ctx = ctx
 		return f(h, q)
