@@ -142,6 +142,14 @@ func (o *Object) At(revision int64) *Object {
 	return at
 }
 
+// Showing returns the object with its revision in its data: itself where it is there already, or where there is none.
+func (o *Object) Showing(revision int64) *Object {
+	if o.revisionEnd <= o.revisionStart || string(o.Data[o.revisionStart:o.revisionEnd]) == FormatRevision(revision) {
+		return o
+	}
+	return o.At(revision)
+}
+
 // Form returns an encoding of the object other than Data, made by build the first time it is asked for and kept as
 // long as the object. Two callers at once may both build; one result is kept. The bytes are shared and not to be changed.
 func (o *Object) Form(id string, build func() ([]byte, error)) ([]byte, error) {

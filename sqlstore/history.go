@@ -114,6 +114,8 @@ func (l *loader) event(resource string, scan func(...any) error) (floor int64, e
 			return 0, nil, &resources.ExpiredError{Requested: prevRevision.Int64, Oldest: e.Revision}
 		}
 	case resources.Delete:
+		e.Object = e.Object.Showing(e.Revision) // who deleted it unread has left its row as it was
+		l.changed[e.Revision] = e.Object
 		e.Prev = e.Object.At(prevRevision.Int64)
 	}
 	return floor, e, nil

@@ -87,7 +87,7 @@ func TestDeleteUnread(t *testing.T) {
 		defer past.Close()
 		events, _, err := past.Next(t.Context(), 1)
 		if err != nil || len(events) != 1 || events[0].Op != resources.Delete || events[0].Revision != gone.Revision ||
-			!bytes.Contains(events[0].Object.Data, []byte(`"a":"1"`)) {
+			!bytes.Contains(events[0].Object.Data, []byte(`"a":"1"`)) || !showsRevision(events[0]) {
 			t.Errorf("%d events of history, %v", len(events), err)
 		}
 	})
@@ -132,7 +132,12 @@ func TestServersDeleteUnread(t *testing.T) {
 	mustCommit(t, other, deleteUnread(made, unreadable(t, other, made.Key)))
 	<-w.Ready()
 	events, _, err := w.Next(t.Context(), 10)
-	if err != nil || len(events) != 1 || events[0].Op != resources.Delete || !bytes.Contains(events[0].Object.Data, []byte(`"a":"1"`)) {
+	if err != nil || len(events) != 1 || events[0].Op != resources.Delete || !bytes.Contains(events[0].Object.Data, []byte(`"a":"1"`)) || !showsRevision(events[0]) {
 		t.Errorf("%d events, %v", len(events), err)
 	}
+}
+
+// showsRevision tells whether the object of an event has the event's revision, as all have that a client goes on from.
+func showsRevision(e *resources.Event) bool {
+	return bytes.Contains(e.Object.Data, []byte(`"resourceVersion":"`+resources.FormatRevision(e.Revision)+`"`))
 }

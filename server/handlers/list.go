@@ -49,7 +49,7 @@ func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([
 	}
 	snapshot, err := h.Store.Snapshot(q.ctx, q.served.ResourceName(), at)
 	if err != nil {
-		return nil, metav1.ListMeta{}, page.expired(err)
+		return nil, metav1.ListMeta{}, page.expired(q.ofNamespace(err))
 	}
 	if err := h.outdated(q); err != nil {
 		return nil, metav1.ListMeta{}, err

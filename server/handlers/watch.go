@@ -136,7 +136,7 @@ func (w *watchStream) open(early context.Context) error {
 			return nil
 		}
 		if err != nil {
-			return err
+			return w.q.ofNamespace(err)
 		}
 		after = snapshot.Revision()
 		if w.wantsInitial() {

@@ -106,17 +106,20 @@ func (t storedTexts) fill(document []byte) []byte {
 	for _, text := range t {
 		size += len(text)
 	}
+	const standIn = `{"description":"` + standInName
 	out := make([]byte, 0, size)
 	for rest := document; ; {
-		before, after, found := bytes.Cut(rest, []byte(`{"description":"`+standInName))
+		before, after, found := bytes.Cut(rest, []byte(standIn))
 		out = append(out, before...)
 		if !found {
 			return out
 		}
 		number, after, _ := bytes.Cut(after, []byte(`"}`))
 		i, err := strconv.Atoi(string(number))
-		if err != nil || i >= len(t) {
-			panic("a schema of a document of OpenAPI stands for none") // nothing else has such a description
+		if err != nil || i < 0 || i >= len(t) { // of a definition that has such a description itself
+			rest = rest[len(before)+len(standIn):]
+			out = append(out, standIn...)
+			continue
 		}
 		out, rest = append(out, t[i]...), after
 	}

@@ -41,11 +41,11 @@ const (
 
 	// The fields of RangeRequest, RangeResponse, ResponseHeader, KeyValue, and of LeaseTimeToLiveRequest and its response:
 	// https://github.com/etcd-io/etcd/blob/v3.7.0/api/etcdserverpb/rpc.proto.
-	askKey, askEnd, askLimit, askRevision, askKeysOnly = 1, 2, 3, 4, 8
-	answerHeader, answerKVs, answerMore                = 1, 2, 3
-	headerCluster, headerRevision                      = 1, 3
-	modRevisionField                                   = 3
-	ttlID, ttlSeconds                                  = 1, 3
+	askKey, askEnd, askLimit, askRevision = 1, 2, 3, 4
+	answerHeader, answerKVs, answerMore   = 1, 2, 3
+	headerCluster, headerRevision         = 1, 3
+	modRevisionField                      = 3
+	ttlID, ttlSeconds                     = 1, 3
 )
 
 // errCompacted says that the state is not there any more.
@@ -78,7 +78,7 @@ func Dial(ctx context.Context, servers Servers, prefix string) (_ Snapshot, err 
 		}
 		s.servers = append(s.servers, connection)
 	}
-	answer, err := s.ask(ctx, rangeMethod, rangeOf(prefix, after(prefix), 1, 0, true))
+	answer, err := s.ask(ctx, rangeMethod, rangeOf(prefix, after(prefix), 1, 0))
 	if err != nil {
 		return nil, err
 	}
@@ -175,13 +175,13 @@ func (e *serverError) Error() string { return e.says }
 func (e *serverError) Unwrap() error { return e.error }
 
 // rangeOf asks for keys from one on. A revision of 0 is the last one.
-func rangeOf(from, end string, limit int, revision int64, keysOnly bool) []byte {
+func rangeOf(from, end string, limit int, revision int64) []byte {
 	b := protowire.AppendString(protowire.AppendTag(nil, askKey, protowire.BytesType), from)
 	b = protowire.AppendString(protowire.AppendTag(b, askEnd, protowire.BytesType), end)
 	for _, f := range []struct {
 		number protowire.Number
 		value  uint64
-	}{{askLimit, uint64(limit)}, {askRevision, uint64(revision)}, {askKeysOnly, protowire.EncodeBool(keysOnly)}} {
+	}{{askLimit, uint64(limit)}, {askRevision, uint64(revision)}} {
 		if f.value != 0 {
 			b = protowire.AppendVarint(protowire.AppendTag(b, f.number, protowire.VarintType), f.value)
 		}
@@ -204,8 +204,8 @@ func (s *liveSnapshot) Revision() int64 { return s.revision }
 func (s *liveSnapshot) Each(ctx context.Context, prefix string, visit func(Entry) error) error {
 	from, end, limit := prefix, after(prefix), pageKeys
 	for {
-		answer, err := s.ask(ctx, rangeMethod, rangeOf(from, end, limit, s.revision, false))
-		if status.Code(err) == codes.ResourceExhausted && limit > 1 {
+		answer, err := s.ask(ctx, rangeMethod, rangeOf(from, end, limit, s.revision))
+		if status.Code(err) == codes.ResourceExhausted && !strings.Contains(err.Error(), "too many requests") && limit > 1 {
 			limit /= 2
 			continue
 		}
