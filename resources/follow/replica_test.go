@@ -80,17 +80,19 @@ func TestReplica(t *testing.T) {
 			}
 		})
 	}
-	go func() {
+	var end sync.WaitGroup
+	end.Go(func() {
 		working.Wait()
 		done.Store(true)
 		f.write(resources.Create, "things0", "end")
-	}()
+	})
 	follow.Run(ctx, s, &replica{T: t, quiet: func(r *replica) {
 		if _, ended := r.objects[resources.Key{Resource: "things0", Name: "end"}]; ended && done.Load() {
 			r.compare(f)
 			stop()
 		}
 	}})
+	end.Wait() // the follower may hear of the last write before its writer does
 	if f.ctx.Err() != nil {
 		t.Error("the end was never told")
 	}
