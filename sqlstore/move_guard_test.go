@@ -148,12 +148,7 @@ func TestMoveToWhatWasTaken(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			from, to := m.from(t), m.to(t)
-			s := openStore(t, from)
-			move, err := OpenMove(t.Context(), from, to)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer move.Close()
+			s, move := openStore(t, from), openMove(t, from, to)
 			if isPostgres(to.URL) {
 				ask(t, to, "UPDATE meta SET revision = 7")
 			} else if err := os.WriteFile(strings.TrimPrefix(to.URL, "sqlite://"), []byte("x"), 0o600); err != nil {

@@ -151,12 +151,7 @@ func TestMoveHoldsWritesNoLonger(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			from, to := m.from(t), m.to(t)
-			s := openStore(t, from)
-			move, err := OpenMove(t.Context(), from, to)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer move.Close()
+			s, move := openStore(t, from), openMove(t, from, to)
 			if _, err := move.Switch(t.Context(), 1, ignoreProgress); !errors.Is(err, errHeldTooLong) {
 				t.Errorf("in a nanosecond: %v", err)
 			}

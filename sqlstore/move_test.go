@@ -52,6 +52,17 @@ func openStore(t *testing.T, o Options) *Store {
 	return s
 }
 
+// openMove begins a move, which ends with the test.
+func openMove(t *testing.T, from, to Options) *Move {
+	t.Helper()
+	move, err := OpenMove(t.Context(), from, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = move.Close() })
+	return move
+}
+
 // moveWrite is a write of one of a few objects.
 func moveWrite(op resources.Op, i int, text string) resources.Write {
 	key := resources.Key{Resource: []string{"configmaps", "leases.coordination.k8s.io"}[i%2], Namespace: fmt.Sprint("n", i%3), Name: fmt.Sprintf("o%04d", i)}

@@ -128,17 +128,22 @@ func TestPluginComesLater(t *testing.T) {
 	})
 }
 
-// Several servers on one database read what each of them has encrypted, whichever key each writes with.
-func TestServersWithDifferentKeys(t *testing.T) {
-	a, b := "aesgcm: {keys: ["+keyOf("a")+"]}", "secretbox: {keys: ["+keyOf("b")+"]}"
+// serversWithKeys returns what opens servers of one database on Postgres, each with providers of its own for all that it stores.
+func serversWithKeys(t *testing.T) (open func(providers ...string) *Store) {
 	h := newPostgresHarness(t)
-	open := func(with ...string) *Store {
+	return func(providers ...string) *Store {
 		o := h.options()
-		o.Transformers = transformers(t, "*.*", with...)
+		o.Transformers = transformers(t, "*.*", providers...)
 		s := mustOpen(t, o)
 		t.Cleanup(func() { s.Close() })
 		return s
 	}
+}
+
+// Several servers on one database read what each of them has encrypted, whichever key each writes with.
+func TestServersWithDifferentKeys(t *testing.T) {
+	a, b := "aesgcm: {keys: ["+keyOf("a")+"]}", "secretbox: {keys: ["+keyOf("b")+"]}"
+	open := serversWithKeys(t)
 	first, second := open(a, b), open(b, a)
 	w, err := second.Watch(t.Context(), resources.WatchOptions{Resource: "configmaps", After: second.revisions.current.Load()})
 	if err != nil {

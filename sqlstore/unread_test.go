@@ -113,14 +113,7 @@ func TestDeleteUndecodable(t *testing.T) {
 // A server that has the key shows what another one deleted without it.
 func TestServersDeleteUnread(t *testing.T) {
 	a, b := "aesgcm: {keys: ["+keyOf("a")+"]}", "aescbc: {keys: ["+keyOf("b")+"]}"
-	h := newPostgresHarness(t)
-	open := func(with ...string) *Store {
-		o := h.options()
-		o.Transformers = transformers(t, "*.*", with...)
-		s := mustOpen(t, o)
-		t.Cleanup(func() { s.Close() })
-		return s
-	}
+	open := serversWithKeys(t)
 	knows := open(a)
 	made := mustCommit(t, knows, secret(t, "a", "1"))[0]
 	other := open(b)
