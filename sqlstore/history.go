@@ -97,14 +97,15 @@ func (l *loader) event(resource string, scan func(...any) error) (floor int64, e
 		return floor, nil, nil
 	}
 	key := resources.Key{Resource: resource, Namespace: namespace.String, Name: name.String}
-	e = &resources.Event{Revision: revision.Int64, Object: l.build(key, revision.Int64, data, f)}
+	e = &resources.Event{Revision: revision.Int64}
+	if e.Op, err = parseOp(op.String); err != nil {
+		return 0, nil, err
+	}
+	e.Object = l.buildChanged(e.Op, key, e.Revision, data, f)
 	if l.changed == nil {
 		l.changed = map[int64]*resources.Object{}
 	}
 	l.changed[e.Revision] = e.Object
-	if e.Op, err = parseOp(op.String); err != nil {
-		return 0, nil, err
-	}
 	switch e.Op {
 	case resources.Update:
 		if e.Prev = l.changed[prevRevision.Int64]; e.Prev == nil && prevData != nil {
@@ -114,8 +115,6 @@ func (l *loader) event(resource string, scan func(...any) error) (floor int64, e
 			return 0, nil, &resources.ExpiredError{Requested: prevRevision.Int64, Oldest: e.Revision}
 		}
 	case resources.Delete:
-		e.Object = e.Object.Showing(e.Revision) // who deleted it unread has left its row as it was
-		l.changed[e.Revision] = e.Object
 		e.Prev = e.Object.At(prevRevision.Int64)
 	}
 	return floor, e, nil

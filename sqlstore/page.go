@@ -134,12 +134,8 @@ func (p *page) scanRow(l *loader, scan func(...any) error) error {
 		return err
 	}
 	key := resources.Key{Resource: l.intern(resource.String), Namespace: l.intern(namespace.String), Name: name.String}
-	object := l.build(key, revision.Int64, data, f)
-	if o == resources.Delete {
-		object = object.Showing(revision.Int64) // who deleted it unread has left its row as it was
-	}
 	p.rows = append(p.rows, logRow{op: o, at: at.Int64, prevRevision: prevRevision.Int64,
-		object: object, transaction: l.intern(transaction.String)})
+		object: l.buildChanged(o, key, revision.Int64, data, f), transaction: l.intern(transaction.String)})
 	return nil
 }
 

@@ -156,6 +156,16 @@ func (l *loader) build(key resources.Key, revision int64, data []byte, f sql.Nul
 	return resources.LoadObject(key, revision, data, l.labels(data), l.fields(f))
 }
 
+// buildChanged is build for a row of the log: the object as its event has it. A deletion by who could not read the object has left its data as
+// they were, and a client goes on from the revision that they show.
+func (l *loader) buildChanged(op resources.Op, key resources.Key, revision int64, data []byte, f sql.NullString) *resources.Object {
+	o := l.build(key, revision, data, f)
+	if op == resources.Delete {
+		return o.Showing(revision)
+	}
+	return o
+}
+
 func (l *loader) labels(data []byte) labels.Set {
 	raw := gjson.Get(text(data), "metadata.labels").Raw
 	if raw == "" {
