@@ -67,6 +67,8 @@ type exporter struct {
 	now    time.Time
 	report importReport
 	large  []string
+	// clear is how many Secrets are not encrypted.
+	clear int
 }
 
 // etcdMost is how long a request to etcd may be by default, in bytes (its --max-request-bytes).
@@ -115,8 +117,8 @@ func (o *exportOptions) run(ctx context.Context, file string, out io.Writer) (er
 		return err
 	}
 	clear := ""
-	if n := e.report.imported["secrets"]; n > 0 && o.target.file == "" {
-		clear = fmt.Sprintf(" %d Secrets are in it in clear.", n)
+	if e.clear > 0 {
+		clear = fmt.Sprintf(" %d Secrets are in it in clear.", e.clear)
 	}
 	fmt.Fprintf(out, "%s has the state of revision %d.%s\n", file, source.State().Revision, clear)
 	return nil
@@ -152,6 +154,9 @@ func (e *exporter) each(ctx context.Context, visit func(etcd.Entry) error) error
 			return ctx.Err()
 		}
 		e.report.imported[r.Resource]++
+		if r.Resource == "secrets" && !imports.IsEncrypted(value) {
+			e.clear++
+		}
 		if len(value) > etcdMost {
 			e.large = append(e.large, key)
 		}

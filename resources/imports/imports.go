@@ -96,6 +96,9 @@ func storedTypes(visit func(*resources.Type)) error {
 	return nil
 }
 
+// IsEncrypted tells whether a value is one that a provider of an EncryptionConfiguration has encrypted.
+func IsEncrypted(stored []byte) bool { return bytes.HasPrefix(stored, []byte("k8s:enc:")) }
+
 // placeOf is the part of keys before namespace and name.
 func placeOf(r schema.GroupResource) string {
 	if place, ok := specialPlaces[r]; ok {
@@ -138,7 +141,7 @@ func (i *Importer) Import(ctx context.Context, key string, stored []byte) (Impor
 // open decrypts a value, which is bound to its key.
 func (i *Importer) open(ctx context.Context, resource schema.GroupResource, key string, stored []byte) ([]byte, error) {
 	if i.transformers == nil {
-		if bytes.HasPrefix(stored, []byte("k8s:enc:")) {
+		if IsEncrypted(stored) {
 			return nil, errors.New("is encrypted, and no configuration says by which key")
 		}
 		return stored, nil
