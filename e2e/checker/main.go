@@ -5,6 +5,7 @@
 //	history   what is recorded, and what it has to be like
 //	record    the clients
 //	trial     servers, databases, faults
+//	disk      a disk that breaks
 //	liar      servers that lie
 package main
 
@@ -20,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rowlock/rowlock/e2e/checker/disk"
 	"github.com/rowlock/rowlock/e2e/checker/history"
 	"github.com/rowlock/rowlock/e2e/checker/trial"
 	"github.com/rowlock/rowlock/e2e/harness"
@@ -33,7 +35,7 @@ func main() {
 	defer stop()
 	o := trial.Options{Log: os.Stdout}
 	databases := flag.String("databases", "sqlite,postgres", "the databases, one after the other")
-	faults := flag.String("faults", "all", "all, none, or some of "+trial.Faults(trial.Postgres))
+	faults := flag.String("faults", "all", "all, none, or some of "+trial.Faults(trial.SQLite)+" (SQLite), "+trial.Faults(trial.Postgres)+" (Postgres)")
 	verify := flag.String("verify", "", "verify the history in this file, and do nothing else")
 	lies := flag.Bool("lies", false, "have servers lie in every way there is, and expect to find it out; -duration, -servers, -faults and -keep mean nothing then")
 	flag.DurationVar(&o.Duration, "duration", time.Minute, "how long clients work on each database, with each number of servers")
@@ -43,6 +45,7 @@ func main() {
 	flag.IntVar(&o.Clients, "clients", 10, "how many clients")
 	flag.IntVar(&o.Watchers, "watchers", 24, "how many watches")
 	flag.IntVar(&o.Names, "names", 12, "how many objects the clients share")
+	flag.DurationVar(&o.Pause, "pause", 2*time.Second, "how long nothing is broken between two faults, at most")
 	flag.StringVar(&o.Keep, "keep", ".", "the directory for histories that have violations")
 	flag.Parse()
 	var err error
@@ -127,12 +130,16 @@ func try(ctx context.Context, o trial.Options) error {
 func chosen(database string, names []string) (all []string, err error) {
 	if slices.Equal(names, []string{"all"}) {
 		names = strings.Split(trial.Faults(database), ",")
+		if err := disk.Available(); err != nil {
+			fmt.Printf("%s: faults of disks are left out: %v\n", database, err)
+			names = slices.DeleteFunc(names, trial.NeedsDisk)
+		}
 	}
 	for _, name := range names {
 		switch {
 		case trial.Supports(database, name):
 			all = append(all, name)
-		case name != none && !trial.Supports(trial.Postgres, name):
+		case name != none && !trial.Supports(trial.Postgres, name) && !trial.Supports(trial.SQLite, name):
 			return nil, fmt.Errorf("there is no fault %q", name)
 		}
 	}

@@ -51,6 +51,9 @@ func (r *recorder) watch(ctx context.Context, w history.Watch, lasts time.Durati
 		if reached > 0 { // it has had the state, or something after it
 			next.Match, next.At, next.Initial = history.Exact, reached, false
 		}
+		if w.Code == http.StatusGone { // as informers do; whether it was right to refuse it is for the verifier to say
+			next.Match, next.At, next.Initial = history.MostRecent, 0, true
+		}
 		switch {
 		case reached > w.At || lasts < resumed:
 			lasts = resumed

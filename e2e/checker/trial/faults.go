@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -10,22 +11,32 @@ import (
 
 // fault is something that breaks, and is whole again when its function returns; it says whether anything did break.
 type fault struct {
-	postgres bool // it is one of Postgres alone
-	do       func(*breaker) (bool, error)
+	on   string // the database that has it; empty: both
+	disk bool   // it is one of disks
+	do   func(*breaker) (bool, error)
 }
 
 // The names of the faults, in the order in which they are told.
-var order = []string{"kill", "stop", "terminate", "cut", "commit", "half-open", "postmaster"}
+var order = []string{"kill", "stop", "terminate", "cut", "commit", "half-open", "postmaster",
+	"system-call", "power", "full", "read-only", "io", "slow", "corrupt"}
 
 var faults = map[string]fault{
 	"kill": {do: (*breaker).kill},
 	"stop": {do: (*breaker).hang},
 
-	"terminate":  {postgres: true, do: (*breaker).terminate},
-	"cut":        {postgres: true, do: (*breaker).cut},
-	"commit":     {postgres: true, do: (*breaker).commit},
-	"half-open":  {postgres: true, do: (*breaker).halfOpen},
-	"postmaster": {postgres: true, do: (*breaker).postmaster},
+	"terminate":  {on: Postgres, do: (*breaker).terminate},
+	"cut":        {on: Postgres, do: (*breaker).cut},
+	"commit":     {on: Postgres, do: (*breaker).commit},
+	"half-open":  {on: Postgres, do: (*breaker).halfOpen},
+	"postmaster": {on: Postgres, do: (*breaker).postmaster},
+
+	"system-call": {on: SQLite, disk: true, do: (*breaker).systemCall},
+	"power":       {on: SQLite, disk: true, do: (*breaker).power},
+	"full":        {on: SQLite, disk: true, do: (*breaker).full},
+	"read-only":   {on: SQLite, disk: true, do: (*breaker).readOnly},
+	"io":          {on: SQLite, disk: true, do: (*breaker).io},
+	"slow":        {on: SQLite, disk: true, do: (*breaker).slow},
+	"corrupt":     {on: SQLite, disk: true, do: (*breaker).corrupt},
 }
 
 // breaker breaks servers and what is around them.
@@ -37,10 +48,11 @@ type breaker struct {
 }
 
 // inject breaks one thing after the other until the round is over.
-func (s *servers) inject(round, ctx context.Context, names []string, random *rand.Rand, count map[string]int) error {
+func (s *servers) inject(round, ctx context.Context, o *Options, random *rand.Rand, count map[string]int) error {
 	b := &breaker{servers: s, Rand: random, ctx: ctx, round: round}
-	for b.wait(500*time.Millisecond, 2*time.Second); len(names) > 0 && round.Err() == nil; b.wait(500*time.Millisecond, 2*time.Second) {
-		name := names[random.IntN(len(names))]
+	pause := cmp.Or(o.Pause, 2*time.Second)
+	for b.wait(pause/4, pause); len(o.Faults) > 0 && round.Err() == nil; b.wait(pause/4, pause) {
+		name := o.Faults[random.IntN(len(o.Faults))]
 		broke, err := faults[name].do(b)
 		if err != nil {
 			return fmt.Errorf("fault %s: %w", name, err)

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 
 	"k8s.io/client-go/rest"
 
+	"github.com/rowlock/rowlock/e2e/checker/disk"
 	"github.com/rowlock/rowlock/e2e/checker/record"
 	"github.com/rowlock/rowlock/e2e/harness"
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
@@ -18,6 +20,9 @@ import (
 type servers struct {
 	cluster *pgtest.Cluster // nil: SQLite
 	proxy   *pgtest.Proxy   // between the servers and the cluster
+	disk    *disk.Disk      // of SQLite's files; nil: they are where others are, and no disk breaks
+	unmount func() error
+	calls   int // how often a server was killed at a system call
 	options []harness.RowlockOptions
 	running []*harness.Server // by the one who injects faults
 }
@@ -38,6 +43,11 @@ func start(ctx context.Context, o *Options, dir string) (_ *servers, err error) 
 			return nil, err
 		}
 	}
+	if slices.ContainsFunc(o.Faults, NeedsDisk) {
+		if err := s.mount(o, filepath.Join(dir, "disk")); err != nil {
+			return nil, err
+		}
+	}
 	for i := range o.Servers {
 		port, err := harness.FreePort()
 		if err != nil {
@@ -46,9 +56,11 @@ func start(ctx context.Context, o *Options, dir string) (_ *servers, err error) 
 		// The publisher of root certificates would write a ConfigMap of its own into every namespace. History is kept for as long as a round can
 		// be, so that nothing of it is rightly gone.
 		options := harness.RowlockOptions{DataDir: filepath.Join(dir, fmt.Sprint("server-", i)), Port: port,
-			Args: []string{"--controllers=*,-root-ca-certificate-publisher-controller", "--history-age=1h"}}
+			Args: append([]string{"--controllers=*,-root-ca-certificate-publisher-controller", "--history-age=1h"}, o.Args...)}
 		if s.proxy != nil {
 			options.Datastore, options.Schema = s.proxy.URL(), "histories"
+		} else if s.disk != nil {
+			options.Datastore = "sqlite://" + filepath.Join(dir, "disk", databaseFile)
 		}
 		s.options = append(s.options, options)
 		server, err := harness.StartRowlock(ctx, options)
@@ -72,6 +84,9 @@ func (s *servers) stop() (err error) {
 	}
 	if s.cluster != nil {
 		err = errors.Join(err, s.cluster.Stop())
+	}
+	if s.unmount != nil {
+		err = errors.Join(err, s.unmount())
 	}
 	return err
 }

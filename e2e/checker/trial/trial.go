@@ -3,7 +3,7 @@
 //
 //	trial.go     rounds of clients, faults and verification, one after the other
 //	servers.go   servers of one database
-//	faults.go    the faults
+//	faults.go    the faults; those of disks: disk.go
 //	lies.go      servers that lie, to see that it is found out
 package trial
 
@@ -36,6 +36,10 @@ type Options struct {
 	Duration, Round time.Duration
 	// Clients, Watchers and Names are those of a round.
 	Clients, Watchers, Names int
+	// Pause is how long nothing is broken between two faults, at most, and a quarter of it at least; 0: two seconds.
+	Pause time.Duration
+	// Args are further arguments of the servers.
+	Args []string
 	// Keep is the directory to which histories with violations are written.
 	Keep string
 	// Log is told of each round.
@@ -105,7 +109,7 @@ func (s *servers) round(ctx context.Context, o *Options, report *Report, random 
 	faulty, over := context.WithTimeout(ctx, duration)
 	defer over()
 	faults := make(chan error, 1)
-	go func() { faults <- s.inject(faulty, ctx, o.Faults, random, report.Faults) }()
+	go func() { faults <- s.inject(faulty, ctx, o, random, report.Faults) }()
 	report.Rounds++
 	h, err := record.Round(ctx, record.Options{Targets: targets, Namespace: fmt.Sprintf("round-%d-%d", o.Seed, report.Rounds), Seed: o.Seed + uint64(report.Rounds),
 		Duration: duration, Clients: o.Clients, Watchers: o.Watchers, Names: o.Names, Patience: patience, EndWithin: endWithin})
@@ -145,8 +149,11 @@ func (r *Report) add(o *Options, h *history.History) error {
 // Supports says whether a database has a fault.
 func Supports(database, fault string) bool {
 	f, known := faults[fault]
-	return known && (database == Postgres || !f.postgres)
+	return known && (f.on == "" || f.on == database)
 }
+
+// NeedsDisk says whether a fault is one of disks, which package disk has to mount.
+func NeedsDisk(fault string) bool { return faults[fault].disk }
 
 // Faults are the names of all faults of a database.
 func Faults(database string) string {

@@ -1,0 +1,68 @@
+package e2e
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/e2e/checker/disk"
+	"github.com/rowlock/rowlock/e2e/checker/history"
+	"github.com/rowlock/rowlock/e2e/checker/trial"
+)
+
+// TestDisks lets clients work while the disk under SQLite breaks in every way that the checker knows: servers are killed at system calls of
+// commits, power is cut, the disk is full, read-only or slow, has errors, or a page of the file is damaged. All that clients were told is verified.
+func TestDisks(t *testing.T) {
+	o := diskOptions(t)
+	report, err := trial.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(report)
+	broken := 0
+	for _, times := range report.Faults {
+		broken += times
+	}
+	if broken == 0 || report.Requests == 0 || report.Events == 0 {
+		t.Errorf("nothing has happened: %v", report)
+	}
+	for i, v := range report.Violations {
+		if i == 5 {
+			break
+		}
+		t.Error(v)
+	}
+}
+
+// TestPowerCutsBite has the checker find out what it has to when commits are not flushed: that a power cut loses acknowledged writes.
+func TestPowerCutsBite(t *testing.T) {
+	o := diskOptions(t)
+	o.Faults, o.Args = []string{"power"}, []string{"--sqlite-synchronous=normal"}
+	report, err := trial.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(report)
+	if !slices.ContainsFunc(report.Violations, func(v history.Violation) bool { return v.Rule == history.RuleDurable }) {
+		t.Errorf("nothing that was acknowledged is missing: %v", report)
+	}
+}
+
+// diskOptions are those of a trial of seconds, in which disks break. There is one only where one can be mounted.
+func diskOptions(t *testing.T) trial.Options {
+	t.Helper()
+	if database.url != "" {
+		t.Skip("disks break under SQLite; that of Postgres is its own")
+	}
+	if err := disk.Available(); err != nil {
+		t.Skip(err)
+	}
+	if err := buildRowlock(); err != nil {
+		t.Fatal(err)
+	}
+	faults := slices.DeleteFunc(strings.Split(trial.Faults(trial.SQLite), ","), func(name string) bool { return !trial.NeedsDisk(name) })
+	return trial.Options{Database: trial.SQLite, Servers: 1, Faults: faults, Seed: 1, Duration: 6 * time.Second, Round: 6 * time.Second,
+		Pause: 300 * time.Millisecond, Clients: 8, Watchers: 16, Names: 10, Keep: t.TempDir(), Log: io.Discard}
+}
