@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ import (
 
 // definitionsCommand measures what definitions of custom resources cost, used and unused.
 func definitionsCommand(o *options) *cobra.Command {
-	var name string
+	var name, profiles string
 	var count, cycles int
 	c := &cobra.Command{
 		Use:   "definitions",
@@ -27,15 +28,17 @@ func definitionsCommand(o *options) *cobra.Command {
 			if !ok || server.postgres {
 				return fmt.Errorf("--server %q: rowlock, etcd or kine can be measured", name)
 			}
+			d := &definitions{bench: &bench{options: *o, server: &Server{Name: name}}, startable: server, out: cmd.OutOrStdout(), count: count, cycles: cycles,
+				profiles: profiles, progress: progress{out: cmd.ErrOrStderr()}}
+			defer d.tellEnd(cmd.Context())()
+			d.at("building the server")
 			if err := harness.Build(cmd.Context(), server.binaries...); err != nil {
 				return err
 			}
-			dir, err := os.MkdirTemp("", "rowlock-bench-")
-			if err != nil {
+			if d.dir, err = os.MkdirTemp("", "rowlock-bench-"); err != nil {
 				return err
 			}
-			defer os.RemoveAll(dir)
-			d := &definitions{bench: &bench{options: *o, server: &Server{Name: name}}, startable: server, dir: dir, out: cmd.OutOrStdout(), count: count, cycles: cycles}
+			defer os.RemoveAll(d.dir)
 			d.Clients = []int{1}
 			if err := d.checkProtocols(); err != nil {
 				return err
@@ -55,6 +58,7 @@ func definitionsCommand(o *options) *cobra.Command {
 	c.Flags().StringVar(&name, "server", "rowlock", "rowlock, or the store that kube-apiserver is to use: etcd, kine")
 	c.Flags().IntVar(&count, "count", 1000, "definitions")
 	c.Flags().IntVar(&cycles, "cycles", 10000, "how often a definition is created and deleted")
+	c.Flags().StringVar(&profiles, "heap-profiles", "", "write a profile of what the server has in memory into this `directory` with each row of memory")
 	return c
 }
 
@@ -62,9 +66,12 @@ func definitionsCommand(o *options) *cobra.Command {
 type definitions struct {
 	*bench
 	startable
+	progress
 	dir           string
 	out           io.Writer
 	count, cycles int
+	// profiles is the directory for profiles of the server's memory; empty: none are written.
+	profiles string
 
 	running *harness.Server
 	all     []*defined
@@ -72,6 +79,17 @@ type definitions struct {
 	distinct int
 	// idleMemory is the anonymous memory before the first of them.
 	idleMemory int64
+}
+
+// profile writes what the server has in memory after a collection of its garbage.
+func (d *definitions) profile(ctx context.Context, name string) error {
+	if d.profiles == "" {
+		return nil
+	}
+	if _, err := d.admin.do(ctx, request{method: http.MethodGet, path: "/debug/pprof/heap?gc=1", accept: "*/*", keep: true}); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(d.profiles, name+".heap"), d.admin.body.Bytes(), 0o644)
 }
 
 // start starts the server, again on what it has stored if it ran before.
@@ -100,6 +118,7 @@ func (d *definitions) rest(ctx context.Context) (anonymous int64, err error) {
 }
 
 func (d *definitions) measure(ctx context.Context) (err error) {
+	d.at("reading published definitions")
 	published, err := harness.Published(ctx)
 	if err != nil {
 		return err
@@ -117,9 +136,17 @@ func (d *definitions) measure(ctx context.Context) (err error) {
 	}
 	fmt.Fprintf(d.out, "\n%s, %d definitions, copies of %d\n\n| what | |\n|---|---|\n", d.running.Name, d.count, len(published))
 	d.row("anonymous memory before the first", "%.1f MiB", inMiB(d.idleMemory))
-	for _, step := range []func(context.Context) error{d.install, d.memoryUnused, d.applyAgain, d.documents, d.documentV2, d.first, d.use, d.restart, d.cycle} {
-		if err := step(ctx); err != nil {
-			return err
+	for _, step := range []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{fmt.Sprintf("installing %d definitions", d.count), d.install}, {"resting", d.memoryUnused}, {"applying them again", d.applyAgain},
+		{"reading documents after changes", d.documents}, {"reading OpenAPI v2", d.documentV2}, {"creating the first resources of new definitions", d.first},
+		{"creating a resource of each", d.use}, {"restarting", d.restart}, {fmt.Sprintf("creating and deleting a definition %d times", d.cycles), d.cycle},
+	} {
+		d.at(step.what)
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
 		}
 	}
 	return nil
@@ -188,7 +215,7 @@ func (d *definitions) memoryUnused(ctx context.Context) error {
 		return err
 	}
 	d.row("anonymous memory, none in use", "%.1f MiB: %.1f KiB each", inMiB(now), inKiB(now-d.idleMemory)/float64(d.count))
-	return nil
+	return d.profile(ctx, "unused")
 }
 
 func (d *definitions) applyAgain(ctx context.Context) error {

@@ -124,7 +124,7 @@ func (d *definitions) use(ctx context.Context) error {
 	}
 	d.row("anonymous memory, all in use", "%.1f MiB at once, %.1f MiB after 7 s of rest: %.1f KiB more each", inMiB(during), inMiB(after),
 		inKiB(after-before)/float64(d.count))
-	return nil
+	return d.profile(ctx, "used")
 }
 
 // restart measures the start of a server that has all of it.
@@ -147,7 +147,7 @@ func (d *definitions) restart(ctx context.Context) error {
 		return err
 	}
 	d.row("restart to ready", "%s, CPU %s, anonymous memory %.1f MiB", short(d.running.StartToReady), short(cpu), inMiB(now))
-	return nil
+	return d.profile(ctx, "restarted")
 }
 
 // cycle creates and deletes a definition again and again.

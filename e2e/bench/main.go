@@ -21,6 +21,7 @@
 //	objects.go   what is written
 //	proc.go      CPU and memory of processes
 //	ratios.go    servers and protocols beside each other, and the goals
+//	progress.go  what a command is at, for who waits
 //	report.go    the results, and how they are printed
 package main
 
