@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"maps"
 
 	"github.com/rowlock/rowlock/resources"
@@ -46,8 +47,10 @@ func (s *Store) forgetLogs() {
 const (
 	// defragmentStep is how many objects are moved at a time.
 	defragmentStep = 512
-	// slabSize is how many bytes lie together. One object that stays keeps the rest of its slab.
-	slabSize = 32 << 10
+	// slabSize is how many bytes lie together. One object that stays keeps the rest of its slab. What has more than slabAlone does not
+	// begin a slab where the rest of one is too short: it would leave a good part of that to nobody, and is a place of the heap by itself.
+	slabSize  = 32 << 10
+	slabAlone = slabSize / 8
 	// packWorth is how many bytes an object has that is packed, and packStep how many are packed in a step, which takes 10 ms.
 	packWorth = 4 << 10
 	packStep  = 1 << 20
@@ -127,7 +130,11 @@ func (s *slab) place(b []byte) []byte {
 		return nil
 	}
 	if len(b) > len(s.free) {
-		s.free = make([]byte, max(slabSize, len(b)))
+		if len(b) > slabAlone {
+			s.placed += len(b)
+			return bytes.Clone(b)
+		}
+		s.free = make([]byte, slabSize)
 	}
 	placed := s.free[:len(b):len(b)]
 	s.free = s.free[len(b):]

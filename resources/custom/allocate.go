@@ -132,9 +132,10 @@ type groupRow struct {
 	Changes int64 `json:"changes"`
 }
 
-// raiseGroup is the write that raises the row of a group.
+// raiseGroup is the write that raises the row of a group. The name of the group is copied: it is a part of the text that the definition was
+// read from, which the key of the row would keep for as long as there is the row.
 func raiseGroup(ctx context.Context, s resources.Reader, group string) (resources.Write, error) {
-	w := resources.Write{Op: resources.Create, Key: resources.Key{Resource: groupRows, Name: group}}
+	w := resources.Write{Op: resources.Create, Key: resources.Key{Resource: groupRows, Name: strings.Clone(group)}}
 	var row groupRow
 	switch o, err := s.Get(ctx, w.Key, resources.At{Match: resources.MostRecent}); {
 	case err == nil:
