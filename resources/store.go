@@ -102,6 +102,9 @@ type At struct {
 	Match Match
 	// Revision is used by NotOlderThan and Exact only.
 	Revision int64
+	// Namespace and Name say which objects of a Snapshot will be looked at, where that is known: an object elsewhere that cannot be read
+	// keeps nobody from it. A Name is one in the Namespace, which is empty where the type has none. Get does not use them.
+	Namespace, Name string
 }
 
 // Snapshot is a consistent, immutable view of the objects of one resource type. Order is that of Key.Path, bytewise.

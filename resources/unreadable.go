@@ -1,9 +1,6 @@
 package resources
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // TransformError says that an object cannot be encrypted as the database is to have it, or that what the database has of it cannot be
 // decrypted.
@@ -61,21 +58,4 @@ func (e *Event) Unreadable() *TransformError {
 		return &deleted
 	}
 	return err
-}
-
-// Within is the error for who asks for the objects of a namespace, of a list of all: it names none of another one. An empty namespace means all.
-func (e *TransformError) Within(namespace string) *TransformError {
-	if namespace == "" || !e.Among {
-		return e
-	}
-	within := *e
-	within.Key, within.Others = Key{Resource: e.Key.Resource, Namespace: namespace}, nil
-	for i, one := range slices.DeleteFunc(append([]*TransformError{e}, e.Others...), func(o *TransformError) bool { return o.Key.Namespace != namespace }) {
-		if i == 0 {
-			within.Key, within.Err = one.Key, one.Err
-		} else {
-			within.Others = append(within.Others, one)
-		}
-	}
-	return &within
 }

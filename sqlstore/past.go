@@ -47,7 +47,7 @@ func (s *Store) makePast(ctx context.Context, key pastKey) (*tree, error) {
 	u := undo{tree: now.edit(), done: map[string]bool{}, room: s.pastCache, ctx: ctx}
 	err := func() error {
 		for from := key.revision; !complete && from < logStart; {
-			page, err := s.db.history(ctx, historyQuery{resource: key.resource, after: from, upTo: logStart, limit: historyPage})
+			page, err := s.db.history(ctx, historyQuery{resource: key.resource, after: from, upTo: logStart, limit: historyPage, unreadable: true})
 			if err != nil {
 				return err
 			}
@@ -62,6 +62,10 @@ func (s *Store) makePast(ctx context.Context, key pastKey) (*tree, error) {
 	switch {
 	case errors.As(err, &tooLarge):
 		err = &resources.ExpiredError{Requested: key.revision, Oldest: s.revisions.current.Load()}
+	case err == nil && u.tree.unreadable > 0: // it is made again, when it may be readable
+		u.tree.last = key.revision
+		s.pastCache.release(u.size)
+		return u.tree, nil
 	case err == nil:
 		u.tree.last = key.revision
 		s.pastCache.add(&pastEntry{key: key, tree: u.tree, size: u.size, collection: c, replaced: replaced})
@@ -86,9 +90,6 @@ const undoOverhead = 1 << 10
 
 func (u *undo) take(events []*resources.Event) error {
 	for _, e := range events {
-		if err := e.Prev.Unreadable(); err != nil {
-			return err
-		}
 		path := e.Object.Path()
 		if u.done[path] {
 			continue

@@ -2,7 +2,7 @@ package sqlstore
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -35,6 +35,9 @@ func (s *Store) Snapshot(ctx context.Context, resource string, at resources.At) 
 	if err == nil && now.tree.unreadable > 0 {
 		now, err = s.readableAll(ctx, resource, at)
 	}
+	if unread := (*resources.TransformError)(nil); at.Match == resources.Exact && errors.As(err, &unread) {
+		err = nil // what was there then may be readable
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +45,8 @@ func (s *Store) Snapshot(ctx context.Context, resource string, at resources.At) 
 		return now, nil
 	}
 	past, err := s.past(ctx, resource, at.Revision)
-	if err == nil && past.tree.unreadable > 0 {
-		err = fmt.Errorf("%w: an object could not be decrypted", resources.ErrUnavailable) // it came in between
+	if err == nil {
+		err = past.tree.readablePast(at)
 	}
 	if err != nil {
 		return nil, err

@@ -75,45 +75,69 @@ func (c *collection) heal(was, now *resources.Object) {
 	c.tree.Store(next)
 }
 
-// readableAll returns the present state with every object in it readable. Errors: those of reread, of which a *resources.TransformError
-// names the first object that cannot be read.
+// readableAll returns the present state with every object in it readable that at is about. Errors: those of reread, of which a
+// *resources.TransformError names the first object that cannot be read.
 func (s *Store) readableAll(ctx context.Context, resource string, at resources.At) (snapshot, error) {
 	for {
 		now, err := s.present(ctx, resource, at)
-		if err != nil || now.tree.unreadable == 0 {
+		if err != nil {
 			return now, err
 		}
-		now.tree.objects.Scan(func(_ string, o *resources.Object) bool {
-			if o.Unreadable() == nil {
-				return true
-			}
-			if _, err = s.readable(ctx, o); err == nil {
-				return true
-			}
-			return false
+		again := false
+		now.tree.eachUnreadable(at, func(o *resources.Object) bool {
+			again = true
+			_, err = s.readable(ctx, o)
+			return err == nil
 		})
 		var unreadable *resources.TransformError
 		if errors.As(err, &unreadable) {
-			return now, now.tree.amongUnreadable(unreadable)
+			return now, now.tree.amongUnreadable(unreadable, at)
 		}
-		if err != nil {
+		if err != nil || !again {
 			return now, err
 		}
 	}
 }
 
+// eachUnreadable yields the objects that at is about and that cannot be read, until yield returns false.
+func (t *tree) eachUnreadable(at resources.At, yield func(*resources.Object) bool) {
+	if at.Name != "" {
+		if o, _ := t.objects.Get(resources.Key{Namespace: at.Namespace, Name: at.Name}.Path()); o.Unreadable() != nil {
+			yield(o)
+		}
+		return
+	}
+	first, end := bounds(at.Namespace, "")
+	t.objects.Ascend(first, func(path string, o *resources.Object) bool {
+		return (end == "" || path < end) && (o.Unreadable() == nil || yield(o))
+	})
+}
+
 // amongUnreadable is the error of a list in which an object cannot be read: it names the others after it, too, as they were when they were
 // read last, so that nobody is asked about all of them.
-func (t *tree) amongUnreadable(first *resources.TransformError) *resources.TransformError {
+func (t *tree) amongUnreadable(first *resources.TransformError, at resources.At) *resources.TransformError {
 	all := *first
 	all.Among = true
-	t.objects.Ascend(first.Key.Path()+"\x00", func(_ string, o *resources.Object) bool {
-		if other := o.Unreadable(); other != nil {
-			all.Others = append(all.Others, other)
+	after := first.Key.Path()
+	t.eachUnreadable(at, func(o *resources.Object) bool {
+		if o.Path() > after {
+			all.Others = append(all.Others, o.Unreadable())
 		}
 		return len(all.Others) < resources.UnreadableMost-1
 	})
 	return &all
+}
+
+// readablePast is the error of a list of a past state: nil when every object that at is about can be read.
+func (t *tree) readablePast(at resources.At) (err error) {
+	if t.unreadable == 0 {
+		return nil
+	}
+	t.eachUnreadable(at, func(o *resources.Object) bool {
+		err = t.amongUnreadable(o.Unreadable(), at)
+		return false
+	})
+	return err
 }
 
 // Stale tells whether the database has an object, as it is at its revision, encrypted in another way than it would be now, or not at

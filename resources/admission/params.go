@@ -42,7 +42,7 @@ func (p params) ByNamespace(namespace string) cache.GenericNamespaceLister {
 
 // List implements cache.GenericLister.
 func (p params) List(selector labels.Selector) (found []runtime.Object, err error) {
-	snapshot, err := p.store.Snapshot(context.Background(), p.served.ResourceName(), resources.At{Match: resources.Any})
+	snapshot, err := p.store.Snapshot(context.Background(), p.served.ResourceName(), resources.At{Match: resources.Any, Namespace: p.namespace})
 	if err != nil {
 		return nil, err
 	}

@@ -83,6 +83,7 @@ func Slices(ctx context.Context, reader resources.Reader, t *resources.Type, nam
 
 func slicesOf(ctx context.Context, reader resources.Reader, t *resources.Type, namespace, service string, at resources.At,
 	decode func(*resources.Type, *resources.Object) (runtime.Object, error)) ([]*discoveryv1.EndpointSlice, error) {
+	at.Namespace = namespace
 	snapshot, err := reader.Snapshot(ctx, t.ResourceName(), at)
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ const maxDisruptedPods = 2000
 
 // findBudgets returns the budgets that cover a pod, of which there should be one at most.
 func (e *eviction) findBudgets(ctx context.Context, p *core.Pod) ([]*policyv1.PodDisruptionBudget, error) {
-	snapshot, err := e.op.Snapshot(ctx, e.budgets.ResourceName(), resources.At{Match: resources.MostRecent})
+	snapshot, err := e.op.Snapshot(ctx, e.budgets.ResourceName(), resources.At{Match: resources.MostRecent, Namespace: p.Namespace})
 	if err != nil {
 		return nil, err
 	}

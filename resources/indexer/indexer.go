@@ -123,7 +123,7 @@ func (x *Indexer) Index(_ string, obj any) ([]any, error) {
 }
 
 func (x *Indexer) list(namespace string) (items []any, err error) {
-	snapshot, err := x.store.Snapshot(context.Background(), x.resource, resources.At{Match: resources.Any})
+	snapshot, err := x.store.Snapshot(context.Background(), x.resource, resources.At{Match: resources.Any, Namespace: namespace})
 	if err != nil {
 		return nil, err
 	}

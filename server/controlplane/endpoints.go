@@ -122,7 +122,7 @@ func sliceNumber(name string) (number int, ok bool) {
 
 // lastSlice is the highest number of an EndpointSlice that is the server's own.
 func (p *Plane) lastSlice(ctx context.Context) (last int, err error) {
-	snapshot, err := p.Store.Snapshot(ctx, slicesResource, resources.At{Match: resources.Any})
+	snapshot, err := p.Store.Snapshot(ctx, slicesResource, resources.At{Match: resources.Any, Namespace: metav1.NamespaceDefault})
 	if err != nil {
 		return 0, err
 	}

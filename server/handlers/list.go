@@ -47,9 +47,10 @@ func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([
 	if page.token.older(h.HistoryAge, now) {
 		return nil, metav1.ListMeta{}, page.expired(&resources.ExpiredError{})
 	}
+	at.Namespace, at.Name = s.namespace, s.name
 	snapshot, err := h.Store.Snapshot(q.ctx, q.served.ResourceName(), at)
 	if err != nil {
-		return nil, metav1.ListMeta{}, page.expired(q.ofNamespace(err))
+		return nil, metav1.ListMeta{}, page.expired(err)
 	}
 	if err := h.outdated(q); err != nil {
 		return nil, metav1.ListMeta{}, err

@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -149,12 +148,4 @@ func (q *request) decodeOptions(into runtime.Object) error {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	return nil
-}
-
-// ofNamespace is an error of reading all objects of a type, for a request that is about those of one namespace.
-func (q *request) ofNamespace(err error) error {
-	if among := (*resources.TransformError)(nil); errors.As(err, &among) {
-		return among.Within(q.namespace())
-	}
-	return err
 }

@@ -129,6 +129,7 @@ func (w *watchStream) open(early context.Context) error {
 		return err
 	}
 	if fromState {
+		at.Namespace, at.Name = w.selection.namespace, w.selection.name
 		snapshot, err := w.h.Store.Snapshot(early, w.q.served.ResourceName(), at)
 		var future *resources.FutureRevisionError
 		if errors.As(err, &future) {
@@ -136,7 +137,7 @@ func (w *watchStream) open(early context.Context) error {
 			return nil
 		}
 		if err != nil {
-			return w.q.ofNamespace(err)
+			return err
 		}
 		after = snapshot.Revision()
 		if w.wantsInitial() {

@@ -118,7 +118,7 @@ func (c *namespaces) empty(ctx context.Context, in target) *remaining {
 
 // emptyOf deletes the objects of a type, and counts those that stay. One that cannot be deleted keeps no other.
 func (c *namespaces) emptyOf(ctx context.Context, t *resources.Type, in target, rest *remaining) error {
-	before, err := c.store.Snapshot(ctx, t.ResourceName(), resources.At{Match: resources.MostRecent})
+	before, err := c.store.Snapshot(ctx, t.ResourceName(), resources.At{Match: resources.MostRecent, Namespace: in.name})
 	if err != nil || before.Count(in.name, "") == 0 {
 		return err
 	}
@@ -133,7 +133,7 @@ func (c *namespaces) emptyOf(ctx context.Context, t *resources.Type, in target, 
 		return ctx.Err() == nil
 	})
 	err = deleters.Wait()
-	after, serr := c.store.Snapshot(ctx, t.ResourceName(), resources.At{Match: resources.MostRecent})
+	after, serr := c.store.Snapshot(ctx, t.ResourceName(), resources.At{Match: resources.MostRecent, Namespace: in.name})
 	if serr != nil {
 		return errors.Join(err, serr)
 	}

@@ -140,7 +140,7 @@ func (c *namespaces) observeContent(e *resources.Event) {
 
 // last tells whether nothing of a type is left in the namespace of an object that is gone.
 func (c *namespaces) last(gone resources.Key) bool {
-	s, err := c.store.Snapshot(context.Background(), gone.Resource, resources.At{Match: resources.Any})
+	s, err := c.store.Snapshot(context.Background(), gone.Resource, resources.At{Match: resources.Any, Namespace: gone.Namespace})
 	return err != nil || s.Count(gone.Namespace, "") == 0
 }
 

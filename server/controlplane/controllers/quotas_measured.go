@@ -86,7 +86,7 @@ func (l countedInNamespace) List(labels.Selector) ([]runtime.Object, error) {
 func listForCount(store resources.Reader, resource string) generic.ListFuncByNamespace {
 	one := &metav1.PartialObjectMetadata{}
 	return func(namespace string) (all []runtime.Object, err error) {
-		now, err := store.Snapshot(context.Background(), resource, resources.At{Match: resources.Any})
+		now, err := store.Snapshot(context.Background(), resource, resources.At{Match: resources.Any, Namespace: namespace})
 		if err != nil {
 			return nil, err
 		}
