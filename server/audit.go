@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/rowlock/rowlock/resources/requestctx"
 	"github.com/rowlock/rowlock/server/auditing"
 )
 
@@ -22,7 +23,7 @@ func (s *Server) withAuditEnd(next echo.HandlerFunc) echo.HandlerFunc {
 		return next
 	}
 	return func(c echo.Context) error {
-		ctx, q := s.Audit.With(c.Request().Context(), c.Response().Header().Get("Audit-Id"), time.Now())
+		ctx, q := s.Audit.With(requestctx.New(auditing.Apart(c.Request().Context())), c.Response().Header().Get("Audit-Id"), time.Now())
 		c.SetRequest(c.Request().WithContext(ctx))
 		if err := next(c); err != nil {
 			s.writeError(err, c)

@@ -82,7 +82,11 @@ func (s *Server) withRequestInfo(next echo.HandlerFunc) echo.HandlerFunc {
 			internalError(c, fmt.Errorf("failed to create RequestInfo: %w", err))
 			return nil
 		}
-		ctx := requestctx.WithRequestInfo(requestctx.New(r.Context()), info)
+		ctx := r.Context()
+		if s.Audit == nil { // else it was made for that
+			ctx = requestctx.New(ctx)
+		}
+		ctx = requestctx.WithRequestInfo(ctx, info)
 		s.refresh(ctx)
 		if info.IsResourceRequest {
 			ctx = resources.WithCatalog(ctx, s.Registry.Catalog()) // the one that answers all of the request

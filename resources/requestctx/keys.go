@@ -3,6 +3,7 @@ package requestctx
 import (
 	"context"
 
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -18,6 +19,7 @@ var (
 	audiencesKey = keyOf(func(ctx context.Context) { authenticator.AudiencesFrom(ctx) })
 	warningsKey  = keyOf(func(ctx context.Context) { warning.AddWarning(ctx, "", "") })
 	trackersKey  = keyOf(func(ctx context.Context) { request.LatencyTrackersFrom(ctx) })
+	auditKey     = keyOf(func(ctx context.Context) { audit.AuditContextFrom(ctx) })
 )
 
 // asked notes the key that it is asked for.
@@ -60,8 +62,7 @@ func WithWarnings(ctx context.Context, r warning.Recorder) context.Context {
 	return Set(ctx, warningsKey, r)
 }
 
-// WithLatencyTrackers is request.WithLatencyTrackers, in place.
-func WithLatencyTrackers(ctx context.Context) context.Context {
-	trackers, _ := request.LatencyTrackersFrom(request.WithLatencyTrackers(context.Background()))
-	return Set(ctx, trackersKey, trackers)
+// WithAuditContext has what audit.AuditContextFrom finds, in place.
+func WithAuditContext(ctx context.Context, a *audit.AuditContext) context.Context {
+	return Set(ctx, auditKey, a)
 }

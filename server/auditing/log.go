@@ -31,6 +31,9 @@ type line struct {
 
 var lineRoom = sync.Pool{New: func() any { return &line{} }}
 
+// version is how each event names its own.
+var version = auditv1.SchemeGroupVersion.String()
+
 // longestKept is how many bytes of room are kept for the next event.
 const longestKept = 64 << 10
 
@@ -54,7 +57,7 @@ func (b lines) write(e *auditinternal.Event) bool {
 	if err := auditv1.Convert_audit_Event_To_v1_Event(e, &l.event, nil); err != nil {
 		return b.Backend.ProcessEvents(e)
 	}
-	l.event.Kind, l.event.APIVersion = "Event", auditv1.SchemeGroupVersion.String()
+	l.event.Kind, l.event.APIVersion = "Event", version
 	text, ok := typedjson.Append(l.text, &l.event)
 	if !ok {
 		return b.Backend.ProcessEvents(e)

@@ -64,6 +64,14 @@ func (a *Auditor) Begin(ctx context.Context) (context.Context, error) {
 // apart is a context without the audit of the request that it is of.
 type apart struct{ context.Context }
 
+// Apart returns ctx without the audit of a request within which another one is sent.
+func Apart(ctx context.Context) context.Context {
+	if audit.AuditContextFrom(ctx) != nil {
+		return apart{ctx}
+	}
+	return ctx
+}
+
 // Value implements context.Context.
 func (c apart) Value(key any) any {
 	v := c.Context.Value(key)

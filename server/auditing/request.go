@@ -20,8 +20,12 @@ import (
 // Request is the audit of one request. Its context has it (Of), and upstream's of the same request (audit.AuditContextFrom), into
 // which whoever decides something about the request writes annotations.
 type Request struct {
-	*audit.AuditContext
+	audit.AuditContext
 	auditor *Auditor
+	// received is when the request came.
+	received time.Time
+	// about is what the policy decides by.
+	about authorizer.AttributesRecord
 	// info says which request it is: what is done for another one within it is not its own.
 	info *genericapirequest.RequestInfo
 	// omitManagedFields: they are left out of objects.
@@ -53,13 +57,11 @@ func Of(ctx context.Context) *Request {
 
 // With returns the context of a request with its audit. Nothing is decided about it yet.
 func (a *Auditor) With(ctx context.Context, id string, received time.Time) (context.Context, *Request) {
-	if audit.AuditContextFrom(ctx) != nil {
-		ctx = apart{ctx} // of another request, within which this one is sent
-	}
-	ctx = audit.WithAuditContext(genericapirequest.WithReceivedTimestamp(ctx, received))
+	q := &Request{auditor: a, received: received}
+	q.SetEventStage(auditinternal.StageResponseStarted) // as audit.WithAuditContext
+	ctx = requestctx.WithAuditContext(Apart(ctx), &q.AuditContext)
 	audit.WithAuditID(ctx, types.UID(id))
-	q := &Request{AuditContext: audit.AuditContextFrom(ctx), auditor: a}
-	return context.WithValue(ctx, requestKey{}, q), q
+	return requestctx.Set(ctx, requestKey{}, q), q
 }
 
 // ErrNotStored says that a back end that has to take every first event did not. The request is not carried out.
@@ -105,7 +107,7 @@ func (q *Request) Refuse(ctx context.Context, r *http.Request, reason string) er
 }
 
 func (q *Request) evaluate(ctx context.Context, r *http.Request) error {
-	a := authorizer.AttributesRecord{}
+	a := &q.about
 	a.User, _ = genericapirequest.UserFrom(ctx)
 	info, ok := genericapirequest.RequestInfoFrom(ctx)
 	if !ok {
@@ -114,18 +116,17 @@ func (q *Request) evaluate(ctx context.Context, r *http.Request) error {
 	q.info = info
 	a.Verb, a.Namespace, a.APIGroup, a.APIVersion, a.Resource, a.Subresource = info.Verb, info.Namespace, info.APIGroup, info.APIVersion, info.Resource, info.Subresource
 	a.Name, a.Path, a.ResourceRequest = info.Name, info.Path, info.IsResourceRequest
-	return q.initialize(ctx, r, a)
+	return q.initialize(ctx, r)
 }
 
-func (q *Request) initialize(ctx context.Context, r *http.Request, a authorizer.AttributesRecord) error {
-	config := q.auditor.policy.EvaluatePolicyRule(a)
+func (q *Request) initialize(ctx context.Context, r *http.Request) error {
+	config := q.auditor.policy.EvaluatePolicyRule(&q.about)
 	audit.ObservePolicyLevel(ctx, config.Level)
 	if err := q.Init(config, q.auditor.backend); err != nil {
 		return fmt.Errorf("failed to create audit event: %w", err)
 	}
 	q.omitManagedFields = config.OmitManagedFields
-	received, _ := genericapirequest.ReceivedTimestampFrom(ctx)
-	audit.LogRequestMetadata(ctx, r, received, a)
+	audit.LogRequestMetadata(ctx, r, q.received, &q.about)
 	return nil
 }
 
