@@ -131,7 +131,7 @@ func (m *Manager) Update(live, obj runtime.Object, manager string) runtime.Objec
 	if err != nil {
 		return obj // New has checked what can be wrong
 	}
-	return up.UpdateNoErrors(live, obj, manager)
+	return upstreamUpdate(up, live, obj, manager)
 }
 
 // Apply merges patch, an *unstructured.Unstructured in the request version, into live, which is in the hub form, and

@@ -2,6 +2,7 @@ package fieldmanager
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/apis/apps"
 	core "k8s.io/kubernetes/pkg/apis/core"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
@@ -202,6 +205,29 @@ func TestUnmanagedObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, stored(out), `2 applier Apply {"f:data":{"f:b":{}}}`, `1 before-first-apply Update {"f:data":{".":{},"f:a":{}}}`)
+}
+
+// TestDeepRawData updates an object whose raw JSON is nested deeper than encoding/json reads. structured-merge-diff panics over it;
+// the object keeps the managedFields that it had, and is validated.
+func TestDeepRawData(t *testing.T) {
+	m, _ := newConfigMaps(t, func(c *Config) {
+		c.Kind = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
+		c.Hub = schema.GroupVersion{Group: appsv1.GroupName, Version: runtime.APIVersionInternal}
+	})
+	up, err := m.upstream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := &apps.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "default", UID: "uid",
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "before", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "apps/v1",
+			Time: &metav1.Time{}, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:revision":{}}`)}}}}
+	obj := live.DeepCopy()
+	obj.Revision = 2
+	obj.Data = runtime.RawExtension{Raw: []byte(strings.Repeat("[", 20000) + strings.Repeat("]", 20000))}
+	updated := upstreamUpdate(up, live, obj, "editor").(*apps.ControllerRevision)
+	if updated.Revision != 2 || !reflect.DeepEqual(updated.ManagedFields, live.ManagedFields) {
+		t.Errorf("revision %d with the managedFields %v", updated.Revision, updated.ManagedFields)
+	}
 }
 
 // TestSubresourceAndResetFields writes through a subresource, which is named in the entry and does not own what it

@@ -5,10 +5,12 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/klog/v2"
 	openapiutil "k8s.io/kube-openapi/pkg/util"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
@@ -89,6 +91,25 @@ func (c *builtinConverter) TypedToObject(value *typed.TypedValue) (runtime.Objec
 		return nil, fmt.Errorf("the value of an object is a map, not %T", value.AsValue().Unstructured())
 	}
 	return &unstructured.Unstructured{Object: content}, nil
+}
+
+// upstreamUpdate is up.UpdateNoErrors, for objects with raw JSON as well, such as a ControllerRevision's data: where it is nested deeper
+// than encoding/json reads, structured-merge-diff panics. That is an error as any other here, which validation words.
+func upstreamUpdate(up *managedfields.FieldManager, live, obj runtime.Object, manager string) (updated runtime.Object) {
+	defer func() {
+		reason := recover()
+		if reason == nil {
+			return
+		}
+		klog.ErrorS(nil, "managedFields could not be updated", "kind", obj.GetObjectKind().GroupVersionKind(), "panic", reason)
+		updated = obj
+		if before, err := meta.Accessor(live); err == nil {
+			if after, err := meta.Accessor(obj); err == nil {
+				after.SetManagedFields(before.GetManagedFields())
+			}
+		}
+	}()
+	return up.UpdateNoErrors(live, obj, manager)
 }
 
 func (c *builtinConverter) typeOf(gvk schema.GroupVersionKind) (*typed.ParseableType, error) {
