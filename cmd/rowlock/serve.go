@@ -83,10 +83,9 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err != nil {
 		return err
 	}
-	plane := controlplane.New(controlplane.Config{Registry: p.registry, Store: store, Pipeline: p.pipeline, Logger: logger, Definitions: p.definitions,
-		ClientAuthorities: p.certificates, FrontProxy: o.proxies.frontProxy(p.certificates), Front: p.server})
-	if err := store.Await(ctx, func() error { return plane.Bootstrap(ctx) }); err != nil {
-		return fmt.Errorf("create the objects that exist from the start: %w", err)
+	plane, err := p.bootstrap(ctx)
+	if err != nil {
+		return err
 	}
 	listener, err := o.http.bind(ctx, o.listen)
 	if err != nil {
@@ -118,6 +117,16 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", shellQuoted(p.certificates.KubeconfigPath()))
 	work.Go(func() error { attend(ctx, logger, p.certificates.KubeconfigPath()); return nil })
 	return work.Wait()
+}
+
+// bootstrap makes the controllers of the control plane, and the objects that exist from the start.
+func (p *parts) bootstrap(ctx context.Context) (*controlplane.Plane, error) {
+	plane := controlplane.New(controlplane.Config{Registry: p.registry, Store: p.store, Pipeline: p.pipeline, Logger: p.logger, Definitions: p.definitions,
+		ClientAuthorities: p.certificates, FrontProxy: p.options.proxies.frontProxy(p.certificates), Front: p.server})
+	if err := p.store.Await(ctx, func() error { return plane.Bootstrap(ctx) }); err != nil {
+		return nil, fmt.Errorf("create the objects that exist from the start: %w", err)
+	}
+	return plane, nil
 }
 
 // bootstrapServices makes the Service of the API, which has the server's address.

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/rowlock/rowlock/sqlstore/pgtest"
+)
+
+// storePlace is a data directory and the flags that say which database goes with it.
+type storePlace struct {
+	dir   string
+	flags []string
+}
+
+func (s storePlace) args(more ...string) []string {
+	return append(append([]string{"--data-dir", s.dir}, s.flags...), more...)
+}
+
+// places makes empty ones.
+type places func(t *testing.T) storePlace
+
+// onEachDatabase runs a test on both, at once: they have nothing in common.
+func onEachDatabase(t *testing.T, test func(t *testing.T, empty places)) {
+	sqlite := func(t *testing.T) storePlace { return storePlace{dir: filepath.Join(t.TempDir(), "data")} }
+	t.Run("SQLite", func(t *testing.T) { test(t, sqlite) })
+	t.Run("Postgres", func(t *testing.T) {
+		c, err := pgtest.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := c.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
+		schemas := 0
+		test(t, func(t *testing.T) storePlace {
+			schemas++
+			return storePlace{filepath.Join(t.TempDir(), "data"), []string{"--datastore", c.URL(), "--schema", fmt.Sprintf("s%d", schemas)}}
+		})
+	})
+}
+
+// runs runs a command that has to succeed.
+func runs(t *testing.T, args ...string) string {
+	t.Helper()
+	code, stdout, stderr := command(t, args...)
+	if code != 0 {
+		t.Fatalf("rowlock %s: exit code %d: %s%s", strings.Join(args, " "), code, stdout, stderr)
+	}
+	return stdout
+}
+
+// freeAddress is one that a server can have again after it stopped.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func newConfigMap(name, value string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Data: map[string]string{"v": value}}
+}
+
+// madeConfigMaps are those of the namespace default but the one that a controller makes at some time after the start.
+func madeConfigMaps(t *testing.T, client kubernetes.Interface) []corev1.ConfigMap {
+	t.Helper()
+	list, err := client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name!=kube-root-ca.crt"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+// everything is what the API shows of some objects that nothing writes at a start, by path and name.
+func everything(t *testing.T, client kubernetes.Interface) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, path := range []string{"/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/services", crds, widgets} {
+		for _, item := range gjson.Get(send(t, client, "GET", path, ""), "items").Array() {
+			if name := item.Get("metadata.name").String(); name != "kube-root-ca.crt" {
+				all[path+"/"+name] = item.Raw
+			}
+		}
+	}
+	return all
+}
+
+// followed is what an informer has of the ConfigMaps of a test.
+type followed struct {
+	store   cache.Store
+	changed chan struct{}
+}
+
+func follow(t *testing.T, client kubernetes.Interface) *followed {
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace("default"))
+	informer := factory.Core().V1().ConfigMaps().Informer()
+	f := &followed{store: informer.GetStore(), changed: make(chan struct{}, 1)}
+	note := func() {
+		select {
+		case f.changed <- struct{}{}:
+		default:
+		}
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { note() },
+		UpdateFunc: func(any, any) { note() }, DeleteFunc: func(any) { note() }}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(func() { stop(); factory.Shutdown() })
+	factory.Start(ctx.Done())
+	return f
+}
+
+// until waits for what the informer has to be so.
+func (f *followed) until(t *testing.T, want string) {
+	t.Helper()
+	for limit := time.After(2 * time.Minute); ; {
+		var have []string
+		for _, o := range f.store.List() {
+			if c := o.(*corev1.ConfigMap); c.Data["v"] != "" {
+				have = append(have, c.Name+"="+c.Data["v"])
+			}
+		}
+		slices.Sort(have)
+		if strings.Join(have, " ") == want {
+			return
+		}
+		select {
+		case <-f.changed:
+		case <-limit:
+			t.Fatalf("the informer has %v, want %s", have, want)
+		}
+	}
+}
