@@ -131,6 +131,11 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) (
 		return err
 	}
 	i.report.print(out)
+	if names := i.types.Unpruned(); len(names) > 0 {
+		fmt.Fprintf(out, "With spec.preserveUnknownFields, %d: their objects come as they are, and lose what their schema does not have when they are next written;\n"+
+			"what is to stay needs x-kubernetes-preserve-unknown-fields in the schema\n", len(names))
+		printKeys(out, names)
+	}
 	switch lost := i.report.lostKeys(); {
 	case o.dryRun:
 		return nil

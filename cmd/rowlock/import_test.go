@@ -152,6 +152,19 @@ func TestImportOfServer(t *testing.T) {
 	}
 }
 
+// What will be pruned later is told of before.
+func TestImportOfUnpruned(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if err := etcdtest.Bolt(file, etcdtest.Put{Key: "/registry/apiextensions.k8s.io/customresourcedefinitions/boats.example.com", Value: []byte(`{"kind":"CustomResourceDefinition",
+"apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"boats.example.com"},"spec":{"group":"example.com","version":"v1","scope":"Cluster",
+"names":{"plural":"boats","kind":"Boat"},"preserveUnknownFields":true}}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if said := runs(t, "import", "--dry-run", file); !strings.Contains(said, "With spec.preserveUnknownFields, 1: ") || !strings.Contains(said, "\n    boats.example.com\n") {
+		t.Errorf("it says:\n%s", said)
+	}
+}
+
 func importAndServe(t *testing.T, config string, source ...string) {
 	place := storePlace{dir: filepath.Join(t.TempDir(), "data")}
 	url := "sqlite://" + filepath.Join(place.dir, "rowlock.db")

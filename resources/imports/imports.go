@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -109,6 +110,18 @@ func placeOf(r schema.GroupResource) string {
 
 // Definitions is the prefix of the keys of definitions of custom resources, which have to be imported before all others.
 func (i *Importer) Definitions() string { return i.prefix + crdPlace + "/" }
+
+// Unpruned are the definitions, of those that were imported, whose objects kube-apiserver keeps whole, whatever their schema says
+// (spec.preserveUnknownFields). They come as they are, and what the schema does not have goes when one is next written.
+func (i *Importer) Unpruned() (names []string) {
+	for _, d := range i.defined {
+		if d.Spec.PreserveUnknownFields {
+			names = append(names, d.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
 
 // Prefix is that of all keys.
 func (i *Importer) Prefix() string { return i.prefix }

@@ -34,3 +34,28 @@ func TestCustomObjectsAreCompleted(t *testing.T) {
 		t.Errorf("of a version that there is not: %s", o.Draft.Data)
 	}
 }
+
+// Objects of a definition by which kube-apiserver prunes nothing come whole, and it is told of.
+func TestObjectsThatAreNotPruned(t *testing.T) {
+	types, err := New("/registry", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, preserves := range map[string]string{"boats": `"preserveUnknownFields":true`, "ships": `"preserveUnknownFields":false`, "crews": `"scope":"Cluster"`} {
+		definition := `{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition","metadata":{"name":"` + name + `.example.com"},"spec":{
+			"group":"example.com","version":"v1","scope":"Cluster","names":{"plural":"` + name + `","kind":"Boat"},` + preserves + `,
+			"validation":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object"}}}}}}`
+		if _, err := types.Import(t.Context(), "/registry/"+crdPlace+"/"+name+".example.com", []byte(definition)); err != nil {
+			t.Fatal(err)
+		}
+		stored := `{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"a"},"mast":"tall"}`
+		o, err := types.Import(t.Context(), "/registry/example.com/"+name+"/a", []byte(stored))
+		if err != nil || strings.Contains(string(o.Draft.Data), "tall") != (name != "ships") {
+			t.Errorf("%s: %s, %v", name, o.Draft.Data, err)
+		}
+	}
+	// v1beta1 keeps what is unknown unless it is told not to.
+	if have := strings.Join(types.Unpruned(), " "); have != "boats.example.com crews.example.com" {
+		t.Errorf("it names %q", have)
+	}
+}

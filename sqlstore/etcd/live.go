@@ -33,6 +33,9 @@ const (
 	// pageKeys is how many keys are asked for at once, and mostPageBytes how long an answer may be: where it is longer, fewer are asked for.
 	pageKeys, mostPageBytes = 500, 16 << 20
 
+	// busyWait is how long a server that has too much to do is left alone, ever longer, and busyTurns how often: 25 s together.
+	busyWait, busyTurns = 100 * time.Millisecond, 8
+
 	rangeMethod      = "/etcdserverpb.KV/Range"
 	timeToLiveMethod = "/etcdserverpb.Lease/LeaseTimeToLive"
 
@@ -60,11 +63,12 @@ type liveSnapshot struct {
 	cluster  uint64
 	revision int64
 	leases   map[int64]time.Duration
+	wait     time.Duration // how long the first wait for a busy server is
 }
 
 // Dial begins to read what servers have now under a prefix. Nothing is changed there. Errors: of the servers, by their URLs.
 func Dial(ctx context.Context, servers Servers, prefix string) (_ Snapshot, err error) {
-	s := &liveSnapshot{urls: servers.URLs, leases: map[int64]time.Duration{}}
+	s := &liveSnapshot{urls: servers.URLs, leases: map[int64]time.Duration{}, wait: busyWait}
 	s.nameless = servers.TLS == nil || len(servers.TLS.Certificates) == 0 && servers.TLS.GetClientCertificate == nil
 	defer func() {
 		if err != nil {
@@ -127,8 +131,30 @@ func (bytesCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// ask sends a question to the server that answered last and, where it does not, to the others.
-func (s *liveSnapshot) ask(ctx context.Context, method string, question []byte) (answer []byte, _ error) {
+// ask is askOnce, until the server is not too busy to answer.
+func (s *liveSnapshot) ask(ctx context.Context, method string, question []byte) (answer []byte, err error) {
+	wait := s.wait
+	for range busyTurns {
+		if answer, err = s.askOnce(ctx, method, question); !isBusy(err) {
+			return answer, err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), err)
+		}
+		wait *= 2
+	}
+	return s.askOnce(ctx, method, question)
+}
+
+// isBusy tells whether an etcd has refused a question for now (rpctypes.ErrTooManyRequests). An answer that is too long has the same code.
+func isBusy(err error) bool {
+	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "too many requests")
+}
+
+// askOnce sends a question to the server that answered last and, where it does not, to the others.
+func (s *liveSnapshot) askOnce(ctx context.Context, method string, question []byte) (answer []byte, _ error) {
 	var errs []error
 	for range s.servers {
 		err := func() error {
@@ -205,7 +231,7 @@ func (s *liveSnapshot) Each(ctx context.Context, prefix string, visit func(Entry
 	from, end, limit := prefix, after(prefix), pageKeys
 	for {
 		answer, err := s.ask(ctx, rangeMethod, rangeOf(from, end, limit, s.revision))
-		if status.Code(err) == codes.ResourceExhausted && !strings.Contains(err.Error(), "too many requests") && limit > 1 {
+		if status.Code(err) == codes.ResourceExhausted && !isBusy(err) && limit > 1 {
 			limit /= 2
 			continue
 		}
@@ -253,8 +279,8 @@ func (s *liveSnapshot) page(ctx context.Context, answer []byte, visit func(Entry
 	return last, more, err
 }
 
-// timeToLive asks how long a lease has to live: many keys have the same. One that has ended since takes its keys with it at once. kine does not answer, and
-// names its leases by their seconds.
+// timeToLive asks how long a lease has to live: many keys have the same. One that has ended since takes its keys with it at once. kine says that
+// it does not support the question, and names its leases by their seconds.
 func (s *liveSnapshot) timeToLive(ctx context.Context, lease int64) (time.Duration, error) {
 	if lease == 0 {
 		return 0, nil
@@ -270,7 +296,7 @@ func (s *liveSnapshot) timeToLive(ctx context.Context, lease int64) (time.Durati
 		if seconds, _, _, err = fields(answer, ttlSeconds, -1); err != nil {
 			return 0, err
 		}
-	case code != codes.Unknown && code != codes.Unimplemented:
+	case code != codes.Unimplemented && (code != codes.Unknown || !strings.Contains(err.Error(), "not supported")):
 		return 0, err
 	}
 	s.leases[lease] = time.Duration(min(max(int64(seconds), 1), maxSeconds)) * time.Second

@@ -180,3 +180,55 @@ func TestLiveErrors(t *testing.T) {
 		_ = s.Close()
 	}
 }
+
+// A server that has too much to do is asked again, for a while.
+func TestBusyServer(t *testing.T) {
+	var many []etcdtest.Put
+	for i := range 2 * pageKeys {
+		many = append(many, etcdtest.Put{Key: fmt.Sprintf("/registry/%06d", i), Value: []byte("v")})
+	}
+	for _, refusals := range []int{1, busyTurns, busyTurns + 1} {
+		left := 0
+		server := &etcdtest.Server{Asked: func(*etcdserverpb.RangeRequest) error {
+			if left > 0 {
+				left--
+				return rpctypes.ErrGRPCRequestTooManyRequests
+			}
+			return nil
+		}}
+		server.Serve(t, nil, many...)
+		s := dialed(t, "/registry/", "http://"+server.Address)
+		s.(*liveSnapshot).wait = time.Microsecond
+		left = refusals
+		seen := 0
+		err := s.Each(t.Context(), "/registry/", func(Entry) error {
+			seen++
+			return nil
+		})
+		if refusals <= busyTurns && (err != nil || seen != len(many)) {
+			t.Errorf("refused %d times: %d of %d keys, %v", refusals, seen, len(many), err)
+		}
+		if refusals > busyTurns && (err == nil || !strings.Contains(err.Error(), "too many requests")) {
+			t.Errorf("refused %d times: %v", refusals, err)
+		}
+	}
+	server := &etcdtest.Server{}
+	server.Serve(t, nil, many...)
+	s := dialed(t, "/registry/", "http://"+server.Address)
+	server.Asked = func(*etcdserverpb.RangeRequest) error { return rpctypes.ErrGRPCRequestTooManyRequests }
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer stop()
+	if err := s.Each(ctx, "/registry/", func(Entry) error { return nil }); !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		t.Errorf("when there is no more time: %v", err)
+	}
+}
+
+// A lease of which an etcd cannot say how long it lives is an error, and not taken for one of kine's, which are named by their seconds.
+func TestLeaseNobodyKnows(t *testing.T) {
+	server := &etcdtest.Server{Cluster: 7, Leases: errors.New("the disk is gone")}
+	server.Serve(t, nil, puts...)
+	err := dialed(t, "/registry/", "http://"+server.Address).Each(t.Context(), "/registry/", func(Entry) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "the lease of /registry/a") || !strings.Contains(err.Error(), "the disk is gone") {
+		t.Error(err)
+	}
+}

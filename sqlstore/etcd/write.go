@@ -19,8 +19,9 @@ import (
 // Writer writes a snapshot of etcd, as 'etcdctl snapshot save' makes it, for 'etcdutl snapshot restore'. Its file gets its name by Finish. It belongs to one
 // goroutine.
 type Writer struct {
-	path    string // of the file that it becomes
-	partial string // of the one that it is until then; empty: there is none
+	path    string   // of the file that it becomes
+	partial string   // of the one that it is until then; empty: there is none
+	held    *os.File // keeps that one, which has no name; nil: it has
 	db      *bbolt.DB
 	pending []Entry
 	bytes   int
@@ -47,16 +48,24 @@ func Create(path string) (*Writer, error) {
 		}
 		return nil, err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // which its owner alone can read
-	if err != nil {
-		return nil, err
+	return create(path, unnamed)
+}
+
+// create begins in a file without a name, where there are such.
+func create(path string, anonymous func(dir string) (*os.File, string)) (_ *Writer, err error) {
+	w := &Writer{path: path, leases: map[time.Duration]uint64{}}
+	if w.held, w.partial = anonymous(filepath.Dir(path)); w.held == nil {
+		f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // which its owner alone can read
+		if err != nil {
+			return nil, err
+		}
+		w.partial = f.Name()
+		if err := f.Close(); err != nil {
+			return nil, errors.Join(err, w.drop())
+		}
 	}
-	w := &Writer{path: path, partial: f.Name(), leases: map[time.Duration]uint64{}}
-	if err = f.Close(); err == nil {
-		w.db, err = bbolt.Open(f.Name(), 0o600, &bbolt.Options{NoSync: true, Timeout: lockTimeout})
-	}
-	if err != nil {
-		return nil, errors.Join(err, os.Remove(f.Name()))
+	if w.db, err = bbolt.Open(w.partial, 0o600, &bbolt.Options{NoSync: true, Timeout: lockTimeout}); err != nil {
+		return nil, errors.Join(err, w.drop())
 	}
 	err = w.db.Update(func(tx *bbolt.Tx) error {
 		for _, name := range etcdBuckets {
@@ -143,7 +152,7 @@ func (w *Writer) lease(tx *bbolt.Tx, lives time.Duration) (uint64, error) {
 }
 
 // Finish makes a snapshot of what was added. An etcd of it goes on above a revision, and who watches from before is told that it was compacted. Then there is
-// nothing to Close.
+// nothing to Close. Errors: fs.ErrExist where the name has been taken meanwhile; what has it stays as it is.
 func (w *Writer) Finish(revision int64) (err error) {
 	if err := w.flush(); err != nil {
 		return err
@@ -162,10 +171,39 @@ func (w *Writer) Finish(revision int64) (err error) {
 	if err := appendSum(w.partial); err != nil {
 		return err
 	}
-	if err := os.Rename(w.partial, w.path); err != nil {
+	if err := w.publish(); err != nil {
 		return err
 	}
+	err = w.drop()
 	w.partial = ""
+	return err
+}
+
+// publish gives the file its name, beside the one that it has.
+func (w *Writer) publish() error {
+	err := giveName(w.partial, w.path)
+	if err == nil || errors.Is(err, fs.ErrExist) || w.held != nil {
+		return err
+	}
+	// There are file systems without a second name for a file. The name is taken first then, so that nobody's file is replaced.
+	f, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Close(), os.Rename(w.partial, w.path)); err != nil {
+		return errors.Join(err, os.Remove(w.path))
+	}
+	return nil
+}
+
+// drop removes what the file is until it has its name.
+func (w *Writer) drop() error {
+	if w.held != nil {
+		return w.held.Close()
+	}
+	if err := os.Remove(w.partial); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	return nil
 }
 
@@ -191,5 +229,5 @@ func (w *Writer) Close() error {
 	if w.partial == "" {
 		return nil
 	}
-	return errors.Join(w.db.Close(), os.Remove(w.partial))
+	return errors.Join(w.db.Close(), w.drop())
 }

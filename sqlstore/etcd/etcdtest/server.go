@@ -30,6 +30,8 @@ type Server struct {
 	Cluster uint64
 	// Asked, if set, is told of every Range, and its error is the answer.
 	Asked func(*etcdserverpb.RangeRequest) error
+	// Leases, if set, is the answer to every LeaseTimeToLive.
+	Leases error
 
 	etcdserverpb.UnimplementedKVServer
 	etcdserverpb.UnimplementedLeaseServer
@@ -121,8 +123,11 @@ func (s *Server) Range(_ context.Context, r *etcdserverpb.RangeRequest) (*etcdse
 
 // LeaseTimeToLive implements etcdserverpb.LeaseServer.
 func (s *Server) LeaseTimeToLive(_ context.Context, r *etcdserverpb.LeaseTimeToLiveRequest) (*etcdserverpb.LeaseTimeToLiveResponse, error) {
-	if s.Kine {
+	switch {
+	case s.Kine:
 		return nil, errKineLeases
+	case s.Leases != nil:
+		return nil, s.Leases
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package etcd
+
+import "os"
+
+// unnamed is nil: only Linux has files without a name that get one later.
+func unnamed(string) (*os.File, string) { return nil, "" }
+
+// giveName gives a file another name. Errors: fs.ErrExist where it is taken.
+func giveName(path, as string) error { return os.Link(path, as) }
