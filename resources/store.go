@@ -166,6 +166,9 @@ type WatchOptions struct {
 	Namespace, Name string
 	// After is the revision after which events are delivered.
 	After int64
+	// Group names those watches that are best told of a change one after the other, because what they send leaves together. Empty:
+	// of no group.
+	Group string
 	// Wake, when set, is called whenever Ready would receive a value, which it then never does: one goroutine can follow
 	// many watches. It is called with locks held, so it must not block and must not call the store. It may be called
 	// before Watch returns. For what a Commit wrote it is called, on every watch that wants it, before the Commit returns

@@ -29,8 +29,10 @@ func (c *collection) announce(events []*resources.Event) (wake bool) {
 	defer c.mu.Unlock()
 	c.announced = events[len(events)-1].Revision
 	for k, s := range c.followers.concerned(events) {
-		for w := range c.followers.byScope[k] {
-			w.notice(s)
+		for _, group := range c.followers.byScope[k].groups {
+			for w := range group {
+				w.notice(s)
+			}
 		}
 	}
 	for k, s := range c.watchers.concerned(events) {
@@ -56,8 +58,9 @@ func (c *collection) remind(w *watch) {
 	}
 }
 
-// wakeSlice is how many watchers are told before others get the lock, and the processors.
-const wakeSlice = 64
+// wakeSlice is how many watchers are told before others get the lock, and the processors. Those of a group are told in one go, up to
+// groupSlice: between slices they begin to send, and what others of the group would send leaves later, by itself.
+const wakeSlice, groupSlice = 64, 256
 
 // wake tells the watchers of all that was announced. Between slices it gives mu back and yields: commits, and the watchers
 // that were told, go on meanwhile. Scopes with few watchers come first: a single object's does not wait for the crowd.
@@ -68,16 +71,29 @@ func (c *collection) wake(yield func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	told := 0
+	pause := func() {
+		told = 0
+		c.mu.Unlock()
+		yield()
+		c.mu.Lock()
+	}
 	for len(c.pending) > 0 {
 		c.present, c.pending = c.pending, nil
 		for _, k := range c.fewestFirst(c.present) {
 			s := c.present[k]
-			for w := range c.watchers.byScope[k] {
-				w.notice(s)
-				if told++; told%wakeSlice == 0 {
-					c.mu.Unlock()
-					yield()
-					c.mu.Lock()
+			crowd := c.watchers.byScope[k]
+			if crowd == nil {
+				continue
+			}
+			for name, group := range crowd.groups {
+				for w := range group {
+					w.notice(s)
+					if told++; told >= groupSlice || name == "" && told >= wakeSlice {
+						pause()
+					}
+				}
+				if told >= wakeSlice {
+					pause()
 				}
 			}
 		}
@@ -90,7 +106,7 @@ func (c *collection) fewestFirst(told map[scope]span) []scope {
 	for k := range told {
 		scopes = append(scopes, k)
 	}
-	slices.SortFunc(scopes, func(a, b scope) int { return len(c.watchers.byScope[a]) - len(c.watchers.byScope[b]) })
+	slices.SortFunc(scopes, func(a, b scope) int { return c.watchers.byScope[a].len() - c.watchers.byScope[b].len() })
 	return scopes
 }
 
@@ -117,8 +133,10 @@ func (c *collection) wakeAll() {
 func (c *collection) each(f func(*watch)) {
 	for _, all := range []*watcherSet{&c.followers, &c.watchers} {
 		for _, set := range all.byScope {
-			for w := range set {
-				f(w)
+			for _, group := range set.groups {
+				for w := range group {
+					f(w)
+				}
 			}
 		}
 	}
@@ -139,24 +157,47 @@ func (w *watch) scope() scope { return scope{w.namespace, w.name} }
 
 // watcherSet holds watches of a collection by what they want to see, so that a change of one object looks at those
 // alone that want it.
-type watcherSet struct{ byScope map[scope]map[*watch]struct{} }
+type watcherSet struct{ byScope map[scope]*crowd }
+
+// crowd are the watches of one scope, by their groups.
+type crowd struct {
+	groups map[string]map[*watch]struct{}
+	size   int
+}
+
+func (c *crowd) len() int {
+	if c == nil {
+		return 0
+	}
+	return c.size
+}
 
 func (s *watcherSet) add(w *watch) {
 	if s.byScope == nil {
-		s.byScope = map[scope]map[*watch]struct{}{}
+		s.byScope = map[scope]*crowd{}
 	}
-	k := w.scope()
-	if s.byScope[k] == nil {
-		s.byScope[k] = map[*watch]struct{}{}
+	c := s.byScope[w.scope()]
+	if c == nil {
+		c = &crowd{groups: map[string]map[*watch]struct{}{}}
+		s.byScope[w.scope()] = c
 	}
-	s.byScope[k][w] = struct{}{}
+	if c.groups[w.group] == nil {
+		c.groups[w.group] = map[*watch]struct{}{}
+	}
+	c.groups[w.group][w] = struct{}{}
+	c.size++
 }
 
+// remove takes out a watch that was added.
 func (s *watcherSet) remove(w *watch) {
-	k := w.scope()
-	delete(s.byScope[k], w)
-	if len(s.byScope[k]) == 0 {
-		delete(s.byScope, k)
+	c := s.byScope[w.scope()]
+	c.size--
+	delete(c.groups[w.group], w)
+	if len(c.groups[w.group]) == 0 {
+		delete(c.groups, w.group)
+	}
+	if c.size == 0 {
+		delete(s.byScope, w.scope())
 	}
 }
 

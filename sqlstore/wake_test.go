@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -156,6 +157,54 @@ func TestWakeInSlices(t *testing.T) {
 		mustNext(t, w, all...)
 	}
 	mustNext(t, single, all[0])
+}
+
+// Watches of one group are told in one go, whoever came between them, and all of all groups are.
+func TestWakeByGroup(t *testing.T) {
+	const groups, each = 7, wakeSlice + 3
+	s := newSQLiteHarness(t).store
+	start := s.revisions.current.Load()
+	members := map[string][]*watch{}
+	for range each {
+		for g := range groups {
+			group := strconv.Itoa(g)
+			if g == 0 {
+				group = ""
+			}
+			members[group] = append(members[group], openWatch(t, s, resources.WatchOptions{After: start, Group: group}))
+		}
+	}
+	c := s.collection("configmaps")
+	c.announce(created(t, s, "a"))
+	slices := 0
+	c.wake(func() {
+		slices++
+		for group, all := range members {
+			told := 0
+			for _, w := range all {
+				if signalled(w) {
+					told++
+				}
+			}
+			if group != "" && told != 0 && told != each {
+				t.Errorf("between slices, %d of the %d watches of group %s are told", told, each, group)
+			}
+		}
+	})
+	if slices < groups {
+		t.Errorf("%d groups were told in %d slices", groups, slices)
+	}
+	for _, all := range members {
+		for _, w := range all {
+			if !signalled(w) {
+				t.Fatal("a watch was not woken")
+			}
+			w.Close()
+		}
+	}
+	if n := len(c.watchers.byScope); n != 0 {
+		t.Errorf("%d crowds are left of watches that are closed", n)
+	}
 }
 
 // Close ends the goroutines that wake watchers, and every watch learns of it.

@@ -17,7 +17,7 @@ func (s *Store) Watch(ctx context.Context, opts resources.WatchOptions) (resourc
 	if s.closing.Load() {
 		return nil, resources.ErrClosed
 	}
-	w := &watch{store: s, collection: c, namespace: opts.Namespace, name: opts.Name,
+	w := &watch{store: s, collection: c, namespace: opts.Namespace, name: opts.Name, group: opts.Group,
 		ready: make(chan struct{}, 1), wake: opts.Wake, cursor: opts.After}
 	// What is not visible yet will be announced.
 	if w.newest = min(c.tree.Load().last, s.revisions.current.Load()); opts.After < w.newest {
@@ -37,6 +37,7 @@ type watch struct {
 	store           *Store
 	collection      *collection
 	namespace, name string
+	group           string
 	ready           chan struct{}
 	wake            func() // stands for ready when it is set
 

@@ -128,7 +128,7 @@ func (c *conn) sendData(st *stream, f *frames, ends bool) error {
 		}
 		if len(f.b)-f.from <= copyMost && len(c.out) < outMost {
 			from, to := c.next(st, f, ends)
-			c.out = append(c.grown(), f.b[from:to]...)
+			c.out = append(c.grownBy(to-from), f.b[from:to]...)
 			continue
 		}
 		if err := c.acquire(st); err != nil {

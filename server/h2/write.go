@@ -12,8 +12,9 @@ const (
 	outMost = 128 << 10
 	// controlMost is how many answers to control frames may wait for a client to read them.
 	controlMost = 10000
-	// outRoom is how large a buffer is at first.
-	outRoom = 32 << 10
+	// outRoom is how large a buffer is at first, and wideRoom how large one is in which streams of many watches gather what they send of one
+	// event: it takes outMost, and what a stream adds then.
+	outRoom, wideRoom = 32 << 10, outMost + 2*copyMost
 	// writeMost is how long a client may take to read up to largeRoom and outMost bytes, once somebody waits for it to.
 	writeMost = 30 * time.Second
 	// mostRounds is how often somebody sends what others gather meanwhile, before a goroutine does.
@@ -26,7 +27,10 @@ type corker interface {
 	Uncork()
 }
 
-var outs = sync.Pool{New: func() any { return new([outRoom]byte) }}
+var (
+	outs  = sync.Pool{New: func() any { return new([outRoom]byte) }}
+	wides = sync.Pool{New: func() any { return new([wideRoom]byte) }}
+)
 
 // grown is what was gathered, with room. The caller holds mu.
 func (c *conn) grown() []byte {
@@ -36,9 +40,24 @@ func (c *conn) grown() []byte {
 	return c.out
 }
 
+// grownBy is grown, with room for n bytes more, up to wideRoom in all: to let append make it would leave garbage of several times what is sent.
+// The caller holds mu.
+func (c *conn) grownBy(n int) []byte {
+	out := c.grown()
+	if len(out)+n <= cap(out) || cap(out) >= wideRoom {
+		return out
+	}
+	c.out = append(wides.Get().(*[wideRoom]byte)[:0], out...)
+	putOut(out)
+	return c.out
+}
+
 func putOut(out []byte) {
-	if cap(out) == outRoom {
+	switch cap(out) {
+	case outRoom:
 		outs.Put((*[outRoom]byte)(out[:outRoom]))
+	case wideRoom:
+		wides.Put((*[wideRoom]byte)(out[:wideRoom]))
 	}
 }
 

@@ -149,13 +149,22 @@ func (w *watchStream) open(early context.Context) error {
 	}
 	w.position = after
 	w.cursor, err = w.h.Store.Watch(w.q.ctx, resources.WatchOptions{
-		Resource: w.q.served.ResourceName(), Namespace: w.selection.namespace, Name: w.selection.name, After: after})
+		Resource: w.q.served.ResourceName(), Namespace: w.selection.namespace, Name: w.selection.name, After: after,
+		Group: w.connection()})
 	var expired *resources.ExpiredError
 	if errors.As(err, &expired) {
 		w.failed = err
 		return nil
 	}
 	return err
+}
+
+// connection names the one that the watch shares with others, whose frames leave together. Over HTTP/1.1 it shares none.
+func (w *watchStream) connection() string {
+	if w.q.r.ProtoMajor < 2 {
+		return ""
+	}
+	return w.q.r.RemoteAddr
 }
 
 // start reads "Semantics for watch": unset and "0" begin with the state, another value at that revision, unless
@@ -222,13 +231,12 @@ func (w *watchStream) run() {
 	}
 	flowcontrol.WatchInitialized(w.q.ctx) // it needs its seat no more
 	var bookmarks <-chan time.Time
+	var timer *time.Timer
 	if w.opts.AllowWatchBookmarks {
-		ticker := time.NewTicker(w.h.BookmarkPeriod)
-		defer ticker.Stop()
-		bookmarks = ticker.C
+		timer = time.NewTimer(w.untilBookmark())
+		defer timer.Stop()
+		bookmarks = timer.C
 	}
-	last, stop := w.lastBookmark()
-	defer stop()
 	for {
 		if !w.drain() {
 			return
@@ -241,10 +249,7 @@ func (w *watchStream) run() {
 			if !w.drain() || !w.bookmark(false) {
 				return
 			}
-		case <-last:
-			if !w.drain() || !w.bookmark(false) {
-				return
-			}
+			timer.Reset(w.untilBookmark())
 		case <-w.q.ctx.Done():
 			return
 		case <-w.h.Draining:
@@ -257,15 +262,14 @@ func (w *watchStream) run() {
 	}
 }
 
-// lastBookmark fires shortly before the watch ends, so that the client can resume from where it was.
-func (w *watchStream) lastBookmark() (<-chan time.Time, func() bool) {
+// untilBookmark is how long it is to the next bookmark. One is sent shortly before the watch ends, so that the client can resume from
+// where it was.
+func (w *watchStream) untilBookmark() time.Duration {
 	deadline, ok := w.q.ctx.Deadline()
-	lead := time.Until(deadline) - bookmarkLead
-	if !ok || !w.opts.AllowWatchBookmarks || lead <= 0 {
-		return nil, func() bool { return false }
+	if lead := time.Until(deadline) - bookmarkLead; ok && lead > 0 {
+		return min(lead, w.h.BookmarkPeriod)
 	}
-	t := time.NewTimer(lead)
-	return t.C, t.Stop
+	return w.h.BookmarkPeriod
 }
 
 // How long a watch waits before it asks a store again that cannot answer at the moment: ever longer.
