@@ -44,7 +44,11 @@ func connections(p protocol, n int) int {
 
 // crew returns n clients. Their connections stay open for those that come later.
 func (b *bench) crew(p protocol, n int) ([]*client, error) {
-	share := connections(p, n)
+	return b.crewOver(p, n, connections(p, n))
+}
+
+// crewOver returns n clients that share so many connections.
+func (b *bench) crewOver(p protocol, n, share int) ([]*client, error) {
 	for len(b.opened[p]) < share {
 		c, err := newConnection(b.config, p)
 		if err != nil {

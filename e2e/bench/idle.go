@@ -46,7 +46,7 @@ func (b *bench) idleWatches(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := &idleWatching{arrived: make(chan time.Time, b.IdleWatches), ended: make(chan struct{}, b.IdleWatches)}
+	w := newIdleWatching(b.IdleWatches)
 	ctx, stop := context.WithCancel(ctx)
 	defer w.wg.Wait()
 	defer stop()
@@ -59,7 +59,7 @@ func (b *bench) idleWatches(ctx context.Context) error {
 		return err
 	}
 	result.Resident = after - before
-	if err := b.tellAll(ctx, w, result); err != nil {
+	if err := b.tellAll(ctx, w, result, idleEvents); err != nil {
 		return err
 	}
 	b.server.IdleWatches = result
@@ -67,13 +67,13 @@ func (b *bench) idleWatches(ctx context.Context) error {
 }
 
 // tellAll sends the events and waits for each until it has come to all.
-func (b *bench) tellAll(ctx context.Context, w *idleWatching, result *IdleWatches) error {
+func (b *bench) tellAll(ctx context.Context, w *idleWatching, result *IdleWatches, events int) error {
 	cpu, err := b.procs.cpu()
 	if err != nil {
 		return err
 	}
 	var delays []time.Duration
-	for turn := range idleEvents {
+	for turn := range events {
 		sent := time.Now()
 		if _, err := b.apply(ctx, b.admin, 0, 0, turn); err != nil {
 			return err
@@ -106,6 +106,10 @@ type idleWatching struct {
 	arrived chan time.Time
 	ended   chan struct{}
 	wg      sync.WaitGroup
+}
+
+func newIdleWatching(n int) *idleWatching {
+	return &idleWatching{arrived: make(chan time.Time, n), ended: make(chan struct{}, n)}
 }
 
 // open opens the watches, some at a time, and returns how many could not be.

@@ -11,8 +11,11 @@
 //	informers.go many informers start at once
 //	fanout.go    one event to many watchers
 //	idle.go      very many watches that are idle
+//	watches.go   the same, over few connections, with what each takes
 //	controllers.go   what controllers and nodes do
 //	large.go     lists of very many objects
+//	scale.go     very many objects, and a restart with them
+//	stream.go    small writes beside a stream of large ones
 //	definitions*.go  what definitions of custom resources cost
 //	load.go      n clients repeat an operation for a while
 //	client.go    one client
@@ -101,7 +104,7 @@ func command() *cobra.Command {
 	flags.BoolVar(&o.Quick, "quick", false, "seconds instead of minutes; shows that it works, not how fast")
 	flags.StringVar(&o.page, "page", "", "also write the report into this Markdown file, between the lines\n"+pageBegin+" and "+pageEnd)
 	flags.StringVar(&o.json, "json", "", "also write the results to this file, as JSON")
-	root.AddCommand(measureCommand(&o), compareCommand(&o), largeCommand(&o), definitionsCommand(&o), customCommand(&o), admissionCommand(&o), reportCommand(&o))
+	root.AddCommand(measureCommand(&o), compareCommand(&o), largeCommand(&o), watchesCommand(&o), scaleCommand(&o), streamCommand(&o), definitionsCommand(&o), customCommand(&o), admissionCommand(&o), reportCommand(&o))
 	return root
 }
 

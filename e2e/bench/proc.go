@@ -90,6 +90,24 @@ func (p processes) resident() (int64, error) {
 	return total, nil
 }
 
+// writes returns how many system calls that write the processes have made; those of processes that they have started are not among them.
+func (p processes) writes() (total int64, err error) {
+	for _, pid := range p {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+		if err != nil {
+			return 0, fmt.Errorf("system calls: %w", err)
+		}
+		_, rest, _ := strings.Cut(string(text), "syscw:")
+		count, _, _ := strings.Cut(strings.TrimSpace(rest), "\n")
+		n, err := strconv.ParseInt(count, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("/proc/%d/io: %w", pid, err)
+		}
+		total += n
+	}
+	return total, nil
+}
+
 // memory reads a number of kilobytes from a file of /proc.
 func memory(pid int, file, name string) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
