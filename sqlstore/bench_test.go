@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -96,7 +94,7 @@ func benchmarkUpdate(b *testing.B, s *Store, writers int) {
 		}
 		objects <- stored[0]
 	}
-	history, files := s.historyBytes.Load(), writtenBytes()
+	history, files := s.historyBytes.Load(), processIO("wchar")
 	measured(b, writers, func(int64) error {
 		o := <-objects
 		stored, err := s.Commit(context.Background(), resources.Write{Op: resources.Update, Key: o.Key,
@@ -108,20 +106,8 @@ func benchmarkUpdate(b *testing.B, s *Store, writers int) {
 	})
 	b.ReportMetric(float64(s.historyBytes.Load()-history)/float64(b.N), "history-B/op")
 	if s.peers == nil {
-		b.ReportMetric(float64(writtenBytes()-files)/float64(b.N), "written-B/op")
+		b.ReportMetric(float64(processIO("wchar")-files)/float64(b.N), "written-B/op")
 	}
-}
-
-// writtenBytes is how many bytes this process has handed to the system to be written; 0 where the system does not say.
-func writtenBytes() (n int64) {
-	said, err := os.ReadFile("/proc/self/io")
-	if err != nil {
-		return 0
-	}
-	_, after, _ := strings.Cut(string(said), "wchar: ")
-	line, _, _ := strings.Cut(after, "\n")
-	n, _ = strconv.ParseInt(line, 10, 64)
-	return n
 }
 
 // measured runs work between readings of the clock and of the processor time, which says more on a busy machine.

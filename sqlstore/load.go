@@ -29,14 +29,23 @@ type partition struct {
 // maxParts is how many parts a table is read in, at most: more than there are readers, since parts may differ in size.
 const maxParts = 64
 
+// progressRows is how many objects are read from one time at which it is said how many they are to the next: at most every half second.
+const progressRows = 200_000
+
 // load reads every object, and returns the trees of all types and the state of the store they belong to. It may take as
-// long as rows keep coming.
-func (d *database) load(ctx context.Context) (map[string]*tree, meta, error) {
+// long as rows keep coming. progress is told how many were read, by several goroutines.
+func (d *database) load(ctx context.Context, progress func(objects int64)) (map[string]*tree, meta, error) {
 	bounded, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stalled := time.AfterFunc(d.limits.rows, cancel)
 	defer stalled.Stop()
-	trees, m, err := d.loadAll(bounded, func() { stalled.Reset(d.limits.rows) })
+	var rows atomic.Int64
+	trees, m, err := d.loadAll(bounded, func() {
+		stalled.Reset(d.limits.rows)
+		if n := rows.Add(1); n%progressRows == 0 {
+			progress(n)
+		}
+	})
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		return nil, m, fmt.Errorf("%w: no row came in %v", resources.ErrUnavailable, d.limits.rows)
 	}

@@ -59,6 +59,13 @@ func TestMetrics(t *testing.T) {
 	if got["rowlock_store_database_bytes"] < 4096 {
 		t.Errorf("the database has %v bytes", got["rowlock_store_database_bytes"])
 	}
+	if _, ok := got["rowlock_store_written_bytes_total"]; !ok {
+		t.Error("it is not said how many bytes are written")
+	}
+	const said = "rchar: 3\nwchar: 5\nsyscr: 1\nread_bytes: 0\nwrite_bytes: 8192\ncancelled_write_bytes: 1\n"
+	if n, of := ioOf(said, "write_bytes"), ioOf(said, "none"); n != 8192 || of != 0 {
+		t.Errorf("it reads %d and %d", n, of)
+	}
 	if err := h.store.Close(); err != nil {
 		t.Fatal(err)
 	}

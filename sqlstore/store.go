@@ -151,7 +151,7 @@ func (s *Store) load(ctx context.Context) error {
 
 // readTrees reads the present state of every type.
 func (s *Store) readTrees(ctx context.Context) (map[string]*tree, meta, error) {
-	trees, m, err := s.db.load(ctx)
+	trees, m, err := s.db.load(ctx, func(objects int64) { s.logger.Info("reading objects into memory", "objects", objects) })
 	for _, t := range trees {
 		// What was deleted last is not in the objects, so the type may have changed as late as now.
 		t.last = m.revision
