@@ -23,7 +23,7 @@ var clusterUsed atomic.Bool
 // Every goroutine has an owner and stops.
 func TestMain(m *testing.M) {
 	for variable, serve := range map[string]func(string) error{writerVariable: writeUntilTold, killedVariable: writeUntilKilled,
-		rewriterVariable: rewriteUntilKilled, recorderVariable: recordUntilKilled} {
+		rewriterVariable: rewriteUntilKilled, recorderVariable: recordUntilKilled, boundedVariable: askTooMuch} {
 		where := os.Getenv(variable)
 		if where == "" {
 			continue

@@ -42,7 +42,7 @@ var ErrNotAQuery = errors.New("only a single SELECT (or WITH … SELECT, or VALU
 
 // Query answers a query of a person. more tells that there are more rows than were wanted.
 //
-// Errors: ErrNotAQuery; those of ctx, which ends it wherever it is; what is wrong with the query; those of the database, and of Row and Columns.
+// Errors: ErrNotAQuery; ErrQueryTooLarge (BoundQueries); those of ctx, which ends it wherever it is; what is wrong with the query; those of the database, and of Row and Columns.
 func (s *Source) Query(ctx context.Context, o QueryOptions) (more bool, err error) {
 	text, err := oneQuery(o.Text)
 	if err != nil {
@@ -55,6 +55,8 @@ func (s *Source) Query(ctx context.Context, o QueryOptions) (more bool, err erro
 		return false, ctx.Err()
 	case q.failure != nil:
 		return false, q.failure
+	case tooLarge(err), tooLarge(q.tables.failure):
+		return false, ErrQueryTooLarge
 	case q.tables.failure != nil:
 		return false, fmt.Errorf("read the database: %w", q.tables.failure)
 	case err != nil && wouldWrite.MatchString(err.Error()):

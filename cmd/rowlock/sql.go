@@ -90,6 +90,7 @@ func (o *sqlOptions) complete() error {
 }
 
 func (o *sqlOptions) run(cmd *cobra.Command, query string) (err error) {
+	sqlstore.BoundQueries() // of this process nothing has opened a database before, but in a test
 	store := o.place.store()
 	if o.backup != "" {
 		remove, err := o.restore(cmd, &store)
