@@ -253,18 +253,28 @@ func (s *step) clean() {
 			b.Object["status"] = s.live.Object["status"]
 		}
 	}
-	if manual, _, _ := unstructured.NestedBool(b.Object, "spec", "manualSelector"); s.live == nil && s.resource == jobs && !manual {
-		ungenerate(b)
+	if manual, _, _ := unstructured.NestedBool(b.Object, "spec", "manualSelector"); s.resource == jobs && !manual {
+		generatedOf(b, s.live)
 	}
 }
 
 const jobs = "jobs.batch"
 
-// ungenerate takes from a Job the selector and the labels that the server has made of its uid, and makes of the new one: it refuses others.
-func ungenerate(job *unstructured.Unstructured) {
-	unstructured.RemoveNestedField(job.Object, "spec", "selector")
+// generatedOf takes from a Job the selector and the labels that the server has made of the uid that it had, and puts those of the one that
+// is there in their place, if there is one: the server refuses others.
+func generatedOf(job, live *unstructured.Unstructured) {
+	fields := [][]string{{"spec", "selector"}}
 	for _, label := range []string{"controller-uid", batchv1.ControllerUidLabel} {
-		unstructured.RemoveNestedField(job.Object, "spec", "template", "metadata", "labels", label)
+		fields = append(fields, []string{"spec", "template", "metadata", "labels", label})
+	}
+	for _, field := range fields {
+		unstructured.RemoveNestedField(job.Object, field...)
+		if live == nil {
+			continue
+		}
+		if now, ok, _ := unstructured.NestedFieldCopy(live.Object, field...); ok {
+			_ = unstructured.SetNestedField(job.Object, now, field...) // what is no object there is refused by the server
+		}
 	}
 }
 

@@ -58,6 +58,15 @@ func TestUndeleteOfJobs(t *testing.T) {
 				t.Errorf("%s: the %s is %s, want %s", name, path, got, want)
 			}
 		}
+		// What the first one was is made of the second one, but for what is of its uid.
+		send(t, h.client, "PATCH", shopJobs+"/"+name, `{"metadata":{"labels":{"later":"x"}},"spec":{"parallelism":5}}`)
+		if out := h.does(t, "restore", "job/"+name, "-n", "shop", "--revision", gjson.Get(made, "metadata.resourceVersion").Str); out != "jobs.batch/shop/"+name+": updated\n" {
+			t.Errorf("%s: restore says %s", name, out)
+		}
+		restored := send(t, h.client, "GET", shopJobs+"/"+name, "")
+		if got := gjson.Get(restored, "spec").Raw; got != gjson.Get(now, "spec").Raw || gjson.Get(restored, "metadata.labels.later").Exists() {
+			t.Errorf("%s: it was restored as %s, want %s", name, restored, now)
+		}
 	}
 	h.end()
 }
