@@ -20,19 +20,13 @@ func TestDisks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log(report)
+	wantClean(t, report)
 	broken := 0
 	for _, times := range report.Faults {
 		broken += times
 	}
-	if broken == 0 || report.Requests == 0 || report.Events == 0 {
-		t.Errorf("nothing has happened: %v", report)
-	}
-	for i, v := range report.Violations {
-		if i == 5 {
-			break
-		}
-		t.Error(v)
+	if broken == 0 {
+		t.Error("nothing broke")
 	}
 }
 

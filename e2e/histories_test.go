@@ -27,6 +27,31 @@ func TestHistories(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	wantClean(t, report)
+}
+
+// TestCrowd lets hundreds of clients write while hundreds of watches are open, of which some hardly read.
+func TestCrowd(t *testing.T) {
+	if err := buildRowlock(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	o := trial.Options{Database: trial.SQLite, Servers: 1, Seed: 1, Duration: 4 * time.Second, Round: 4 * time.Second, Clients: 200, Watchers: 500, Names: 200,
+		Crowd: true, Reluctant: 4, Keep: t.TempDir(), Log: io.Discard}
+	if database.url != "" {
+		o.Database, o.Servers = trial.Postgres, 2
+	}
+	report, err := trial.Run(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantClean(t, report)
+}
+
+// wantClean wants a trial in which something has happened, without violations.
+func wantClean(t *testing.T, report *trial.Report) {
+	t.Helper()
 	t.Log(report)
 	if report.Requests == 0 || report.Events == 0 {
 		t.Errorf("nothing has happened: %v", report)

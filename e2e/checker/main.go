@@ -38,6 +38,7 @@ func main() {
 	faults := flag.String("faults", "all", "all, none, or some of "+trial.Faults(trial.SQLite)+" (SQLite), "+trial.Faults(trial.Postgres)+" (Postgres)")
 	verify := flag.String("verify", "", "verify the history in this file, and do nothing else")
 	lies := flag.Bool("lies", false, "have servers lie in every way there is, and expect to find it out; -duration, -servers, -faults and -keep mean nothing then")
+	losses := flag.String("losses", "", "lose writes of Postgres, and let clients go on: some of "+strings.Join(trial.Losses, ",")+", each -duration / -round times")
 	flag.DurationVar(&o.Duration, "duration", time.Minute, "how long clients work on each database, with each number of servers")
 	flag.DurationVar(&o.Round, "round", 15*time.Second, "how long a history is; each begins with an empty namespace")
 	servers := flag.String("servers", "1,2", "how many servers, one number after the other; SQLite has one")
@@ -46,12 +47,16 @@ func main() {
 	flag.IntVar(&o.Watchers, "watchers", 24, "how many watches")
 	flag.IntVar(&o.Names, "names", 12, "how many objects the clients share")
 	flag.DurationVar(&o.Pause, "pause", 2*time.Second, "how long nothing is broken between two faults, at most")
+	flag.BoolVar(&o.Crowd, "crowd", false, "clients and watches are many: lists are rare, and each watch sees a few objects")
+	flag.IntVar(&o.Reluctant, "reluctant", 8, "of a crowd, how many watches see everything and hardly read")
 	flag.StringVar(&o.Keep, "keep", ".", "the directory for histories that have violations")
 	flag.Parse()
 	var err error
 	switch {
 	case *verify != "":
 		err = verifyFile(*verify)
+	case *losses != "":
+		err = lose(ctx, o, strings.Split(*servers, ","), strings.Split(*losses, ","))
 	case *lies:
 		err = lie(ctx, o, strings.Split(*databases, ","))
 	default:
@@ -110,9 +115,39 @@ func lie(ctx context.Context, o trial.Options, databases []string) error {
 	return errors.Join(errs...)
 }
 
+// lose has databases lose writes.
+func lose(ctx context.Context, o trial.Options, servers, ways []string) error {
+	if err := harness.Build(ctx, "rowlock"); err != nil {
+		return err
+	}
+	o.Database = trial.Postgres
+	var errs []error
+	for _, number := range servers {
+		if _, err := fmt.Sscan(number, &o.Servers); err != nil || o.Servers < 1 {
+			return fmt.Errorf("%q is no number of servers", number)
+		}
+		for _, way := range ways {
+			if !slices.Contains(trial.Losses, way) {
+				return fmt.Errorf("writes are not lost by %q", way)
+			}
+			for range max(1, o.Duration/o.Round) {
+				report, err := trial.Lose(ctx, o, way)
+				errs = append(errs, tell(o, report, err))
+				o.Seed++
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // try is one trial.
 func try(ctx context.Context, o trial.Options) error {
 	report, err := trial.Run(ctx, o)
+	return tell(o, report, err)
+}
+
+// tell says what a trial has found, and returns it as an error if it is one.
+func tell(o trial.Options, report *trial.Report, err error) error {
 	if report == nil {
 		return err
 	}

@@ -37,6 +37,7 @@ const (
 	RuleAtomic       = "atomic"       // an event is all that happened at its revision
 	RuleResumable    = "resumable"    // a watch from a revision has what came after it
 	RuleBookmarkable = "bookmarkable" // all events up to a bookmark's revision come before it
+	RuleLoss         = "loss"         // after writes were lost, nobody goes on as if they were not
 	RuleComplete     = "complete"     // a watch comes to the end
 )
 
@@ -44,6 +45,7 @@ const (
 func Check(h *History) []Violation {
 	c := &checker{history: h.untilEnd()}
 	c.gather()
+	c.checkLoss()
 	c.checkRevisions()
 	c.checkLinearizable()
 	c.checkReads()

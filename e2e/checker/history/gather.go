@@ -28,6 +28,9 @@ func (c *checker) gather() {
 	g.observe()
 	for i := range c.history.Watches {
 		w := &c.history.Watches[i]
+		if c.old(w) {
+			continue
+		}
 		for _, e := range w.changes() {
 			g.add(e, w.String())
 		}
@@ -37,6 +40,7 @@ func (c *checker) gather() {
 		change.Time = g.firstSeen[revision]
 		c.log.changes = append(c.log.changes, *change)
 	}
+	c.base()
 	c.log.index()
 	g.checkVersions()
 	g.checkOrigins()
@@ -170,7 +174,7 @@ func (g *gatherer) checkOrigins() {
 	by := map[string]*change{}
 	for i := range g.log.changes {
 		c := &g.log.changes[i]
-		if c.Type == Deleted {
+		if c.Type == Deleted || g.before(c.Object.Revision) {
 			continue
 		}
 		at, asked := g.byValue[c.Object.Value]

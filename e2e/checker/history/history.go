@@ -12,6 +12,7 @@
 //	reads.go       lists and gets show the state of the revision they name, and that is the one asked for
 //	watches.go     watches are ordered, unique, reliable, atomic, resumable and bookmarkable
 //	initial.go     watches that begin with the state
+//	loss.go        histories that begin with the loss of writes
 package history
 
 import "fmt"
@@ -45,6 +46,9 @@ const (
 	NotOlder   = "atleast" // resourceVersion=At, resourceVersionMatch=NotOlderThan or none
 	Exact      = "exact"   // resourceVersion=At, resourceVersionMatch=Exact
 )
+
+// EndColor is one that every selection has beside its own, so that all watches see the object of this color that ends a history.
+const EndColor = "end"
 
 // Operation is a request and its answer. Times are nanoseconds since the clock of the recorder began.
 type Operation struct {
@@ -141,7 +145,9 @@ type History struct {
 	// Start is a revision at which the namespace was empty.
 	Start int64 `json:"start"`
 	// End is the revision of the last write, at which a complete watch has to arrive.
-	End        int64       `json:"end"`
+	End int64 `json:"end"`
+	// Loss is what came before, where writes of before were lost; nil: nothing did.
+	Loss       *Loss       `json:"loss,omitempty"`
 	Operations []Operation `json:"-"`
 	Watches    []Watch     `json:"-"`
 }

@@ -39,7 +39,7 @@ func (c *checker) checkLinearizable() {
 }
 
 func (c *checker) linearizable(name string, operations []porcupine.Operation) {
-	result, info := porcupine.CheckOperationsVerbose(model(), operations, linearTimeout)
+	result, info := porcupine.CheckOperationsVerbose(c.model(name), operations, linearTimeout)
 	if result == porcupine.Ok {
 		return
 	}
@@ -144,9 +144,13 @@ func answered(o *Operation) (answer, bool) {
 	}
 }
 
-func model() porcupine.Model {
+func (c *checker) model(name string) porcupine.Model {
+	var begin state
+	if o := c.log.object(name, c.history.Start); o != nil {
+		begin = state{exists: true, revision: o.Revision, uid: o.UID, value: o.Value, color: o.Color}
+	}
 	return porcupine.Model{
-		Init: func() any { return state{} },
+		Init: func() any { return begin },
 		Step: func(s, input, output any) (bool, any) {
 			return step(s.(state), input.(*Operation), output.(answer))
 		},
@@ -163,7 +167,7 @@ func step(s state, o *Operation, out answer) (bool, state) {
 	case o.Kind == Get && out.code == 200, o.Kind == List && out.code == 200:
 		return same, s
 	case o.Kind == List && o.Select != "":
-		return !s.exists || s.color != o.Select, s
+		return !s.exists || !matches(s.color, o.Select), s
 	case out.code == 404:
 		return !s.exists && o.Kind != Create && o.Kind != Apply, s
 	case out.code == 409:

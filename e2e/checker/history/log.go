@@ -62,11 +62,16 @@ func (l *changeLog) object(name string, revision int64) *Object {
 func (l *changeLog) state(revision int64, color string) []Object {
 	var all []Object
 	for _, name := range l.names {
-		if o := l.object(name, revision); o != nil && (color == "" || o.Color == color) {
+		if o := l.object(name, revision); o != nil && matches(o.Color, color) {
 			all = append(all, *o)
 		}
 	}
 	return all
+}
+
+// matches says whether an object of a color is among those that a list or watch selects.
+func matches(color, selected string) bool {
+	return selected == "" || color == selected || color == EndColor
 }
 
 // position is the index of the first change after a revision.
@@ -80,8 +85,8 @@ func (c *change) seenBy(color string) (Event, bool) {
 	if color == "" {
 		return event, true
 	}
-	was := c.before != nil && c.before.Color == color
-	is := c.Type != Deleted && c.Object.Color == color
+	was := c.before != nil && matches(c.before.Color, color)
+	is := c.Type != Deleted && matches(c.Object.Color, color)
 	switch {
 	case is && !was:
 		event.Type = Added

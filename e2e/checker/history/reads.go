@@ -10,6 +10,7 @@ func (c *checker) checkReads() {
 	for i := range c.history.Operations {
 		o := &c.history.Operations[i]
 		switch {
+		case c.oldList(o): // see checkLoss
 		case o.Kind == List:
 			c.checkList(o)
 		case o.Kind == Get && o.Code == 200 && o.Object != nil:

@@ -17,6 +17,9 @@ type stream struct {
 func (c *checker) checkWatches() {
 	for i := range c.history.Watches {
 		w := &c.history.Watches[i]
+		if c.old(w) {
+			continue // see checkLoss
+		}
 		if w.Code == 410 {
 			c.violate(RuleHistory, []string{w.String()}, "a watch was refused history that was not pruned")
 			continue

@@ -16,7 +16,7 @@ func (r *recorder) client(ctx context.Context, o *Options, number int) error {
 	over := time.Now().Add(o.Duration)
 	for i := 0; time.Now().Before(over) && ctx.Err() == nil; i++ {
 		op := history.Operation{Client: number, Server: random.IntN(len(r.targets)), Name: fmt.Sprintf("object-%d", random.IntN(o.Names))}
-		err := r.something(ctx, random, op, fmt.Sprintf("%d-%d", number, i))
+		err := r.something(ctx, random, op, r.value(number, i))
 		if errors.Is(err, errNotSent) {
 			err = nil
 			select {
@@ -36,6 +36,9 @@ func (r *recorder) something(ctx context.Context, random *rand.Rand, o history.O
 	kinds := []string{history.Create, history.Create, history.Update, history.Update, history.Patch, history.Patch, history.Apply, history.Delete,
 		history.Get, history.Get, history.Get, history.List, history.List}
 	o.Kind = kinds[random.IntN(len(kinds))]
+	if o.Kind == history.List && r.crowd.without(random) {
+		o.Kind = history.Get
+	}
 	switch o.Kind {
 	case history.Get:
 		o.Match = []string{history.MostRecent, history.MostRecent, history.Any, history.NotOlder}[random.IntN(4)]
@@ -50,11 +53,13 @@ func (r *recorder) something(ctx context.Context, random *rand.Rand, o history.O
 			o.At = r.some(random)
 		}
 		o.Limit = []int{0, 0, 1, 2, 3, 5}[random.IntN(6)]
-		o.Select = []string{"", "", "red", "blue"}[random.IntN(4)]
+		if random.IntN(2) == 0 {
+			o.Select = r.color(random)
+		}
 		return r.list(ctx, o)
 	}
 	if o.Kind != history.Delete {
-		o.Value, o.Color = value, colors[random.IntN(len(colors))]
+		o.Value, o.Color = value, r.color(random)
 	}
 	r.conditions(random, &o)
 	return r.write(ctx, o, []string{mergePatch, strategicPatch, jsonPatch}[random.IntN(3)])

@@ -91,7 +91,7 @@ func (r *recorder) page(ctx context.Context, o *history.Operation, token string)
 		query.Set("limit", strconv.Itoa(o.Limit))
 	}
 	if o.Select != "" {
-		query.Set("labelSelector", label+"="+o.Select)
+		query.Set("labelSelector", r.selector(o.Select))
 	}
 	page = history.Page{Call: r.now(), Remaining: -1}
 	answer, code, err := r.ask(ctx, r.targets[o.Server], http.MethodGet, r.path("", query), "", nil)

@@ -9,6 +9,8 @@
 //	watches.go    watches, resumed where they end
 //	client.go     what a client does
 //	workload.go   a round: clients and watchers in an empty namespace
+//	loss.go       a round in a namespace of which writes were lost
+//	crowd.go      what is different where they are thousands
 package record
 
 import (
@@ -24,8 +26,10 @@ import (
 type Target struct {
 	// URL is the base of all requests.
 	URL string
-	// Client and Watches have the credentials; Watches sends the requests for streams.
+	// Client and Watches have the credentials; Watches sends the requests for streams, of which each has a connection.
 	Client, Watches *http.Client
+	// Reluctant is for clients that hardly read: what they do not read has to stay with the server.
+	Reluctant *http.Client
 }
 
 // recorder is what the clients of a round share.
@@ -33,6 +37,7 @@ type recorder struct {
 	targets   []Target
 	namespace string
 	patience  time.Duration // for one answer
+	crowd     *crowd        // nil: the clients are few
 	began     time.Time
 
 	ended chan struct{} // closed when history.End is known

@@ -94,7 +94,7 @@ func (r *recorder) watchQuery(w *history.Watch, lasts time.Duration) url.Values 
 		query.Set("allowWatchBookmarks", "true")
 	}
 	if w.Select != "" {
-		query.Set("labelSelector", label+"="+w.Select)
+		query.Set("labelSelector", r.selector(w.Select))
 	}
 	if lasts > 0 {
 		query.Set("timeoutSeconds", strconv.Itoa(int(lasts/time.Second)))
@@ -126,7 +126,7 @@ func (r *recorder) stream(ctx context.Context, w *history.Watch, lasts time.Dura
 	silent := time.AfterFunc(r.patience, cancel)
 	defer silent.Stop()
 	target := r.targets[w.Server]
-	target.Client = target.Watches
+	target.Client = r.crowd.streams(&target, w)
 	response, err := send(ctx, target, http.MethodGet, r.path("", r.watchQuery(w, lasts)), "", nil)
 	if err != nil {
 		return reached.Load(), false, nil //nolint:nilerr // that there was no answer is what is recorded
@@ -135,7 +135,7 @@ func (r *recorder) stream(ctx context.Context, w *history.Watch, lasts time.Dura
 	if w.Code = response.StatusCode; w.Code != http.StatusOK {
 		return reached.Load(), false, nil
 	}
-	for d := json.NewDecoder(response.Body); ; {
+	for d := json.NewDecoder(r.crowd.reader(ctx, r, w, response.Body)); ; {
 		silent.Reset(silence)
 		more, err := r.frame(d, w, &reached)
 		if err != nil || !more || r.over(reached.Load()) {

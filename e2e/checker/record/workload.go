@@ -24,6 +24,17 @@ type Options struct {
 	Duration time.Duration
 	// Clients and Watchers are how many there are; Names is how many objects the clients share.
 	Clients, Watchers, Names int
+	// Crowd says that clients and watches are thousands: lists are rare, each watch selects one of many colors, and Reluctant of them, which see
+	// everything, hardly read until the clients have ended.
+	Crowd     bool
+	Reluctant int
+	// Midway is called, if it is there, in the middle of the round, with a revision that somebody was told.
+	Midway func(told int64) error
+	// Leave says that the namespace is still needed.
+	Leave bool
+	// Loss says that the round goes on in the namespace where another was, of which writes are lost when Lose has returned; nil: none are.
+	Loss *history.Loss
+	Lose func() error
 	// Patience is how long a client waits for an answer.
 	Patience time.Duration
 	// EndWithin is how long servers may take, after the clients have ended, until they answer again and watches have come to the end.
@@ -40,19 +51,32 @@ var colors = []string{"red", "blue"}
 
 // Round lets clients and watchers work for a while and returns the history of what they did. Faults are no errors: they are in the history.
 func Round(ctx context.Context, o Options) (*history.History, error) {
-	r := &recorder{targets: o.Targets, namespace: o.Namespace, patience: o.Patience, began: time.Now(), ended: make(chan struct{}), objects: map[string]*history.Object{}}
-	if err := r.prepare(ctx); err != nil {
-		return nil, err
-	}
+	r := &recorder{targets: o.Targets, namespace: o.Namespace, patience: o.Patience, began: time.Now(), ended: make(chan struct{}), objects: map[string]*history.Object{},
+		crowd: newCrowd(&o)}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	var errs errorList
 	var clients, watchers sync.WaitGroup
+	prepare := r.prepare
+	if o.Loss != nil {
+		prepare = func(ctx context.Context) error { return r.lose(ctx, watching, &o, &watchers, &errs) }
+	}
+	if err := prepare(ctx); err != nil {
+		stop()
+		watchers.Wait()
+		return nil, err
+	}
 	for i := range o.Watchers {
 		watchers.Go(func() { errs.add(r.watcher(watching, &o, i)) })
 	}
 	for i := range o.Clients {
 		clients.Go(func() { errs.add(r.client(ctx, &o, i)) })
+	}
+	if o.Midway != nil {
+		clients.Go(func() {
+			time.Sleep(o.Duration / 2)
+			errs.add(o.Midway(r.reached()))
+		})
 	}
 	clients.Wait()
 	end, err := r.finish(ctx, o.EndWithin)
@@ -70,7 +94,9 @@ func Round(ctx context.Context, o Options) (*history.History, error) {
 	late := time.AfterFunc(o.EndWithin, stop)
 	watchers.Wait()
 	late.Stop()
-	r.cleanUp(ctx)
+	if !o.Leave {
+		r.cleanUp(ctx)
+	}
 	return &r.history, errors.Join(append(errs.all, ctx.Err())...)
 }
 
@@ -98,21 +124,26 @@ func (r *recorder) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("namespace %s: %w", r.namespace, err)
 	}
-	var list *wire
+	list, err := r.begin(ctx)
+	if err == nil && len(list.Items) > 0 {
+		return fmt.Errorf("namespace %s is not empty: has it been used before, or does a controller write there?", r.namespace)
+	}
+	return err
+}
+
+// begin lists what is there, and begins the history at the revision of that.
+func (r *recorder) begin(ctx context.Context) (list *wire, err error) {
 	_, err = r.until(ctx, readyWithin, func() (_ bool, err error) {
 		var code int
 		list, code, err = r.ask(ctx, r.targets[0], http.MethodGet, r.path("", nil), "", nil)
 		return code == http.StatusOK, err
 	})
 	if err != nil {
-		return fmt.Errorf("first list: %w", err)
-	}
-	if len(list.Items) > 0 {
-		return fmt.Errorf("namespace %s is not empty: has it been used before, or does a controller write there?", r.namespace)
+		return nil, fmt.Errorf("first list: %w", err)
 	}
 	r.history.Start, err = list.revision()
-	r.latest = r.history.Start
-	return err
+	r.learn(history.Object{Revision: r.history.Start})
+	return list, err
 }
 
 // until tries something until it succeeds or the time is over.
@@ -137,6 +168,9 @@ func (r *recorder) watcher(ctx context.Context, o *Options, number int) error {
 	random := rand.New(rand.NewPCG(o.Seed, uint64(number)<<32))
 	w := history.Watch{Client: -2 - number, Server: number % len(r.targets), Match: history.Exact, At: r.history.Start, Bookmarks: number%2 == 0}
 	var lasts time.Duration
+	if r.crowd != nil && number >= len(r.targets) {
+		return r.watch(ctx, r.crowd.watch(ctx, r, o, w, random), 0)
+	}
 	if number >= len(r.targets) { // the first of each server sees everything from the start
 		select {
 		case <-ctx.Done():
@@ -167,12 +201,16 @@ func (r *recorder) some(random *rand.Rand) int64 {
 
 // finish writes the last object so that every watch, of whatever color, has an event of it, and returns its revision.
 func (r *recorder) finish(ctx context.Context, within time.Duration) (int64, error) {
-	for i, color := range colors {
+	last := colors
+	if r.crowd != nil {
+		last = []string{history.EndColor}
+	}
+	for i, color := range last {
 		try := 0
 		_, err := r.until(ctx, within, func() (bool, error) {
 			try++
 			o := history.Operation{Client: -1, Server: try % len(r.targets), Kind: history.Apply, Name: lastName, Color: color,
-				Value: fmt.Sprintf("end-%d-%d", i, try)}
+				Value: "end-" + r.value(i, try)}
 			err := r.write(ctx, o, "")
 			known := r.known(lastName)
 			return known != nil && known.Value == o.Value, err

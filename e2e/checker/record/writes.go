@@ -78,7 +78,7 @@ func (r *recorder) writeRequest(o *history.Operation, patchType string) (method,
 	for key, value := range conditions {
 		meta[key] = value
 	}
-	object := map[string]any{"metadata": meta, "data": map[string]any{"v": o.Value}}
+	object := map[string]any{"metadata": meta, "data": r.crowd.data(o.Value)}
 	if o.Kind != history.Patch || patchType == strategicPatch {
 		object["apiVersion"], object["kind"] = "v1", "ConfigMap"
 	}

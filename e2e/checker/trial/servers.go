@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"k8s.io/client-go/rest"
 
@@ -22,7 +24,8 @@ type servers struct {
 	proxy   *pgtest.Proxy   // between the servers and the cluster
 	disk    *disk.Disk      // of SQLite's files; nil: they are where others are, and no disk breaks
 	unmount func() error
-	calls   int // how often a server was killed at a system call
+	known   []record.Target // the servers as clients see them
+	calls   int             // how often a server was killed at a system call
 	options []harness.RowlockOptions
 	running []*harness.Server // by the one who injects faults
 }
@@ -53,10 +56,8 @@ func start(ctx context.Context, o *Options, dir string) (_ *servers, err error) 
 		if err != nil {
 			return nil, err
 		}
-		// The publisher of root certificates would write a ConfigMap of its own into every namespace. History is kept for as long as a round can
-		// be, so that nothing of it is rightly gone.
 		options := harness.RowlockOptions{DataDir: filepath.Join(dir, fmt.Sprint("server-", i)), Port: port,
-			Args: append([]string{"--controllers=*,-root-ca-certificate-publisher-controller", "--history-age=1h"}, o.Args...)}
+			Args: serverArgs(o)}
 		if s.proxy != nil {
 			options.Datastore, options.Schema = s.proxy.URL(), "histories"
 		} else if s.disk != nil {
@@ -70,6 +71,12 @@ func start(ctx context.Context, o *Options, dir string) (_ *servers, err error) 
 		s.running = append(s.running, server)
 	}
 	return s, nil
+}
+
+// serverArgs are arguments of servers. The publisher of root certificates would write a ConfigMap of its own into every namespace. History is kept for
+// as long as a round can be, so that nothing of it is rightly gone.
+func serverArgs(o *Options) []string {
+	return append([]string{"--controllers=*,-root-ca-certificate-publisher-controller", "--history-age=1h"}, o.Args...)
 }
 
 // stop ends everything. What was killed or hangs need not end well.
@@ -105,6 +112,9 @@ func (s *servers) restart(ctx context.Context, i int, between func()) error {
 
 // targets are the servers as clients see them. Servers of one database have one authority, so the credentials of the first are good for all.
 func (s *servers) targets() ([]record.Target, error) {
+	if s.known != nil {
+		return s.known, nil
+	}
 	config, err := s.running[0].Config()
 	if err != nil {
 		return nil, err
@@ -122,11 +132,25 @@ func (s *servers) targets() ([]record.Target, error) {
 		return nil, err
 	}
 	unlimited(watches)
-	all := make([]record.Target, len(s.running))
-	for i, server := range s.running {
-		all[i] = record.Target{URL: server.URL, Client: client, Watches: watches}
+	// A client that does not read keeps the server from writing once a few kilobytes are under way.
+	small := &net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		if cerr := c.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10) }); cerr != nil {
+			return cerr
+		}
+		return err
+	}}
+	streams = rest.CopyConfig(streams)
+	streams.Dial = small.DialContext
+	reluctant, err := rest.HTTPClientFor(streams)
+	if err != nil {
+		return nil, err
 	}
-	return all, nil
+	unlimited(reluctant)
+	s.known = make([]record.Target, len(s.running))
+	for i, server := range s.running {
+		s.known[i] = record.Target{URL: server.URL, Client: client, Watches: watches, Reluctant: reluctant}
+	}
+	return s.known, nil
 }
 
 // unlimited takes away a bound of the whole answer, which a stream cannot keep.

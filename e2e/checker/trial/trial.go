@@ -4,6 +4,7 @@
 //	trial.go     rounds of clients, faults and verification, one after the other
 //	servers.go   servers of one database
 //	faults.go    the faults; those of disks: disk.go
+//	loss.go      databases that lose writes
 //	lies.go      servers that lie, to see that it is found out
 package trial
 
@@ -40,6 +41,9 @@ type Options struct {
 	Pause time.Duration
 	// Args are further arguments of the servers.
 	Args []string
+	// Crowd and Reluctant are those of a round.
+	Crowd     bool
+	Reluctant int
 	// Keep is the directory to which histories with violations are written.
 	Keep string
 	// Log is told of each round.
@@ -112,7 +116,7 @@ func (s *servers) round(ctx context.Context, o *Options, report *Report, random 
 	go func() { faults <- s.inject(faulty, ctx, o, random, report.Faults) }()
 	report.Rounds++
 	h, err := record.Round(ctx, record.Options{Targets: targets, Namespace: fmt.Sprintf("round-%d-%d", o.Seed, report.Rounds), Seed: o.Seed + uint64(report.Rounds),
-		Duration: duration, Clients: o.Clients, Watchers: o.Watchers, Names: o.Names, Patience: patience, EndWithin: endWithin})
+		Duration: duration, Clients: o.Clients, Watchers: o.Watchers, Names: o.Names, Crowd: o.Crowd, Reluctant: o.Reluctant, Patience: patience, EndWithin: endWithin})
 	over()
 	return h, errors.Join(err, <-faults)
 }

@@ -1,0 +1,133 @@
+package record
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/rowlock/rowlock/e2e/checker/history"
+)
+
+const (
+	// watchesOfAColor is how many watches of a crowd see the same objects.
+	watchesOfAColor = 20
+	// listsOf is how many lists other clients would do for one of a crowd: the verifier takes a list for a read of each object.
+	listsOf = 25
+	// padding is how many bytes the objects of a crowd have, so that what is not read does not fit into buffers.
+	padding = 1 << 10
+	// sip is what a reluctant reader reads at once, and reluctance how long it does not read then, at most.
+	sip        = 4 << 10
+	reluctance = 2 * time.Second
+)
+
+// crowd is what is different where clients are thousands; nil: they are not.
+type crowd struct {
+	colors    []string
+	reluctant int // the last watches of so many see everything, and hardly read
+	padding   string
+}
+
+func newCrowd(o *Options) *crowd {
+	if !o.Crowd {
+		return nil
+	}
+	c := &crowd{reluctant: o.Reluctant, padding: strings.Repeat("x", padding)}
+	for i := range max(2, o.Watchers/watchesOfAColor) {
+		c.colors = append(c.colors, fmt.Sprint("color-", i))
+	}
+	return c
+}
+
+// color chooses one.
+func (r *recorder) color(random *rand.Rand) string {
+	if r.crowd != nil {
+		return r.crowd.colors[random.IntN(len(r.crowd.colors))]
+	}
+	return colors[random.IntN(len(colors))]
+}
+
+// selector is the label selector of a color.
+func (r *recorder) selector(color string) string {
+	if r.crowd != nil {
+		return fmt.Sprintf("%s in (%s,%s)", label, color, history.EndColor)
+	}
+	return label + "=" + color
+}
+
+// without says that there is no list this time.
+func (c *crowd) without(random *rand.Rand) bool { return c != nil && random.IntN(listsOf) > 0 }
+
+// data is that of an object.
+func (c *crowd) data(value string) map[string]any {
+	if c == nil {
+		return map[string]any{"v": value}
+	}
+	return map[string]any{"v": value, "padding": c.padding}
+}
+
+// watch waits until it is the time of a watcher, and says what it sees: everything from the start, read by somebody who hardly does, or one color, from
+// a revision or with the state.
+func (c *crowd) watch(ctx context.Context, r *recorder, o *Options, w history.Watch, random *rand.Rand) history.Watch {
+	w.Bookmarks = true
+	if c.hardlyReads(&w) {
+		return w
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Duration(random.Int64N(int64(o.Duration)))):
+	}
+	w.Select = r.color(random)
+	w.Match = []string{history.Exact, history.MostRecent, history.NotOlder}[random.IntN(3)]
+	w.Initial = w.Match != history.Exact
+	if w.At = 0; w.Match != history.MostRecent {
+		w.At = r.some(random)
+	}
+	return w
+}
+
+// hardlyReads says whether a watch is one of those that see everything and hardly read.
+func (c *crowd) hardlyReads(w *history.Watch) bool {
+	return c != nil && w.Select == "" && -2-w.Client >= 0 && -2-w.Client < c.reluctant
+}
+
+// streams is the client that sends the request for a stream. Thousands share connections.
+func (c *crowd) streams(t *Target, w *history.Watch) *http.Client {
+	switch {
+	case c.hardlyReads(w):
+		return t.Reluctant
+	case c != nil && w.Select != "":
+		return t.Client
+	default:
+		return t.Watches
+	}
+}
+
+// reader is what a stream is read by.
+func (c *crowd) reader(ctx context.Context, r *recorder, w *history.Watch, body io.Reader) io.Reader {
+	if !c.hardlyReads(w) {
+		return body
+	}
+	return &reluctantReader{ctx: ctx, ended: r.ended, from: body, Rand: rand.New(rand.NewPCG(uint64(-w.Client), uint64(w.At)))}
+}
+
+// reluctantReader reads little, and then for a while nothing, until the history has ended.
+type reluctantReader struct {
+	*rand.Rand
+	ctx   context.Context
+	ended <-chan struct{}
+	from  io.Reader
+}
+
+func (l *reluctantReader) Read(to []byte) (int, error) {
+	select {
+	case <-l.ended:
+	case <-l.ctx.Done():
+	case <-time.After(time.Duration(l.Int64N(int64(reluctance)))):
+		to = to[:min(len(to), sip)]
+	}
+	return l.from.Read(to)
+}
