@@ -62,10 +62,6 @@ func (s *Store) makePast(ctx context.Context, key pastKey) (*tree, error) {
 	switch {
 	case errors.As(err, &tooLarge):
 		err = &resources.ExpiredError{Requested: key.revision, Oldest: s.revisions.current.Load()}
-	case err == nil && u.tree.unreadable > 0: // it is made again, when it may be readable
-		u.tree.last = key.revision
-		s.pastCache.release(u.size)
-		return u.tree, nil
 	case err == nil:
 		u.tree.last = key.revision
 		s.pastCache.add(&pastEntry{key: key, tree: u.tree, size: u.size, collection: c, replaced: replaced})

@@ -195,6 +195,15 @@ func (p *pastCache) expire(now time.Time) time.Time {
 	return time.Time{}
 }
 
+// forget drops a state, if it is kept.
+func (p *pastCache) forget(key pastKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e, ok := p.byKey[key]; ok {
+		p.drop(e)
+	}
+}
+
 // clear forgets all.
 func (p *pastCache) clear() {
 	p.mu.Lock()

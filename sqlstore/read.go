@@ -46,7 +46,9 @@ func (s *Store) Snapshot(ctx context.Context, resource string, at resources.At) 
 	}
 	past, err := s.past(ctx, resource, at.Revision)
 	if err == nil {
-		err = past.tree.readablePast(at)
+		if err = past.tree.readablePast(at); err != nil {
+			s.pastCache.forget(pastKey{resource, at.Revision}) // the next one may be readable
+		}
 	}
 	if err != nil {
 		return nil, err

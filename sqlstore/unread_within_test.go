@@ -55,6 +55,14 @@ func TestUnreadableElsewhere(t *testing.T) {
 			wantUnread(t, s, past, "a", "b")
 			past.Namespace = "elsewhere"
 			wantUnread(t, s, past)
+			if s.pastCache.get(pastKey{"configmaps", past.Revision}) == nil {
+				t.Error("each page of a list makes the state of then again")
+			}
+			past.Namespace = ""
+			wantUnread(t, s, past, "a", "b")
+			if s.pastCache.get(pastKey{"configmaps", past.Revision}) != nil {
+				t.Error("a state is kept of which something was asked for that may be readable by now")
+			}
 			w, err := s.Watch(t.Context(), resources.WatchOptions{Resource: "configmaps", Namespace: "elsewhere", After: first - 3})
 			if err != nil {
 				t.Fatal(err)
