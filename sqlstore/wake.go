@@ -86,6 +86,9 @@ func (c *collection) wake(yield func()) {
 				continue
 			}
 			for name, group := range crowd.groups {
+				if name != "" && told > 0 && told+len(group) > groupSlice {
+					pause()
+				}
 				for w := range group {
 					w.notice(s)
 					if told++; told >= groupSlice || name == "" && told >= wakeSlice {

@@ -161,7 +161,7 @@ func TestWakeInSlices(t *testing.T) {
 
 // Watches of one group are told in one go, whoever came between them, and all of all groups are.
 func TestWakeByGroup(t *testing.T) {
-	const groups, each = 7, wakeSlice + 3
+	const groups, each = 7, groupSlice - 3
 	s := newSQLiteHarness(t).store
 	start := s.revisions.current.Load()
 	members := map[string][]*watch{}
@@ -173,6 +173,10 @@ func TestWakeByGroup(t *testing.T) {
 			}
 			members[group] = append(members[group], openWatch(t, s, resources.WatchOptions{After: start, Group: group}))
 		}
+	}
+	for range wakeSlice - 1 { // they are told first, and no group is parted for them
+		w := openWatch(t, s, resources.WatchOptions{After: start, Namespace: "default", Name: "a"})
+		defer w.Close()
 	}
 	c := s.collection("configmaps")
 	c.announce(created(t, s, "a"))
@@ -202,7 +206,7 @@ func TestWakeByGroup(t *testing.T) {
 			w.Close()
 		}
 	}
-	if n := len(c.watchers.byScope); n != 0 {
+	if n := len(c.watchers.byScope); n != 1 { // of one object's watches
 		t.Errorf("%d crowds are left of watches that are closed", n)
 	}
 }
