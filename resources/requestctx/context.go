@@ -22,9 +22,11 @@ import (
 // request lasts: it is over for what was derived from it then, and not for itself.
 type Context struct {
 	parent context.Context
-	n      atomic.Int32 // how many values there are; what is below it does not change
-	keys   [room]any
-	values [room]any
+	// received is what request.ReceivedTimestampFrom finds: from then on upstream counts how long a request may wait in a queue.
+	received time.Time
+	n        atomic.Int32 // how many values there are; what is below it does not change
+	keys     [room]any
+	values   [room]any
 
 	mu       sync.Mutex
 	deadline time.Time // the zero time: that of parent
@@ -38,8 +40,8 @@ const room = 12
 
 var _ context.Context = (*Context)(nil)
 
-// New returns a Context that ends with its parent, and has its values.
-func New(parent context.Context) *Context { return &Context{parent: parent} }
+// New returns the Context of a request that was received just now. It ends with its parent, and has its values.
+func New(parent context.Context) *Context { return &Context{parent: parent, received: time.Now()} }
 
 // Set returns ctx with a value, as context.WithValue does. That is ctx itself where it is a Context which has had no value of that key.
 func Set(ctx context.Context, key, value any) context.Context {
@@ -134,6 +136,9 @@ func (c *Context) Value(key any) any {
 		if c.keys[i] == key {
 			return c.values[i]
 		}
+	}
+	if key == receivedKey {
+		return c.received
 	}
 	c.mu.Lock()
 	under := c.timed

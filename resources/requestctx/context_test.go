@@ -75,6 +75,9 @@ func TestKeysAreUpstreams(t *testing.T) {
 	if got, ok := request.RequestInfoFrom(c); !ok || got != info {
 		t.Error("info", got)
 	}
+	if got, ok := request.ReceivedTimestampFrom(c); !ok || time.Since(got) > time.Hour {
+		t.Error("received", got)
+	}
 	if got, ok := request.NamespaceFrom(c); !ok || got != "ns" {
 		t.Error("namespace", got)
 	}

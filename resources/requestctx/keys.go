@@ -19,6 +19,7 @@ var (
 	audiencesKey = keyOf(func(ctx context.Context) { authenticator.AudiencesFrom(ctx) })
 	warningsKey  = keyOf(func(ctx context.Context) { warning.AddWarning(ctx, "", "") })
 	trackersKey  = keyOf(func(ctx context.Context) { request.LatencyTrackersFrom(ctx) })
+	receivedKey  = keyOf(func(ctx context.Context) { request.ReceivedTimestampFrom(ctx) })
 	auditKey     = keyOf(func(ctx context.Context) { audit.AuditContextFrom(ctx) })
 )
 
