@@ -90,7 +90,9 @@ func (o *sqlOptions) complete() error {
 }
 
 func (o *sqlOptions) run(cmd *cobra.Command, query string) (err error) {
-	sqlstore.BoundQueries() // of this process nothing has opened a database before, but in a test
+	if !sqlstore.BoundQueries() { // something has opened a database before, as tests of this process do
+		fmt.Fprintln(cmd.ErrOrStderr(), "the memory of the query is not bounded")
+	}
 	store := o.place.store()
 	if o.backup != "" {
 		remove, err := o.restore(cmd, &store)

@@ -2,9 +2,12 @@ package fieldmanager
 
 import (
 	"fmt"
+	goruntime "runtime"
 	"slices"
 	"sync"
+	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -93,6 +96,9 @@ func (c *builtinConverter) TypedToObject(value *typed.TypedValue) (runtime.Objec
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
+// unmanaged bounds how often the log has it that managedFields could not be updated.
+var unmanaged = rate.Sometimes{Interval: time.Second}
+
 // upstreamUpdate is up.UpdateNoErrors, for objects with raw JSON as well, such as a ControllerRevision's data: where it is nested deeper
 // than encoding/json reads, structured-merge-diff panics. That is an error as any other here, which validation words.
 func upstreamUpdate(up *managedfields.FieldManager, live, obj runtime.Object, manager string) (updated runtime.Object) {
@@ -101,7 +107,13 @@ func upstreamUpdate(up *managedfields.FieldManager, live, obj runtime.Object, ma
 		if reason == nil {
 			return
 		}
-		klog.ErrorS(nil, "managedFields could not be updated", "kind", obj.GetObjectKind().GroupVersionKind(), "panic", reason)
+		err, ok := reason.(error)
+		if _, fault := reason.(goruntime.Error); !ok || fault {
+			panic(reason) // a mistake of ours or of upstream's, which is not to be hidden
+		}
+		unmanaged.Do(func() {
+			klog.ErrorS(err, "managedFields could not be updated", "kind", obj.GetObjectKind().GroupVersionKind())
+		})
 		updated = obj
 		if before, err := meta.Accessor(live); err == nil {
 			if after, err := meta.Accessor(obj); err == nil {

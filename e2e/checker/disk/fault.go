@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"syscall"
 	"time"
 )
@@ -120,11 +121,16 @@ func (d *Disk) Spoil(name string, number int, page []byte) bool {
 	if f == nil || at+int64(len(page)) > int64(len(f.data)) {
 		return false
 	}
-	f.settle()
+	f.keep()
 	f.spoiled = &spoiled{at: at, before: append([]byte(nil), f.data[at:at+int64(len(page))]...)}
 	copy(f.data[at:], page)
 	copy(f.durable[at:], page)
 	return true
+}
+
+// keep makes durable what the kernel has of a file, as it is after a kill: also what a flush that failed has left out.
+func (f *file) keep() {
+	f.pending, f.durable = nil, bytes.Clone(f.data)
 }
 
 // Mend ends what Spoil began. The file must not be open.
@@ -135,7 +141,7 @@ func (d *Disk) Mend(name string) {
 	if f == nil || f.spoiled == nil {
 		return
 	}
-	f.settle()
+	f.keep()
 	copy(f.data[f.spoiled.at:], f.spoiled.before)
 	copy(f.durable[f.spoiled.at:], f.spoiled.before)
 	f.spoiled = nil
