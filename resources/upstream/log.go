@@ -1,13 +1,46 @@
 package upstream
 
 import (
+	"context"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 
 	"k8s.io/klog/v2"
 )
 
-// LogTo sends to a logger what upstream's packages say.
-func LogTo(logger *slog.Logger) { klog.SetSlogLogger(logger) }
+var (
+	// logTo is the handler of the logger that LogTo was given last. klog is given one handler for good, which hands on to it: klog's own logger
+	// may not be replaced while somebody logs, as another server in the process does.
+	logTo   atomic.Pointer[slog.Handler]
+	logOnce sync.Once
+)
+
+// LogTo sends to a logger what upstream's packages say, from now on. It is safe for concurrent use, also with what they say.
+func LogTo(logger *slog.Logger) {
+	h := logger.Handler()
+	logTo.Store(&h)
+	logOnce.Do(func() { klog.SetSlogLogger(slog.New(latestLog{})) })
+}
+
+// latestLog hands on to the handler of logTo. What is derived of it stays with the one of that moment.
+type latestLog struct{}
+
+// Enabled implements slog.Handler.
+func (latestLog) Enabled(ctx context.Context, l slog.Level) bool {
+	return (*logTo.Load()).Enabled(ctx, l)
+}
+
+// Handle implements slog.Handler.
+func (latestLog) Handle(ctx context.Context, r slog.Record) error {
+	return (*logTo.Load()).Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (latestLog) WithAttrs(attrs []slog.Attr) slog.Handler { return (*logTo.Load()).WithAttrs(attrs) }
+
+// WithGroup implements slog.Handler.
+func (latestLog) WithGroup(name string) slog.Handler { return (*logTo.Load()).WithGroup(name) }
 
 // SetVerbosity sets up to which level upstream's packages log: a number, 0 for what always is.
 func SetVerbosity(v string) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -13,7 +14,6 @@ import (
 // What upstream's packages say, by klog or as an error that nobody can be told, is in Rowlock's log.
 func TestUpstreamSpeaksThroughTheLog(t *testing.T) {
 	var out bytes.Buffer
-	t.Cleanup(klog.CaptureState().Restore)
 	LogTo(slog.New(slog.NewTextHandler(&out, nil)))
 	klog.Info("said plainly")
 	utilruntime.HandleError(errNobody{})
@@ -41,3 +41,25 @@ func TestSetVerbosity(t *testing.T) {
 type errNobody struct{}
 
 func (errNobody) Error() string { return "nobody can be told" }
+
+// A server that starts while another one of the process logs takes the log over; the race detector looks on.
+func TestLogsOfServers(t *testing.T) {
+	var out [2]bytes.Buffer
+	loggers := [2]*slog.Logger{slog.New(slog.NewTextHandler(&out[0], nil)), slog.New(slog.NewTextHandler(&out[1], nil))}
+	LogTo(loggers[0])
+	var work sync.WaitGroup
+	work.Go(func() {
+		for range 200 {
+			klog.Info("meanwhile")
+		}
+	})
+	for i := range 200 {
+		LogTo(loggers[(i+1)%2])
+	}
+	work.Wait()
+	LogTo(loggers[1])
+	klog.InfoS("at last")
+	if !strings.Contains(out[1].String(), "at last") || strings.Contains(out[0].String(), "at last") {
+		t.Errorf("the first one has %q, the second one %q", out[0].String(), out[1].String())
+	}
+}
