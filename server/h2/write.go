@@ -13,8 +13,9 @@ const (
 	// controlMost is how many answers to control frames may wait for a client to read them.
 	controlMost = 10000
 	// outRoom is how large a buffer is at first, and wideRoom how large one is in which streams of many watches gather what they send of one
-	// event: it takes outMost, and what a stream adds then.
-	outRoom, wideRoom = 32 << 10, outMost + 2*copyMost
+	// event: it takes outMost, and what a stream adds then. Between them is midRoom: of many connections whose clients read nothing, each keeps
+	// what it has gathered, and most have little.
+	outRoom, midRoom, wideRoom = 32 << 10, 64 << 10, outMost + 2*copyMost
 	// writeMost is how long a client may take to read up to largeRoom and outMost bytes, once somebody waits for it to.
 	writeMost = 30 * time.Second
 	// mostRounds is how often somebody sends what others gather meanwhile, before a goroutine does.
@@ -29,6 +30,7 @@ type corker interface {
 
 var (
 	outs  = sync.Pool{New: func() any { return new([outRoom]byte) }}
+	mids  = sync.Pool{New: func() any { return new([midRoom]byte) }}
 	wides = sync.Pool{New: func() any { return new([wideRoom]byte) }}
 )
 
@@ -47,7 +49,11 @@ func (c *conn) grownBy(n int) []byte {
 	if len(out)+n <= cap(out) || cap(out) >= wideRoom {
 		return out
 	}
-	c.out = append(wides.Get().(*[wideRoom]byte)[:0], out...)
+	if len(out)+n <= midRoom {
+		c.out = append(mids.Get().(*[midRoom]byte)[:0], out...)
+	} else {
+		c.out = append(wides.Get().(*[wideRoom]byte)[:0], out...)
+	}
 	putOut(out)
 	return c.out
 }
@@ -56,6 +62,8 @@ func putOut(out []byte) {
 	switch cap(out) {
 	case outRoom:
 		outs.Put((*[outRoom]byte)(out[:outRoom]))
+	case midRoom:
+		mids.Put((*[midRoom]byte)(out[:midRoom]))
 	case wideRoom:
 		wides.Put((*[wideRoom]byte)(out[:wideRoom]))
 	}
