@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -22,6 +24,7 @@ type Writer struct {
 	path    string   // of the file that it becomes
 	partial string   // of the one that it is until then; empty: there is none
 	held    *os.File // keeps that one, which has no name; nil: it has
+	name    func(path, as string) error
 	db      *bbolt.DB
 	pending []Entry
 	bytes   int
@@ -48,13 +51,22 @@ func Create(path string) (*Writer, error) {
 		}
 		return nil, err
 	}
-	return create(path, unnamed)
+	return create(path, naming{unnamed, giveName})
 }
 
-// create begins in a file without a name, where there are such.
-func create(path string, anonymous func(dir string) (*os.File, string)) (_ *Writer, err error) {
-	w := &Writer{path: path, leases: map[time.Duration]uint64{}}
-	if w.held, w.partial = anonymous(filepath.Dir(path)); w.held == nil {
+// naming is how files come without a name, and get one.
+type naming struct {
+	unnamed func(dir string) (f *os.File, path string)
+	give    func(path, as string) error
+}
+
+// create begins in a file without a name, where there are such and they can be given one.
+func create(path string, by naming) (_ *Writer, err error) {
+	w := &Writer{path: path, name: by.give, leases: map[time.Duration]uint64{}}
+	if by.works(path) {
+		w.held, w.partial = by.unnamed(filepath.Dir(path))
+	}
+	if w.held == nil {
 		f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // which its owner alone can read
 		if err != nil {
 			return nil, err
@@ -79,6 +91,22 @@ func create(path string, anonymous func(dir string) (*os.File, string)) (_ *Writ
 		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
+}
+
+// works tries with an empty file whether one without a name can be given one beside path: not everywhere where there are such (security modules and file
+// systems of FUSE refuse it), and to find out at the end would be to lose all that was written. The file is another one than is written then, for it
+// is given a name once only.
+func (by naming) works(path string) bool {
+	f, opened := by.unnamed(filepath.Dir(path))
+	if f == nil {
+		return false
+	}
+	defer f.Close() // it is empty
+	tried := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text())
+	if err := by.give(opened, tried); err != nil {
+		return false
+	}
+	return os.Remove(tried) == nil
 }
 
 // Put adds a key. Each is added once.
@@ -152,7 +180,8 @@ func (w *Writer) lease(tx *bbolt.Tx, lives time.Duration) (uint64, error) {
 }
 
 // Finish makes a snapshot of what was added. An etcd of it goes on above a revision, and who watches from before is told that it was compacted. Then there is
-// nothing to Close. Errors: fs.ErrExist where the name has been taken meanwhile; what has it stays as it is.
+// nothing to Close. Errors: fs.ErrExist where the name has been taken meanwhile; what has it stays as it is. An error after the snapshot has its name says
+// that it is whole.
 func (w *Writer) Finish(revision int64) (err error) {
 	if err := w.flush(); err != nil {
 		return err
@@ -174,14 +203,17 @@ func (w *Writer) Finish(revision int64) (err error) {
 	if err := w.publish(); err != nil {
 		return err
 	}
-	err = w.drop()
+	err = errors.Join(w.drop(), syncNames(filepath.Dir(w.path)))
 	w.partial = ""
-	return err
+	if err != nil {
+		return fmt.Errorf("%s is whole and has its name, but what comes after that failed: %w", w.path, err)
+	}
+	return nil
 }
 
 // publish gives the file its name, beside the one that it has.
 func (w *Writer) publish() error {
-	err := giveName(w.partial, w.path)
+	err := w.name(w.partial, w.path)
 	if err == nil || errors.Is(err, fs.ErrExist) || w.held != nil {
 		return err
 	}
@@ -222,6 +254,19 @@ func appendSum(name string) (err error) {
 		return err
 	}
 	return f.Sync()
+}
+
+// syncNames has the names in a directory written to the disk, where the system can do so.
+func syncNames(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) { // so some file systems say that they do not
+		err = nil
+	}
+	return errors.Join(err, f.Close())
 }
 
 // Close gives up what was not finished.

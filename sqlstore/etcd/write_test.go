@@ -5,14 +5,27 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
 // A snapshot gets its name when it is whole, and never that of a file which has come meanwhile. What is not finished has no name where files may be
-// without one, so that a process that is killed leaves nothing.
+// without one, so that a process that is killed leaves nothing; where they may and cannot be given one later, it has one from the beginning.
 func TestNameOfSnapshot(t *testing.T) {
 	named := func(string) (*os.File, string) { return nil, "" }
-	for kind, anonymous := range map[string]func(string) (*os.File, string){"of this system": unnamed, "with a name": named} {
+	never := func(path, as string) error { return &os.LinkError{Op: "link", Old: path, New: as, Err: syscall.EPERM} }
+	onlyNamed := func(path, as string) error {
+		if filepath.Base(filepath.Dir(path)) == "fd" {
+			return never(path, as)
+		}
+		return giveName(path, as)
+	}
+	for kind, by := range map[string]naming{
+		"of this system":                     {unnamed, giveName},
+		"with a name":                        {named, giveName},
+		"without a name, and none to be had": {unnamed, onlyNamed},
+		"without second names":               {unnamed, never},
+	} {
 		t.Run(kind, func(t *testing.T) {
 			dir := t.TempDir()
 			names := func() []string {
@@ -27,7 +40,7 @@ func TestNameOfSnapshot(t *testing.T) {
 				return names
 			}
 			begin := func() *Writer {
-				w, err := create(filepath.Join(dir, "snapshot"), anonymous)
+				w, err := create(filepath.Join(dir, "snapshot"), by)
 				if err != nil {
 					t.Fatal(err)
 				}
