@@ -19,6 +19,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/resources/typedjson"
+	"github.com/rowlock/rowlock/resources/untypedjson"
 )
 
 // DecodeHub returns a stored object in the hub form. The result is the caller's own, but that its strings may be parts of
@@ -116,8 +117,8 @@ func (t *Type) decodeUntyped(data []byte, gvk schema.GroupVersionKind) runtime.O
 	if !ok {
 		return nil
 	}
-	var object map[string]any
-	if kjson.UnmarshalCaseSensitivePreserveInts(data, &object) != nil || object["kind"] != gvk.Kind || object["apiVersion"] != gvk.GroupVersion().String() {
+	object, read := untypedjson.Decode(data)
+	if !read && kjson.UnmarshalCaseSensitivePreserveInts(data, &object) != nil || object["kind"] != gvk.Kind || object["apiVersion"] != gvk.GroupVersion().String() {
 		return nil
 	}
 	u.Object = object

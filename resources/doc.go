@@ -64,6 +64,7 @@
 //	follow/          telling of the changes of objects
 //	typedjson/, gotype/, jsonscan/
 //	                 JSON of Go types, read and written by code that is compiled once per type
+//	untypedjson/     JSON of objects without one, read
 //	equality/        upstream's semantic equality, made quick
 //	fastpath/        the list of the fast paths, and their switches
 //	upstream/        what is changed, copied or taken for granted of upstream's packages

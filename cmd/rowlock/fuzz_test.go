@@ -21,7 +21,7 @@ var fuzzed = map[string][]string{
 	"query options, resumption of watches": {"server/handlers.FuzzQueries"},
 	"continue tokens":                      {"server/handlers.FuzzContinueTokens"},
 	"label and field selectors":            {"server/handlers.FuzzSelectors"},
-	"bodies in JSON, YAML and protobuf":    {"server/handlers.FuzzBodies", "resources/typedjson.FuzzDecode", "resources/jsonscan.FuzzScan"},
+	"bodies in JSON, YAML and protobuf":    {"server/handlers.FuzzBodies", "resources/typedjson.FuzzDecode", "resources/untypedjson.FuzzDecode", "resources/jsonscan.FuzzScan"},
 	"bodies in CBOR":                       {"server/handlers.FuzzCBOR"},
 	"patches":                              {"server/handlers.FuzzPatches", "server/handlers.FuzzPatchVersions", "server/handlers.FuzzMergeJSON"},
 	"apply configurations":                 {"server/handlers.FuzzApplyConfiguration", "resources/fieldmanager.FuzzAgreesWithUpstream", "resources/fieldmanager.FuzzParsePathSet"},

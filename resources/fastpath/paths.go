@@ -2,7 +2,7 @@ package fastpath
 
 // All fast paths. docs/fast-paths.md says of each what it covers, and what it is compared with.
 var (
-	JSONDecode = register("json-decode", "objects of Go types are read from JSON by functions made of each type once")
+	JSONDecode = register("json-decode", "objects are read from JSON, those of Go types by functions made of each type once")
 	JSONEncode = register("json-encode", "objects are written as JSON, those of Go types by functions made of each type once")
 	StoredKind = register("stored-kind", "stored objects whose first bytes are the kind expected are decoded without finding it out")
 	BodyKind   = register("body-kind", "bodies and patched objects of the kind expected are decoded without finding it out")

@@ -223,6 +223,6 @@ func (w write) finish(live runtime.Object, r applied, entries []entry) (runtime.
 	if err != nil {
 		return nil, "no metadata"
 	}
-	accessor.SetManagedFields(writeEntries(entries))
+	setManaged(accessor, writeEntries(entries))
 	return out, ""
 }

@@ -15,6 +15,7 @@
 //	timestamps.go     writes without effect
 //	upstream.go       upstream's manager and its type converter, made when first needed
 //	entries.go        entries of managedFields: reading, matching, sorting, writing
+//	managed_untyped.go  entries in objects without a Go type
 //	pathset.go        a set of paths; pathset_json.go, its serialised form; element.go, one element of a path
 //	kind.go           what a manager knows of its kind
 //	schema.go         the schema of the built-in types (schema.txt.gz, written by schemagen)

@@ -50,7 +50,7 @@ func (m *Manager) update(live, obj runtime.Object, manager string) (reason strin
 		objMeta.SetManagedFields(before)
 		return reason
 	}
-	objMeta.SetManagedFields(writeEntries(entries))
+	setManaged(objMeta, writeEntries(entries))
 	return ""
 }
 

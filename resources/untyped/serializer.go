@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/rowlock/rowlock/resources/untypedjson"
 )
 
 // Serializer reads and writes the objects of a Scheme as JSON, YAML and CBOR. There is no protobuf of what has no Go type.
@@ -47,14 +49,19 @@ func (s serializer) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersione
 }
 
 // DecodeClean reads an object of a kind that was sent as JSON, and fills in its defaults. It is not ok where there is anything to say against it:
-// a decoder of DecoderToVersion says it, and otherwise makes the same.
+// a decoder of DecoderToVersion says it, and otherwise makes the same. Strings of the object are parts of data, which must not be changed
+// any more.
 func (s *Scheme) DecodeClean(data []byte, kind schema.GroupVersionKind) (obj runtime.Object, ok bool) {
 	if s.Clean == nil || kind.GroupKind() != s.Kind {
 		return nil, false
 	}
-	var object map[string]any
-	strict, err := kjson.UnmarshalStrict(data, &object)
-	if err != nil || len(strict) > 0 || object["kind"] != kind.Kind || object["apiVersion"] != kind.GroupVersion().String() || !s.Clean(kind.Version, object) {
+	object, read := untypedjson.Decode(data)
+	if !read {
+		if strict, err := kjson.UnmarshalStrict(data, &object); err != nil || len(strict) > 0 {
+			return nil, false
+		}
+	}
+	if object["kind"] != kind.Kind || object["apiVersion"] != kind.GroupVersion().String() || !s.Clean(kind.Version, object) {
 		return nil, false
 	}
 	u := &unstructured.Unstructured{Object: object}

@@ -1,0 +1,14 @@
+package untypedjson_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
+)
+
+// The tests of this package are about the fast path itself, whether it is on for others or not.
+func TestMain(m *testing.M) {
+	fastpath.JSONDecode.Turn(true)
+	os.Exit(m.Run())
+}
