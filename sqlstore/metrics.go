@@ -49,7 +49,7 @@ func newMetrics(s *Store, r prometheus.Registerer) (*metrics, error) {
 	if s.peers == nil { // Postgres writes by itself
 		m.all = append(m.all, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_store_written_bytes_total",
 			Help: "Bytes that the process had written to disks, the database's and all others: divided by what rowlock_store_events_total grows, those of a write."},
-			func() float64 { return float64(processIO("write_bytes")) }))
+			func() float64 { return float64(processIO().WriteBytes) }))
 	}
 	gauge("rowlock_store_watchers", "Open watches.", number(&m.watchers))
 	m.all = append(m.all, m.events, m.batch, m.latency)

@@ -130,12 +130,7 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) (
 	if err := i.each(ctx, func(etcd.Entry, imports.Imported) error { return nil }); err != nil {
 		return err
 	}
-	i.report.print(out)
-	if names := i.types.Unpruned(); len(names) > 0 {
-		fmt.Fprintf(out, "With spec.preserveUnknownFields, %d: their objects come as they are, and lose what their schema does not have when they are next written;\n"+
-			"what is to stay needs x-kubernetes-preserve-unknown-fields in the schema\n", len(names))
-		printKeys(out, names)
-	}
+	i.print(out)
 	switch lost := i.report.lostKeys(); {
 	case o.dryRun:
 		return nil
@@ -157,6 +152,16 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) (
 	}
 	fmt.Fprintf(out, "Imported revision %d. The store begins at revision %d.\n", snapshot.Revision(), revision)
 	return nil
+}
+
+// print says what comes and what does not, and what is pruned later.
+func (i *importer) print(out io.Writer) {
+	i.report.print(out)
+	if names := i.types.Unpruned(); len(names) > 0 {
+		fmt.Fprintf(out, "With spec.preserveUnknownFields, %d: their objects come as they are, and lose what their schema does not have when they are next written;\n"+
+			"what is to stay needs x-kubernetes-preserve-unknown-fields in the schema\n", len(names))
+		printKeys(out, names)
+	}
 }
 
 // adopt writes keys, if there are any to write.

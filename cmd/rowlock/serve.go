@@ -100,19 +100,34 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err := p.certificates.WriteKubeconfig(localURL(listener.Addr())); err != nil {
 		return err
 	}
-	logger.Info("serving", "address", listener.Addr().String(), "dataDir", o.dataDir, "version", ownVersion())
+	return p.run(ctx, serving, served, running{listener, plane, network, keepBackups}, stdout)
+}
+
+// running are the parts of a server that come to be once it has an address.
+type running struct {
+	listener    net.Listener
+	plane       *controlplane.Plane
+	network     controlplane.Network
+	keepBackups func(context.Context)
+}
+
+// run answers requests and does what else a server does until ctx ends. What serving is the context of goes on until the last request is
+// answered, which is when it calls served.
+func (p *parts) run(ctx, serving context.Context, served func(), r running, stdout io.Writer) error {
+	logger := p.logger
+	logger.Info("serving", "address", r.listener.Addr().String(), "dataDir", p.options.dataDir, "version", ownVersion())
 	defer logger.Info("stopped")
 	ctx, stop := context.WithCancel(ctx)
 	var work errgroup.Group
 	work.Go(func() error {
 		defer served()
 		defer stop()
-		return p.server.Serve(ctx, listener)
+		return p.server.Serve(ctx, r.listener)
 	})
 	p.follow(serving, &work)
-	work.Go(func() error { keepBackups(ctx); return nil })
+	work.Go(func() error { r.keepBackups(ctx); return nil })
 	work.Go(func() error { p.keepViews(ctx); return nil })
-	work.Go(func() error { plane.Keep(ctx, network); return nil })
+	work.Go(func() error { r.plane.Keep(ctx, r.network); return nil })
 	work.Go(func() error { return p.control(ctx) })
 	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", shellQuoted(p.certificates.KubeconfigPath()))
 	work.Go(func() error { attend(ctx, logger, p.certificates.KubeconfigPath()); return nil })

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // tick is the unit of CPU time in /proc/<pid>/stat. Linux has shown it as 1/100 s to programs on every architecture
@@ -93,17 +95,15 @@ func (p processes) resident() (int64, error) {
 // writes returns how many system calls that write the processes have made; those of processes that they have started are not among them.
 func (p processes) writes() (total int64, err error) {
 	for _, pid := range p {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
-		if err != nil {
-			return 0, fmt.Errorf("system calls: %w", err)
+		var counted procfs.ProcIO
+		p, err := procfs.NewProc(pid)
+		if err == nil {
+			counted, err = p.IO()
 		}
-		_, rest, _ := strings.Cut(string(text), "syscw:")
-		count, _, _ := strings.Cut(strings.TrimSpace(rest), "\n")
-		n, err := strconv.ParseInt(count, 10, 64)
 		if err != nil {
-			return 0, fmt.Errorf("/proc/%d/io: %w", pid, err)
+			return 0, fmt.Errorf("system calls of %d: %w", pid, err)
 		}
-		total += n
+		total += int64(counted.SyscW)
 	}
 	return total, nil
 }
