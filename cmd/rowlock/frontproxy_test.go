@@ -41,7 +41,7 @@ func TestGivenFrontProxy(t *testing.T) {
 			t.Errorf("%s is %s, want %s", key, got, want)
 		}
 	}
-	// A UID is believed in headers that are named, and in no other.
+	// Headers that are named are believed, and no others.
 	as, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -51,10 +51,17 @@ func TestGivenFrontProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := proxy.Discovery().RESTClient().Post().AbsPath("/apis/authentication.k8s.io/v1/selfsubjectreviews").SetHeader("X-User", "jane").
-		SetHeader("X-Remote-Uid", "42").Body([]byte(`{}`)).DoRaw(t.Context())
-	if who := gjson.GetBytes(body, "status.userInfo"); err != nil || who.Get("username").Str != "jane" || who.Get("uid").Exists() {
+	ask := func(user string) ([]byte, error) {
+		return proxy.Discovery().RESTClient().Post().AbsPath("/apis/authentication.k8s.io/v1/selfsubjectreviews").SetHeader(user, "jane").
+			SetHeader("X-Remote-Uid", "42").SetHeader("X-Remote-Extra-Scopes", "all").SetHeader("X-Group", "a").Body([]byte(`{}`)).DoRaw(t.Context())
+	}
+	body, err := ask("X-User")
+	if who := gjson.GetBytes(body, "status.userInfo"); err != nil || who.Get("username").Str != "jane" || who.Get("groups.0").Str != "a" ||
+		who.Get("uid").Exists() || who.Get("extra").Exists() {
 		t.Errorf("behind the proxy: %v %s", err, body)
+	}
+	if body, err = ask("X-Remote-User"); !apierrors.IsUnauthorized(err) {
+		t.Errorf("by a header that is not named: %v %s", err, body)
 	}
 	if code := p.end(); code != 0 {
 		t.Errorf("ended with %d", code)

@@ -19,6 +19,8 @@ import (
 type frontProxyOptions struct {
 	certFile, keyFile, caFile                     string
 	names, usernames, uids, groups, extraPrefixes []string
+	// onlyNamed has no header believed that is not named, as with kube-apiserver. Else the usual ones are where none is.
+	onlyNamed bool
 }
 
 func (o *frontProxyOptions) addFlags(flags *pflag.FlagSet) {
@@ -29,10 +31,10 @@ func (o *frontProxyOptions) addFlags(flags *pflag.FlagSet) {
 		"`file` with the authorities of --proxy-client-cert-file and of other front proxies: this server, and those that extend the API, believe them when they say who asks; read again when it changes")
 	flags.StringSliceVar(&o.names, "requestheader-allowed-names", nil,
 		"common `name` of the certificates of --requestheader-client-ca-file that are believed; none: all")
-	flags.StringSliceVar(&o.usernames, "requestheader-username-headers", nil, "further `header` with the name of the user, besides X-Remote-User")
+	flags.StringSliceVar(&o.usernames, "requestheader-username-headers", nil, "`header` with the name of the user, instead of X-Remote-User; with one of these flags, only headers that they name are believed")
 	flags.StringSliceVar(&o.uids, "requestheader-uid-headers", nil, "`header` with the UID of the user, which a front proxy is believed; servers that extend the API are told to believe X-Remote-Uid as well")
-	flags.StringSliceVar(&o.groups, "requestheader-group-headers", nil, "further `header` with groups of the user, besides X-Remote-Group")
-	flags.StringSliceVar(&o.extraPrefixes, "requestheader-extra-headers-prefix", nil, "further `prefix` of headers with more about the user, besides X-Remote-Extra-")
+	flags.StringSliceVar(&o.groups, "requestheader-group-headers", nil, "`header` with groups of the user, instead of X-Remote-Group")
+	flags.StringSliceVar(&o.extraPrefixes, "requestheader-extra-headers-prefix", nil, "`prefix` of headers with more about the user, instead of X-Remote-Extra-")
 }
 
 func (o *frontProxyOptions) complete() error {
@@ -43,6 +45,9 @@ func (o *frontProxyOptions) complete() error {
 		return usagef("--proxy-client-key-file needs --proxy-client-cert-file")
 	case o.certFile != "" && o.caFile == "":
 		return usagef("--proxy-client-cert-file needs --requestheader-client-ca-file: nobody would believe it")
+	}
+	if len(o.uids) > 0 && o.onlyNamed && !slices.ContainsFunc(o.uids, func(h string) bool { return strings.EqualFold(h, "X-Remote-Uid") }) {
+		return usagef("--requestheader-uid-headers is set without specifying the standard X-Remote-Uid header - API aggregation will not work")
 	}
 	for name, values := range map[string][]string{"allowed-names": o.names, "username-headers": o.usernames, "uid-headers": o.uids, "group-headers": o.groups,
 		"extra-headers-prefix": o.extraPrefixes} {
@@ -90,11 +95,14 @@ func (o *frontProxyOptions) believed(certificates *pki.PKI) (*authn.FrontProxies
 		}
 		return pool
 	}
-	f := &authn.FrontProxies{CAs: cas, Names: o.names, Users: together("X-Remote-User", o.usernames), Groups: together("X-Remote-Group", o.groups),
-		Extras: together("X-Remote-Extra-", o.extraPrefixes)}
+	// A proxy that does not know of a header would let through what its clients send in it: so with kube-apiserver's rule only those are
+	// believed that are named, and where none is, those that every proxy knows of, the UID's not among them.
+	f := &authn.FrontProxies{CAs: cas, Names: o.names, Users: o.usernames, Groups: o.groups, Extras: o.extraPrefixes}
 	if uid {
-		// Only those that are named, as kube-apiserver: a proxy that does not know of the header would let through what its clients send.
 		f.UIDs = o.uids
+	}
+	if !o.onlyNamed && len(o.usernames)+len(o.groups)+len(o.extraPrefixes) == 0 {
+		f.Users, f.Groups, f.Extras = together("X-Remote-User", nil), together("X-Remote-Group", nil), together("X-Remote-Extra-", nil)
 	}
 	return f, nil
 }
