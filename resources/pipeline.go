@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
@@ -47,6 +48,8 @@ type Pipeline struct {
 	validating admission.ValidationInterface
 	authorizer authorizer.UnconditionalAuthorizer
 	audit      Audit
+	// count is told of decisions about requests. Nil: nobody is.
+	count func(authorizer.Decision, error, time.Duration)
 	// registry has the types that plugins ask about where the context of a write has no catalog.
 	registry *Registry
 	// within is the pipeline of what is part of a write that has passed: without authorization, admission and audit.
@@ -78,6 +81,11 @@ func (p *Pipeline) Use(plugins admission.Interface, registry *Registry) {
 	p.registry = registry
 }
 
+// Count has count told of every decision about a request, and how long it took; it comes before the first one.
+func (p *Pipeline) Count(count func(decision authorizer.Decision, err error, took time.Duration)) {
+	p.count = count
+}
+
 // permission says that a user may do what a request is about.
 type permission struct {
 	who  user.Info
@@ -101,7 +109,11 @@ func (p *Pipeline) Authorize(ctx context.Context) (context.Context, error) {
 		return ctx, apierrors.NewInternalError(errors.New("no RequestInfo found in the context"))
 	}
 	a := attributes(who, info)
+	began := time.Now()
 	decision, reason, err := p.authorizer.Authorize(ctx, &a)
+	if p.count != nil {
+		p.count(decision, err, time.Since(began))
+	}
 	p.decided(ctx, decision, reason, err)
 	if err := judged(&a, decision, reason, err); err != nil {
 		return ctx, err

@@ -80,15 +80,15 @@ func (s *Server) auditRefusal(c echo.Context, reason string) {
 	}
 }
 
-// authenticate finds out who sent a request, and notes how long that took.
-func (s *Server) authenticate(r *http.Request) (user.Info, bool, error) {
-	if s.Audit == nil {
-		return s.Authenticator(r)
-	}
+// authenticate finds out who sent a request, and how long that took.
+func (s *Server) authenticate(r *http.Request) (who user.Info, ok bool, took time.Duration, err error) {
 	began := time.Now()
-	who, ok, err := s.Authenticator(r)
-	auditing.Of(r.Context()).Authenticated(time.Since(began))
-	return who, ok, err
+	who, ok, err = s.Authenticator(r)
+	took = time.Since(began)
+	if s.Audit != nil {
+		auditing.Of(r.Context()).Authenticated(took)
+	}
+	return who, ok, took, err
 }
 
 // authorize asks whether they may do what is asked, and notes the same.

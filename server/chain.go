@@ -219,15 +219,17 @@ func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 			setContext(c, withRequester(r.Context(), r, who))
 			return next(c) // the server itself
 		}
-		who, ok, err := s.authenticate(r)
+		who, ok, took, err := s.authenticate(r)
 		if err != nil || !ok {
 			s.closeConnection(c)
 		}
 		if err == nil && !ok && s.AllowsAnonymous != nil && !s.AllowsAnonymous(r.URL.Path) {
+			s.access.unknown.took(took)
 			s.auditRefusal(c, unauthenticated(r))
 			return status.Unauthorized()
 		}
 		if err != nil {
+			s.access.invalid.took(took)
 			s.Logger.Debug("authentication failed", "path", r.URL.Path, "error", err)
 			s.auditRefusal(c, unauthenticated(r))
 			return status.Unauthorized()
@@ -235,6 +237,7 @@ func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 		if !ok {
 			who = anonymous
 		}
+		s.access.authenticated(who.GetName(), took)
 		r.Header.Del("Authorization")
 		for _, claims := range s.remotes {
 			headerrequest.ClearAuthenticationHeaders(r.Header, claims.users, claims.uids, claims.groups, claims.extras)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	counted "k8s.io/apiserver/pkg/endpoints/filters/impersonation/metrics"
+	"k8s.io/apiserver/pkg/features"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -55,6 +58,14 @@ var impersonationModes = []impersonationMode{
 
 var legacyImpersonation = impersonationMode{"", func(*user.DefaultInfo, user.Info) bool { return true }}
 
+// label is what the mode is called in metrics.
+func (m impersonationMode) label() string {
+	if m.name == "" {
+		return "legacy"
+	}
+	return m.name
+}
+
 // nodeName is the name of the node that a user is.
 func nodeName(username string) (string, bool) {
 	node, ok := strings.CutPrefix(username, "system:node:")
@@ -76,9 +87,20 @@ func (s *Server) impersonate(ctx context.Context, wanted *user.DefaultInfo, cons
 	if !constrained {
 		return s.impersonateIn(ctx, legacyImpersonation, wanted, request)
 	}
+	began := time.Now()
+	as, mode, err := s.impersonateInAny(ctx, wanted, request)
+	decision := "allowed"
+	if err != nil {
+		mode, decision = "", "denied"
+	}
+	counted.RecordImpersonationAttempt(mode, decision, time.Since(began))
+	return as, err
+}
+
+// impersonateInAny tries the modes, and says which one it was.
+func (s *Server) impersonateInAny(ctx context.Context, wanted *user.DefaultInfo, request authorizer.AttributesRecord) (as user.Info, name string, told error) {
 	who := request.User.GetName()
 	last, _ := s.impersonations.Get(who)
-	var told error
 	for _, mode := range impersonationModes {
 		if !mode.takes(wanted, request.User) {
 			continue
@@ -86,13 +108,13 @@ func (s *Server) impersonate(ctx context.Context, wanted *user.DefaultInfo, cons
 		as, err := s.impersonateIn(ctx, mode, wanted, request)
 		if err == nil {
 			s.impersonations.Add(who, mode.name)
-			return as, nil
+			return as, mode.label(), nil
 		}
 		if told == nil || last == mode.name {
 			told = err
 		}
 	}
-	return nil, told
+	return nil, "", told
 }
 
 // impersonation is a check of one user in one mode.
@@ -158,7 +180,15 @@ func (i impersonation) attributes(resource, name string) authorizer.AttributesRe
 }
 
 func (i impersonation) may(ctx context.Context, a authorizer.AttributesRecord) error {
+	began := time.Now()
 	err := i.Pipeline.May(ctx, &a)
+	if i.Features.Enabled(features.ConstrainedImpersonation) {
+		decision := "allowed"
+		if err != nil {
+			decision = "denied"
+		}
+		counted.RecordImpersonationAuthorizationCall(i.mode.label(), decision, time.Since(began))
+	}
 	if err == nil || apierrors.IsForbidden(err) {
 		return err
 	}

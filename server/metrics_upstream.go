@@ -13,7 +13,8 @@ import (
 var upstreamFamilies = []string{
 	"apiserver_admission_", "apiserver_audit_", "apiserver_validating_admission_policy_", "apiserver_mutating_admission_policy_", "apiserver_webhooks_x509_",
 	"pod_security_", "apiserver_conversion_webhook_", "apiserver_crd_conversion_webhook_", "apiserver_manifest_admission_config_controller_",
-	"apiserver_authorization_", "node_authorizer_", "apiserver_authentication_config_controller_",
+	"apiserver_authorization_", "node_authorizer_", "apiserver_authentication_",
+	"apiserver_impersonation_", "serviceaccount_",
 	"apiserver_flowcontrol_",
 	"apiserver_storage_transformation_", "apiserver_storage_envelope_transformation_", "apiserver_storage_data_key_generation_",
 	"apiserver_envelope_encryption_", "apiserver_encryption_config_controller_",

@@ -27,6 +27,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/aggregate"
 	"github.com/rowlock/rowlock/server/auditing"
 	"github.com/rowlock/rowlock/server/authn"
@@ -122,6 +123,7 @@ type Server struct {
 	discovery  *discovery.Handler
 	openapi    *openapi.Handler
 	metrics    *metrics
+	access     *accessMetrics
 	client     kubernetes.Interface // the server's own
 	flows      *flows               // nil: without priority and fairness
 	flowFilter http.Handler         // has requests wait, or refuses them
@@ -157,6 +159,9 @@ func New(c Config) (*Server, error) {
 	if s.metrics, err = newMetrics(c.Metrics, s.openapi.Built); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
+	if s.access, err = newAccessMetrics(c.Metrics); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
 	if err := registerParts(c); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -165,6 +170,8 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	c.Pipeline.Use(plugins, c.Registry)
+	c.Pipeline.Count(s.access.authorized)
+	upstream.CountImpersonations()
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Definitions: c.Definitions, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
 		HistoryAge: c.HistoryAge, Now: c.Now, MinWatchTimeout: c.MinWatchTimeout, WatchStall: c.WatchStall, Audited: c.Audit != nil,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})

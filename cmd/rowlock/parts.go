@@ -75,6 +75,9 @@ func (o *serveOptions) assemble(ctx, serving context.Context, store *sqlstore.St
 	}); err != nil {
 		return nil, err
 	}
+	if err := p.metrics.Register(p.identity.authenticator); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
 	if err := p.define(ctx); err != nil {
 		return nil, err
 	}

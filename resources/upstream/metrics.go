@@ -1,8 +1,10 @@
 package upstream
 
 import (
+	impersonation "k8s.io/apiserver/pkg/endpoints/filters/impersonation/metrics"
 	authentication "k8s.io/apiserver/pkg/server/options/authenticationconfig/metrics"
 	"k8s.io/apiserver/pkg/server/options/authorizationconfig/metrics"
+	"k8s.io/kubernetes/pkg/serviceaccount"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/node"
 )
 
@@ -16,3 +18,9 @@ func CountAuthorizationFiles() { metrics.RegisterMetrics() }
 
 // CountNodeGraph has upstream show how long changes of the graph of nodes took.
 func CountNodeGraph() { node.RegisterMetrics() }
+
+// CountServiceAccountTokens has upstream show which kinds of tokens of ServiceAccounts are in use.
+func CountServiceAccountTokens() { serviceaccount.RegisterMetrics() }
+
+// CountImpersonations has upstream show how often users were others, or tried to. It comes before the first is counted.
+func CountImpersonations() { impersonation.RegisterMetrics() }

@@ -9,6 +9,7 @@
 //	issued.go           tokens that an administrator gives to users
 //	issued_latest.go    how they are looked for that another server has made
 //	cache.go            what came of verifying such tokens
+//	metrics.go          what is counted of all that
 //	remote.go           tokens of which others are asked: issuers of OpenID Connect, a webhook; and bootstrap tokens
 //
 // What a certificate or a token stands for is upstream's to say (k8s.io/apiserver/pkg/authentication); how often it has
@@ -61,6 +62,7 @@ type Authenticator struct {
 	all authenticator.Request
 	// audiences are those by which tokens mean this server.
 	audiences authenticator.Audiences
+	counts    *counts
 }
 
 // New returns an Authenticator. It fails when the token file cannot be read.
@@ -71,7 +73,8 @@ func New(o Options) (*Authenticator, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	tokens, err := o.tokens()
+	counts := newCounts()
+	tokens, err := o.tokens(counts)
 	if err != nil {
 		return nil, err
 	}
@@ -80,15 +83,15 @@ func New(o Options) (*Authenticator, error) {
 	if o.FrontProxies != nil {
 		kinds = append(kinds, authenticator.WrapAudienceAgnosticRequest(o.Audiences, newFrontProxies(o.FrontProxies, o.Now)))
 	}
-	kinds = append(kinds, newCertificates(o.ClientCAs, o.Now), bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens))
+	kinds = append(kinds, newCertificates(o.ClientCAs, o.Now, counts), bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens))
 	if o.Remote != nil {
 		kinds = append(kinds, o.Remote)
 	}
-	return &Authenticator{group.NewAuthenticatedGroupAdder(union.New(kinds...)), o.Audiences}, nil
+	return &Authenticator{group.NewAuthenticatedGroupAdder(union.New(kinds...)), o.Audiences, counts}, nil
 }
 
 // tokens are the kinds of tokens, in upstream's order. Those that it does not have are known by their form.
-func (o *Options) tokens() (authenticator.Token, error) {
+func (o *Options) tokens(counts *counts) (authenticator.Token, error) {
 	var kinds []authenticator.Token
 	if o.TokenFile != "" {
 		file, err := newFileTokens(o.TokenFile, o.Now, o.Logger)
@@ -105,7 +108,7 @@ func (o *Options) tokens() (authenticator.Token, error) {
 		if err != nil {
 			return nil, err
 		}
-		kinds = append(kinds, newCachedTokens(group.NewTokenGroupAdder(tokens, []string{user.AllAuthenticated}), o.ServiceAccounts.Store, o.Now))
+		kinds = append(kinds, newCachedTokens(group.NewTokenGroupAdder(tokens, []string{user.AllAuthenticated}), o.ServiceAccounts.Store, o.Now, counts))
 	}
 	return tokenunion.New(kinds...), nil
 }

@@ -26,6 +26,7 @@ type cachedTokens struct {
 	tokens authenticator.Token
 	store  resources.Reader
 	now    func() time.Time
+	counts *counts
 	// seed keeps anybody from computing keys; tokens themselves are not kept.
 	seed [sha256.Size]byte
 
@@ -61,8 +62,8 @@ type seenObject struct {
 
 type toldWarning struct{ agent, text string }
 
-func newCachedTokens(tokens authenticator.Token, store resources.Reader, now func() time.Time) *cachedTokens {
-	c := &cachedTokens{tokens: tokens, store: store, now: now, known: map[[sha256.Size]byte]*tokenResult{}}
+func newCachedTokens(tokens authenticator.Token, store resources.Reader, now func() time.Time, counts *counts) *cachedTokens {
+	c := &cachedTokens{tokens: tokens, store: store, now: now, counts: counts, known: map[[sha256.Size]byte]*tokenResult{}}
 	_, _ = rand.Read(c.seed[:]) // never fails
 	return c
 }
@@ -72,14 +73,21 @@ var errExpired = errors.New("service account token has expired")
 
 // AuthenticateToken implements authenticator.Token.
 func (c *cachedTokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	began := time.Now()
 	key := c.key(ctx, token)
 	c.mu.RLock()
 	result := c.known[key]
 	c.mu.RUnlock()
+	lookup := c.counts.hit
 	if result == nil || !c.current(ctx, result) {
+		lookup = c.counts.miss
 		var ok bool
 		var err error
-		if result, ok, err = c.verify(ctx, token); err != nil || !ok {
+		verified := c.counts.verifying()
+		result, ok, err = c.verify(ctx, token)
+		verified(err != nil)
+		if err != nil || !ok {
+			lookup.took(time.Since(began))
 			return nil, ok, err
 		}
 		c.mu.Lock()
@@ -89,6 +97,7 @@ func (c *cachedTokens) AuthenticateToken(ctx context.Context, token string) (*au
 		c.known[key] = result
 		c.mu.Unlock()
 	}
+	lookup.took(time.Since(began))
 	for name, value := range result.annotations {
 		audit.AddAuditAnnotation(ctx, name, value)
 	}

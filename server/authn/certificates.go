@@ -20,6 +20,7 @@ import (
 type certificates struct {
 	authorities func() *x509.CertPool
 	now         func() time.Time
+	counts      *counts
 	connections[verified]
 }
 
@@ -32,8 +33,8 @@ type verified struct {
 	ok          bool
 }
 
-func newCertificates(authorities func() *x509.CertPool, now func() time.Time) *certificates {
-	return &certificates{authorities: authorities, now: now}
+func newCertificates(authorities func() *x509.CertPool, now func() time.Time, counts *counts) *certificates {
+	return &certificates{authorities: authorities, now: now, counts: counts}
 }
 
 // AuthenticateRequest implements authenticator.Request.
@@ -42,6 +43,7 @@ func (c *certificates) AuthenticateRequest(r *http.Request) (*authenticator.Resp
 		return nil, false, nil
 	}
 	authorities, now := c.authorities(), c.now()
+	c.counts.lifetimes.Observe(r.TLS.PeerCertificates[0].NotAfter.Sub(now).Seconds())
 	if v := c.get(r.TLS); v != nil && v.authorities == authorities && now.Before(v.expires) {
 		return v.response, v.ok, nil
 	}

@@ -21,7 +21,7 @@ func request(leaf *x509.Certificate) *http.Request {
 func TestVerifiedOncePerConnection(t *testing.T) {
 	f := newFixture(t, pki.Options{})
 	leaf := f.adminCertificate(t).Leaf
-	c := newCertificates(f.pki.ClientCAs, time.Now)
+	c := newCertificates(f.pki.ClientCAs, time.Now, newCounts())
 	r := request(leaf)
 	first, ok, err := c.AuthenticateRequest(r)
 	if err != nil || !ok {
@@ -40,7 +40,7 @@ func TestVerifiedOncePerConnection(t *testing.T) {
 func TestForgetsClosedConnections(t *testing.T) {
 	f := newFixture(t, pki.Options{})
 	leaf := f.adminCertificate(t).Leaf
-	c := newCertificates(f.pki.ClientCAs, time.Now)
+	c := newCertificates(f.pki.ClientCAs, time.Now, newCounts())
 	for range 100 {
 		if _, ok, err := c.AuthenticateRequest(request(leaf)); err != nil || !ok {
 			t.Fatal(ok, err)

@@ -117,7 +117,7 @@ func NewRemote(ctx context.Context, o RemoteOptions) (*Remote, error) {
 			return nil, fmt.Errorf("--oidc-issuer-url: %w", err)
 		}
 	}
-	config := kubeauthenticator.Config{AuthenticationConfig: in, OIDCSigningAlgs: algorithms, APIAudiences: o.Audiences, ServiceAccountIssuers: o.Issuers,
+	config := kubeauthenticator.Config{AuthenticationConfig: in, OIDCSigningAlgs: algorithms, APIAudiences: o.Audiences, ServiceAccountIssuers: o.Issuers, APIServerID: o.ServerID,
 		WebhookTokenAuthnConfigFile: o.WebhookConfigFile, WebhookTokenAuthnVersion: o.WebhookVersion, WebhookTokenAuthnCacheTTL: o.WebhookCacheTTL,
 		WebhookRetryBackoff: &webhookBackoff, TokenSuccessCacheTTL: remoteAge}
 	if r.Request, r.update, _, _, err = config.New(ctx); err != nil {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // ServiceAccounts say which tokens of ServiceAccounts are accepted.
@@ -33,6 +34,7 @@ type ServiceAccounts struct {
 
 // tokens returns the authenticator of tokens in Secrets, and of those that TokenRequests answer with, in upstream's order.
 func (s *ServiceAccounts) tokens(audiences []string) (authenticator.Token, error) {
+	upstream.CountServiceAccountTokens()
 	objects := storedObjects{s.Store}
 	legacy, err := serviceaccount.NewLegacyValidator(true, objects, s.Secrets)
 	if err != nil {

@@ -1,0 +1,82 @@
+package authn
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// counts are what kube-apiserver counts of credentials, under its names.
+type counts struct {
+	lifetimes prometheus.Histogram
+	hit, miss lookups
+	// fetched and failed are tokens of ServiceAccounts that were verified, fetching those that are being verified.
+	fetched, failed prometheus.Counter
+	fetching        []prometheus.Gauge
+	all             []prometheus.Collector
+}
+
+// lookups are tokens of ServiceAccounts that were looked for among those that are remembered.
+type lookups struct {
+	requests prometheus.Counter
+	seconds  prometheus.Observer
+}
+
+func (l lookups) took(d time.Duration) {
+	l.requests.Inc()
+	l.seconds.Observe(d.Seconds())
+}
+
+func newCounts() *counts {
+	const day = 24 * 3600
+	status := []string{"status"}
+	lifetimes := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "apiserver_client_certificate_expiration_seconds",
+		Help:    "Distribution of the remaining lifetime on the certificate used to authenticate a request.",
+		Buckets: []float64{0, 1800, 3600, 7200, 21600, 43200, day, 2 * day, 4 * day, 7 * day, 30 * day, 90 * day, 180 * day, 360 * day}})
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authentication_token_cache_request_total",
+		Help: "Tokens of ServiceAccounts by whether it was remembered who they stand for (hit), or not (miss)."}, status)
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "authentication_token_cache_request_duration_seconds",
+		Help: "How long it took to find out who such a token stands for."}, status)
+	fetches := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authentication_token_cache_fetch_total",
+		Help: "Such tokens that were verified."}, status)
+	active := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "authentication_token_cache_active_fetch_count",
+		Help: "Such tokens that are being verified; nobody else waits for that."}, status)
+	lookup := func(status string) lookups {
+		return lookups{requests.WithLabelValues(status), seconds.WithLabelValues(status)}
+	}
+	return &counts{lifetimes: lifetimes, hit: lookup("hit"), miss: lookup("miss"),
+		fetched: fetches.WithLabelValues("ok"), failed: fetches.WithLabelValues("error"),
+		fetching: []prometheus.Gauge{active.WithLabelValues("in_flight"), active.WithLabelValues("blocked")},
+		all:      []prometheus.Collector{lifetimes, requests, seconds, fetches, active}}
+}
+
+// verifying counts a token that is being verified; what it returns, what came of that.
+func (c *counts) verifying() func(failed bool) {
+	for _, g := range c.fetching {
+		g.Inc()
+	}
+	return func(failed bool) {
+		for _, g := range c.fetching {
+			g.Dec()
+		}
+		if failed {
+			c.failed.Inc()
+		} else {
+			c.fetched.Inc()
+		}
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (a *Authenticator) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range a.counts.all {
+		c.Describe(to)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (a *Authenticator) Collect(to chan<- prometheus.Metric) {
+	for _, c := range a.counts.all {
+		c.Collect(to)
+	}
+}

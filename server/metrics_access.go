@@ -1,0 +1,97 @@
+package server
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// accessMetrics are what kube-apiserver counts of who was known and of what was allowed (pkg/endpoints/filters of k8s.io/apiserver), as
+// counters and histograms that are looked up once and not for each request.
+type accessMetrics struct {
+	users                                 map[string]prometheus.Counter
+	known, unknown, invalid               outcome
+	allowed, denied, noOpinion, undecided outcome
+}
+
+// outcome is how an attempt can end: how often it did, and how long that took.
+type outcome struct {
+	attempts prometheus.Counter
+	seconds  prometheus.Observer
+}
+
+func (o outcome) took(d time.Duration) {
+	o.attempts.Inc()
+	o.seconds.Observe(d.Seconds())
+}
+
+// accessBuckets are kube-apiserver's, in seconds.
+var accessBuckets = prometheus.ExponentialBuckets(0.001, 2, 15)
+
+func newAccessMetrics(r *prometheus.Registry) (*accessMetrics, error) {
+	users := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authenticated_user_requests",
+		Help: "Counter of authenticated requests broken out by username."}, []string{"username"})
+	authentications := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authentication_attempts", Help: "Counter of authenticated attempts."},
+		[]string{"result"})
+	authenticating := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "authentication_duration_seconds",
+		Help: "Authentication duration in seconds broken out by result.", Buckets: accessBuckets}, []string{"result"})
+	authorizations := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authorization_attempts_total",
+		Help: "Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' or 'error'."}, []string{"result"})
+	authorizing := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "authorization_duration_seconds",
+		Help: "Authorization duration in seconds broken out by result.", Buckets: accessBuckets}, []string{"result"})
+	for _, c := range []prometheus.Collector{users, authentications, authenticating, authorizations, authorizing} {
+		if err := r.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	authentication := func(result string) outcome {
+		return outcome{authentications.WithLabelValues(result), authenticating.WithLabelValues(result)}
+	}
+	authorization := func(result string) outcome {
+		return outcome{authorizations.WithLabelValues(result), authorizing.WithLabelValues(result)}
+	}
+	m := &accessMetrics{users: map[string]prometheus.Counter{},
+		known: authentication("success"), unknown: authentication("failure"), invalid: authentication("error"),
+		allowed: authorization("allowed"), denied: authorization("denied"), noOpinion: authorization("no-opinion"), undecided: authorization("error")}
+	for _, name := range append(namedUsers, emailUsers, otherUsers) {
+		m.users[name] = users.WithLabelValues(name)
+	}
+	return m, nil
+}
+
+// namedUsers are those who are counted by their names; all others are counted together, as no name of a user belongs into metrics.
+var namedUsers = []string{"admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"}
+
+const (
+	emailUsers = "email_id"
+	otherUsers = "other"
+)
+
+// authenticated counts a request of a user who is known, be it as system:anonymous.
+func (m *accessMetrics) authenticated(username string, d time.Duration) {
+	counter, named := m.users[username]
+	switch {
+	case strings.Contains(username, "@"):
+		counter = m.users[emailUsers]
+	case !named:
+		counter = m.users[otherUsers]
+	}
+	counter.Inc()
+	m.known.took(d)
+}
+
+// authorized counts a decision.
+func (m *accessMetrics) authorized(decision authorizer.Decision, err error, d time.Duration) {
+	switch {
+	case decision == authorizer.DecisionAllow:
+		m.allowed.took(d)
+	case err != nil:
+		m.undecided.took(d)
+	case decision == authorizer.DecisionDeny:
+		m.denied.took(d)
+	default:
+		m.noOpinion.took(d)
+	}
+}
