@@ -269,3 +269,36 @@ func TestReviews(t *testing.T) {
 		}
 	}
 }
+
+// A binding to a role that is not there is refused in the words of kube-apiserver, which names what the request is about.
+func TestBindingsToNothing(t *testing.T) {
+	h := guarded(t, "RBAC")
+	must(t, h, admin, "POST", rbacPath+"clusterroles", role("ClusterRole", "writer", `{"apiGroups":["rbac.authorization.k8s.io"],"resources":["*"],"verbs":["create"]}`))
+	must(t, h, admin, "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "writer", "ClusterRole", "writer", "jane"))
+	must(t, h, admin, "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "dangling", "ClusterRole", "gone", "jane"))
+	const cluster, space = "clusterrolebindings", "namespaces/default/rolebindings"
+	for _, c := range []struct {
+		path, kind, name string
+		code             int
+		message          string
+	}{
+		{space, "ClusterRole", "none", 404, `rolebindings.rbac.authorization.k8s.io \"none\" not found`},
+		{space, "Role", "none", 404, `rolebindings.rbac.authorization.k8s.io \"none\" not found`},
+		{cluster, "ClusterRole", "none", 404, `clusterrolebindings.rbac.authorization.k8s.io \"none\" not found`},
+		{cluster, "Role", "none", 400, "Namespace parameter required."},
+		{space, "ClusterRole", "", 400, "Name parameter required."},
+		{space, "Role", "", 400, "Name parameter required."},
+		{space, "Role", "a/b", 400, `Name parameter invalid: \"a/b\": may not contain '/'`},
+		{space, "Group", "none", 500, `unsupported role reference kind: \"Group\"`},
+	} {
+		kind := map[string]string{cluster: "ClusterRoleBinding", space: "RoleBinding"}[c.path]
+		code, body := send(h, "jane", "POST", rbacPath+c.path, bindingOf(kind, "new", c.kind, c.name, "x"))
+		if code != c.code || !strings.Contains(body, c.message) {
+			t.Errorf("%s to %s %q: %d %s", c.path, c.kind, c.name, code, body)
+		}
+	}
+	_, body := send(h, "jane", "POST", rbacPath+"namespaces/default/roles", role("Role", "new", `{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}`))
+	if !strings.Contains(body, `; resolution errors: [roles.rbac.authorization.k8s.io \"gone\" not found]`) {
+		t.Error(body)
+	}
+}

@@ -22,6 +22,22 @@ type OpenID interface {
 // openIDPaths are where the two are served.
 var openIDPaths = []string{"/.well-known/openid-configuration", "/openid/v1/jwks"}
 
+// addOpenID serves the two, with and without slashes at the end, which kube-apiserver does not look at here; below them is nothing.
+func (s *Server) addOpenID(e *echo.Echo) {
+	for path, document := range map[string]echo.HandlerFunc{
+		openIDPaths[0]: fixed("application/json", kept(s.OpenID.GetConfigJSON)),
+		openIDPaths[1]: fixed("application/jwk-set+json", kept(s.OpenID.GetKeysetJSON)),
+	} {
+		e.Any(path, document)
+		e.Any(path+"/*", func(c echo.Context) error {
+			if strings.Trim(c.Param("*"), "/") != "" {
+				return status.NotFound()
+			}
+			return document(c)
+		})
+	}
+}
+
 // fixed answers a path that has one document in one media type. Other methods than GET are refused, HEAD among them, and
 // so is an Accept that does not name the type.
 func fixed(mediaType string, document func(http.Header) ([]byte, error)) echo.HandlerFunc {

@@ -26,7 +26,9 @@ func TestFixedDocuments(t *testing.T) {
 		{"/version", "application/json", "no-cache, private", false},
 		{"/version/", "application/json", "no-cache, private", false},
 		{"/.well-known/openid-configuration", "application/json", "public, max-age=60", true},
+		{"/.well-known/openid-configuration/", "application/json", "public, max-age=60", true},
 		{"/openid/v1/jwks", "application/jwk-set+json", "public, max-age=60", true},
+		{"/openid/v1/jwks//", "application/jwk-set+json", "public, max-age=60", true},
 	} {
 		ask := func(method, accept string) *httptest.ResponseRecorder {
 			r := httptest.NewRequest(method, tc.path, nil)
@@ -54,5 +56,8 @@ func TestFixedDocuments(t *testing.T) {
 		if code := get(without, tc.path, "known").Code; tc.optional != (code == 404) {
 			t.Errorf("%s without an issuer: %d", tc.path, code)
 		}
+	}
+	if w := get(with, "/openid/v1/jwks/x", "known"); w.Code != 404 || gjson.Get(w.Body.String(), "reason").Str != "NotFound" {
+		t.Errorf("below the keys: %d, %s", w.Code, w.Body)
 	}
 }

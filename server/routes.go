@@ -29,8 +29,7 @@ func (s *Server) newEcho() *echo.Echo {
 	e.Any("/version/", fixed("application/json", versionDocument))
 	e.Any("/version/*", func(echo.Context) error { return status.NotFound() })
 	if s.OpenID != nil {
-		e.Any(openIDPaths[0], fixed("application/json", kept(s.OpenID.GetConfigJSON)))
-		e.Any(openIDPaths[1], fixed("application/jwk-set+json", kept(s.OpenID.GetKeysetJSON)))
+		s.addOpenID(e)
 	}
 	if s.Flags != nil {
 		e.Any("/flagz", flagz(s.Flags).serve)

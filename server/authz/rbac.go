@@ -96,7 +96,7 @@ func (r *RBAC) Authorize(ctx context.Context, a authorizer.Attributes) (authoriz
 	r.policy.visit(a.GetUser(), a.GetNamespace(), func(g grant) bool {
 		switch {
 		case g.role == nil || !g.role.exists:
-			errs = append(errs, missing(g.ref, "role", "clusterrole"))
+			errs = append(errs, missing(g.ref))
 		case g.role == last: // looked at already
 		case asked.allowed(g.role.rules):
 			by = g
@@ -151,13 +151,13 @@ func (q *question) allowed(rules []rbacv1.PolicyRule) bool {
 	return false
 }
 
-// missing is the error of a role that is referred to in vain; roles and clusterRoles are how those who look call them.
-func missing(ref rbacv1.RoleRef, roles, clusterRoles string) error {
+// missing is the error of a role that is referred to in vain, in the words of those who decide.
+func missing(ref rbacv1.RoleRef) error {
 	switch ref.Kind {
 	case "Role":
-		return apierrors.NewNotFound(rbacv1.Resource(roles), ref.Name)
+		return apierrors.NewNotFound(rbacv1.Resource("role"), ref.Name)
 	case "ClusterRole":
-		return apierrors.NewNotFound(rbacv1.Resource(clusterRoles), ref.Name)
+		return apierrors.NewNotFound(rbacv1.Resource("clusterrole"), ref.Name)
 	}
 	return fmt.Errorf("unsupported role reference kind: %q", ref.Kind)
 }

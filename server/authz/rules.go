@@ -3,11 +3,16 @@ package authz
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
 // Rules are what users may do by the roles and bindings that are stored, whatever authorizers there are: who writes a role or
@@ -17,13 +22,13 @@ type Rules struct{ rbac *RBAC }
 // Rules returns the rules behind the authorizer.
 func (r *RBAC) Rules() Rules { return Rules{r} }
 
-// collect returns all rules of a user in a namespace. The error tells of roles that are not there, as those who look call them;
-// the rules are what else there is.
-func (r *RBAC) collect(ctx context.Context, who user.Info, namespace, roles, clusterRoles string) (rules []rbacv1.PolicyRule, err error) {
+// collect returns all rules of a user in a namespace. The error tells of roles that are not there, in the words of absent; the rules are
+// what else there is.
+func (r *RBAC) collect(ctx context.Context, who user.Info, namespace string, absent func(ref rbacv1.RoleRef, namespace string) error) (rules []rbacv1.PolicyRule, err error) {
 	var errs []error
 	err = r.visit(ctx, who, namespace, func(g grant) bool {
 		if g.role == nil || !g.role.exists {
-			errs = append(errs, missing(g.ref, roles, clusterRoles))
+			errs = append(errs, absent(g.ref, g.Namespace))
 		} else {
 			rules = append(rules, g.role.rules...)
 		}
@@ -48,7 +53,7 @@ func (r *RBAC) visit(ctx context.Context, who user.Info, namespace string, f fun
 
 // RulesFor implements authorizer.RuleResolver.
 func (r *RBAC) RulesFor(ctx context.Context, who user.Info, namespace string) (of []authorizer.ResourceRuleInfo, others []authorizer.NonResourceRuleInfo, incomplete bool, err error) {
-	rules, err := r.collect(ctx, who, namespace, "role", "clusterrole")
+	rules, err := r.collect(ctx, who, namespace, func(ref rbacv1.RoleRef, _ string) error { return missing(ref) })
 	for _, rule := range rules {
 		if len(rule.Resources) > 0 {
 			of = append(of, &authorizer.DefaultResourceRuleInfo{Verbs: rule.Verbs, APIGroups: rule.APIGroups, Resources: rule.Resources,
@@ -63,7 +68,7 @@ func (r *RBAC) RulesFor(ctx context.Context, who user.Info, namespace string) (o
 
 // RulesFor returns all rules of a user in a namespace. The error tells of roles that are not there.
 func (r Rules) RulesFor(ctx context.Context, who user.Info, namespace string) ([]rbacv1.PolicyRule, error) {
-	return r.rbac.collect(ctx, who, namespace, "roles", "clusterroles")
+	return r.rbac.collect(ctx, who, namespace, absentFor(ctx))
 }
 
 // VisitRulesFor calls visitor with each rule of a user in a namespace, and with an error for each role that is not there, until it
@@ -71,7 +76,7 @@ func (r Rules) RulesFor(ctx context.Context, who user.Info, namespace string) ([
 func (r Rules) VisitRulesFor(ctx context.Context, who user.Info, namespace string, visitor func(source fmt.Stringer, rule *rbacv1.PolicyRule, err error) bool) {
 	err := r.rbac.visit(ctx, who, namespace, func(g grant) bool {
 		if g.role == nil || !g.role.exists {
-			return visitor(nil, nil, missing(g.ref, "roles", "clusterroles"))
+			return visitor(nil, nil, absentFor(ctx)(g.ref, g.Namespace))
 		}
 		for i := range g.role.rules {
 			if !visitor(g, &g.role.rules[i], nil) {
@@ -98,5 +103,32 @@ func (r Rules) GetRoleReferenceRules(ctx context.Context, ref rbacv1.RoleRef, na
 			return role.rules, nil
 		}
 	}
-	return nil, missing(ref, "roles", "clusterroles")
+	return nil, absentFor(ctx)(ref, namespace)
+}
+
+// absentFor returns the error of a role to which a binding in a namespace refers in vain. Upstream looks for it in a storage that names
+// what the request is about, and not what was looked for, and that says first what is wrong with the name.
+func absentFor(ctx context.Context) func(ref rbacv1.RoleRef, namespace string) error {
+	return func(ref rbacv1.RoleRef, namespace string) error {
+		looked := rbacv1.Resource("clusterroles")
+		switch ref.Kind {
+		case "Role":
+			if looked = rbacv1.Resource("roles"); namespace == "" {
+				return apierrors.NewBadRequest("Namespace parameter required.")
+			}
+		case "ClusterRole":
+		default:
+			return missing(ref)
+		}
+		if ref.Name == "" {
+			return apierrors.NewBadRequest("Name parameter required.")
+		}
+		if wrong := content.IsPathSegmentName(ref.Name); len(wrong) > 0 {
+			return apierrors.NewBadRequest(fmt.Sprintf("Name parameter invalid: %q: %s", ref.Name, strings.Join(wrong, ";")))
+		}
+		if info, ok := genericapirequest.RequestInfoFrom(ctx); ok && info.IsResourceRequest {
+			looked = schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+		}
+		return apierrors.NewNotFound(looked, ref.Name)
+	}
 }
