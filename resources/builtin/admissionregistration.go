@@ -14,8 +14,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-func admissionregistrationGroup() resources.GroupSpec {
-	v1 := schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
+func admissionregistrationGroup(validating, mutating *resources.Type) resources.GroupSpec {
+	v1 := admissionregistrationV1
 	// Without an authorizer these strategies let everybody name any parameter, and ask neither of the other two.
 	vap := validatingadmissionpolicy.NewStrategy(nil, unresolved{})
 	vapb := validatingadmissionpolicybinding.NewStrategy(nil, nil, unresolved{})
@@ -25,14 +25,24 @@ func admissionregistrationGroup() resources.GroupSpec {
 	return single(v1,
 		define[api.MutatingAdmissionPolicy, api.MutatingAdmissionPolicyList](v1, "mutatingadmissionpolicies", mp, ext),
 		define[api.MutatingAdmissionPolicyBinding, api.MutatingAdmissionPolicyBindingList](v1, "mutatingadmissionpolicybindings", mapb, ext),
-		define[api.MutatingWebhookConfiguration, api.MutatingWebhookConfigurationList](v1, "mutatingwebhookconfigurations",
-			mutatingwebhookconfiguration.Strategy, ext),
+		mutating,
 		define[api.ValidatingAdmissionPolicy, api.ValidatingAdmissionPolicyList](v1, "validatingadmissionpolicies", vap, ext,
 			statusAppliedNew(validatingadmissionpolicy.NewStatusStrategy(vap))),
 		define[api.ValidatingAdmissionPolicyBinding, api.ValidatingAdmissionPolicyBindingList](v1, "validatingadmissionpolicybindings", vapb, ext),
-		define[api.ValidatingWebhookConfiguration, api.ValidatingWebhookConfigurationList](v1, "validatingwebhookconfigurations",
-			validatingwebhookconfiguration.Strategy, ext),
+		validating,
 	)
+}
+
+var admissionregistrationV1 = schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
+
+func validatingWebhooks() *resources.Type {
+	return define[api.ValidatingWebhookConfiguration, api.ValidatingWebhookConfigurationList](admissionregistrationV1, "validatingwebhookconfigurations",
+		validatingwebhookconfiguration.Strategy, in("api-extensions"))
+}
+
+func mutatingWebhooks() *resources.Type {
+	return define[api.MutatingWebhookConfiguration, api.MutatingWebhookConfigurationList](admissionregistrationV1, "mutatingwebhookconfigurations",
+		mutatingwebhookconfiguration.Strategy, in("api-extensions"))
 }
 
 // unresolved knows the resource of no kind.

@@ -32,7 +32,9 @@ var coreV1 = v1.SchemeGroupVersion
 const eventTTL = time.Hour
 
 // shared are the types that the rules of others look at.
-type shared struct{ namespaces, events, budgets, services, endpointSlices *resources.Type }
+type shared struct {
+	namespaces, events, budgets, services, endpointSlices, validatingWebhooks, mutatingWebhooks *resources.Type
+}
 
 func coreGroup(p Parts, s shared) resources.GroupSpec {
 	nodes := nodes(p.Kubelets)
@@ -62,7 +64,7 @@ func coreGroup(p Parts, s shared) resources.GroupSpec {
 			short("quota"), returnsDeleted, status(resourcequota.StatusStrategy)),
 		secrets,
 		s.services,
-		serviceAccounts(p, pods, secrets, nodes),
+		serviceAccounts(p, boundTypes{pods, secrets, nodes, s.validatingWebhooks, s.mutatingWebhooks}),
 	)
 }
 
@@ -90,10 +92,10 @@ func nodes(kubelets *Kubelets) *resources.Type {
 	return t
 }
 
-func serviceAccounts(p Parts, pods, secrets, nodes *resources.Type) *resources.Type {
+func serviceAccounts(p Parts, bound boundTypes) *resources.Type {
 	t := define[core.ServiceAccount, core.ServiceAccountList](coreV1, "serviceaccounts", serviceaccount.Strategy,
 		short("sa"), returnsDeleted)
-	with(tokenRequest(p, t, pods, secrets, nodes))(t)
+	with(tokenRequest(p, t, bound))(t)
 	return t
 }
 

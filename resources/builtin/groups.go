@@ -55,10 +55,10 @@ func (p Parts) stableGroups() []resources.GroupSpec {
 	}
 	// These are in one group and used by another.
 	budgets, namespaces, events, addresses, cidrs := podDisruptionBudgets(), namespaces(), events(), ipAddresses(), serviceCIDRs()
-	endpointSlices := endpointSlices()
+	endpointSlices, validating, mutating := endpointSlices(), validatingWebhooks(), mutatingWebhooks()
 	return []resources.GroupSpec{
-		coreGroup(p, shared{namespaces, events, budgets, services(p.Services, addresses, cidrs), endpointSlices}),
-		admissionregistrationGroup(),
+		coreGroup(p, shared{namespaces, events, budgets, services(p.Services, addresses, cidrs), endpointSlices, validating, mutating}),
+		admissionregistrationGroup(validating, mutating),
 		apiextensionsGroup(),
 		apiregistrationGroup(),
 		appsGroup(),

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/token/jwt"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericfeatures "k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -43,7 +46,7 @@ type Tokens struct {
 var tokenRequestKind = authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
 
 // tokenRequest answers a create of serviceaccounts/token ("TokenRequest" of the API reference).
-func tokenRequest(p Parts, serviceAccounts, pods, secrets, nodes *resources.Type) *resources.Subresource {
+func tokenRequest(p Parts, serviceAccounts *resources.Type, to boundTypes) *resources.Subresource {
 	return &resources.Subresource{
 		Name: "token", Kind: tokenRequestKind, Verbs: []string{"create"}, KeepMeta: true,
 		Create: func(ctx context.Context, o *resources.Operation, name string, obj runtime.Object, _ *metav1.CreateOptions) (runtime.Object, error) {
@@ -54,28 +57,35 @@ func tokenRequest(p Parts, serviceAccounts, pods, secrets, nodes *resources.Type
 			if !ok {
 				return nil, apierrors.NewBadRequest(fmt.Sprintf("not a TokenRequest: %T", obj))
 			}
-			i := issue{Tokens: p.Tokens, audiences: p.Audiences, op: o, serviceAccounts: serviceAccounts, pods: pods, secrets: secrets, nodes: nodes,
+			i := issue{Tokens: p.Tokens, audiences: p.Audiences, authorizer: p.Authorizer, op: o, serviceAccounts: serviceAccounts, boundTypes: to,
 				namespace: genericapirequest.NamespaceValue(ctx), now: time.Now()}
 			return i.answer(ctx, name, req)
 		},
 	}
 }
 
+// boundTypes are those of what a token can be bound to.
+type boundTypes struct{ pods, secrets, nodes, validatingWebhooks, mutatingWebhooks *resources.Type }
+
 // issue is the making of one token.
 type issue struct {
 	*Tokens
-	audiences                             []string
-	op                                    *resources.Operation
-	serviceAccounts, pods, secrets, nodes *resources.Type
-	namespace                             string
-	now                                   time.Time
+	boundTypes
+	audiences       []string
+	authorizer      authorizer.UnconditionalAuthorizer
+	op              *resources.Operation
+	serviceAccounts *resources.Type
+	namespace       string
+	now             time.Time
 }
 
 // bound is what a token is bound to.
 type bound struct {
-	pod    *core.Pod
-	node   *core.Node
-	secret *core.Secret
+	pod        *core.Pod
+	node       *core.Node
+	secret     *core.Secret
+	validating *admissionregistrationv1.ValidatingWebhookConfiguration
+	mutating   *admissionregistrationv1.MutatingWebhookConfiguration
 }
 
 func (i *issue) answer(ctx context.Context, name string, req *authentication.TokenRequest) (runtime.Object, error) {
@@ -94,7 +104,7 @@ func (i *issue) answer(ctx context.Context, name string, req *authentication.Tok
 	}
 	var b bound
 	if req.Spec.BoundObjectRef != nil {
-		if b, err = i.bind(ctx, name, req.Spec.BoundObjectRef); err != nil {
+		if b, err = i.bind(ctx, account, req); err != nil {
 			return nil, err
 		}
 	}
@@ -103,7 +113,7 @@ func (i *issue) answer(ctx context.Context, name string, req *authentication.Tok
 		req.Spec.ExpirationSeconds = most
 	}
 	life, warnAfter := i.life(req, b)
-	claims, private, err := token.Claims(*account, b.pod, b.secret, b.node, nil, nil, life, warnAfter, req.Spec.Audiences, req.Spec.Attestations)
+	claims, private, err := token.Claims(*account, b.pod, b.secret, b.node, b.validating, b.mutating, life, warnAfter, req.Spec.Audiences, req.Spec.Attestations)
 	if err != nil {
 		return nil, err
 	}
@@ -157,16 +167,17 @@ func (i *issue) complete(ctx context.Context, req *authentication.TokenRequest, 
 }
 
 // bind finds what the token is to be bound to.
-func (i *issue) bind(ctx context.Context, account string, ref *authentication.BoundObjectReference) (b bound, err error) {
+func (i *issue) bind(ctx context.Context, account *core.ServiceAccount, req *authentication.TokenRequest) (b bound, err error) {
 	var uid types.UID
+	ref := req.Spec.BoundObjectRef
 	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	switch {
 	case gvk.Group == "" && gvk.Kind == "Pod":
-		if b.pod, err = find[*core.Pod](ctx, i.op, i.pods, i.pods.KeyOf(i.namespace, ref.Name)); err != nil {
+		if b.pod, err = refer[*core.Pod](ctx, i.op, i.pods, i.namespace, ref.Name); err != nil {
 			return b, err
 		}
-		if account != b.pod.Spec.ServiceAccountName {
-			return b, apierrors.NewBadRequest(fmt.Sprintf("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", account))
+		if account.Name != b.pod.Spec.ServiceAccountName {
+			return b, apierrors.NewBadRequest(fmt.Sprintf("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", account.Name))
 		}
 		uid = b.pod.UID
 		if b.node, err = i.nodeOf(ctx, b.pod); err != nil {
@@ -176,18 +187,19 @@ func (i *issue) bind(ctx context.Context, account string, ref *authentication.Bo
 		if !utilfeature.DefaultFeatureGate.Enabled(features.ServiceAccountTokenNodeBinding) {
 			return b, apierrors.NewBadRequest(fmt.Sprintf("cannot bind token to a Node object as the %q feature-gate is disabled", features.ServiceAccountTokenNodeBinding))
 		}
-		if b.node, err = find[*core.Node](ctx, i.op, i.nodes, i.nodes.KeyOf("", ref.Name)); err != nil {
+		if b.node, err = refer[*core.Node](ctx, i.op, i.nodes, "", ref.Name); err != nil {
 			return b, err
 		}
 		uid = b.node.UID
 	case gvk.Group == "" && gvk.Kind == "Secret":
-		if b.secret, err = find[*core.Secret](ctx, i.op, i.secrets, i.secrets.KeyOf(i.namespace, ref.Name)); err != nil {
+		if b.secret, err = refer[*core.Secret](ctx, i.op, i.secrets, i.namespace, ref.Name); err != nil {
 			return b, err
 		}
 		uid = b.secret.UID
 	case gvk.GroupVersion() == admissionregistrationv1.SchemeGroupVersion && (gvk.Kind == "ValidatingWebhookConfiguration" || gvk.Kind == "MutatingWebhookConfiguration"):
-		// The gate is alpha. Nothing here sends such tokens to webhooks.
-		return b, apierrors.NewBadRequest(fmt.Sprintf("cannot bind token to object of type %s (feature gate %s is disabled)", gvk, genericfeatures.APIServerWebhookAuthenticationToken))
+		if b, uid, err = i.bindWebhook(ctx, gvk, account, req); err != nil {
+			return b, err
+		}
 	default:
 		return b, apierrors.NewBadRequest(fmt.Sprintf("cannot bind token to object of type %s", gvk))
 	}
@@ -196,6 +208,18 @@ func (i *issue) bind(ctx context.Context, account string, ref *authentication.Bo
 			fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID))
 	}
 	return b, nil
+}
+
+// refer finds what a reference names, which may name nothing.
+func refer[P runtime.Object](ctx context.Context, o *resources.Operation, t *resources.Type, namespace, name string) (P, error) {
+	var none P
+	if name == "" {
+		return none, apierrors.NewBadRequest("Name parameter required.")
+	}
+	if wrong := content.IsPathSegmentName(name); len(wrong) > 0 {
+		return none, apierrors.NewBadRequest(fmt.Sprintf("Name parameter invalid: %q: %s", name, strings.Join(wrong, ";")))
+	}
+	return find[P](ctx, o, t, t.KeyOf(namespace, name))
 }
 
 // nodeOf is the node that a token of a Pod names: one that is gone by its name alone.

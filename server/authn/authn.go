@@ -18,11 +18,13 @@ package authn
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
 
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
@@ -135,7 +137,15 @@ func (a *Authenticator) User(r *http.Request) (user.Info, bool, error) {
 	return response.User, true, nil
 }
 
-// AuthenticateRequest implements authenticator.Request, for those who ask for tokens in the name of others (TokenReview).
+// errInvalid is upstream's error of a token that nobody knows.
+var errInvalid = errors.New("invalid bearer token")
+
+// AuthenticateRequest implements authenticator.Request, for those who ask for tokens in the name of others (TokenReview). They are shown
+// the error, which begins with that of the token that kube-apiserver has for itself, and asks for first.
 func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
-	return a.all.AuthenticateRequest(r)
+	response, ok, err := a.all.AuthenticateRequest(r)
+	if err != nil {
+		err = utilerrors.NewAggregate([]error{errInvalid, err})
+	}
+	return response, ok, err
 }

@@ -264,6 +264,7 @@ func TestTokenRequests(t *testing.T) {
 		{`{"metadata":{"name":"x"}}`, `metadata.name: Invalid value: \"x\": must match the service account name if specified`, 422},
 		{`{"metadata":{"uid":"x"}}`, `the UID in the token request (x) does not match the UID of the service account`, 409},
 		{`{"spec":{"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"none"}}}`, `pods \"none\" not found`, 404},
+		{`{"spec":{"boundObjectRef":{"kind":"Secret","apiVersion":"v1"}}}`, `"message":"Name parameter required."`, 400},
 		{`{"spec":{"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"other"}}}`, `cannot bind token for serviceaccount \"robot\" to pod running with different serviceaccount name.`, 400},
 		{`{"spec":{"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"own","uid":"x"}}}`, `the UID in the bound object reference (x) does not match the UID in record (`, 409},
 		{`{"spec":{"boundObjectRef":{"kind":"ConfigMap","apiVersion":"v1","name":"x"}}}`, `cannot bind token to object of type /v1, Kind=ConfigMap`, 400},
