@@ -187,12 +187,21 @@ func (t *Type) newDraft(ctx context.Context, hub runtime.Object, in schema.Group
 		return Draft{}, err
 	}
 	t.complete(versioned)
+	var parts []string
+	if t.Lean != nil {
+		parts = t.Lean.Shorten(versioned)
+	}
 	data, err := t.encode(versioned)
 	if err != nil {
 		return Draft{}, err
 	}
 	if bytes.Contains(data, emptyList) && forgetEmptyLists(reflect.ValueOf(versioned)) {
 		if data, err = t.encode(versioned); err != nil {
+			return Draft{}, err
+		}
+	}
+	if len(parts) > 0 {
+		if data, err = t.Lean.Insert(data, parts); err != nil {
 			return Draft{}, err
 		}
 	}

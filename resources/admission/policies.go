@@ -161,5 +161,8 @@ func (p policyPlugin[P, B, E]) dispatch(ctx context.Context, a admission.Attribu
 	if p.GetStaticManifestsDir() == "" && (err != nil || set.none(ctx, a, o)) {
 		return nil
 	}
+	if err := restored(a, o); err != nil {
+		return err
+	}
 	return p.Dispatch(ctx, a, o)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/config"
@@ -35,7 +36,20 @@ func (w *mutatingWebhooks) Admit(ctx context.Context, a admission.Attributes, o 
 	if none, err := w.hooks.none(ctx, a, o); none || err != nil {
 		return err
 	}
+	if err := restored(a, o); err != nil {
+		return err
+	}
 	return w.counted.Admit(ctx, a, o)
+}
+
+// restored makes the object of a write whole that somebody is about to look at (resources.Lean).
+func restored(a admission.Attributes, o admission.ObjectInterfaces) error {
+	if r, ok := o.(interface {
+		Restored(obj runtime.Object) error
+	}); ok {
+		return r.Restored(a.GetObject())
+	}
+	return nil
 }
 
 // validatingWebhooks is upstream's ValidatingAdmissionWebhook, in the same way.
@@ -48,6 +62,9 @@ type validatingWebhooks struct {
 // Validate implements admission.ValidationInterface.
 func (w *validatingWebhooks) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if none, err := w.hooks.none(ctx, a, o); none || err != nil {
+		return err
+	}
+	if err := restored(a, o); err != nil {
 		return err
 	}
 	return w.counted.Validate(ctx, a, o)

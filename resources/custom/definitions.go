@@ -50,6 +50,9 @@ type Definitions struct {
 	compiled  compiled
 	validated validated
 	repeats   repeats
+	schemas   leanSchemas
+	// quiet remembers definitions that there was nothing to warn of.
+	quiet seen
 
 	// lines lead to conversion webhooks.
 	lines lines

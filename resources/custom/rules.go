@@ -30,6 +30,7 @@ func (d *Definitions) rule(t *resources.Type) {
 	status := t.Subresources["status"]
 	status.UpdateStrategy = definitionStatusStrategy{status.UpdateStrategy}
 	t.Allocate, t.Repeats = d.allocate, &d.repeats
+	t.Lean = &d.schemas
 	t.Terminate, t.TerminatesPlainly = terminate, true
 }
 
@@ -67,6 +68,9 @@ func (s *definitionStrategy) Validate(ctx context.Context, obj runtime.Object) f
 	crd, ok := shown.(*apiextensions.CustomResourceDefinition)
 	if !ok {
 		return s.RESTCreateStrategy.Validate(ctx, shown)
+	}
+	if isLean(crd) {
+		return s.validateLean(ctx, crd)
 	}
 	return s.definitions.validated.validate(crd, nil, func(now, _ *apiextensions.CustomResourceDefinition) field.ErrorList {
 		return s.RESTCreateStrategy.Validate(ctx, now)

@@ -36,6 +36,12 @@ func (s *Scanner) Peek() byte {
 	return 0
 }
 
+// At is where the next value begins.
+func (s *Scanner) At() int {
+	s.Peek()
+	return s.pos
+}
+
 // Take goes past a byte if it is the next.
 func (s *Scanner) Take(c byte) bool {
 	if s.Peek() != c {

@@ -192,6 +192,9 @@ func appendStringAt(_ *encoder, dst []byte, p unsafe.Pointer) []byte {
 	return appendString(dst, *(*string)(p))
 }
 
+// AppendString writes a string, with its quotes, as encoding/json does: escaped for HTML, too.
+func AppendString(dst []byte, s string) []byte { return appendString(dst, s) }
+
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for {

@@ -40,6 +40,9 @@ func (q *Request) SentPatch(ctx context.Context, read func() ([]byte, error)) {
 	}
 }
 
+// RecordsObjects tells whether what was sent is recorded.
+func (q *Request) RecordsObjects() bool { return q.records(auditinternal.LevelRequest) }
+
 // RecordsAnswers tells whether Answered wants to be told of answers that are no Status.
 func (q *Request) RecordsAnswers() bool { return q.records(auditinternal.LevelRequestResponse) }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/server/codec"
 )
 
@@ -59,11 +60,7 @@ func (h *Handlers) create(q *request) error {
 
 // decodeNew makes the hub form of a new object of what was sent.
 func (h *Handlers) decodeNew(q *request, body []byte, opts *metav1.CreateOptions) (runtime.Object, error) {
-	into, err := q.newHub()
-	if err != nil {
-		return nil, err
-	}
-	obj, err := q.decode(body, into, validationOf(opts.FieldValidation))
+	obj, err := q.decodeCreated(body, validationOf(opts.FieldValidation))
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +69,23 @@ func (h *Handlers) decodeNew(q *request, body []byte, opts *metav1.CreateOptions
 		return nil, err
 	}
 	return h.own(q, obj, opts)
+}
+
+// decodeCreated is decode for a new object, which may have parts that stay text (resources.Lean).
+func (q *request) decodeCreated(body []byte, fieldValidation string) (runtime.Object, error) {
+	if q.lifts() {
+		if media, err := q.offer.BodyMedia(q.r); err == nil && media == codec.JSON && fastpath.BodyKind.On() {
+			if obj := q.decodeLifted(body, fieldValidation); obj != nil {
+				return obj, nil
+			}
+		}
+		fastpath.DefinitionSchemas.Fallback()
+	}
+	into, err := q.newHub()
+	if err != nil {
+		return nil, err
+	}
+	return q.decode(body, into, fieldValidation)
 }
 
 // own writes who set the fields of a new object.

@@ -12,7 +12,7 @@ import (
 )
 
 // changing are the parts of an answer that depend on when the request was made, and on chance.
-var changing = regexp.MustCompile(`"(time|creationTimestamp)":"[^"]*"|"uid":"[^"]*"|after [0-9.]+s`)
+var changing = regexp.MustCompile(`"(time|creationTimestamp|lastTransitionTime)":"[^"]*"|"uid":"[^"]*"|after [0-9.]+s`)
 
 // alike sends a request twice, with all fast paths and with none, and holds the answers against each other: the code, the
 // headers and every byte. The request must change nothing.

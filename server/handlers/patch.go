@@ -124,10 +124,12 @@ type patcher struct {
 
 // sent stands for the patch and all that its outcome depends on.
 func (p *patcher) sent() resources.Digest {
-	force := p.opts.Force != nil && *p.opts.Force
 	body := sha256.Sum256(p.body)
-	return sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %t %x", p.typ, p.opts.FieldManager, p.by, p.validation, force, body))
+	return sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %t %x", p.typ, p.opts.FieldManager, p.by, p.validation, p.forces(), body))
 }
+
+// forces tells whether an apply takes fields from others.
+func (p *patcher) forces() bool { return p.opts.Force != nil && *p.opts.Force }
 
 // apply makes the patched object of the existing one.
 func (p *patcher) apply(ctx context.Context, existing runtime.Object, json func() ([]byte, error)) (runtime.Object, error) {

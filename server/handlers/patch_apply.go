@@ -21,18 +21,21 @@ import (
 // applyServerSide merges an apply configuration into an object, or makes one of it ("HTTP PATCH using Server-Side Apply",
 // KEP-555).
 func (p *patcher) applyServerSide(ctx context.Context, existing runtime.Object, exists bool) (runtime.Object, error) {
+	live := existing
+	if !exists {
+		var err error
+		if live, err = p.q.served.Scheme.New(p.q.kind); err != nil {
+			return nil, err
+		}
+		if obj := p.applyLifted(live); obj != nil {
+			return obj, nil
+		}
+	}
 	patch, clean, err := p.configuration()
 	if err != nil {
 		return nil, err
 	}
-	live := existing
-	if !exists {
-		if live, err = p.q.served.Scheme.New(p.q.kind); err != nil {
-			return nil, err
-		}
-	}
-	force := p.opts.Force != nil && *p.opts.Force
-	obj, err := p.manager.Apply(live, patch, p.opts.FieldManager, force)
+	obj, err := p.manager.Apply(live, patch, p.opts.FieldManager, p.forces())
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +80,10 @@ func readJSON(body []byte, into *map[string]any) bool {
 	if !readsAlike(body) {
 		return false
 	}
+	return readStrictly(body, into)
+}
+
+func readStrictly(body []byte, into *map[string]any) bool {
 	strict, err := kjson.UnmarshalStrict(body, into)
 	return err == nil && len(strict) == 0 && *into != nil
 }

@@ -1,0 +1,105 @@
+package handlers_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/rowlock/rowlock/e2e/harness"
+	"github.com/rowlock/rowlock/resources/fastpath"
+)
+
+// leanDefinition is a definition with two versions of the schemas.
+func leanDefinition(first, second string) string {
+	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com",` +
+		`"scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},"versions":[` +
+		`{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},"schema":{"openAPIV3Schema":` + first + `}},` +
+		`{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":` + second + `}}]}}`
+}
+
+// FuzzDefinitionSchemas: a new definition is stored, warned of and refused the same whether its schemas go as text or not.
+func FuzzDefinitionSchemas(f *testing.F) {
+	a := newAPI(f)
+	const plain = `{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"string"}}}}}`
+	for _, text := range []string{plain, `{"type":"object"}`, `{"properties":{"spec":{"properties":{"b":{"type":"integer"},"a":{"type":"string","format":"nosuch"}},"type":"object"}},"type":"object"}`,
+		`{}`, `{"type":"string"}`, `{"type":"object","nosuch":1}`, `{"type":"object","type":"object"}`, `{"type":"object","properties":{"spec":{"type":"object","x-kubernetes-validations":[{"rule":"self.a == 1"}]}}}`,
+		`{"type":"object","properties":{"spec":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"object","x-kubernetes-map-type":"atomic"}}}}`,
+		`{"type":"object","properties":{"spec":{"type":"string","default":"<a>"},"n":{"type":"number","default":1.5,"minimum":0.5}}}`, `{"type":"object","description":"é < \"x\""}`,
+		`{"type":"object","properties":{"spec":{"type":"integer","default":"a"}}}`, `{"type":"object","properties":{"metadata":{"type":"object","properties":{"name":{"type":"string"}}}}}`,
+		`null`, `1`, `[]`, `"a"`, `{"type":"object","description":"schema 0"}`, `{"type":"object","properties":null}`} {
+		f.Add(text, text, false)
+		f.Add(text, plain, true)
+	}
+	f.Fuzz(func(t *testing.T, first, second string, strict bool) {
+		validation := "Warn"
+		if strict {
+			validation = "Strict"
+		}
+		body := leanDefinition(first, second)
+		a.alike(t, "POST", definitions+"?dryRun=All&fieldManager=f&fieldValidation="+validation, says{"Content-Type": "application/json"}, body)
+		a.alike(t, "PATCH", definitions+"/widgets.example.com?dryRun=All&fieldManager=f&fieldValidation="+validation, asApply, body)
+	})
+}
+
+// Published definitions are covered, in the order of kubectl, and stored the same as without.
+func TestPublishedDefinitionsAsText(t *testing.T) {
+	a := newAPI(t)
+	published, err := harness.Published(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := fastpath.DefinitionSchemas.Fallbacks()
+	for i, crd := range published {
+		text, err := json.Marshal(crd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sorted map[string]any
+		if err := json.Unmarshal(text, &sorted); err != nil {
+			t.Fatal(err)
+		}
+		if text, err = json.Marshal(sorted); err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 {
+			a.alike(t, "PATCH", definitions+"/"+crd.Name+"?dryRun=All&fieldManager=f", asApply, string(text))
+		} else {
+			a.alike(t, "POST", definitions+"?dryRun=All&fieldManager=f", says{"Content-Type": "application/json"}, string(text))
+		}
+	}
+	if n := fastpath.DefinitionSchemas.Fallbacks() - before; n != 0 {
+		t.Errorf("%d of %d definitions went whole", n, len(published))
+	}
+}
+
+// Who looks at a new definition sees its schemas, and what is wrong with one is said as ever.
+func TestSchemasAreShownWhole(t *testing.T) {
+	t.Cleanup(fastpath.DefinitionSchemas.Turn(true))
+	a := newAPI(t)
+	schema := func(typ string) string {
+		return `{"type":"object","properties":{"spec":{"type":"object","properties":{"size":{"type":"` + typ + `"}}}}}`
+	}
+	create := func(typ string, code int, message string) exchange {
+		return exchange{do: "POST " + definitions + "?dryRun=All", body: leanDefinition(schema(typ), schema("string")), code: code, says: says{"message": message}}
+	}
+	fallbacks := func(e exchange) int64 {
+		before := fastpath.DefinitionSchemas.Fallbacks()
+		a.run(e)
+		return fastpath.DefinitionSchemas.Fallbacks() - before
+	}
+	if n := fallbacks(create("integer", 201, "-")); n != 0 {
+		t.Errorf("%d fallbacks where nobody looks", n)
+	}
+	sized := policy("sized", "apiextensions.k8s.io", "customresourcedefinitions", `"validations":[{"expression":
+		"object.spec.versions.all(v, v.schema.openAPIV3Schema.properties.spec.properties.size.type != 'integer')","message":"no numbers"}]`)
+	a.run(exchange{do: "POST " + validatingPolicies, code: 201, body: sized},
+		exchange{do: "POST " + validatingBindings, code: 201, body: binding("all", "sized", `,"validationActions":["Deny"]`)})
+	const refused = `customresourcedefinitions.apiextensions.k8s.io "widgets.example.com" is forbidden: ValidatingAdmissionPolicy 'sized' with binding 'all' denied request: no numbers`
+	if n := fallbacks(create("integer", 422, refused)); n != 1 {
+		t.Errorf("%d fallbacks where a policy looks", n)
+	}
+	a.run(create("boolean", 201, "-"))
+	for i := range 2 { // known and unknown
+		a.run(exchange{do: fmt.Sprintf("POST %s?dryRun=All&fieldManager=f%d", definitions, i), body: leanDefinition(schema("nosuch"), schema("string")), code: 422})
+	}
+}
