@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"strings"
+	"unsafe"
 
 	"github.com/tidwall/gjson"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -32,17 +33,18 @@ type schemaSum struct {
 	size, rules int
 }
 
-// readBones reads a stored definition, which stands as it was encoded: every key once.
-func readBones(data []byte) (*bones, error) {
+// readBones reads a stored definition, which stands as it was encoded: every key once. known has the sums of schemas that were there of
+// late.
+func readBones(data []byte, known *compiled) (*bones, error) {
 	b := &bones{sums: map[string]schemaSum{}}
-	text := string(data)
+	text := unsafe.String(unsafe.SliceData(data), len(data)) // of which nothing is kept
 	short, done := make([]byte, 0, 8<<10), 0
 	var wrong error
 	eachVersion(text, func(name string, schema gjson.Result) bool {
 		if !schema.Exists() {
 			return true
 		}
-		if b.sums[name], wrong = sumOf(schema.Raw); wrong != nil {
+		if b.sums[name], wrong = known.sum(schema.Raw); wrong != nil {
 			return false
 		}
 		short = append(append(short, text[done:schema.Index]...), "{}"...)
@@ -79,9 +81,26 @@ func schemaText(definition []byte, version string) (text []byte, found bool) {
 	return text, found
 }
 
-func sumOf(text string) (schemaSum, error) {
-	digest := sha256.Sum256([]byte(text))
-	r := shapeReader{Scanner: jsonscan.New([]byte(text)), Hash: sha256.New()}
+// sumKey is the key of the sum of the schema with a digest among what is compiled, and sumSize about what that takes.
+type sumKey [sha256.Size]byte
+
+const sumSize = 512
+
+// sum is sumOf for a schema that may have been summed up before.
+func (c *compiled) sum(text string) (schemaSum, error) {
+	digest := sha256.Sum256(bytesOf(text))
+	v, err := c.get(sumKey(digest), sumSize, func() (any, error) { return sumOf(text, digest) })
+	if err != nil {
+		return schemaSum{}, err
+	}
+	return v.(schemaSum), nil
+}
+
+// bytesOf are the bytes of a text, which must not be changed.
+func bytesOf(text string) []byte { return unsafe.Slice(unsafe.StringData(text), len(text)) }
+
+func sumOf(text string, digest [sha256.Size]byte) (schemaSum, error) {
+	r := shapeReader{Scanner: jsonscan.New(bytesOf(text)), Hash: sha256.New()}
 	if !r.schema() || !r.End() {
 		if !gjson.Valid(text) {
 			return schemaSum{}, fmt.Errorf("a schema of %d bytes is not as it would be stored", len(text))
@@ -102,7 +121,7 @@ type shapeReader struct {
 
 func (r *shapeReader) write(s string) {
 	_ = binary.Write(r, binary.BigEndian, uint32(len(s)))
-	_, _ = r.Write([]byte(s))
+	_, _ = r.Write(bytesOf(s))
 }
 
 // schema reads a schema. What does not belong to one (a schema that is true or false) is a part of the shape as it is.

@@ -16,7 +16,7 @@ const boned = `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8
 
 // What is cut out of a definition are its schemas and nothing else.
 func TestBones(t *testing.T) {
-	b, err := readBones([]byte(boned))
+	b, err := readBones([]byte(boned), &compiled{room: compiledRoom})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,6 +62,7 @@ func TestBones(t *testing.T) {
 
 // The shape of a schema is what pruning and defaulting go by: the rest may change.
 func TestShape(t *testing.T) {
+	summed := &compiled{room: compiledRoom}
 	const plain = `{"type":"object","properties":{"a":{"type":"string"},"type":{"type":"array","items":{"type":"integer"}}}}`
 	for text, same := range map[string]bool{
 		plain: true,
@@ -78,11 +79,11 @@ func TestShape(t *testing.T) {
 		`{"type":"object","properties":{"a":{"type":"object","additionalProperties":{"type":"string"}},"type":{"type":"array","items":{"type":"integer"}}}}`:                                                                 false,
 		`{"type":"object","properties":{"a":{"type":"string"}}}`: false,
 	} {
-		want, err := sumOf(plain)
+		want, err := summed.sum(plain)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := sumOf(text)
+		got, err := summed.sum(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +94,7 @@ func TestShape(t *testing.T) {
 			t.Errorf("the same digest: %s", text)
 		}
 	}
-	if _, err := sumOf(`{"type":"object"`); err == nil {
+	if _, err := summed.sum(`{"type":"object"`); err == nil {
 		t.Error("half a schema is summed up")
 	}
 }

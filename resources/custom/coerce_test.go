@@ -22,11 +22,12 @@ const thingSchema = `{"type":"object","properties":{"spec":{"type":"object","pro
 func thing(t testing.TB) *definition {
 	crd := `{"spec":{"versions":[{"name":"v1","schema":{"openAPIV3Schema":` + thingSchema + `}}]}}`
 	d := emptyDefinition(&resources.Object{Data: []byte(crd)})
+	d.compiled = &compiled{room: 1 << 20}
 	bones, err := d.decode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.group, d.kind, d.sums, d.compiled = "example.com", "Thing", bones.sums, &compiled{room: 1 << 20}
+	d.group, d.kind, d.sums = "example.com", "Thing", bones.sums
 	return d
 }
 

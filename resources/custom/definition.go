@@ -86,7 +86,7 @@ func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, l 
 
 // decode reads the definition but for its schemas.
 func (d *definition) decode() (*bones, error) {
-	crd, err := readBones(d.text())
+	crd, err := readBones(d.text(), d.compiled)
 	if err != nil {
 		return nil, fmt.Errorf("decode %s: %w", d.key, err)
 	}

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unsafe"
 )
 
 // writeValue writes a value so that no other value of its type is written alike: fields that are not zero by their numbers, the
@@ -74,5 +73,5 @@ func writeNumber(h hash.Hash, n uint64) {
 
 func writeString(h hash.Hash, s string) {
 	writeNumber(h, uint64(len(s)))
-	_, _ = h.Write(unsafe.Slice(unsafe.StringData(s), len(s))) // which only reads it
+	_, _ = h.Write(bytesOf(s))
 }

@@ -17,7 +17,7 @@ type usage struct {
 }
 
 // kinds are the kinds of what is compiled, as metrics name them.
-var kinds = [...]string{"schema", "plan", "validator", "cel-closures", "cel-programs", "managed-fields"}
+var kinds = [...]string{"schema", "plan", "validator", "cel-closures", "cel-programs", "schema-sum", "managed-fields"}
 
 // kindOf is the number of the kind of what has a key.
 func kindOf(key any) int {
@@ -32,8 +32,10 @@ func kindOf(key any) int {
 		return 3
 	case expressionsKey, restKey:
 		return 4
+	case sumKey:
+		return 5
 	}
-	return 5 // the keys of resources/fieldmanager among them
+	return 6 // the keys of resources/fieldmanager among them
 }
 
 // Describe implements prometheus.Collector.
