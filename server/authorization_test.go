@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"gopkg.in/go-jose/go-jose.v2/jwt"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
@@ -300,5 +302,20 @@ func TestBindingsToNothing(t *testing.T) {
 	_, body := send(h, "jane", "POST", rbacPath+"namespaces/default/roles", role("Role", "new", `{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}`))
 	if !strings.Contains(body, `; resolution errors: [roles.rbac.authorization.k8s.io \"gone\" not found]`) {
 		t.Error(body)
+	}
+}
+
+// Where nobody can tell whether something may be done, the answer is kube-apiserver's, which is no Status.
+func TestNobodyCanTell(t *testing.T) {
+	s, _ := servertest.New(t, func(c *server.Config) {
+		c.Pipeline = resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{
+			Authorizer: authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+				return authorizer.DecisionDeny, "", errors.New("the webhook is <away>")
+			})})
+	})
+	w := get(s.Handler(), "/api/v1/pods?a=<b>", "known")
+	want := `Internal Server Error: "/api/v1/pods?a=&lt;b&gt;": the webhook is &lt;away&gt;` + "\n"
+	if w.Code != 500 || w.Body.String() != want || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -304,6 +305,10 @@ func (s *Server) withPermission(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *Server) withAuthorization(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx, err := s.authorize(c.Request().Context())
+		if cause := undecided(err); cause != "" {
+			internalError(c, errors.New(cause))
+			return nil
+		}
 		if err != nil {
 			noSniffing(c)
 			return err
@@ -311,6 +316,18 @@ func (s *Server) withAuthorization(next echo.HandlerFunc) echo.HandlerFunc {
 		setContext(c, ctx)
 		return next(c)
 	}
+}
+
+// undecided is what was wrong where nobody could tell whether something may be done, of which kube-apiserver makes no Status; "": that is known.
+func undecided(err error) string {
+	var s apierrors.APIStatus
+	if !errors.As(err, &s) || s.Status().Reason != metav1.StatusReasonInternalError || s.Status().Details == nil {
+		return ""
+	}
+	for _, c := range s.Status().Details.Causes {
+		return c.Message
+	}
+	return ""
 }
 
 // noSniffing is on what kube-apiserver answers before a request is looked at any further, which shows what clients have sent.
