@@ -273,19 +273,20 @@ func (i impersonation) extra(ctx context.Context, extra map[string][]string) err
 // validateExtra refuses, in the newer modes, what the old one never looked at.
 func validateExtra(extra map[string][]string) error {
 	for key, values := range extra {
-		switch {
-		case key == "":
+		if key == "" {
 			return errors.New("impersonating the empty string key in extra is not allowed")
-		case len(values) == 0:
-			return errors.New("impersonating empty values in extra is not allowed")
-		case slices.Contains(values, ""):
-			return errors.New("impersonating the empty string value in extra is not allowed")
 		}
 		if err := utilvalidation.IsDomainPrefixedPath(field.NewPath("extra", "key"), key).ToAggregate(); err != nil {
 			return fmt.Errorf("impersonating an invalid key in extra is not allowed: %w", err)
 		}
 		if key != strings.ToLower(key) {
 			return fmt.Errorf("impersonating a non-lowercase key in extra is not allowed: %q", key)
+		}
+		switch {
+		case len(values) == 0:
+			return errors.New("impersonating empty values in extra is not allowed")
+		case slices.Contains(values, ""):
+			return errors.New("impersonating the empty string value in extra is not allowed")
 		}
 	}
 	return nil
