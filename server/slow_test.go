@@ -166,3 +166,37 @@ func known(t *testing.T, s *server.Server) (dispatched, executing int) {
 
 // levelsPath is where a server tells how many requests of each priority level it has.
 const levelsPath = "/debug/api_priority_and_fairness/dump_priority_levels"
+
+// A client of HTTP/1.1 that sends all there is before it reads, as most do, reads why its body was refused.
+func TestBodyThatIsTooLong(t *testing.T) {
+	address, stop, done := serve(t, newServer(t, nil))
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.(*net.TCPConn).SetWriteBuffer(4096); err != nil { // what the server does not take stays here
+		t.Fatal(err)
+	}
+	const size = 3<<20 + 100<<10 // net/http takes 256 KiB more than its handler has read
+	if _, err := fmt.Fprintf(conn, "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nContent-Length: %d\r\n\r\n", size); err != nil {
+		t.Fatal(err)
+	}
+	for rest := size; rest > 0; rest -= 16 << 10 {
+		if _, err := conn.Write(make([]byte, min(rest, 16<<10))); err != nil {
+			t.Fatalf("%d bytes before the end: %v", rest, err)
+		}
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("the answer is %s", answer.Status)
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

@@ -204,14 +204,29 @@ func (w *response) push(last bool) error {
 		return err
 	}
 	if last && !st.closed {
-		if !st.remoteClosed { // what else the client sends is of no use (RFC 9113, 8.1)
-			c.out = appendReset(c.grown(), st.id, http2.ErrCodeNo)
-			c.resets.add(st.id)
+		if !st.remoteClosed {
+			c.refuse(st)
 		}
 		c.close(st, errOver)
 	}
 	c.flush()
 	return nil
+}
+
+// refuse tells a client that has its answer that what else it sends is of no use (RFC 9113, 8.1). The answer leaves by itself before:
+// clients that find both in one read drop it (curl up to 7.88, for one). The caller holds mu.
+func (c *conn) refuse(st *stream) {
+	turn := c.acquire(st) == nil
+	if turn {
+		c.send(nil)
+	}
+	if !st.closed {
+		c.out = appendReset(c.grown(), st.id, http2.ErrCodeNo)
+		c.resets.add(st.id)
+	}
+	if turn {
+		c.release()
+	}
 }
 
 // gather puts what there is to where it leaves from. The caller holds conn.mu.

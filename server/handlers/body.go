@@ -57,6 +57,10 @@ func (q *request) receive() ([]byte, error) {
 func readLimited(r *http.Request) ([]byte, error) {
 	size := r.ContentLength
 	if size > upstream.BodyBytes {
+		if r.ProtoMajor == 1 && r.Header.Get("Expect") == "" {
+			// Many clients send all there is before they read an answer, and find none when the connection ends meanwhile. kube-apiserver reads as much.
+			_, _ = io.CopyN(io.Discard, r.Body, upstream.BodyBytes)
+		}
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", upstream.BodyBytes))
 	}
 	var data []byte

@@ -1,0 +1,63 @@
+package h2
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+
+	"golang.org/x/net/http2"
+)
+
+// noted is the end of a connection that keeps what is written to it, by each call.
+type noted struct {
+	net.Conn
+	mu     sync.Mutex
+	writes [][]byte
+}
+
+func (n *noted) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	n.writes = append(n.writes, bytes.Clone(p))
+	n.mu.Unlock()
+	return n.Conn.Write(p)
+}
+
+// An answer to a client that is still sending leaves before the reset of its stream: curl drops an answer that it reads together with that.
+func TestAnswerLeavesBeforeReset(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &noted{Conn: accepted}
+	c := rawClientOn(t, client, server, 10, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) })
+	c.must(c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.headers("POST", "/"), EndHeaders: true}))
+	c.resetWith(1, http2.ErrCodeNo)
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	answered, reset := -1, -1
+	for i, p := range server.writes {
+		framer := http2.NewFramer(nil, bytes.NewReader(p))
+		for f, err := framer.ReadFrame(); err == nil; f, err = framer.ReadFrame() {
+			switch f.Header().Type {
+			case http2.FrameHeaders:
+				answered = i
+			case http2.FrameRSTStream:
+				reset = i
+			}
+		}
+	}
+	if answered < 0 || reset <= answered {
+		t.Errorf("the answer is in write %d, the reset in write %d", answered, reset)
+	}
+}
