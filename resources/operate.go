@@ -16,6 +16,8 @@ type OperationRequest struct {
 	Name string
 	// Do is the operation.
 	Do CreateFunc
+	// Complete fills in what the client left out, for validating admission to see, and refuses what is invalid. May be nil.
+	Complete CompleteFunc
 	// Decode makes the hub form of what was sent, and may set Options.
 	Decode func() (runtime.Object, error)
 	// Options are those of the request. Nil: there are none.
@@ -56,6 +58,11 @@ func (p *Pipeline) operate(ctx context.Context, r *OperationRequest) (runtime.Ob
 	a := admitted{t: r.Type, obj: obj, op: admission.Create, options: r.Options, dryRun: dryrun.IsDryRun(r.Options.DryRun)}
 	if err := p.admit(ctx, a); err != nil {
 		return nil, err
+	}
+	if r.Complete != nil {
+		if err := r.Complete(ctx, p.within, r.Name, obj); err != nil {
+			return nil, err
+		}
 	}
 	if err := p.validate(ctx, a); err != nil {
 		return nil, err

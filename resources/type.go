@@ -179,6 +179,9 @@ type Requirement struct {
 // the hub form of its kind and may be kept. name is that of the parent, empty for a virtual type.
 type CreateFunc func(ctx context.Context, o *Operation, name string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error)
 
+// CompleteFunc works on what is sent to an operation before validating admission sees it; see CreateFunc.
+type CompleteFunc func(ctx context.Context, o *Operation, name string, obj runtime.Object) error
+
 // Subresource is a path below an object of a type.
 type Subresource struct {
 	Name string
@@ -198,6 +201,8 @@ type Subresource struct {
 	Projection Projection
 	// Create answers a create at this path (binding, eviction). May be nil.
 	Create CreateFunc
+	// Complete comes before Create and validating admission. May be nil.
+	Complete CompleteFunc
 	// KeepMeta: the uid and the resourceVersion of what is created at this path are preconditions on the parent, and
 	// reach Create as the client sent them. Otherwise the system fields of its metadata are wiped.
 	KeepMeta bool

@@ -130,7 +130,7 @@ func (c *cluster) post(group, resource, name, sub, body string, dryRun ...string
 	c.Helper()
 	s := c.served(group, resource)
 	p := s.Subresources[sub]
-	_, err := c.pipeline.Operate(c.request(s, sub, name), &resources.OperationRequest{Type: s.Type, Name: name, Do: p.Create,
+	_, err := c.pipeline.Operate(c.request(s, sub, name), &resources.OperationRequest{Type: s.Type, Name: name, Complete: p.Complete, Do: p.Create,
 		Decode:  func() (runtime.Object, error) { return decode(c, p.Kind, body), nil },
 		Options: &metav1.CreateOptions{DryRun: dryRun}})
 	return err

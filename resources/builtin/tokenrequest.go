@@ -45,20 +45,34 @@ type Tokens struct {
 
 var tokenRequestKind = authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
 
-// tokenRequest answers a create of serviceaccounts/token ("TokenRequest" of the API reference).
+// tokenRequest answers a create of serviceaccounts/token ("TokenRequest" of the API reference). As with kube-apiserver, validating
+// admission sees the request complete, with the audiences and the account that the token will be for, and no request that is invalid.
 func tokenRequest(p Parts, serviceAccounts *resources.Type, to boundTypes) *resources.Subresource {
+	begin := func(ctx context.Context, o *resources.Operation, obj runtime.Object) (issue, *authentication.TokenRequest, error) {
+		if p.Tokens == nil {
+			return issue{}, nil, notImplemented("this server does not issue tokens")
+		}
+		req, ok := obj.(*authentication.TokenRequest)
+		if !ok {
+			return issue{}, nil, apierrors.NewBadRequest(fmt.Sprintf("not a TokenRequest: %T", obj))
+		}
+		return issue{Tokens: p.Tokens, audiences: p.Audiences, authorizer: p.Authorizer, op: o, serviceAccounts: serviceAccounts, boundTypes: to,
+			namespace: genericapirequest.NamespaceValue(ctx)}, req, nil
+	}
 	return &resources.Subresource{
 		Name: "token", Kind: tokenRequestKind, Verbs: []string{"create"}, KeepMeta: true,
+		Complete: func(ctx context.Context, o *resources.Operation, name string, obj runtime.Object) error {
+			i, req, err := begin(ctx, o, obj)
+			if err != nil {
+				return err
+			}
+			return i.complete(ctx, name, req)
+		},
 		Create: func(ctx context.Context, o *resources.Operation, name string, obj runtime.Object, _ *metav1.CreateOptions) (runtime.Object, error) {
-			if p.Tokens == nil {
-				return nil, notImplemented("this server does not issue tokens")
+			i, req, err := begin(ctx, o, obj)
+			if err != nil {
+				return nil, err
 			}
-			req, ok := obj.(*authentication.TokenRequest)
-			if !ok {
-				return nil, apierrors.NewBadRequest(fmt.Sprintf("not a TokenRequest: %T", obj))
-			}
-			i := issue{Tokens: p.Tokens, audiences: p.Audiences, authorizer: p.Authorizer, op: o, serviceAccounts: serviceAccounts, boundTypes: to,
-				namespace: genericapirequest.NamespaceValue(ctx), now: time.Now()}
 			return i.answer(ctx, name, req)
 		},
 	}
@@ -76,7 +90,6 @@ type issue struct {
 	op              *resources.Operation
 	serviceAccounts *resources.Type
 	namespace       string
-	now             time.Time
 }
 
 // bound is what a token is bound to.
@@ -88,19 +101,11 @@ type bound struct {
 	mutating   *admissionregistrationv1.MutatingWebhookConfiguration
 }
 
+// answer makes the token for a request that is complete.
 func (i *issue) answer(ctx context.Context, name string, req *authentication.TokenRequest) (runtime.Object, error) {
-	if err := i.matches(req, name); err != nil {
-		return nil, err
-	}
-	account, err := find[*core.ServiceAccount](ctx, i.op, i.serviceAccounts, i.serviceAccounts.KeyOf(i.namespace, name))
+	account, err := i.account(ctx, name)
 	if err != nil {
 		return nil, err
-	}
-	if err := i.complete(ctx, req, account); err != nil {
-		return nil, err
-	}
-	if errs := validation.ValidateTokenRequest(req); len(errs) != 0 {
-		return nil, apierrors.NewInvalid(tokenRequestKind.GroupKind(), "", errs)
 	}
 	var b bound
 	if req.Spec.BoundObjectRef != nil {
@@ -125,7 +130,7 @@ func (i *issue) answer(ctx context.Context, name string, req *authentication.Tok
 		audit.AddAuditAnnotation(ctx, serviceaccount.IssuedCredentialIDAuditAnnotationKey, jwt.CredentialIDForJTI(claims.ID))
 	}
 	req.Status = authentication.TokenRequestStatus{Token: signed,
-		ExpirationTimestamp: metav1.NewTime(i.now.Add(time.Duration(req.Spec.ExpirationSeconds) * time.Second))}
+		ExpirationTimestamp: metav1.NewTime(req.CreationTimestamp.Add(time.Duration(req.Spec.ExpirationSeconds) * time.Second))}
 	return req, nil
 }
 
@@ -144,8 +149,19 @@ func (i *issue) matches(req *authentication.TokenRequest, name string) error {
 	return nil
 }
 
+func (i *issue) account(ctx context.Context, name string) (*core.ServiceAccount, error) {
+	return find[*core.ServiceAccount](ctx, i.op, i.serviceAccounts, i.serviceAccounts.KeyOf(i.namespace, name))
+}
+
 // complete fills in what the client left out.
-func (i *issue) complete(ctx context.Context, req *authentication.TokenRequest, account *core.ServiceAccount) error {
+func (i *issue) complete(ctx context.Context, name string, req *authentication.TokenRequest) error {
+	if err := i.matches(req, name); err != nil {
+		return err
+	}
+	account, err := i.account(ctx, name)
+	if err != nil {
+		return err
+	}
 	if req.UID != "" && req.UID != account.UID {
 		differ := fmt.Sprintf("the UID in the token request (%s) does not match the UID of the service account (%s)", req.UID, account.UID)
 		if utilfeature.DefaultFeatureGate.Enabled(genericfeatures.TokenRequestServiceAccountUIDValidation) {
@@ -161,8 +177,11 @@ func (i *issue) complete(ctx context.Context, req *authentication.TokenRequest, 
 	if req.UID == "" {
 		req.UID = account.UID
 	}
-	req.CreationTimestamp = metav1.NewTime(i.now)
+	req.CreationTimestamp = metav1.NewTime(time.Now())
 	req.Status = authentication.TokenRequestStatus{}
+	if errs := validation.ValidateTokenRequest(req); len(errs) != 0 {
+		return apierrors.NewInvalid(tokenRequestKind.GroupKind(), "", errs)
+	}
 	return nil
 }
 

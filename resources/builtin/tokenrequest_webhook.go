@@ -45,7 +45,7 @@ func (i *issue) bindWebhook(ctx context.Context, gvk schema.GroupVersionKind, ac
 	}
 	b, meta, hooks, err := i.webhooks(ctx, gvk.Kind, req.Spec.BoundObjectRef.Name)
 	asked := func(w webhook) bool { return w.asks(group) && w.is(audience) }
-	if err != nil || meta.DeletionTimestamp != nil && i.now.After(meta.DeletionTimestamp.Time) || group != "*" && !slices.ContainsFunc(hooks, asked) {
+	if err != nil || meta.DeletionTimestamp != nil && req.CreationTimestamp.After(meta.DeletionTimestamp.Time) || group != "*" && !slices.ContainsFunc(hooks, asked) {
 		return bound{}, "", apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts/token"}, account.Name, errors.New("token request denied"))
 	}
 	return b, meta.UID, nil

@@ -46,6 +46,7 @@ type world struct {
 	keys          *pki.TokenKeys
 	authenticator *authn.Authenticator
 	store         resources.Reader
+	pipeline      *resources.Pipeline
 	offset        atomic.Int64 // of the clock of the cache, nanoseconds
 }
 
@@ -68,7 +69,7 @@ func newWorld(t testing.TB, tokens builtin.Tokens) *world {
 	}
 	secrets := &late{}
 	secrets.Server, _ = servertest.New(t, func(c *server.Config) {
-		w.store = c.Store
+		w.store, w.pipeline = c.Store, c.Pipeline
 		w.authenticator, err = authn.New(authn.Options{ClientCAs: x509.NewCertPool, TokenFile: file, Audiences: []string{issuer},
 			Now:             now,
 			ServiceAccounts: &authn.ServiceAccounts{Issuers: []string{issuer, "old"}, Keys: w.keys, Store: c.Store, Secrets: secrets}})

@@ -34,7 +34,7 @@ func (h *Handlers) create(q *request) error {
 	}
 	if operation := q.operation(); operation != nil {
 		result, err := h.Pipeline.Operate(q.ctx, &resources.OperationRequest{Type: q.served.Type, Name: q.info.Name, Do: operation,
-			Decode: decode, Options: opts})
+			Complete: q.completion(), Decode: decode, Options: opts})
 		if err != nil {
 			return err
 		}
@@ -117,6 +117,14 @@ func (q *request) operation() resources.CreateFunc {
 		return q.sub.Create
 	}
 	return q.served.Virtual
+}
+
+// completion comes before what operation returns.
+func (q *request) completion() resources.CompleteFunc {
+	if q.sub != nil {
+		return q.sub.Complete
+	}
+	return nil
 }
 
 // prepareNew takes from a new object what the server alone may say, and holds its namespace against the request's.
