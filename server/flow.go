@@ -16,6 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/queueset"
 	flowmetrics "k8s.io/apiserver/pkg/util/flowcontrol/metrics"
 	flowrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
+
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // flows is priority and fairness (KEP-1040), which is upstream's: the queues, their configuration, and the filter that requests
@@ -42,6 +44,7 @@ func (s *Server) newFlows() (*flows, error) {
 		return nil, errors.New("invalid configuration: MaxRequestsInFlight=0 and MaxMutatingRequestsInFlight=0; they must add up to something positive")
 	}
 	flowmetrics.Register()
+	upstream.KeepWaitingRatios()
 	f := &flows{feed: newFlowFeed(s.ended), known: &knownFlows{known: map[flowKey]*knownFlow{}, levels: map[string]*levelQueues{}},
 		dumps: mux.NewPathRecorderMux("priority and fairness")}
 	clock := eventclock.Real{}
@@ -102,7 +105,11 @@ func (s *Server) newFlowFilter() http.Handler {
 	if s.flows == nil {
 		return filters.WithMaxInFlightLimit(http.HandlerFunc(pass), max(s.MaxInFlight, 0), max(s.MaxMutatingInFlight, 0), longRunningRequest)
 	}
-	return filters.WithPriorityAndFairness(http.HandlerFunc(pass), longRunningRequest, s.flows, s.flows.estimate, s.RequestTimeout/4)
+	through := func(w http.ResponseWriter, r *http.Request) {
+		s.flows.executing.add(requestInfo(w.(*passing).c).Verb, 0) // the filter has just said how many have passed it
+		pass(w, r)
+	}
+	return filters.WithPriorityAndFairness(http.HandlerFunc(through), longRunningRequest, s.flows, s.flows.estimate, s.RequestTimeout/4)
 }
 
 // pass lets a request on that upstream's filter has let on.

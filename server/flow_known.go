@@ -125,7 +125,7 @@ func (k *knownFlows) of(who user.Info, info *genericapirequest.RequestInfo) *kno
 }
 
 // learn remembers what upstream has said of a request that began under a configuration.
-func (k *knownFlows) learn(generation int, d flowcontrol.RequestDigest, fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, distinguisher string) {
+func (k *knownFlows) learn(ctx context.Context, generation int, d flowcontrol.RequestDigest, fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, distinguisher string) {
 	key := keyOfFlow(d.User, d.RequestInfo)
 	if isAnonymous(d.User) || key.size(d.User.GetGroups()) > longestFlow {
 		return
@@ -139,6 +139,11 @@ func (k *knownFlows) learn(generation int, d flowcontrol.RequestDigest, fs *flow
 	}
 	if len(k.known) >= mostKnownFlows {
 		clear(k.known)
+	}
+	if l := pl.Spec.Limited; l != nil && l.LimitResponse.Type == flowcontrolv1.LimitResponseTypeQueue {
+		// Upstream has all requests pass a queue, and so has these series from the first one on.
+		flowmetrics.AddRequestsInQueues(ctx, pl.Name, fs.Name, 0)
+		flowmetrics.AddSeatsInQueues(ctx, pl.Name, fs.Name, 0)
 	}
 	k.known[key] = &knownFlow{generation: generation, groups: groups, schema: fs.Name, level: pl.Name, distinguisher: strings.Clone(distinguisher), limited: pl.Spec.Type != flowcontrolv1.PriorityLevelEnablementExempt,
 		schemaHeader: []string{string(fs.UID)}, levelHeader: []string{string(pl.UID)}, queues: queues}
@@ -155,7 +160,7 @@ func (f *flows) Handle(ctx context.Context, d flowcontrol.RequestDigest, note fu
 	}
 	f.Interface.Handle(ctx, d, func(fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, distinguisher string) {
 		if d.RequestInfo.IsResourceRequest && !longRunning(d.RequestInfo) {
-			f.known.learn(generation, d, fs, pl, distinguisher)
+			f.known.learn(ctx, generation, d, fs, pl, distinguisher)
 		}
 		note(fs, pl, distinguisher)
 	}, estimate, queued, begin)
@@ -206,8 +211,8 @@ var (
 	schemaHeader = http.CanonicalHeaderKey(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID)
 )
 
-// executing are the requests that are being answered, by whatever way. Upstream's filter keeps the same gauges, and knows of those alone that
-// have passed it.
+// executing are the requests that are being answered, by whatever way. Upstream's filter sets the same gauges, and knows of those alone that
+// have passed it: so they are set anew whenever it has.
 type executing struct{ reads, writes atomic.Int64 }
 
 func (e *executing) add(verb string, n int64) {

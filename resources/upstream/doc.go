@@ -11,6 +11,7 @@
 //	log.go         where klog writes to, and how much
 //	limits.go      how much a JSON Patch may copy
 //	metrics.go     which of its metrics are counted
+//	flowmetrics.go by what a metric of priority and fairness divides
 //	crash.go       whether a panic of a controller ends the process
 //
 // What is copied:

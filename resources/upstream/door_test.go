@@ -60,6 +60,7 @@ var harmless = []string{
 	"k8s.io/apiserver/pkg/util/flowcontrol/metrics.Register",                                                                        // what it has itself, once
 	"k8s.io/apiserver/pkg/util/flowcontrol/metrics.AddReject", "k8s.io/apiserver/pkg/util/flowcontrol/metrics.AddRequestsExecuting", // counters
 	"k8s.io/apiserver/pkg/util/flowcontrol/metrics.AddSeatConcurrencyInUse", "k8s.io/apiserver/pkg/util/flowcontrol/metrics.AddDispatch",
+	"k8s.io/apiserver/pkg/util/flowcontrol/metrics.AddRequestsInQueues", "k8s.io/apiserver/pkg/util/flowcontrol/metrics.AddSeatsInQueues",
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions.SetCRDCondition", "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured.SetNestedField",
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta.SetObjectMeta",
 	"k8s.io/apimachinery/pkg/labels.Set", "k8s.io/apimachinery/pkg/fields.Set", // types
