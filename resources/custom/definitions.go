@@ -53,6 +53,8 @@ type Definitions struct {
 	schemas   leanSchemas
 	// quiet remembers definitions that there was nothing to warn of.
 	quiet seen
+	// parts remembers what was found valid, and without a warning, within schemas.
+	parts seen
 
 	// lines lead to conversion webhooks.
 	lines lines

@@ -118,8 +118,7 @@ func (l *leanSchemas) Fill(hub runtime.Object, parts []string) bool {
 			return s
 		}
 		filled[n] = true
-		yes := true
-		return &apiextensions.JSONSchemaProps{Type: "object", Description: parts[n], XPreserveUnknownFields: &yes}
+		return placeholder(parts[n])
 	})
 	return ok && !slices.Contains(filled, false)
 }
@@ -139,14 +138,6 @@ func eachSchema(crd *apiextensions.CustomResourceDefinition, by func(*apiextensi
 	}
 }
 
-// isLean tells whether schemas of a definition are placeholders.
-func isLean(crd *apiextensions.CustomResourceDefinition) (lean bool) {
-	is := func(v *apiextensions.CustomResourceValidation) bool {
-		return v != nil && v.OpenAPIV3Schema != nil && strings.HasPrefix(v.OpenAPIV3Schema.Description, mark)
-	}
-	return is(crd.Spec.Validation) || slices.ContainsFunc(crd.Spec.Versions, func(v apiextensions.CustomResourceDefinitionVersion) bool { return is(v.Schema) })
-}
-
 // Restore implements resources.Lean.
 func (*leanSchemas) Restore(hub runtime.Object) error {
 	crd, ok := hub.(*apiextensions.CustomResourceDefinition)
@@ -154,11 +145,11 @@ func (*leanSchemas) Restore(hub runtime.Object) error {
 		return nil
 	}
 	fastpath.DefinitionSchemas.Fallback()
-	return restore(crd)
+	return restore(crd, readProps)
 }
 
-// restore puts schemas in the place of their texts.
-func restore(crd *apiextensions.CustomResourceDefinition) (failed error) {
+// restore puts schemas in the place of their texts, each of which is read once.
+func restore(crd *apiextensions.CustomResourceDefinition, readText func(text string) (*apiextensions.JSONSchemaProps, error)) (failed error) {
 	read := map[string]*apiextensions.JSONSchemaProps{}
 	eachSchema(crd, func(s *apiextensions.JSONSchemaProps) *apiextensions.JSONSchemaProps {
 		text, is := strings.CutPrefix(s.Description, mark)
@@ -167,7 +158,7 @@ func restore(crd *apiextensions.CustomResourceDefinition) (failed error) {
 		}
 		if read[text] == nil {
 			var err error
-			read[text], err = readProps(text)
+			read[text], err = readText(text)
 			failed = errors.Join(failed, err)
 		}
 		return read[text]
@@ -185,6 +176,16 @@ func readProps(text string) (*apiextensions.JSONSchemaProps, error) {
 	props := &apiextensions.JSONSchemaProps{}
 	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(around.Spec.Versions[0].Schema.OpenAPIV3Schema, props, nil)
 	return props, err
+}
+
+// storedText is the text of a schema as it is stored, behind the mark.
+func storedText(props *apiextensions.JSONSchemaProps) (string, bool) {
+	var versioned apiextensionsv1.JSONSchemaProps
+	if err := apiextensionsv1.Convert_apiextensions_JSONSchemaProps_To_v1_JSONSchemaProps(props, &versioned, nil); err != nil {
+		return "", false
+	}
+	text, asSent, ok := typedjson.AppendStored([]byte(mark), &versioned)
+	return string(text), ok && !asSent
 }
 
 // Shorten implements resources.Lean.

@@ -28,9 +28,18 @@ func (s *seen) Has(key [sha256.Size]byte) bool {
 }
 
 // Add remembers a digest.
-func (s *seen) Add(key [sha256.Size]byte) {
+func (s *seen) Add(key [sha256.Size]byte) { s.AddAll([][sha256.Size]byte{key}) }
+
+// AddAll remembers several.
+func (s *seen) AddAll(keys [][sha256.Size]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, key := range keys {
+		s.add(key)
+	}
+}
+
+func (s *seen) add(key [sha256.Size]byte) {
 	if s.digests[key] {
 		return
 	}

@@ -1,12 +1,10 @@
 package custom
 
 import (
-	"context"
 	"crypto/sha256"
 	"reflect"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/rowlock/rowlock/resources/fastpath"
@@ -30,7 +28,7 @@ func (v *validated) validate(now, old *apiextensions.CustomResourceDefinition, w
 	known := v.Has(key)
 	if !known && old != nil {
 		key = specKey(old, now)
-		known = v.Has(key)
+		known = v.Has(key) || v.knownAsText(now)
 	}
 	if known {
 		if len(whole(withoutSchemas(now), withoutSchemas(old))) == 0 {
@@ -43,6 +41,20 @@ func (v *validated) validate(now, old *apiextensions.CustomResourceDefinition, w
 		v.Add(key)
 	}
 	return errs
+}
+
+// knownAsText tells whether a definition was found valid when it was new, and its schemas text.
+func (v *validated) knownAsText(crd *apiextensions.CustomResourceDefinition) bool {
+	lean := *crd
+	ok := fastpath.DefinitionSchemas.On()
+	eachSchema(&lean, func(s *apiextensions.JSONSchemaProps) *apiextensions.JSONSchemaProps {
+		var text string
+		if ok {
+			text, ok = storedText(s)
+		}
+		return placeholder(text)
+	})
+	return ok && v.Has(specKey(nil, &lean))
 }
 
 // specKey stands for the specs of a definition without group and names; old is nil for a new one.
@@ -81,45 +93,4 @@ func emptySchema(of *apiextensions.CustomResourceValidation, name string) *apiex
 	}
 	yes := true
 	return &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &apiextensions.JSONSchemaProps{Type: "object", Description: name, XPreserveUnknownFields: &yes}}
-}
-
-// validateLean validates a new definition whose schemas are text. They are read when they are not known.
-func (s *definitionStrategy) validateLean(ctx context.Context, crd *apiextensions.CustomResourceDefinition) field.ErrorList {
-	d := s.definitions
-	whole := func(now, _ *apiextensions.CustomResourceDefinition) field.ErrorList {
-		return s.RESTCreateStrategy.Validate(ctx, now)
-	}
-	key := specKey(nil, crd)
-	if fastpath.Definitions.On() && d.validated.Has(key) && len(whole(withoutSchemas(crd), nil)) == 0 {
-		return nil
-	}
-	read := *crd
-	if err := restore(&read); err != nil {
-		return field.ErrorList{field.InternalError(field.NewPath("spec", "versions"), err)}
-	}
-	errs := d.validated.validate(&read, nil, whole)
-	if len(errs) > 0 || !fastpath.Definitions.On() {
-		return errs
-	}
-	d.validated.Add(key)
-	if len(s.RESTCreateStrategy.WarningsOnCreate(ctx, &read)) == 0 {
-		d.quiet.Add(key)
-	}
-	return nil
-}
-
-// WarningsOnCreate is upstream's, which looks into schemas.
-func (s *definitionStrategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
-	crd, ok := obj.(*apiextensions.CustomResourceDefinition)
-	if !ok || !isLean(crd) {
-		return s.RESTCreateStrategy.WarningsOnCreate(ctx, obj)
-	}
-	if fastpath.Definitions.On() && s.definitions.quiet.Has(specKey(nil, crd)) {
-		return s.RESTCreateStrategy.WarningsOnCreate(ctx, withoutSchemas(crd))
-	}
-	read := *crd
-	if err := restore(&read); err != nil {
-		return nil // it was restored when it was validated
-	}
-	return s.RESTCreateStrategy.WarningsOnCreate(ctx, &read)
 }

@@ -3,6 +3,7 @@ package handlers_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/rowlock/rowlock/e2e/harness"
@@ -30,6 +31,10 @@ func FuzzDefinitionSchemas(f *testing.F) {
 		f.Add(text, text, false)
 		f.Add(text, plain, true)
 	}
+	for _, text := range aroundParts() {
+		f.Add(text, plain, true)
+		f.Add(plain, text, false)
+	}
 	f.Fuzz(func(t *testing.T, first, second string, strict bool) {
 		validation := "Warn"
 		if strict {
@@ -39,6 +44,47 @@ func FuzzDefinitionSchemas(f *testing.F) {
 		a.alike(t, "POST", definitions+"?dryRun=All&fieldManager=f&fieldValidation="+validation, says{"Content-Type": "application/json"}, body)
 		a.alike(t, "PATCH", definitions+"/widgets.example.com?dryRun=All&fieldManager=f&fieldValidation="+validation, asApply, body)
 	})
+}
+
+// aroundParts are schemas in which a part that is valid by itself is where it is valid and where it is not. The first one makes it known.
+func aroundParts() (schemas []string) {
+	const filling = `"properties":{"size":{"type":"integer","description":"a text that makes a part long enough to be worth it, which is some hundred characters or more",` +
+		`"default":%s},"kind":{"type":"string"},"a":{"type":"object","properties":{"b":{"type":"string"}}}}`
+	object := fmt.Sprintf(`{"type":"object",`+filling+`}`, "1")
+	wrong := fmt.Sprintf(`{"type":"object",`+filling+`}`, `"x"`)
+	array := `{"type":"array","items":` + object + `}`
+	spec := func(format string, parts ...any) {
+		schemas = append(schemas, `{"type":"object","properties":{"spec":`+fmt.Sprintf(format, parts...)+`}}`)
+	}
+	spec("%s", object)
+	spec(`{"type":"object","additionalProperties":%s}`, wrong)
+	spec("%s", wrong)
+	spec(`{"type":"object","properties":{"list":%s}}`, array)
+	spec(`{"type":"object","properties":{"list":%s}}`, strings.Replace(array, `{"type":"array",`, `{"type":"array","x-kubernetes-list-type":"set",`, 1))
+	for _, key := range []string{"size", "kind", "a", "none"} {
+		spec(`{"type":"object","properties":{"list":%s}}`, strings.Replace(array, `{"type":"array",`, `{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["`+key+`"],`, 1))
+	}
+	for _, rule := range []string{"self.a.size == 1", "self.a.none == 1", "self.a.size == 'x'", "has(self.a.a.b)"} {
+		spec(`{"type":"object","properties":{"a":%s},"x-kubernetes-validations":[{"rule":%q}]}`, object, rule)
+	}
+	spec(`{"type":"object","properties":{"a":%s},"x-kubernetes-validations":[{"rule":"true","fieldPath":".a.size"}]}`, object)
+	spec(`{"type":"object","properties":{"a":%s},"default":{"a":{"size":2}}}`, object)
+	spec(`{"type":"object","properties":{"a":%s},"default":{"a":{"size":"x"}}}`, object)
+	spec(`{"type":"object","properties":{"a":%s},"default":{"a":{"none":1}}}`, object)
+	spec(`{"type":"object","properties":{"a":%s},"anyOf":[{"properties":{"a":{"properties":{"size":{"minimum":1}}}}}]}`, object)
+	spec(`{"type":"object","properties":{"a":%s},"anyOf":[{"properties":{"a":{"properties":{"none":{"minimum":1}}}}}]}`, object)
+	spec(`{"type":"object","properties":{"a":%s},"not":{"required":["a"]}}`, object)
+	spec(`{"type":"object","properties":{"kind":%[1]s,"metadata":%[1]s},"x-kubernetes-embedded-resource":true}`, object)
+	spec(`{"type":"object","properties":{"a":%s},"additionalProperties":{"type":"string"}}`, object)
+	spec(`{"type":"string","properties":{"a":%s}}`, object)
+	spec(`{"anyOf":[%s]}`, object)
+	spec("%s", strings.Replace(object, `{"type":"object"`, `{"type":"array"`, 1))
+	spec("%s", strings.Replace(object, `{"type":"object"`, `{"nullable":true,"type":"object"`, 1))
+	for _, name := range []string{"metadata", "kind", "apiVersion"} {
+		schemas = append(schemas, `{"type":"object","properties":{"`+name+`":`+object+`}}`)
+	}
+	schemas = append(schemas, `{"type":"object","nullable":true,"properties":{"spec":`+object+`}}`, `{"type":"object","additionalProperties":`+object+`}`)
+	return schemas
 }
 
 // Published definitions are covered, in the order of kubectl, and stored the same as without.
@@ -70,6 +116,29 @@ func TestPublishedDefinitionsAsText(t *testing.T) {
 	if n := fastpath.DefinitionSchemas.Fallbacks() - before; n != 0 {
 		t.Errorf("%d of %d definitions went whole", n, len(published))
 	}
+}
+
+// A definition that was found valid when it was new is known when it is changed, and so are its parts in another one.
+func TestWhatWasNewIsKnown(t *testing.T) {
+	t.Cleanup(fastpath.Definitions.Turn(true))
+	t.Cleanup(fastpath.DefinitionSchemas.Turn(true))
+	a := newAPI(t)
+	around := aroundParts()
+	body := leanDefinition(around[0], around[1])
+	validated := func(n int64, e exchange) {
+		t.Helper()
+		before := fastpath.Definitions.Fallbacks()
+		a.run(e)
+		if got := fastpath.Definitions.Fallbacks() - before; got != n {
+			t.Errorf("%s: schemas were validated %d times, want %d", e.do, got, n)
+		}
+	}
+	other := strings.ReplaceAll(body, "example.com", "example.org")
+	validated(1, exchange{do: "POST " + definitions, body: body, code: 201})
+	validated(0, exchange{do: "POST " + definitions, body: other, code: 201})
+	validated(0, exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch, body: `{"metadata":{"labels":{"a":"b"}}}`, code: 200})
+	validated(1, exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch, body: `{"spec":{"names":{"shortNames":["w"]},"scope":"Namespaced",
+		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":` + around[0] + `}}]}}`, code: 200})
 }
 
 // Who looks at a new definition sees its schemas, and what is wrong with one is said as ever.

@@ -1,0 +1,106 @@
+package custom
+
+import (
+	"context"
+	"crypto/sha256"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
+)
+
+// validateLean validates a new definition whose schemas are text. They are read when they are not known, and as little of them as need be.
+func (s *definitionStrategy) validateLean(ctx context.Context, crd *apiextensions.CustomResourceDefinition) field.ErrorList {
+	d := s.definitions
+	whole := func(now, _ *apiextensions.CustomResourceDefinition) field.ErrorList {
+		return s.RESTCreateStrategy.Validate(ctx, now)
+	}
+	var key [sha256.Size]byte
+	on := fastpath.Definitions.On()
+	if on {
+		key = specKey(nil, crd)
+		if d.validated.Has(key) && len(whole(withoutSchemas(crd), nil)) == 0 {
+			return nil
+		}
+		if short, parts, err := d.reduced(crd); err == nil && len(whole(short, nil)) == 0 {
+			fastpath.Definitions.Fallback()
+			if s.remember(ctx, key, short) {
+				d.parts.AddAll(parts)
+			}
+			return nil
+		}
+	}
+	read := *crd
+	if err := restore(&read, readProps); err != nil {
+		return field.ErrorList{field.InternalError(field.NewPath("spec", "versions"), err)}
+	}
+	errs := d.validated.validate(&read, nil, whole)
+	if on && len(errs) == 0 {
+		s.remember(ctx, key, &read)
+	}
+	return errs
+}
+
+// remember keeps that a new definition is valid, and tells whether there is nothing to warn of.
+func (s *definitionStrategy) remember(ctx context.Context, key [sha256.Size]byte, crd *apiextensions.CustomResourceDefinition) (quiet bool) {
+	s.definitions.validated.Add(key)
+	if quiet = len(s.RESTCreateStrategy.WarningsOnCreate(ctx, crd)) == 0; quiet {
+		s.definitions.quiet.Add(key)
+	}
+	return quiet
+}
+
+// reduced is a definition whose schemas are text with stand-ins for what is known of them, and the parts that are valid if it is valid.
+func (d *Definitions) reduced(crd *apiextensions.CustomResourceDefinition) (short *apiextensions.CustomResourceDefinition, parts [][sha256.Size]byte, err error) {
+	short = new(*crd)
+	err = restore(short, func(text string) (*apiextensions.JSONSchemaProps, error) {
+		less, met, ok := reduced(text, &d.parts)
+		if !ok {
+			return readProps(text)
+		}
+		parts = append(parts, met...)
+		return readProps(less)
+	})
+	return short, parts, err
+}
+
+// WarningsOnCreate is upstream's, which looks into schemas.
+func (s *definitionStrategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
+	crd, ok := obj.(*apiextensions.CustomResourceDefinition)
+	if !ok || !isLean(crd) {
+		return s.RESTCreateStrategy.WarningsOnCreate(ctx, obj)
+	}
+	if fastpath.Definitions.On() && s.definitions.quiet.Has(specKey(nil, crd)) {
+		return s.RESTCreateStrategy.WarningsOnCreate(ctx, withoutSchemas(crd))
+	}
+	read := *crd
+	if err := restore(&read, readProps); err != nil {
+		return nil // it was restored when it was validated
+	}
+	return s.RESTCreateStrategy.WarningsOnCreate(ctx, &read)
+}
+
+// placeholder is what stands for a schema with a text, which the mark is before.
+func placeholder(text string) *apiextensions.JSONSchemaProps {
+	yes := true
+	return &apiextensions.JSONSchemaProps{Type: "object", Description: text, XPreserveUnknownFields: &yes}
+}
+
+// isLean tells whether schemas of a definition are placeholders.
+func isLean(crd *apiextensions.CustomResourceDefinition) bool {
+	is := func(v *apiextensions.CustomResourceValidation) bool {
+		return v != nil && v.OpenAPIV3Schema != nil && strings.HasPrefix(v.OpenAPIV3Schema.Description, mark)
+	}
+	if is(crd.Spec.Validation) {
+		return true
+	}
+	for i := range crd.Spec.Versions {
+		if is(crd.Spec.Versions[i].Schema) {
+			return true
+		}
+	}
+	return false
+}
