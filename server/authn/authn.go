@@ -10,6 +10,7 @@
 //	issued_latest.go    how they are looked for that another server has made
 //	cache.go            what came of verifying such tokens
 //	metrics.go          what is counted of all that
+//	issuers.go          issuers of OpenID Connect, and how others take their place
 //	remote.go           tokens of which others are asked: issuers of OpenID Connect, a webhook; and bootstrap tokens
 //
 // What a certificate or a token stands for is upstream's to say (k8s.io/apiserver/pkg/authentication); how often it has

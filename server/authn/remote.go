@@ -26,10 +26,13 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authentication/request/websocket"
+	tokencache "k8s.io/apiserver/pkg/authentication/token/cache"
+	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
 	"k8s.io/apiserver/pkg/server/options/authenticationconfig/metrics"
+	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/apiserver/plugin/pkg/authenticator/token/oidc"
+	"k8s.io/apiserver/plugin/pkg/authenticator/token/webhook"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	kubeauthenticator "k8s.io/kubernetes/pkg/kubeapiserver/authenticator"
 	"k8s.io/kubernetes/plugin/pkg/auth/authenticator/token/bootstrap"
 
 	"github.com/rowlock/rowlock/resources"
@@ -78,7 +81,7 @@ type Remote struct {
 const (
 	// configInterval is how often the file is looked at.
 	configInterval = 5 * time.Second
-	// remoteAge is how long what others say is believed: an issuer that was taken out of the file is not believed within ten seconds.
+	// remoteAge is how long what issuers say is believed.
 	remoteAge = 4 * time.Second
 	// updateTimeout is how long new issuers may take until they answer; until then the old ones are in force.
 	updateTimeout = time.Minute
@@ -117,24 +120,45 @@ func NewRemote(ctx context.Context, o RemoteOptions) (*Remote, error) {
 			return nil, fmt.Errorf("--oidc-issuer-url: %w", err)
 		}
 	}
-	config := kubeauthenticator.Config{AuthenticationConfig: in, OIDCSigningAlgs: algorithms, APIAudiences: o.Audiences, ServiceAccountIssuers: o.Issuers, APIServerID: o.ServerID,
-		WebhookTokenAuthnConfigFile: o.WebhookConfigFile, WebhookTokenAuthnVersion: o.WebhookVersion, WebhookTokenAuthnCacheTTL: o.WebhookCacheTTL,
-		WebhookRetryBackoff: &webhookBackoff, TokenSuccessCacheTTL: remoteAge}
-	if r.Request, r.update, _, _, err = config.New(ctx); err != nil {
+	issuers, err := newIssuers(ctx, &r.options, algorithms, in)
+	if err != nil {
 		return nil, fmt.Errorf("authentication: %w", err)
 	}
+	r.update = issuers.update
+	kinds := []authenticator.Token{issuers}
 	if o.Bootstrap {
-		r.Request = union.New(o.bootstrapTokens(), r.Request)
+		kinds = []authenticator.Token{o.bootstrapTokens(), issuers}
 	}
+	if o.WebhookConfigFile != "" {
+		hook, err := o.webhook()
+		if err != nil {
+			return nil, fmt.Errorf("authentication: %w", err)
+		}
+		kinds = append(kinds, hook)
+	}
+	tokens := tokenunion.New(kinds...)
+	r.Request = group.NewAuthenticatedGroupAdder(union.New(bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens)))
 	return r, nil
 }
 
 // bootstrapTokens are read in the watch cache: nothing of them has to be remembered, and one whose Secret has gone is refused by the
 // next request.
-func (o *RemoteOptions) bootstrapTokens() authenticator.Request {
+func (o *RemoteOptions) bootstrapTokens() authenticator.Token {
 	secrets := corelisters.NewSecretLister(indexer.New(o.Store, &corev1.Secret{}))
-	tokens := authenticator.WrapAudienceAgnosticToken(o.Audiences, bootstrap.NewTokenAuthenticator(secrets.Secrets(metav1.NamespaceSystem)))
-	return group.NewAuthenticatedGroupAdder(union.New(bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens)))
+	return authenticator.WrapAudienceAgnosticToken(o.Audiences, bootstrap.NewTokenAuthenticator(secrets.Secrets(metav1.NamespaceSystem)))
+}
+
+// webhook is asked about a token at most once in a while.
+func (o *RemoteOptions) webhook() (authenticator.Token, error) {
+	connection, err := webhookutil.LoadKubeconfig(o.WebhookConfigFile, nil)
+	if err != nil {
+		return nil, err
+	}
+	hook, err := webhook.New(connection, o.WebhookVersion, o.Audiences, webhookBackoff)
+	if err != nil {
+		return nil, err
+	}
+	return tokencache.New(hook, false, o.WebhookCacheTTL, o.WebhookCacheTTL), nil
 }
 
 // parse reads and checks an AuthenticationConfiguration.

@@ -126,7 +126,7 @@ func remote(t *testing.T, o authn.RemoteOptions) *authn.Remote {
 
 // Issuers in a file, with mappings and rules in CEL. A second one is added while the server runs, and the first taken away.
 func TestAuthenticationConfiguration(t *testing.T) {
-	t.Parallel() // upstream looks every ten seconds whether a new issuer answers
+	t.Parallel() // the file is looked at every five seconds
 	first, second := newProvider(t), newProvider(t)
 	file := filepath.Join(t.TempDir(), "authentication.yaml")
 	write := func(providers ...*provider) {
@@ -171,6 +171,34 @@ func TestAuthenticationConfiguration(t *testing.T) {
 	write(second)
 	until(t, r, second.token(t, claims("joe@example.com", "example.com")), "oidc:joe@example.com dev,system:authenticated")
 	until(t, r, first.token(t, claims("new@example.com", "example.com")), ask(r, "a.b.c"))
+}
+
+// An issuer that is taken out of the file is not believed any more, although another one, which stays, does not answer.
+func TestIssuerTakenOut(t *testing.T) {
+	t.Parallel()
+	good, down := newProvider(t), newProvider(t)
+	down.Close()
+	file := filepath.Join(t.TempDir(), "authentication.yaml")
+	write := func(providers ...*provider) {
+		t.Helper()
+		config := "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n"
+		for _, p := range providers {
+			config += fmt.Sprintf("- issuer: {url: %q, audiences: [rowlock], certificateAuthority: %q}\n  claimMappings: {username: {claim: sub, prefix: \"\"}}\n",
+				p.URL, authority(p.Server))
+		}
+		if err := os.WriteFile(file+".new", []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(good, down)
+	r := remote(t, authn.RemoteOptions{ConfigFile: file})
+	token := good.token(t, map[string]any{"sub": "jane"})
+	until(t, r, token, "jane system:authenticated")
+	write(down)
+	untilNobody(t, r, token)
 }
 
 // The flags make the same as a file.

@@ -1,0 +1,153 @@
+package authn
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	tokencache "k8s.io/apiserver/pkg/authentication/token/cache"
+	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
+	"k8s.io/apiserver/plugin/pkg/authenticator/token/oidc"
+)
+
+// issuers verify tokens of issuers of OpenID Connect. Upstream's authenticators do; here is decided when those of a changed
+// configuration take the place of the present ones. Upstream makes all anew, and looks every ten seconds whether they answer. Here an issuer
+// of which nothing was changed stays, whether it answers or not, and what was believed of tokens is forgotten with the change: so an
+// issuer that was taken out is not believed any more, whatever has become of the others.
+type issuers struct {
+	// lifetime ends what fetches keys.
+	lifetime   context.Context
+	options    *RemoteOptions
+	algorithms []string
+	present    atomic.Pointer[trusted]
+}
+
+// trusted are the issuers of a configuration.
+type trusted struct {
+	issuers []*trustedIssuer
+	tokens  authenticator.Token
+}
+
+type trustedIssuer struct {
+	oidc.AuthenticatorTokenWithHealthCheck
+
+	config apiserver.JWTAuthenticator
+	stop   context.CancelFunc
+}
+
+const (
+	// answersInterval is how often is looked whether new issuers answer.
+	answersInterval = 100 * time.Millisecond
+	// retirement is for how long an issuer that was taken out may still be in use by requests that began before.
+	retirement = time.Minute
+)
+
+// newIssuers does not wait until they answer.
+func newIssuers(lifetime context.Context, o *RemoteOptions, algorithms []string, c *apiserver.AuthenticationConfiguration) (*issuers, error) {
+	i := &issuers{lifetime: lifetime, options: o, algorithms: algorithms}
+	first, _, err := i.of(c, nil)
+	if err != nil {
+		return nil, err
+	}
+	i.present.Store(first)
+	return i, nil
+}
+
+// AuthenticateToken implements authenticator.Token.
+func (i *issuers) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	return i.present.Load().tokens.AuthenticateToken(ctx, token)
+}
+
+// of makes the issuers of a configuration, but for those that are there. fresh are those that it has made.
+func (i *issuers) of(c *apiserver.AuthenticationConfiguration, there []*trustedIssuer) (all *trusted, fresh []*trustedIssuer, err error) {
+	all = &trusted{}
+	var tokens []authenticator.Token
+	for _, config := range c.JWT {
+		same := slices.IndexFunc(there, func(t *trustedIssuer) bool { return reflect.DeepEqual(t.config, config) })
+		var one *trustedIssuer
+		if same >= 0 {
+			one = there[same]
+		} else if one, err = i.issuer(config); err != nil {
+			stop(fresh)
+			return nil, nil, err
+		} else {
+			fresh = append(fresh, one)
+		}
+		all.issuers, tokens = append(all.issuers, one), append(tokens, one)
+	}
+	known := authenticator.WrapAudienceAgnosticToken(i.options.Audiences, tokenunion.NewFailOnError(tokens...))
+	all.tokens = tokencache.New(known, true, remoteAge, 0)
+	return all, fresh, nil
+}
+
+func (i *issuers) issuer(config apiserver.JWTAuthenticator) (*trustedIssuer, error) {
+	o := oidc.Options{JWTAuthenticator: config, SupportedSigningAlgs: i.algorithms, DisallowedIssuers: i.options.Issuers, APIServerID: i.options.ServerID}
+	if ca := config.Issuer.CertificateAuthority; ca != "" {
+		o.CAContentProvider = authorities(ca)
+	}
+	ctx, cancel := context.WithCancel(i.lifetime)
+	by, err := oidc.New(ctx, o)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return &trustedIssuer{by, config, cancel}, nil
+}
+
+// authorities are certificates in PEM, as upstream's authenticator takes them.
+type authorities string
+
+// CurrentCABundleContent implements oidc.CAContentProvider.
+func (a authorities) CurrentCABundleContent() []byte { return []byte(a) }
+
+func stop(issuers []*trustedIssuer) {
+	for _, one := range issuers {
+		one.stop()
+	}
+}
+
+// update has the issuers of a configuration take the place of the present ones, as soon as those that are new or different answer.
+// Until ctx ends it waits for that.
+func (i *issuers) update(ctx context.Context, c *apiserver.AuthenticationConfiguration) error {
+	before := i.present.Load()
+	next, fresh, err := i.of(c, before.issuers)
+	if err != nil {
+		return err
+	}
+	var silent error
+	waited := wait.PollUntilContextCancel(ctx, answersInterval, true, func(context.Context) (bool, error) {
+		var errs []error
+		for _, one := range fresh {
+			errs = append(errs, one.HealthCheck())
+		}
+		silent = utilerrors.NewAggregate(errs)
+		return silent == nil, nil
+	})
+	if silent != nil || waited != nil {
+		stop(fresh)
+		return utilerrors.NewAggregate([]error{silent, waited})
+	}
+	i.present.Store(next)
+	time.AfterFunc(retirement, func() { i.retire(before.issuers) })
+	return nil
+}
+
+// retire stops the issuers that are not among the present ones, and shows no metrics of those that are no issuers any more.
+func (i *issuers) retire(issuers []*trustedIssuer) {
+	present := i.present.Load().issuers
+	for _, old := range issuers {
+		if slices.Contains(present, old) {
+			continue
+		}
+		old.stop()
+		if !slices.ContainsFunc(present, func(t *trustedIssuer) bool { return t.config.Issuer.URL == old.config.Issuer.URL }) {
+			oidc.DeleteJWKSFetchMetrics(old.config.Issuer.URL, i.options.ServerID)
+		}
+	}
+}
