@@ -12,6 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apiserver/pkg/server/options/encryptionconfig"
 	"k8s.io/apiserver/pkg/server/options/encryptionconfig/controller"
 
 	"github.com/rowlock/rowlock/sqlstore/kmstest"
@@ -244,6 +246,31 @@ func TestEncryptionIsChecked(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(dir, "data", "rowlock.db")); err == nil {
 			t.Errorf("%v made a database", c.args)
+		}
+	}
+}
+
+// What is wrong with the file is told without the keys in it, at the start and when it is read again.
+func TestEncryptionKeysAreNotTold(t *testing.T) {
+	const key = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+	dir := t.TempDir()
+	file := filepath.Join(dir, "encryption.yaml")
+	encryptSecrets(t, file, "{identity: {}, aesgcm: {keys: [{name: a, secret: "+key+"}]}}")
+	code, _, stderr := command(t, "serve", "--encryption-provider-config", file, "--data-dir", filepath.Join(dir, "data"))
+	if code != exitFailure || !strings.Contains(stderr, "more than one provider") || strings.Contains(stderr, key) {
+		t.Errorf("%d %s", code, stderr)
+	}
+	_, err := encryptionconfig.LoadEncryptionConfig(t.Context(), file, true, "x")
+	if err == nil || !strings.Contains(err.Error(), key) {
+		t.Fatalf("upstream tells %v: hideKeys is for nothing", err)
+	}
+	for _, format := range []string{"text", "json"} {
+		var log bytes.Buffer
+		options := &logOptions{level: "warn", format: format}
+		options.logger(&log)
+		utilruntime.HandleErrorWithContext(t.Context(), err, "cannot be read again")
+		if s := log.String(); !strings.Contains(s, "more than one provider") || !strings.Contains(s, "REDACTED") || strings.Contains(s, key) {
+			t.Errorf("%s: %s", format, s)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (o *logOptions) addFlags(flags *pflag.FlagSet) {
 // logger makes the one log, and sends there as well what upstream's packages and the standard library's log say.
 func (o *logOptions) logger(w io.Writer) *slog.Logger {
 	o.now.Set(logLevels[o.level])
-	options := &slog.HandlerOptions{Level: &o.now}
+	options := &slog.HandlerOptions{Level: &o.now, ReplaceAttr: hideKeysOf}
 	var handler slog.Handler = slog.NewTextHandler(w, options)
 	if o.format == "json" {
 		handler = slog.NewJSONHandler(w, options)
@@ -39,6 +39,16 @@ func (o *logOptions) logger(w io.Writer) *slog.Logger {
 	slog.SetDefault(logger)
 	upstream.LogTo(logger)
 	return logger
+}
+
+// hideKeysOf leaves keys out of errors: upstream says itself what is wrong with a file that it reads again.
+func hideKeysOf(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindAny {
+		if err, ok := a.Value.Any().(error); ok {
+			a.Value = slog.AnyValue(hideKeys(err))
+		}
+	}
+	return a
 }
 
 // levelOf is the level that stands for a verbosity of kube-apiserver's.

@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -75,7 +77,7 @@ func (o *encryptionOptions) open(ctx context.Context) (e encryption, err error) 
 	}()
 	c, err := encryptionconfig.LoadEncryptionConfig(within, o.file, o.reload, id)
 	if err != nil {
-		return e, fmt.Errorf("--encryption-provider-config: %w", err)
+		return e, fmt.Errorf("--encryption-provider-config: %w", hideKeys(err))
 	}
 	if !o.reload {
 		e.transformers = encryptionconfig.StaticTransformers(c.Transformers)
@@ -93,6 +95,18 @@ func (o *encryptionOptions) open(ctx context.Context) (e encryption, err error) 
 		c.EncryptionFileContentHash, id)
 	following.Go(func() { again.Run(ctx) })
 	return e, nil
+}
+
+// keyShown is a key in what upstream says of a provider. It shows one whole where an element of the file has two
+// (k8s.io/apiserver/pkg/apis/apiserver/validation).
+var keyShown = regexp.MustCompile(`("Secret":")[^"]*"`)
+
+// hideKeys returns what is wrong with the file without the keys that are in it.
+func hideKeys(err error) error {
+	if text := err.Error(); keyShown.MatchString(text) {
+		return errors.New(keyShown.ReplaceAllString(text, `${1}REDACTED"`))
+	}
+	return err
 }
 
 // healthCheck is asked by /healthz and /readyz, and not by /livez, as with kube-apiserver: a restart would not help.
