@@ -40,7 +40,7 @@ func guardedBy(t *testing.T, o authz.Options, change func(*server.Config)) (*ser
 			t.Fatal(err)
 		}
 		c.Pipeline, c.Authorizer = resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{Authorizer: a}), a
-		c.Registry.SetGroups(builtin.Parts{Reader: c.Store, Authorizer: a, Rules: a.Rules(), Audiences: []string{"api"},
+		c.Registry.SetGroups(builtin.Parts{Reader: c.Store, Registry: c.Registry, Authorizer: a, Rules: a.Rules(), Audiences: []string{"api"},
 			Tokens: &builtin.Tokens{Generator: unsigned{}}}.Groups())
 		c.IssuedTokens = authn.NewIssuedTokens(resources.NewRows(c.Store.(resources.Store)), nil)
 		c.AllowsAnonymous = func(string) bool { return true }

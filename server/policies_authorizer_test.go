@@ -36,3 +36,43 @@ func TestPoliciesAskTheAuthorizer(t *testing.T) {
 	must(t, h, admin, "DELETE", rbacPath+"clusterrolebindings/metrics", "")
 	try("")
 }
+
+// Who has a policy read parameters has to have the right to read them: expressions could tell of Secrets otherwise.
+func TestParametersTakeRights(t *testing.T) {
+	h := guarded(t, "RBAC")
+	const admission = "/apis/admissionregistration.k8s.io/v1/"
+	must(t, h, admin, "POST", rbacPath+"clusterroles", role("ClusterRole", "policies", `{"apiGroups":["admissionregistration.k8s.io"],"resources":["*"],"verbs":["create","get","patch"]},`+
+		`{"apiGroups":[""],"resources":["configmaps"],"verbs":["get"]}`))
+	must(t, h, admin, "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "policies", "ClusterRole", "policies", "jane"))
+	for _, kind := range []struct{ resource, spec, binding, denied string }{
+		{"validatingadmissionpolic", `"validations":[{"expression":"params != null"}]`, `,"validationActions":["Deny"]`, `does not have \"VERB\" permission on the object referenced by paramRef`},
+		{"mutatingadmissionpolic", `"reinvocationPolicy":"Never","mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'remove', path: '/metadata/annotations'}]"}}]`, "", "user VERB does not have"}, // upstream has put the verb where the user belongs
+	} {
+		policy := func(name, param string) string {
+			return `{"metadata":{"name":"` + name + `"},"spec":{"paramKind":{"apiVersion":"v1","kind":"` + param + `"},"matchConstraints":{"resourceRules":[
+				{"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"],"operations":["CREATE"]}]},` + kind.spec + `}}`
+		}
+		binding := func(name, policy, ref string) string {
+			return `{"metadata":{"name":"` + name + `"},"spec":{"policyName":"` + policy + `","paramRef":{` + ref + `,"parameterNotFoundAction":"Deny"}` + kind.binding + `}}`
+		}
+		policies, bindings := kind.resource+"ies", kind.resource+"ybindings"
+		must(t, h, admin, "POST", admission+policies, policy("secrets", "Secret"))
+		for _, c := range []struct{ what, resource, body, want string }{
+			{"what jane may get", policies, policy("own", "ConfigMap"), ""},
+			{"what she may not", policies, policy("other", "Secret"), `must have \"get\" permission on all objects of the referenced paramKind (kind=Secret, apiVersion=v1)`},
+			{"a kind that is not there", policies, policy("other", "Thing"), "(kind=Thing, apiVersion=v1)"},
+			{"one that she may get", bindings, binding("own", "own", `"name":"a","namespace":"default"`), ""},
+			{"all of them", bindings, binding("all", "own", `"selector":{}`), strings.ReplaceAll(kind.denied, "VERB", "list")},
+			{"another's", bindings, binding("other", "secrets", `"name":"a","namespace":"default"`), strings.ReplaceAll(kind.denied, "VERB", "get")},
+			{"of a policy that is not there", bindings, binding("none", "none", `"name":"a"`), "unable to get policy none to determine minimum required permissions"},
+		} {
+			code, body := send(h, "jane", "POST", admission+c.resource, c.body)
+			if want := map[bool]int{true: 201, false: 422}[c.want == ""]; code != want || !strings.Contains(body, c.want) {
+				t.Errorf("%s, %s: %d %s", c.resource, c.what, code, body)
+			}
+		}
+		if code, body := send(h, "jane", "PATCH", admission+policies+"/own", `{"spec":{"paramKind":{"apiVersion":"v1","kind":"Secret"}}}`); code != 422 || !strings.Contains(body, "kind=Secret") {
+			t.Errorf("a change of %s: %d %s", policies, code, body)
+		}
+	}
+}

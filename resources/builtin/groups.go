@@ -23,6 +23,9 @@ type Parts struct {
 	Authorizer Authorizer
 	// Rules are what users may do by RBAC. Who writes a role or binding may give no more than that. Without, everybody may give everything.
 	Rules validation.AuthorizationRuleResolver
+	// Registry knows the resources of kinds that policies have for parameters. Who names some has to have the right to read everything of
+	// a group for a kind that it does not know.
+	Registry *resources.Registry
 	// Services says where the addresses and ports of Services come from.
 	Services ServiceNetwork
 	// Kubelets says how the kubelets of nodes are connected to. Without, it is done without a certificate.
@@ -58,7 +61,7 @@ func (p Parts) stableGroups() []resources.GroupSpec {
 	endpointSlices, validating, mutating := endpointSlices(), validatingWebhooks(), mutatingWebhooks()
 	return []resources.GroupSpec{
 		coreGroup(p, shared{namespaces, events, budgets, services(p.Services, addresses, cidrs), endpointSlices, validating, mutating}),
-		admissionregistrationGroup(validating, mutating),
+		admissionregistrationGroup(p, validating, mutating),
 		apiextensionsGroup(),
 		apiregistrationGroup(),
 		appsGroup(),
