@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -44,8 +45,9 @@ func (p *Plane) newAPIServices(catalog *resources.Catalog) *apiServices {
 	if !ok {
 		return nil
 	}
-	a := &apiServices{plane: p, t: t, want: map[string]apiregistration.APIServiceSpec{}, defined: map[string]bool{}}
-	for _, g := range catalog.Groups() {
+	groups := catalog.Groups()
+	a := &apiServices{plane: p, t: t, want: make(map[string]apiregistration.APIServiceSpec, len(groups)), defined: make(map[string]bool, len(groups))}
+	for _, g := range groups {
 		for _, v := range g.Versions {
 			if g.Name != t.Group {
 				name := v.Version + "." + g.Name
@@ -99,13 +101,21 @@ func (a *apiServices) each(ctx context.Context, f func(*apiregistration.APIServi
 		return err
 	}
 	all.Ascend("", "", func(o *resources.Object) bool {
-		var obj runtime.Object
-		if obj, err = a.t.DecodeHub(o); err == nil {
-			err = f(obj.(*apiregistration.APIService))
+		var is *apiregistration.APIService
+		if is, err = a.decode(o); err == nil {
+			err = f(is)
 		}
 		return err == nil
 	})
 	return err
+}
+
+func (a *apiServices) decode(o *resources.Object) (*apiregistration.APIService, error) {
+	obj, err := a.t.DecodeHub(o)
+	if err != nil {
+		return nil, err
+	}
+	return obj.(*apiregistration.APIService), nil
 }
 
 func (a *apiServices) put(ctx context.Context, manager *fieldmanager.Manager, name string, spec apiregistration.APIServiceSpec) error {
@@ -131,6 +141,14 @@ func (a *apiServices) remove(ctx context.Context, is *apiregistration.APIService
 	return nil
 }
 
+func (a *apiServices) removeStored(ctx context.Context, o *resources.Object) error {
+	is, err := a.decode(o)
+	if err != nil {
+		return err
+	}
+	return a.remove(ctx, is)
+}
+
 // goneMeanwhile: an object that was read is not there any more, or another.
 func goneMeanwhile(err error) bool {
 	return errors.Is(err, resources.ErrNotFound) || apierrors.IsNotFound(err) || apierrors.IsConflict(err)
@@ -139,22 +157,15 @@ func goneMeanwhile(err error) bool {
 // keepAPIServices removes APIServices that claim to be kept by a server and are not, and keeps the status of those
 // without a Service: what they stand for is served here. What is served may change meanwhile.
 func (p *Plane) keepAPIServices() *chore {
-	if p.newAPIServices(p.Registry.Catalog()) == nil {
+	if _, served := p.Registry.Catalog().Type(apiServicesResource); !served {
 		return nil
 	}
+	known := knownAPIServices{}
 	return &chore{name: "APIServices", follow: []resources.Key{{Resource: apiServicesResource}},
 		changed: func() <-chan struct{} { return p.Registry.Catalog().Replaced() },
 		do: func(ctx context.Context, _ []*resources.Event) (time.Duration, error) {
-			a := p.newAPIServices(p.Registry.Catalog())
-			if a == nil {
-				return 0, nil
-			}
 			// What is there is read before what is defined: an APIService is written with the definition that it is for.
-			var there []*apiregistration.APIService
-			err := a.each(ctx, func(is *apiregistration.APIService) error {
-				there = append(there, is)
-				return nil
-			})
+			all, err := p.Store.Snapshot(ctx, apiServicesResource, resources.At{Match: resources.MostRecent})
 			if err == nil && p.Definitions != nil {
 				err = p.Definitions.Latest(ctx)
 			}
@@ -162,29 +173,64 @@ func (p *Plane) keepAPIServices() *chore {
 				return 0, err
 			}
 			catalog := p.Registry.Catalog()
-			if a = p.newAPIServices(catalog); a == nil {
+			a := p.newAPIServices(catalog)
+			if a == nil {
 				return 0, nil
 			}
-			return 0, a.keep(ctx, there, func() bool { return p.Registry.Catalog() == catalog })
+			return 0, a.keep(ctx, all, known, func() bool { return p.Registry.Catalog() == catalog })
 		}}
 }
 
-// keep puts right what is kept right all the time. What is no longer current is kept anew by the next turn.
-func (a *apiServices) keep(ctx context.Context, all []*apiregistration.APIService, current func() bool) error {
-	there := map[string]bool{}
-	var err error
-	for _, is := range all {
-		there[is.Name] = true
-		switch _, wanted := a.want[is.Name]; {
-		case err != nil:
-		case !wanted && is.Labels[automanaged] == automanagedAlways:
-			err = a.remove(ctx, is)
-		case a.defined[is.Name] && is.Spec.Service != nil && is.Labels[automanaged] == automanagedAlways:
-			err = a.restore(ctx, is.Name, current)
-		case is.Spec.Service == nil && !localAvailable(is.DeepCopy()):
-			err = a.markLocal(ctx, is.Name)
-		}
+// knownAPIServices are what keeping APIServices goes by, by their names. There are as many as versions are served, and one of them changes
+// with each definition: the others are not read again.
+type knownAPIServices map[string]apiServiceState
+
+// apiServiceState is what is to be known of an APIService at a revision.
+type apiServiceState struct {
+	revision int64
+	// always: a server keeps it. remote: it has a Service. available: it has none, and the condition of those.
+	always, remote, available bool
+}
+
+// of is the state of an APIService.
+func (k knownAPIServices) of(a *apiServices, o *resources.Object) (apiServiceState, error) {
+	if s, ok := k[o.Name]; ok && s.revision == o.Revision {
+		return s, nil
 	}
+	is, err := a.decode(o)
+	if err != nil {
+		return apiServiceState{}, err
+	}
+	remote := is.Spec.Service != nil
+	s := apiServiceState{revision: o.Revision, always: is.Labels[automanaged] == automanagedAlways, remote: remote,
+		available: !remote && localAvailable(is.DeepCopy())}
+	k[o.Name] = s
+	return s, nil
+}
+
+// keep puts right what is kept right all the time. What is no longer current is kept anew by the next turn.
+func (a *apiServices) keep(ctx context.Context, all resources.Snapshot, known knownAPIServices, current func() bool) (err error) {
+	there := make(map[string]bool, len(known)+1)
+	all.Ascend("", "", func(o *resources.Object) bool {
+		there[o.Name] = true
+		var s apiServiceState
+		if s, err = known.of(a, o); err != nil {
+			return false
+		}
+		switch _, wanted := a.want[o.Name]; {
+		case !wanted && s.always:
+			err = a.removeStored(ctx, o)
+		case a.defined[o.Name] && s.remote && s.always:
+			err = a.restore(ctx, o.Name, current)
+		case !s.remote && !s.available:
+			err = a.markLocal(ctx, o.Name)
+		}
+		return err == nil
+	})
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(known, func(name string, _ apiServiceState) bool { return !there[name] })
 	for name, defined := range a.defined {
 		if defined && !there[name] && err == nil {
 			err = a.restore(ctx, name, current)
