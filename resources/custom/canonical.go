@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
@@ -20,6 +21,7 @@ import (
 // canonicalSchema appends a schema to dst as it is stored. It is not ok where that is out of the ordinary: unknown fields and fields given twice,
 // null, numbers that could be written in another way, lists of schemas for items, defaults with characters that JSON escapes.
 func canonicalSchema(dst, text []byte) (out []byte, ok bool) {
+	fieldsFound.Do(findFields)
 	c := canonical{Scanner: jsonscan.New(text), out: slices.Grow(dst, len(text)+1)}
 	if !c.fields(schemaFields) || !c.End() {
 		return nil, false
@@ -50,10 +52,14 @@ type typeField struct {
 	read func(c *canonical) (keep, ok bool)
 }
 
-// schemaFields and ruleFields are the fields that are covered, by their names in JSON.
-var schemaFields, ruleFields map[string]*typeField
+// schemaFields and ruleFields are the fields that are covered, by their names in JSON: findFields makes them, once, since what reads a field
+// refers to them.
+var (
+	schemaFields, ruleFields map[string]*typeField
+	fieldsFound              sync.Once
+)
 
-func init() {
+func findFields() {
 	schemaFields = fieldsOf(reflect.TypeFor[apiextensionsv1.JSONSchemaProps]())
 	ruleFields = fieldsOf(reflect.TypeFor[apiextensionsv1.ValidationRule]())
 	ruleFields["rule"].read = func(c *canonical) (bool, bool) { // which is written though it is empty
