@@ -30,7 +30,10 @@ type briefly struct{ strategy any }
 func (b briefly) ValidateDeclaratively(ctx context.Context, obj, old runtime.Object, errs field.ErrorList, op operation.Type,
 	config rest.DeclarativeValidationConfig,
 ) field.ErrorList {
-	if s, ok := b.strategy.(rest.DeclarativeValidationStrategy); ok && len(errs) <= mostErrors {
+	s, ok := b.strategy.(rest.DeclarativeValidationStrategy)
+	switch {
+	case !ok, len(errs) == 0 && (declared{s, obj, old, op, config}).valid(ctx):
+	case len(errs) <= mostErrors:
 		errs = s.ValidateDeclaratively(ctx, obj, old, errs, op, config)
 	}
 	return atMost(errs)

@@ -17,6 +17,7 @@ var (
 
 	ManagedFields = register("managed-fields", "the owners of fields are found by one walk over both objects")
 	Equality      = register("equality", "upstream's equality.Semantic compares large types without reflection")
+	Declared      = register("declared", "what the tags of Go types declare is found to hold without a copy of the object")
 	MergePatch    = register("merge-patch", "a merge patch is laid over the text of an object")
 	JSONPatch     = register("json-patch", "a JSON patch is applied by version 5 of the library")
 	ApplyJSON     = register("apply-json", "an apply configuration that is JSON is not read as YAML")

@@ -1,0 +1,124 @@
+package resources_test
+
+import (
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/operation"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin/builtintest"
+	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
+)
+
+// FuzzDeclared: what the tags of Go types declare is found to hold, or not to, with the fast path as without, for every type and path
+// that has such tags, and neither changes the object.
+func FuzzDeclared(f *testing.F) {
+	types := builtintest.StoredTypes(f)
+	for i := range types {
+		f.Add(int64(i), uint16(i), i%2 == 0, uint8(i%3))
+	}
+	f.Fuzz(func(t *testing.T, seed int64, kind uint16, update bool, path uint8) {
+		s := types[int(kind)%len(types)]
+		info := &genericapirequest.RequestInfo{APIGroup: s.GroupVersion().Group, APIVersion: s.GroupVersion().Version}
+		var strategy any = s.Type.CreateStrategy
+		op, old := operation.Create, runtime.Object(nil)
+		obj := decodeRandom(t, s, seed)
+		if update {
+			strategy, op, old = s.Type.UpdateStrategy, operation.Update, decodeRandom(t, s, seed>>1)
+			if subs := s.Subresources; path > 0 && len(subs) > 0 {
+				names := slices.Sorted(maps.Keys(subs))
+				if sub := subs[names[int(path)%len(names)]]; sub.UpdateStrategy != nil {
+					strategy, info.Subresource = sub.UpdateStrategy, sub.Name
+				}
+			}
+		}
+		declares, ok := strategy.(rest.DeclarativeValidationStrategy)
+		if !ok {
+			return
+		}
+		// Upstream logs what it finds by tags alone, and a validation by hand that finds it as well is not asked here.
+		ctx := genericapirequest.WithRequestInfo(klog.NewContext(t.Context(), klog.New(nil)), info)
+		was := obj.DeepCopyObject()
+		ask := func(on bool) string {
+			defer fastpath.Declared.Turn(on)()
+			errs := resources.ValidateDeclared(resources.Briefly(strategy), ctx, obj, old, nil, op, declares.DeclarativeValidationConfig(ctx, obj, old))
+			if len(errs) == 0 {
+				return ""
+			}
+			return errs.ToAggregate().Error()
+		}
+		if plain, fast := ask(false), ask(true); plain != fast {
+			t.Errorf("%s: %s by the fast path, %s without", s.Type.Kind, fast, plain)
+		}
+		if diff := cmp.Diff(encoded(t, was), encoded(t, obj)); diff != "" {
+			t.Errorf("%s was changed: %s", s.Type.Kind, diff)
+		}
+	})
+}
+
+func decodeRandom(t *testing.T, s *resources.Served, seed int64) runtime.Object {
+	t.Helper()
+	obj, err := s.DecodeHub(resources.LoadObject(resources.Key{}, 1, builtintest.Random(t, s, seed), nil, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
+
+// TestDeclaredIsCovered: pods, leases and deployments are among what the fast path finds valid.
+func TestDeclaredIsCovered(t *testing.T) {
+	t.Cleanup(fastpath.Declared.Turn(true))
+	covered := map[string]bool{}
+	for _, s := range builtintest.StoredTypes(t) {
+		if _, ok := s.Type.CreateStrategy.(rest.DeclarativeValidationStrategy); !ok {
+			continue
+		}
+		info := &genericapirequest.RequestInfo{APIGroup: s.GroupVersion().Group, APIVersion: s.GroupVersion().Version}
+		ctx := genericapirequest.WithRequestInfo(klog.NewContext(t.Context(), klog.New(nil)), info)
+		before := fastpath.Declared.Fallbacks()
+		errs := resources.ValidateDeclared(resources.Briefly(s.Type.CreateStrategy), ctx, s.New(), nil, nil, operation.Create, rest.DeclarativeValidationConfig{})
+		covered[s.Type.Kind] = len(errs) == 0 && fastpath.Declared.Fallbacks() == before
+	}
+	for _, kind := range []string{"Pod", "Lease", "Deployment"} {
+		if !covered[kind] {
+			t.Errorf("%s is not covered: %v", kind, covered)
+		}
+	}
+}
+
+// TestUpstreamDeclaresInOneWay: no strategy of upstream's validates what is declared in a way of its own, which the fast path would not see.
+func TestUpstreamDeclaresInOneWay(t *testing.T) {
+	method := regexp.MustCompile(`\) ValidateDeclaratively\(`)
+	var found []string
+	files := 0
+	for _, root := range []string{"k8s.io/kubernetes/pkg", "k8s.io/apiserver", "k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator"} {
+		dir := upstreamtest.PackageDir(t, root)
+		upstreamtest.GoFiles(t, dir, func(name string) {
+			files++
+			source, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if method.Match(source) {
+				found = append(found, root+strings.TrimPrefix(name, dir))
+			}
+		})
+	}
+	if diff := cmp.Diff([]string{"k8s.io/apiserver/pkg/registry/rest/validate.go"}, found); diff != "" {
+		t.Errorf("ValidateDeclaratively: %s", diff)
+	}
+	if files < 2000 {
+		t.Errorf("only %d files were read", files)
+	}
+}
