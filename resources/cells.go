@@ -14,10 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/resources/typedjson"
 )
 
 // AgeMark stands in kept cells where the age goes. It cannot come from a printer: JSON escapes the character.
 const AgeMark = "\x00"
+
+// usualRow is more than the cells of most objects take, in bytes.
+const usualRow = 256
 
 // CellsForm is the name of the Object.Form under which the cells of an object are kept; see Type.Cells and Type.FormID.
 const CellsForm = "cells"
@@ -49,6 +53,7 @@ func (t *Type) Cells(hub runtime.Object) ([]byte, error) {
 		row.Cells[age] = AgeMark
 	}
 	var buf bytes.Buffer
+	buf.Grow(usualRow)
 	if err := WriteRow(&buf, row); err != nil {
 		return nil, err
 	}
@@ -69,20 +74,23 @@ func (t *Type) PrintRow(hub runtime.Object) (*metav1.TableRow, error) {
 
 // WriteRow writes a row up to its object.
 func WriteRow(buf *bytes.Buffer, row *metav1.TableRow) error {
-	cells, err := json.Marshal(row.Cells)
-	if err != nil {
+	buf.WriteString(`{"cells":`)
+	if cells, ok := typedjson.AppendList(buf.AvailableBuffer(), row.Cells); ok {
+		buf.Write(cells)
+	} else if err := writeJSON(buf, row.Cells); err != nil {
 		return err
 	}
-	fmt.Fprintf(buf, `{"cells":%s`, cells)
 	if len(row.Conditions) == 0 {
 		return nil
 	}
-	conditions, err := json.Marshal(row.Conditions)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(buf, `,"conditions":%s`, conditions)
-	return nil
+	buf.WriteString(`,"conditions":`)
+	return writeJSON(buf, row.Conditions)
+}
+
+func writeJSON(buf *bytes.Buffer, v any) error {
+	text, err := json.Marshal(v)
+	buf.Write(text)
+	return err
 }
 
 // Age is how upstream's printers write the time since an object was created.

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/typedjson"
 )
 
 // agentMax is how many bytes of a User-Agent are kept, as in kube-apiserver's audit.
@@ -35,8 +36,12 @@ func encodeAuthor(a resources.Author) sql.NullString {
 		}
 		a.Agent = a.Agent[:end] + truncated
 	}
-	text, err := json.Marshal(a)
-	return sql.NullString{String: string(text), Valid: err == nil} // strings alone: it does not fail
+	b, ok := typedjson.Append(nil, &a)
+	if ok {
+		return sql.NullString{String: text(b), Valid: true}
+	}
+	b, err := json.Marshal(a)
+	return sql.NullString{String: text(b), Valid: err == nil} // strings alone: it does not fail
 }
 
 func decodeAuthor(text sql.NullString) (a resources.Author, err error) {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/typedjson"
 )
 
 // changeRow is a row of changes. Objects go in and out as strings: they are JSON text, and a person may query them.
@@ -67,8 +68,12 @@ func encodeFields(f fields.Set) (sql.NullString, error) {
 	if len(f) == 0 {
 		return sql.NullString{}, nil
 	}
+	b, ok := typedjson.AppendMap(nil, f)
+	if ok {
+		return sql.NullString{String: text(b), Valid: true}, nil
+	}
 	b, err := json.Marshal(f)
-	return sql.NullString{String: string(b), Valid: true}, err
+	return sql.NullString{String: text(b), Valid: true}, err
 }
 
 // loader makes objects of rows. It shares the strings that repeat: a store has few types, namespaces, label keys.

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // usualKeys is how many keys of a map are sorted without memory of their own.
@@ -20,6 +22,14 @@ func sortedKeys[K ~string, V any](m map[K]V, room []K) []K {
 	}
 	slices.Sort(room)
 	return room
+}
+
+// AppendMap is Append of a map of strings.
+func AppendMap(dst []byte, m map[string]string) (out []byte, ok bool) {
+	if !fastpath.JSONEncode.On() {
+		return dst, false
+	}
+	return appendStringMap(nil, dst, unsafe.Pointer(&m)), true
 }
 
 // appendStringMap writes labels, annotations and the like.

@@ -3,10 +3,29 @@ package typedjson
 import (
 	"strconv"
 	"unsafe"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // maxUntyped is the nesting of values without Go types. What is deeper may be without end.
 const maxUntyped = 1000
+
+// AppendList is Append of a list of what an object without a Go type may have in it.
+func AppendList(dst []byte, list []any) (out []byte, ok bool) {
+	if !fastpath.JSONEncode.On() {
+		return dst, false
+	}
+	e := encoders.Get().(*encoder)
+	out = e.appendUntypedList(dst, list)
+	ok = !e.failed
+	*e = encoder{}
+	encoders.Put(e)
+	if !ok {
+		fastpath.JSONEncode.Fallback()
+		return dst, false
+	}
+	return out, true
+}
 
 // appendObjectMap writes the content of an object without a Go type: what JSON makes of values, and nothing else.
 func (e *encoder) appendObjectMap(dst []byte, m map[string]any) []byte {

@@ -1,16 +1,17 @@
 package controllers
 
 import (
-	"bytes"
 	"encoding/json"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/gjson"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
 // metadata is what the garbage collector wants to know of an object.
@@ -40,34 +41,85 @@ func (m metadata) orphans() bool { return m.deleting && m.orphan }
 // plain tells whether there is nothing about the object that the graph needs.
 func (m metadata) plain() bool { return len(m.owners) == 0 && !m.waits() && !m.orphans() }
 
-var (
-	ownersKey     = []byte(`"ownerReferences"`)
-	deletionKey   = []byte(`"deletionTimestamp"`)
-	finalizersKey = []byte(`"finalizers"`)
-)
-
-// readMetadata reads a stored object. Most have none of the fields, which a search of the bytes finds out sooner than a
-// walk over them; the same words elsewhere in the object only cost the walk.
+// readMetadata reads a stored object, up to the end of its metadata.
 func readMetadata(data []byte) metadata {
 	if !fastpath.Owners.On() {
 		return decodeMetadata(data)
 	}
-	m := metadata{uid: types.UID(gjson.GetBytes(data, "metadata.uid").Str)}
-	if bytes.Contains(data, ownersKey) {
-		gjson.GetBytes(data, "metadata.ownerReferences").ForEach(func(_, ref gjson.Result) bool {
-			m.owners = append(m.owners, owner{uid: types.UID(ref.Get("uid").Str), apiVersion: ref.Get("apiVersion").Str,
-				kind: ref.Get("kind").Str, name: ref.Get("name").Str, blocks: ref.Get("blockOwnerDeletion").Bool()})
-			return true
-		})
-	}
-	m.deleting = isDeleting(data)
-	if bytes.Contains(data, finalizersKey) {
-		for f := range finalizers(data) {
-			m.foreground = m.foreground || f == metav1.FinalizerDeleteDependents
-			m.orphan = m.orphan || f == metav1.FinalizerOrphanDependents
+	var m metadata
+	text := jsonscan.New(data)
+	read := false
+	text.Members(func(name string) bool {
+		if name != "metadata" {
+			return text.Skip()
 		}
+		read = text.Members(func(name string) bool { return m.read(name, &text) })
+		return false
+	})
+	if !read {
+		fastpath.Owners.Fallback()
+		return decodeMetadata(data)
 	}
 	return m
+}
+
+// read reads a member of metadata.
+func (m *metadata) read(name string, text *jsonscan.Scanner) (ok bool) {
+	switch name {
+	case "uid":
+		m.uid, ok = readUID(text)
+		return ok
+	case "deletionTimestamp":
+		m.deleting = !text.Null()
+		return !m.deleting || text.Skip()
+	case "ownerReferences":
+		return text.Elements(func() bool {
+			ref, ok := readOwner(text)
+			m.owners = append(m.owners, ref)
+			return ok
+		})
+	case "finalizers":
+		return text.Elements(func() bool {
+			f, ok := text.Text()
+			m.foreground = m.foreground || f == metav1.FinalizerDeleteDependents
+			m.orphan = m.orphan || f == metav1.FinalizerOrphanDependents
+			return ok
+		})
+	}
+	return text.Skip()
+}
+
+func readOwner(text *jsonscan.Scanner) (ref owner, ok bool) {
+	ok = text.Members(func(name string) (ok bool) {
+		switch name {
+		case "uid":
+			ref.uid, ok = readUID(text)
+		case "apiVersion":
+			ref.apiVersion, ok = readClone(text)
+		case "kind":
+			ref.kind, ok = readClone(text)
+		case "name":
+			ref.name, ok = readClone(text)
+		case "blockOwnerDeletion":
+			ref.blocks = text.Word("true")
+			ok = ref.blocks || text.Skip()
+		default:
+			ok = text.Skip()
+		}
+		return ok
+	})
+	return ref, ok
+}
+
+func readUID(text *jsonscan.Scanner) (types.UID, bool) {
+	uid, ok := readClone(text)
+	return types.UID(uid), ok
+}
+
+// readClone reads a string that keeps nothing else of the object in memory.
+func readClone(text *jsonscan.Scanner) (string, bool) {
+	s, ok := text.Text()
+	return strings.Clone(s), ok
 }
 
 // decodeMetadata does the same by encoding/json.
@@ -90,12 +142,7 @@ func decodePartial(data []byte) *metav1.PartialObjectMetadata {
 	return o
 }
 
-func isDeleting(data []byte) bool {
-	if !fastpath.Owners.On() {
-		return decodePartial(data).DeletionTimestamp != nil
-	}
-	return bytes.Contains(data, deletionKey) && gjson.GetBytes(data, "metadata.deletionTimestamp").Exists()
-}
+func isDeleting(data []byte) bool { return readMetadata(data).deleting }
 
 func finalizers(data []byte) iter.Seq[string] {
 	if !fastpath.Owners.On() {
