@@ -233,10 +233,11 @@ func (p *PKI) getCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 	if c := p.namedFor(hello.ServerName); c != nil {
 		return c, nil
 	}
+	server := p.serving.Load()
 	if p.userCert != nil {
-		return p.userCert.get().value, nil
+		server = p.userCert.get().value
 	}
-	return p.serving.Load(), nil
+	return p.fitting(hello, server), nil
 }
 
 // ClientCAs returns the authorities whose client certificates are accepted. It is the same pool until they change, so

@@ -72,6 +72,21 @@ func (p *PKI) namedFor(server string) *tls.Certificate {
 	return nil
 }
 
+// fitting is for a client whose name stands for no certificate: the first that it can take, the server's own before those for names, is
+// shown, or else the server's. So does crypto/tls choose for kube-apiserver, which finds certificates by names that they have, but were
+// not given for.
+func (p *PKI) fitting(hello *tls.ClientHelloInfo, server *tls.Certificate) *tls.Certificate {
+	if len(p.named) == 0 || hello.SupportsCertificate(server) == nil {
+		return server
+	}
+	for _, n := range p.named {
+		if c := n.pair.get().value; hello.SupportsCertificate(c) == nil {
+			return c
+		}
+	}
+	return server
+}
+
 // namesOf are the names of a certificate that a client can ask for: none are addresses.
 func namesOf(c *tls.Certificate) []string {
 	cn := c.Leaf.Subject.CommonName

@@ -38,6 +38,25 @@ func TestNamedCertificates(t *testing.T) {
 	}
 }
 
+// A certificate that was given for other names is shown to a client that asks for one that it has, and the server's own before it.
+func TestFittingCertificates(t *testing.T) {
+	c := newClock()
+	g := newGiven(t, c)
+	o := testOptions(t.TempDir(), c)
+	o.SNI = []NamedPair{{Names: []string{"said.example.com"}, CertFile: g.base() + ".crt", KeyFile: g.base() + ".key"}}
+	p := mustOpen(t, o)
+	for name, named := range map[string]bool{"given.example.com": true, "said.example.com": true, "localhost": false, "unknown.example.com": false, "": false} {
+		shown, err := p.getCertificate(&tls.ClientHelloInfo{ServerName: name, SupportedVersions: []uint16{tls.VersionTLS13},
+			SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if named != shown.Leaf.Equal(g.pair.cert) || !named && shown != p.serving.Load() {
+			t.Errorf("%q is shown %v", name, shown.Leaf.DNSNames)
+		}
+	}
+}
+
 // What clients may choose from is what was said.
 func TestTLSOptions(t *testing.T) {
 	c := newClock()
