@@ -62,7 +62,8 @@ func (l *leanSchemas) Lift(body []byte) (lean []byte, parts []string, ok bool) {
 	return append(lean, body[done:]...), parts, ok && s.End() && len(parts) > 0
 }
 
-// descend calls read at what is below the names of members, of which the empty one stands for all elements of a list.
+// descend calls read at what is below the names of members, of which the empty one stands for all elements of a list. It is false, too, when
+// one of them is given twice.
 func descend(s *jsonscan.Scanner, read func() bool, names ...string) bool {
 	if len(names) == 0 {
 		return read()
@@ -72,11 +73,14 @@ func descend(s *jsonscan.Scanner, read func() bool, names ...string) bool {
 	case c == '[' && names[0] == "":
 		return s.Elements(next)
 	case c == '{' && names[0] != "":
+		found := false
 		return s.Members(func(name string) bool {
-			if name == names[0] {
-				return next()
+			if name != names[0] {
+				return s.Skip()
 			}
-			return s.Skip()
+			again := found
+			found = true
+			return !again && next() // of what is given twice, upstream lays one over the other
 		})
 	}
 	return s.Skip()

@@ -36,14 +36,26 @@ func FuzzDefinitionSchemas(f *testing.F) {
 		f.Add(plain, text, false)
 	}
 	f.Fuzz(func(t *testing.T, first, second string, strict bool) {
-		validation := "Warn"
+		validations := []string{"Warn", "Ignore"}
 		if strict {
-			validation = "Strict"
+			validations = []string{"Strict"}
 		}
 		body := leanDefinition(first, second)
-		a.alike(t, "POST", definitions+"?dryRun=All&fieldManager=f&fieldValidation="+validation, says{"Content-Type": "application/json"}, body)
-		a.alike(t, "PATCH", definitions+"/widgets.example.com?dryRun=All&fieldManager=f&fieldValidation="+validation, asApply, body)
+		for _, validation := range validations {
+			a.alike(t, "POST", definitions+"?dryRun=All&fieldManager=f&fieldValidation="+validation, says{"Content-Type": "application/json"}, body)
+			a.alike(t, "PATCH", definitions+"/widgets.example.com?dryRun=All&fieldManager=f&fieldValidation="+validation, asApply, body)
+		}
 	})
+}
+
+// Of a schema that is given twice, and both of which are there elsewhere too, upstream lays the second over the first.
+func TestSchemaGivenTwice(t *testing.T) {
+	a := newAPI(t)
+	const first, second = `{"type":"object","description":"first"}`, `{"type":"object"}`
+	body := strings.Replace(leanDefinition(second, first), `"schema":`, `"schema":{"openAPIV3Schema":`+first+`},"schema":`, 1)
+	for _, validation := range []string{"Ignore", "Warn", "Strict"} {
+		a.alike(t, "POST", definitions+"?dryRun=All&fieldValidation="+validation, says{"Content-Type": "application/json"}, body)
+	}
 }
 
 // aroundParts are schemas in which a part that is valid by itself is where it is valid and where it is not. The first one makes it known.
