@@ -25,12 +25,15 @@ func (s *definitionStrategy) validateLean(ctx context.Context, crd *apiextension
 		if d.validated.Has(key) && len(whole(withoutSchemas(crd), nil)) == 0 {
 			return nil
 		}
-		if short, parts, err := d.reduced(crd); err == nil && len(whole(short, nil)) == 0 {
-			fastpath.Definitions.Fallback()
-			if s.remember(ctx, key, short) {
+		if short, parts, complete, err := d.reduced(crd); err == nil {
+			errs := whole(short, nil)
+			if len(errs) == 0 && s.remember(ctx, key, short) {
 				d.parts.AddAll(parts)
 			}
-			return nil
+			if len(errs) == 0 || complete {
+				fastpath.Definitions.Fallback()
+				return errs
+			}
 		}
 	}
 	read := *crd
@@ -53,18 +56,19 @@ func (s *definitionStrategy) remember(ctx context.Context, key [sha256.Size]byte
 	return quiet
 }
 
-// reduced is a definition whose schemas are text with stand-ins for what is known of them, and the parts that are valid if it is valid.
-func (d *Definitions) reduced(crd *apiextensions.CustomResourceDefinition) (short *apiextensions.CustomResourceDefinition, parts [][sha256.Size]byte, err error) {
-	short = new(*crd)
+// reduced is a definition whose schemas are text with stand-ins for what is known of them, and the parts that are valid if it is valid. It is
+// complete when there are no stand-ins.
+func (d *Definitions) reduced(crd *apiextensions.CustomResourceDefinition) (short *apiextensions.CustomResourceDefinition, parts [][sha256.Size]byte, complete bool, err error) {
+	short, complete = new(*crd), true
 	err = restore(short, func(text string) (*apiextensions.JSONSchemaProps, error) {
 		less, met, ok := reduced(text, &d.parts)
 		if !ok {
 			return readProps(text)
 		}
-		parts = append(parts, met...)
+		parts, complete = append(parts, met...), complete && less == text
 		return readProps(less)
 	})
-	return short, parts, err
+	return short, parts, complete, err
 }
 
 // WarningsOnCreate is upstream's, which looks into schemas.

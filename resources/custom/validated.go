@@ -27,8 +27,9 @@ func (v *validated) validate(now, old *apiextensions.CustomResourceDefinition, w
 	key := specKey(nil, now)
 	known := v.Has(key)
 	if !known && old != nil {
+		same := specKey(nil, old) == key
 		key = specKey(old, now)
-		known = v.Has(key) || v.knownAsText(now)
+		known = v.Has(key) || same && v.knownAsText(now)
 	}
 	if known {
 		if len(whole(withoutSchemas(now), withoutSchemas(old))) == 0 {
@@ -43,7 +44,7 @@ func (v *validated) validate(now, old *apiextensions.CustomResourceDefinition, w
 	return errs
 }
 
-// knownAsText tells whether a definition was found valid when it was new, and its schemas text.
+// knownAsText tells whether a definition was found valid when it was new, and its schemas text. To find that out takes as long as to write it.
 func (v *validated) knownAsText(crd *apiextensions.CustomResourceDefinition) bool {
 	lean := *crd
 	ok := fastpath.DefinitionSchemas.On()
