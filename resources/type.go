@@ -179,8 +179,9 @@ type Requirement struct {
 // the hub form of its kind and may be kept. name is that of the parent, empty for a virtual type.
 type CreateFunc func(ctx context.Context, o *Operation, name string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error)
 
-// CompleteFunc works on what is sent to an operation before validating admission sees it; see CreateFunc.
-type CompleteFunc func(ctx context.Context, o *Operation, name string, obj runtime.Object) error
+// CompleteFunc works on what is sent to an operation before validating admission sees it; see CreateFunc. The context that it returns
+// is that of all that follows, and may hold what Create has to know of what was found.
+type CompleteFunc func(ctx context.Context, o *Operation, name string, obj runtime.Object) (context.Context, error)
 
 // Subresource is a path below an object of a type.
 type Subresource struct {

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,12 +62,13 @@ func tokenRequest(p Parts, serviceAccounts *resources.Type, to boundTypes) *reso
 	}
 	return &resources.Subresource{
 		Name: "token", Kind: tokenRequestKind, Verbs: []string{"create"}, KeepMeta: true,
-		Complete: func(ctx context.Context, o *resources.Operation, name string, obj runtime.Object) error {
+		Complete: func(ctx context.Context, o *resources.Operation, name string, obj runtime.Object) (context.Context, error) {
 			i, req, err := begin(ctx, o, obj)
 			if err != nil {
-				return err
+				return ctx, err
 			}
-			return i.complete(ctx, name, req)
+			seen, err := i.complete(ctx, name, req)
+			return context.WithValue(ctx, seenUID{}, seen), err
 		},
 		Create: func(ctx context.Context, o *resources.Operation, name string, obj runtime.Object, _ *metav1.CreateOptions) (runtime.Object, error) {
 			i, req, err := begin(ctx, o, obj)
@@ -77,6 +79,10 @@ func tokenRequest(p Parts, serviceAccounts *resources.Type, to boundTypes) *reso
 		},
 	}
 }
+
+// seenUID is the key of a context under which it has the UID of the ServiceAccount that admission was told of. The request itself may
+// name another one, while TokenRequestServiceAccountUIDValidation is off.
+type seenUID struct{}
 
 // boundTypes are those of what a token can be bound to.
 type boundTypes struct{ pods, secrets, nodes, validatingWebhooks, mutatingWebhooks *resources.Type }
@@ -101,11 +107,15 @@ type bound struct {
 	mutating   *admissionregistrationv1.MutatingWebhookConfiguration
 }
 
-// answer makes the token for a request that is complete.
+// answer makes the token for a request that is complete, and for the account that complete has found: while admission decided, which
+// may take webhooks half a minute, another one may have taken its name.
 func (i *issue) answer(ctx context.Context, name string, req *authentication.TokenRequest) (runtime.Object, error) {
 	account, err := i.account(ctx, name)
 	if err != nil {
 		return nil, err
+	}
+	if seen, _ := ctx.Value(seenUID{}).(types.UID); seen != account.UID {
+		return nil, conflict(account, differ(seen, account))
 	}
 	var b bound
 	if req.Spec.BoundObjectRef != nil {
@@ -153,22 +163,31 @@ func (i *issue) account(ctx context.Context, name string) (*core.ServiceAccount,
 	return find[*core.ServiceAccount](ctx, i.op, i.serviceAccounts, i.serviceAccounts.KeyOf(i.namespace, name))
 }
 
-// complete fills in what the client left out.
-func (i *issue) complete(ctx context.Context, name string, req *authentication.TokenRequest) error {
+// differ is upstream's sentence about an account that has another UID than was asked for.
+func differ(asked types.UID, account *core.ServiceAccount) string {
+	return fmt.Sprintf("the UID in the token request (%s) does not match the UID of the service account (%s)", asked, account.UID)
+}
+
+func conflict(account *core.ServiceAccount, why string) error {
+	return apierrors.NewConflict(schema.GroupResource{Group: tokenRequestKind.Group, Resource: tokenRequestKind.Kind}, account.Name, errors.New(why))
+}
+
+// complete fills in what the client left out. uid is that of the account that is there.
+func (i *issue) complete(ctx context.Context, name string, req *authentication.TokenRequest) (uid types.UID, err error) {
 	if err := i.matches(req, name); err != nil {
-		return err
+		return "", err
 	}
 	account, err := i.account(ctx, name)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if req.UID != "" && req.UID != account.UID {
-		differ := fmt.Sprintf("the UID in the token request (%s) does not match the UID of the service account (%s)", req.UID, account.UID)
+		why := differ(req.UID, account)
 		if utilfeature.DefaultFeatureGate.Enabled(genericfeatures.TokenRequestServiceAccountUIDValidation) {
-			return apierrors.NewConflict(schema.GroupResource{Group: tokenRequestKind.Group, Resource: tokenRequestKind.Kind}, account.Name, fmt.Errorf("%s", differ))
+			return "", conflict(account, why)
 		}
-		audit.AddAuditAnnotation(ctx, "authentication.k8s.io/token-request-uid-mismatch", differ)
-		warning.AddWarning(ctx, "", differ+" but TokenRequestServiceAccountUIDValidation is not enabled. In the future, this will return a conflict error")
+		audit.AddAuditAnnotation(ctx, "authentication.k8s.io/token-request-uid-mismatch", why)
+		warning.AddWarning(ctx, "", why+" but TokenRequestServiceAccountUIDValidation is not enabled. In the future, this will return a conflict error")
 	}
 	if len(req.Spec.Audiences) == 0 {
 		req.Spec.Audiences = i.audiences
@@ -180,9 +199,9 @@ func (i *issue) complete(ctx context.Context, name string, req *authentication.T
 	req.CreationTimestamp = metav1.NewTime(time.Now())
 	req.Status = authentication.TokenRequestStatus{}
 	if errs := validation.ValidateTokenRequest(req); len(errs) != 0 {
-		return apierrors.NewInvalid(tokenRequestKind.GroupKind(), "", errs)
+		return "", apierrors.NewInvalid(tokenRequestKind.GroupKind(), "", errs)
 	}
-	return nil
+	return account.UID, nil
 }
 
 // bind finds what the token is to be bound to.

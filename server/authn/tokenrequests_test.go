@@ -2,11 +2,17 @@ package authn_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
+	genericfeatures "k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/kubernetes/pkg/apis/authentication"
 
 	"github.com/rowlock/rowlock/resources/builtin"
@@ -15,6 +21,8 @@ import (
 // lookout is validating admission that keeps the TokenRequests that it sees.
 type lookout struct {
 	seen []*authentication.TokenRequest
+	// meanwhile is done while it looks at one. Nil: nothing.
+	meanwhile func()
 }
 
 func (*lookout) Handles(admission.Operation) bool { return true }
@@ -22,6 +30,9 @@ func (*lookout) Handles(admission.Operation) bool { return true }
 func (l *lookout) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if r, ok := a.GetObject().(*authentication.TokenRequest); ok {
 		l.seen = append(l.seen, r.DeepCopy())
+		if l.meanwhile != nil {
+			l.meanwhile()
+		}
 	}
 	return nil
 }
@@ -43,5 +54,41 @@ func TestAdmissionSeesWholeTokenRequests(t *testing.T) {
 	}
 	if a := w.do("POST", tokenPath, `{"spec":{"expirationSeconds":60}}`, admin); a.Code != http.StatusUnprocessableEntity || len(l.seen) != 1 {
 		t.Errorf("%d %s; admission saw %d", a.Code, a.Body, len(l.seen))
+	}
+}
+
+// An account that is deleted and made again while admission decides gets no token: neither who asked nor admission has seen that one.
+func TestAccountMadeAgainMeanwhile(t *testing.T) {
+	const accounts = "/api/v1/namespaces/space/serviceaccounts"
+	for name, c := range map[string]struct {
+		gate bool
+		ask  func(uid types.UID) types.UID
+	}{
+		"its UID is asked for":     {true, func(uid types.UID) types.UID { return uid }},
+		"none is asked for":        {true, func(types.UID) types.UID { return "" }},
+		"another one is asked for": {false, func(types.UID) types.UID { return "of-nobody" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, genericfeatures.TokenRequestServiceAccountUIDValidation, c.gate)
+			w := newWorld(t, builtin.Tokens{})
+			w.delete(accounts + "/robot")
+			seen := w.create(accounts, `{"metadata":{"name":"robot"}}`)
+			body := fmt.Sprintf(`{"metadata":{"uid":%q}}`, c.ask(seen))
+			var l lookout
+			w.pipeline.Use(&l, nil)
+			if a := w.do("POST", tokenPath, body, admin); a.Code != http.StatusCreated {
+				t.Fatalf("before: %d %s", a.Code, a.Body)
+			}
+			var present types.UID
+			l.meanwhile = func() {
+				w.delete(accounts + "/robot")
+				present = w.create(accounts, `{"metadata":{"name":"robot"}}`)
+			}
+			a := w.do("POST", tokenPath, body, admin)
+			want := fmt.Sprintf("the UID in the token request (%s) does not match the UID of the service account (%s)", seen, present)
+			if a.Code != http.StatusConflict || !strings.Contains(a.Body.String(), want) {
+				t.Errorf("%d %s, want %q", a.Code, a.Body, want)
+			}
+		})
 	}
 }
