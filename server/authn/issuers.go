@@ -17,9 +17,10 @@ import (
 )
 
 // issuers verify tokens of issuers of OpenID Connect. Upstream's authenticators do; here is decided when those of a changed
-// configuration take the place of the present ones. Upstream makes all anew, and looks every ten seconds whether they answer. Here an issuer
-// of which nothing was changed stays, whether it answers or not, and what was believed of tokens is forgotten with the change: so an
-// issuer that was taken out is not believed any more, whatever has become of the others.
+// configuration take the place of the present ones. Upstream makes all anew, and the present ones are believed until all of these answer.
+// Here nothing that was taken back waits for that. An issuer that was taken out goes when the file is read, and one that was changed some
+// seconds later at the most: so long its users have, so that they need not be refused while the keys are fetched. One of which nothing was
+// changed stays, whether it answers or not. What was believed of tokens is forgotten with each of these steps.
 type issuers struct {
 	// lifetime ends what fetches keys.
 	lifetime   context.Context
@@ -42,8 +43,11 @@ type trustedIssuer struct {
 }
 
 const (
-	// answersInterval is how often is looked whether new issuers answer.
+	// answersInterval is how often is looked whether new issuers answer, and answersTimeout for how long. With configInterval it is less
+	// than the ten seconds after which the old rules of a changed issuer must not be in force any more; and as it is less than
+	// configInterval, the next change is seen in time.
 	answersInterval = 100 * time.Millisecond
+	answersTimeout  = 3 * time.Second
 	// retirement is for how long an issuer that was taken out may still be in use by requests that began before.
 	retirement = time.Minute
 )
@@ -66,8 +70,7 @@ func (i *issuers) AuthenticateToken(ctx context.Context, token string) (*authent
 
 // of makes the issuers of a configuration, but for those that are there. fresh are those that it has made.
 func (i *issuers) of(c *apiserver.AuthenticationConfiguration, there []*trustedIssuer) (all *trusted, fresh []*trustedIssuer, err error) {
-	all = &trusted{}
-	var tokens []authenticator.Token
+	var issuers []*trustedIssuer
 	for _, config := range c.JWT {
 		same := slices.IndexFunc(there, func(t *trustedIssuer) bool { return reflect.DeepEqual(t.config, config) })
 		var one *trustedIssuer
@@ -79,11 +82,19 @@ func (i *issuers) of(c *apiserver.AuthenticationConfiguration, there []*trustedI
 		} else {
 			fresh = append(fresh, one)
 		}
-		all.issuers, tokens = append(all.issuers, one), append(tokens, one)
+		issuers = append(issuers, one)
+	}
+	return i.trust(issuers), fresh, nil
+}
+
+// trust has issuers believed, of whose tokens nothing is known yet.
+func (i *issuers) trust(issuers []*trustedIssuer) *trusted {
+	var tokens []authenticator.Token
+	for _, one := range issuers {
+		tokens = append(tokens, one)
 	}
 	known := authenticator.WrapAudienceAgnosticToken(i.options.Audiences, tokenunion.NewFailOnError(tokens...))
-	all.tokens = tokencache.New(known, true, remoteAge, 0)
-	return all, fresh, nil
+	return &trusted{issuers, tokencache.New(known, true, remoteAge, 0)}
 }
 
 func (i *issuers) issuer(config apiserver.JWTAuthenticator) (*trustedIssuer, error) {
@@ -112,16 +123,26 @@ func stop(issuers []*trustedIssuer) {
 	}
 }
 
-// update has the issuers of a configuration take the place of the present ones, as soon as those that are new or different answer.
-// Until ctx ends it waits for that.
+// update has the issuers of a configuration take the place of the present ones, when those that are new or different answer, and after
+// answersTimeout in any case. One that does not answer by then is believed when it does, as after a start.
+//
+// Errors: an issuer that cannot be made, with which all stays as it was, and the end of ctx.
 func (i *issuers) update(ctx context.Context, c *apiserver.AuthenticationConfiguration) error {
 	before := i.present.Load()
 	next, fresh, err := i.of(c, before.issuers)
 	if err != nil {
 		return err
 	}
+	named := slices.DeleteFunc(slices.Clone(before.issuers), func(t *trustedIssuer) bool {
+		return !slices.ContainsFunc(c.JWT, func(j apiserver.JWTAuthenticator) bool { return j.Issuer.URL == t.config.Issuer.URL })
+	})
+	if len(named) < len(before.issuers) {
+		i.present.Store(i.trust(named))
+	}
 	var silent error
-	waited := wait.PollUntilContextCancel(ctx, answersInterval, true, func(context.Context) (bool, error) {
+	answers, cancel := context.WithTimeout(ctx, answersTimeout)
+	defer cancel()
+	_ = wait.PollUntilContextCancel(answers, answersInterval, true, func(context.Context) (bool, error) { // its error is silent
 		var errs []error
 		for _, one := range fresh {
 			errs = append(errs, one.HealthCheck())
@@ -129,13 +150,12 @@ func (i *issuers) update(ctx context.Context, c *apiserver.AuthenticationConfigu
 		silent = utilerrors.NewAggregate(errs)
 		return silent == nil, nil
 	})
-	if silent != nil || waited != nil {
-		stop(fresh)
-		return utilerrors.NewAggregate([]error{silent, waited})
-	}
 	i.present.Store(next)
 	time.AfterFunc(retirement, func() { i.retire(before.issuers) })
-	return nil
+	if silent != nil {
+		i.options.Logger.Warn("issuers do not answer: their tokens are refused until they do", "file", i.options.ConfigFile, "error", silent)
+	}
+	return ctx.Err()
 }
 
 // retire stops the issuers that are not among the present ones, and shows no metrics of those that are no issuers any more.

@@ -29,7 +29,7 @@ func TestReload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	updates, down := 0, errors.New("the issuer is down")
+	updates, wrong := 0, errors.New("the issuer cannot be made")
 	var fails error
 	r.update = func(context.Context, *apiserver.AuthenticationConfiguration) error {
 		updates++
@@ -56,11 +56,11 @@ func TestReload(t *testing.T) {
 	write("anonymous: {enabled: true, conditions: [{path: /livez}]}\nunknown: x\n")
 	reload("nonsense", "unknown field", 0)
 	reload("the same nonsense", "", 0)
-	fails = down
+	fails = wrong
 	write("anonymous: {enabled: true, conditions: [{path: /livez}]}\njwt: []\n")
-	reload("an issuer that does not answer", down.Error(), 1)
+	reload("an issuer that cannot be made", wrong.Error(), 1)
 	fails = nil
-	reload("an issuer that answers later", "", 1)
+	reload("an issuer that can be made later", "", 1)
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}

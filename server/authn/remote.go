@@ -83,8 +83,6 @@ const (
 	configInterval = 5 * time.Second
 	// remoteAge is how long what issuers say is believed.
 	remoteAge = 4 * time.Second
-	// updateTimeout is how long new issuers may take until they answer; until then the old ones are in force.
-	updateTimeout = time.Minute
 )
 
 // webhookBackoff is kube-apiserver's.
@@ -227,10 +225,8 @@ func (r *Remote) reload(ctx context.Context) (err error) {
 	if !reflect.DeepEqual(r.anonymous, c.Anonymous) {
 		return field.Forbidden(field.NewPath("anonymous"), "changed from initial configuration file")
 	}
-	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
-	defer cancel()
 	if err := r.update(ctx, c); err != nil {
-		r.read = nil // its issuers may answer the next time
+		r.read = nil // it may be possible the next time, as upstream has it
 		return err
 	}
 	metrics.RecordAuthenticationConfigAutomaticReloadSuccess(r.options.ServerID, string(data))

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,6 +33,15 @@ import (
 type provider struct {
 	*httptest.Server
 	signer jose.Signer
+	// silence has it answer with errors.
+	silence  atomic.Bool
+	requests atomic.Int64
+}
+
+// asked waits until somebody has asked it something.
+func (p *provider) asked(t *testing.T) {
+	t.Helper()
+	untilIs(t, func() string { return fmt.Sprint(p.requests.Load() > 0) }, "true")
 }
 
 func newProvider(t *testing.T) *provider {
@@ -45,6 +55,11 @@ func newProvider(t *testing.T) *provider {
 		t.Fatal(err)
 	}
 	p.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.requests.Add(1)
+		if p.silence.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
 		answer := any(map[string]any{"issuer": p.URL, "jwks_uri": p.URL + "/keys", "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL + "/token",
 			"id_token_signing_alg_values_supported": []string{"RS256"}, "response_types_supported": []string{"id_token"}, "subject_types_supported": []string{"public"}})
 		if r.URL.Path == "/keys" {
@@ -178,27 +193,80 @@ func TestIssuerTakenOut(t *testing.T) {
 	t.Parallel()
 	good, down := newProvider(t), newProvider(t)
 	down.Close()
-	file := filepath.Join(t.TempDir(), "authentication.yaml")
-	write := func(providers ...*provider) {
-		t.Helper()
-		config := "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n"
-		for _, p := range providers {
-			config += fmt.Sprintf("- issuer: {url: %q, audiences: [rowlock], certificateAuthority: %q}\n  claimMappings: {username: {claim: sub, prefix: \"\"}}\n",
-				p.URL, authority(p.Server))
-		}
-		if err := os.WriteFile(file+".new", []byte(config), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file+".new", file); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(good, down)
-	r := remote(t, authn.RemoteOptions{ConfigFile: file})
+	c := configFile(filepath.Join(t.TempDir(), "authentication.yaml"))
+	c.write(t, good.entry(""), down.entry(""))
+	r := remote(t, authn.RemoteOptions{ConfigFile: string(c)})
 	token := good.token(t, map[string]any{"sub": "jane"})
 	until(t, r, token, "jane system:authenticated")
-	write(down)
+	c.write(t, down.entry(""))
 	untilNobody(t, r, token)
+}
+
+// configFile is the path of an AuthenticationConfiguration.
+type configFile string
+
+func (c configFile) write(t *testing.T, entries ...string) {
+	t.Helper()
+	config := "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n" + strings.Join(entries, "")
+	if err := os.WriteFile(string(c)+".new", []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(string(c)+".new", string(c)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// entry is the provider's in such a file, with a prefix for the names of its users.
+func (p *provider) entry(prefix string) string {
+	return fmt.Sprintf("- issuer: {url: %q, audiences: [rowlock], certificateAuthority: %q}\n  claimMappings: {username: {claim: sub, prefix: %q}}\n",
+		p.URL, authority(p.Server), prefix)
+}
+
+// What is taken out of the file, or changed in it, does not wait for issuers that do not answer: neither for one that is new in the same
+// change, nor for one that came with a change before. An issuer that stays is believed all the while.
+func TestSilentIssuers(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(t *testing.T, c configFile, stays, goes, silent *provider) (want string){
+		"taken out when another comes": func(t *testing.T, c configFile, stays, _, silent *provider) string {
+			c.write(t, stays.entry(""), silent.entry(""))
+			return "nobody"
+		},
+		"taken out after another came": func(t *testing.T, c configFile, stays, goes, silent *provider) string {
+			c.write(t, stays.entry(""), goes.entry(""), silent.entry(""))
+			silent.asked(t)
+			c.write(t, stays.entry(""), silent.entry(""))
+			return "nobody"
+		},
+		"changed, and silent itself": func(t *testing.T, c configFile, stays, goes, _ *provider) string {
+			goes.Close()
+			c.write(t, stays.entry(""), goes.entry("oidc:"))
+			return "nobody"
+		},
+		"changed when another comes": func(t *testing.T, c configFile, stays, goes, silent *provider) string {
+			c.write(t, stays.entry(""), silent.entry(""), goes.entry("oidc:"))
+			return "oidc:jane system:authenticated"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stays, goes, silent := newProvider(t), newProvider(t), newProvider(t)
+			silent.silence.Store(true)
+			c := configFile(filepath.Join(t.TempDir(), "authentication.yaml"))
+			c.write(t, stays.entry(""), goes.entry(""))
+			r := remote(t, authn.RemoteOptions{ConfigFile: string(c)})
+			jane, joe := goes.token(t, map[string]any{"sub": "jane"}), stays.token(t, map[string]any{"sub": "joe"})
+			until(t, r, jane, "jane system:authenticated")
+			until(t, r, joe, "joe system:authenticated")
+			want := change(t, c, stays, goes, silent)
+			untilIs(t, func() string {
+				if got := ask(r, joe); got != "joe system:authenticated" {
+					t.Errorf("the issuer that stays: %s", got)
+				}
+				who, _, _ := strings.Cut(ask(r, jane), ": ")
+				return who
+			}, want)
+		})
+	}
 }
 
 // The flags make the same as a file.
