@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 )
@@ -59,5 +61,59 @@ func TestAnswerLeavesBeforeReset(t *testing.T) {
 	}
 	if answered < 0 || reset <= answered {
 		t.Errorf("the answer is in write %d, the reset in write %d", answered, reset)
+	}
+}
+
+// closing is the end of a connection that tells when it is closed.
+type closing struct {
+	net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *closing) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// refusedUnread is a client that is still sending on stream 1 and does not read its answer, which is being written. It may take so long over it.
+func refusedUnread(t *testing.T, most time.Duration) (c *rawClient, server *closing, st *stream) {
+	t.Helper()
+	client, accepted := net.Pipe() // which keeps nothing: who writes waits for who reads
+	server = &closing{Conn: accepted, closed: make(chan struct{})}
+	c = rawClientOn(t, client, server, 10, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) })
+	c.heard()
+	own := c.connection()
+	own.mu.Lock()
+	for own.writing { // what was heard
+		own.mu.Unlock()
+		runtime.Gosched()
+		own.mu.Lock()
+	}
+	before := own.writes
+	own.srv.writeMost = most
+	own.mu.Unlock()
+	c.must(c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.headers("POST", "/"), EndHeaders: true}))
+	for {
+		own.mu.Lock()
+		if own.streams[1] != nil {
+			st = own.streams[1]
+		}
+		stuck := own.writes > before
+		own.mu.Unlock()
+		if stuck {
+			return c, server, st
+		}
+		runtime.Gosched()
+	}
+}
+
+// A client that is still sending and reads no answer loses its connection: its handlers would be stuck for as long as it likes.
+func TestRefusedUnreadIsCut(t *testing.T) {
+	_, server, _ := refusedUnread(t, 10*time.Millisecond)
+	select {
+	case <-server.closed:
+	case <-time.After(time.Minute):
+		t.Error("it is stuck for ever")
 	}
 }

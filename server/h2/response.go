@@ -214,8 +214,10 @@ func (w *response) push(last bool) error {
 }
 
 // refuse tells a client that has its answer that what else it sends is of no use (RFC 9113, 8.1). The answer leaves by itself before:
-// clients that find both in one read drop it (curl up to 7.88, for one). The caller holds mu.
+// clients that find both in one read drop it (curl up to 7.88, for one). The handler has returned, and limits no writes any more: a client that
+// does not read is hurried as by the end of a stream. The caller holds mu.
 func (c *conn) refuse(st *stream) {
+	c.hurry()
 	turn := c.acquire(st) == nil
 	if turn {
 		c.send(nil)

@@ -128,8 +128,8 @@ func (c *conn) send(data []byte) {
 func (c *conn) cut() { _ = c.nc.Close() }
 
 // hurry ends a connection whose client takes nothing of a write for writeMost: the handler that writes is stuck, which may be that
-// of a stream that is over, and it would be so for as long as the client likes. It is called when a stream ends; how long one that
-// is open may take is its handler's to say (SetWriteDeadline). The caller holds mu.
+// of a stream that is over, and it would be so for as long as the client likes. It is called when a stream ends, or only waits for its
+// answer to leave (refuse); how long another may take is its handler's to say (SetWriteDeadline). The caller holds mu.
 func (c *conn) hurry() {
 	if !c.writing && len(c.out) == 0 || c.hurried != nil || c.ended {
 		return
