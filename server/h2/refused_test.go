@@ -2,6 +2,7 @@ package h2
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"net/http"
 	"runtime"
@@ -115,5 +116,52 @@ func TestRefusedUnreadIsCut(t *testing.T) {
 	case <-server.closed:
 	case <-time.After(time.Minute):
 		t.Error("it is stuck for ever")
+	}
+}
+
+// A stream whose client has ended it while its answer was being written is not ended again, and not reset.
+func TestEndedWhileRefused(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func(*rawClient) error
+		want error
+	}{
+		{"by a reset", func(c *rawClient) error { return c.WriteRSTStream(1, http2.ErrCodeCancel) },
+			http2.StreamError{StreamID: 1, Code: http2.ErrCodeCancel}},
+		{"by all of its body", func(c *rawClient) error { return c.WriteData(1, true, nil) }, errOver},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client, _, st := refusedUnread(t, time.Hour)
+			if st == nil {
+				t.Fatal("the stream is closed before its answer is sent")
+			}
+			client.must(c.end(client))
+			own := client.connection()
+			state := func() (sent, over bool) {
+				own.mu.Lock()
+				defer own.mu.Unlock()
+				return st.remoteClosed || st.closed, own.handlers == 0
+			}
+			for sent, _ := state(); !sent; sent, _ = state() {
+				runtime.Gosched()
+			}
+			go func() {
+				for _, over := state(); !over; _, over = state() {
+					runtime.Gosched()
+				}
+				_ = client.WritePing(false, [8]byte{1}) // reading ends with it, or with the connection
+			}()
+			if f := client.until(func(f http2.Frame) bool {
+				return f.Header().Type == http2.FrameRSTStream || f.Header().Type == http2.FramePing
+			}); f == nil ||
+				f.Header().Type != http2.FramePing {
+				t.Errorf("%v, want no reset", f)
+			}
+			own.mu.Lock()
+			defer own.mu.Unlock()
+			if own.closed.next != 1 || !errors.Is(st.err, c.want) {
+				t.Errorf("it was ended %d times, the last one with %v", own.closed.next, st.err)
+			}
+		})
 	}
 }

@@ -203,28 +203,32 @@ func (w *response) push(last bool) error {
 	if err != nil {
 		return err
 	}
-	if last && !st.closed {
-		if !st.remoteClosed {
-			c.refuse(st)
-		}
+	switch {
+	case !last || st.closed:
+	case st.remoteClosed:
 		c.close(st, errOver)
+	default:
+		c.refuse(st)
 	}
 	c.flush()
 	return nil
 }
 
-// refuse tells a client that has its answer that what else it sends is of no use (RFC 9113, 8.1). The answer leaves by itself before:
-// clients that find both in one read drop it (curl up to 7.88, for one). The handler has returned, and limits no writes any more: a client that
-// does not read is hurried as by the end of a stream. The caller holds mu.
+// refuse ends the stream of a client that has its answer and is still sending, and tells it that what else it sends is of no use
+// (RFC 9113, 8.1). The answer leaves by itself before: clients that find both in one read drop it (curl up to 7.88, for one). The handler has
+// returned, and limits no writes any more: a client that does not read is hurried as by the end of a stream. The caller holds mu, and flushes.
 func (c *conn) refuse(st *stream) {
 	c.hurry()
 	turn := c.acquire(st) == nil
 	if turn {
 		c.send(nil)
 	}
-	if !st.closed {
-		c.out = appendReset(c.grown(), st.id, http2.ErrCodeNo)
-		c.resets.add(st.id)
+	if !st.closed { // the client may have ended it meanwhile, or all of its body may have come
+		if !st.remoteClosed {
+			c.out = appendReset(c.grown(), st.id, http2.ErrCodeNo)
+			c.resets.add(st.id)
+		}
+		c.close(st, errOver)
 	}
 	if turn {
 		c.release()
