@@ -41,7 +41,7 @@ func (p *PKI) ProxyCertificate() *tls.Certificate {
 	if p.userProxy != nil {
 		return p.userProxy.get().value
 	}
-	if p.due(p.opts.Now()) {
+	if p.opts.Now().Unix() >= p.nextLook.Load() {
 		p.refreshDue()
 	}
 	return p.proxy.Load()

@@ -63,8 +63,7 @@ type PKI struct {
 	serving  atomic.Pointer[tls.Certificate]
 	proxyCA  atomic.Pointer[keyPair]
 	proxy    atomic.Pointer[tls.Certificate]
-	looked   atomic.Int64 // Unix seconds; when a renewal was looked for
-	nextLook atomic.Int64 // Unix seconds; no renewal is due before, unless the clock went back
+	nextLook atomic.Int64 // Unix seconds; no renewal is due before
 
 	userCert   *reloading[*tls.Certificate]    // nil without CertFile
 	named      []named                         // Options.SNI
@@ -171,7 +170,7 @@ func (p *PKI) refresh() error {
 			return err
 		}
 	}
-	p.looksAgain(p.opts.Now(), refreshInterval)
+	p.nextLook.Store(p.opts.Now().Add(refreshInterval).Unix())
 	return nil
 }
 
@@ -231,7 +230,7 @@ func (p *PKI) tlsConfig(clientCAs *x509.CertPool) *tls.Config {
 func (p *PKI) getCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	// The daily tick stands still while a machine sleeps; a handshake after a long sleep must not meet an expired
 	// certificate.
-	if p.due(p.opts.Now()) {
+	if p.opts.Now().Unix() >= p.nextLook.Load() {
 		p.refreshDue()
 	}
 	if hello.ServerName == loopbackName {
@@ -320,29 +319,17 @@ func (c *clientPool) certificates() []*x509.Certificate {
 	return all
 }
 
-// looksAgain puts off the next look.
-func (p *PKI) looksAgain(now time.Time, in time.Duration) {
-	p.looked.Store(now.Unix())
-	p.nextLook.Store(now.Add(in).Unix())
-}
-
-// due tells whether it is time for the next look. It is when the clock shows less than at the last one: what was renewed when it was ahead is not valid yet
-// for those who have the right time.
-func (p *PKI) due(now time.Time) bool {
-	return now.Unix() >= p.nextLook.Load() || now.Unix() < p.looked.Load()
-}
-
 // refreshDue is Refresh where no caller waits for its error: what is there stays in use, and it is tried again soon. Of
 // many handshakes that find a renewal due at once, one does the work.
 func (p *PKI) refreshDue() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.opts.Now()
-	if !p.due(now) {
+	if now.Unix() < p.nextLook.Load() {
 		return
 	}
 	if err := p.refresh(); err != nil {
-		p.looksAgain(now, time.Minute)
+		p.nextLook.Store(now.Add(time.Minute).Unix())
 		p.opts.Logger.Error("certificates could not be renewed", "error", err)
 	}
 }

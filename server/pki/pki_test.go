@@ -225,33 +225,6 @@ func TestClockThatWasAhead(t *testing.T) {
 	}
 }
 
-// A clock that is set years ahead, and right again later, leaves a server that runs with certificates that are valid.
-func TestClockThatIsSetBack(t *testing.T) {
-	dir, c := t.TempDir(), newClock()
-	p := mustOpen(t, testOptions(dir, c))
-	if err := p.WriteKubeconfig("https://127.0.0.1:6443"); err != nil {
-		t.Fatal(err)
-	}
-	known, kubeconfig := roots(p), read(t, p.KubeconfigPath())
-	c.advance(9 * 365 * day)
-	if _, err := handshake(t, p, c, known, "localhost"); err != nil {
-		t.Fatal(err)
-	}
-	c.advance(-9 * 365 * day)
-	if shown, err := handshake(t, p, c, known, "localhost"); err != nil || c.now.Before(shown.NotBefore) {
-		t.Errorf("the certificate of a clock that was ahead is still shown: %v", err)
-	}
-	if proxy := p.ProxyCertificate().Leaf; c.now.Before(proxy.NotBefore) {
-		t.Errorf("the certificate of the front proxy begins at %v", proxy.NotBefore)
-	}
-	if ca := p.ca.Load().cert; c.now.Before(ca.NotBefore) {
-		t.Errorf("the authority begins at %v", ca.NotBefore)
-	}
-	if bytes.Equal(kubeconfig, read(t, p.KubeconfigPath())) {
-		t.Error("admin.kubeconfig was not written again")
-	}
-}
-
 func TestDamage(t *testing.T) {
 	remove := func(name string) func(string) error {
 		return func(dir string) error { return os.Remove(filepath.Join(dir, "pki", name)) }
