@@ -106,9 +106,6 @@ func (s *Store) connect(ctx context.Context) (err error) {
 		return err
 	}
 	if isPostgres(s.options.URL) {
-		if err := s.options.Begin(); err != nil {
-			return err
-		}
 		var d *postgresDriver
 		if s.db, d, err = openPostgres(ctx, &s.options); err == nil {
 			s.peers = newPeers(s, d)
@@ -128,12 +125,7 @@ func (s *Store) connect(ctx context.Context) (err error) {
 	if _, err := os.Lstat(path + moving); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(fmt.Errorf("%s: %w", path, ErrMoving), err)
 	}
-	if err := s.options.Begin(); err != nil {
-		return err
-	}
-	if s.db, err = openSQLite(ctx, path, s.options.Synchronous, s.logger); err == nil {
-		s.options.Progress.usable.Store(true)
-	}
+	s.db, err = openSQLite(ctx, path, s.options.Synchronous, s.logger)
 	return err
 }
 
@@ -154,15 +146,12 @@ func (s *Store) load(ctx context.Context) error {
 		c.tree.Store(t)
 		c.loaded()
 	}
-	s.options.Progress.loaded.Store(true)
 	return nil
 }
 
 // readTrees reads the present state of every type.
 func (s *Store) readTrees(ctx context.Context) (map[string]*tree, meta, error) {
-	trees, m, err := s.db.load(ctx, s.options.Progress, func(objects, about int64) {
-		s.logger.Info("reading objects into memory", "objects", objects, "ofAbout", about)
-	})
+	trees, m, err := s.db.load(ctx, func(objects int64) { s.logger.Info("reading objects into memory", "objects", objects) })
 	for _, t := range trees {
 		// What was deleted last is not in the objects, so the type may have changed as late as now.
 		t.last = m.revision

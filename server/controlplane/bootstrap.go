@@ -35,26 +35,15 @@ func (p *Plane) Bootstrap(ctx context.Context) error {
 	if _, _, err := p.useFlows(ctx); err != nil {
 		return err
 	}
-	p.Front.Finish(bootstrapHooks...)
+	p.Front.Finish("start-system-namespaces-controller", "rbac/bootstrap-roles", "start-legacy-token-tracking-controller", "scheduling/bootstrap-system-priority-classes",
+		"priority-and-fairness-config-consumer", "priority-and-fairness-config-producer", "start-service-ip-repair-controllers",
+		"apiservice-status-local-available-controller", "apiservice-status-remote-available-controller", "apiservice-registration-controller",
+		"kube-apiserver-autoregistration", "priority-and-fairness-filter")
 	if p.ClientAuthorities != nil {
-		p.Front.Finish(authorityHook)
+		p.Front.Finish("start-cluster-authentication-info-controller")
 	}
 	return nil
 }
-
-// The names that kube-apiserver has for what is done here.
-var (
-	bootstrapHooks = []string{"start-system-namespaces-controller", "rbac/bootstrap-roles", "start-legacy-token-tracking-controller", "scheduling/bootstrap-system-priority-classes",
-		"priority-and-fairness-config-consumer", "priority-and-fairness-config-producer", "start-service-ip-repair-controllers",
-		"apiservice-status-local-available-controller", "apiservice-status-remote-available-controller", "apiservice-registration-controller",
-		"kube-apiserver-autoregistration", "priority-and-fairness-filter"}
-	serviceHooks = []string{"start-kubernetes-service-cidr-controller", "bootstrap-controller"}
-)
-
-const authorityHook = "start-cluster-authentication-info-controller"
-
-// Hooks are the parts of the start that Bootstrap and BootstrapServices finish in a whole server.
-func Hooks() []string { return slices.Concat(bootstrapHooks, []string{authorityHook}, serviceHooks) }
 
 // atOnce does what all functions put into a group.
 func atOnce(ctx context.Context, functions ...func(context.Context, *errgroup.Group) error) error {

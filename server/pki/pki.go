@@ -97,28 +97,6 @@ type clientPool struct {
 // It fails when the directory cannot be written, when the authority's files are damaged (they are never replaced
 // silently: every client trusts them), or when a file that the user gave cannot be read.
 func Open(opts Options) (*PKI, error) {
-	p, err := open(opts)
-	if err != nil {
-		return nil, err
-	}
-	if err := makeDir(filepath.Join(opts.DataDir, "pki")); err != nil {
-		return nil, err
-	}
-	if opts.Shared != nil {
-		for _, a := range []authority{clientAuthority, proxyAuthority} {
-			if err := p.agree(opts.Shared, a); err != nil {
-				return nil, fmt.Errorf("certificate authority of the database: %w", err)
-			}
-		}
-	}
-	if err := p.Refresh(); err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-// open reads what the user gave.
-func open(opts Options) (*PKI, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -140,7 +118,23 @@ func open(opts Options) (*PKI, error) {
 			return nil, err
 		}
 	}
-	return p, p.openProxyFiles()
+	if err := p.openProxyFiles(); err != nil {
+		return nil, err
+	}
+	if err := makeDir(filepath.Join(opts.DataDir, "pki")); err != nil {
+		return nil, err
+	}
+	if opts.Shared != nil {
+		for _, a := range []authority{clientAuthority, proxyAuthority} {
+			if err := p.agree(opts.Shared, a); err != nil {
+				return nil, fmt.Errorf("certificate authority of the database: %w", err)
+			}
+		}
+	}
+	if err := p.Refresh(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // Refresh renews whatever is due and writes it to the data directory. A server calls it through Run and through each
@@ -374,7 +368,7 @@ func (p *PKI) refreshServing(ca *keyPair) (*keyPair, error) {
 	now := p.opts.Now()
 	// A serving certificate that cannot be read is as good as none: no client loses anything by a new one.
 	have, err := readKeyPair(base)
-	names := p.servingNames()
+	names := newNames(append([]string{loopbackName}, p.opts.Names...))
 	if err == nil && have.usable(ca, now) && names.equal(have.cert) {
 		return have, nil
 	}
