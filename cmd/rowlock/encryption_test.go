@@ -252,25 +252,32 @@ func TestEncryptionIsChecked(t *testing.T) {
 
 // What is wrong with the file is told without the keys in it, at the start and when it is read again.
 func TestEncryptionKeysAreNotTold(t *testing.T) {
-	const key = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
-	dir := t.TempDir()
-	file := filepath.Join(dir, "encryption.yaml")
-	encryptSecrets(t, file, "{identity: {}, aesgcm: {keys: [{name: a, secret: "+key+"}]}}")
-	code, _, stderr := command(t, "serve", "--encryption-provider-config", file, "--data-dir", filepath.Join(dir, "data"))
-	if code != exitFailure || !strings.Contains(stderr, "more than one provider") || strings.Contains(stderr, key) {
-		t.Errorf("%d %s", code, stderr)
-	}
-	_, err := encryptionconfig.LoadEncryptionConfig(t.Context(), file, true, "x")
-	if err == nil || !strings.Contains(err.Error(), key) {
-		t.Fatalf("upstream tells %v: hideKeys is for nothing", err)
-	}
-	for _, format := range []string{"text", "json"} {
-		var log bytes.Buffer
-		options := &logOptions{level: "warn", format: format}
-		options.logger(&log)
-		utilruntime.HandleErrorWithContext(t.Context(), err, "cannot be read again")
-		if s := log.String(); !strings.Contains(s, "more than one provider") || !strings.Contains(s, "REDACTED") || strings.Contains(s, key) {
-			t.Errorf("%s: %s", format, s)
-		}
+	for _, c := range []struct{ name, secret, key string }{
+		{"a key", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="},
+		{"a quote in it", `'MDEyMzQ1"Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY='`, "Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="},
+		{"a backslash at its end", `'MDEyMzQ1Njc4OWFi\'`, "MDEyMzQ1Njc4OWFi"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, "encryption.yaml")
+			encryptSecrets(t, file, "{identity: {}, aesgcm: {keys: [{name: a, secret: "+c.secret+"}]}}")
+			code, _, stderr := command(t, "serve", "--encryption-provider-config", file, "--data-dir", filepath.Join(dir, "data"))
+			if code != exitFailure || !strings.Contains(stderr, "more than one provider") || strings.Contains(stderr, c.key) {
+				t.Errorf("%d %s", code, stderr)
+			}
+			_, err := encryptionconfig.LoadEncryptionConfig(t.Context(), file, true, "x")
+			if err == nil || !strings.Contains(err.Error(), c.key) {
+				t.Fatalf("upstream tells %v: hideKeys is for nothing", err)
+			}
+			for _, format := range []string{"text", "json"} {
+				var log bytes.Buffer
+				options := &logOptions{level: "warn", format: format}
+				options.logger(&log)
+				utilruntime.HandleErrorWithContext(t.Context(), err, "cannot be read again")
+				if s := log.String(); !strings.Contains(s, "more than one provider") || !strings.Contains(s, "REDACTED") || strings.Contains(s, c.key) {
+					t.Errorf("%s: %s", format, s)
+				}
+			}
+		})
 	}
 }

@@ -41,14 +41,17 @@ func (o *logOptions) logger(w io.Writer) *slog.Logger {
 	return logger
 }
 
-// hideKeysOf leaves keys out of errors: upstream says itself what is wrong with a file that it reads again.
-func hideKeysOf(_ []string, a slog.Attr) slog.Attr {
+// hideKeysOf leaves keys out of errors: upstream says itself what is wrong with a file that it reads again. An error that panics, as a nil
+// pointer does, stays what it is: slog knows what to print for it, but does not look after who is called before.
+func hideKeysOf(_ []string, a slog.Attr) (shown slog.Attr) {
+	shown = a
 	if a.Value.Kind() == slog.KindAny {
 		if err, ok := a.Value.Any().(error); ok {
-			a.Value = slog.AnyValue(hideKeys(err))
+			defer func() { _ = recover() }()
+			shown.Value = slog.AnyValue(hideKeys(err))
 		}
 	}
-	return a
+	return shown
 }
 
 // levelOf is the level that stands for a verbosity of kube-apiserver's.

@@ -98,8 +98,8 @@ func (o *encryptionOptions) open(ctx context.Context) (e encryption, err error) 
 }
 
 // keyShown is a key in what upstream says of a provider. It shows one whole where an element of the file has two
-// (k8s.io/apiserver/pkg/apis/apiserver/validation).
-var keyShown = regexp.MustCompile(`("Secret":")[^"]*"`)
+// (k8s.io/apiserver/pkg/apis/apiserver/validation), as JSON: a quote in it is no end of it.
+var keyShown = regexp.MustCompile(`("Secret":")(?:[^"\\]|\\.)*"`)
 
 // hideKeys returns what is wrong with the file without the keys that are in it.
 func hideKeys(err error) error {
