@@ -3,6 +3,7 @@ package aggregate_test
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // The metrics say which APIServices are not available, and how often one has ceased to be.
@@ -26,7 +27,9 @@ func TestMetrics(t *testing.T) {
 	}
 	f.must("DELETE", "/api/v1/namespaces/default/services/ext", "")
 	f.condition("ServiceNotFound")
-	f.stopControllers() // then it was counted
+	for until := time.Now().Add(patience); metric(counter) == "" && time.Now().Before(until); { // it is counted once the status is written
+		time.Sleep(time.Millisecond)
+	}
 	if g, c := metric(gauge), metric(counter); g != "1" || c != "1" {
 		t.Errorf("while it is not: %q, %q", g, c)
 	}
