@@ -2,10 +2,8 @@ package resources_test
 
 import (
 	"maps"
-	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -100,26 +98,9 @@ func TestDeclaredIsCovered(t *testing.T) {
 
 // TestUpstreamDeclaresInOneWay: no strategy of upstream's validates what is declared in a way of its own, which the fast path would not see.
 func TestUpstreamDeclaresInOneWay(t *testing.T) {
-	method := regexp.MustCompile(`\) ValidateDeclaratively\(`)
-	var found []string
-	files := 0
-	for _, root := range []string{"k8s.io/kubernetes/pkg", "k8s.io/apiserver", "k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator"} {
-		dir := upstreamtest.PackageDir(t, root)
-		upstreamtest.GoFiles(t, dir, func(name string) {
-			files++
-			source, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if method.Match(source) {
-				found = append(found, root+strings.TrimPrefix(name, dir))
-			}
-		})
-	}
+	found := upstreamtest.Find(t, regexp.MustCompile(`\) ValidateDeclaratively\(`), 2000,
+		"k8s.io/kubernetes/pkg", "k8s.io/apiserver", "k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator")
 	if diff := cmp.Diff([]string{"k8s.io/apiserver/pkg/registry/rest/validate.go"}, found); diff != "" {
 		t.Errorf("ValidateDeclaratively: %s", diff)
-	}
-	if files < 2000 {
-		t.Errorf("only %d files were read", files)
 	}
 }

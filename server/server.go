@@ -155,14 +155,7 @@ func New(c Config) (*Server, error) {
 	}
 	s.discovery = discovery.New(c.Registry, discovery.Options{ServerAddress: localAddress, CBOR: offer.CBOR(), External: s.external})
 	s.end = sync.OnceFunc(func() { close(s.ended) })
-	var err error
-	if s.metrics, err = newMetrics(c.Metrics, s.openapi.Built); err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	if s.access, err = newAccessMetrics(c.Metrics); err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	if err := registerParts(c); err != nil {
+	if err := s.newCounts(); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	plugins, err := s.newAdmission()
@@ -202,6 +195,17 @@ func New(c Config) (*Server, error) {
 		s.http.TLSNextProto["h2"] = http2Server(s.http)
 	}
 	return s, nil
+}
+
+// newCounts registers the metrics of the server and of its parts.
+func (s *Server) newCounts() (err error) {
+	if s.metrics, err = newMetrics(s.Metrics, s.openapi.Built); err != nil {
+		return err
+	}
+	if s.access, err = newAccessMetrics(s.Metrics); err != nil {
+		return err
+	}
+	return registerParts(s.Config)
 }
 
 // http2Server returns what answers HTTP/2 on new connections: our own server, or golang.org/x/net/http2's, which is there.

@@ -29,20 +29,25 @@ type rawClient struct {
 // newRawClient is connected to a server of h whose streams are at most so many.
 func newRawClient(t *testing.T, streams int, h http.HandlerFunc, settings ...http2.Setting) *rawClient {
 	t.Helper()
+	nc, accepted := connected(t)
+	return rawClientOn(t, nc, accepted, streams, h, settings...)
+}
+
+// connected returns the ends of a connection: that of the client, and the other.
+func connected(t *testing.T) (nc, accepted net.Conn) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	nc, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
+	if nc, err = net.Dial("tcp", l.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
-	accepted, err := l.Accept()
-	if err != nil {
+	if accepted, err = l.Accept(); err != nil {
 		t.Fatal(err)
 	}
-	return rawClientOn(t, nc, accepted, streams, h, settings...)
+	return nc, accepted
 }
 
 // rawClientOn is newRawClient on the ends of a connection.

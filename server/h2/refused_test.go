@@ -29,19 +29,7 @@ func (n *noted) Write(p []byte) (int, error) {
 
 // An answer to a client that is still sending leaves before the reset of its stream: curl drops an answer that it reads together with that.
 func TestAnswerLeavesBeforeReset(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	client, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	accepted, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	client, accepted := connected(t)
 	server := &noted{Conn: accepted}
 	c := rawClientOn(t, client, server, 10, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) })
 	c.must(c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.headers("POST", "/"), EndHeaders: true}))

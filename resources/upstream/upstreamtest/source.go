@@ -7,9 +7,12 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -141,4 +144,29 @@ func GoFiles(t testing.TB, root string, visit func(name string)) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Find returns the files that a pattern is found in below packages, once for each time, in order: as the path of a package with the name of
+// the file. The test fails when fewer than atLeast files were read.
+func Find(t testing.TB, pattern *regexp.Regexp, atLeast int, roots ...string) (found []string) {
+	t.Helper()
+	files := 0
+	for _, root := range roots {
+		dir := PackageDir(t, root)
+		GoFiles(t, dir, func(name string) {
+			files++
+			source, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range pattern.FindAll(source, -1) {
+				found = append(found, root+filepath.ToSlash(strings.TrimPrefix(name, dir)))
+			}
+		})
+	}
+	if files < atLeast {
+		t.Errorf("only %d files were read", files)
+	}
+	slices.Sort(found)
+	return found
 }
