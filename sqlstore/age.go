@@ -60,5 +60,5 @@ func (j *janitor) dueOf(c oldChange, now time.Time) time.Time {
 	if at, known := j.ages.of(c.revision, now); known {
 		return at.Add(j.store.options.HistoryAge)
 	}
-	return j.dueAt(c.at, now)
+	return j.dueAt(c.at)
 }

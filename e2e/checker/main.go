@@ -6,6 +6,7 @@
 //	record    the clients
 //	trial     servers, databases, faults
 //	disk      a disk that breaks
+//	clock     clocks that jump
 //	liar      servers that lie
 package main
 
@@ -21,6 +22,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rowlock/rowlock/e2e/checker/clock"
 	"github.com/rowlock/rowlock/e2e/checker/disk"
 	"github.com/rowlock/rowlock/e2e/checker/history"
 	"github.com/rowlock/rowlock/e2e/checker/trial"
@@ -168,6 +170,10 @@ func chosen(database string, names []string) (all []string, err error) {
 		if err := disk.Available(); err != nil {
 			fmt.Printf("%s: faults of disks are left out: %v\n", database, err)
 			names = slices.DeleteFunc(names, trial.NeedsDisk)
+		}
+		if err := clock.Available(); err != nil {
+			fmt.Printf("%s: clocks do not jump: %v\n", database, err)
+			names = slices.DeleteFunc(names, trial.NeedsClock)
 		}
 	}
 	for _, name := range names {

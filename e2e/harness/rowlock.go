@@ -20,6 +20,8 @@ type RowlockOptions struct {
 	Port int
 	// Args are further arguments of `rowlock serve`.
 	Args []string
+	// Begin starts the command; nil: as any.
+	Begin func(*exec.Cmd) error
 }
 
 // StartRowlock starts the built binary and waits until it is ready.
@@ -33,7 +35,7 @@ func StartRowlock(ctx context.Context, options RowlockOptions) (*Server, error) 
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", options.Port)
 	began := time.Now()
-	p, err := start(options.DataDir, "rowlock", Binary("rowlock"), options.args(address)...)
+	p, err := startBy(options.Begin, options.DataDir, "rowlock", Binary("rowlock"), options.args(address)...)
 	if err != nil {
 		return nil, err
 	}

@@ -135,6 +135,11 @@ type process struct {
 
 // start runs a binary. Its stdout and stderr are appended to <dir>/<name>.log.
 func start(dir, name, binary string, args ...string) (*process, error) {
+	return startBy(nil, dir, name, binary, args...)
+}
+
+// startBy is start where something else than (*exec.Cmd).Start may start the command.
+func startBy(begin func(*exec.Cmd) error, dir, name, binary string, args ...string) (*process, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -146,7 +151,10 @@ func start(dir, name, binary string, args ...string) (*process, error) {
 	defer log.Close()
 	p.cmd = exec.Command(binary, args...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, log, log
-	if err := p.cmd.Start(); err != nil {
+	if begin == nil {
+		begin = (*exec.Cmd).Start
+	}
+	if err := begin(p.cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	go func() {

@@ -68,6 +68,18 @@ func TestChunksAge(t *testing.T) {
 	a.run(exchange{shows: "of kube-apiserver: nobody knows when", do: list + "&continue=" + foreign, code: 200, says: says{names: `["b"]`}})
 }
 
+// A list grows old by the time that passes on the server where it began. What another shows for a clock, and for how long it has run, says nothing.
+func TestChunksOfAnotherServer(t *testing.T) {
+	one, other := newAPI(t), newAPI(t)
+	other.later.Add(int64(time.Hour))
+	for _, a := range []*api{one, other} {
+		a.run(exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a"}}`, code: 201}, exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"b"}}`, code: 201})
+	}
+	list, names := "GET "+configMaps+"?limit=1", "items.#.metadata.name"
+	one.run(exchange{do: list, code: 200, keep: says{"next": "metadata.continue"}})
+	other.run(exchange{do: list + "&continue=" + one.kept["next"], code: 200, says: says{names: `["b"]`}})
+}
+
 func TestGarbageContinueTokens(t *testing.T) {
 	a := newAPI(t)
 	for token, message := range map[string]string{

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path"
 	"strings"
 	"time"
@@ -18,16 +19,40 @@ type continueToken struct {
 	Revision int64 `json:"rv"`
 	// Start is the first path of the page below the range of the list, behind a slash.
 	Start string `json:"start"`
-	// Began is when the first page was asked for, in seconds since 1970; 0 when nobody knows, as of a token that kube-apiserver has
-	// made.
-	Began int64 `json:"began,omitempty"`
+	beginning
 }
 
-// older tells whether the list began more than age ago, as far as is known; no list does when age is 0. What is asked of
+// beginning is when the first page of a list was asked for.
+type beginning struct {
+	// Server is the server that was asked; 0 when nobody knows, as of a token that kube-apiserver has made.
+	Server uint32 `json:"server,omitempty"`
+	// After is how long it had been running, in seconds. By the time of day, a list would become old when a clock is set, or when the next page is asked
+	// of a server that has another time.
+	After int64 `json:"after,omitempty"`
+}
+
+// listAge is how old lists get on a server.
+type listAge struct {
+	server  uint32
+	started time.Time
+	now     func() time.Time
+	most    time.Duration // 0: there is no bound
+}
+
+func newListAge(most time.Duration, now func() time.Time) listAge {
+	return listAge{server: max(1, rand.Uint32()), started: now(), now: now, most: most}
+}
+
+// begins is when a list begins that is asked for now.
+func (a *listAge) begins() beginning {
+	return beginning{a.server, int64(a.now().Sub(a.started) / time.Second)}
+}
+
+// over tells whether a list began longer ago than lists get old, as far as this server knows. What is asked of
 // history has pruned itself: this is for the revision of a store to which nobody writes, which stays the latest one, where
 // the counter of etcd goes on and kube-apiserver has it compacted.
-func (t *continueToken) older(age time.Duration, now time.Time) bool {
-	return age > 0 && t != nil && t.Revision > 0 && t.Began > 0 && now.Sub(time.Unix(t.Began, 0)) > age
+func (a *listAge) over(t *continueToken) bool {
+	return a.most > 0 && t != nil && t.Revision > 0 && t.Server == a.server && a.now().Sub(a.started)-time.Duration(t.After)*time.Second > a.most
 }
 
 const tokenVersion = "meta.k8s.io/v1"
@@ -67,8 +92,8 @@ func decodeContinue(s string) (*continueToken, error) {
 }
 
 // encodeContinue is the token of the page after an object.
-func encodeContinue(last, namespace string, revision, began int64) string {
-	return continueToken{APIVersion: tokenVersion, Revision: revision, Start: "/" + trimNamespace(last, namespace) + "\x00", Began: began}.String()
+func encodeContinue(last, namespace string, revision int64, began beginning) string {
+	return continueToken{APIVersion: tokenVersion, Revision: revision, Start: "/" + trimNamespace(last, namespace) + "\x00", beginning: began}.String()
 }
 
 func (t continueToken) String() string {

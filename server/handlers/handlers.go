@@ -41,7 +41,7 @@ type Config struct {
 	WatchStall time.Duration
 	// BookmarkPeriod is the time between bookmarks. Default one minute.
 	BookmarkPeriod time.Duration
-	// HistoryAge is for how long clients may go on with a list. 0: as long as the store can.
+	// HistoryAge is for how long clients may go on with a list that they began on this server. 0: as long as the store can.
 	HistoryAge time.Duration
 	// Now is the clock; nil: the system's.
 	Now func() time.Time
@@ -73,6 +73,7 @@ type Handlers struct {
 	sockets sockets
 	watches atomic.Int64 // that are open
 	runs    *runs.Cache
+	age     listAge
 }
 
 // New returns the handlers.
@@ -93,7 +94,7 @@ func New(c Config) *Handlers {
 		c.Offer = codec.NewOffer(false)
 	}
 	upstream.LimitPatchCopies()
-	return &Handlers{Config: c, runs: runs.NewCache(runsRoom)}
+	return &Handlers{Config: c, runs: runs.NewCache(runsRoom), age: newListAge(c.HistoryAge, c.Now)}
 }
 
 // writeTimeout bounds a write, as kube-apiserver does, so that a client hears of trouble before it gives up itself.

@@ -35,8 +35,7 @@ func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([
 	if opts.Continue != "" {
 		s.name = "" // a token speaks of a range
 	}
-	now := h.Now()
-	page := page{limit: opts.Limit, began: now.Unix()}
+	page := page{limit: opts.Limit, began: h.age.begins()}
 	if opts.ResourceVersion == "0" && !q.served.Uncached {
 		page.limit = 0 // as kube-apiserver, which has the whole collection at hand at "any" version
 	}
@@ -44,7 +43,7 @@ func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([
 	if err != nil {
 		return nil, metav1.ListMeta{}, err
 	}
-	if page.token.older(h.HistoryAge, now) {
+	if h.age.over(page.token) {
 		return nil, metav1.ListMeta{}, page.expired(&resources.ExpiredError{})
 	}
 	at.Namespace, at.Name = s.namespace, s.name
@@ -77,7 +76,7 @@ type page struct {
 	limit int64
 	token *continueToken // nil for the first page
 	exact bool           // a revision was asked for
-	began int64          // when the first page was asked for, as tokens have it
+	began beginning
 }
 
 // at says at which point the collection is to be read: the table of "Semantics for get and list".
@@ -94,7 +93,7 @@ func (p *page) at(opts *metainternalversion.ListOptions, single bool) (resources
 		if token.Revision < 0 {
 			return resources.At{Match: resources.MostRecent}, nil
 		}
-		p.began = token.Began
+		p.began = token.beginning
 		return resources.At{Match: resources.Exact, Revision: token.Revision}, nil
 	}
 	if opts.ResourceVersion == "" {
@@ -168,7 +167,7 @@ func (p *page) expired(err error) error {
 	}
 	gone := apierrors.NewResourceExpired(expiredContinue)
 	token := *p.token
-	token.Revision, token.Began = -1, 0
+	token.Revision, token.beginning = -1, beginning{}
 	gone.ErrStatus.Continue = token.String()
 	return gone
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"slices"
+	"time"
 )
 
 // ProxyName is the common name of the certificate by which servers that extend the API know this one. It is the usual one.
@@ -14,12 +15,12 @@ const ProxyName = "front-proxy-client"
 var proxyAuthority = authority{"front-proxy-ca", "rowlock-front-proxy-ca"}
 
 // refreshProxy renews the front proxy's authority and certificate. The caller holds p.mu.
-func (p *PKI) refreshProxy() error {
-	ca, err := p.refreshCA(proxyAuthority, p.proxyCA.Load())
+func (p *PKI) refreshProxy(now time.Time) error {
+	ca, err := p.refreshCA(proxyAuthority, p.proxyCA.Load(), now)
 	if err != nil {
 		return err
 	}
-	base, now := p.base(authority{name: ProxyName}), p.opts.Now()
+	base := p.base(authority{name: ProxyName})
 	// As with the serving certificate, one that cannot be read is as good as none.
 	have, err := readKeyPair(base)
 	if err != nil || !have.usable(ca, now) {
@@ -41,7 +42,7 @@ func (p *PKI) ProxyCertificate() *tls.Certificate {
 	if p.userProxy != nil {
 		return p.userProxy.get().value
 	}
-	if p.opts.Now().Unix() >= p.nextLook.Load() {
+	if p.due(p.opts.Now()) {
 		p.refreshDue()
 	}
 	return p.proxy.Load()

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -26,13 +27,13 @@ func (p *PKI) WriteKubeconfig(serverURL string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.serverURL = serverURL
-	return p.refreshKubeconfig()
+	return p.refresh(p.opts.Now()) // of all: the clock may have jumped since Open
 }
 
 // KubeconfigPath is where WriteKubeconfig writes.
 func (p *PKI) KubeconfigPath() string { return filepath.Join(p.opts.DataDir, KubeconfigName) }
 
-func (p *PKI) refreshKubeconfig() error {
+func (p *PKI) refreshKubeconfig(now time.Time) error {
 	path := p.KubeconfigPath()
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -43,7 +44,7 @@ func (p *PKI) refreshKubeconfig() error {
 		config = clientcmdapi.NewConfig() // of no use to anybody
 	}
 	admin := adminOf(config)
-	ca, now := p.ca.Load(), p.opts.Now()
+	ca := p.ca.Load()
 	if !admin.usable(ca, now) {
 		if admin, err = issueAdmin(ca, now); err != nil {
 			return fmt.Errorf("administrator's certificate: %w", err)

@@ -63,7 +63,8 @@ type PKI struct {
 	serving  atomic.Pointer[tls.Certificate]
 	proxyCA  atomic.Pointer[keyPair]
 	proxy    atomic.Pointer[tls.Certificate]
-	nextLook atomic.Int64 // Unix seconds; no renewal is due before
+	looked   atomic.Int64 // Unix seconds; when a renewal was looked for
+	nextLook atomic.Int64 // Unix seconds; no renewal is due before, unless the clock went back
 
 	userCert   *reloading[*tls.Certificate]    // nil without CertFile
 	named      []named                         // Options.SNI
@@ -142,29 +143,30 @@ func Open(opts Options) (*PKI, error) {
 func (p *PKI) Refresh() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.refresh()
+	return p.refresh(p.opts.Now())
 }
 
-func (p *PKI) refresh() error {
-	ca, err := p.refreshCA(clientAuthority, p.ca.Load())
+// refresh goes by one time throughout, which it notes as that of the look: when the clock jumps meanwhile, what it has made is found to be due again.
+func (p *PKI) refresh(now time.Time) error {
+	ca, err := p.refreshCA(clientAuthority, p.ca.Load(), now)
 	if err != nil {
 		return fmt.Errorf("certificate authority: %w", err)
 	}
 	p.ca.Store(ca)
-	serving, err := p.refreshServing(ca)
+	serving, err := p.refreshServing(ca, now)
 	if err != nil {
 		return fmt.Errorf("serving certificate: %w", err)
 	}
 	p.serving.Store(serving.tls())
-	if err := p.refreshProxy(); err != nil {
+	if err := p.refreshProxy(now); err != nil {
 		return fmt.Errorf("front proxy: %w", err)
 	}
 	if p.serverURL != "" {
-		if err := p.refreshKubeconfig(); err != nil {
+		if err := p.refreshKubeconfig(now); err != nil {
 			return err
 		}
 	}
-	p.nextLook.Store(p.opts.Now().Add(refreshInterval).Unix())
+	p.looksAgain(now, refreshInterval)
 	return nil
 }
 
@@ -224,7 +226,7 @@ func (p *PKI) tlsConfig(clientCAs *x509.CertPool) *tls.Config {
 func (p *PKI) getCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	// The daily tick stands still while a machine sleeps; a handshake after a long sleep must not meet an expired
 	// certificate.
-	if p.opts.Now().Unix() >= p.nextLook.Load() {
+	if p.due(p.opts.Now()) {
 		p.refreshDue()
 	}
 	if hello.ServerName == loopbackName {
@@ -313,17 +315,29 @@ func (c *clientPool) certificates() []*x509.Certificate {
 	return all
 }
 
+// looksAgain puts off the next look.
+func (p *PKI) looksAgain(now time.Time, in time.Duration) {
+	p.looked.Store(now.Unix())
+	p.nextLook.Store(now.Add(in).Unix())
+}
+
+// due tells whether it is time for the next look. It is when the clock shows less than at the last one: what was renewed when it was ahead is not valid yet
+// for those who have the right time.
+func (p *PKI) due(now time.Time) bool {
+	return now.Unix() >= p.nextLook.Load() || now.Unix() < p.looked.Load()
+}
+
 // refreshDue is Refresh where no caller waits for its error: what is there stays in use, and it is tried again soon. Of
 // many handshakes that find a renewal due at once, one does the work.
 func (p *PKI) refreshDue() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.opts.Now()
-	if now.Unix() < p.nextLook.Load() {
+	if !p.due(now) {
 		return
 	}
-	if err := p.refresh(); err != nil {
-		p.nextLook.Store(now.Add(time.Minute).Unix())
+	if err := p.refresh(now); err != nil {
+		p.looksAgain(now, time.Minute)
 		p.opts.Logger.Error("certificates could not be renewed", "error", err)
 	}
 }
@@ -339,9 +353,8 @@ var clientAuthority = authority{"ca", "rowlock-ca"}
 func (p *PKI) base(a authority) string { return filepath.Join(p.opts.DataDir, "pki", a.name) }
 
 // refreshCA returns an authority as it is to be used from now on; known is what is in use, nil at first.
-func (p *PKI) refreshCA(a authority, known *keyPair) (*keyPair, error) {
+func (p *PKI) refreshCA(a authority, known *keyPair, now time.Time) (*keyPair, error) {
 	base := p.base(a)
-	now := p.opts.Now()
 	ca, err := readKeyPair(base)
 	if err != nil {
 		return nil, err
@@ -363,9 +376,8 @@ func (p *PKI) refreshCA(a authority, known *keyPair) (*keyPair, error) {
 	return renewed, renewed.write(base)
 }
 
-func (p *PKI) refreshServing(ca *keyPair) (*keyPair, error) {
+func (p *PKI) refreshServing(ca *keyPair, now time.Time) (*keyPair, error) {
 	base := filepath.Join(p.opts.DataDir, "pki", "apiserver")
-	now := p.opts.Now()
 	// A serving certificate that cannot be read is as good as none: no client loses anything by a new one.
 	have, err := readKeyPair(base)
 	names := newNames(append([]string{loopbackName}, p.opts.Names...))

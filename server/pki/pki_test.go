@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // clock is a time that stands until a test moves it.
@@ -223,6 +224,90 @@ func TestClockThatWasAhead(t *testing.T) {
 	if _, err := handshake(t, p, c, roots(p), "localhost"); err != nil {
 		t.Error(err)
 	}
+}
+
+// A clock that is set years ahead, and right again later, leaves a server that runs with certificates that are valid.
+func TestClockThatIsSetBack(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	p := mustOpen(t, testOptions(dir, c))
+	if err := p.WriteKubeconfig("https://127.0.0.1:6443"); err != nil {
+		t.Fatal(err)
+	}
+	known, kubeconfig := roots(p), read(t, p.KubeconfigPath())
+	c.advance(9 * 365 * day)
+	if _, err := handshake(t, p, c, known, "localhost"); err != nil {
+		t.Fatal(err)
+	}
+	c.advance(-9 * 365 * day)
+	if shown, err := handshake(t, p, c, known, "localhost"); err != nil || c.now.Before(shown.NotBefore) {
+		t.Errorf("the certificate of a clock that was ahead is still shown: %v", err)
+	}
+	if proxy := p.ProxyCertificate().Leaf; c.now.Before(proxy.NotBefore) {
+		t.Errorf("the certificate of the front proxy begins at %v", proxy.NotBefore)
+	}
+	if ca := p.ca.Load().cert; c.now.Before(ca.NotBefore) {
+		t.Errorf("the authority begins at %v", ca.NotBefore)
+	}
+	if bytes.Equal(kubeconfig, read(t, p.KubeconfigPath())) {
+		t.Error("admin.kubeconfig was not written again")
+	}
+}
+
+// A clock that jumps at any moment of a start and of a renewal, and is right again at any later one, leaves a server with certificates that are valid.
+func TestClockThatJumpsMeanwhile(t *testing.T) {
+	for _, jump := range []time.Duration{-8 * 365 * day, 8 * 365 * day} {
+		for first := 1; ; first++ {
+			second := first + 1
+			for jumpMeanwhile(t, jump, first, second) >= second {
+				second++
+			}
+			if second == first+1 {
+				break // it is not asked so often
+			}
+		}
+	}
+}
+
+// jumpMeanwhile has the clock jump when it is asked for the first time of the two, and back at the second, and returns how often it was asked.
+func jumpMeanwhile(t *testing.T, jump time.Duration, first, second int) (asked int) {
+	t.Helper()
+	c := newClock()
+	right, o := c.now, testOptions(t.TempDir(), c)
+	jumps := true
+	o.Now = func() time.Time {
+		if asked++; jumps && asked == first {
+			c.advance(jump)
+		} else if jumps && asked == second {
+			c.now = right
+		}
+		return c.now
+	}
+	p := mustOpen(t, o)
+	if err := p.WriteKubeconfig("https://127.0.0.1:6443"); err != nil {
+		t.Fatal(err)
+	}
+	ask := func() error {
+		_, err := handshake(t, p, c, roots(p), "localhost")
+		return err
+	}
+	_ = ask() // which fails where the clock jumps meanwhile
+	c.now, jumps = right, false
+	before := asked
+	_ = ask() // the client may know an authority that is now renewed
+	if err := ask(); err != nil {
+		t.Errorf("jumps by %v, when asked for the %d. time and back at the %d.: %v", jump, first, second, err)
+	}
+	config, err := clientcmd.LoadFromFile(p.KubeconfigPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, cert := range map[string]*x509.Certificate{"the authority": p.ca.Load().cert, "the serving certificate": p.serving.Load().Leaf,
+		"the front proxy's authority": p.proxyCA.Load().cert, "that of the front proxy": p.ProxyCertificate().Leaf, "the administrator's": adminOf(config).cert} {
+		if right.Before(cert.NotBefore) || right.After(cert.NotAfter) {
+			t.Errorf("jumps by %v, when asked for the %d. time and back at the %d.: %s is valid from %v to %v", jump, first, second, what, cert.NotBefore, cert.NotAfter)
+		}
+	}
+	return before
 }
 
 func TestDamage(t *testing.T) {

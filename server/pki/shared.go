@@ -31,7 +31,7 @@ func (p *PKI) agree(rows *resources.Rows, a authority) error {
 	defer cancel()
 	o, err := rows.Get(ctx, a.key(), resources.At{Match: resources.MostRecent})
 	if errors.Is(err, resources.ErrNotFound) {
-		own, failed := p.refreshCA(a, nil)
+		own, failed := p.refreshCA(a, nil, p.opts.Now())
 		if failed != nil {
 			return failed
 		}

@@ -19,7 +19,7 @@ const (
 	// commitCalls is how many of the system calls after the end of a commit a server is killed at, in turn: a commit has fewer, unless it moves the log
 	// into the file.
 	commitCalls = 32
-	// recoverWithin is how long a server may take to be ready once its disk is whole again.
+	// recoverWithin is how long a server may take to be ready once nothing is broken.
 	recoverWithin = 30 * time.Second
 )
 
@@ -105,27 +105,27 @@ func (b *breaker) broken(f disk.Fault) (bool, error) {
 	b.disk.Break(f)
 	b.wait(100*time.Millisecond, 2*time.Second)
 	b.disk.Break(disk.Fault{})
-	return true, b.recovers()
+	return true, b.recovers(0)
 }
 
-// recovers waits until the server is ready.
-func (b *breaker) recovers() error {
+// recovers waits until a server is ready.
+func (b *breaker) recovers(i int) error {
 	targets, err := b.targets()
 	if err != nil {
 		return err
 	}
-	ended := b.running[0].Ended()
+	ended := b.running[i].Ended()
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		select {
 		case <-ended:
 			return errors.New("the server has ended by itself")
 		default:
 		}
-		request, err := http.NewRequestWithContext(b.ctx, http.MethodGet, targets[0].URL+"/readyz?verbose", nil)
+		request, err := http.NewRequestWithContext(b.ctx, http.MethodGet, targets[i].URL+"/readyz?verbose", nil)
 		if err != nil {
 			return err
 		}
-		response, err := targets[0].Client.Do(request)
+		response, err := targets[i].Client.Do(request)
 		if err == nil {
 			err = response.Body.Close()
 			if err == nil && response.StatusCode != http.StatusOK {
@@ -136,7 +136,7 @@ func (b *breaker) recovers() error {
 			return nil
 		}
 		if time.Since(began) > recoverWithin {
-			return fmt.Errorf("the disk is whole for %v, and the server is not ready: %w", recoverWithin, err)
+			return fmt.Errorf("nothing is broken for %v, and the server is not ready: %w", recoverWithin, err)
 		}
 	}
 }

@@ -11,18 +11,20 @@ import (
 
 // fault is something that breaks, and is whole again when its function returns; it says whether anything did break.
 type fault struct {
-	on   string // the database that has it; empty: both
-	disk bool   // it is one of disks
-	do   func(*breaker) (bool, error)
+	on    string // the database that has it; empty: both
+	disk  bool   // it is one of disks
+	clock bool   // it is one of clocks
+	do    func(*breaker) (bool, error)
 }
 
 // The names of the faults, in the order in which they are told.
-var order = []string{"kill", "stop", "terminate", "cut", "commit", "half-open", "postmaster",
+var order = []string{"kill", "stop", "clock", "terminate", "cut", "commit", "half-open", "postmaster",
 	"system-call", "power", "full", "read-only", "io", "slow", "corrupt"}
 
 var faults = map[string]fault{
-	"kill": {do: (*breaker).kill},
-	"stop": {do: (*breaker).hang},
+	"kill":  {do: (*breaker).kill},
+	"stop":  {do: (*breaker).hang},
+	"clock": {clock: true, do: (*breaker).jump},
 
 	"terminate":  {on: Postgres, do: (*breaker).terminate},
 	"cut":        {on: Postgres, do: (*breaker).cut},

@@ -24,6 +24,8 @@ type servers struct {
 	proxy   *pgtest.Proxy   // between the servers and the cluster
 	disk    *disk.Disk      // of SQLite's files; nil: they are where others are, and no disk breaks
 	unmount func() error
+	clocks  []*jumping      // of the servers; none: they have that of the machine
+	tokens  string          // a file, with clocks
 	known   []record.Target // the servers as clients see them
 	calls   int             // how often a server was killed at a system call
 	options []harness.RowlockOptions
@@ -51,6 +53,11 @@ func start(ctx context.Context, o *Options, dir string) (_ *servers, err error) 
 			return nil, err
 		}
 	}
+	if slices.ContainsFunc(o.Faults, NeedsClock) {
+		if err := s.writeTokens(dir); err != nil {
+			return nil, err
+		}
+	}
 	for i := range o.Servers {
 		port, err := harness.FreePort()
 		if err != nil {
@@ -62,6 +69,9 @@ func start(ctx context.Context, o *Options, dir string) (_ *servers, err error) 
 			options.Datastore, options.Schema = s.proxy.URL(), "histories"
 		} else if s.disk != nil {
 			options.Datastore = "sqlite://" + filepath.Join(dir, "disk", databaseFile)
+		}
+		if s.tokens != "" {
+			s.giveClock(&options)
 		}
 		s.options = append(s.options, options)
 		server, err := harness.StartRowlock(ctx, options)
@@ -115,7 +125,7 @@ func (s *servers) targets() ([]record.Target, error) {
 	if s.known != nil {
 		return s.known, nil
 	}
-	config, err := s.running[0].Config()
+	config, err := s.credentials()
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,7 @@
 //
 //	trial.go     rounds of clients, faults and verification, one after the other
 //	servers.go   servers of one database
-//	faults.go    the faults; those of disks: disk.go
+//	faults.go    the faults; those of disks: disk.go; of clocks: clock.go
 //	loss.go      databases that lose writes
 //	lies.go      servers that lie, to see that it is found out
 package trial
@@ -101,6 +101,9 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 			return report, err
 		}
 	}
+	if err := s.settle(ctx); err != nil {
+		return report, errors.Join(err, s.said())
+	}
 	return report, ctx.Err()
 }
 
@@ -158,6 +161,9 @@ func Supports(database, fault string) bool {
 
 // NeedsDisk says whether a fault is one of disks, which package disk has to mount.
 func NeedsDisk(fault string) bool { return faults[fault].disk }
+
+// NeedsClock says whether a fault is one of clocks, which package clock has to put into servers.
+func NeedsClock(fault string) bool { return faults[fault].clock }
 
 // Faults are the names of all faults of a database.
 func Faults(database string) string {

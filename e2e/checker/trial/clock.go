@@ -1,0 +1,143 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	authentication "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/rowlock/rowlock/e2e/checker/clock"
+	"github.com/rowlock/rowlock/e2e/harness"
+)
+
+// jumping is the clock of a server, which stays what it is when the server is killed and started again.
+type jumping struct {
+	offset  time.Duration // by the one who injects faults
+	running *clock.Clock  // nil: the server does not run yet
+}
+
+// begin starts the server.
+func (j *jumping) begin(cmd *exec.Cmd) (err error) {
+	if j.running != nil {
+		err = j.running.Close()
+	}
+	if err == nil {
+		j.running, err = clock.Start(cmd, j.offset)
+	}
+	return err
+}
+
+func (j *jumping) set(offset time.Duration) error {
+	j.offset = offset
+	return j.running.Set(offset)
+}
+
+// token is that of clients whose servers have clocks that jump: certificates would end, or begin later.
+const token = "whatever-the-time"
+
+// giveClock gives the next server a clock of its own. From the start, it shows another time than that of the others.
+func (s *servers) giveClock(options *harness.RowlockOptions) {
+	j := &jumping{offset: []time.Duration{0, 3 * time.Second, -40 * time.Minute}[len(s.clocks)%3]}
+	s.clocks = append(s.clocks, j)
+	options.Begin = j.begin
+	options.Args = append(options.Args, "--token-auth-file="+s.tokens)
+}
+
+// writeTokens writes the file of the token.
+func (s *servers) writeTokens(dir string) error {
+	s.tokens = filepath.Join(dir, "tokens.csv")
+	return os.WriteFile(s.tokens, []byte(token+",checker,checker,system:masters\n"), 0o600)
+}
+
+// credentials are those of the clients.
+func (s *servers) credentials() (*rest.Config, error) {
+	config, err := s.running[0].Config()
+	if err != nil || s.clocks == nil {
+		return config, err
+	}
+	return &rest.Config{Host: config.Host, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, nil
+}
+
+// units of which a jump has up to sixty: within a second, and up to years. The years are those in which clocks can be: of one that was never set, and of
+// certificates that have all ended.
+var units = []time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, 365 * 24 * time.Hour}
+
+// jump has the clock of a server show another time: a little or much later or earlier than the right one, or that. It stays so until the next jump.
+func (b *breaker) jump() (bool, error) {
+	i := b.one()
+	offset := time.Duration(0)
+	if b.IntN(6) > 0 {
+		offset = time.Duration(b.Int64N(60 * int64(units[b.IntN(len(units))])))
+	}
+	if b.IntN(2) == 0 {
+		offset = max(-offset, -50*365*24*time.Hour)
+	}
+	if err := b.clocks[i].set(offset); err != nil {
+		return false, err
+	}
+	return true, b.recovers(i)
+}
+
+// settle sets all clocks right. What they have shown is not to matter for long.
+func (s *servers) settle(ctx context.Context) error {
+	for i, j := range s.clocks {
+		if err := j.set(0); err != nil {
+			return err
+		}
+		if err := s.settled(ctx, i); err != nil {
+			return fmt.Errorf("server %d: its clock is right for %v: %w", i, recoverWithin, err)
+		}
+	}
+	return nil
+}
+
+// settled waits until a server can be used with its admin.kubeconfig.
+func (s *servers) settled(ctx context.Context, i int) error {
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		err := s.usable(ctx, i)
+		if err == nil || ctx.Err() != nil || time.Since(began) > recoverWithin {
+			return err
+		}
+	}
+}
+
+// usable uses a server: its certificate is valid, it accepts that of the kubeconfig and a token that it has issued, and the controllers work.
+func (s *servers) usable(ctx context.Context, i int) error {
+	config, err := s.running[i].Config()
+	if err != nil {
+		return err
+	}
+	config.Dial = (&net.Dialer{}).DialContext // of its own: each try is a handshake
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	namespaces, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, n := range namespaces.Items {
+		if n.DeletionTimestamp != nil {
+			return fmt.Errorf("namespace %s is deleted, and still there", n.Name)
+		}
+	}
+	issued, err := client.CoreV1().ServiceAccounts("default").CreateToken(ctx, "default", &authentication.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	config = rest.AnonymousClientConfig(config)
+	config.BearerToken = issued.Status.Token
+	if client, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	_, err = client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authentication.SelfSubjectReview{}, metav1.CreateOptions{})
+	return err
+}
