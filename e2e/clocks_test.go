@@ -19,10 +19,10 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// TestClocks lets clients work while the clocks of servers jump by up to decades, forward and back.
+// TestClocks lets clients work while the clocks of servers jump by up to decades, forward and back, and servers are killed.
 func TestClocks(t *testing.T) {
 	ctx := clocks(t)
-	o := trial.Options{Database: trial.SQLite, Servers: 1, Faults: []string{"clock"}, Seed: 1, Duration: 6 * time.Second, Round: 6 * time.Second,
+	o := trial.Options{Database: trial.SQLite, Servers: 1, Faults: []string{"clock", "clock", "kill"}, Seed: 1, Duration: 6 * time.Second, Round: 6 * time.Second,
 		Pause: 300 * time.Millisecond, Clients: 8, Watchers: 16, Names: 10, Keep: t.TempDir(), Log: io.Discard}
 	if database.url != "" {
 		o.Database, o.Servers = trial.Postgres, 3

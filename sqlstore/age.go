@@ -13,6 +13,8 @@ type ages struct {
 	mu    sync.Mutex
 	first int64 // revision at which the store was opened
 	marks []ageMark
+	// jumped: a clock has, or that of another server shows another time, so that what changes have in the table does not say how old they are.
+	jumped bool
 }
 
 // ageMark says that a revision, and with it all before, was there at a time.
@@ -50,9 +52,30 @@ func (a *ages) of(revision int64, now time.Time) (at time.Time, known bool) {
 	return a.marks[i].at, true
 }
 
+// compare finds out whether a clock has jumped: what it shows is off by more than slack from what it has to show, which is shown as long ago as it is now since
+// then.
+func (a *ages) compare(shown, then, now time.Time, slack time.Duration) {
+	if off := now.Round(0).Sub(shown.Round(0)) - now.Sub(then); off.Abs() > slack {
+		a.mu.Lock()
+		a.jumped = true
+		a.mu.Unlock()
+	}
+}
+
 // noteAge takes up that the store has come to a revision. Called with applying.
 func (j *janitor) noteAge(revision int64, now time.Time) {
 	j.ages.note(revision, j.store.floor.Load(), now, max(j.slack(), j.store.options.HistoryAge/64))
+	j.ages.compare(j.opened, j.opened, now, j.slack())
+}
+
+// tellAge tells how old the last change is, and whether the times in the table tell of all changes of history how old they are.
+func (j *janitor) tellAge(now time.Time) (age time.Duration, told bool) {
+	last := j.store.position
+	j.ages.compare(j.opened, j.opened, now, j.slack())
+	age = now.Sub(j.dueOf(oldChange{revision: last.revision, at: last.at}, now).Add(-j.store.options.HistoryAge))
+	j.ages.mu.Lock()
+	defer j.ages.mu.Unlock()
+	return age, !j.ages.jumped && (j.aged || j.store.floor.Load() >= j.ages.first)
 }
 
 // dueOf returns when a change is old enough to be pruned.

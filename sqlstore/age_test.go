@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/resources/storetest"
+	"github.com/rowlock/rowlock/sqlstore/sqltest"
 )
 
 // A clock that jumps, forward or back, does not make changes older than they are.
@@ -26,6 +27,40 @@ func TestClockJumps(t *testing.T) {
 	h.prune(t)
 	if floor := h.store.floor.Load(); floor != last.Revision {
 		t.Errorf("history begins at %d, want %d: all is old", floor, last.Revision)
+	}
+}
+
+// Where a clock has jumped, or a store was not closed, what changes say of their time does not make them old when it is opened again.
+func TestAgesThatNobodyKnows(t *testing.T) {
+	for name, lose := range map[string]func(*sqliteHarness){
+		"a clock that jumped": func(h *sqliteHarness) {
+			now := h.clock.Now()
+			h.store.janitor.ages.compare(now.Add(-time.Hour), now, now, time.Second)
+			h.close(t)
+		},
+		"a store that was killed": func(h *sqliteHarness) {
+			h.close(t)
+			if _, err := sqltest.Ask(t.Context(), h.options().URL, "", "UPDATE meta SET closed = NULL"); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newSQLiteHarness(t)
+			first := mustCommit(t, h.store, createMap(t, "a"))[0].Revision
+			h.store.exec(t, "UPDATE changes SET at = at - 1000000000") // what the clock showed before
+			last := mustCommit(t, h.store, createMap(t, "b"))[0].Revision
+			lose(h)
+			h.open(t)
+			h.clock.Step(storetest.HistoryAge / 2)
+			if h.prune(t); h.store.floor.Load() >= first {
+				t.Errorf("history begins at %d, after a change that is seconds old", h.store.floor.Load())
+			}
+			h.clock.Step(storetest.HistoryAge)
+			if h.prune(t); h.store.floor.Load() != last {
+				t.Errorf("history begins at %d, want %d: all is old", h.store.floor.Load(), last)
+			}
+		})
 	}
 }
 

@@ -12,8 +12,9 @@ import (
 // Its work on the database runs as tasks of the committer, in steps that are small beside a batch.
 type janitor struct {
 	store *Store
-	// opened is when the store was, and away for how long it had been closed then, as far as is known: at most since the last change.
+	// opened is when the store was. If aged, the changes of before are as old as they say, but for the time that it had been closed then (away).
 	opened time.Time
+	aged   bool
 	away   time.Duration
 	ages   ages
 
@@ -39,9 +40,7 @@ const (
 func newJanitor(s *Store) *janitor {
 	j := &janitor{store: s, opened: s.clock.Now(), wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		done: make(chan struct{}), ages: ages{first: s.position.revision}}
-	if s.closed != 0 {
-		j.away = max(0, j.opened.Sub(milliseconds(s.closed)))
-	}
+	j.aged, j.away = s.aged(), max(0, j.opened.Sub(milliseconds(s.closed)))
 	// What a former process left behind is looked at once; that says when to look again.
 	j.due[prune] = j.opened
 	j.due[expire] = j.opened
@@ -90,6 +89,7 @@ func (j *janitor) noteCommit(b *batch) {
 // Called with applying.
 func (j *janitor) noteForeign(now time.Time) {
 	j.noteAge(j.store.position.revision, now)
+	j.ages.compare(milliseconds(j.store.position.at), now, now, foreignSlack)
 	j.at(prune, now.Add(j.store.options.HistoryAge+2*j.slack()))
 	j.at(expire, now.Add(foreignSlack))
 	j.noteRecord(now.Add(recordTurn))

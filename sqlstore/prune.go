@@ -114,11 +114,14 @@ func (s *Store) cut(adds int64) *cut {
 }
 
 // dueAt is dueOf of a change from before the store was opened. The time that the store was closed does not count: the changes from before it
-// was opened count as so much older as they were when it was closed, or, if it was killed, when the last one was made. So clients find
-// their place again, and a server that is restarted all the time still prunes. One from the future of a clock that was
-// wrong counts from when the store was opened. From then on they age with the time that passes, whatever the clock shows.
+// was opened count as so much older as they were when it was closed. So clients find their place again, and a server that is restarted all the time
+// still prunes. Where nobody knows how old they were then, they count from when the store was opened. From then on they age with the time that
+// passes, whatever the clock shows.
 func (j *janitor) dueAt(at int64) time.Time {
-	age := max(0, j.opened.Sub(milliseconds(at).Add(j.away)))
+	age := time.Duration(0)
+	if j.aged {
+		age = max(0, j.opened.Sub(milliseconds(at).Add(j.away)))
+	}
 	return j.opened.Add(j.store.options.HistoryAge - age)
 }
 

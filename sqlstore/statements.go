@@ -24,7 +24,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
 (SELECT at FROM changes WHERE changes.revision = meta.revision), closed FROM meta`
 
 	// closeSQL notes until when the store was open: the last one, where several servers share the database.
-	closeSQL = `UPDATE meta SET closed = $1 WHERE coalesce(closed, 0) < $1`
+	closeSQL = `UPDATE meta SET closed = $1 WHERE coalesce(closed, 0) <> $1`
 
 	selectObjectsSQL = `SELECT resource, namespace, name, revision, fields, data FROM objects`
 

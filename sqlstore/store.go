@@ -139,7 +139,7 @@ func (s *Store) load(ctx context.Context) error {
 	s.floor.Store(m.floor)
 	s.historyBytes.Store(m.historyBytes)
 	s.position = position{m.revision, m.at.Int64}
-	s.closed = max(m.closed.Int64, m.at.Int64)
+	s.closed = m.closed.Int64
 	s.revisions.current.Store(m.revision)
 	for resource, t := range trees {
 		c := s.collection(resource)
@@ -225,19 +225,23 @@ func (s *Store) Close() error {
 	return s.release()
 }
 
-// noteClosed writes down until when the store was open, where history's age goes by it and the last change does not say it about as well. If
-// that fails, or the process is killed, history is kept for longer.
+// noteClosed writes down how old the last change is, as when the store was closed by the time in that change, where history's age goes by it. If
+// that fails, or the process is killed, or the clock has jumped, history is kept for longer.
 func (s *Store) noteClosed() {
-	last, closed := milliseconds(s.position.at), s.clock.Now()
-	if last.Before(s.janitor.opened) {
-		closed = closed.Add(-s.janitor.away) // what nobody has written since, counts on from before
-	}
-	if s.floor.Load() == s.position.revision || s.failure.get() != nil || closed.Sub(last) < s.options.HistoryAge/256 {
+	age, told := s.janitor.tellAge(s.clock.Now())
+	if s.floor.Load() == s.position.revision || s.failure.get() != nil || !told {
 		return
 	}
-	if err := s.db.noteClosed(closed.UnixMilli()); err != nil {
+	if err := s.db.noteClosed(milliseconds(s.position.at).Add(age).UnixMilli()); err != nil {
 		s.logger.Info("it could not be noted when the store was closed: its history is kept for longer", "error", err)
 	}
+}
+
+// aged tells whether it was noted how old history was when the store was closed. What was noted before a later change was made, by a clock that
+// was ahead, is more than can be: such a change would have been pruned.
+func (s *Store) aged() bool {
+	open := milliseconds(s.closed).Sub(milliseconds(s.position.at))
+	return s.closed != 0 && open >= 0 && open <= 2*s.options.HistoryAge
 }
 
 func (s *Store) release() error {
