@@ -49,13 +49,16 @@ func TestLitestream(t *testing.T) {
 	stop := l.write(ctx, clientFor(t, server).CoreV1().ConfigMaps("default"))
 	defer stop()
 	var durable map[string]*corev1.ConfigMap
-	agent := startReplicator(ctx, t, filepath.Join(server.DataDir, "rowlock.db"), replica)
+	source := filepath.Join(server.DataDir, "rowlock.db")
+	agent := startReplicator(ctx, t, source, replica)
 	for round := range litestreamRounds {
-		if round == litestreamRounds/2 {
+		allow := func() { l.allow((round + 2) * litestreamRound) } // and not more: what is to be copied would grow faster than it is copied
+		if round%3 == 2 {
 			agent.kill()
-			agent = startReplicator(ctx, t, filepath.Join(server.DataDir, "rowlock.db"), replica)
+			awaitNewLog(t, source+"-wal", allow)
+			agent = startReplicator(ctx, t, source, replica)
 		}
-		l.allow((round + 2) * litestreamRound) // and not more: what is to be copied would grow faster than it is copied
+		allow()
 		known, err := l.await((round + 1) * litestreamRound)
 		if err != nil {
 			t.Fatal(err)
@@ -218,6 +221,31 @@ func (l *ledger) check(ctx context.Context, t *testing.T, configMaps typedcorev1
 	}
 	if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 		t.Errorf("a watch that goes on where it was is told %v", err)
+	}
+}
+
+// awaitNewLog returns once SQLite has begun its write-ahead log anew while writers write, and before it is long: the end of the old log, of
+// which Litestream knows, would be behind that of the new one.
+func awaitNewLog(t *testing.T, log string, write func()) {
+	t.Helper()
+	salts := func() string {
+		header := make([]byte, 32)
+		f, err := os.Open(log)
+		if err == nil {
+			_, err = io.ReadFull(f, header)
+			_ = f.Close() // it was only read
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(header[16:24])
+	}
+	before := salts()
+	write()
+	for until := time.Now().Add(time.Minute); salts() == before; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("the log was not begun anew")
+		}
 	}
 }
 

@@ -12,12 +12,13 @@ import (
 
 // sqliteDriver writes to the file, through one connection.
 type sqliteDriver struct {
-	reads   *sql.DB // of the database
-	writes  *sql.DB
-	writer  *sql.Conn
-	trimmer *walTrimmer
-	ahead   ahead
-	from    sql.NullInt64 // the floor; not valid: to be read
+	reads      *sql.DB // of the database
+	writes     *sql.DB
+	writer     *sql.Conn
+	trimmer    *walTrimmer
+	litestream litestream
+	ahead      ahead
+	from       sql.NullInt64 // the floor; not valid: to be read
 
 	upsertObject, deleteObject, insertChange, updateMeta *sql.Stmt
 }
@@ -326,4 +327,7 @@ func (d *sqliteDriver) checkpoint() error {
 	return eachRow(rows, err)(func(func(...any) error) error { return nil })
 }
 
-func (d *sqliteDriver) trimLog() error { return d.trimmer.trim(context.Background(), d.writer) }
+func (d *sqliteDriver) trimLog() error {
+	ctx := context.Background()
+	return errors.Join(d.litestream.heed(ctx, d.writer), d.trimmer.trim(ctx, d.writer))
+}

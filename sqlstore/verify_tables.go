@@ -64,7 +64,7 @@ func (v *verifier) compareTables(want, have []string) {
 		}
 	}
 	for _, statement := range have {
-		if strings.HasPrefix(statement, "table _litestream_") {
+		if strings.HasPrefix(statement, "table "+litestreamTable) {
 			continue // where Litestream, which copies the file as it changes, notes how far it is
 		}
 		if v.state.Moved != "" && slices.ContainsFunc(movedParts, func(part string) bool { return strings.HasPrefix(statement, part) }) {

@@ -43,8 +43,17 @@ func replicate(ctx context.Context, database, dir string) error {
 	}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		if err := db.SyncAndWait(ctx); err != nil {
-			return err
+		// Litestream notes what fails, and tries it again a second later: the log may have been cut under what was copied.
+		for attempts := 5; ; attempts-- {
+			err := db.SyncAndWait(ctx)
+			if err == nil {
+				break
+			}
+			if attempts == 0 {
+				return err
+			}
+			fmt.Fprintln(os.Stderr, err)
+			time.Sleep(time.Second)
 		}
 		fmt.Println("synced")
 	}
