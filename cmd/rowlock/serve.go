@@ -137,7 +137,7 @@ func (p *parts) run(ctx, serving context.Context, served func(), r running, stdo
 // bootstrap makes the controllers of the control plane, and the objects that exist from the start.
 func (p *parts) bootstrap(ctx context.Context) (*controlplane.Plane, error) {
 	plane := controlplane.New(controlplane.Config{Registry: p.registry, Store: p.store, Pipeline: p.pipeline, Logger: p.logger, Definitions: p.definitions,
-		ClientAuthorities: p.certificates, FrontProxy: p.options.proxies.frontProxy(p.certificates), Front: p.server})
+		ClientAuthorities: p.certificates, FrontProxy: p.options.proxies.frontProxy(p.certificates), NoRBAC: !p.authorizers.AsksRBAC(), Front: p.server})
 	if err := p.store.Await(ctx, func() error { return plane.Bootstrap(ctx) }); err != nil {
 		return nil, fmt.Errorf("create the objects that exist from the start: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -143,6 +144,9 @@ func TestConfiguration(t *testing.T) {
 	a, err := authz.New(authz.Options{Store: f.store, Logger: servertest.Quiet, File: file})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !a.AsksRBAC() {
+		t.Error("the file has RBAC, which is not asked")
 	}
 	before := map[int]float64{}
 	counters := []struct {
@@ -300,6 +304,9 @@ func TestModes(t *testing.T) {
 		}
 		if got := decides(t, a, ann(c.namespace)); got != c.want {
 			t.Errorf("%v in %s: %q, want %q", c.modes, c.namespace, got, c.want)
+		}
+		if want := slices.Contains(c.modes, "RBAC"); a.AsksRBAC() != want {
+			t.Errorf("%v ask RBAC: %t", c.modes, !want)
 		}
 	}
 	for _, o := range []authz.Options{{}, {Modes: []string{"Magic"}}, {Modes: []string{"ABAC"}, PolicyFile: "/nowhere"}, {File: "/nowhere"}, {File: policies}} {

@@ -111,6 +111,9 @@ func (a *Authorizers) Run(ctx context.Context) {
 	_ = work.Wait() // the work has no errors
 }
 
+// AsksRBAC tells whether RBAC is one of the modes. A changed file does not change that.
+func (a *Authorizers) AsksRBAC() bool { return a.kinds.Has(apiserver.AuthorizerType(modes.ModeRBAC)) }
+
 // Rules are what users may do by RBAC, be it one of the modes or not.
 func (a *Authorizers) Rules() Rules { return a.rbac.Rules() }
 

@@ -29,13 +29,21 @@ func (p *Plane) Bootstrap(ctx context.Context) error {
 	if err := atOnce(ctx, p.bootstrapNamespaces); err != nil {
 		return err
 	}
-	if err := atOnce(ctx, p.bootstrapAPIServices, p.bootstrapConfigMaps, p.bootstrapFlows, p.bootstrapClasses, p.bootstrapRoles); err != nil {
+	objects := []func(context.Context, *errgroup.Group) error{p.bootstrapAPIServices, p.bootstrapConfigMaps, p.bootstrapFlows, p.bootstrapClasses}
+	if !p.NoRBAC {
+		objects = append(objects, p.bootstrapRoles)
+	}
+	if err := atOnce(ctx, objects...); err != nil {
 		return err
 	}
 	if _, _, err := p.useFlows(ctx); err != nil {
 		return err
 	}
-	p.Front.Finish("start-system-namespaces-controller", "rbac/bootstrap-roles", "start-legacy-token-tracking-controller", "scheduling/bootstrap-system-priority-classes",
+	p.Front.Finish("start-system-namespaces-controller")
+	if !p.NoRBAC {
+		p.Front.Finish("rbac/bootstrap-roles")
+	}
+	p.Front.Finish("start-legacy-token-tracking-controller", "scheduling/bootstrap-system-priority-classes",
 		"priority-and-fairness-config-consumer", "priority-and-fairness-config-producer", "start-service-ip-repair-controllers",
 		"apiservice-status-local-available-controller", "apiservice-status-remote-available-controller", "apiservice-registration-controller",
 		"kube-apiserver-autoregistration", "priority-and-fairness-filter")

@@ -16,6 +16,8 @@ import (
 
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/resources/history"
+	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/controlplane"
 )
 
 const rbacPath = "/apis/rbac.authorization.k8s.io/v1/"
@@ -101,6 +103,19 @@ func TestBootstrapPolicy(t *testing.T) {
 	check()
 	if diff := cmp.Diff(before, k.listed("clusterroles")); diff != "" {
 		t.Errorf("the second start wrote (-before +after):\n%s", diff)
+	}
+}
+
+// Where RBAC decides nothing, its policy is not made, and no part of the start is said to have made it.
+func TestNoBootstrapPolicyWithoutRBAC(t *testing.T) {
+	k := newWhole(t, func(_ *server.Config, c *controlplane.Config) { c.NoRBAC = true })
+	for _, resource := range []string{"clusterroles", "clusterrolebindings", "roles", "rolebindings"} {
+		if found := k.listed(resource); len(found) != 0 {
+			t.Errorf("%d %s are made", len(found), resource)
+		}
+	}
+	if ready := get(k.s.Handler(), "/readyz?verbose", "known").Body.String(); strings.Contains(ready, "rbac") || !strings.Contains(ready, "poststarthook/start-system-namespaces-controller") {
+		t.Error(ready)
 	}
 }
 

@@ -24,6 +24,8 @@ type Config struct {
 	ClientAuthorities ClientAuthorities
 	// FrontProxy is published with them: how servers that extend the API know this one. Nil: it is not.
 	FrontProxy *FrontProxy
+	// NoRBAC: nobody decides by roles and bindings. The bootstrap policy is not made then, as by kube-apiserver.
+	NoRBAC bool
 	// Front is told what concerns those who answer requests.
 	Front Front
 }
