@@ -70,11 +70,11 @@ func eachVersion(definition string, yield func(name string, schema gjson.Result)
 	})
 }
 
-// schemaText is the schema of a version of a definition, empty where there is none.
+// schemaText is the schema of a version of a definition, empty where there is none. It is a part of the definition, and must not be changed.
 func schemaText(definition []byte, version string) (text []byte, found bool) {
-	eachVersion(string(definition), func(name string, schema gjson.Result) bool {
+	eachVersion(unsafe.String(unsafe.SliceData(definition), len(definition)), func(name string, schema gjson.Result) bool {
 		if found = name == version; found {
-			text = []byte(schema.Raw)
+			text = bytesOf(schema.Raw)
 		}
 		return !found
 	})

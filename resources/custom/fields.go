@@ -1,6 +1,7 @@
 package custom
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -89,7 +90,7 @@ func (d *definition) newFieldTypes(crd *apiextensionsv1.CustomResourceDefinition
 		keep: func(key any, build func() (any, error)) (any, error) { return d.compiled.get(key, room, build) },
 		stored: func(version string) []byte {
 			text, _ := schemaText(d.text(), version)
-			return text
+			return bytes.Clone(text) // what is made of it keeps parts
 		},
 	}
 }

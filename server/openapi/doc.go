@@ -11,14 +11,14 @@
 //
 //	handler.go     paths to documents
 //	state.go       the documents of one catalog
-//	document.go    one encoded document and how it is sent; unpacker.go, what it is read by; protobuf.go, the other encoding of a wide one
+//	document.go    one encoded document and how it is sent; unpacker.go, what it is read by; blocks.go, how it is kept; protobuf.go, the other encoding of a wide one
 //	fingerprint.go what a document is made of, summed up
 //	prepared.go    the index of the documents that are prepared
 //	archive.go     the embedded files; repeats.go, what they say again and again
 //	prepare.go     how they are made
-//	v2.go          the one document of version 2; wide.go, one with many types without a Go type
+//	v2.go          the one document of version 2; wide.go, one with many types without a Go type; widepaths.go, their operations in it
 //	v3.go          the documents of version 3; storedtexts.go, what is copied into one: schemas of definitions, along which stored.go
-//	               and storedvalue.go go
+//	               and storedvalue.go go; storedv2.go, what version 2 says of them
 //	external.go    what other servers describe; join.go, one document of version 2 of theirs and ours
 //	source.go      what a document is built from
 //	definitions.go upstream's definitions, read from the archive

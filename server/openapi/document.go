@@ -55,7 +55,7 @@ type format struct {
 type form struct {
 	etag     string // without quotes
 	modified time.Time
-	packed   []byte // compressed; nil: it was given back
+	packed   blocks // compressed; nil: it was given back
 }
 
 // there tells whether a form is at hand.
@@ -176,8 +176,8 @@ func (d *document) encoded(s *source) ([]*routes, error) {
 
 func (d *document) usePrepared(p prepared, now time.Time) error {
 	if p.name == nameV2 {
-		d.forms[asProtobuf].Store(&form{p.etag, now, v2Protobuf})
-		d.forms[asJSON].Store(&form{p.etag, now, v2JSON})
+		d.forms[asProtobuf].Store(&form{p.etag, now, blocks{v2Protobuf}})
+		d.forms[asJSON].Store(&form{p.etag, now, blocks{v2JSON}})
 		return nil
 	}
 	json, err := p.json()
@@ -208,10 +208,10 @@ func (d *document) encodeProtobuf() error {
 		if err != nil {
 			return err
 		}
-		d.forms[asProtobuf].Store(&form{f.etag, f.modified, packed})
+		d.forms[asProtobuf].Store(&form{f.etag, f.modified, blocks{packed}})
 		return nil
 	}
-	json, err := unpack(f.packed)
+	json, err := f.packed.unpack()
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (d *document) keep(e encoding, data []byte, etag string, modified time.Time
 	if err != nil {
 		return err
 	}
-	d.forms[e].Store(&form{etag, modified, packed})
+	d.forms[e].Store(&form{etag, modified, blocks{packed}})
 	return nil
 }
 
@@ -267,7 +267,7 @@ func (f *form) serveCompressed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Encoding", "gzip")
-	serveContent(w, r, f.modified, bytes.NewReader(f.packed))
+	serveContent(w, r, f.modified, f.packed.reader())
 }
 
 func pack(data []byte) ([]byte, error) {
@@ -282,10 +282,14 @@ func pack(data []byte) ([]byte, error) {
 	return bytes.Clone(buf.Bytes()), nil
 }
 
-func unpack(packed []byte) ([]byte, error) {
-	u, err := newUnpacker(packed)
+func unpack(packed []byte) ([]byte, error) { return blocks{packed}.unpack() }
+
+func (b blocks) unpack() ([]byte, error) {
+	u, err := newUnpacker(b)
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(u)
+	data := make([]byte, u.size)
+	_, err = io.ReadFull(u, data)
+	return data, err
 }

@@ -155,7 +155,7 @@ func TestPreparedProtobuf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := unpack(json.packed)
+	text, err := json.packed.unpack()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ const (
 
 // packProtobufV2 makes the second encoding of a document of version 2 of the first, both compressed. gnostic takes fifty times the memory
 // of a text to read it: paths and definitions are read one at a time, each in a document of its own.
-func packProtobufV2(packed []byte) ([]byte, error) {
+func packProtobufV2(packed blocks) ([]byte, error) {
 	u, err := newUnpacker(packed)
 	if err != nil {
 		return nil, err

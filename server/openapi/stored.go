@@ -14,15 +14,19 @@ import (
 // What it reads was stored by this server, which has validated it and writes members in the order of the fields of the Go type.
 // Whatever is not as expected is left to upstream.
 
-// storedSchema writes what a document of version 3 says of the schema of a version, as it is stored.
+// storedSchema writes what a document says of the schema of a version, as it is stored.
 type storedSchema struct {
 	jsonscan.Scanner
 	out []byte
+	// v2: the document is of version 2; see storedv2.go.
+	v2 bool
 	// object is of the object itself, and embedded of those within it.
 	object, embedded *described
 	// count is how many schemas were begun, and kinds has those of them that describe an object within an object.
 	count int
 	kinds map[int]bool
+	// nullable is whether the schema that was read last lets null pass.
+	nullable bool
 }
 
 // described is what a document says of every object.
@@ -86,12 +90,22 @@ type schemaNode struct {
 	nullable, open, embedded, either   bool
 	plainAnyOf                         bool // an int-or-string needs no other
 	mapKeys, listType, mapType, rules  []byte
+	requires                           [][]byte // the names of what is required, with quotes
+
+	reduced // in version 2
 }
 
 // write writes a schema. It is not ok where that is upstream's to do.
 func (w *storedSchema) write(text []byte) (ok bool) {
 	w.Scanner = jsonscan.New(text)
-	return w.node(&schemaNode{is: w.object}) && w.End()
+	root := &schemaNode{is: w.object}
+	if !w.node(root) || !w.End() {
+		return false
+	}
+	if w.v2 && root.open {
+		w.nameOnly(root)
+	}
+	return true
 }
 
 // within writes a schema within another, and once more where it turns out at its end that it describes an object within an object.
@@ -104,7 +118,7 @@ func (w *storedSchema) within(junctor bool) bool {
 	if !w.node(n) {
 		return false
 	}
-	if !n.embedded || n.is != nil {
+	if !n.embedded || n.is != nil || w.v2 && n.open {
 		return true
 	}
 	if w.kinds == nil {
@@ -137,7 +151,12 @@ func (w *storedSchema) node(n *schemaNode) bool {
 		return false
 	}
 	w.extensions(n)
-	w.insertLate(n)
+	if w.v2 {
+		w.reduce(n)
+	} else {
+		w.insertLate(n)
+	}
+	w.nullable = n.nullable
 	if last := len(w.out) - 1; w.out[last] == ',' {
 		w.out = w.out[:last]
 	}
@@ -149,6 +168,9 @@ func (w *storedSchema) node(n *schemaNode) bool {
 func (n *schemaNode) covered(w *storedSchema) bool {
 	if n.embedded && (n.junctor || n.is == w.object) {
 		return false
+	}
+	if w.v2 {
+		return n.covers()
 	}
 	return !n.either || !n.allOf && (!n.anyOf || n.plainAnyOf)
 }
@@ -164,24 +186,33 @@ func (n *schemaNode) reach(place, at int) {
 
 // insertLate writes what came, or is known, late. What comes last goes first, so that places stay what they are.
 func (w *storedSchema) insertLate(n *schemaNode) {
-	insert := func(late int, text []byte) { w.out = slices.Insert(w.out, n.late[late], append(text, ',')...) }
 	if n.is != nil && !n.properties {
-		text := []byte(`"properties":{`)
-		for i, name := range ownNames {
-			text = append(appendMember(text, name, n.is.properties[i]), ',')
-		}
-		text[len(text)-1] = '}'
-		insert(lateProperties, text)
+		w.insert(n.late[lateProperties], n.is.ownProperties())
 	}
 	if n.either && !n.junctor && !n.anyOf {
-		insert(lateAnyOf, []byte(intOrString))
+		w.insert(n.late[lateAnyOf], []byte(intOrString))
 	}
 	if n.is != nil && n.is == w.embedded && !n.required {
-		insert(lateRequired, []byte(`"required":["kind","apiVersion"]`))
+		w.insert(n.late[lateRequired], []byte(`"required":["kind","apiVersion"]`))
 	}
 	if n.nullable {
-		insert(lateNullable, []byte(`"nullable":true`))
+		w.insert(n.late[lateNullable], []byte(`"nullable":true`))
 	}
+}
+
+// insert writes a member of a schema at a place.
+func (w *storedSchema) insert(at int, member []byte) {
+	w.out = slices.Insert(w.out, at, append(member, ',')...)
+}
+
+// ownProperties are the properties of an object that says nothing of any.
+func (d *described) ownProperties() []byte {
+	text := []byte(`"properties":{`)
+	for i, name := range ownNames {
+		text = append(appendMember(text, name, d.properties[i]), ',')
+	}
+	text[len(text)-1] = '}'
+	return text
 }
 
 func appendMember(out []byte, name string, text []byte) []byte {
@@ -222,6 +253,10 @@ func (w *storedSchema) member(n *schemaNode, key string) bool {
 	if !w.read(n, key) {
 		return false
 	}
+	if w.v2 {
+		w.keep(n, key, began)
+		return true
+	}
 	if key == "anyOf" {
 		n.anyOf, n.plainAnyOf = true, string(w.out[began:]) == intOrString
 	}
@@ -257,7 +292,12 @@ func (w *storedSchema) read(n *schemaNode, key string) bool {
 		n.properties = true
 		return w.readProperties(n)
 	case "additionalProperties":
-		return w.copyWord("true") || w.copyWord("false") || w.Peek() == '{' && w.within(n.junctor)
+		if w.Peek() != '{' {
+			return w.copyWord("true") || w.copyWord("false")
+		}
+		ok := w.within(n.junctor)
+		n.nullableRest = w.nullable
+		return ok
 	case "externalDocs":
 		return w.texts(map[string]int{"description": 1, "url": 2})
 	}
@@ -297,24 +337,6 @@ func (w *storedSchema) apart(into *[]byte, write func() bool) bool {
 	return ok
 }
 
-// readRequired writes the names of what is required: of an object within an object, its kind is.
-func (w *storedSchema) readRequired(n *schemaNode) bool {
-	n.required = true
-	began := len(w.out)
-	if !w.list(w.copyText) {
-		return false
-	}
-	if n.is == nil || n.is == w.object {
-		return true
-	}
-	for _, name := range []string{`"kind"`, `"apiVersion"`} {
-		if names := w.out[began:]; !bytes.Contains(names, []byte(name)) {
-			w.out = append(append(append(w.out[:len(w.out)-1], ','), name...), ']')
-		}
-	}
-	return true
-}
-
 // readProperties writes properties, and in place of those that every object has what the document says of them.
 func (w *storedSchema) readProperties(n *schemaNode) bool {
 	w.out = append(w.out, '{')
@@ -338,6 +360,9 @@ func (w *storedSchema) readProperties(n *schemaNode) bool {
 		w.out = append(append(append(w.out, '"'), name...), '"', ':')
 		if !w.within(n.junctor) {
 			return false
+		}
+		if w.nullable && w.v2 {
+			n.nullables = append(n.nullables, name)
 		}
 		if n.is != nil && slices.Contains(ownNames[:], name) {
 			w.out = w.out[:began]

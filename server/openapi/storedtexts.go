@@ -3,11 +3,13 @@ package openapi
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kube-openapi/pkg/builder3/util"
 	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/rowlock/rowlock/resources"
@@ -30,7 +32,7 @@ func (t *storedTexts) add(src *source, definitions map[string]common.OpenAPIDefi
 	if s.OpenAPI == nil || s.OpenAPI.Stored == nil || !fastpath.OpenAPI.On() {
 		return false
 	}
-	text, ok := writeStored(definitions, s)
+	text, ok := writeStored(definitions, s, definitionsV3, nil)
 	if _, kinds := src.name(string(modelOf(s, s.Type.Kind)), nil); kinds != nil {
 		ok = false // it is also the name of a Go type, of which the builder says which kinds it has
 	}
@@ -45,17 +47,17 @@ func (t *storedTexts) add(src *source, definitions map[string]common.OpenAPIDefi
 	return true
 }
 
-// writeStored writes the schema of a type as a document has it. definitions has the untypedModels.
-func writeStored(definitions map[string]common.OpenAPIDefinition, s *resources.Served) (text []byte, ok bool) {
+// writeStored writes the schema of a type as a document has it, behind what out has. definitions has the untypedModels.
+func writeStored(definitions map[string]common.OpenAPIDefinition, s *resources.Served, prefix string, out []byte) (text []byte, ok bool) {
 	stored, err := s.OpenAPI.Stored()
 	if err != nil || len(stored) == 0 {
 		return nil, false
 	}
-	w := storedSchema{out: make([]byte, 0, len(stored)+len(stored)/8+4<<10)}
-	if w.object, err = describeObject(definitions, s); err != nil {
+	w := storedSchema{out: slices.Grow(out, len(stored)+len(stored)/8+4<<10), v2: prefix == definitionsV2}
+	if w.object, err = describeObject(definitions, s, prefix); err != nil {
 		return nil, false
 	}
-	if w.embedded, err = describeWithin(definitions); err != nil {
+	if w.embedded, err = describeWithin(definitions, prefix); err != nil {
 		return nil, false
 	}
 	ok = w.write(stored)
@@ -63,38 +65,53 @@ func writeStored(definitions map[string]common.OpenAPIDefinition, s *resources.S
 }
 
 // describeObject is what objectSchema says of every object of a type.
-func describeObject(definitions map[string]common.OpenAPIDefinition, s *resources.Served) (*described, error) {
+func describeObject(definitions map[string]common.OpenAPIDefinition, s *resources.Served, prefix string) (*described, error) {
 	typeMeta := definitions[statusName].Schema.Properties
 	schema := new(spec.Schema).SetProperty("apiVersion", typeMeta["apiVersion"]).SetProperty("kind", typeMeta["kind"]).
-		SetProperty("metadata", *spec.RefSchema(definitionsV3 + objectMeta).WithDescription(metav1.PartialObjectMetadata{}.SwaggerDoc()["metadata"]))
-	return describe(identified(schema, s, s.Type.Kind))
+		SetProperty("metadata", *spec.RefSchema(prefix + objectMeta).WithDescription(metav1.PartialObjectMetadata{}.SwaggerDoc()["metadata"]))
+	return describe(identified(schema, s, s.Type.Kind), prefix)
 }
 
 // describeWithin is what describeEmbedded says of every object within one.
-func describeWithin(definitions map[string]common.OpenAPIDefinition) (*described, error) {
+func describeWithin(definitions map[string]common.OpenAPIDefinition, prefix string) (*described, error) {
 	schema := new(spec.Schema)
 	schema.AddExtension(embeddedExtension, true)
-	describeEmbedded(schema, definitions[statusName].Schema.Properties, definitionsV3)
-	return describe(schema)
+	describeEmbedded(schema, definitions[statusName].Schema.Properties, prefix)
+	return describe(schema, prefix)
 }
 
 // describe takes out of a schema what storedSchema needs of it.
-func describe(schema *spec.Schema) (d *described, err error) {
-	schema = util.WrapRefs(schema)
+func describe(schema *spec.Schema, prefix string) (d *described, err error) {
+	write := json.Marshal
+	if prefix == definitionsV2 {
+		schema = handler.PruneDefaultsSchema(schema)
+		write = marshalV2
+	} else {
+		schema = util.WrapRefs(schema)
+	}
 	d = &described{}
 	for i, name := range ownNames {
-		if d.properties[i], err = json.Marshal(schema.Properties[name]); err != nil {
+		if d.properties[i], err = write(schema.Properties[name]); err != nil {
 			return nil, err
 		}
 	}
 	for name, into := range map[string]*[]byte{extensionKind: &d.kind, extensionSelectable: &d.selectable} {
 		if value, there := schema.Extensions[name]; there {
-			if *into, err = json.Marshal(value); err != nil {
+			if *into, err = write(value); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return d, nil
+}
+
+// marshalV2 is json.Marshal without escapes for the sake of HTML, which documents of version 2 have not.
+func marshalV2(v any) ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
 
 // fill puts the texts into a document in place of what stands for them.

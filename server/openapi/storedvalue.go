@@ -2,7 +2,10 @@ package openapi
 
 import (
 	"bytes"
+	"slices"
 	"strings"
+
+	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
 // What follows reads values of a stored schema that are written as they stand: upstream would read them and write the same.
@@ -13,8 +16,33 @@ func (w *storedSchema) copyText() bool {
 		return false
 	}
 	raw, ok := w.Raw()
-	w.out = append(w.out, raw...)
+	w.copyRaw(raw)
 	return ok && len(raw) > 2 && isCopied(raw)
+}
+
+// copyRaw copies a text as the document has it: one of version 2 has characters as they are that are escaped elsewhere for the sake of HTML.
+func (w *storedSchema) copyRaw(raw []byte) {
+	if !w.v2 {
+		w.out = append(w.out, raw...)
+		return
+	}
+	for {
+		i := bytes.Index(raw, []byte(`\`))
+		if i < 0 {
+			w.out = append(w.out, raw...)
+			return
+		}
+		w.out, raw = append(w.out, raw[:i]...), raw[i:]
+		if raw[1] != 'u' {
+			w.out, raw = append(w.out, raw[:2]...), raw[2:]
+			continue
+		}
+		var n int
+		if w.out, n = jsonscan.AppendEscape(w.out, raw); n == 0 {
+			n = len(raw) // isCopied will tell
+		}
+		raw = raw[n:]
+	}
 }
 
 // isCopied tells whether a text has no escapes but those that upstream writes, too, of which it has several forms for other characters.
@@ -78,7 +106,7 @@ func (w *storedSchema) copyValue(example bool) bool {
 	switch w.Peek() {
 	case '"':
 		raw, ok := w.Raw()
-		w.out = append(w.out, raw...)
+		w.copyRaw(raw)
 		return ok && isCopied(raw) && !(example && len(raw) == 2)
 	case 't':
 		return w.copyWord("true")
@@ -146,3 +174,39 @@ var ruleMembers = map[string]int{"rule": 1, "message": 2, "messageExpression": 3
 
 // rule writes a rule in CEL.
 func (w *storedSchema) rule() bool { return w.texts(ruleMembers) }
+
+// readRequired writes the names of what is required: of an object within an object, its kind is.
+func (w *storedSchema) readRequired(n *schemaNode) bool {
+	n.required = true
+	ok := w.Peek() == '[' && w.Elements(func() bool {
+		raw, ok := w.Raw()
+		n.requires = append(n.requires, raw)
+		return ok && raw[0] == '"' && len(raw) > 2 && isCopied(raw)
+	}) && len(n.requires) > 0
+	if !ok || w.v2 {
+		return ok // reduce will write them
+	}
+	w.writeNames(n, n.requires)
+	return true
+}
+
+// writeNames writes the list of what is required of an object.
+func (w *storedSchema) writeNames(n *schemaNode, names [][]byte) {
+	between := byte('[')
+	add := func(raw []byte) {
+		w.out = append(w.out, between)
+		w.copyRaw(raw)
+		between = ','
+	}
+	for _, raw := range names {
+		add(raw)
+	}
+	if n.is != nil && n.is == w.embedded {
+		for _, name := range []string{`"kind"`, `"apiVersion"`} {
+			if !slices.ContainsFunc(names, func(raw []byte) bool { return string(raw) == name }) {
+				add([]byte(name))
+			}
+		}
+	}
+	w.out = append(w.out, ']')
+}

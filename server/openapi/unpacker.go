@@ -1,35 +1,44 @@
 package openapi
 
 import (
-	"bytes"
+	"bufio"
 	"compress/gzip"
 	"encoding/binary"
-	"errors"
 	"io"
 )
 
 // unpacker reads what pack made, from any place: a document of a hundred megabytes is sent without being there as a whole.
 type unpacker struct {
-	packed []byte
+	packed *blocksReader
 	size   int64
 	z      *gzip.Reader
 	// at is where z is, and next where is to be read.
 	at, next int64
 }
 
-func newUnpacker(packed []byte) (*unpacker, error) {
-	z, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
+func newUnpacker(packed blocks) (*unpacker, error) {
+	r := packed.reader()
+	var size [4]byte // RFC 1952, ISIZE: no document has 4 GiB
+	if _, err := r.Seek(-int64(len(size)), io.SeekEnd); err != nil {
 		return nil, err
 	}
-	size := binary.LittleEndian.Uint32(packed[len(packed)-4:]) // RFC 1952, ISIZE: no document has 4 GiB
-	return &unpacker{packed: packed, size: int64(size), z: z}, nil
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, err
+	}
+	u := &unpacker{packed: r, size: int64(binary.LittleEndian.Uint32(size[:])), z: new(gzip.Reader)}
+	return u, u.begin()
+}
+
+// begin goes back to the beginning.
+func (u *unpacker) begin() error {
+	u.packed.at = 0
+	return u.z.Reset(bufio.NewReader(u.packed))
 }
 
 // Read implements io.Reader.
 func (u *unpacker) Read(p []byte) (int, error) {
 	if u.next < u.at {
-		if err := u.z.Reset(bytes.NewReader(u.packed)); err != nil {
+		if err := u.begin(); err != nil {
 			return 0, err
 		}
 		u.at = 0
@@ -48,15 +57,5 @@ func (u *unpacker) Read(p []byte) (int, error) {
 
 // Seek implements io.Seeker.
 func (u *unpacker) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekCurrent:
-		offset += u.next
-	case io.SeekEnd:
-		offset += u.size
-	}
-	if offset < 0 {
-		return 0, errors.New("a place before the beginning")
-	}
-	u.next = offset
-	return offset, nil
+	return seek(&u.next, u.size, offset, whence)
 }

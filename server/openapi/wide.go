@@ -3,7 +3,6 @@ package openapi
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"crypto/sha512"
 	"encoding/json"
 	"errors"
@@ -16,12 +15,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/klauspost/compress/gzip"
 	"k8s.io/kube-openapi/pkg/builder"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // wide is what a document of version 2 is made of that describes types without a Go type. A thousand of them make a hundred megabytes: it
@@ -47,16 +48,16 @@ type swaggerText struct {
 }
 
 // garbage is how much of it there may be meanwhile, in percent of the memory in use: what a schema needs is gone with the next one.
-const garbage = 25
+const garbage = 15
 
 // errAlike: two parts of a document have a name in common, so that it has to be built whole.
 var errAlike = errors.New("two parts of a document have a name in common")
 
 // make writes the document, compressed, and returns it with its ETag. Errors: errAlike among them.
-func (d *wide) make(s *source) (packed []byte, etag string, err error) {
+func (d *wide) make(s *source) (packed blocks, etag string, err error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(garbage))
-	var made blocks
-	z, err := gzip.NewWriterLevel(&made, gzip.BestSpeed)
+	const level = 5 // in the time of the fastest, two thirds of its length
+	z, err := gzip.NewWriterLevel(&packed, level)
 	if err != nil {
 		return nil, "", err
 	}
@@ -68,26 +69,7 @@ func (d *wide) make(s *source) (packed []byte, etag string, err error) {
 	if err := errors.Join(out.Flush(), z.Close()); err != nil {
 		return nil, "", err
 	}
-	return slices.Concat(made...), fmt.Sprintf("%X", sum.Sum(nil)), nil
-}
-
-// blocks is a text that grows without being copied.
-type blocks [][]byte
-
-// Write implements io.Writer.
-func (b *blocks) Write(p []byte) (int, error) {
-	const size = 256 << 10
-	for rest := p; len(rest) > 0; {
-		last := len(*b) - 1
-		if last < 0 || len((*b)[last]) == size {
-			*b = append(*b, make([]byte, 0, size))
-			continue
-		}
-		n := min(len(rest), size-len((*b)[last]))
-		(*b)[last] = append((*b)[last], rest[:n]...)
-		rest = rest[n:]
-	}
-	return len(p), nil
+	return packed, fmt.Sprintf("%X", sum.Sum(nil)), nil
 }
 
 // baseText is the document of everything else, by its members.
@@ -97,7 +79,7 @@ func (d *wide) baseText(s *source) (base swaggerText, err error) {
 			return base, err
 		}
 	}
-	text, err := unpack(d.base.forms[asJSON].Load().packed)
+	text, err := d.base.forms[asJSON].Load().packed.unpack()
 	if err != nil {
 		return base, err
 	}
@@ -122,7 +104,8 @@ func (d *wide) write(s *source, out *bufio.Writer) error {
 	if err != nil {
 		return err
 	}
-	w := &wideWriter{source: s, Writer: out, definitions: definitions, needed: spec.Definitions{}, parameters: map[string]spec.Parameter{}}
+	w := &wideWriter{source: s, Writer: out, definitions: definitions, needed: spec.Definitions{}, parameters: map[string]spec.Parameter{},
+		wordings: map[wordingKey]wording{}}
 	var paths, schemas []chunk
 	for _, v := range d.versions {
 		paths = append(paths, chunk{versionPath(v.GroupVersion) + "/", func() error { return w.writePaths(v) }})
@@ -131,17 +114,17 @@ func (d *wide) write(s *source, out *bufio.Writer) error {
 			schemas = append(schemas, chunk{object, func() error { return w.writeObject(u) }}, chunk{list, func() error { return w.writeList(u) }})
 		}
 	}
-	w.text(`{"swagger":`, base.Swagger)
-	w.text(`,"info":`, base.Info)
-	w.text(`,"paths":`)
+	w.say(`{"swagger":`, base.Swagger)
+	w.say(`,"info":`, base.Info)
+	w.say(`,"paths":`)
 	w.members(base.Paths, paths)
-	w.text(`,"definitions":`)
+	w.say(`,"definitions":`)
 	w.members(base.Definitions, append(schemas, w.missing(base)...))
-	w.text(`,"parameters":`)
+	w.say(`,"parameters":`)
 	w.members(base.Parameters, w.missingParameters(base))
-	w.text(`,"securityDefinitions":`, base.SecurityDefinitions)
-	w.text(`,"security":`, base.Security)
-	w.text(`}`)
+	w.say(`,"securityDefinitions":`, base.SecurityDefinitions)
+	w.say(`,"security":`, base.Security)
+	w.say(`}`)
 	return w.err
 }
 
@@ -162,9 +145,13 @@ type wideWriter struct {
 	definitions map[string]common.OpenAPIDefinition
 	needed      spec.Definitions
 	parameters  map[string]spec.Parameter
+	// wordings are the operations of types by what these have in common.
+	wordings map[wordingKey]wording
+	// text has room for what is written next.
+	text []byte
 }
 
-func (w *wideWriter) text(begin string, rest ...json.RawMessage) {
+func (w *wideWriter) say(begin string, rest ...json.RawMessage) {
 	if w.err == nil {
 		_, w.err = w.WriteString(begin)
 	}
@@ -178,10 +165,10 @@ func (w *wideWriter) text(begin string, rest ...json.RawMessage) {
 // member writes a member of an object.
 func (w *wideWriter) member(name string, text []byte) {
 	if w.comma {
-		w.text(",")
+		w.say(",")
 	}
 	w.comma = true
-	w.text(strconv.Quote(name)+":", text)
+	w.say(strconv.Quote(name)+":", text)
 }
 
 // members writes an object: what base has and the chunks, in the order of names.
@@ -189,7 +176,7 @@ func (w *wideWriter) members(base map[string]json.RawMessage, chunks []chunk) {
 	slices.SortFunc(chunks, func(a, b chunk) int { return strings.Compare(a.name, b.name) })
 	names := slices.Sorted(maps.Keys(base))
 	w.comma = false
-	w.text("{")
+	w.say("{")
 	for i, c := range chunks {
 		for len(names) > 0 && names[0] < c.name {
 			w.member(names[0], base[names[0]])
@@ -206,15 +193,37 @@ func (w *wideWriter) members(base map[string]json.RawMessage, chunks []chunk) {
 	for _, name := range names {
 		w.member(name, base[name])
 	}
-	w.text("}")
+	w.say("}")
 }
 
-// writePaths writes the operations of a version. Of its types, whose schemas come later, the names are enough.
+// writePaths writes the operations of a version: in the words of those of another type that has the same ones, where that can be.
 func (w *wideWriter) writePaths(v *resources.Version) error {
+	if ok, err := w.wordPaths(v); ok || err != nil {
+		return err
+	}
+	fastpath.OpenAPI.Fallback()
 	r, err := versionRoutes(v)
 	if err != nil {
 		return err
 	}
+	paths, err := w.buildPaths(r)
+	if err != nil {
+		return err
+	}
+	for _, p := range paths {
+		w.member(p.path, p.text)
+	}
+	return w.err
+}
+
+// pathText are the operations of a path.
+type pathText struct {
+	path string
+	text []byte
+}
+
+// buildPaths has the operations of a version made by kube-openapi. Of its types, whose schemas come later, the names are enough.
+func (w *wideWriter) buildPaths(r *routes) (paths []pathText, err error) {
 	own := map[string]bool{}
 	for _, u := range r.untyped {
 		for _, name := range []string{string(modelOf(u, u.Type.Kind)), string(modelOf(u, u.KindOfLists()))} {
@@ -225,14 +234,14 @@ func (w *wideWriter) writePaths(v *resources.Version) error {
 	}
 	swagger, err := builder.BuildOpenAPISpecFromRoutes([]common.RouteContainer{w.encoded(r)}, w.configV2(w.definitions))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, path := range slices.Sorted(maps.Keys(swagger.Paths.Paths)) {
 		text, err := swagger.Paths.Paths[path].MarshalJSON()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		w.member(path, text)
+		paths = append(paths, pathText{path, text})
 	}
 	for name, d := range swagger.Definitions {
 		if !own[name] {
@@ -240,15 +249,25 @@ func (w *wideWriter) writePaths(v *resources.Version) error {
 		}
 	}
 	maps.Copy(w.parameters, swagger.Parameters)
-	return w.err
+	return paths, nil
 }
 
 func (w *wideWriter) writeObject(u *resources.Served) error {
+	name := string(modelOf(u, u.Type.Kind))
+	if _, kinds := w.name(name, nil); kinds == nil && u.OpenAPI != nil && u.OpenAPI.Stored != nil {
+		text, ok := writeStored(w.definitions, u, definitionsV2, w.text[:0])
+		if ok {
+			w.text = text // its room is for the next one
+			w.member(name, text)
+			return w.err
+		}
+		fastpath.OpenAPI.Fallback()
+	}
 	schema, err := objectSchema(w.definitions, u, definitionsV2)
 	if err != nil {
 		return err
 	}
-	return w.writeSchema(string(modelOf(u, u.Type.Kind)), schema)
+	return w.writeSchema(name, schema)
 }
 
 func (w *wideWriter) writeList(u *resources.Served) error {

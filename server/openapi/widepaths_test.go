@@ -1,0 +1,101 @@
+package openapi
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/resources/untyped/untypedtest"
+)
+
+// What FuzzWordings chooses of a type.
+const (
+	clusterScoped = 1 << iota
+	withoutStatus
+	withScale
+	onlyRead
+)
+
+// namedType is a type with names, and what else there is to choose; nil: no definition has such names.
+func namedType(t *testing.T, group, version, kind, plural string, choice uint8) *resources.Type {
+	t.Helper()
+	if len(validation.IsDNS1123Subdomain(group))+len(validation.IsDNS1035Label(version))+len(validation.IsDNS1035Label(strings.ToLower(kind)))+
+		len(validation.IsDNS1035Label(plural)) > 0 {
+		return nil
+	}
+	toy, err := untypedtest.Versions()[0].Type()
+	if err != nil {
+		t.Fatal(err)
+	}
+	toy.Group, toy.Resource, toy.Kind, toy.ListKind = group, plural, kind, ""
+	toy.StorageVersion.Group, toy.StorageVersion.Version = group, version
+	toy.Namespaced = choice&clusterScoped == 0
+	toy.OpenAPI = &resources.OpenAPI{Digest: "1", Schema: func(bool) (*spec.Schema, error) { return new(spec.Schema).Typed("object", ""), nil }}
+	status := toy.Subresources["status"]
+	toy.Subresources = map[string]*resources.Subresource{}
+	if choice&withoutStatus == 0 {
+		toy.Subresources["status"] = status
+	}
+	if choice&withScale != 0 {
+		scale := *status
+		scale.Name = "scale"
+		toy.Subresources["scale"] = &scale
+	}
+	if choice&onlyRead != 0 {
+		toy.ServedVerbs = []string{"get", "list"}
+	}
+	return toy
+}
+
+// documentOfTypes is the document of version 2, made a type at a time or whole.
+func documentOfTypes(registry *resources.Registry, fast bool) (w *httptest.ResponseRecorder, fallbacks int64) {
+	defer fastpath.OpenAPI.Turn(fast)()
+	before := fastpath.OpenAPI.Fallbacks()
+	w = httptest.NewRecorder()
+	New(registry, false).ServeHTTP(w, httptest.NewRequest("GET", pathV2, nil))
+	return w, fastpath.OpenAPI.Fallbacks() - before
+}
+
+// FuzzWordings: the operations of a type in the words of those of another are what kube-openapi makes of them.
+func FuzzWordings(f *testing.F) {
+	f.Add("example.org", "v1", "Toy", "toys", uint8(0))
+	f.Add("a.k8s.io", "v1beta1", "Ingress", "ingresses", uint8(clusterScoped|withScale))
+	f.Add("x", "v2alpha3", "apple", "apples", uint8(withoutStatus|withScale))
+	f.Add("apimachinery.k8s.io", "get", "Status", "object", uint8(0))
+	f.Add("nobody.rowlock.internal", "v987654321", "RowlocksNobody", "rowlocksnobodies", uint8(0))
+	f.Add("list.name", "string", "List", "name", uint8(onlyRead|clusterScoped))
+	f.Fuzz(func(t *testing.T, group, version, kind, plural string, choice uint8) {
+		registry := resources.NewRegistry()
+		one, two := namedType(t, group, version, kind, plural, choice), namedType(t, "second."+group, version, kind+"Second", plural, choice)
+		if one == nil || two == nil {
+			return
+		}
+		registry.Edit(func(e *resources.Edit) {
+			e.SetType(one.StorageVersion, 1000, 100, one)
+			e.SetType(two.StorageVersion, 1000, 100, two)
+		})
+		fast, _ := documentOfTypes(registry, true)
+		plain, _ := documentOfTypes(registry, false)
+		if fast.Code != plain.Code || fast.Body.String() != plain.Body.String() {
+			t.Errorf("%d and %d\nworded %.3000s\nbuilt  %.3000s", fast.Code, plain.Code, fast.Body, plain.Body)
+		}
+	})
+}
+
+// Names that could be taken for others are left to kube-openapi, and no others are.
+func TestWordedOperations(t *testing.T) {
+	for group, left := range map[string]int64{"example.org": 0, "machinery.k8s.io": 0, "apimachinery.k8s.io": 1} {
+		registry := resources.NewRegistry()
+		toy := namedType(t, group, "v1", "Toy", "toys", withScale)
+		registry.Edit(func(e *resources.Edit) { e.SetType(toy.StorageVersion, 1000, 100, toy) })
+		w, fallbacks := documentOfTypes(registry, true)
+		if w.Code != 200 || fallbacks != 1+left { // the document of everything else is not prepared
+			t.Errorf("%s: %d, %d left to kube-openapi", group, w.Code, fallbacks-1)
+		}
+	}
+}
