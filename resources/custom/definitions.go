@@ -255,46 +255,6 @@ func (d *Definitions) take(ctx context.Context) (done bool, err error) {
 	return len(events) < page, nil
 }
 
-// load reads all definitions, and follows them from there.
-func (d *Definitions) load(ctx context.Context) error {
-	all, err := d.Store.Snapshot(ctx, Resource, resources.At{Match: resources.MostRecent})
-	if err != nil {
-		return err
-	}
-	o := resources.WatchOptions{Resource: Resource, After: all.Revision()}
-	plain, err := d.Store.Watch(ctx, o)
-	if err != nil {
-		return err
-	}
-	o.Wake = d.wake
-	if d.alarm, err = d.Store.Watch(ctx, o); err != nil {
-		d.alarm = nil
-		plain.Close()
-		return err
-	}
-	d.watch = plain
-	there := map[string]*resources.Object{}
-	all.Ascend("", "", func(o *resources.Object) bool {
-		there[o.Name] = o
-		return true
-	})
-	d.edit(func(e *resources.Edit) {
-		for name := range d.byName {
-			if there[name] == nil {
-				d.put(e, name, nil)
-			}
-		}
-		for name, o := range there {
-			if known := d.byName[name]; known == nil || known.revision != o.Revision {
-				next := d.read(o)
-				next.follows(nil) // what it was in between was not seen
-				d.put(e, name, next)
-			}
-		}
-	})
-	return nil
-}
-
 // edit changes what is known and what is served.
 func (d *Definitions) edit(change func(*resources.Edit)) {
 	d.mu.Lock()
@@ -319,16 +279,6 @@ func (d *Definitions) observe(events []*resources.Event) {
 			d.put(e, name, next)
 		}
 	})
-}
-
-// read reads a definition. One that cannot be read, which validation lets nobody store, is not served.
-func (d *Definitions) read(o *resources.Object) *definition {
-	def, err := newDefinition(o, d.Scheme, &d.compiled, &d.lines)
-	if err != nil {
-		d.Logger.Error("a custom resource definition is not served", "name", o.Name, "error", err)
-		return emptyDefinition(o)
-	}
-	return def
 }
 
 // put makes what is served of a definition that of next; nil: nothing.

@@ -2,6 +2,7 @@
 // with the definitions that are stored, and has the rules of the definitions themselves.
 //
 //	definitions.go  keeps the registry in step with the stored definitions
+//	load.go         reads all of them when there is nothing to follow yet
 //	definition.go   one definition as it is at a revision, and its types
 //	bones.go        a definition without its schemas, and what stands for them
 //	compiled.go     what was compiled of schemas, within a bound

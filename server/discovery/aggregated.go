@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"crypto/sha512"
 	"fmt"
 	"io"
@@ -63,7 +64,8 @@ func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, c *sho
 
 // newAggregated joins what the groups contribute, each of which is made once as long as the group is the same.
 func (h *Handler) newAggregated(c *shown, root root) (*aggregated, error) {
-	a := &aggregated{doc: &apidiscoveryv2.APIGroupDiscoveryList{}}
+	a := &aggregated{doc: &apidiscoveryv2.APIGroupDiscoveryList{}, items: make([][]byte, 0, len(c.groups))}
+	digest := sha512.New()
 	for _, g := range c.groups {
 		if (g.name == "") != (root == coreRoot) || len(g.versions) == 0 {
 			continue
@@ -72,11 +74,13 @@ func (h *Handler) newAggregated(c *shown, root root) (*aggregated, error) {
 		if err != nil {
 			return nil, err
 		}
+		if a.doc.Items == nil { // and none is null
+			a.doc.Items = make([]apidiscoveryv2.APIGroupDiscovery, 0, len(c.groups))
+		}
 		a.doc.Items, a.items = append(a.doc.Items, one.doc), append(a.items, one.json)
+		_, _ = digest.Write(one.sum[:]) // into memory
 	}
-	// The digest is of the document without its kind.
-	digest := sha512.New()
-	a.write(digest, "{")
+	// It is of the digests of the groups, so that a change of one among many costs no more than its own.
 	a.etag = strconv.Quote(fmt.Sprintf("%X", digest.Sum(nil)))
 	a.doc.APIVersion, a.doc.Kind = aggregatedKind.ToAPIVersionAndKind()
 	return a, nil
@@ -128,6 +132,7 @@ func (a *aggregated) encoded(c memo, n negotiated, root root) ([]byte, error) {
 type described struct {
 	doc  apidiscoveryv2.APIGroupDiscovery
 	json []byte
+	sum  [sha256.Size]byte // of the JSON
 }
 
 type describedKey struct{}

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -182,5 +183,5 @@ func (h *Handler) newDescribed(g *shownGroup) (*described, error) {
 		}
 	}
 	data, err := json.Marshal(doc)
-	return &described{doc, data}, err
+	return &described{doc, data, sha256.Sum256(data)}, err
 }
