@@ -29,6 +29,7 @@
 //	validated.go    schemas that were found valid; digest.go: what stands for them; seen.go: what is remembered of it
 //	rules.go        what is special about writes of definitions
 //	names.go        which names a definition is given, and the conditions that follow
+//	structure.go    the condition of schemas that are not structural
 //
 // # Invariants
 //

@@ -139,6 +139,7 @@ func (s *definitionStrategy) settle(obj runtime.Object) {
 	before := *crd.Status.DeepCopy()
 	s.definitions.namesIn(crd.Spec.Group).accept(crd)
 	approve(crd)
+	structure(crd)
 	if apiequality.Semantic.DeepEqual(before, crd.Status) {
 		return
 	}

@@ -1,0 +1,52 @@
+package custom
+
+import (
+	"fmt"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+)
+
+const nonStructural = apiextensions.CustomResourceDefinitionConditionType(apiextensionsv1.NonStructuralSchema)
+
+// structure notes what is not structural in the schemas of a definition, as kube-apiserver's controller of the condition does. Validation
+// lets only an update leave it as it is, so that it concerns definitions of a kube-apiserver that were imported, and these say so.
+func structure(crd *apiextensions.CustomResourceDefinition) {
+	old := apiextensions.FindCRDCondition(crd, nonStructural)
+	if old == nil && !ptr.Deref(crd.Spec.PreserveUnknownFields, false) {
+		return
+	}
+	status, reason, message := violations(crd)
+	switch {
+	case reason == "":
+		apiextensions.RemoveCRDCondition(crd, nonStructural)
+	case old == nil || old.Status != status || old.Reason != reason || old.Message != message:
+		setCondition(crd, nonStructural, status, reason, message)
+	}
+}
+
+// violations are what is not structural; without a reason, nothing.
+func violations(crd *apiextensions.CustomResourceDefinition) (status apiextensions.ConditionStatus, reason, message string) {
+	var errs field.ErrorList
+	if ptr.Deref(crd.Spec.PreserveUnknownFields, false) {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "preserveUnknownFields"), true, "must be false"))
+	}
+	for i, v := range crd.Spec.Versions {
+		validation, err := apiextensions.GetSchemaForVersion(crd, v.Name)
+		if err != nil || validation == nil || validation.OpenAPIV3Schema == nil {
+			continue
+		}
+		s, err := structuralschema.NewStructural(validation.OpenAPIV3Schema)
+		if err != nil {
+			return apiextensions.ConditionUnknown, "StructuralError", fmt.Sprintf("failed to check validation schema for version %s: %v", v.Name, err)
+		}
+		errs = append(errs, structuralschema.ValidateStructural(field.NewPath("spec", "versions").Index(i).Child("schema", "openAPIV3Schema"), s)...)
+	}
+	if len(errs) == 0 {
+		return "", "", ""
+	}
+	return apiextensions.ConditionTrue, "Violations", errs.ToAggregate().Error()
+}
