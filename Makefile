@@ -117,6 +117,7 @@ test-fast-paths: ## All unit tests and the end-to-end tests without the fast pat
 e2e: $(e2e_needs) ## The built binary on each database against kubectl, helm, client-go, controller-runtime and kube-controller-manager, and a quick run of the benchmark
 	go test -timeout 80m -count=1 ./e2e
 	go run ./e2e/bench compare --servers rowlock --quick --protocol both
+	go run ./e2e/bench day --day 5m --within 5s --backups
 
 compare: ## Send the tables of e2e/testdata/sections, the published objects, what published webhooks are asked about and the table of decisions to kube-apiserver too: it must pass them, answer as Rowlock does, and record the same; and move its objects into Rowlock and back
 	E2E_PEER=kube-apiserver go test -timeout 80m -count=1 -run "TestSections|TestPublished$$|TestPublishedWebhooks|TestDecisions|TestMoves" ./e2e

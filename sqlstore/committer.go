@@ -20,7 +20,12 @@ func (s *Store) commitAll() {
 		}
 		if len(requests) > 0 {
 			s.commitBatch(requests)
-			if err := s.db.trimLog(); err != nil {
+			began := time.Now()
+			worked, err := s.db.trimLog()
+			if worked {
+				s.metrics.kept("checkpoint", began)
+			}
+			if err != nil {
 				s.logger.Warn("the database's log could not be cut", "err", err)
 			}
 		}

@@ -18,6 +18,7 @@ type metrics struct {
 	events     *prometheus.CounterVec
 	batch      prometheus.Histogram
 	latency    prometheus.Histogram
+	upkeep     *prometheus.HistogramVec
 }
 
 func newMetrics(s *Store, r prometheus.Registerer) (*metrics, error) {
@@ -30,6 +31,9 @@ func newMetrics(s *Store, r prometheus.Registerer) (*metrics, error) {
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "rowlock_store_commit_seconds",
 			Help:    "How long a transaction took from its first write to being visible.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14)}),
+		upkeep: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "rowlock_store_upkeep_seconds",
+			Help:    "How long a step of upkeep kept the next transaction waiting, by work: prune, vacuum, checkpoint.",
+			Buckets: []float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1}}, []string{"work"}),
 	}
 	gauge := func(name, help string, value func() float64) {
 		m.all = append(m.all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
@@ -52,7 +56,7 @@ func newMetrics(s *Store, r prometheus.Registerer) (*metrics, error) {
 			func() float64 { return float64(processIO().WriteBytes) }))
 	}
 	gauge("rowlock_store_watchers", "Open watches.", number(&m.watchers))
-	m.all = append(m.all, m.events, m.batch, m.latency)
+	m.all = append(m.all, m.events, m.batch, m.latency, m.upkeep)
 	m.all = append(m.all, s.recorder.collectors()...)
 	if r == nil {
 		return m, nil
@@ -95,6 +99,11 @@ func (m *metrics) applied(events []*resources.Event) {
 			m.events.WithLabelValues(name).Add(float64(n[op]))
 		}
 	}
+}
+
+// kept is told that a step of upkeep is done, on the goroutine of the committer, and when it began.
+func (m *metrics) kept(work string, began time.Time) {
+	m.upkeep.WithLabelValues(work).Observe(time.Since(began).Seconds())
 }
 
 func (m *metrics) committed(b *batch, d time.Duration) {

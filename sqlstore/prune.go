@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -20,12 +21,17 @@ const (
 // prune takes out of history what is too old or too much, a step at a time, and gives space back. It returns when the
 // next change will be too old.
 func (j *janitor) prune() (time.Time, error) {
+	spare, err := j.store.db.free(context.Background()) // pages that no change has needed since the last time
+	if err != nil {
+		return time.Time{}, err
+	}
 	for {
 		// The time of before the recorder's chance: what is old by then, it could have come to.
 		now := j.store.clock.Now()
 		j.store.recorder.chance()
 		var result pruneResult
 		ran, err := j.task(func() (err error) {
+			defer j.store.metrics.kept("prune", time.Now())
 			result, err = j.pruneOnce(now)
 			return err
 		})
@@ -33,7 +39,10 @@ func (j *janitor) prune() (time.Time, error) {
 			return time.Time{}, err
 		}
 		if !result.more {
-			return result.next, j.vacuum()
+			if result.next.IsZero() { // and nothing will need what this one has set free
+				spare = math.MaxInt
+			}
+			return result.next, j.vacuum(spare)
 		}
 		select {
 		case <-j.quit:
@@ -125,14 +134,19 @@ func (j *janitor) dueAt(at int64) time.Time {
 	return j.opened.Add(j.store.options.HistoryAge - age)
 }
 
-// vacuum gives free pages back to the file system when they are a large part of the file. Fewer are kept: the next
-// changes will fill them.
-func (j *janitor) vacuum() error {
-	for gave := false; ; gave = true {
+// vacuum gives free pages back to the file system, about as many as are spare, when they are a large part of the file. Fewer are kept: the next
+// changes will fill them. To give back what the next changes ask for again costs more than they do: each page is moved, with all that leads to it.
+func (j *janitor) vacuum(spare int) error {
+	for gave := false; spare > 0 || gave; gave = true {
 		var more bool
 		ran, err := j.task(func() (err error) {
-			more, err = j.store.db.vacuum(vacuumStep)
+			began := time.Now()
+			if more = spare > 0; more {
+				more, err = j.store.db.vacuum(vacuumStep)
+				j.store.metrics.kept("vacuum", began)
+			}
 			if err == nil && !more && gave {
+				defer j.store.metrics.kept("checkpoint", time.Now())
 				err = j.store.db.checkpoint()
 			}
 			return err
@@ -140,10 +154,12 @@ func (j *janitor) vacuum() error {
 		if err != nil || !ran || !more {
 			return err
 		}
+		spare -= vacuumStep
 		select {
 		case <-j.quit:
 			return nil
 		default:
 		}
 	}
+	return nil
 }

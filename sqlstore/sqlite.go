@@ -96,8 +96,8 @@ const (
 	walCheckpoint = 8 << 20
 	// walMax is the size at which more is done about it.
 	walMax = 4 * walCheckpoint
-	// walBusyTimeout is how long that may wait for readers to finish.
-	walBusyTimeout = 250 * time.Millisecond
+	// walBusyTimeout is how long that may wait for readers to finish, and so keep writers waiting, at once.
+	walBusyTimeout = 50 * time.Millisecond
 )
 
 // walTrimmer bounds the write-ahead log. SQLite begins it anew only in a moment when nobody reads from it, and reads
@@ -106,30 +106,40 @@ type walTrimmer struct {
 	path        string
 	max         int64         // bytes
 	busyTimeout time.Duration // with readers
-	tried       int64         // size at the last attempt that failed
+	next        int64         // size at which it is tried again after an attempt that failed; 0: max
 }
 
 // trim cuts the log if it is too long. A reader that is not ours (a person with a long query) may be in the way; then
-// the next attempt is made when the log has grown again, so that writers are not held up by each.
-func (w *walTrimmer) trim(ctx context.Context, conn *sql.Conn) error {
+// the next attempt is made when the log has grown by a quarter of its bound, so that writers are not held up by each.
+func (w *walTrimmer) trim(ctx context.Context, conn *sql.Conn) (worked bool, err error) {
 	info, err := os.Stat(w.path)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if info.Size() < w.max+w.tried {
-		return nil
+	if info.Size() < w.max {
+		w.next = 0
+		return false, nil
 	}
+	if info.Size() < w.next {
+		return false, nil
+	}
+	cut, err := w.cut(ctx, conn)
+	if !cut {
+		w.next = info.Size() + w.max/4
+	}
+	return true, err
+}
+
+// cut moves the log into the database and cuts it to nothing, unless somebody reads for longer than busyTimeout, for which all
+// writers wait.
+func (w *walTrimmer) cut(ctx context.Context, conn *sql.Conn) (done bool, err error) {
 	if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", w.busyTimeout.Milliseconds())); err != nil {
-		return err
+		return false, err
 	}
 	var busy, frames, moved int
 	err = conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &frames, &moved)
-	w.tried = 0
-	if busy != 0 {
-		w.tried = info.Size()
-	}
 	_, berr := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", busyTimeout.Milliseconds()))
-	return errors.Join(err, berr)
+	return err == nil && busy == 0, errors.Join(err, berr)
 }
 
 // makePrivate makes the file if it is not there: it will hold secrets, and SQLite would let everybody read it. The files

@@ -22,16 +22,13 @@ func fileSize(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-// History is bounded, and the file gives space back.
-func TestSpaceIsGivenBack(t *testing.T) {
-	h := newSQLiteHarness(t)
-	const objects = 4000
-	var wg sync.WaitGroup
+// comeAndGo creates and deletes so many objects.
+func (h *sqliteHarness) comeAndGo(t *testing.T, objects int) {
+	var all sync.WaitGroup
 	for worker := range 16 {
-		wg.Go(func() {
+		all.Go(func() {
 			for i := worker; i < objects; i += 16 {
-				name := strconv.Itoa(i)
-				o, err := h.store.Commit(context.Background(), createMap(t, name))
+				o, err := h.store.Commit(context.Background(), createMap(t, strconv.Itoa(i)))
 				if err == nil {
 					_, err = h.store.Commit(context.Background(), resources.Write{Op: resources.Delete, Key: o[0].Key, From: o[0].Revision})
 				}
@@ -41,7 +38,14 @@ func TestSpaceIsGivenBack(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	all.Wait()
+}
+
+// History is bounded, and the file gives space back.
+func TestSpaceIsGivenBack(t *testing.T) {
+	h := newSQLiteHarness(t)
+	const objects = 4000
+	h.comeAndGo(t, objects)
 	h.onWriter(t, h.store.db.checkpoint)
 	before := fileSize(t, h.path)
 	if before < objects*4000 {
@@ -133,6 +137,74 @@ func TestLogStaysBounded(t *testing.T) {
 	if wal := fileSize(t, h.path+"-wal"); wal > 2*bound+batchBytes*2 {
 		t.Errorf("the write-ahead log has %d bytes", wal)
 	}
+}
+
+// To give space back waits for no reader, since all writers would wait with it, and takes up what one was in the way of.
+func TestReaderKeepsNobodyFromSpace(t *testing.T) {
+	h := newSQLiteHarness(t)
+	h.comeAndGo(t, 1000)
+	h.onWriter(t, h.store.db.checkpoint)
+	before := fileSize(t, h.path)
+	reader, err := OpenSource(t.Context(), Options{URL: "sqlite://" + h.path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	h.pragma(t, "PRAGMA busy_timeout = 3600000") // who waits as a statement does, waits for longer than the test
+	h.clock.Step(2 * storetest.HistoryAge)
+	h.prune(t)
+	mustCommit(t, h.store, createMap(t, "beside the reader"))
+	if after := fileSize(t, h.path); after != before {
+		t.Errorf("the file had %d bytes and has %d, which somebody reads", before, after)
+	}
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h.onWriter(t, h.store.db.checkpoint)
+	if after := fileSize(t, h.path); after > before/4 {
+		t.Errorf("the file had %d bytes and has %d", before, after)
+	}
+}
+
+// What is set free is kept for the next changes, and given back where they did not need it.
+func TestFreePagesAreKeptForHistory(t *testing.T) {
+	h := newSQLiteHarness(t)
+	h.comeAndGo(t, 1000)
+	h.onWriter(t, func() error {
+		_, err := h.store.db.prune(h.store.revisions.current.Load())
+		return err
+	})
+	mustCommit(t, h.store, createMap(t, "still in history"))
+	free, before := h.pages(t)
+	if free < before/2 {
+		t.Fatalf("%d of %d pages are free", free, before)
+	}
+	if err := h.store.janitor.vacuum(0); err != nil {
+		t.Fatal(err)
+	}
+	if _, after := h.pages(t); after != before {
+		t.Errorf("of %d pages %d are left, and none were spare", before, after)
+	}
+	if err := h.store.janitor.vacuum(vacuumStep + 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, after := h.pages(t); after < before-2*vacuumStep-2 || after >= before-vacuumStep {
+		t.Errorf("of %d pages %d are left, where %d were spare", before, after, vacuumStep+1)
+	}
+	h.prune(t) // it has nothing to prune, so nothing has needed what is free
+	if _, after := h.pages(t); after > before/2 {
+		t.Errorf("of %d pages %d are left", before, after)
+	}
+}
+
+// pages are those of the database: free ones, and all.
+func (h *sqliteHarness) pages(t *testing.T) (free, all int64) {
+	t.Helper()
+	err := h.store.db.reads.QueryRow("SELECT freelist_count, page_count FROM pragma_freelist_count, pragma_page_count").Scan(&free, &all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return free, all
 }
 
 // Nothing runs when idle: when history is empty and no object will expire, there is no timer.

@@ -303,6 +303,11 @@ func (d *sqliteDriver) size(ctx context.Context) (bytes int64, err error) {
 	return bytes, err
 }
 
+func (d *sqliteDriver) free(ctx context.Context) (pages int, err error) {
+	err = d.reads.QueryRowContext(ctx, "SELECT freelist_count FROM pragma_freelist_count").Scan(&pages)
+	return pages, err
+}
+
 // vacuum returns up to so many free pages to the file system, if they are more than an eighth of the file and more than
 // a step. more says whether it is worth going on.
 func (d *sqliteDriver) vacuum(pages int) (more bool, err error) {
@@ -321,13 +326,15 @@ func (d *sqliteDriver) vacuum(pages int) (more bool, err error) {
 	return true, eachRow(rows, err)(func(func(...any) error) error { return nil })
 }
 
-// checkpoint moves the write-ahead log into the file and cuts it to nothing.
+// checkpoint moves the write-ahead log into the file and cuts it to nothing, unless somebody reads from it for long.
 func (d *sqliteDriver) checkpoint() error {
-	rows, err := d.writer.QueryContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
-	return eachRow(rows, err)(func(func(...any) error) error { return nil })
+	_, err := d.trimmer.cut(context.Background(), d.writer)
+	return err
 }
 
-func (d *sqliteDriver) trimLog() error {
+func (d *sqliteDriver) trimLog() (worked bool, err error) {
 	ctx := context.Background()
-	return errors.Join(d.litestream.heed(ctx, d.writer), d.trimmer.trim(ctx, d.writer))
+	herr := d.litestream.heed(ctx, d.writer)
+	worked, err = d.trimmer.trim(ctx, d.writer)
+	return worked, errors.Join(herr, err)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/sqlstore"
 	"github.com/rowlock/rowlock/sqlstore/backup"
 )
@@ -23,6 +24,7 @@ type storageOptions struct {
 	schema        string
 	historyAge    time.Duration
 	historySize   resource.QuantityValue
+	eventTTL      time.Duration
 	maxObject     int
 	synchronous   string
 }
@@ -57,6 +59,7 @@ func (o *storageOptions) addOtherFlags(flags *pflag.FlagSet) {
 		"how long past revisions can be read and watched from; a client that was away longer lists anew")
 	o.historySize.Quantity = *resource.NewQuantity(sqlstore.DefaultHistorySize, resource.BinarySI)
 	flags.Var(&o.historySize, "history-size", "how large the history of revisions may grow before its age is reached")
+	flags.DurationVar(&o.eventTTL, "event-ttl", builtin.DefaultEventTTL, "how long an Event is kept after its last write")
 	flags.IntVar(&o.maxObject, "max-object-bytes", etcdRequestBytes,
 		"how many `bytes` an object may have, as JSON with its managedFields; etcd's limit of a request unless told otherwise. "+
 			"No request may have more than 3145728, and 0 is no other limit")
@@ -108,6 +111,8 @@ func (o *storageOptions) checkOthers() error {
 		return usagef("--history-age must be positive")
 	case o.historySize.Value() <= 0:
 		return usagef("--history-size must be positive")
+	case o.eventTTL <= 0:
+		return usagef("--event-ttl must be positive")
 	case o.maxObject < 0:
 		return usagef("--max-object-bytes must not be negative")
 	}

@@ -16,6 +16,7 @@
 //	large.go     lists of very many objects
 //	scale.go     very many objects, and a restart with them
 //	stream.go    small writes beside a stream of large ones
+//	day*.go      a day of a cluster: its files, and what writers wait for
 //	definitions*.go  what definitions of custom resources cost
 //	load.go      n clients repeat an operation for a while
 //	client.go    one client
@@ -104,7 +105,7 @@ func command() *cobra.Command {
 	flags.BoolVar(&o.Quick, "quick", false, "seconds instead of minutes; shows that it works, not how fast")
 	flags.StringVar(&o.page, "page", "", "also write the report into this Markdown file, between the lines\n"+pageBegin+" and "+pageEnd)
 	flags.StringVar(&o.json, "json", "", "also write the results to this file, as JSON")
-	root.AddCommand(measureCommand(&o), compareCommand(&o), largeCommand(&o), watchesCommand(&o), scaleCommand(&o), streamCommand(&o), definitionsCommand(&o), customCommand(&o), admissionCommand(&o), reportCommand(&o))
+	root.AddCommand(measureCommand(&o), compareCommand(&o), largeCommand(&o), watchesCommand(&o), scaleCommand(&o), streamCommand(&o), dayCommand(&o), definitionsCommand(&o), customCommand(&o), admissionCommand(&o), reportCommand(&o))
 	return root
 }
 

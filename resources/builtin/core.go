@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"cmp"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -28,8 +29,8 @@ import (
 // coreV1 is the one version of the core group.
 var coreV1 = v1.SchemeGroupVersion
 
-// eventTTL is how long kube-apiserver keeps an Event, its --event-ttl.
-const eventTTL = time.Hour
+// DefaultEventTTL is how long kube-apiserver keeps an Event, its --event-ttl.
+const DefaultEventTTL = time.Hour
 
 // shared are the types that the rules of others look at.
 type shared struct {
@@ -68,13 +69,14 @@ func coreGroup(p Parts, s shared) resources.GroupSpec {
 	)
 }
 
-// events are one type that two groups show, in their own versions.
-func events() *resources.Type {
+// events are one type that two groups show, in their own versions. Each is kept for a time after its last write.
+func events(ttl time.Duration) *resources.Type {
+	ttl = cmp.Or(ttl, DefaultEventTTL)
 	return define[core.Event, core.EventList](coreV1, "events", event.Strategy,
 		short("ev"), selectBy(event.GetAttrs), clockColumns,
 		func(t *resources.Type) {
 			t.Uncached = true
-			t.TTL = func(runtime.Object) time.Duration { return eventTTL }
+			t.TTL = func(runtime.Object) time.Duration { return ttl }
 		})
 }
 

@@ -1,6 +1,8 @@
 package builtin
 
 import (
+	"time"
+
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
@@ -30,6 +32,8 @@ type Parts struct {
 	Services ServiceNetwork
 	// Kubelets says how the kubelets of nodes are connected to. Without, it is done without a certificate.
 	Kubelets *Kubelets
+	// EventTTL is how long an Event is kept after its last write; 0: an hour.
+	EventTTL time.Duration
 	// APIs says what is served that is not by default, or the other way round.
 	APIs RuntimeConfig
 }
@@ -57,7 +61,7 @@ func (p Parts) stableGroups() []resources.GroupSpec {
 		p.Kubelets = defaultKubelets()
 	}
 	// These are in one group and used by another.
-	budgets, namespaces, events, addresses, cidrs := podDisruptionBudgets(), namespaces(), events(), ipAddresses(), serviceCIDRs()
+	budgets, namespaces, events, addresses, cidrs := podDisruptionBudgets(), namespaces(), events(p.EventTTL), ipAddresses(), serviceCIDRs()
 	endpointSlices, validating, mutating := endpointSlices(), validatingWebhooks(), mutatingWebhooks()
 	return []resources.GroupSpec{
 		coreGroup(p, shared{namespaces, events, budgets, services(p.Services, addresses, cidrs), endpointSlices, validating, mutating}),

@@ -5,6 +5,7 @@ import (
 	"math/rand"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	crdfuzzer "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/fuzzer"
@@ -189,4 +190,26 @@ func TestTables(t *testing.T) {
 			t.Errorf("table has %d rows, %d columns", len(table.Rows), len(table.ColumnDefinitions))
 		}
 	})
+}
+
+// Events are kept for an hour, or for as long as is asked for, in both groups that show them.
+func TestEventTTL(t *testing.T) {
+	for asked, want := range map[time.Duration]time.Duration{0: time.Hour, time.Minute: time.Minute} {
+		found := 0
+		for _, g := range (Parts{EventTTL: asked}).Groups() {
+			for _, v := range g.Versions {
+				for _, typ := range v.Types {
+					if typ.Resource != "events" {
+						continue
+					}
+					if found++; typ.TTL(nil) != want {
+						t.Errorf("asked for %s, events of %s are kept for %s", asked, g.Name, typ.TTL(nil))
+					}
+				}
+			}
+		}
+		if found != 2 {
+			t.Errorf("events are in %d groups", found)
+		}
+	}
 }
