@@ -40,7 +40,7 @@ type aggregatedKey struct{ root root }
 func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, c *shown, root root, n negotiated) {
 	v, err := c.Memo(aggregatedKey{root}, func() (any, error) { return h.newAggregated(c, root) })
 	if err != nil {
-		h.writeError(w, r, err)
+		h.offer.writeError(w, r, err)
 		return
 	}
 	a := v.(*aggregated)
@@ -53,7 +53,7 @@ func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, c *sho
 	}
 	body, err := a.encoded(c, n, root)
 	if err != nil {
-		h.writeError(w, r, err)
+		h.offer.writeError(w, r, err)
 		return
 	}
 	k := aggregatedKind

@@ -25,7 +25,6 @@ import (
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
 	"github.com/rowlock/rowlock/resources"
-	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -44,8 +43,8 @@ type Options struct {
 type Handler struct {
 	registry *resources.Registry
 	options  Options
-	offered  []runtime.SerializerInfo
-	offer    *codec.Offer // for errors
+	// offer is what paths offer, and plain what those without CBOR do.
+	offer, plain *offer
 	// merged is what there was to discover when something of another server's was asked for last.
 	merged atomic.Pointer[shown]
 	// described counts the groups that were described for aggregated discovery.
@@ -55,10 +54,7 @@ type Handler struct {
 // New returns the handler for /api, /apis, /api/VERSION, /apis/GROUP and /apis/GROUP/VERSION, with or without a
 // slash at the end.
 func New(registry *resources.Registry, options Options) *Handler {
-	offered := slices.DeleteFunc(slices.Clone(codecs.SupportedMediaTypes()), func(i runtime.SerializerInfo) bool {
-		return i.MediaType == codec.CBOR && !options.CBOR
-	})
-	return &Handler{registry: registry, options: options, offered: offered, offer: codec.NewOffer(options.CBOR)}
+	return &Handler{registry: registry, options: options, offer: newOffer(options.CBOR), plain: newOffer(false)}
 }
 
 // ServeHTTP answers one discovery request. A group or version that is not in the catalog is 404.
@@ -87,7 +83,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, c *shown, root root, rules rules) {
 	n, err := h.negotiate(r, rules|allowAggregated)
 	if err != nil {
-		h.writeError(w, r, err)
+		h.offer.writeError(w, r, err)
 		return
 	}
 	switch {
@@ -113,7 +109,7 @@ func (h *Handler) serveGroup(w http.ResponseWriter, r *http.Request, c *shown, n
 	}
 	n, err := h.negotiate(r, rules)
 	if err != nil {
-		h.writeError(w, r, err)
+		h.offer.writeError(w, r, err)
 		return
 	}
 	serveKept(w, r, c, n, "group "+name, func() runtime.Object {
@@ -133,9 +129,13 @@ func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, c *shown,
 		if v.GroupVersion != gv {
 			continue
 		}
-		n, err := h.negotiate(r, strictTypes|onlyGet)
+		rules := strictTypes | onlyGet
+		if len(v.Resources) > 0 && !slices.ContainsFunc(v.Resources, func(s *resources.Served) bool { return !s.Untyped }) {
+			rules = onlyGet | withoutCBOR
+		}
+		n, err := h.negotiate(r, rules)
 		if err != nil {
-			h.writeError(w, r, err)
+			h.offerOf(rules).writeError(w, r, err)
 			return
 		}
 		serveKept(w, r, c, n, "version "+gv.String(), func() runtime.Object { return apiResourceList(v) })
@@ -145,5 +145,5 @@ func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, c *shown,
 		http.NotFound(w, r) // nobody answers for the group as a whole
 		return
 	}
-	h.writeError(w, r, status.NotFound())
+	h.offer.writeError(w, r, status.NotFound())
 }

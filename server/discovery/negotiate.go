@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/munnerz/goautoneg"
@@ -23,7 +24,29 @@ const (
 	strictTypes
 	// allowAggregated accepts the parameters that ask for aggregated discovery.
 	allowAggregated
+	// withoutCBOR does not offer it, not for errors either: the server of custom resources has it for objects alone.
+	withoutCBOR
 )
+
+// offer is the encodings that a path has, and those of its errors.
+type offer struct {
+	encodings []runtime.SerializerInfo
+	errors    *codec.Offer
+}
+
+func newOffer(cbor bool) *offer {
+	return &offer{slices.DeleteFunc(slices.Clone(codecs.SupportedMediaTypes()), func(i runtime.SerializerInfo) bool {
+		return i.MediaType == codec.CBOR && !cbor
+	}), codec.NewOffer(cbor)}
+}
+
+// offerOf is what a path with some rules offers.
+func (h *Handler) offerOf(rules rules) *offer {
+	if rules&withoutCBOR != 0 {
+		return h.plain
+	}
+	return h.offer
+}
 
 // negotiated is what a request accepts.
 type negotiated struct {
@@ -36,7 +59,7 @@ func (h *Handler) negotiate(r *http.Request, rules rules) (negotiated, error) {
 	if rules&onlyGet != 0 && r.Method != http.MethodGet {
 		return negotiated{}, status.MethodNotAllowed()
 	}
-	offered := h.offered
+	offered := h.offerOf(rules).encodings
 	n := negotiated{pretty: codec.WantsPretty(r)}
 	header := r.Header.Get("Accept")
 	if header == "" {
@@ -60,9 +83,9 @@ func (h *Handler) negotiate(r *http.Request, rules rules) (negotiated, error) {
 		}
 	}
 	if rules&strictTypes != 0 && !typeOffered {
-		return negotiated{}, status.NoRepresentation(h.offeredTypes())
+		return negotiated{}, status.NoRepresentation(typesOf(offered))
 	}
-	return negotiated{}, status.NotAcceptable(h.offeredTypes())
+	return negotiated{}, status.NotAcceptable(typesOf(offered))
 }
 
 // accept reports whether the parameters of a clause can be served, and takes them over if so.
@@ -103,9 +126,9 @@ func (n *negotiated) accept(params map[string]string, rules rules) bool {
 	return true
 }
 
-func (h *Handler) offeredTypes() string {
+func typesOf(offered []runtime.SerializerInfo) string {
 	var names []string
-	for _, info := range h.offered {
+	for _, info := range offered {
 		names = append(names, info.MediaType)
 	}
 	return strings.Join(names, ", ")

@@ -98,9 +98,9 @@ func writeBody(w http.ResponseWriter, code int, contentType string, body []byte)
 }
 
 // writeError answers with a Status, in an encoding that the request accepts if there is one.
-func (h *Handler) writeError(w http.ResponseWriter, r *http.Request, err error) {
+func (o *offer) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	s := status.Of(err)
-	f := h.offer.NegotiateStatus(r)
+	f := o.errors.NegotiateStatus(r)
 	body, err := codec.Value(s, f)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
