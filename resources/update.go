@@ -52,6 +52,9 @@ type UpdateRequest struct {
 	Options *metav1.UpdateOptions
 	// DryRun: everything happens but the storing.
 	DryRun bool
+	// Removed is set by Update: it has removed the object, which was being deleted and has nothing to wait for any more. What it returns
+	// has the revision that the object had before.
+	Removed bool
 }
 
 // Update changes an object until that takes effect or fails; see Pipeline. created tells whether it made a new object. An
@@ -111,6 +114,7 @@ func (u update) commit(ctx context.Context, key Key) (stored *Object, created bo
 	}
 	switch {
 	case removed != nil:
+		r.Removed = !r.DryRun
 		return removed.Whole(), false, nil
 	case dry != nil:
 		return dry, created, nil

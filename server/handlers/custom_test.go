@@ -317,3 +317,17 @@ func TestWarningsOfALaterAttempt(t *testing.T) {
 	a.run(exchange{do: "POST " + widgets, body: widget("a", `{"other":1,"third":1}`), code: 201, says: says{"spec": `{"other":1}`},
 		answer: says{"Warning": `299 - "unknown field \"spec.third\""`}})
 }
+
+// Who takes the last finalizer off an object is told that it is gone, also when its definition changes, or goes, before the answer.
+func TestLastFinalizerOfATypeThatChanges(t *testing.T) {
+	a := newAPI(t)
+	schema := func(description string) string { return `{"type":"object","description":"` + description + `"}` }
+	held := strings.Replace(widget("a", `{}`), `"metadata":{`, `"metadata":{"finalizers":["example.com/stay"],`, 1)
+	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", schema("old"), true)), code: 201},
+		exchange{do: "POST " + widgets, body: held, code: 201}, exchange{do: "DELETE " + widgets + "/a", code: 200})
+	a.store.follow(func() {
+		a.run(exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch, body: `{"spec":{"versions":[` + widgetVersion("v1", schema("new"), true) + `]}}`, code: 200})
+	})
+	a.run(exchange{do: "PATCH " + widgets + "/a", header: asMergePatch, body: `{"metadata":{"finalizers":null}}`, code: 200},
+		exchange{do: "GET " + widgets + "/a", code: 404})
+}

@@ -176,11 +176,11 @@ func (a *api) Authorize(ctx context.Context, attributes authorizer.Attributes) (
 	return a.authorize(ctx, attributes)
 }
 
-// interruptedStore lets a test do something at the moment between a request's read and its write.
+// interruptedStore lets a test do something at the moment between a request's read and its write, or between that and the answer.
 type interruptedStore struct {
 	resources.Store
-	mu     sync.Mutex
-	before func()
+	mu            sync.Mutex
+	before, after func()
 	// unavailable is how many times watches fail before they go on.
 	unavailable atomic.Int64
 	// silent is a resource whose watches fail until it is another one; each failure is told, if somebody listens.
@@ -223,13 +223,23 @@ func (s *interruptedStore) interrupt(f func()) {
 	s.before = f
 }
 
+// follow sets what is done after the next commit, before anybody is told of it.
+func (s *interruptedStore) follow(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.after = f
+}
+
 func (s *interruptedStore) Commit(ctx context.Context, writes ...resources.Write) ([]*resources.Object, error) {
 	s.mu.Lock()
-	before := s.before
-	s.before = nil
+	before, after := s.before, s.after
+	s.before, s.after = nil, nil
 	s.mu.Unlock()
 	if before != nil {
 		before()
+	}
+	if after != nil {
+		defer after()
 	}
 	return s.Store.Commit(ctx, writes...)
 }
