@@ -14,12 +14,7 @@ import (
 func (s *Server) healthChecks(path string) []health.Check {
 	checks := []health.Check{health.Ping}
 	for _, c := range s.Checks {
-		c.Optional = path == "livez"
-		checks = append(checks, c)
-		if path == "readyz" {
-			c.Name, c.Apart = c.Name+"-readiness", true // etcd has two there, of which one is enough for the whole
-			checks = append(checks, c)
-		}
+		checks = append(checks, storeChecks(path, c)...)
 	}
 	if path != "livez" { // to start again would not bring a KMS plugin back
 		checks = append(checks, s.KeyChecks...)
@@ -38,6 +33,24 @@ func (s *Server) healthChecks(path string) []health.Check {
 	}
 	return checks
 }
+
+// storeChecks are those of a store for one health path.
+func storeChecks(path string, c health.Check) []health.Check {
+	c.Optional = path == "livez"
+	checks := []health.Check{c}
+	if path == "readyz" {
+		c.Name, c.Apart = c.Name+"-readiness", true // etcd has two there, of which one is enough for the whole
+		checks = append(checks, c)
+	}
+	return checks
+}
+
+// Hooks are the parts of the start that New finishes ("post-start hooks").
+var Hooks = []string{"storage-readiness", "start-apiserver-admission-initializer", "generic-apiserver-start-informers", "start-kube-aggregator-informers",
+	"storage-object-count-tracker-hook", "apiservice-discovery-controller", "apiservice-openapi-controller", "apiservice-openapiv3-controller"}
+
+// definitionHooks are those of a server that has definitions of custom resources.
+var definitionHooks = []string{"start-apiextensions-informers", "start-apiextensions-controllers", "crd-informer-synced"}
 
 func (s *Server) notDraining(*http.Request) error {
 	select {

@@ -43,15 +43,20 @@ func (s *Server) writeStatus(c echo.Context, st *metav1.Status) {
 	if !f.Unaccepted {
 		auditing.Of(c.Request().Context()).AnsweredStatus(st)
 	}
+	sendStatus(c.Response(), c.Request(), s.offer, st, f)
+}
+
+// sendStatus writes a Status in a format of an offer.
+func sendStatus(w http.ResponseWriter, r *http.Request, offer *codec.Offer, st *metav1.Status, f codec.Format) {
 	data, err := codec.Value(st, f)
 	if err != nil {
-		http.Error(c.Response(), st.Message, int(st.Code))
+		http.Error(w, st.Message, int(st.Code))
 		return
 	}
-	h := c.Response().Header()
+	h := w.Header()
 	if st.Details != nil && st.Details.RetryAfterSeconds > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(st.Details.RetryAfterSeconds)))
 	}
 	h.Set("Content-Type", f.Media)
-	handlers.WriteBody(c.Response(), c.Request(), s.offer, int(st.Code), data)
+	handlers.WriteBody(w, r, offer, int(st.Code), data)
 }

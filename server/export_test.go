@@ -2,6 +2,8 @@ package server
 
 import (
 	"net/url"
+	"runtime"
+	"time"
 
 	"github.com/rowlock/rowlock/resources/behind"
 )
@@ -24,4 +26,17 @@ func (s *Server) Watches() int { return s.handlers.Watches() }
 // ResolveService is where webhooks behind a Service are reached.
 func (s *Server) ResolveService(namespace, name string, port int32) (*url.URL, error) {
 	return services{behind.New(s.Store, s.Registry), s.RouteToEndpoints}.ResolveEndpoint(namespace, name, port)
+}
+
+// WaitingMost is how many requests may wait for a server.
+const WaitingMost = waitingMost
+
+// Patience sets how long a request waits for a server.
+func (e *Entrance) Patience(d time.Duration) { e.patience = d }
+
+// AwaitWaiting returns when so many requests wait for a server.
+func (e *Entrance) AwaitWaiting(n int64) {
+	for e.waiting.Load() < n {
+		runtime.Gosched()
+	}
 }

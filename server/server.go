@@ -26,15 +26,12 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/rowlock/rowlock/resources"
-	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/aggregate"
 	"github.com/rowlock/rowlock/server/auditing"
 	"github.com/rowlock/rowlock/server/authn"
 	"github.com/rowlock/rowlock/server/codec"
-	"github.com/rowlock/rowlock/server/cork"
 	"github.com/rowlock/rowlock/server/discovery"
-	"github.com/rowlock/rowlock/server/h2"
 	"github.com/rowlock/rowlock/server/handlers"
 	"github.com/rowlock/rowlock/server/health"
 	"github.com/rowlock/rowlock/server/openapi"
@@ -63,7 +60,9 @@ type Config struct {
 	// AllowsAnonymous tells whether clients without credentials may ask for a path at all, as system:anonymous; what they may do
 	// is the Pipeline's to say. Nil: they may ask how the server is.
 	AllowsAnonymous func(path string) bool
-	// TLS is how connections are secured. Nil serves plain HTTP, which only tests want.
+	// Entrance has the connections. Nil: the server makes one of TLS and HTTP.
+	Entrance *Entrance
+	// TLS is how connections are secured, where there is no Entrance. Nil serves plain HTTP, which only tests want.
 	TLS    *tls.Config
 	Logger *slog.Logger
 	// Metrics is what /metrics shows; the server adds its own to it.
@@ -116,7 +115,6 @@ type Config struct {
 type Server struct {
 	Config
 	echo       *echo.Echo
-	http       *http.Server
 	info       *genericapirequest.RequestInfoFactory
 	offer      *codec.Offer
 	handlers   *handlers.Handlers
@@ -173,26 +171,19 @@ func New(c Config) (*Server, error) {
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
 	s.trimmer = newTrimmer(func() int { return int(s.underWay.Load()) }, s.handlers.Watches, c.DefragmentHeap, s.rest)
 	// What others read into informers, and count, the store has read and counted; documents are made when they are asked for.
-	s.Finish("storage-readiness", "start-apiserver-admission-initializer", "generic-apiserver-start-informers", "start-kube-aggregator-informers",
-		"storage-object-count-tracker-hook", "apiservice-discovery-controller", "apiservice-openapi-controller", "apiservice-openapiv3-controller")
+	s.Finish(Hooks...)
 	if c.Definitions != nil {
-		s.Finish("start-apiextensions-informers", "start-apiextensions-controllers", "crd-informer-synced")
+		s.Finish(definitionHooks...)
 	}
 	if s.flows, err = s.newFlows(); err != nil {
 		return nil, err
 	}
 	s.flowFilter = s.newFlowFilter()
 	s.echo = s.newEcho()
-	s.http = &http.Server{Handler: s.echo, ConnContext: cork.Context, TLSConfig: c.TLS, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second,
-		MaxHeaderBytes: 1 << 20, ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: c.MaxStreams}}
-	if c.TLS != nil && c.WithoutHTTP2 {
-		s.http.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){} // which takes it off the list of protocols
-	} else if c.TLS != nil {
-		if err := cork.ConfigureHTTP2(s.http); err != nil {
-			return nil, fmt.Errorf("HTTP/2: %w", err)
+	if s.Entrance == nil {
+		if s.Entrance, err = NewEntrance(EntranceConfig{TLS: c.TLS, HTTP: c.HTTP, Logger: c.Logger, Features: c.Features}); err != nil {
+			return nil, err
 		}
-		s.http.TLSNextProto["h2"] = http2Server(s.http)
 	}
 	return s, nil
 }
@@ -206,18 +197,6 @@ func (s *Server) newCounts() (err error) {
 		return err
 	}
 	return registerParts(s.Config)
-}
-
-// http2Server returns what answers HTTP/2 on new connections: our own server, or golang.org/x/net/http2's, which is there.
-func http2Server(s *http.Server) func(*http.Server, *tls.Conn, http.Handler) {
-	plain, fast := s.TLSNextProto["h2"], h2.Serve(s)
-	return func(s *http.Server, c *tls.Conn, h http.Handler) {
-		if fastpath.HTTP2.On() {
-			fast(s, c, h)
-			return
-		}
-		plain(s, c, h)
-	}
 }
 
 func setDefaults(c *Config) {
@@ -256,21 +235,21 @@ func (s *Server) Handler() http.Handler { return s.echo }
 // writes through the Pipeline.
 func (s *Server) Close() { s.end() }
 
+// Admit has the Entrance ask the server, as Serve does, which has to follow. It is for who tells clients of the server before.
+func (s *Server) Admit() { s.Entrance.admit(s.echo) }
+
 // Serve answers requests until ctx ends. It then drains: nothing new is accepted, watches end cleanly, what is connected to
-// a kubelet or a pod ends, and the other requests under way are finished, for at most DrainTimeout. It closes the listener.
+// a kubelet or a pod ends, and the other requests under way are finished, for at most DrainTimeout. It closes the listener, which is nil
+// where the Entrance was opened before.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	trimming, stopTrimming := context.WithCancel(ctx)
 	defer stopTrimming()
 	go s.trimmer.run(trimming)
-	served := make(chan error, 1)
-	l = cork.Listener(l)
-	go func() {
-		if s.TLS == nil {
-			served <- s.http.Serve(l)
-		} else {
-			served <- s.http.ServeTLS(l, "", "")
-		}
-	}()
+	s.Admit()
+	if l != nil {
+		s.Entrance.Open(l)
+	}
+	served := s.Entrance.served
 	select {
 	case err := <-served:
 		return err
@@ -286,9 +265,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if s.RetryAfter {
 		s.finishRequests(drain)
 	}
-	err := s.http.Shutdown(drain)
+	err := s.Entrance.http.Shutdown(drain)
 	if err != nil {
-		s.http.Close()
+		s.Entrance.http.Close()
 		err = fmt.Errorf("requests were still under way after %s: %w", s.DrainTimeout, err)
 	}
 	s.handlers.Drain(drain)

@@ -39,6 +39,7 @@ func (o *Options) await(ctx context.Context, f func() error) error {
 	for {
 		err := f()
 		now := o.Clock.Now()
+		o.Progress.awaited(err)
 		if err == nil || !passes(err) || ctx.Err() != nil {
 			return err
 		}

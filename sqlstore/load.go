@@ -33,17 +33,17 @@ const maxParts = 64
 const progressRows = 200_000
 
 // load reads every object, and returns the trees of all types and the state of the store they belong to. It may take as
-// long as rows keep coming. progress is told how many were read, by several goroutines.
-func (d *database) load(ctx context.Context, progress func(objects int64)) (map[string]*tree, meta, error) {
+// long as rows keep coming. progress is told how many were read, and report, by several goroutines, at intervals.
+func (d *database) load(ctx context.Context, progress *Progress, report func(objects, about int64)) (map[string]*tree, meta, error) {
 	bounded, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stalled := time.AfterFunc(d.limits.rows, cancel)
 	defer stalled.Stop()
-	var rows atomic.Int64
-	trees, m, err := d.loadAll(bounded, func() {
+	progress.begin()
+	trees, m, err := d.loadAll(bounded, progress, func() {
 		stalled.Reset(d.limits.rows)
-		if n := rows.Add(1); n%progressRows == 0 {
-			progress(n)
+		if n := progress.read.Add(1); n%progressRows == 0 {
+			report(n, progress.about.Load())
 		}
 	})
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
@@ -52,7 +52,7 @@ func (d *database) load(ctx context.Context, progress func(objects int64)) (map[
 	return trees, m, err
 }
 
-func (d *database) loadAll(ctx context.Context, alive func()) (_ map[string]*tree, m meta, err error) {
+func (d *database) loadAll(ctx context.Context, progress *Progress, alive func()) (_ map[string]*tree, m meta, err error) {
 	readers := 1
 	if runtime.GOMAXPROCS(0) > 1 {
 		var size int64
@@ -80,7 +80,7 @@ func (d *database) loadAll(ctx context.Context, alive func()) (_ map[string]*tre
 		return nil, m, unavailable(err)
 	}
 	parts := d.objects.parts(size)
-	var next atomic.Int64
+	var next, done atomic.Int64
 	loads := make([]partLoader, len(views))
 	all, ctx := errgroup.WithContext(ctx)
 	for i, tx := range views {
@@ -92,6 +92,7 @@ func (d *database) loadAll(ctx context.Context, alive func()) (_ map[string]*tre
 				if err := eachRow(tx.QueryContext(ctx, selectObjectsSQL+d.objects.where, from, to))(l.take); err != nil {
 					return err
 				}
+				progress.estimate(done.Add(1), int64(len(parts)))
 			}
 			l.sort()
 			return nil

@@ -53,6 +53,11 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Clock tells ages and lifetimes; nil means the real one.
 	Clock clock.Clock
+	// Begin is called when this process may open the store, before what may take long: to reach Postgres, and to read all objects. It is
+	// not called when another process has the file. Its error ends Open. Nil: nobody wants to know.
+	Begin func() error
+	// Progress is told how far Open has come; nil: nobody asks.
+	Progress *Progress
 
 	// limits are shorter in tests; zero means usualLimits.
 	limits limits
@@ -96,6 +101,12 @@ func (o *Options) complete() error {
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.Begin == nil {
+		o.Begin = func() error { return nil }
+	}
+	if o.Progress == nil {
+		o.Progress = &Progress{}
 	}
 	o.sealer = &sealer{transformers: o.Transformers}
 	if o.limits == (limits{}) {

@@ -106,6 +106,9 @@ func (s *Store) connect(ctx context.Context) (err error) {
 		return err
 	}
 	if isPostgres(s.options.URL) {
+		if err := s.options.Begin(); err != nil {
+			return err
+		}
 		var d *postgresDriver
 		if s.db, d, err = openPostgres(ctx, &s.options); err == nil {
 			s.peers = newPeers(s, d)
@@ -125,7 +128,12 @@ func (s *Store) connect(ctx context.Context) (err error) {
 	if _, err := os.Lstat(path + moving); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(fmt.Errorf("%s: %w", path, ErrMoving), err)
 	}
-	s.db, err = openSQLite(ctx, path, s.options.Synchronous, s.logger)
+	if err := s.options.Begin(); err != nil {
+		return err
+	}
+	if s.db, err = openSQLite(ctx, path, s.options.Synchronous, s.logger); err == nil {
+		s.options.Progress.usable.Store(true)
+	}
 	return err
 }
 
@@ -146,12 +154,15 @@ func (s *Store) load(ctx context.Context) error {
 		c.tree.Store(t)
 		c.loaded()
 	}
+	s.options.Progress.loaded.Store(true)
 	return nil
 }
 
 // readTrees reads the present state of every type.
 func (s *Store) readTrees(ctx context.Context) (map[string]*tree, meta, error) {
-	trees, m, err := s.db.load(ctx, func(objects int64) { s.logger.Info("reading objects into memory", "objects", objects) })
+	trees, m, err := s.db.load(ctx, s.options.Progress, func(objects, about int64) {
+		s.logger.Info("reading objects into memory", "objects", objects, "ofAbout", about)
+	})
 	for _, t := range trees {
 		// What was deleted last is not in the objects, so the type may have changed as late as now.
 		t.last = m.revision

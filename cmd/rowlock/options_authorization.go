@@ -119,6 +119,11 @@ func (o *authorizationOptions) authorizers(store resources.View, logger *slog.Lo
 	return authz.New(authz.Options{Store: store, Logger: logger, Modes: o.modes, File: o.configFile, Webhook: o.webhook(), PolicyFile: o.policyFile, ServerID: server.Identity()})
 }
 
+// mayAskRBAC tells whether RBAC may be one of the authorizers, before a file with them is read.
+func (o *authorizationOptions) mayAskRBAC() bool {
+	return o.configFile != "" || slices.Contains(o.modes, modes.ModeRBAC)
+}
+
 // allowsAnonymous tells whether clients without credentials may ask for a path; nil: for nothing but how the server is. Where
 // --authorization-mode lets everybody do everything they are not let in, as by kube-apiserver.
 func (o *authorizationOptions) allowsAnonymous() func(path string) bool {

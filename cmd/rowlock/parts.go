@@ -35,6 +35,7 @@ type parts struct {
 
 	store        *sqlstore.Store
 	keys         []health.Check // of KMS plugins
+	entrance     *entrance
 	auditor      *auditing.Auditor
 	authorizers  *authz.Authorizers
 	pipeline     *resources.Pipeline
@@ -48,8 +49,9 @@ type parts struct {
 
 // assemble makes all parts upon a store. The server has to be closed, then the audit, and the store afterwards. What goes on in them
 // ends with serving.
-func (o *serveOptions) assemble(ctx, serving context.Context, store *sqlstore.Store, keys []health.Check, logger *slog.Logger, metrics *prometheus.Registry) (_ *parts, err error) {
-	p := &parts{options: o, logger: logger, metrics: metrics, store: store, keys: keys}
+func (o *serveOptions) assemble(ctx, serving context.Context, store *sqlstore.Store, keys []health.Check, in *entrance, metrics *prometheus.Registry) (_ *parts, err error) {
+	logger := in.logger
+	p := &parts{options: o, logger: logger, metrics: metrics, store: store, keys: keys, entrance: in}
 	if p.auditor, err = o.audit.open(); err != nil {
 		return nil, err
 	}
@@ -69,6 +71,7 @@ func (o *serveOptions) assemble(ctx, serving context.Context, store *sqlstore.St
 	if p.certificates, err = o.openPKI(ctx, store, logger); err != nil {
 		return nil, err
 	}
+	in.secureBy(p.certificates)
 	if err = store.Await(ctx, func() (err error) {
 		p.identity, err = o.newIdentity(serving, logger, store, resources.NewRows(store), p.certificates)
 		return err
@@ -127,10 +130,10 @@ func (p *parts) newServer() (*server.Server, error) {
 		Checks:          []health.Check{{Name: "etcd", Run: func(r *http.Request) error { return p.store.Ready(r.Context()) }}}, // see docs/operations.md
 		KeyChecks:       p.keys,
 		Authenticator:   p.identity.authenticator.User,
-		AllowsAnonymous: o.authentication.allowsAnonymous(p.identity.remote, o.authorization.allowsAnonymous()),
+		AllowsAnonymous: o.authentication.allowsAnonymous(p.identity.remote.Anonymous, o.authorization.allowsAnonymous()),
 		Authorizer:      p.authorizers,
 		Remote:          server.RemoteHeaders{Users: o.proxies.usernames, UIDs: o.proxies.uids, Groups: o.proxies.groups, Extras: o.proxies.extraPrefixes},
-		TLS:             p.certificates.TLSConfig(),
+		Entrance:        p.entrance.Entrance,
 		IssuedTokens:    p.identity.issued,
 
 		Logger:  p.logger,

@@ -62,9 +62,12 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return err
 	}
 	defer encryption.close()
+	in := &entrance{options: o, logger: logger}
+	defer in.close()
+	defer func() { err = in.stopped(ctx, err) }()
 	// The store comes first: it refuses to share a database with another process, whose certificates, in the same data
 	// directory, have then not been touched either.
-	store, err := o.openStore(ctx, encryption.transformers, logger, metrics)
+	store, err := o.openStore(ctx, encryption.transformers, in, metrics)
 	if err != nil {
 		return err
 	}
@@ -73,7 +76,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	// what, which types there are, and whom issuers know.
 	serving, served := context.WithCancel(context.WithoutCancel(ctx))
 	defer served()
-	p, err := o.assemble(ctx, serving, store, encryption.checks, logger, metrics)
+	p, err := o.assemble(ctx, serving, store, encryption.checks, in, metrics)
 	if err != nil {
 		return err
 	}
@@ -87,25 +90,27 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err != nil {
 		return err
 	}
-	listener, err := o.http.bind(ctx, o.listen)
-	if err != nil {
-		return fmt.Errorf("--listen: %w", err)
+	if err := in.open(ctx); err != nil {
+		return err
 	}
-	defer listener.Close() // Serve closes it too; this is for the way out before
-	p.aggregator.Loopback.Store(localAddress(listener.Addr()))
-	network, err := o.bootstrapServices(ctx, plane, store, listener.Addr(), logger)
+	address := in.listener.Addr()
+	p.aggregator.Loopback.Store(localAddress(address))
+	network, err := o.bootstrapServices(ctx, plane, store, address, logger)
 	if err != nil {
 		return err
 	}
-	if err := p.certificates.WriteKubeconfig(localURL(listener.Addr())); err != nil {
+	// Who waits for /readyz reads the kubeconfig next, which names another port before. Who waits for that waits a moment longer at most.
+	if err := p.certificates.WriteKubeconfig(localURL(address)); err != nil {
 		return err
 	}
-	return p.run(ctx, serving, served, running{listener, plane, network, keepBackups}, stdout)
+	in.ready = true
+	p.server.Admit() // before anybody is told that the server is ready
+	return p.run(ctx, serving, served, running{address, plane, network, keepBackups}, stdout)
 }
 
 // running are the parts of a server that come to be once it has an address.
 type running struct {
-	listener    net.Listener
+	address     net.Addr
 	plane       *controlplane.Plane
 	network     controlplane.Network
 	keepBackups func(context.Context)
@@ -115,14 +120,14 @@ type running struct {
 // answered, which is when it calls served.
 func (p *parts) run(ctx, serving context.Context, served func(), r running, stdout io.Writer) error {
 	logger := p.logger
-	logger.Info("serving", "address", r.listener.Addr().String(), "dataDir", p.options.dataDir, "version", ownVersion())
+	logger.Info("serving", "address", r.address.String(), "dataDir", p.options.dataDir, "version", ownVersion())
 	defer logger.Info("stopped")
 	ctx, stop := context.WithCancel(ctx)
 	var work errgroup.Group
 	work.Go(func() error {
 		defer served()
 		defer stop()
-		return p.server.Serve(ctx, r.listener)
+		return p.server.Serve(ctx, nil)
 	})
 	p.follow(serving, &work)
 	work.Go(func() error { r.keepBackups(ctx); return nil })
@@ -171,21 +176,29 @@ func members(store *sqlstore.Store) controlplane.Members {
 	return nil
 }
 
-func (o *serveOptions) openStore(ctx context.Context, transformers value.ResourceTransformers, logger *slog.Logger, metrics *prometheus.Registry) (*sqlstore.Store, error) {
+// openStore opens the store, and the entrance before that takes long.
+func (o *serveOptions) openStore(ctx context.Context, transformers value.ResourceTransformers, in *entrance, metrics *prometheus.Registry) (*sqlstore.Store, error) {
 	options := o.storage.store()
-	options.Logger, options.Registerer, options.Packed = logger, metrics, []string{custom.Resource}
+	options.Begin, options.Progress = func() error { return in.begin(ctx) }, &in.progress
+	options.Logger, options.Registerer, options.Packed = in.logger, metrics, []string{custom.Resource}
 	options.Transformers, options.ObjectHistory = transformers, o.history.parsed
 	return sqlstore.Open(ctx, options)
 }
 
-func (o *serveOptions) openPKI(ctx context.Context, store *sqlstore.Store, logger *slog.Logger) (p *pki.PKI, err error) {
+// pki says where certificates are and what they are to contain, as far as flags do.
+func (o *serveOptions) pki(logger *slog.Logger) (pki.Options, error) {
 	hostname, _ := os.Hostname() // a machine without a name is reached by its addresses
 	options := pki.Options{
 		DataDir: o.dataDir, Names: o.names(hostname), CertFile: o.certFile, KeyFile: o.keyFile,
 		ClientCAFile: o.clientCAFile, Logger: logger,
 		ProxyCertFile: o.proxies.certFile, ProxyKeyFile: o.proxies.keyFile, ProxyCAFile: o.proxies.caFile,
 	}
-	if err := o.http.fillTLS(&options); err != nil {
+	return options, o.http.fillTLS(&options)
+}
+
+func (o *serveOptions) openPKI(ctx context.Context, store *sqlstore.Store, logger *slog.Logger) (p *pki.PKI, err error) {
+	options, err := o.pki(logger)
+	if err != nil {
 		return nil, err
 	}
 	if store.Shared() {

@@ -236,9 +236,34 @@ func (r *Remote) reload(ctx context.Context) (err error) {
 
 // Anonymous tells whether clients without credentials may ask for a path, and whether the file says anything about that.
 func (r *Remote) Anonymous(path string) (allowed, said bool) {
-	if r == nil || r.anonymous == nil {
+	if r == nil {
 		return false, false
 	}
-	on := slices.ContainsFunc(r.anonymous.Conditions, func(c apiserver.AnonymousAuthCondition) bool { return c.Path == path })
-	return r.anonymous.Enabled && (on || len(r.anonymous.Conditions) == 0), true
+	return anonymousBy(r.anonymous, path)
+}
+
+func anonymousBy(a *apiserver.AnonymousAuthConfig, path string) (allowed, said bool) {
+	if a == nil {
+		return false, false
+	}
+	on := slices.ContainsFunc(a.Conditions, func(c apiserver.AnonymousAuthCondition) bool { return c.Path == path })
+	return a.Enabled && (on || len(a.Conditions) == 0), true
+}
+
+// Anonymous tells what the file says, as Remote.Anonymous does, for the time before there is a Remote. A file that cannot be used lets
+// nobody in: what is wrong with it NewRemote says.
+func (o RemoteOptions) Anonymous() func(path string) (allowed, said bool) {
+	nobody := func(string) (allowed, said bool) { return false, o.ConfigFile != "" }
+	if o.ConfigFile == "" {
+		return nobody
+	}
+	data, err := os.ReadFile(o.ConfigFile)
+	if err != nil {
+		return nobody
+	}
+	c, err := o.parse(data)
+	if err != nil {
+		return nobody
+	}
+	return func(path string) (allowed, said bool) { return anonymousBy(c.Anonymous, path) }
 }

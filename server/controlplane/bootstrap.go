@@ -39,18 +39,33 @@ func (p *Plane) Bootstrap(ctx context.Context) error {
 	if _, _, err := p.useFlows(ctx); err != nil {
 		return err
 	}
-	p.Front.Finish("start-system-namespaces-controller")
-	if !p.NoRBAC {
-		p.Front.Finish("rbac/bootstrap-roles")
+	p.Front.Finish(bootstrapHooks(!p.NoRBAC)...)
+	if p.ClientAuthorities != nil {
+		p.Front.Finish(authorityHook)
 	}
-	p.Front.Finish("start-legacy-token-tracking-controller", "scheduling/bootstrap-system-priority-classes",
+	return nil
+}
+
+// bootstrapHooks are the names that kube-apiserver has for what Bootstrap does.
+func bootstrapHooks(rbac bool) []string {
+	hooks := []string{"start-system-namespaces-controller"}
+	if rbac {
+		hooks = append(hooks, "rbac/bootstrap-roles")
+	}
+	return append(hooks, "start-legacy-token-tracking-controller", "scheduling/bootstrap-system-priority-classes",
 		"priority-and-fairness-config-consumer", "priority-and-fairness-config-producer", "start-service-ip-repair-controllers",
 		"apiservice-status-local-available-controller", "apiservice-status-remote-available-controller", "apiservice-registration-controller",
 		"kube-apiserver-autoregistration", "priority-and-fairness-filter")
-	if p.ClientAuthorities != nil {
-		p.Front.Finish("start-cluster-authentication-info-controller")
-	}
-	return nil
+}
+
+const authorityHook = "start-cluster-authentication-info-controller"
+
+// serviceHooks are those of what BootstrapServices does.
+var serviceHooks = []string{"start-kubernetes-service-cidr-controller", "bootstrap-controller"}
+
+// Hooks are the parts of the start that Bootstrap and BootstrapServices finish in a whole server. rbac: its policy is one of them.
+func Hooks(rbac bool) []string {
+	return slices.Concat(bootstrapHooks(rbac), []string{authorityHook}, serviceHooks)
 }
 
 // atOnce does what all functions put into a group.

@@ -47,7 +47,7 @@ func (p *Plane) BootstrapServices(ctx context.Context, n Network) error {
 	if err := p.ensureReachable(ctx, n); err != nil {
 		return err
 	}
-	p.Front.Finish("start-kubernetes-service-cidr-controller", "bootstrap-controller")
+	p.Front.Finish(serviceHooks...)
 	switch {
 	case n.Address == nil:
 		return nil

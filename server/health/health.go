@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,8 @@ type Check struct {
 	// Optional checks do not fail the whole, and do not hold it up: one that has not passed within optionalWait is shown as one that was
 	// excluded.
 	Optional bool
+	// Told checks say in the whole what is wrong, where that is verbose: it is no secret.
+	Told bool
 }
 
 // optionalWait is well below the second that probes wait by default.
@@ -95,7 +98,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) serveAll(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	report, failed := h.report(r, query["exclude"])
+	report, failed := h.report(r, query)
 	if failed {
 		http.Error(w, fmt.Sprintf("%s%s check failed", report, h.name), http.StatusInternalServerError)
 		return
@@ -119,7 +122,8 @@ func (h *Handler) count(r *http.Request, check string, err error) {
 }
 
 // report runs the checks that are not excluded, and describes each in a line.
-func (h *Handler) report(r *http.Request, exclude []string) (lines string, failed bool) {
+func (h *Handler) report(r *http.Request, query url.Values) (lines string, failed bool) {
+	exclude := query["exclude"]
 	var b strings.Builder
 	var unknown []string
 	checks := h.checks()
@@ -144,7 +148,11 @@ func (h *Handler) report(r *http.Request, exclude []string) (lines string, faile
 			continue
 		case err != nil:
 			failed = true
-			fmt.Fprintf(&b, "[-]%s failed: reason withheld\n", c.Name)
+			reason := "reason withheld"
+			if c.Told && query.Has("verbose") {
+				reason = err.Error()
+			}
+			fmt.Fprintf(&b, "[-]%s failed: %s\n", c.Name, reason)
 			h.logger.WarnContext(r.Context(), "health check failed", "path", "/"+h.name, "check", c.Name, "error", err)
 			continue
 		}

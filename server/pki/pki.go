@@ -1,7 +1,6 @@
 package pki
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -9,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,7 +52,8 @@ type Options struct {
 
 // PKI is the set of certificates of one server. Its methods may be called concurrently.
 type PKI struct {
-	opts Options
+	opts        Options
+	provisional bool // it is of Provisional
 
 	mu        sync.Mutex // serialises renewals and writes to the data directory
 	serverURL string     // what admin.kubeconfig points at; empty until WriteKubeconfig
@@ -75,29 +74,33 @@ type PKI struct {
 	forClients atomic.Pointer[tls.Config] // what configForClient returned last
 }
 
-// clientPool remembers what a pool was made of, so that it is made again only when that changes.
-type clientPool struct {
-	ca    *keyPair
-	proxy *keyPair // the front proxy's authority, which is not in the pool, but is published with it
-	extra *loaded[[]*x509.Certificate]
-	// proxies are further authorities of front proxies, published in the same way.
-	proxies *loaded[[]*x509.Certificate]
-	pool    *x509.CertPool
-	// named are all whose certificates a client may have use for, those of front proxies included.
-	named *x509.CertPool
-	// believed are the authorities of the user's front proxies; nil without ProxyCAFile. When one of them signs certificates of
-	// other clients too, they are not distinct.
-	believed *x509.CertPool
-	distinct bool
-	// replaced is closed when there is another.
-	replaced chan struct{}
-}
-
 // Open reads the certificates of a data directory, and creates or renews what is missing, due, or not as asked for.
 //
 // It fails when the directory cannot be written, when the authority's files are damaged (they are never replaced
 // silently: every client trusts them), or when a file that the user gave cannot be read.
 func Open(opts Options) (*PKI, error) {
+	p, err := open(opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := makeDir(filepath.Join(opts.DataDir, "pki")); err != nil {
+		return nil, err
+	}
+	if opts.Shared != nil {
+		for _, a := range []authority{clientAuthority, proxyAuthority} {
+			if err := p.agree(opts.Shared, a); err != nil {
+				return nil, fmt.Errorf("certificate authority of the database: %w", err)
+			}
+		}
+	}
+	if err := p.Refresh(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// open reads what the user gave.
+func open(opts Options) (*PKI, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -119,23 +122,7 @@ func Open(opts Options) (*PKI, error) {
 			return nil, err
 		}
 	}
-	if err := p.openProxyFiles(); err != nil {
-		return nil, err
-	}
-	if err := makeDir(filepath.Join(opts.DataDir, "pki")); err != nil {
-		return nil, err
-	}
-	if opts.Shared != nil {
-		for _, a := range []authority{clientAuthority, proxyAuthority} {
-			if err := p.agree(opts.Shared, a); err != nil {
-				return nil, fmt.Errorf("certificate authority of the database: %w", err)
-			}
-		}
-	}
-	if err := p.Refresh(); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return p, p.openProxyFiles()
 }
 
 // Refresh renews whatever is due and writes it to the data directory. A server calls it through Run and through each
@@ -148,6 +135,9 @@ func (p *PKI) Refresh() error {
 
 // refresh goes by one time throughout, which it notes as that of the look: when the clock jumps meanwhile, what it has made is found to be due again.
 func (p *PKI) refresh(now time.Time) error {
+	if p.provisional {
+		return p.refreshProvisional(now)
+	}
 	ca, err := p.refreshCA(clientAuthority, p.ca.Load(), now)
 	if err != nil {
 		return fmt.Errorf("certificate authority: %w", err)
@@ -263,58 +253,6 @@ func (p *PKI) AuthorityFiles() (certificate, key string) {
 // when a client shows a certificate.
 func (p *PKI) Changed() <-chan struct{} { return p.clientPool().replaced }
 
-func (p *PKI) clientPool() *clientPool {
-	for {
-		var extra *loaded[[]*x509.Certificate]
-		if p.clientCAs != nil {
-			extra = p.clientCAs.get()
-		}
-		var proxies *loaded[[]*x509.Certificate]
-		if p.proxyCAs != nil {
-			proxies = p.proxyCAs.get()
-		}
-		ca, proxy, known := p.ca.Load(), p.proxyCA.Load(), p.pool.Load()
-		if known != nil && known.ca == ca && known.proxy == proxy && known.extra == extra && known.proxies == proxies {
-			return known
-		}
-		made := &clientPool{ca: ca, proxy: proxy, extra: extra, proxies: proxies, pool: x509.NewCertPool(), replaced: make(chan struct{})}
-		made.fill()
-		if !p.pool.CompareAndSwap(known, made) {
-			continue // another handshake was faster
-		}
-		if known != nil {
-			close(known.replaced)
-		}
-		return made
-	}
-}
-
-func (c *clientPool) fill() {
-	for _, ca := range c.certificates() {
-		c.pool.AddCert(ca)
-	}
-	c.named, c.distinct = c.pool, true
-	if c.proxies == nil {
-		return
-	}
-	c.named, c.believed = c.pool.Clone(), x509.NewCertPool()
-	for _, ca := range c.proxies.value {
-		c.named.AddCert(ca)
-		c.believed.AddCert(ca)
-		c.distinct = c.distinct && !slices.ContainsFunc(c.certificates(), func(other *x509.Certificate) bool {
-			return bytes.Equal(ca.RawSubjectPublicKeyInfo, other.RawSubjectPublicKeyInfo)
-		})
-	}
-}
-
-func (c *clientPool) certificates() []*x509.Certificate {
-	all := []*x509.Certificate{c.ca.cert}
-	if c.extra != nil {
-		all = append(all, c.extra.value...)
-	}
-	return all
-}
-
 // looksAgain puts off the next look.
 func (p *PKI) looksAgain(now time.Time, in time.Duration) {
 	p.looked.Store(now.Unix())
@@ -380,7 +318,7 @@ func (p *PKI) refreshServing(ca *keyPair, now time.Time) (*keyPair, error) {
 	base := filepath.Join(p.opts.DataDir, "pki", "apiserver")
 	// A serving certificate that cannot be read is as good as none: no client loses anything by a new one.
 	have, err := readKeyPair(base)
-	names := newNames(append([]string{loopbackName}, p.opts.Names...))
+	names := p.servingNames()
 	if err == nil && have.usable(ca, now) && names.equal(have.cert) {
 		return have, nil
 	}

@@ -1,0 +1,230 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/controlplane"
+	"github.com/rowlock/rowlock/server/servertest"
+)
+
+// newEntrance makes an entrance to which there is no server yet, and which lets nobody wait unless change says so.
+func newEntrance(t *testing.T, change func(*server.EntranceConfig)) *server.Entrance {
+	t.Helper()
+	c := server.EntranceConfig{Logger: servertest.Quiet, Hooks: controlplane.Hooks(true),
+		Database: func() error { return nil }, Objects: func() error { return errors.New("3 of about 7 objects read") }}
+	if change != nil {
+		change(&c)
+	}
+	e, err := server.NewEntrance(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Patience(0)
+	return e
+}
+
+// checkNames are the names of checks, and which of them failed.
+func checkNames(body string) (all, failed []string) {
+	for _, m := range regexp.MustCompile(`(?m)^\[([+-])\](\S+)`).FindAllStringSubmatch(body, -1) {
+		if all = append(all, m[2]); m[1] == "-" {
+			failed = append(failed, m[2])
+		}
+	}
+	return all, failed
+}
+
+// Before there is a server, the health paths have the checks that they will have, of which those fail that are yet to come. Why is said to
+// who asks for it where that is no secret.
+func TestHealthBeforeTheStart(t *testing.T) {
+	ready := newServer(t, nil)
+	for _, tc := range []struct {
+		path   string
+		away   bool
+		says   []string
+		passed []string
+	}{
+		{"/readyz?verbose", false, []string{"[-]informer-sync failed: 3 of about 7 objects read\n", "[-]poststarthook/rbac/bootstrap-roles failed: reason withheld\n", "\nreadyz check failed"},
+			[]string{"ping", "etcd", "log", "shutdown"}},
+		{"/readyz?verbose", true, []string{"[-]etcd failed: away for now\n"}, []string{"ping", "log", "shutdown"}},
+		{"/readyz", true, []string{"[-]etcd failed: reason withheld\n", "[-]informer-sync failed: reason withheld\n"}, []string{"ping", "log", "shutdown"}},
+		{"/livez?verbose", true, []string{"[+]etcd excluded: ok\n", "\nlivez check failed"}, []string{"ping", "etcd", "log"}},
+		{"/healthz", false, []string{"\nhealthz check failed"}, []string{"ping", "etcd", "log"}},
+	} {
+		e := newEntrance(t, func(c *server.EntranceConfig) {
+			if tc.away {
+				c.Database = func() error { return errors.New("away for now") }
+			}
+		})
+		w := get(e, tc.path, "")
+		all, failed := checkNames(w.Body.String())
+		for _, want := range tc.says {
+			if !strings.Contains(w.Body.String(), want) {
+				t.Errorf("%s: no %q in %s", tc.path, want, w.Body)
+			}
+		}
+		var passed []string
+		for _, name := range all {
+			if !slices.Contains(failed, name) {
+				passed = append(passed, name)
+			}
+		}
+		if w.Code != 500 || !slices.Equal(passed, tc.passed) {
+			t.Errorf("%s: %d; passed: %q, want %q", tc.path, w.Code, passed, tc.passed)
+		}
+		path, _, _ := strings.Cut(tc.path, "?")
+		later, _ := checkNames(get(ready.Handler(), path+"?verbose", "").Body.String())
+		slices.Sort(all)
+		slices.Sort(later)
+		for _, name := range later {
+			if !slices.Contains(all, name) {
+				t.Errorf("%s: %s comes later only", tc.path, name)
+			}
+		}
+	}
+}
+
+// What is not for everybody has to wait, whoever asks; and where those without credentials may not ask how the server is, they are told so.
+func TestRequestsBeforeTheStart(t *testing.T) {
+	open := newEntrance(t, nil)
+	closed := newEntrance(t, func(c *server.EntranceConfig) { c.AllowsAnonymous = func(path string) bool { return path == "/livez" } })
+	for _, tc := range []struct {
+		e                   *server.Entrance
+		path, authorization string
+		code                int
+	}{
+		{open, "/api/v1/pods", "", 503}, {open, "/api/v1/pods", "Bearer x", 503}, {open, "/version", "", 503}, {open, "/readyz/etcd", "", 503}, {open, "/", "", 503},
+		{open, "/readyz", "Bearer x", 500}, {closed, "/livez", "", 500}, {closed, "/readyz", "", 401}, {closed, "/readyz", "Bearer x", 503}, {closed, "/api", "", 503},
+	} {
+		w := get(tc.e, tc.path, tc.authorization)
+		if w.Code != tc.code {
+			t.Errorf("%s by %q: %d, want %d", tc.path, tc.authorization, w.Code, tc.code)
+		}
+		if retry := w.Header().Get("Retry-After"); (retry != "") != (tc.code == 503) {
+			t.Errorf("%s: %d, Retry-After %q", tc.path, w.Code, retry)
+		}
+	}
+	w := get(open, "/api/v1/pods", "")
+	const want = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
+		`"message":"the request has been made before all known HTTP paths have been installed, please try again","reason":"ServiceUnavailable","details":{"retryAfterSeconds":5},"code":503}` + "\n"
+	if w.Body.String() != want || w.Header().Get("Retry-After") != "5" {
+		t.Errorf("%v %s", w.Header(), w.Body)
+	}
+}
+
+// Who waits when the server is ready is answered by it, and so is what comes next through the same connection. By the end of an entrance
+// without a server, who waits is told to come back, and nobody else comes in.
+func TestWaitingForTheStart(t *testing.T) {
+	for _, protocol := range []string{"http/1.1", "h2"} {
+		for _, served := range []bool{true, false} {
+			t.Run(fmt.Sprint(protocol, ", served: ", served), func(t *testing.T) { checkWaiting(t, protocol, served) })
+		}
+	}
+}
+
+func checkWaiting(t *testing.T, protocol string, served bool) {
+	given := httptest.NewUnstartedServer(nil)
+	given.StartTLS() // for its certificate
+	certificates := given.TLS.Certificates
+	given.Close()
+	e := newEntrance(t, func(c *server.EntranceConfig) {
+		c.TLS = &tls.Config{Certificates: certificates, NextProtos: []string{protocol}}
+	})
+	e.Patience(1 << 62)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Open(l)
+	connections := 0
+	transport := &http.Transport{ForceAttemptHTTP2: true, MaxConnsPerHost: 1,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}}} //nolint:gosec // on loopback
+	defer transport.CloseIdleConnections()
+	ask := func(path string) (int, string) {
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+			if !i.Reused {
+				connections++
+			}
+		}})
+		r, err := http.NewRequestWithContext(ctx, "GET", "https://"+l.Addr().String()+path, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		r.Header.Set("Authorization", "known")
+		response, err := transport.RoundTrip(r)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer response.Body.Close()
+		line, _ := bufio.NewReader(response.Body).ReadString('\n')
+		_, _ = io.Copy(io.Discard, response.Body)
+		return response.StatusCode, line
+	}
+	if code, line := ask("/readyz"); code != 500 || line != "[+]ping ok\n" {
+		t.Errorf("%d %s", code, line)
+	}
+	waits := make(chan int)
+	go func() {
+		code, _ := ask("/api/v1/namespaces/default")
+		waits <- code
+	}()
+	e.AwaitWaiting(1)
+	if !served {
+		e.Close()
+		if code := <-waits; code != 503 {
+			t.Errorf("who waited: %d", code)
+		}
+		if code, line := ask("/readyz"); code != 0 {
+			t.Errorf("after the end: %d %s", code, line)
+		}
+		return
+	}
+	s := newServer(t, func(c *server.Config) { c.Entrance = e })
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, nil) }()
+	if code := <-waits; code != 200 {
+		t.Errorf("who waited: %d", code)
+	}
+	if code, line := ask("/readyz"); code != 200 || line != "ok" || connections != 1 {
+		t.Errorf("afterwards: %d %s, through %d connections", code, line, connections)
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// No more than some wait: the next is told to come back at once.
+func TestWaitingMost(t *testing.T) {
+	e := newEntrance(t, nil)
+	e.Patience(1 << 62)
+	most := server.WaitingMost
+	answered := make(chan int, most+1)
+	for range most {
+		go func() { answered <- get(e, "/api", "").Code }()
+	}
+	e.AwaitWaiting(int64(most))
+	if code := get(e, "/api", "").Code; code != 503 {
+		t.Errorf("one too many: %d", code)
+	}
+	e.Close()
+	for range most {
+		if code := <-answered; code != 503 {
+			t.Errorf("one that waited: %d", code)
+		}
+	}
+}
