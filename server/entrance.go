@@ -173,7 +173,7 @@ func (e *Entrance) serveStart(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	e.await(r.Context())
-	if server := e.server.Load(); server != nil {
+	if server := e.server.Load(); server != nil && (known || r.TLS == nil) { // others ask again, by a connection that may show who they are
 		(*server).ServeHTTP(w, r)
 		return
 	}

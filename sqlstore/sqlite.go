@@ -67,6 +67,9 @@ func openSQLite(ctx context.Context, path, synchronous string, logger *slog.Logg
 			return err
 		}
 		w.writes.SetMaxOpenConns(1)
+		if _, err := w.litestream.heed(ctx, w.writes); err != nil { // the one connection that writes is open from now on
+			return err
+		}
 		if err := migrations.SQLite(ctx, w.writes); err != nil {
 			return err
 		}

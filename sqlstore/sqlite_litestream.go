@@ -24,21 +24,30 @@ type litestream struct {
 	cuts   bool // SQLite cuts the log
 }
 
-// heed is called between transactions, on the connection that writes.
-func (l *litestream) heed(ctx context.Context, conn *sql.Conn) error {
+// heed is called before anything is written and between transactions, on the connection that writes. found: the file is copied, which was not known.
+func (l *litestream) heed(ctx context.Context, conn sqlConn) (found bool, err error) {
 	if l.cuts || time.Since(l.looked) < litestreamInterval {
-		return nil
+		return false, nil
 	}
 	l.looked = time.Now()
 	var name string
-	err := conn.QueryRowContext(ctx, "SELECT name FROM sqlite_schema WHERE substr(name, 1, ?) = ? LIMIT 1", len(litestreamTable), litestreamTable).Scan(&name)
+	err = conn.QueryRowContext(ctx, "SELECT name FROM sqlite_schema WHERE substr(name, 1, ?) = ? LIMIT 1", len(litestreamTable), litestreamTable).Scan(&name)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil
+		return false, nil
 	}
 	if err == nil {
 		// The limit is what stays of a log that is begun anew, and its first transaction at least.
 		_, err = conn.ExecContext(ctx, "PRAGMA journal_size_limit = 0")
 	}
 	l.cuts = err == nil
+	return l.cuts, err
+}
+
+// heedLitestream also cuts the log that there is when it is found that the file is copied: it may be one that was begun anew before.
+func (d *sqliteDriver) heedLitestream(ctx context.Context) error {
+	found, err := d.litestream.heed(ctx, d.writer)
+	if found {
+		_, err = d.trimmer.cut(ctx, d.writer)
+	}
 	return err
 }

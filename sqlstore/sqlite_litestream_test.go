@@ -57,9 +57,17 @@ func TestLogIsCutForLitestream(t *testing.T) {
 	}
 	h.onWriter(t, func() error { // the next interval
 		h.driver().litestream.looked = h.driver().litestream.looked.Add(-litestreamInterval)
-		return h.driver().litestream.heed(context.Background(), h.driver().writer)
+		return h.driver().heedLitestream(context.Background())
 	})
+	if size := fileSize(t, h.path+"-wal"); size != 0 {
+		t.Errorf("%d bytes of the log are left that was there when Litestream was found", size)
+	}
 	if n := staleFrames(t, h, "copied"); n != 0 {
 		t.Errorf("%d frames of the old log are left", n)
+	}
+	h.close(t)
+	h.open(t)
+	if !h.driver().litestream.cuts {
+		t.Error("a store that is opened does not see Litestream before it writes")
 	}
 }

@@ -334,7 +334,7 @@ func (d *sqliteDriver) checkpoint() error {
 
 func (d *sqliteDriver) trimLog() (worked bool, err error) {
 	ctx := context.Background()
-	herr := d.litestream.heed(ctx, d.writer)
+	herr := d.heedLitestream(ctx)
 	worked, err = d.trimmer.trim(ctx, d.writer)
 	return worked, errors.Join(herr, err)
 }
