@@ -21,10 +21,7 @@ const (
 // prune takes out of history what is too old or too much, a step at a time, and gives space back. It returns when the
 // next change will be too old.
 func (j *janitor) prune() (time.Time, error) {
-	spare, err := j.store.db.free(context.Background()) // pages that no change has needed since the last time
-	if err != nil {
-		return time.Time{}, err
-	}
+	spare := -1 // pages that no change has needed since the last time
 	for {
 		// The time of before the recorder's chance: what is old by then, it could have come to.
 		now := j.store.clock.Now()
@@ -32,6 +29,11 @@ func (j *janitor) prune() (time.Time, error) {
 		var result pruneResult
 		ran, err := j.task(func() (err error) {
 			defer j.store.metrics.kept("prune", time.Now())
+			if spare < 0 {
+				if spare, err = j.store.db.free(context.Background()); err != nil {
+					return err
+				}
+			}
 			result, err = j.pruneOnce(now)
 			return err
 		})
