@@ -6,6 +6,8 @@
 //	issue.go       making and judging certificates (RFC 5280)
 //	kubeconfig.go  admin.kubeconfig
 //	client.go      certificates for users
+//	clientpool.go  whose certificates clients may show
+//	provisional.go certificates for the time before the database is there
 //	frontproxy.go  the authority and certificate by which servers behind APIServices know this one
 //	sni.go         certificates by name, and what of TLS is spoken
 //	reload.go      files that another process replaces while the server runs
