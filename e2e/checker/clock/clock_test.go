@@ -40,12 +40,12 @@ func TestClockJumps(t *testing.T) {
 		t.Fatal(err)
 	}
 	const first = 90 * time.Minute
+	began := time.Now() // The process begins to count before Start returns.
 	c, err := Start(cmd, first)
 	if err != nil {
 		t.Fatal(err)
 	}
 	answers := bufio.NewReader(out)
-	began := time.Now()
 	want := func(offset time.Duration) {
 		t.Helper()
 		before := time.Now()
