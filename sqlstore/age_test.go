@@ -1,6 +1,9 @@
 package sqlstore
 
 import (
+	"database/sql"
+	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -30,19 +33,31 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
+// killed opens the store again, as after a kill: of what it says when it is closed, nothing is there.
+func (h *sqliteHarness) killed(t *testing.T) {
+	t.Helper()
+	var noted sql.NullString
+	if err := h.store.db.reads.QueryRow("SELECT ages FROM meta").Scan(&noted); err != nil {
+		t.Fatal(err)
+	}
+	h.close(t)
+	if _, err := sqltest.Ask(t.Context(), h.options().URL, "", "UPDATE meta SET ages = nullif('"+noted.String+"', '')"); err != nil {
+		t.Fatal(err)
+	}
+	h.open(t)
+}
+
 // Where a clock has jumped, or a store was not closed, what changes say of their time does not make them old when it is opened again.
-func TestAgesThatNobodyKnows(t *testing.T) {
-	for name, lose := range map[string]func(*sqliteHarness){
-		"a clock that jumped": func(h *sqliteHarness) {
-			now := h.clock.Now()
-			h.store.janitor.ages.compare(now.Add(-time.Hour), now, now, time.Second)
+func TestAgesDoNotGoByTheClock(t *testing.T) {
+	for name, lose := range map[string]func(*testing.T, *sqliteHarness){
+		"a store that was closed": func(t *testing.T, h *sqliteHarness) {
 			h.close(t)
+			h.open(t)
 		},
-		"a store that was killed": func(h *sqliteHarness) {
-			h.close(t)
-			if _, err := sqltest.Ask(t.Context(), h.options().URL, "", "UPDATE meta SET closed = NULL"); err != nil {
-				t.Fatal(err)
-			}
+		"a store that was killed": func(t *testing.T, h *sqliteHarness) { h.killed(t) },
+		"a note that is none": func(t *testing.T, h *sqliteHarness) {
+			h.store.exec(t, `UPDATE meta SET ages = '[[1, 900000000], [9000000000000, 900000000]]'`)
+			h.killed(t)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,8 +65,7 @@ func TestAgesThatNobodyKnows(t *testing.T) {
 			first := mustCommit(t, h.store, createMap(t, "a"))[0].Revision
 			h.store.exec(t, "UPDATE changes SET at = at - 1000000000") // what the clock showed before
 			last := mustCommit(t, h.store, createMap(t, "b"))[0].Revision
-			lose(h)
-			h.open(t)
+			lose(t, h)
 			h.clock.Step(storetest.HistoryAge / 2)
 			if h.prune(t); h.store.floor.Load() >= first {
 				t.Errorf("history begins at %d, after a change that is seconds old", h.store.floor.Load())
@@ -61,6 +75,84 @@ func TestAgesThatNobodyKnows(t *testing.T) {
 				t.Errorf("history begins at %d, want %d: all is old", h.store.floor.Load(), last)
 			}
 		})
+	}
+}
+
+// A pause before a write ages what was there before it no more than one after the last write does.
+func TestPauseBeforeAWrite(t *testing.T) {
+	pauses := func(t *testing.T, clock interface{ Step(time.Duration) }, restart func(closed func()) *Store, prune func(*testing.T)) {
+		s := restart(func() {})
+		first := mustCommit(t, s, createMap(t, "a"))[0].Revision
+		clock.Step(storetest.HistoryAge / 5)
+		s = restart(func() { clock.Step(100 * storetest.HistoryAge) })
+		last := mustCommit(t, s, createMap(t, "b"))[0].Revision
+		clock.Step(storetest.HistoryAge / 5)
+		s = restart(func() {})
+		if prune(t); s.floor.Load() >= first {
+			t.Errorf("history begins at %d, after two fifths of its age; the first change is %d", s.floor.Load(), first)
+		}
+		clock.Step(storetest.HistoryAge * 7 / 10)
+		if prune(t); s.floor.Load() < first || s.floor.Load() >= last {
+			t.Errorf("history begins at %d, where of %d and %d the first alone is old", s.floor.Load(), first, last)
+		}
+	}
+	t.Run("SQLite", func(t *testing.T) {
+		h := newSQLiteHarness(t)
+		pauses(t, h.clock, func(closed func()) *Store {
+			h.close(t)
+			closed()
+			return h.open(t)
+		}, h.prune)
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		h := newPostgresHarness(t)
+		pauses(t, h.clock, func(closed func()) *Store {
+			h.close(t)
+			closed()
+			h.store = h.open(t)
+			return h.store
+		}, h.prune)
+	})
+}
+
+// A server that is always killed, before history can be as old as it may be, prunes by age all the same, and nothing before it is old.
+func TestAgeGoesOnAcrossKills(t *testing.T) {
+	h := newSQLiteHarness(t)
+	var made []int64
+	for i := range 12 {
+		h.killed(t)
+		made = append(made, mustCommit(t, h.store, createMap(t, strconv.Itoa(i)))[0].Revision)
+		lived := storetest.HistoryAge / 4
+		h.clock.Step(lived)
+		if _, err := h.store.janitor.note(); err != nil {
+			t.Fatal(err)
+		}
+		h.prune(t)
+		for n, revision := range made {
+			age := lived * time.Duration(len(made)-n)
+			if pruned := h.store.floor.Load() >= revision; pruned != (age >= storetest.HistoryAge) {
+				t.Errorf("life %d: a change of %v is pruned: %v", i, age, pruned)
+			}
+		}
+	}
+}
+
+// The ages of history are noted as long as there is history, by themselves.
+func TestAgesAreNoted(t *testing.T) {
+	h := newSQLiteHarness(t)
+	mustCommit(t, h.store, createMap(t, "a"))
+	for minute := int64(1); minute <= 3; minute++ {
+		h.clock.Step(time.Minute)
+		want := fmt.Sprintf("[[%d,%d]]", h.store.revisions.current.Load(), minute*60_000)
+		var noted sql.NullString
+		for deadline := time.Now().Add(20 * time.Second); noted.String != want; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("noted is %q, want %s", noted.String, want)
+			}
+			if err := h.store.db.reads.QueryRow("SELECT ages FROM meta").Scan(&noted); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 
@@ -78,8 +170,8 @@ func TestAgesAreFew(t *testing.T) {
 	}
 	for _, r := range []int64{10, 5_000, 10_009} {
 		made := h.clock.Now().Add(storetest.HistoryAge / 10_000 * (time.Duration(r) - 10))
-		if at, known := j.ages.of(r, now); !known || at.Before(made) || at.Sub(made) > j.slack() {
-			t.Errorf("revision %d was made at %v, and counts from %v (%v)", r, made, at, known)
+		if at := j.ages.of(r, now); at.Before(made) || at.Sub(made) > j.slack() {
+			t.Errorf("revision %d was made at %v, and counts from %v", r, made, at)
 		}
 	}
 }

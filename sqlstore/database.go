@@ -71,8 +71,8 @@ type driver interface {
 	// trimLog keeps the write-ahead log bounded; it is called between batches and is cheap when there is nothing to do; worked
 	// tells that there was.
 	trimLog() (worked bool, err error)
-	// noteClosed writes meta.closed, in milliseconds since 1970.
-	noteClosed(at int64) error
+	// noteAges writes meta.ages.
+	noteAges(ages string) error
 	close() error
 }
 
@@ -177,8 +177,8 @@ func (d *database) revision(ctx context.Context) (int64, error) {
 // meta is the row of that table.
 type meta struct {
 	revision, floor, historyBytes int64
-	at                            sql.NullInt64 // of the last change, as far as it is in history
-	closed                        sql.NullInt64 // the time of the last change when the store was closed, and for how long it was open since
+	at                            sql.NullInt64  // of the last change, as far as it is in history
+	ages                          sql.NullString // see ages.String
 }
 
 // eachRow calls visit for every row and closes the rows. Errors of the database are resources.ErrUnavailable.

@@ -12,11 +12,7 @@ import (
 // Its work on the database runs as tasks of the committer, in steps that are small beside a batch.
 type janitor struct {
 	store *Store
-	// opened is when the store was. If aged, the changes of before are as old as they say, but for the time that it had been closed then (away).
-	opened time.Time
-	aged   bool
-	away   time.Duration
-	ages   ages
+	ages  ages
 
 	mu   sync.Mutex
 	due  [duties]time.Time // zero: not due
@@ -34,18 +30,20 @@ const (
 	forget
 	resolve
 	record
+	note
 	duties
 )
 
 func newJanitor(s *Store) *janitor {
-	j := &janitor{store: s, opened: s.clock.Now(), wake: make(chan struct{}, 1), quit: make(chan struct{}),
-		done: make(chan struct{}), ages: ages{first: s.position.revision}}
-	j.aged, j.away = s.aged(), max(0, j.opened.Sub(milliseconds(s.closed)))
+	opened := s.clock.Now()
+	j := &janitor{store: s, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	j.ages.restore(s.noted, s.position.revision, opened)
 	// What a former process left behind is looked at once; that says when to look again.
-	j.due[prune] = j.opened
-	j.due[expire] = j.opened
+	j.due[prune] = opened
+	j.due[expire] = opened
+	j.due[note] = opened.Add(j.noteEvery())
 	if s.recorder.on() {
-		j.due[record] = j.opened
+		j.due[record] = opened
 	}
 	return j
 }
@@ -68,6 +66,7 @@ func (j *janitor) at(d duty, t time.Time) {
 func (j *janitor) noteCommit(b *batch) {
 	now := j.store.clock.Now()
 	j.noteAge(b.revision, now)
+	j.at(note, now.Add(j.noteEvery()))
 	if j.store.historyBytes.Load() > j.store.options.HistorySize {
 		j.at(prune, now)
 	} else {
@@ -89,7 +88,7 @@ func (j *janitor) noteCommit(b *batch) {
 // Called with applying.
 func (j *janitor) noteForeign(now time.Time) {
 	j.noteAge(j.store.position.revision, now)
-	j.ages.compare(milliseconds(j.store.position.at), now, now, foreignSlack)
+	j.at(note, now.Add(j.noteEvery()))
 	j.at(prune, now.Add(j.store.options.HistoryAge+2*j.slack()))
 	j.at(expire, now.Add(foreignSlack))
 	j.noteRecord(now.Add(recordTurn))
@@ -174,6 +173,8 @@ func (j *janitor) perform(d duty) {
 		_, err = j.task(j.store.resolve)
 	case record:
 		again, err = j.record()
+	case note:
+		again, err = j.note()
 	case forget:
 		again = earlier(j.store.pastCache.expire(j.store.clock.Now()), j.store.catchUps.expire(j.store.clock.Now()))
 	}

@@ -71,7 +71,7 @@ func (d *database) loadAll(ctx context.Context, progress *Progress, alive func()
 		}
 		d.letGo(len(views))
 	}()
-	if err := views[0].QueryRowContext(ctx, d.state).Scan(&m.revision, &m.floor, &m.historyBytes, &m.at, &m.closed); err != nil {
+	if err := views[0].QueryRowContext(ctx, d.state).Scan(&m.revision, &m.floor, &m.historyBytes, &m.at, &m.ages); err != nil {
 		return nil, m, unavailable(err)
 	}
 	// Asked in the view: the table may have grown since, but what the view sees is not beyond this.

@@ -100,7 +100,7 @@ const (
   SELECT l.total FROM changes l WHERE l.revision > m.floor ORDER BY l.revision DESC LIMIT 1) - m.freed, 0) ELSE m.history_bytes END`
 
 	selectStateSQL = `SELECT ` + counterSQL + `, m.floor, ` + historyBytesSQL + `,
-(SELECT c.at FROM changes c WHERE c.revision = ` + counterSQL + `), m.closed FROM meta m`
+(SELECT c.at FROM changes c WHERE c.revision = ` + counterSQL + `), m.ages FROM meta m`
 )
 
 // selectPageSQL takes the state of the store along in every row, so that all is of one state of the database.

@@ -256,7 +256,7 @@ func (p *postgresDriver) touch() error {
 	return p.run(touchSQL).scan()
 }
 
-func (p *postgresDriver) noteClosed(at int64) error { return p.run(closeSQL, at).scan() }
+func (p *postgresDriver) noteAges(ages string) error { return p.run(noteAgesSQL, ages).scan() }
 
 // statement is one that is a transaction of its own, whose limits are those of a batch.
 type statement struct {

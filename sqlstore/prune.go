@@ -74,7 +74,7 @@ func (j *janitor) pruneOnce(now time.Time) (r pruneResult, err error) {
 		return r, err
 	}
 	for i, c := range oldest {
-		due := j.dueOf(c, now)
+		due := j.ages.of(c.revision, now).Add(s.options.HistoryAge)
 		if c.revision > recorded {
 			due = due.Add(s.options.HistoryAge)
 		}
@@ -122,18 +122,6 @@ func (s *Store) cut(adds int64) *cut {
 		return nil
 	}
 	return &cut{bytes: min(excess, 2*adds) + min(cutSlice, s.options.HistorySize/64), rows: cutRows + adds/cutRow}
-}
-
-// dueAt is dueOf of a change from before the store was opened. The time that the store was closed does not count: the changes from before it
-// was opened count as so much older as they were when it was closed. So clients find their place again, and a server that is restarted all the time
-// still prunes. Where nobody knows how old they were then, they count from when the store was opened. From then on they age with the time that
-// passes, whatever the clock shows.
-func (j *janitor) dueAt(at int64) time.Time {
-	age := time.Duration(0)
-	if j.aged {
-		age = max(0, j.opened.Sub(milliseconds(at).Add(j.away)))
-	}
-	return j.opened.Add(j.store.options.HistoryAge - age)
 }
 
 // vacuum gives free pages back to the file system, about as many as are spare, when they are a large part of the file. Fewer are kept: the next

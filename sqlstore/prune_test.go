@@ -276,7 +276,7 @@ func (s *Store) wantHistory(t *testing.T, want int64) {
 	t.Helper()
 	var stored int64
 	var at sql.NullInt64
-	if err := s.db.reads.QueryRow(s.db.state).Scan(new(int64), new(int64), &stored, &at, new(sql.NullInt64)); err != nil {
+	if err := s.db.reads.QueryRow(s.db.state).Scan(new(int64), new(int64), &stored, &at, new(sql.NullString)); err != nil {
 		t.Fatal(err)
 	}
 	if counted := s.historyBytes.Load(); counted != want || stored != want {

@@ -290,9 +290,9 @@ func (d *sqliteDriver) touch() error {
 	})
 }
 
-func (d *sqliteDriver) noteClosed(at int64) error {
+func (d *sqliteDriver) noteAges(ages string) error {
 	return d.transaction(func(ctx context.Context) error {
-		_, err := d.writer.ExecContext(ctx, closeSQL, at)
+		_, err := d.writer.ExecContext(ctx, noteAgesSQL, ages)
 		return err
 	})
 }

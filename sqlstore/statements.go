@@ -21,10 +21,9 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
 	selectCounterSQL = `SELECT revision FROM meta`
 
 	selectMetaSQL = `SELECT revision, floor, history_bytes,
-(SELECT at FROM changes WHERE changes.revision = meta.revision), closed FROM meta`
+(SELECT at FROM changes WHERE changes.revision = meta.revision), ages FROM meta`
 
-	// closeSQL notes until when the store was open: the last one, where several servers share the database.
-	closeSQL = `UPDATE meta SET closed = $1 WHERE coalesce(closed, 0) <> $1`
+	noteAgesSQL = `UPDATE meta SET ages = $1`
 
 	selectObjectsSQL = `SELECT resource, namespace, name, revision, fields, data FROM objects`
 

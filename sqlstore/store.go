@@ -46,7 +46,7 @@ type Store struct {
 	// applying is held by who brings changes into the cache, and guards how far it has come.
 	applying turn
 	position position
-	closed   int64 // the last change's time, and the time that the store was open since, as far as is known. 0: not known
+	noted    string // the ages of history, as they were noted last before the store was opened
 	budget   logBudget
 
 	unresolved *batch // its outcome is unknown; of the goroutine of the committer
@@ -147,7 +147,7 @@ func (s *Store) load(ctx context.Context) error {
 	s.floor.Store(m.floor)
 	s.historyBytes.Store(m.historyBytes)
 	s.position = position{m.revision, m.at.Int64}
-	s.closed = m.closed.Int64
+	s.noted = m.ages.String
 	s.revisions.current.Store(m.revision)
 	for resource, t := range trees {
 		c := s.collection(resource)
@@ -236,23 +236,14 @@ func (s *Store) Close() error {
 	return s.release()
 }
 
-// noteClosed writes down how old the last change is, as when the store was closed by the time in that change, where history's age goes by it. If
-// that fails, or the process is killed, or the clock has jumped, history is kept for longer.
+// noteClosed writes down how old history is. If that fails, or the process is killed, that was noted before (janitor.note).
 func (s *Store) noteClosed() {
-	age, told := s.janitor.tellAge(s.clock.Now())
-	if s.floor.Load() == s.position.revision || s.failure.get() != nil || !told {
+	if s.failure.get() != nil {
 		return
 	}
-	if err := s.db.noteClosed(milliseconds(s.position.at).Add(age).UnixMilli()); err != nil {
-		s.logger.Info("it could not be noted when the store was closed: its history is kept for longer", "error", err)
+	if _, err := s.janitor.noteAges(); err != nil {
+		s.logger.Info("it could not be noted how old history is: it is kept for longer", "error", err)
 	}
-}
-
-// aged tells whether it was noted how old history was when the store was closed. What was noted before a later change was made, by a clock that
-// was ahead, is more than can be: such a change would have been pruned.
-func (s *Store) aged() bool {
-	open := milliseconds(s.closed).Sub(milliseconds(s.position.at))
-	return s.closed != 0 && open >= 0 && open <= 2*s.options.HistoryAge
 }
 
 func (s *Store) release() error {

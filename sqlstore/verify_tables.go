@@ -130,6 +130,7 @@ var postgresParts = []struct {
 	{4, true, []string{"revisions.revision", "revisions.at", "revisions.size", "revisions.op", "revisions.resource", "revisions.namespace", "revisions.name",
 		"revisions.uid", "revisions.author", "revisions.fields", "revisions.data"}},
 	{5, true, []string{"meta.closed"}},
+	{6, true, []string{"meta.ages"}},
 	{4, true, []string{"recording.id", "recording.revision", "recording.bytes", "recording.secret"}},
 }
 

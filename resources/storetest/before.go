@@ -11,7 +11,7 @@ import (
 // A Watch delivers each event after its starting revision: with the object before it as it was, however much of what was
 // before is gone. So do lists at older revisions, which take changes back.
 func testHistoryKnowsTheObjectBefore(s *suite) {
-	const step = HistoryAge / 100
+	const step = HistoryAge / 50 // ages are known to a 64th of it
 	tale := s.tell(step)
 	for pruned := 0; pruned <= len(tale.events); pruned++ {
 		s.store = s.h.Restart(s.T) // nothing of it is in memory
