@@ -20,18 +20,23 @@ func (s *Store) commitAll() {
 		}
 		if len(requests) > 0 {
 			s.commitBatch(requests)
-			began := time.Now()
-			worked, err := s.db.trimLog()
-			if worked {
-				s.metrics.kept("checkpoint", began)
-			}
-			if err != nil {
-				s.logger.Warn("the database's log could not be cut", "err", err)
-			}
+			s.trimLog()
 		}
 		if task != nil {
 			task()
 		}
+	}
+}
+
+// trimLog keeps the database's log bounded.
+func (s *Store) trimLog() {
+	began := time.Now()
+	worked, err := s.db.trimLog()
+	if worked {
+		s.metrics.kept("checkpoint", began)
+	}
+	if err != nil {
+		s.logger.Warn("the database's log could not be cut", "err", err)
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 type database struct {
 	driver
 	reads *sql.DB
+	// gate is what who reads passes; nil: none is needed.
+	gate *readGate
 	// isolation makes the statements of a read see one state.
 	isolation sql.IsolationLevel
 	// prelude is a statement that a transaction has to begin with, if any: what a session would remember, behind a pooler.
@@ -108,9 +110,12 @@ func (d *database) each(ctx context.Context, visit func(scan func(...any) error)
 		visited = true
 		return visit(scan)
 	}
-	err := retryDead(d.deadConnections, func() (bool, error) {
-		err := d.read(bounded, noted, statement, args...)
-		return !visited, err
+	again := func() bool { return !visited }
+	err := d.gate.pass(ctx, bounded, again, func(held context.Context) error {
+		return retryDead(d.deadConnections, func() (bool, error) {
+			err := d.read(held, noted, statement, args...)
+			return again(), err
+		})
 	})
 	switch {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:

@@ -187,6 +187,7 @@
 //
 //	sqlite.go          opening
 //	lock_unix.go       one process for a file
+//	sqlite_gate.go     no reads begin where the write-ahead log is to be cut
 //	sqlite_write.go    a batch
 //	sqlite_rewrite.go  rewriting
 //	sqlite_ahead.go    the mark ahead of the counter where COMMIT does not flush

@@ -63,7 +63,7 @@ type pruneResult struct {
 // pruneOnce is one step. It runs on the goroutine of the committer.
 func (j *janitor) pruneOnce(now time.Time) (r pruneResult, err error) {
 	s := j.store
-	oldest, err := s.db.oldest(context.Background(), pruneStep)
+	oldest, err := s.db.oldest(passing(), pruneStep)
 	if err != nil {
 		return r, err
 	}

@@ -182,7 +182,7 @@ func (s *Store) recordedOf(changes []oldChange) (int64, error) {
 		return known, nil
 	}
 	var state recordingState
-	err := s.db.each(context.Background(), func(scan func(...any) error) error { return state.scan(scan) }, selectRecordingSQL)
+	err := s.db.each(passing(), func(scan func(...any) error) error { return state.scan(scan) }, selectRecordingSQL)
 	if err == nil {
 		r.revision.Store(state.revision)
 	}

@@ -10,8 +10,12 @@ import (
 
 func (d *sqliteDriver) aside(ctx context.Context, committer func(func() error) error, read func(context.Context, sqlConn, bool) (bool, error),
 	write func(context.Context, sqlConn) error) error {
-	wanted, err := read(ctx, d.reads, false)
-	if err != nil || !wanted {
+	var wanted bool
+	never := func() bool { return false } // the recorder begins its step again
+	if err := d.gate.pass(ctx, ctx, never, func(held context.Context) (err error) {
+		wanted, err = read(held, d.reads, false)
+		return err
+	}); err != nil || !wanted {
 		return err
 	}
 	return committer(func() error {

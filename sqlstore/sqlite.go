@@ -57,8 +57,9 @@ func refused(err error) bool {
 
 // openSQLite opens the file, which the caller has locked, and brings its schema up to date.
 func openSQLite(ctx context.Context, path, synchronous string, logger *slog.Logger) (*database, error) {
-	w := &sqliteDriver{ahead: newAhead(synchronous), trimmer: &walTrimmer{path: path + "-wal", max: walMax, busyTimeout: walBusyTimeout}}
-	d := &database{driver: w, counter: selectCounterSQL, state: selectMetaSQL, objects: sqliteObjects}
+	gate := newReadGate()
+	w := &sqliteDriver{ahead: newAhead(synchronous), gate: gate, trimmer: &walTrimmer{path: path + "-wal", gate: gate, max: walMax, busyTimeout: walBusyTimeout}}
+	d := &database{driver: w, gate: gate, counter: selectCounterSQL, state: selectMetaSQL, objects: sqliteObjects}
 	err := func() (err error) {
 		if err := makePrivate(path); err != nil {
 			return err
@@ -99,33 +100,42 @@ const (
 	walCheckpoint = 8 << 20
 	// walMax is the size at which more is done about it.
 	walMax = 4 * walCheckpoint
-	// walBusyTimeout is how long that may wait for readers to finish, and so keep writers waiting, at once.
+	// walBusyTimeout is how long that may wait for readers of other processes to finish, and so keep writers waiting, at once.
 	walBusyTimeout = 50 * time.Millisecond
 )
 
 // walTrimmer bounds the write-ahead log. SQLite begins it anew only in a moment when nobody reads from it, and reads
-// of history may overlap for long without one; the trimmer makes new reads pass it by and waits for those that run.
+// of history may overlap for long without one: the gate makes one.
 type walTrimmer struct {
 	path        string
+	gate        *readGate
 	max         int64         // bytes
 	busyTimeout time.Duration // with readers
 	next        int64         // size at which it is tried again after an attempt that failed; 0: max
 }
 
-// trim cuts the log if it is too long. A reader that is not ours (a person with a long query) may be in the way; then
+// trim cuts the log if it is too long, and nobody of this process reads; else it is to be called when nobody does. A reader that is not ours (a person
+// with a long query) may be in the way all the same; then
 // the next attempt is made when the log has grown by a quarter of its bound, so that writers are not held up by each.
 func (w *walTrimmer) trim(ctx context.Context, conn *sql.Conn) (worked bool, err error) {
 	info, err := os.Stat(w.path)
 	if err != nil {
+		w.gate.open()
 		return false, err
 	}
 	if info.Size() < w.max {
 		w.next = 0
+		w.gate.open() // SQLite has begun it anew by itself
 		return false, nil
 	}
 	if info.Size() < w.next {
+		w.gate.open()
 		return false, nil
 	}
+	if !w.gate.shut() {
+		return false, nil
+	}
+	defer w.gate.open()
 	cut, err := w.cut(ctx, conn)
 	if !cut {
 		w.next = info.Size() + w.max/4

@@ -91,54 +91,6 @@ func TestHistorySize(t *testing.T) {
 	}
 }
 
-// The write-ahead log stays bounded while watchers read history.
-func TestLogStaysBounded(t *testing.T) {
-	h := newSQLiteHarness(t)
-	const bound = 2 << 20
-	h.pragma(t, "PRAGMA wal_autocheckpoint = 256")
-	h.onWriter(t, func() error {
-		h.driver().trimmer = &walTrimmer{path: h.path + "-wal", max: bound, busyTimeout: time.Minute}
-		return nil
-	})
-	h.store.catchUps.max = 0 // each reads for itself
-	ctx, cancel := context.WithCancel(context.Background())
-	start := h.store.revisions.current.Load()
-	var readers, writers sync.WaitGroup
-	for range 2 {
-		readers.Go(func() {
-			for ctx.Err() == nil { // reads all of history, again and again
-				w, err := h.store.Watch(ctx, resources.WatchOptions{Resource: "configmaps", After: start})
-				if err != nil {
-					return
-				}
-				for {
-					if events, _, err := w.Next(ctx, 1000); err != nil || len(events) == 0 {
-						break
-					}
-				}
-				w.Close()
-			}
-		})
-	}
-	const objects = 2000
-	for worker := range 64 {
-		writers.Go(func() {
-			for i := worker; i < objects; i += 64 {
-				if _, err := h.store.Commit(context.Background(), createMap(t, strconv.Itoa(i))); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	writers.Wait()
-	cancel()
-	readers.Wait()
-	if wal := fileSize(t, h.path+"-wal"); wal > 2*bound+batchBytes*2 {
-		t.Errorf("the write-ahead log has %d bytes", wal)
-	}
-}
-
 // To give space back waits for no reader, since all writers would wait with it, and takes up what one was in the way of.
 func TestReaderKeepsNobodyFromSpace(t *testing.T) {
 	h := newSQLiteHarness(t)

@@ -15,6 +15,7 @@ type sqliteDriver struct {
 	reads      *sql.DB // of the database
 	writes     *sql.DB
 	writer     *sql.Conn
+	gate       *readGate
 	trimmer    *walTrimmer
 	litestream litestream
 	ahead      ahead

@@ -88,6 +88,13 @@ func Open(ctx context.Context, options Options) (_ *Store, err error) {
 	if s.metrics, err = newMetrics(s, options.Registerer); err != nil {
 		return nil, err
 	}
+	if s.db.gate != nil {
+		s.db.gate.empty = func() {
+			if !s.queue.putTask(s.trimLog) {
+				s.db.gate.open()
+			}
+		}
+	}
 	s.janitor = newJanitor(s)
 	go s.commitAll()
 	go s.janitor.run()
@@ -222,6 +229,7 @@ func (s *Store) Close() error {
 	s.janitor.stop()
 	s.queue.close()
 	<-s.committed
+	s.db.gate.open()
 	if s.peers != nil {
 		s.peers.stop()
 	}

@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -23,7 +22,7 @@ func (s *Store) ascertain(b *batch, cause error) error {
 	err := s.db.touch()
 	var revision int64
 	if err == nil {
-		revision, err = s.db.revision(context.Background())
+		revision, err = s.db.revision(passing())
 	}
 	if err != nil {
 		s.janitor.at(resolve, s.clock.Now().Add(resolveEvery))
