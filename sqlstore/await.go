@@ -40,8 +40,11 @@ func (o *Options) await(ctx context.Context, f func() error) error {
 		err := f()
 		now := o.Clock.Now()
 		o.Progress.awaited(err)
-		if err == nil || !passes(err) || ctx.Err() != nil {
+		if err == nil || !passes(err) {
 			return err
+		}
+		if ctx.Err() != nil {
+			return errors.Join(ctx.Err(), err)
 		}
 		if began.IsZero() {
 			began = now

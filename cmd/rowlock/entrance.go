@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -80,9 +81,9 @@ func (e *entrance) close() {
 	}
 }
 
-// stopped returns how a server has ended. One that is told to stop before it was ready has done nothing that could fail.
+// stopped returns how a server has ended. One that is told to stop before it was ready has not failed, unless for another reason.
 func (e *entrance) stopped(ctx context.Context, err error) error {
-	if err == nil || e.ready || ctx.Err() == nil {
+	if err == nil || e.ready || ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 		return err
 	}
 	e.logger.Info("stopped before it was ready", "error", err)

@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptrace"
 	"os"
@@ -255,5 +257,22 @@ func TestStartBesideAnother(t *testing.T) {
 	s.stop()
 	if code := <-s.ended; code != 0 || strings.Contains(s.stderr.String(), "listening") || !strings.Contains(s.stderr.String(), "stopped before it was ready") {
 		t.Errorf("%d: %s", code, s.stderr.String())
+	}
+}
+
+// A stop before a server was ready does not hide another error.
+func TestStoppedForAnotherReason(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	other := errors.New("no space left on device")
+	e := &entrance{logger: slog.New(slog.DiscardHandler)}
+	if err := e.stopped(ctx, other); !errors.Is(err, other) {
+		t.Errorf("before the stop: %v", err)
+	}
+	stop()
+	if err := e.stopped(ctx, other); !errors.Is(err, other) {
+		t.Errorf("an error of its own: %v", err)
+	}
+	if err := e.stopped(ctx, fmt.Errorf("create objects: %w", ctx.Err())); err != nil {
+		t.Errorf("the stop: %v", err)
 	}
 }
