@@ -23,7 +23,7 @@ var fuzzed = map[string][]string{
 	"label and field selectors":            {"server/handlers.FuzzSelectors"},
 	"bodies in JSON, YAML and protobuf":    {"server/handlers.FuzzBodies", "resources/typedjson.FuzzDecode", "resources/untypedjson.FuzzDecode", "resources/jsonscan.FuzzScan"},
 	"bodies in CBOR":                       {"server/handlers.FuzzCBOR"},
-	"patches":                              {"server/handlers.FuzzPatches", "server/handlers.FuzzPatchVersions", "server/handlers.FuzzMergeJSON"},
+	"patches":                              {"server/handlers.FuzzPatches", "server/handlers.FuzzPatchVersions", "server/handlers.FuzzMergeJSON", "server/handlers.FuzzMergeStrategic"},
 	"apply configurations":                 {"server/handlers.FuzzApplyConfiguration", "resources/fieldmanager.FuzzAgreesWithUpstream", "resources/fieldmanager.FuzzParsePathSet"},
 	"Accept, Content-Type":                 {"server/codec.FuzzNegotiate"},
 	"tokens":                               {"server/authn.FuzzTokens"},

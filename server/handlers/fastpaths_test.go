@@ -53,6 +53,11 @@ func FuzzFastPathsOfPatches(f *testing.F) {
 		`{"metadata":{"annotations":{"deprecated.deployment.rollback.to":"x"}}}`, `{"metadata":{"managedFields":[{}]}}`, `{"metadata":{"creationTimestamp":"now"}}`, `null`, `[]`, `{`,
 	}, {
 		`{"data":{"k":null}}`, `{"spec":{"template":{"spec":{"containers":[{"$patch":"delete","name":"c"}]}}}}`,
+		`{"data":{"k":null,"n":"<&>"}}`, `{"metadata":{"labels":{"x":null,"y":"é"},"finalizers":["example.com/f"]}}`, `{"spec":{"replicas":"3"}}`, `{"spec":{"replicas":3.0}}`, `{"nosuch":1}`,
+		`{"data":{"a":"b","a":"c"}}`, `{"kind":"Other"}`, `{"metadata":{"name":"other"}}`, `{"metadata":{"managedFields":[{}]}}`, `{"metadata":{"creationTimestamp":"now"}}`, `null`, `[]`,
+		`{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"j","nosuch":1}]}}}}`, `{"spec":{"template":{"spec":{"$setElementOrder/containers":[{"name":"d"},{"name":"c"}],"containers":[{"name":"d","image":"j","env":[{"name":"e","value":"<"}]}]}}}}`,
+		`{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"j","resources":{"limits":{"cpu":0.5}}}]},"metadata":{"creationTimestamp":null,"annotations":{"a":"\u2028"}}},"strategy":{"rollingUpdate":{"maxSurge":1}}}}`,
+		`{"metadata":{"annotations":{"deprecated.deployment.rollback.to":"x"}}}`, `{"data":{"a":"\ud800"},"binaryData":{"b":"AA=="}}`, `{"immutable":null,"data":{}}`,
 	}, {
 		`[{"op":"add","path":"/data/n","value":"v"}]`, `[{"op":"test","path":"/data/k","value":"w"}]`, `[{"op":"remove","path":"/nosuch"}]`,
 		`[{"op":"replace","path":"/spec/replicas","value":7}]`, `[{"op":"add","path":"/spec/nosuch","value":1}]`, `[{"op":"copy","from":"/metadata/name","path":"/data/x"}]`,

@@ -13,10 +13,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 // strategic applies a Strategic Merge Patch to the versioned JSON of an object.
 func (p *patcher) strategic(ctx context.Context, old []byte) (runtime.Object, error) {
+	if fastpath.StrategicPatch.On() && fastpath.BodyKind.On() { // with which the outcome is decoded
+		if obj, ok := p.strategicFast(old); ok {
+			return obj, nil
+		}
+		fastpath.StrategicPatch.Fallback()
+	}
 	var original, patch map[string]any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(old, &original); err != nil {
 		return nil, err
