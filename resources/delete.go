@@ -46,6 +46,8 @@ type Deleted struct {
 	Gone bool
 	// Unchanged: the deletion was asked for before and nothing happened now.
 	Unchanged bool
+
+	marked runtime.Object // as it is left by a deletion that is to be followed by the removal
 }
 
 // Delete deletes an object in the two phases of "Resource deletion" of the API concepts page: with finalizers or a grace
@@ -103,7 +105,8 @@ func (p *Pipeline) deleteTwice(ctx context.Context, r *DeleteRequest, key Key) (
 		return d, err
 	}
 	// A type with a grace period that was asked to go at once: watchers see it marked first, then gone, as
-	// kube-apiserver shows it. Whoever removes it in between has done the same work.
+	// kube-apiserver shows it. Whoever removes it in between has done the same work. It is done in two transactions only where the second
+	// half is refused, which leaves it marked, or has more to write.
 	if rv := r.preconditionRevision(); rv != nil {
 		*rv = FormatRevision(d.Object.Revision)
 	}
@@ -142,15 +145,34 @@ func (p *Pipeline) deleteOnce(ctx context.Context, r *DeleteRequest, key Key) (d
 			}
 			return nil, nil
 		}
-		return r.Type.withFreed(ctx, p.store, *w, live)
+		writes, err := r.Type.withFreed(ctx, p.store, *w, live)
+		if err == nil && again && p.removes(ctx, r, d.marked) {
+			again, d.Gone = false, true
+			writes = append(writes, Write{Op: Delete, Key: key, From: FromEarlier})
+		}
+		return writes, err
 	})
 	if err != nil {
 		return Deleted{}, false, err
 	}
-	if d.Object == nil {
+	switch {
+	case d.Object != nil:
+	case d.Gone && d.marked != nil:
+		d.Object = stored.At(stored.Revision + 1) // the mark is followed by the removal
+	default:
 		d.Object = stored
 	}
 	return d, again, nil
+}
+
+// removes tells whether an object that is about to be marked can be removed by the same transaction: what is asked about a removal is asked about it
+// as it will be then.
+func (p *Pipeline) removes(ctx context.Context, r *DeleteRequest, marked runtime.Object) bool {
+	if r.Type.Allocate != nil || r.Type.Terminate != nil || r.Precondition != nil && r.Precondition(ctx, marked) != nil {
+		return false
+	}
+	a := r.admitted(marked)
+	return p.admit(ctx, a) == nil && p.validate(ctx, a) == nil
 }
 
 // withFreed adds to the write of a deletion those that give back what was allocated to the object.
@@ -246,7 +268,9 @@ func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Ob
 	if !graceful {
 		markDeleting(m, time.Now())
 	}
-	*again = graceful && !kept && *r.Options.GracePeriodSeconds == 0
+	if *again = graceful && !kept && *r.Options.GracePeriodSeconds == 0; *again {
+		d.marked = obj
+	}
 	return r.mark(ctx, obj, live, d)
 }
 

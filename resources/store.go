@@ -141,13 +141,17 @@ const (
 	Expect
 )
 
+// FromEarlier as Write.From says that the write was computed from what an earlier write of the same Commit makes of the object, whose
+// revision nobody knows yet. A Commit without such a Create or Update is refused with ErrRefused.
+const FromEarlier int64 = -1
+
 // Write is one change of one object. Everything slow (decoding, validation, encoding) has happened before.
 type Write struct {
 	Op  Op
 	Key Key
 	// From is the revision that an Update or a Delete was computed from; the write fails with *ConflictError when
 	// the object has moved on. It is required: nothing is overwritten unseen. Of an Expect it is the revision that the
-	// object is to be at.
+	// object is to be at. FromEarlier is the revision that an earlier write of the same Commit gives the object.
 	From int64
 	// Draft is the new state for Create and Update.
 	Draft Draft

@@ -55,10 +55,10 @@ type batch struct {
 
 // add adds all writes of one request, or none. Errors: those of resources.Writer that name a precondition.
 func (b *batchBuilder) add(writes []resources.Write, author sql.NullString, now time.Time) ([]*resources.Object, error) {
-	before := len(b.changes)
+	before, begun := len(b.changes), b.revision
 	objects := make([]*resources.Object, len(writes))
 	for i := range writes {
-		o, err := b.addOne(&writes[i], author, now)
+		o, err := b.addOne(&writes[i], begun, author, now)
 		if err != nil {
 			b.takeBack(before)
 			return nil, err
@@ -68,12 +68,12 @@ func (b *batchBuilder) add(writes []resources.Write, author sql.NullString, now 
 	return objects, nil
 }
 
-// addOne adds a write and returns its result.
-func (b *batchBuilder) addOne(w *resources.Write, author sql.NullString, now time.Time) (*resources.Object, error) {
+// addOne adds a write of a request that begins after a revision, and returns its result.
+func (b *batchBuilder) addOne(w *resources.Write, begun int64, author sql.NullString, now time.Time) (*resources.Object, error) {
 	if w.Op == resources.Expect {
 		return b.expected(w)
 	}
-	c, err := b.change(w)
+	c, err := b.change(w, begun)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +113,8 @@ func (b *batchBuilder) expected(w *resources.Write) (*resources.Object, error) {
 	return current, nil // it may be packed: who writes what expects it has not asked for its bytes
 }
 
-// change checks one write against the state and computes what it does.
-func (b *batchBuilder) change(w *resources.Write) (change, error) {
+// change checks one write, of a request that begins after a revision, against the state and computes what it does.
+func (b *batchBuilder) change(w *resources.Write, begun int64) (change, error) {
 	current := unpacked(b.current(w.Key))
 	revision := b.revision + 1
 	if w.Op == resources.Delete && w.Unread != nil {
@@ -130,7 +130,7 @@ func (b *batchBuilder) change(w *resources.Write) (change, error) {
 		return change{}, fmt.Errorf("write of %s: unknown operation %d", w.Key, w.Op)
 	case current == nil:
 		return change{}, fmt.Errorf("%s: %w", w.Key, resources.ErrNotFound)
-	case current.Revision != w.From && current.Unreadable() == nil:
+	case !isFrom(w, current, begun) && current.Unreadable() == nil:
 		return change{}, &resources.ConflictError{Key: w.Key, Current: current}
 	case current.Unreadable() != nil:
 		return change{}, current.Unreadable()
@@ -140,6 +140,14 @@ func (b *batchBuilder) change(w *resources.Write) (change, error) {
 		e.Object = current.At(revision)
 	}
 	return change{event: e, withPrev: w.Op == resources.Update && current.Revision <= b.floor}, nil
+}
+
+// isFrom tells whether a write, of a request that begins after a revision, was computed from the current object.
+func isFrom(w *resources.Write, current *resources.Object, begun int64) bool {
+	if w.From == resources.FromEarlier {
+		return current.Revision > begun
+	}
+	return current.Revision == w.From
 }
 
 // unreadChange is the deletion of an object that cannot be read. That it was not decrypted is what the state has to know, too: else it can

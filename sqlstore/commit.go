@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/rowlock/rowlock/resources"
@@ -26,6 +27,9 @@ func (s *Store) Commit(ctx context.Context, writes ...resources.Write) ([]*resou
 		r.size += len(writes[i].Draft.Data)
 	}
 	if err := checkExpects(writes); err != nil {
+		return nil, err
+	}
+	if err := checkEarlier(writes); err != nil {
 		return nil, err
 	}
 	if err := s.readUnread(ctx, r); err != nil {
@@ -104,6 +108,21 @@ func checkExpects(writes []resources.Write) error {
 	for i := range writes {
 		if w := &writes[i]; w.Op != resources.Expect && expected[w.Key] {
 			return fmt.Errorf("%w: %s is both expected and written", resources.ErrRefused, w.Key)
+		}
+	}
+	return nil
+}
+
+// checkEarlier refuses writes that say to be computed from what no earlier write makes. An object that an earlier one deletes is not found.
+func checkEarlier(writes []resources.Write) error {
+	for i := range writes {
+		if writes[i].From != resources.FromEarlier {
+			continue
+		}
+		if !slices.ContainsFunc(writes[:i], func(w resources.Write) bool {
+			return w.Key == writes[i].Key && (w.Op == resources.Create || w.Op == resources.Update)
+		}) {
+			return fmt.Errorf("%w: %s is written from an earlier write that there is not", resources.ErrRefused, writes[i].Key)
 		}
 	}
 	return nil

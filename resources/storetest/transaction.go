@@ -13,6 +13,7 @@ import (
 var transactionTests = map[string]func(*suite){
 	"AllOrNothing":         testAllOrNothing,
 	"WritesOfOneObject":    testWritesOfOneObject,
+	"FromEarlierWrites":    testFromEarlierWrites,
 	"NeighboursUnaffected": testNeighboursUnaffected,
 	"RevisionOrder":        testRevisionOrder,
 	"Contention":           testContention,
@@ -119,6 +120,46 @@ func testWritesOfOneObject(s *suite) {
 	}, s.events(w, 4))
 	s.store = s.h.Restart(s.T)
 	s.want("pods after a restart", []string{s.describe(done[3])}, s.contents(s.snapshot("pods", current)))
+}
+
+// FromEarlier is the revision that an earlier write of the same Commit gives the object: nobody can come in between, and what the first write was
+// computed from decides about both.
+func testFromEarlierWrites(s *suite) {
+	a := s.commitOne(create(pod("ns", "a"), "a"))
+	earlier := func(w resources.Write) resources.Write {
+		w.From = resources.FromEarlier
+		return w
+	}
+	w := s.watch(resources.WatchOptions{Resource: "pods", After: a.Revision})
+	done := s.commit(update(a, "marked"), create(node("n"), "n"), earlier(update(a, "again")), earlier(remove(a)))
+	at := a.Revision
+	s.want("last state", fmt.Sprintf("ns/a=again@%d", at+4), s.describe(done[3]))
+	s.want("events", []string{
+		fmt.Sprintf("update ns/a=marked@%d from ns/a=a@%d", at+1, at),
+		fmt.Sprintf("update ns/a=again@%d from ns/a=marked@%d", at+3, at+1),
+		fmt.Sprintf("delete ns/a=again@%d from ns/a=again@%d", at+4, at+3),
+	}, s.events(w, 3))
+	s.want("pods", []string{}, s.contents(s.snapshot("pods", current)))
+
+	b := s.commitOne(create(pod("ns", "b"), "b"))
+	changed := s.commitOne(update(b, "changed"))
+	before := s.snapshot("pods", current)
+	var conflict *resources.ConflictError
+	if _, err := s.store.Commit(s.ctx, update(b, "marked"), earlier(remove(b))); !errors.As(err, &conflict) || conflict.Current.Revision != changed.Revision {
+		s.Errorf("commit of writes that were computed from what has changed: %v", err)
+	}
+	for name, writes := range map[string][]resources.Write{
+		"alone":            {earlier(remove(b))},
+		"of another":       {create(pod("ns", "c"), "c"), earlier(remove(b))},
+		"before the write": {earlier(remove(b)), update(changed, "x")},
+		"after a delete":   {remove(changed), earlier(update(b, "x"))},
+	} {
+		_, err := s.store.Commit(s.ctx, writes...)
+		s.wantError("commit from an earlier write, "+name, resources.ErrRefused, err)
+	}
+	s.want("revision", before.Revision(), s.snapshot("pods", current).Revision())
+	s.store = s.h.Restart(s.T)
+	s.want("pods after a restart", []string{s.describe(changed)}, s.contents(s.snapshot("pods", current)))
 }
 
 // A failed precondition fails that request alone.
