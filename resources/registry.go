@@ -18,8 +18,9 @@ import (
 //
 // A change costs what the groups cost that it touches: all others are shared by the catalogs before and after it.
 type Registry struct {
-	mu      sync.Mutex // serialises changes
-	current atomic.Pointer[Catalog]
+	mu        sync.Mutex // serialises changes
+	current   atomic.Pointer[Catalog]
+	whenEnded []func()
 }
 
 // GroupSpec says at which priorities a group and its versions are served, and what.
@@ -91,6 +92,18 @@ func (r *Registry) Edit(change func(*Edit)) {
 	for _, s := range ended {
 		s.life.end()
 	}
+	if len(ended) > 0 {
+		for _, f := range r.whenEnded {
+			f()
+		}
+	}
+}
+
+// WhenEnded has f called whenever versions have ended (Served.Ended). It must not block, and not change the Registry.
+func (r *Registry) WhenEnded(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.whenEnded = append(r.whenEnded, f)
 }
 
 // Edit is a change of a Registry being made.

@@ -178,6 +178,11 @@ type WatchOptions struct {
 	// before Watch returns. For what a Commit wrote it is called, on every watch that wants it, before the Commit returns
 	// and before anything later is visible; Ready may receive its value after that.
 	Wake func()
+	// Notify, when set, is called where Ready would receive a value, which it then never does, and as late as that: a watch that
+	// waits needs no goroutine. Of calls it may make what Wake may.
+	Notify func()
+	// Aside, when set, is called by Next before it reads history, for which others may have to wait.
+	Aside func()
 }
 
 // Watch is a cursor into the log of changes. It holds no queue: a slow reader costs nothing and is never dropped while

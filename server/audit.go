@@ -28,7 +28,7 @@ func (s *Server) withAuditEnd(next echo.HandlerFunc) echo.HandlerFunc {
 		if err := next(c); err != nil {
 			s.writeError(err, c)
 		}
-		q.End(ctx)
+		laterOf(c).Do(func(any) { q.End(ctx) })
 		return nil
 	}
 }
@@ -54,10 +54,16 @@ func (s *Server) withAudit(next echo.HandlerFunc) echo.HandlerFunc {
 		setContext(c, ctx)
 		c.Response().Writer = &auditedWriter{ResponseWriter: c.Response().Writer, ctx: ctx, q: q}
 		defer func() {
-			if p := recover(); p != nil {
-				q.Panicked(ctx, p)
+			p, panicked := recover(), func(cause any) {
+				if cause != nil {
+					q.Panicked(ctx, cause)
+				}
+			}
+			if p != nil {
+				panicked(p)
 				panic(p)
 			}
+			laterOf(c).Do(panicked)
 		}()
 		return next(c)
 	}

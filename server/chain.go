@@ -89,12 +89,23 @@ func (s *Server) withRequestInfo(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		ctx = requestctx.WithRequestInfo(ctx, info)
 		s.refresh(ctx)
+		if info.Verb == "watch" {
+			ctx = handlers.WithLater(ctx, &handlers.Later{})
+		}
 		if info.IsResourceRequest {
 			ctx = resources.WithCatalog(ctx, s.Registry.Catalog()) // the one that answers all of the request
 		}
 		setContext(c, ctx)
 		return next(c)
 	}
+}
+
+// laterOf is what is to be done when a watch has ended that goes on when its handler has returned; nil: the request is over then.
+func laterOf(c echo.Context) *handlers.Later {
+	if info := requestInfo(c); info == nil || info.Verb != "watch" {
+		return nil
+	}
+	return handlers.LaterOf(c.Request().Context())
 }
 
 // setContext gives a request a context, unless it has that.
@@ -133,19 +144,32 @@ func requestInfo(c echo.Context) *genericapirequest.RequestInfo {
 func (s *Server) withRecovery(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
-			p := recover()
+			p, later, r := recover(), laterOf(c), c.Request()
 			if p == nil {
+				if later != nil {
+					method, path := r.Method, r.URL.Path
+					later.Do(func(cause any) {
+						if cause != nil {
+							s.panicked(method, path, cause)
+						}
+					})
+				}
 				return
 			}
 			if cause, ok := p.(error); ok && errors.Is(cause, http.ErrAbortHandler) {
 				panic(p) // net/http cuts the connection, which is what was wanted
 			}
-			s.metrics.panics.Inc()
-			s.Logger.Error("panic", "method", c.Request().Method, "path", c.Request().URL.Path, "panic", p, "stack", string(debug.Stack()))
-			err = apierrors.NewInternalError(fmt.Errorf("apiserver panic'd on %s %s", c.Request().Method, c.Request().RequestURI))
+			s.panicked(r.Method, r.URL.Path, p)
+			later.Break()
+			err = apierrors.NewInternalError(fmt.Errorf("apiserver panic'd on %s %s", r.Method, r.RequestURI))
 		}()
 		return next(c)
 	}
+}
+
+func (s *Server) panicked(method, path string, cause any) {
+	s.metrics.panics.Inc()
+	s.Logger.Error("panic", "method", method, "path", path, "panic", cause, "stack", string(debug.Stack()))
 }
 
 // withDeadline bounds a request by ?timeout= and by the server's own limit. A watch bounds itself.

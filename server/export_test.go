@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"time"
 
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
 	"github.com/rowlock/rowlock/resources/behind"
 )
 
@@ -39,4 +41,9 @@ func (e *Entrance) AwaitWaiting(n int64) {
 	for e.waiting.Load() < n {
 		runtime.Gosched()
 	}
+}
+
+// InterestedWatches is how many watches priority and fairness takes a write to have to tell.
+func (s *Server) InterestedWatches(write *genericapirequest.RequestInfo) int {
+	return s.flows.GetInterestedWatchCount(write)
 }

@@ -18,6 +18,7 @@ import (
 	flowrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 
 	"github.com/rowlock/rowlock/resources/upstream"
+	"github.com/rowlock/rowlock/server/handlers"
 )
 
 // flows is priority and fairness (KEP-1040), which is upstream's: the queues, their configuration, and the filter that requests
@@ -64,6 +65,16 @@ func (s *Server) newFlows() (*flows, error) {
 	f.Install(f.dumps)
 	go func() { _ = f.Run(s.ended) }() // it errs only when informers are never in sync, and ours always are
 	return f, nil
+}
+
+// RegisterWatch implements flowcontrol.Interface. A watch counts until it has ended, also if it goes on when its handler has returned.
+func (f *flows) RegisterWatch(r *http.Request) flowcontrol.ForgetWatchFunc {
+	forget := f.Interface.RegisterWatch(r)
+	if forget == nil {
+		return nil
+	}
+	ctx := r.Context()
+	return func() { handlers.LaterOf(ctx).Do(func(any) { forget() }) }
 }
 
 // UseFlows puts FlowSchemas into force, with the priority levels there are: requests that come after it has returned are

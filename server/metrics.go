@@ -93,7 +93,13 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 			gauge = s.metrics.inflight.WithLabelValues(kindOf(c.Request().Method))
 		}
 		gauge.Inc()
-		defer gauge.Dec()
+		defer func() {
+			if later := laterOf(c); later != nil {
+				later.Do(func(any) { gauge.Dec() })
+				return
+			}
+			gauge.Dec()
+		}()
 		err := next(c)
 		if err != nil {
 			s.writeError(err, c) // now, so that its code is known; the router finds the answer begun
@@ -101,7 +107,12 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 		if !stream {
 			s.metrics.durations.WithLabelValues(values...).Observe(time.Since(began).Seconds())
 		}
-		s.metrics.requests.WithLabelValues(append(values, strconv.Itoa(c.Response().Status))...).Inc()
+		coded := append(values, strconv.Itoa(c.Response().Status))
+		if later := laterOf(c); later != nil {
+			later.Do(func(any) { s.metrics.requests.WithLabelValues(coded...).Inc() })
+			return nil
+		}
+		s.metrics.requests.WithLabelValues(coded...).Inc()
 		return nil
 	}
 }

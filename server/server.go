@@ -260,6 +260,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		return err
 	}
 	close(s.draining)
+	s.handlers.Drained()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.DrainTimeout)
 	defer cancel()
 	if s.RetryAfter {

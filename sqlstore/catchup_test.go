@@ -259,8 +259,9 @@ func TestManyWatchesCatchUpTogether(t *testing.T) {
 		mustCommit(t, s, writes...)
 	}
 	var readers sync.WaitGroup
+	var aside atomic.Int64
 	for i := range watches {
-		w, err := s.Watch(context.Background(), resources.WatchOptions{Resource: "configmaps", After: start})
+		w, err := s.Watch(context.Background(), resources.WatchOptions{Resource: "configmaps", After: start, Aside: func() { aside.Add(1) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,6 +283,9 @@ func TestManyWatchesCatchUpTogether(t *testing.T) {
 		})
 	}
 	readers.Wait()
+	if aside.Load() < watches {
+		t.Errorf("others would wait for %d watches that read history", watches-aside.Load())
+	}
 	if n := reads.Load(); n > events/50 {
 		t.Errorf("the database was read %d times for %d watches", n, watches)
 	}

@@ -99,6 +99,40 @@ func TestWritersDoNotWaitForWatchers(t *testing.T) {
 	}
 }
 
+// A watch with a Notify is told by it when and as others are by Ready, and not before, and says when it reads history.
+func TestNotify(t *testing.T) {
+	s := newSQLiteHarness(t).store
+	start := s.revisions.current.Load()
+	calls, aside := 0, 0
+	w := openWatch(t, s, resources.WatchOptions{After: start, Notify: func() { calls++ }, Aside: func() { aside++ }})
+	if w.Ready() != nil || calls != 0 {
+		t.Errorf("it has another way, or was called %d times for nothing", calls)
+	}
+	c := s.collection("configmaps")
+	change := created(t, s, "a")
+	c.announce(change)
+	if calls != 0 {
+		t.Error("it was called while the writer waited")
+	}
+	c.wake(func() {})
+	if calls != 1 || aside != 0 {
+		t.Errorf("%d calls, %d times aside", calls, aside)
+	}
+	mustNext(t, w, change...)
+	more := created(t, s, "b", "c")
+	c.announce(more)
+	c.wake(func() {})
+	if events, _, err := w.Next(context.Background(), 1); err != nil || len(events) != 1 || calls != 3 {
+		t.Errorf("%d events, %v, %d calls: there is more to come", len(events), err, calls)
+	}
+	mustNext(t, w, more[1])
+	behind := 0
+	openWatch(t, s, resources.WatchOptions{After: start, Notify: func() { behind++ }})
+	if behind != 1 {
+		t.Errorf("one that begins behind was called %d times", behind)
+	}
+}
+
 // Between slices the lock is free, watches come and go, and changes are announced. All are told of all, a single object's
 // watcher before the crowd.
 func TestWakeInSlices(t *testing.T) {

@@ -18,7 +18,10 @@ func (s *Store) Watch(ctx context.Context, opts resources.WatchOptions) (resourc
 		return nil, resources.ErrClosed
 	}
 	w := &watch{store: s, collection: c, namespace: opts.Namespace, name: opts.Name, group: opts.Group,
-		ready: make(chan struct{}, 1), wake: opts.Wake, cursor: opts.After}
+		wake: opts.Wake, notify: opts.Notify, aside: opts.Aside, cursor: opts.After}
+	if w.notify == nil {
+		w.ready = make(chan struct{}, 1)
+	}
 	// What is not visible yet will be announced.
 	if w.newest = min(c.tree.Load().last, s.revisions.current.Load()); opts.After < w.newest {
 		// A type that did not change since opts.After has nothing to deliver, however much of history is gone.
@@ -39,7 +42,8 @@ type watch struct {
 	namespace, name string
 	group           string
 	ready           chan struct{}
-	wake            func() // stands for ready when it is set
+	wake            func() // stands for ready when it is set; so does notify
+	notify, aside   func()
 
 	// cursor is how far the watcher has come: every event up to it that it wants was returned.
 	cursor int64
@@ -61,6 +65,9 @@ func (w *watch) Next(ctx context.Context, max int) ([]*resources.Event, int64, e
 		events, revision, historyEnd, err := w.fromLog(max)
 		if err != nil || historyEnd == 0 {
 			return events, revision, err
+		}
+		if w.aside != nil {
+			w.aside()
 		}
 		page, err := w.store.catchUps.history(ctx, historyQuery{resource: w.collection.resource, namespace: w.namespace,
 			name: w.name, after: revision, upTo: historyEnd, limit: max})
@@ -159,6 +166,10 @@ func (w *watch) learn(s span) bool {
 func (w *watch) signal() {
 	if w.wake != nil {
 		w.wake()
+		return
+	}
+	if w.notify != nil {
+		w.notify()
 		return
 	}
 	select {

@@ -65,6 +65,7 @@ type conn struct {
 	writing    bool
 	writes     int         // how many have begun
 	hurried    *time.Timer // not nil: the write under way has to end before it fires
+	hurriedAt  time.Time   // when that is
 	turns      []*stream   // who waits to be the one who writes
 	err        error       // of a write
 	enc        *hpack.Encoder
@@ -79,6 +80,14 @@ type conn struct {
 	goingAway  bool
 	goAwayCode http2.ErrCode
 	closing    *time.Timer
+
+	// Streams that go on without their handlers: sequel.go.
+	woken    []*Continued  // that have a step to make
+	stepping bool          // a goroutine makes them, or is about to
+	step     *Continued    // whose step it makes; nil: that of one goes on by itself
+	stall    time.Duration // see Continue
+	delayed  []*Continued  // that are woken when delay fires
+	delay    *time.Timer
 
 	idle      *time.Timer // nil: there is no limit
 	idleMost  time.Duration
@@ -270,6 +279,9 @@ func (c *conn) end() {
 	}
 	if c.hurried != nil {
 		c.hurried.Stop()
+	}
+	if c.delay != nil {
+		c.delay.Stop()
 	}
 	for _, st := range c.streams {
 		c.close(st, errGone)

@@ -14,6 +14,7 @@
 //	body.go      bodies of requests, and the flow control of what is received (5.2)
 //	write.go     who writes to the connection, and what is gathered for it
 //	send.go      DATA frames and the flow control of what is sent
+//	sequel.go    answers that go on without their handlers, in steps
 //	limit.go     when an answer has to be sent by
 //	response.go  the http.ResponseWriter
 //	fields.go    headers and trailers of answers
@@ -32,6 +33,8 @@
 //     see that the client resets a stream or is gone.
 //   - A closed stream is in no map and no queue, and nobody waits for it. Its handler may still run: handlers are counted by
 //     themselves, so that a client that resets what it asks for (CVE-2023-44487) has no more of them than others.
+//   - Steps of one answer are made one at a time, and one is made after each wake that came while or since the last was begun
+//     (Continued.again, Continued.queued): nobody who has something to send is forgotten.
 //   - A handler that is writing to the connection when its stream is reset returns when the client reads, or the connection ends:
 //     there is no other way to interrupt a write. All others who wait return at once. What else has to be sent waits as well.
 //   - What is not yet sent or not yet read of a connection is bounded: conn.out by outMost and the answers to control frames

@@ -164,7 +164,7 @@ const lengthMost = 4 << 10
 
 // complete adds to the header what the handler left to the server.
 func (w *response) complete(last bool) {
-	head := w.st.r.Method == http.MethodHead
+	head := w.st.head
 	n := w.data.left()
 	length := w.declared
 	if length < 0 && last && n <= lengthMost && bodyAllowed(w.status) && (n > 0 || !head) {
@@ -210,7 +210,9 @@ func (w *response) push(last bool) error {
 	default:
 		c.refuse(st)
 	}
-	c.flush()
+	if !c.gathers(st) {
+		c.flush()
+	}
 	return nil
 }
 
@@ -238,7 +240,7 @@ func (c *conn) refuse(st *stream) {
 // gather puts what there is to where it leaves from. The caller holds conn.mu.
 func (w *response) gather(last bool) error {
 	st, c := w.st, w.st.c
-	head := st.r.Method == http.MethodHead
+	head := st.head
 	trailer := w.trailer(last)
 	ends := last && trailer == nil
 	if !w.sent {
@@ -289,7 +291,7 @@ func (w *response) trailer(last bool) (fields []hpack.HeaderField) {
 // finish ends the answer.
 func (w *response) finish() {
 	w.WriteHeader(http.StatusOK)
-	if w.written < w.declared && bodyAllowed(w.status) && w.st.r.Method != http.MethodHead {
+	if w.written < w.declared && bodyAllowed(w.status) && !w.st.head {
 		w.st.panicked(http.ErrAbortHandler) // less than was promised is not to be taken for the whole
 		return
 	}
@@ -317,7 +319,7 @@ func (w *response) Flush() { _ = w.FlushError() }
 // CloseNotify tells that the stream has ended.
 func (w *response) CloseNotify() <-chan bool {
 	ended := make(chan bool, 1)
-	context.AfterFunc(w.st.r.Context(), func() { ended <- true })
+	context.AfterFunc(w.st.ctx, func() { ended <- true })
 	return ended
 }
 

@@ -168,6 +168,8 @@ func (st *stream) noBulk() {
 // gives little at a time wakes one of them and not all. The caller holds mu.
 func (c *conn) waitForWindow(st *stream) error {
 	c.flush()
+	c.aside(st.next)
+	st.stalls()
 	st.waits = true
 	for !st.closed && min(st.window, c.window) <= 0 {
 		if !c.patient(st) {

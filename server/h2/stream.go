@@ -18,9 +18,12 @@ type stream struct {
 	c      *conn
 	id     uint32
 	r      *http.Request
+	head   bool // it has the method HEAD: the answer has no body
 	serve  http.HandlerFunc
+	ctx    context.Context
 	cancel context.CancelFunc
 	answer response
+	next   *Continued // what goes on when the handler has returned; nil: nothing
 
 	remoteClosed bool // the client has sent all
 	closed       bool
@@ -49,21 +52,20 @@ func (c *conn) open() error {
 	st.changed.L, st.body.changed.L = &c.mu, &c.mu
 	st.body.inflow = inflow{left: streamWindow, size: streamWindow}
 	st.answer.st = st
-	ctx, cancel := context.WithCancel(c.ctx)
-	st.cancel = cancel
-	req, err := c.newRequest(ctx, st, r.ends)
+	st.ctx, st.cancel = context.WithCancel(c.ctx)
+	req, err := c.newRequest(st.ctx, st, r.ends)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.maxID = r.id
 	if err != nil {
-		cancel()
+		st.cancel()
 		return streamError{r.id, http2.ErrCodeProtocol}
 	}
 	if len(c.streams) >= c.srv.maxStreams {
-		cancel()
+		st.cancel()
 		return streamError{r.id, http2.ErrCodeRefusedStream} // 5.1.2
 	}
-	st.r, st.serve, st.window = req, c.handler.ServeHTTP, c.initial
+	st.r, st.head, st.serve, st.window = req, req.Method == http.MethodHead, c.handler.ServeHTTP, c.initial
 	if refuse := c.refused(req); refuse != nil {
 		st.serve = refuse
 	}
@@ -98,16 +100,26 @@ func (c *conn) start(st *stream) error {
 func (st *stream) run() {
 	panicked := true
 	defer func() {
-		if panicked {
+		form := st.r.MultipartForm
+		switch {
+		case panicked && st.next != nil:
+			st.next.fail(recover())
+		case panicked:
 			st.panicked(recover())
+			st.done()
+		case st.next != nil:
+			st.next.begin()
+		default:
+			st.done()
 		}
-		if st.r.MultipartForm != nil {
-			_ = st.r.MultipartForm.RemoveAll() // files of the handler's, for which nobody is left
+		if form != nil {
+			_ = form.RemoveAll() // files of the handler's, for which nobody is left
 		}
-		st.done()
 	}()
 	st.serve(&st.answer, st.r)
-	st.answer.finish()
+	if st.next == nil {
+		st.answer.finish()
+	}
 	panicked = false
 }
 
@@ -180,6 +192,9 @@ func (c *conn) close(st *stream, why error) {
 	st.c.hurry()
 	st.changed.Broadcast()
 	st.cancel()
+	if st.next != nil {
+		c.wake(st.next)
+	}
 	if len(c.streams) == 0 {
 		c.becameIdle()
 		c.closeWhenDone()

@@ -11,34 +11,37 @@ type workers struct {
 	idle []*worker
 }
 
-type worker struct{ next chan *stream }
+type worker struct{ next chan task }
+
+// task is what a worker does: a handler, or steps of streams.
+type task interface{ run() }
 
 // mostIdle is how many wait.
 const mostIdle = 8
 
-// run has the handler of st run.
-func (ws *workers) run(st *stream) {
+// run has a task done. It does not block.
+func (ws *workers) run(t task) {
 	ws.mu.Lock()
 	if n := len(ws.idle); n > 0 {
 		w := ws.idle[n-1]
 		ws.idle = ws.idle[:n-1]
 		ws.mu.Unlock()
-		w.next <- st
+		w.next <- t
 		return
 	}
 	ws.mu.Unlock()
-	w := &worker{next: make(chan *stream, 1)}
-	ws.all.Go(func() { w.work(ws, st) })
+	w := &worker{next: make(chan task, 1)}
+	ws.all.Go(func() { w.work(ws, t) })
 }
 
-func (w *worker) work(ws *workers, st *stream) {
-	for st != nil {
-		st.run()
-		st = nil
+func (w *worker) work(ws *workers, t task) {
+	for t != nil {
+		t.run()
+		t = nil
 		if !ws.wait(w) {
 			return
 		}
-		st = <-w.next
+		t = <-w.next
 	}
 }
 

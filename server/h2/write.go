@@ -130,22 +130,36 @@ func (c *conn) cut() { _ = c.nc.Close() }
 // hurry ends a connection whose client takes nothing of a write for writeMost: the handler that writes is stuck, which may be that
 // of a stream that is over, and it would be so for as long as the client likes. It is called when a stream ends, or only waits for its
 // answer to leave (refuse); how long another may take is its handler's to say (SetWriteDeadline). The caller holds mu.
-func (c *conn) hurry() {
-	if !c.writing && len(c.out) == 0 || c.hurried != nil || c.ended {
+func (c *conn) hurry() { c.hurryWithin(c.srv.writeMost) }
+
+func (c *conn) hurryWithin(most time.Duration) {
+	if !c.writing && len(c.out) == 0 || c.ended {
 		return
 	}
+	until := time.Now().Add(most)
+	if c.hurried != nil {
+		if !until.Before(c.hurriedAt) {
+			return
+		}
+		c.hurried.Stop()
+	}
 	begun := c.writes
-	c.hurried = time.AfterFunc(c.srv.writeMost, func() {
+	var timer *time.Timer
+	timer = time.AfterFunc(most, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		if c.hurried != timer {
+			return // there is less time by now
+		}
 		switch c.hurried = nil; {
 		case !c.writing:
 		case c.writes == begun:
 			go c.cut()
 		default: // the one that is under way now may be stuck as well
-			c.hurry()
+			c.hurryWithin(most)
 		}
 	})
+	c.hurried, c.hurriedAt = timer, until
 }
 
 // flush sends what was gathered, unless somebody is sending, who does it then. Handlers that have something to send as well
@@ -209,9 +223,13 @@ func (c *conn) acquire(st *stream) error {
 		return c.err
 	case !c.writing:
 		c.writing = true
+		if st.next != nil {
+			c.hurryWithin(c.stall)
+		}
 		return nil
 	}
 	c.turns = append(c.turns, st)
+	st.stalls()
 	for !st.turn && !st.closed {
 		st.changed.Wait()
 	}

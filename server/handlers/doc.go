@@ -8,7 +8,8 @@
 //	continue.go  tokens by which a list goes on; deprecation.go, warnings about versions that are on their way out
 //	managers.go  field managers, one for each type, version and subresource
 //	joined.go    lists that are joined of compressed runs; compress.go, gzip of other answers
-//	frames.go    where the frames of a watch go; websocket*.go, over WebSocket; watch_pace.go, many watches of one type
+//	frames.go    where the frames of a watch go; websocket*.go, over WebSocket; watch_pace.go, many watches of one type;
+//	             watch_steps.go, what a watch does when; watch_sequel.go, later.go, one that goes on without its handler
 //	connect.go   subresources that are passed on to a kubelet, a pod or a Service
 //	audit.go     what is recorded of a request
 //	computed.go  types whose objects are computed when they are asked for

@@ -72,6 +72,7 @@ type Handlers struct {
 	Config
 	sockets sockets
 	watches atomic.Int64 // that are open
+	going   going
 	runs    *runs.Cache
 	age     listAge
 }
@@ -94,7 +95,9 @@ func New(c Config) *Handlers {
 		c.Offer = codec.NewOffer(false)
 	}
 	upstream.LimitPatchCopies()
-	return &Handlers{Config: c, runs: runs.NewCache(runsRoom), age: newListAge(c.HistoryAge, c.Now)}
+	h := &Handlers{Config: c, runs: runs.NewCache(runsRoom), age: newListAge(c.HistoryAge, c.Now)}
+	c.Registry.WhenEnded(h.versionsEnded)
+	return h
 }
 
 // writeTimeout bounds a write, as kube-apiserver does, so that a client hears of trouble before it gives up itself.

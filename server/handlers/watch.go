@@ -9,12 +9,12 @@ import (
 	"time"
 
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
-	"k8s.io/apiserver/pkg/util/flowcontrol"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/cork"
+	"github.com/rowlock/rowlock/server/h2"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -34,54 +34,77 @@ func (h *Handlers) watch(q *request) error {
 	if err := q.offer.Streamable(f); err != nil {
 		return err
 	}
-	watchers := q.watcherCount()
-	watchers.Add(1)
-	defer watchers.Add(-1)
-	h.watches.Add(1)
-	defer h.watches.Add(-1)
 	// What the state is waited for does not count: a client that is early hears why, whatever time it gave.
-	early := q.ctx
+	w := &watchStream{h: h, q: q, opts: opts, early: q.ctx, watchers: q.watcherCount(), life: q.served.Ended()}
+	w.watchers.Add(1)
+	h.watches.Add(1)
+	defer func() {
+		if !w.goesOn {
+			w.release()
+		}
+	}()
 	timeout := h.watchTimeout(opts)
 	over := timeout < 0
 	if over {
 		timeout = time.Minute // in which to find what may be wrong with it: then it is over
 	}
-	ctx, cancel := context.WithTimeout(q.ctx, timeout)
-	defer cancel()
-	q.ctx = ctx
-	w := &watchStream{h: h, q: q, opts: opts, watchers: watchers, selection: q.selection(opts), events: codec.NewEvents(codec.NewRenderer(q.served, f), wsstream.IsWebSocketRequest(q.r))}
-	if err := w.open(early); err != nil {
+	w.until = time.Now().Add(timeout)
+	q.ctx, w.cancel = context.WithDeadline(q.ctx, w.until)
+	if !wsstream.IsWebSocketRequest(q.r) {
+		w.later = w.sequel()
+	}
+	w.selection, w.events = q.selection(opts), codec.NewEvents(codec.NewRenderer(q.served, f), wsstream.IsWebSocketRequest(q.r))
+	if err := w.open(w.early); err != nil {
 		return err
 	}
-	defer w.close()
 	if f.Refusal != nil {
 		return f.Refusal
 	}
 	if over {
-		cancel()
+		w.cancel()
 	}
-	w.stall.limit, w.stall.end = h.WatchStall, cancel
-	defer w.stall.done()
+	w.stall.limit, w.stall.end = h.WatchStall, w.cancel
 	if wsstream.IsWebSocketRequest(q.r) {
-		w.serveSocket(cancel)
+		w.serveSocket(w.cancel)
 		return nil
 	}
-	frames := &httpFrames{w: q.w, conn: cork.Of(q.r), compress: w.beginsWithList() && !q.offer.PlainWatchLists && codec.NamesGzip(q.r)}
-	frames.direct = !frames.compress && gathers(q.w)
+	w.serve(f)
+	return nil
+}
+
+// serve serves the watch as the body of an answer.
+func (w *watchStream) serve(f codec.Format) {
+	q := w.q
+	w.compresses = w.beginsWithList() && !q.offer.PlainWatchLists && codec.NamesGzip(q.r)
+	frames := &httpFrames{w: q.w, conn: cork.Of(q.r), compress: w.compresses, direct: !w.compresses && gathers(q.w)}
 	q.w.Header().Set("Content-Type", f.ContentType(true))
 	if frames.compress {
 		sayGzip(q.w.Header())
 	}
 	w.stall.end = func() {
-		cancel()
+		w.cancel()
 		cutWrites(q.w)
 	}
 	q.w.WriteHeader(200)
 	w.to = frames
 	defer frames.conn.Uncork() // what came after the last batch, if anything: the end of the answer has to leave
 	w.flush()
-	w.run()
-	return nil
+	if w.begin() && !w.goOn() {
+		w.run()
+	}
+}
+
+// release gives back what the watch has, at its end.
+func (w *watchStream) release() {
+	w.stall.done()
+	if w.cursor != nil {
+		w.cursor.Close()
+	}
+	if w.cancel != nil {
+		w.cancel()
+	}
+	w.h.watches.Add(-1)
+	w.watchers.Add(-1)
 }
 
 // watchTimeout is how long a watch lives; one that asks for less than no time ends as soon as it has begun.
@@ -100,8 +123,17 @@ type watchStream struct {
 	selection selection
 	events    *codec.Events
 	catalog   *resources.Catalog // the last that was looked at for a type that replaces the one watched
+	life      <-chan struct{}    // Served.Ended, of whatever type replaces the first
 
-	to frames
+	early  context.Context    // that of the request
+	cancel context.CancelFunc // ends the watch; nil until it has begun
+	until  time.Time          // when it is over
+
+	to         frames
+	compresses bool
+	later      *h2.Continued // by which it can go on without its handler; nil: it cannot
+	goesOn     bool          // and does
+	after      *Later        // what is to be done then at its end
 
 	initial  resources.Snapshot // state to begin with; nil when the watch starts at a revision
 	watchers *atomic.Int64      // how many watch the type
@@ -117,8 +149,12 @@ type watchStream struct {
 	flushed time.Time
 	stall   stall
 
-	retry <-chan time.Time // when the store is asked again that could not answer; else nil
-	pause time.Duration    // how long that is after it was asked
+	// What it waits for besides events is of the one alarm, which has a step made.
+	alarm      *time.Timer
+	alarmAt    time.Time
+	bookmarkAt time.Time     // when one is sent; zero: the client wants none
+	retryAt    time.Time     // when the store is asked again that could not answer; else zero
+	pause      time.Duration // how long that is after it was asked
 }
 
 // open finds the state or the revision that the watch begins with. Its error is answered as a Status; what is wrong with
@@ -150,7 +186,7 @@ func (w *watchStream) open(early context.Context) error {
 	w.position = after
 	w.cursor, err = w.h.Store.Watch(w.q.ctx, resources.WatchOptions{
 		Resource: w.q.served.ResourceName(), Namespace: w.selection.namespace, Name: w.selection.name, After: after,
-		Group: w.connection()})
+		Group: w.connection(), Notify: w.wake(), Aside: w.aside})
 	var expired *resources.ExpiredError
 	if errors.As(err, &expired) {
 		w.failed = err
@@ -197,92 +233,32 @@ func (w *watchStream) beginsWithList() bool {
 
 // writer takes the bytes of a frame, which has to be flushed.
 func (w *watchStream) writer() io.Writer {
-	w.stall.begin()
+	w.sends()
 	return w.to.writer()
 }
 
 // flush sends what was gathered.
 func (w *watchStream) flush() {
-	w.stall.begin()
+	w.sends()
 	if w.to.flush() {
 		w.flushed = time.Now()
 	}
 	w.stall.done()
 }
 
-func (w *watchStream) close() {
-	if w.cursor != nil {
-		w.cursor.Close()
+// sends is called before something is sent. A watch that goes on without its handler hears when it has to wait.
+func (w *watchStream) sends() {
+	if !w.goesOn {
+		w.stall.begin()
 	}
 }
 
-// run sends events until the watch's time is over, the client is gone or the server shuts down. Whatever happens, the
-// answer has begun: there is no error to return.
-func (w *watchStream) run() {
-	if w.q.ctx.Err() != nil {
-		return
+// aside is called before somebody else is waited for than the client.
+func (w *watchStream) aside() {
+	w.stall.done()
+	if w.later != nil {
+		w.later.Aside()
 	}
-	if w.failed != nil {
-		w.fail(w.failed)
-		return
-	}
-	if w.initial != nil && !w.sendInitial() {
-		return
-	}
-	flowcontrol.WatchInitialized(w.q.ctx) // it needs its seat no more
-	var bookmarks <-chan time.Time
-	var timer *time.Timer
-	if w.opts.AllowWatchBookmarks {
-		timer = time.NewTimer(w.untilBookmark())
-		defer timer.Stop()
-		bookmarks = timer.C
-	}
-	for {
-		if !w.drain() {
-			return
-		}
-		select {
-		case <-w.cursor.Ready():
-			w.gather()
-		case <-w.retry:
-		case <-bookmarks:
-			if !w.drain() || !w.bookmark(false) {
-				return
-			}
-			timer.Reset(w.untilBookmark())
-		case <-w.q.ctx.Done():
-			return
-		case <-w.h.Draining:
-			w.drain()
-			return
-		case <-w.q.served.Ended():
-			w.end()
-			return
-		}
-	}
-}
-
-// untilBookmark is how long it is to the next bookmark. One is sent shortly before the watch ends, so that the client can resume from
-// where it was.
-func (w *watchStream) untilBookmark() time.Duration {
-	deadline, ok := w.q.ctx.Deadline()
-	if lead := time.Until(deadline) - bookmarkLead; ok && lead > 0 {
-		return min(lead, w.h.BookmarkPeriod)
-	}
-	return w.h.BookmarkPeriod
-}
-
-// How long a watch waits before it asks a store again that cannot answer at the moment: ever longer.
-const (
-	firstPause   = 50 * time.Millisecond
-	longestPause = 5 * time.Second
-)
-
-// askAgain has the store asked again in a while. Nothing is lost but time: a watch whose revision is in history does not
-// end because the database cannot be reached, nor because too many read it.
-func (w *watchStream) askAgain() {
-	w.pause = min(max(2*w.pause, firstPause), longestPause)
-	w.retry = time.After(w.pause/2 + rand.N(w.pause/2))
 }
 
 // bookmark tells the client how far it has come, and that the server is there, whether it knows or not.

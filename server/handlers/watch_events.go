@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"errors"
+	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -15,7 +16,7 @@ func (w *watchStream) sendInitial() bool {
 	ok := true
 	write := func(o *resources.Object) bool {
 		ok = w.write(w.events.Event(w.writer(), watch.Added, o))
-		return ok && w.q.ctx.Err() == nil // its time may be over before its end
+		return ok && !w.gone(time.Now()) // its time may be over before its end
 	}
 	b := batch{yield: write, convert: w.ready}
 	send := func(o *resources.Object) bool {
@@ -45,11 +46,11 @@ func (w *watchStream) sendInitial() bool {
 	w.events.Bulk(0)
 	explicit := w.opts.SendInitialEvents != nil
 	w.initial = nil // the snapshot is not to be kept alive by a long watch
-	if err := errors.Join(w.selection.failed, b.err); err != nil && ok && w.q.ctx.Err() == nil {
+	if err := errors.Join(w.selection.failed, b.err); err != nil && ok && !w.gone(time.Now()) {
 		w.fail(err)
 		return false
 	}
-	if ok = ok && w.q.ctx.Err() == nil; ok && explicit && w.opts.AllowWatchBookmarks {
+	if ok = ok && !w.gone(time.Now()); ok && explicit && w.opts.AllowWatchBookmarks {
 		return w.bookmark(true)
 	}
 	w.flush()
@@ -58,7 +59,7 @@ func (w *watchStream) sendInitial() bool {
 
 // ready has objects converted that somebody else has to be asked for. The time of that is not the client's, who may have been sent others.
 func (w *watchStream) ready(objects []*resources.Object) error {
-	w.stall.done()
+	w.aside()
 	return w.events.Convert(w.q.ctx, objects)
 }
 
@@ -69,7 +70,7 @@ const batchSize = 256
 func (w *watchStream) drain() bool {
 	for {
 		events, err := w.next()
-		if errors.Is(err, resources.ErrUnavailable) && w.q.ctx.Err() == nil {
+		if errors.Is(err, resources.ErrUnavailable) && !w.gone(time.Now()) {
 			w.askAgain()
 			return true
 		}
@@ -82,9 +83,12 @@ func (w *watchStream) drain() bool {
 			}
 			return false
 		}
-		w.retry, w.pause = nil, 0
-		if len(events) == 0 {
+		w.retryAt, w.pause = time.Time{}, 0
+		switch len(events) {
+		case 0:
 			return true
+		case batchSize:
+			w.aside() // it is far behind: others are not to wait until it has come here
 		}
 	}
 }
@@ -95,7 +99,7 @@ func (w *watchStream) over() bool {
 	case <-w.h.Draining:
 		return true
 	default:
-		return w.q.ctx.Err() != nil
+		return w.gone(time.Now())
 	}
 }
 
@@ -131,6 +135,7 @@ func (w *watchStream) send(events []*resources.Event) error {
 				looked = append(looked, e.Prev)
 			}
 		}
+		w.aside()
 		if err := convert(w.q.ctx, looked); err != nil {
 			return err
 		}
@@ -185,6 +190,7 @@ type shownEvent struct {
 // Errors: an ExpiredError where the bytes are others, and those of resources.Watcher while it cannot be known.
 func (w *watchStream) follow() error {
 	if w.h.Definitions != nil && w.q.served.Requires != nil {
+		w.aside()
 		if err := w.h.Definitions.SeenUntil(w.q.ctx, w.read); err != nil {
 			return err
 		}
@@ -233,10 +239,13 @@ func (w *watchStream) end() {
 		w.fail(&resources.ExpiredError{Requested: w.position, Oldest: w.position + 1})
 		return
 	}
-	for w.drain() && w.retry != nil {
+	w.aside()
+	over, cancel := context.WithDeadline(w.q.ctx, w.until)
+	defer cancel()
+	for w.drain() && !w.retryAt.IsZero() {
 		select {
-		case <-w.retry:
-		case <-w.q.ctx.Done():
+		case <-time.After(time.Until(w.retryAt)):
+		case <-over.Done():
 			return
 		case <-w.h.Draining:
 			return

@@ -24,20 +24,20 @@ func (q *request) watcherCount() *atomic.Int64 {
 // Watches returns how many watches clients have open.
 func (h *Handlers) Watches() int { return int(h.watches.Load()) }
 
-// gather waits until the watch may send again.
-func (w *watchStream) gather() {
+// gathers waits until the watch may send again: it has a step made then, and reports whether it does.
+func (w *watchStream) gathers(now time.Time) bool {
 	if w.watchers.Load() < pacedFrom {
-		return
+		return false
 	}
-	wait := pace - time.Since(w.flushed)
+	wait := pace - now.Sub(w.flushed)
 	if wait <= 0 {
-		return
+		return false
 	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-w.q.ctx.Done():
-	case <-w.h.Draining:
+	if w.goesOn {
+		w.later.WakeIn(wait)
+	} else {
+		w.alarm.Reset(wait)
+		w.alarmAt = now.Add(wait)
 	}
+	return true
 }

@@ -38,7 +38,9 @@ func (w *watchStream) serveSocket(cancel context.CancelFunc) {
 		// When the watch is over, a write that the client does not take has to end too.
 		stop := context.AfterFunc(w.q.ctx, func() { _ = ws.SetDeadline(time.Now().Add(closeTime)) })
 		w.to = &socketFrames{ws: ws}
-		w.run()
+		if w.begin() {
+			w.run()
+		}
 		cancel()
 		stop()
 		_ = ws.SetDeadline(time.Now().Add(closeTime))
