@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/flate"
@@ -60,17 +61,24 @@ func (o *Object) IsPacked() bool {
 	return o.packing != nil && o.packing.packed == nil && o.packing.unreadable == nil
 }
 
+// DataIn is Data of the object unpacked. What was packed is unpacked into a room, so that it is gone when that is used again.
+func (o *Object) DataIn(room *[]byte) []byte {
+	if !o.IsPacked() {
+		return o.Data
+	}
+	if *room = o.unpack(*room); !isShown(*room) {
+		return shown(o.Resource, *room)
+	}
+	return *room
+}
+
 // Unpacked returns the object as it was before it was packed, but for forms that are made again when they are asked for. It is the object
 // itself if that is not packed.
 func (o *Object) Unpacked() *Object {
 	if !o.IsPacked() {
 		return o
 	}
-	data, err := unpack(o.packing)
-	if err != nil {
-		panic(fmt.Sprintf("%s: what was packed in memory cannot be unpacked: %v", o.Key, err)) // as memory that has changed by itself
-	}
-	whole := LoadObject(o.Key, o.Revision, data, o.Labels, o.Fields)
+	whole := LoadObject(o.Key, o.Revision, o.unpack(nil), o.Labels, o.Fields)
 	whole.packing = &packing{packed: o}
 	if cells := o.forms.find(CellsForm); cells != nil {
 		whole.forms.head.Store(&form{id: CellsForm, data: cells.data, next: whole.forms.head.Load()})
@@ -78,13 +86,22 @@ func (o *Object) Unpacked() *Object {
 	return whole
 }
 
-func unpack(p *packing) ([]byte, error) {
+// unpack returns what was packed, in room if that is large enough.
+func (o *Object) unpack(room []byte) []byte {
+	data, err := o.packing.unpack(room)
+	if err != nil {
+		panic(fmt.Sprintf("%s: what was packed in memory cannot be unpacked: %v", o.Key, err)) // as memory that has changed by itself
+	}
+	return data
+}
+
+func (p *packing) unpack(room []byte) ([]byte, error) {
 	r := unpackers.Get().(io.ReadCloser)
 	defer unpackers.Put(r)
 	if err := r.(flate.Resetter).Reset(bytes.NewReader(p.bytes), nil); err != nil {
 		return nil, err
 	}
-	data := make([]byte, p.size)
+	data := slices.Grow(room[:0], p.size)[:p.size]
 	if _, err := io.ReadFull(r, data); err != nil {
 		return nil, err
 	}

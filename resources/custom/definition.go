@@ -195,8 +195,8 @@ func (d *definition) openAPI(v *apiextensionsv1.CustomResourceDefinitionVersion,
 	version := v.Name
 	return &resources.OpenAPI{Digest: d.sums[version].digest, SelectableFields: selectable,
 		Schema: func(v2 bool) (*spec.Schema, error) { return d.openAPIOf(version, v2) },
-		Stored: func() ([]byte, error) {
-			text, _ := schemaText(d.text(), version)
+		Stored: func(room *[]byte) ([]byte, error) {
+			text, _ := schemaText(d.object.Load().DataIn(room), version)
 			return text, nil
 		}}
 }

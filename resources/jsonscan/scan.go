@@ -137,6 +137,33 @@ func (s *Scanner) escaped(start, i int) (string, bool) {
 	return unsafe.String(unsafe.SliceData(out), len(out)), utf8.Valid(out)
 }
 
+// skipText goes past what Text reads, and makes nothing of it.
+func (s *Scanner) skipText() bool {
+	s.pos++
+	ascii := true
+	for i := s.pos; i < len(s.data); i++ {
+		switch stringBytes[s.data[i]] {
+		case plain:
+		case quote:
+			text := s.text[s.pos:i]
+			s.pos = i + 1
+			return ascii || utf8.ValidString(text) // what stands for an escape sequence is valid, and the sequence is ASCII
+		case escape:
+			var room [utf8.UTFMax]byte
+			_, n := AppendEscape(room[:0], s.data[i:])
+			if n == 0 {
+				return false
+			}
+			i += n - 1
+		case wide:
+			ascii = false
+		default:
+			return false
+		}
+	}
+	return false
+}
+
 // length returns how far it is from i, within a string, to the quote that ends it.
 func (s *Scanner) length(i int) (n int, ok bool) {
 	for at := i; at < len(s.data); at++ {
@@ -180,8 +207,7 @@ func (s *Scanner) Skip() bool {
 	case c == '[':
 		return s.Elements(s.Skip)
 	case c == '"':
-		_, ok := s.Text()
-		return ok
+		return s.skipText()
 	case c == 't':
 		return s.Word("true")
 	case c == 'f':

@@ -64,7 +64,7 @@ func documentsOfSchema(t *testing.T, text []byte, structural func() *structurals
 		}
 		return s.ToKubeOpenAPI(), nil
 	}
-	toy.OpenAPI.Stored = func() ([]byte, error) { return text, nil }
+	toy.OpenAPI.Stored = func(*[]byte) ([]byte, error) { return text, nil }
 	registry := resources.NewRegistry()
 	registry.Edit(func(e *resources.Edit) { e.SetType(toy.StorageVersion, 1000, 100, toy) })
 	for i, path := range []string{pathV3 + "/apis/toys.example.org/v1", pathV2} {

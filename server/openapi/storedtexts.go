@@ -32,7 +32,7 @@ func (t *storedTexts) add(src *source, definitions map[string]common.OpenAPIDefi
 	if s.OpenAPI == nil || s.OpenAPI.Stored == nil || !fastpath.OpenAPI.On() {
 		return false
 	}
-	text, ok := writeStored(definitions, s, definitionsV3, nil)
+	text, ok := (&storedWriter{definitions: definitions, prefix: definitionsV3}).write(s, nil)
 	if _, kinds := src.name(string(modelOf(s, s.Type.Kind)), nil); kinds != nil {
 		ok = false // it is also the name of a Go type, of which the builder says which kinds it has
 	}
@@ -47,29 +47,47 @@ func (t *storedTexts) add(src *source, definitions map[string]common.OpenAPIDefi
 	return true
 }
 
-// writeStored writes the schema of a type as a document has it, behind what out has. definitions has the untypedModels.
-func writeStored(definitions map[string]common.OpenAPIDefinition, s *resources.Served, prefix string, out []byte) (text []byte, ok bool) {
-	stored, err := s.OpenAPI.Stored()
+// storedWriter writes schemas that are stored as documents have them.
+type storedWriter struct {
+	// definitions has the untypedModels, and prefix is where a document has its definitions.
+	definitions map[string]common.OpenAPIDefinition
+	prefix      string
+	// object and within are what describeObject and describeWithin say of every type, once that is known.
+	object, within *described
+	// room is for stored texts.
+	room []byte
+}
+
+// write writes the schema of a type, behind what out has.
+func (t *storedWriter) write(s *resources.Served, out []byte) (text []byte, ok bool) {
+	stored, err := s.OpenAPI.Stored(&t.room)
 	if err != nil || len(stored) == 0 {
 		return nil, false
 	}
-	w := storedSchema{out: slices.Grow(out, len(stored)+len(stored)/8+4<<10), v2: prefix == definitionsV2}
-	if w.object, err = describeObject(definitions, s, prefix); err != nil {
+	if t.object == nil {
+		if t.object, err = describeObject(t.definitions, t.prefix); err != nil {
+			return nil, false
+		}
+		if t.within, err = describeWithin(t.definitions, t.prefix); err != nil {
+			return nil, false
+		}
+	}
+	w := storedSchema{out: slices.Grow(out, len(stored)+len(stored)/8+4<<10), v2: t.prefix == definitionsV2, embedded: t.within}
+	object := *t.object
+	if err := object.identify(identified(new(spec.Schema), s, s.Type.Kind), t.prefix); err != nil {
 		return nil, false
 	}
-	if w.embedded, err = describeWithin(definitions, prefix); err != nil {
-		return nil, false
-	}
+	w.object = &object
 	ok = w.write(stored)
 	return w.out, ok
 }
 
-// describeObject is what objectSchema says of every object of a type.
-func describeObject(definitions map[string]common.OpenAPIDefinition, s *resources.Served, prefix string) (*described, error) {
+// describeObject is what objectSchema says of every object, but for which kind it is.
+func describeObject(definitions map[string]common.OpenAPIDefinition, prefix string) (*described, error) {
 	typeMeta := definitions[statusName].Schema.Properties
 	schema := new(spec.Schema).SetProperty("apiVersion", typeMeta["apiVersion"]).SetProperty("kind", typeMeta["kind"]).
 		SetProperty("metadata", *spec.RefSchema(prefix + objectMeta).WithDescription(metav1.PartialObjectMetadata{}.SwaggerDoc()["metadata"]))
-	return describe(identified(schema, s, s.Type.Kind), prefix)
+	return describe(schema, prefix)
 }
 
 // describeWithin is what describeEmbedded says of every object within one.
@@ -82,27 +100,38 @@ func describeWithin(definitions map[string]common.OpenAPIDefinition, prefix stri
 
 // describe takes out of a schema what storedSchema needs of it.
 func describe(schema *spec.Schema, prefix string) (d *described, err error) {
-	write := json.Marshal
 	if prefix == definitionsV2 {
 		schema = handler.PruneDefaultsSchema(schema)
-		write = marshalV2
 	} else {
 		schema = util.WrapRefs(schema)
 	}
 	d = &described{}
 	for i, name := range ownNames {
-		if d.properties[i], err = write(schema.Properties[name]); err != nil {
+		if d.properties[i], err = marshalerOf(prefix)(schema.Properties[name]); err != nil {
 			return nil, err
 		}
 	}
+	return d, nil
+}
+
+// identify takes the extensions of a schema.
+func (d *described) identify(schema *spec.Schema, prefix string) (err error) {
 	for name, into := range map[string]*[]byte{extensionKind: &d.kind, extensionSelectable: &d.selectable} {
 		if value, there := schema.Extensions[name]; there {
-			if *into, err = write(value); err != nil {
-				return nil, err
+			if *into, err = marshalerOf(prefix)(value); err != nil {
+				return err
 			}
 		}
 	}
-	return d, nil
+	return nil
+}
+
+// marshalerOf writes JSON as documents of a version have it.
+func marshalerOf(prefix string) func(any) ([]byte, error) {
+	if prefix == definitionsV2 {
+		return marshalV2
+	}
+	return json.Marshal
 }
 
 // marshalV2 is json.Marshal without escapes for the sake of HTML, which documents of version 2 have not.

@@ -43,12 +43,16 @@ type untypedEndpoint struct {
 	path, subresource string
 	parameters        []common.Parameter
 	routes            []common.Route
+	namesOnly         bool
 }
 
 // untypedRoutes are the operations of a type without Go types.
-func untypedRoutes(s *resources.Served) []common.Route {
+func untypedRoutes(s *resources.Served) []common.Route { return routesOf(s, false) }
+
+// routesOf are the operations of a type without Go types, without their parameters where their names are enough.
+func routesOf(s *resources.Served, namesOnly bool) []common.Route {
 	object, list := modelOf(s, s.Type.Kind), modelOf(s, s.KindOfLists())
-	all := &untypedEndpoint{s: s, path: versionPath(s.GroupVersion()) + "/" + s.Resource}
+	all := &untypedEndpoint{s: s, path: versionPath(s.GroupVersion()) + "/" + s.Resource, namesOnly: namesOnly}
 	if s.Namespaced {
 		all.add("list", "ForAllNamespaces", http.MethodGet, "list", &metav1.ListOptions{}, list, 200)
 		all.path = versionPath(s.GroupVersion()) + "/namespaces/{namespace}/" + s.Resource
@@ -65,7 +69,7 @@ func untypedRoutes(s *resources.Served) []common.Route {
 		if _, ok := s.Subresources[name]; !ok {
 			continue
 		}
-		sub := &untypedEndpoint{s: s, path: all.path + "/" + name, subresource: name, parameters: all.parameters}
+		sub := &untypedEndpoint{s: s, path: all.path + "/" + name, subresource: name, parameters: all.parameters, namesOnly: namesOnly}
 		if name == "scale" {
 			sub.addItem(autoscalingv1.Scale{})
 		} else {
@@ -89,8 +93,7 @@ func (e *untypedEndpoint) add(verb, suffix, method, action string, options, resu
 	}
 	kind := e.s.Type.Kind
 	r := &route{method: method, path: e.path, operation: verb, description: e.describe(verb), action: action, kind: e.s.GroupVersionKind,
-		untyped: true, consumes: textTypes, produces: textTypes, result: result, codes: codes,
-		parameters: slices.Concat([]common.Parameter{prettyParameter}, e.parameters, queryParameters(options))}
+		untyped: true, consumes: textTypes, produces: textTypes, result: result, codes: codes}
 	if e.s.Namespaced && suffix == "" {
 		r.operation += "Namespaced"
 	}
@@ -103,8 +106,11 @@ func (e *untypedEndpoint) add(verb, suffix, method, action string, options, resu
 	case "delete":
 		r.body = metav1.DeleteOptions{}
 	}
-	if r.body != nil {
-		r.parameters = append(r.parameters, bodyParameter(verb != "delete"))
+	if !e.namesOnly {
+		r.parameters = slices.Concat([]common.Parameter{prettyParameter}, e.parameters, queryParameters(options))
+		if r.body != nil {
+			r.parameters = append(r.parameters, bodyParameter(verb != "delete"))
+		}
 	}
 	e.routes = append(e.routes, r)
 }

@@ -48,7 +48,7 @@ type swaggerText struct {
 }
 
 // garbage is how much of it there may be meanwhile, in percent of the memory in use: what a schema needs is gone with the next one.
-const garbage = 15
+const garbage = 5
 
 // errAlike: two parts of a document have a name in common, so that it has to be built whole.
 var errAlike = errors.New("two parts of a document have a name in common")
@@ -105,7 +105,7 @@ func (d *wide) write(s *source, out *bufio.Writer) error {
 		return err
 	}
 	w := &wideWriter{source: s, Writer: out, definitions: definitions, needed: spec.Definitions{}, parameters: map[string]spec.Parameter{},
-		wordings: map[wordingKey]wording{}}
+		wordings: map[wordingKey]wording{}, stored: storedWriter{definitions: definitions, prefix: definitionsV2}}
 	var paths, schemas []chunk
 	for _, v := range d.versions {
 		paths = append(paths, chunk{versionPath(v.GroupVersion) + "/", func() error { return w.writePaths(v) }})
@@ -147,6 +147,10 @@ type wideWriter struct {
 	parameters  map[string]spec.Parameter
 	// wordings are the operations of types by what these have in common.
 	wordings map[wordingKey]wording
+	// list is the schema of a list with places for names, once it is needed.
+	list *wordedPath
+	// stored writes schemas of types.
+	stored storedWriter
 	// text has room for what is written next.
 	text []byte
 }
@@ -180,6 +184,7 @@ func (w *wideWriter) members(base map[string]json.RawMessage, chunks []chunk) {
 	for i, c := range chunks {
 		for len(names) > 0 && names[0] < c.name {
 			w.member(names[0], base[names[0]])
+			base[names[0]] = nil // to be garbage: what is compressed grows meanwhile
 			names = names[1:]
 		}
 		same := len(names) > 0 && (names[0] == c.name || strings.HasSuffix(c.name, "/") && strings.HasPrefix(names[0], c.name))
@@ -255,7 +260,7 @@ func (w *wideWriter) buildPaths(r *routes) (paths []pathText, err error) {
 func (w *wideWriter) writeObject(u *resources.Served) error {
 	name := string(modelOf(u, u.Type.Kind))
 	if _, kinds := w.name(name, nil); kinds == nil && u.OpenAPI != nil && u.OpenAPI.Stored != nil {
-		text, ok := writeStored(w.definitions, u, definitionsV2, w.text[:0])
+		text, ok := w.stored.write(u, w.text[:0])
 		if ok {
 			w.text = text // its room is for the next one
 			w.member(name, text)
@@ -271,7 +276,13 @@ func (w *wideWriter) writeObject(u *resources.Served) error {
 }
 
 func (w *wideWriter) writeList(u *resources.Served) error {
-	return w.writeSchema(string(modelOf(u, u.KindOfLists())), listSchema(w.definitions, u, definitionsV2))
+	name := string(modelOf(u, u.KindOfLists()))
+	if _, kinds := w.name(name, nil); kinds == nil {
+		if ok, err := w.wordList(name, u); ok || err != nil {
+			return err
+		}
+	}
+	return w.writeSchema(name, listSchema(w.definitions, u, definitionsV2))
 }
 
 func (w *wideWriter) writeSchema(name string, schema *spec.Schema) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/handler"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -38,7 +39,7 @@ type named struct {
 func namesOf(s *resources.Served) (n named, err error) {
 	n.words = []string{"#/definitions/" + string(modelOf(s, s.Type.Kind)), "#/definitions/" + string(modelOf(s, s.KindOfLists())),
 		"name of the " + s.Type.Kind, s.GroupVersionKind.Group, s.GroupVersionKind.Version, s.GroupVersionKind.Kind}
-	for _, op := range untypedRoutes(s) {
+	for _, op := range routesOf(s, true) {
 		id, tags, err := operationID(op)
 		if err != nil {
 			return n, err
@@ -64,6 +65,33 @@ func (n named) covered() bool {
 		}
 	}
 	return true
+}
+
+// listWords are the texts of the schema of a list that are its own.
+func listWords(s *resources.Served) []string {
+	schema := listSchema(nil, s, definitionsV2)
+	items := schema.Properties["items"]
+	return []string{items.Items.Schema.Ref.String(), items.Description, schema.Description, s.GroupVersionKind.Group, s.GroupVersionKind.Version, s.KindOfLists()}
+}
+
+// wordList writes the schema of a list by that of nobody's. It is not ok, and nothing is written, where that is not the same but for names.
+func (w *wideWriter) wordList(name string, s *resources.Served) (ok bool, err error) {
+	words := (named{words: listWords(s)})
+	if selectable(s) != nil || !words.covered() {
+		return false, nil
+	}
+	if w.list == nil {
+		n := nobody(s)
+		text, err := handler.PruneDefaultsSchema(listSchema(w.definitions, n, definitionsV2)).MarshalJSON()
+		if err != nil {
+			return false, err
+		}
+		list := worded(text, listWords(n))
+		w.list = &list
+	}
+	w.text = w.list.in(words.words, w.text[:0])
+	w.member(name, w.text)
+	return true, w.err
 }
 
 // isOdd: a character is in no group, version or kind.
