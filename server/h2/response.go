@@ -124,7 +124,7 @@ func (w *response) Write(p []byte) (int, error) {
 		case cap(w.data.b) < largeRoom:
 			w.data.grow()
 		default:
-			if err := w.push(false); err != nil {
+			if err := w.push(false, false); err != nil {
 				return 0, err
 			}
 		}
@@ -187,8 +187,8 @@ func (w *response) add(name, value string) {
 	w.fields = append(w.fields, hpack.HeaderField{Name: to.name, Value: value, Sensitive: to.once})
 }
 
-// push sends the header, if it is not sent, and what was gathered. The last push ends the stream.
-func (w *response) push(last bool) error {
+// push sends the header, if it is not sent, and what was gathered. The last push ends the stream. rests: what comes next may take its time.
+func (w *response) push(last, rests bool) error {
 	if !w.sent {
 		w.complete(last)
 	}
@@ -200,6 +200,9 @@ func (w *response) push(last bool) error {
 		err = w.gather(last)
 	}
 	w.data.b, w.data.from = w.data.b[:0], 0
+	if rests {
+		st.noBulk()
+	}
 	if err != nil {
 		return err
 	}
@@ -295,7 +298,7 @@ func (w *response) finish() {
 		w.st.panicked(http.ErrAbortHandler) // less than was promised is not to be taken for the whole
 		return
 	}
-	_ = w.push(true) // the client is gone: nobody is left to tell
+	_ = w.push(true, true) // the client is gone: nobody is left to tell
 	w.drop()
 }
 
@@ -305,11 +308,8 @@ func (w *response) FlushError() error {
 		return errOver
 	}
 	w.WriteHeader(http.StatusOK)
-	err := w.push(false)
+	err := w.push(false, true)
 	w.drop()
-	w.st.c.mu.Lock()
-	w.st.noBulk() // what comes next may take its time
-	w.st.c.mu.Unlock()
 	return err
 }
 

@@ -3,6 +3,7 @@ package h2
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,9 +24,11 @@ type Sequel interface {
 
 // Continued is an answer that a Sequel goes on with.
 type Continued struct {
+	c      *conn
 	st     *stream
 	sequel Sequel
 	stall  time.Duration
+	closed atomic.Bool // the stream
 
 	// Guarded by conn.mu.
 	begun  bool // the handler has returned
@@ -42,7 +45,7 @@ func Continue(w http.ResponseWriter, s Sequel, stall time.Duration) *Continued {
 	for {
 		switch inner := w.(type) {
 		case *response:
-			return &Continued{st: inner.st, sequel: s, stall: stall}
+			return &Continued{c: inner.st.c, st: inner.st, sequel: s, stall: stall}
 		case interface{ Unwrap() http.ResponseWriter }:
 			w = inner.Unwrap()
 		default:
@@ -54,21 +57,41 @@ func Continue(w http.ResponseWriter, s Sequel, stall time.Duration) *Continued {
 // Go has the answer go on when the handler returns, which must have sent the header, and has nothing to do with the request afterwards. No
 // trailers follow.
 func (n *Continued) Go() {
-	c := n.st.c
+	c := n.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stall, n.st.next = n.stall, n
+	n.closed.Store(n.st.closed)
 }
 
 // Writer is where the answer goes on.
 func (n *Continued) Writer() http.ResponseWriter { return &n.st.answer }
 
-// Context is that of the stream, without what was added to it: it is done when the stream is over.
-func (n *Continued) Context() context.Context { return n.st.ctx }
+// A Continued is the context of its stream, without what was added to that for the request: it is done when the stream is over. Steps ask
+// for that often, and of many streams: the answer is where they are at work anyway.
+var _ context.Context = (*Continued)(nil)
+
+// Deadline implements context.Context.
+func (n *Continued) Deadline() (time.Time, bool) { return n.st.ctx.Deadline() }
+
+// Done implements context.Context.
+func (n *Continued) Done() <-chan struct{} { return n.st.ctx.Done() }
+
+// Value implements context.Context.
+func (n *Continued) Value(key any) any { return n.st.ctx.Value(key) }
+
+// Err implements context.Context.
+func (n *Continued) Err() error {
+	if !n.closed.Load() {
+		return nil
+	}
+	<-n.st.ctx.Done() // is just being closed
+	return n.st.ctx.Err()
+}
 
 // Wake has a step made. It does not block.
 func (n *Continued) Wake() {
-	c := n.st.c
+	c := n.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wake(n)
@@ -76,7 +99,7 @@ func (n *Continued) Wake() {
 
 // WakeIn has a step made in a while, or a little earlier, with others of the connection.
 func (n *Continued) WakeIn(d time.Duration) {
-	c := n.st.c
+	c := n.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n.late {
@@ -106,7 +129,7 @@ func (c *conn) wakeDelayed() {
 
 // Aside has others go on while the step takes its time.
 func (n *Continued) Aside() {
-	c := n.st.c
+	c := n.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.aside(n)
@@ -148,7 +171,7 @@ func (n *Continued) fail(cause any) {
 }
 
 func (n *Continued) end(cause any) {
-	c := n.st.c
+	c := n.c
 	c.mu.Lock()
 	ended := n.over
 	n.over = true

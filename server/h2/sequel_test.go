@@ -20,7 +20,7 @@ type testSequel struct {
 }
 
 func (s *testSequel) Step() bool {
-	for s.Context().Err() == nil {
+	for s.Err() == nil {
 		select {
 		case text := <-s.send:
 			if text == "" {

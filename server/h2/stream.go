@@ -193,6 +193,7 @@ func (c *conn) close(st *stream, why error) {
 	st.changed.Broadcast()
 	st.cancel()
 	if st.next != nil {
+		st.next.closed.Store(true)
 		c.wake(st.next)
 	}
 	if len(c.streams) == 0 {

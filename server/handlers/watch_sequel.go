@@ -46,8 +46,11 @@ func (s watchSequel) Step() (over bool) {
 	w := s.watchStream
 	if w.alarm == nil {
 		w.settle()
+		if w.after.broken {
+			return true
+		}
 	}
-	return w.after.broken || w.step()
+	return w.step()
 }
 
 // Waits implements h2.Sequel: from now on the client has WatchStall to take what it is sent.
@@ -71,7 +74,7 @@ func (w *watchStream) settle() {
 	q := *w.q
 	q.w, q.r, q.sent, q.audit = w.later.Writer(), nil, nil, nil
 	if q.ctx = w.early; q.served.Requires == nil { // nobody is asked for what it is shown as
-		q.ctx = w.later.Context()
+		q.ctx = w.later
 	}
 	w.q, w.early, w.to = &q, nil, &httpFrames{w: q.w, compress: w.compresses, direct: !w.compresses}
 	w.stall.end = func() { cutWrites(q.w) }
