@@ -74,9 +74,9 @@ func (p *Pipeline) delete(ctx context.Context, r *DeleteRequest) (Deleted, error
 			return Deleted{}, err
 		}
 	}
-	if r.Options == nil {
-		r.Options = &metav1.DeleteOptions{TypeMeta: optionsKind("DeleteOptions")}
-	}
+	options := ptr.Deref(r.Options, metav1.DeleteOptions{}) // they may be shared with other requests
+	options.TypeMeta = optionsKind("DeleteOptions")         // webhooks are shown it; the server's own controllers do not name it
+	r.Options = &options
 	r.sent = r.Options
 	p.sent(ctx, r.Type, r.Options)
 	key, err := r.Type.RequestKey(ctx, r.Name)
