@@ -34,8 +34,9 @@ rowlock_ld := -s -w -funcalign=8 -X main.version=$(VERSION) $(kubernetes_ld)
 # Metrics of who was known and what was allowed, and tokens that are bound to webhooks, are 0.05 MB.
 # Custom resources in OpenAPI v2 from their stored text, and what was mended at the same time, are 0.07 MB.
 # What answers while a server starts took 0.02 MB, which is a page of 32 KiB more. Strategic merge patches as text are 0.03 MB.
+# Watches that go on without their handlers, and lists of OpenAPI v2 in fewer pieces of memory, are 0.05 MB.
 # That packages are cold (below) takes 2.5 MB off.
-MOST_BYTES ?= 87000000
+MOST_BYTES ?= 87040000
 
 # Build tags, in one place for build, test and lint.
 #   grpcnotrace                  as upstream's releases: without it golang.org/x/net/trace brings html/template, which keeps
