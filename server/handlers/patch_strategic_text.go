@@ -17,9 +17,16 @@ import (
 	"github.com/rowlock/rowlock/resources/gotype"
 )
 
+// mostStrategicText is how large an object and its patch are together that are merged as text. What is larger may be too costly for upstream's way
+// (affordableLists), and is refused with or without this one.
+const mostStrategicText = 64 << 10
+
 // strategicFast applies a strategic merge patch to which there is nothing to object: one without directives but for the order of
 // lists, as kubelets and controllers send. ok is false for any other, which then takes upstream's way.
 func (p *patcher) strategicFast(old []byte) (obj runtime.Object, ok bool) {
+	if len(old)+len(p.body) > mostStrategicText {
+		return nil, false
+	}
 	versioned, err := p.q.served.Scheme.New(p.q.kind)
 	if err != nil || !utf8.Valid(p.body) || !isJSONObject(p.body) {
 		return nil, false
