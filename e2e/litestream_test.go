@@ -53,14 +53,13 @@ func TestLitestream(t *testing.T) {
 	source := filepath.Join(server.DataDir, "rowlock.db")
 	agent := startReplicator(ctx, t, source, replica)
 	for round := range litestreamRounds {
-		allow := func() { l.allow((round + 2) * litestreamRound) } // and not more: what is to be copied would grow faster than it is copied
 		if round%3 == 2 {
 			agent.kill()
-			awaitNewLog(t, source+"-wal", allow)
+			awaitNewLog(t, source+"-wal", func() { l.allow(litestreamWriters) })
 			agent = startReplicator(ctx, t, source, replica)
 		}
-		allow()
-		known, err := l.await((round + 1) * litestreamRound)
+		begin := l.allow(2 * litestreamRound) // and not more: what is to be copied would grow faster than it is copied
+		known, err := l.await(begin + litestreamRound)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,16 +116,24 @@ func (l *ledger) write(ctx context.Context, configMaps typedcorev1.ConfigMapInte
 		})
 	}
 	return sync.OnceFunc(func() {
-		l.allow(0)
+		l.stop()
 		writers.Wait()
 	})
 }
 
-// allow lets writers go on until so many writes are acknowledged; 0: no more at all.
-func (l *ledger) allow(most int) {
+// allow lets writers go on until so many more writes are acknowledged than now, and returns how many are now.
+func (l *ledger) allow(more int) (now int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.most, l.stopped = most, most == 0
+	l.most = l.writes + more
+	l.more.Broadcast()
+	return l.writes
+}
+
+func (l *ledger) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped = true
 	l.more.Broadcast()
 }
 
@@ -225,9 +232,9 @@ func (l *ledger) check(ctx context.Context, t *testing.T, configMaps typedcorev1
 	}
 }
 
-// awaitNewLog returns once SQLite has begun its write-ahead log anew while writers write, and before it is long: the end of the old log, of
-// which Litestream knows, would be behind that of the new one. Where
-// Rowlock has just cut the log it is empty, until a write begins it.
+// awaitNewLog returns once SQLite has begun its write-ahead log anew, and before it is long: the end of the old log, of which Litestream
+// knows, would be behind that of the new one. Where Rowlock has just cut the log it is empty, until a write begins it. It calls write, which
+// lets a few writes happen, for as long as that takes: Litestream may have moved the log just before, and then it has to grow first.
 func awaitNewLog(t *testing.T, log string, write func()) {
 	t.Helper()
 	salts := func() string {
@@ -246,11 +253,11 @@ func awaitNewLog(t *testing.T, log string, write func()) {
 		return string(header[16:24])
 	}
 	before := salts()
-	write()
 	for until := time.Now().Add(time.Minute); salts() == before; time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("the log was not begun anew")
 		}
+		write()
 	}
 }
 
