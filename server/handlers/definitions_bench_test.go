@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -75,17 +76,21 @@ func BenchmarkOpenAPIOfDefinitions(b *testing.B) {
 	a := newAPI(b)
 	definition := publishedDefinition(b, "applicationsets.argoproj.io")
 	a.run(exchange{do: "POST " + definitions, body: string(definition), code: 201})
-	a.run(exchange{do: "GET /apis/argoproj.io/v1alpha1/applicationsets", code: 200})
-	before := processorTime(b)
-	for range b.N {
-		w := httptest.NewRecorder()
-		openapi.New(a.registry, false).ServeHTTP(w, httptest.NewRequest("GET", "/openapi/v3/apis/argoproj.io/v1alpha1", nil))
-		if w.Code != http.StatusOK {
+	h, spent := openapi.New(a.registry, false), time.Duration(0)
+	for i := range b.N + 1 {
+		a.run(exchange{do: "PATCH " + definitions + "/applicationsets.argoproj.io", header: asMergePatch, code: 200,
+			body: fmt.Sprintf(`{"metadata":{"labels":{"n":"%d"}}}`, i)})
+		a.definitions.Rest()
+		runtime.GC() // the garbage of the change is not the document's
+		before, w := processorTime(b), httptest.NewRecorder()
+		if h.ServeHTTP(w, httptest.NewRequest("GET", "/openapi/v3/apis/argoproj.io/v1alpha1", nil)); w.Code != http.StatusOK {
 			b.Fatal(w.Code, w.Body)
 		}
-		a.definitions.Rest()
+		if i > 0 { // the first reads what all documents need
+			spent += processorTime(b) - before
+		}
 	}
-	b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
+	b.ReportMetric(float64(spent.Microseconds())/float64(b.N), "cpu-µs/op")
 }
 
 // BenchmarkFirstResource is what the first resource of a large definition costs, when nothing of that is in memory.

@@ -20,7 +20,7 @@
 //	v3.go          the documents of version 3; storedtexts.go, what is copied into one: schemas of definitions, along which stored.go
 //	               and storedvalue.go go; storedv2.go, what version 2 says of them
 //	external.go    what other servers describe; join.go, one document of version 2 of theirs and ours
-//	source.go      what a document is built from
+//	source.go      what a document is built from; kinds.go, the kinds of Go types
 //	definitions.go upstream's definitions, read from the archive
 //	untyped.go     the paths and the definitions of types without a Go type; embedded.go, of the objects within them
 //	rest.go        the paths of a resource, verb by verb

@@ -135,16 +135,3 @@ func typeName(sample any) string {
 	}
 	return t.PkgPath() + "." + t.Name()
 }
-
-// digestKinds sums up the kinds by which models are known.
-func (s *source) digestKinds() string {
-	f := fingerprinter{sha256.New()}
-	kinds := s.kinds()
-	for _, model := range slices.Sorted(maps.Keys(kinds)) {
-		f.add(model, strconv.Itoa(len(kinds[model])))
-		for _, k := range kinds[model] {
-			f.add(k.Group, k.Version, k.Kind)
-		}
-	}
-	return string(f.Sum(nil))
-}

@@ -40,6 +40,8 @@ type Handler struct {
 	base atomic.Pointer[baseV2]
 	made atomic.Pointer[weak.Pointer[document]] // the wide one that was made last, which lives no longer than its catalog
 
+	goKinds atomic.Pointer[knownKinds] // those that were found out last
+
 	fixedOnce sync.Once
 	fixed     map[string]*document // see fixedDocuments
 	building  sync.Mutex           // held while a document is made
@@ -106,6 +108,7 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, s *state, j *j
 // Rest drops the document of version 2 of types without a Go type, which is large and made again when it is asked for, and reports whether
 // there was one. Who has it goes on to be told that it is the same. It is for when the server has come to rest.
 func (h *Handler) Rest() bool {
+	h.goKinds.Store(nil) // not worth to be told: all garbage would be collected
 	made := h.made.Swap(nil)
 	if made == nil {
 		return false

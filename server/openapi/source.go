@@ -1,14 +1,9 @@
 package openapi
 
 import (
-	"cmp"
-	"maps"
 	"runtime/debug"
-	"slices"
-	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -30,8 +25,9 @@ type source struct {
 
 func newSource(h *Handler, c *resources.Catalog) *source {
 	s := &source{Handler: h, catalog: c}
-	s.kinds = sync.OnceValue(func() map[string][]schema.GroupVersionKind { return kindsByModel(c) })
-	s.kindsDigest = sync.OnceValue(s.digestKinds)
+	known := sync.OnceValue(func() *knownKinds { return h.kindsOf(c) })
+	s.kinds = func() map[string][]schema.GroupVersionKind { return known().byModel }
+	s.kindsDigest = func() string { return known().digest() }
 	s.definitionsV3 = sync.OnceValues(func() (map[string]common.OpenAPIDefinition, error) { return s.definitions(definitionsV3, nil) })
 	return s
 }
@@ -43,38 +39,6 @@ func (s *source) release() {
 		s.kinds, s.definitionsV3 = nil, nil
 		debug.FreeOSMemory()
 	}
-}
-
-// kindsByModel lists the kinds that a Go type is registered as, by the name of its model, in the order of their names.
-func kindsByModel(c *resources.Catalog) map[string][]schema.GroupVersionKind {
-	schemes := map[*runtime.Scheme]bool{}
-	for _, g := range c.Groups() {
-		for _, v := range g.Versions {
-			for _, s := range v.Resources {
-				if scheme, ok := s.Scheme.(*runtime.Scheme); ok {
-					schemes[scheme] = true
-				}
-			}
-		}
-	}
-	kinds := map[string]map[schema.GroupVersionKind]bool{}
-	for scheme := range schemes {
-		for gvk := range scheme.AllKnownTypes() {
-			// Every known type has a name; the error is that of an unknown one.
-			model, _ := scheme.ToOpenAPIDefinitionName(gvk)
-			if kinds[model] == nil {
-				kinds[model] = map[schema.GroupVersionKind]bool{}
-			}
-			kinds[model][gvk] = true
-		}
-	}
-	sorted := make(map[string][]schema.GroupVersionKind, len(kinds))
-	for model, set := range kinds {
-		sorted[model] = slices.SortedFunc(maps.Keys(set), func(a, b schema.GroupVersionKind) int {
-			return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Version, b.Version), strings.Compare(a.Kind, b.Kind))
-		})
-	}
-	return sorted
 }
 
 // name returns the name of a definition and its vendor extension: the kinds that keep lets pass. A nil keep lets all.
