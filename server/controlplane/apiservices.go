@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,7 +62,7 @@ func (p *Plane) newAPIServices(catalog *resources.Catalog) *apiServices {
 // bootstrapAPIServices makes the APIServices that are missing, and puts right or removes those that a server made and
 // that are not as this one would have them. That is done at a start and not again: what a user does to them afterwards
 // stays until then, and servers that serve different versions do not undo each other's work for ever.
-func (p *Plane) bootstrapAPIServices(ctx context.Context, group *errgroup.Group) error {
+func (p *Plane) bootstrapAPIServices(ctx context.Context, all group) error {
 	a := p.newAPIServices(p.Registry.Catalog())
 	if a == nil {
 		return nil
@@ -79,7 +78,7 @@ func (p *Plane) bootstrapAPIServices(ctx context.Context, group *errgroup.Group)
 		case managed != automanagedOnStart && managed != automanagedAlways, wanted && apiequality.Semantic.DeepEqual(is.Spec, want):
 			right[is.Name] = true
 		case !wanted:
-			group.Go(func() error { return a.remove(ctx, is) })
+			all.Go(func() error { return a.remove(ctx, is) })
 		}
 		return nil
 	})
@@ -88,7 +87,7 @@ func (p *Plane) bootstrapAPIServices(ctx context.Context, group *errgroup.Group)
 	}
 	for name, spec := range a.want {
 		if !right[name] {
-			group.Go(func() error { return a.put(ctx, manager, name, spec) })
+			all.Go(func() error { return a.put(ctx, manager, name, spec) })
 		}
 	}
 	return nil
@@ -119,7 +118,7 @@ func (a *apiServices) decode(o *resources.Object) (*apiregistration.APIService, 
 }
 
 func (a *apiServices) put(ctx context.Context, manager *fieldmanager.Manager, name string, spec apiregistration.APIServiceSpec) error {
-	return a.plane.ensureBy(ctx, a.t, manager, resources.ServerManagerName, "", name, func(exists bool, obj runtime.Object) error {
+	change := func(exists bool, obj runtime.Object) error {
 		is := obj.(*apiregistration.APIService)
 		if !exists {
 			is.Labels = map[string]string{automanaged: automanagedOnStart}
@@ -129,7 +128,8 @@ func (a *apiServices) put(ctx context.Context, manager *fieldmanager.Manager, na
 		}
 		is.Spec = spec
 		return nil
-	})
+	}
+	return a.plane.ensureWanted(ctx, wanted{a.t, "", name, change, manager, resources.ServerManagerName})
 }
 
 func (a *apiServices) remove(ctx context.Context, is *apiregistration.APIService) error {

@@ -2,19 +2,14 @@ package controlplane
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/rowlock/rowlock/resources"
-	"github.com/rowlock/rowlock/resources/fieldmanager"
 )
 
 // systemNamespaces exist from the start, and again when one was removed.
@@ -23,19 +18,16 @@ var systemNamespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem,
 // Bootstrap makes the objects that clients count on; it comes before Serve. Several servers may do so at once.
 //
 // They are written all at once, so that the store puts them into few transactions. What is as it should be is not
-// touched, so that a later start costs nothing.
+// touched, so that a later start costs nothing. What a webhook or a policy of a user refuses is left for Keep to try again.
 func (p *Plane) Bootstrap(ctx context.Context) error {
-	// Admission lets nothing into a namespace that is not there.
-	if err := atOnce(ctx, p.bootstrapNamespaces); err != nil {
+	var refused refusals
+	if err := p.bootstrapObjects(ctx, &refused); err != nil {
 		return err
 	}
-	objects := []func(context.Context, *errgroup.Group) error{p.bootstrapAPIServices, p.bootstrapConfigMaps, p.bootstrapFlows, p.bootstrapClasses}
-	if !p.NoRBAC {
-		objects = append(objects, p.bootstrapRoles)
+	for _, err := range refused.errs {
+		p.Logger.Error("an object of the server cannot be made", "error", err)
 	}
-	if err := atOnce(ctx, objects...); err != nil {
-		return err
-	}
+	p.refused.Store(len(refused.errs) > 0)
 	if _, _, err := p.useFlows(ctx); err != nil {
 		return err
 	}
@@ -44,6 +36,34 @@ func (p *Plane) Bootstrap(ctx context.Context) error {
 		p.Front.Finish(authorityHook)
 	}
 	return nil
+}
+
+// bootstrapObjects makes the objects that exist from the start.
+func (p *Plane) bootstrapObjects(ctx context.Context, refused *refusals) error {
+	// Admission lets nothing into a namespace that is not there.
+	if err := atOnce(ctx, refused, p.bootstrapNamespaces); err != nil {
+		return err
+	}
+	objects := []func(context.Context, group) error{p.bootstrapAPIServices, p.bootstrapConfigMaps, p.bootstrapFlows, p.bootstrapClasses}
+	if !p.NoRBAC {
+		objects = append(objects, p.bootstrapRoles)
+	}
+	return atOnce(ctx, refused, objects...)
+}
+
+// keepRefused makes what was refused when the server started, as soon as it is not any more.
+func (p *Plane) keepRefused() *chore {
+	if !p.refused.Load() {
+		return nil
+	}
+	return &chore{name: "the objects that exist from the start", do: func(ctx context.Context, _ []*resources.Event) (time.Duration, error) {
+		var refused refusals
+		if err := p.bootstrapObjects(ctx, &refused); err != nil {
+			return 0, err
+		}
+		p.refused.Store(len(refused.errs) > 0)
+		return 0, refused.err()
+	}}
 }
 
 // bootstrapHooks are the names that kube-apiserver has for what Bootstrap does.
@@ -68,29 +88,18 @@ func Hooks(rbac bool) []string {
 	return slices.Concat(bootstrapHooks(rbac), []string{authorityHook}, serviceHooks)
 }
 
-// atOnce does what all functions put into a group.
-func atOnce(ctx context.Context, functions ...func(context.Context, *errgroup.Group) error) error {
-	group, gctx := errgroup.WithContext(ctx)
-	for _, f := range functions {
-		if err := f(gctx, group); err != nil {
-			return errors.Join(err, group.Wait())
-		}
-	}
-	return group.Wait()
-}
-
 // chores are what a server keeps right while it runs, whatever is served; nil where there is nothing to. See upkeeps for the rest.
 func (p *Plane) chores() []*chore {
-	return []*chore{p.keepNamespaces(), p.keepTracking(), p.keepTrust(), p.keepDefinitions()}
+	return []*chore{p.keepRefused(), p.keepNamespaces(), p.keepTracking(), p.keepTrust(), p.keepDefinitions()}
 }
 
-func (p *Plane) bootstrapNamespaces(ctx context.Context, group *errgroup.Group) error {
+func (p *Plane) bootstrapNamespaces(ctx context.Context, all group) error {
 	t, ok := p.Registry.Catalog().Type("namespaces")
 	if !ok {
 		return nil
 	}
 	for _, name := range systemNamespaces {
-		group.Go(func() error {
+		all.Go(func() error {
 			return p.ensure(ctx, t, "", name, func(exists bool, obj runtime.Object) error {
 				if exists {
 					return nil
@@ -116,61 +125,11 @@ func (p *Plane) keepNamespaces() *chore {
 		if events != nil && !slices.ContainsFunc(events, isDeletion) {
 			return 0, nil
 		}
-		return 0, atOnce(ctx, p.bootstrapNamespaces)
+		var refused refusals
+		if err := atOnce(ctx, &refused, p.bootstrapNamespaces); err != nil {
+			return 0, err
+		}
+		return 0, refused.err()
 	}
 	return c
-}
-
-// ensure sees to it that an object is there and as it should be: change puts it right, or fills in a new one that has
-// nothing but a name. The server itself is the manager of the fields that change.
-func (p *Plane) ensure(ctx context.Context, t *resources.Type, namespace, name string, change func(exists bool, obj runtime.Object) error) error {
-	manager, err := t.ServerManager("")
-	if err != nil {
-		return err
-	}
-	return p.ensureBy(ctx, t, manager, resources.ServerManagerName, namespace, name, change)
-}
-
-// ensureBy is ensure with a field manager that is at hand, and another name for it.
-func (p *Plane) ensureBy(ctx context.Context, t *resources.Type, manager *fieldmanager.Manager, by, namespace, name string,
-	change func(exists bool, obj runtime.Object) error) error {
-	r := resources.UpdateRequest{Type: t, Name: name, ForceCreate: true}
-	r.Change = func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
-		obj := existing.DeepCopyObject()
-		if live != nil {
-			if err := change(true, obj); err != nil {
-				return nil, err
-			}
-			return manager.Update(existing, obj, by), nil
-		}
-		m, err := meta.Accessor(obj)
-		if err != nil {
-			return nil, err
-		}
-		m.SetNamespace(namespace)
-		m.SetName(name)
-		if err := change(false, obj); err != nil {
-			return nil, err
-		}
-		if obj, err = defaulted(t, obj); err != nil {
-			return nil, err
-		}
-		return manager.Create(obj, by), nil
-	}
-	_, _, err := p.Pipeline.Update(resources.APIServer.Request(ctx, "update", t, t.KeyOf(namespace, name)), &r)
-	// Another server that starts at the same time does the same.
-	if err != nil && !apierrors.IsAlreadyExists(err) && !errors.Is(err, resources.ErrExists) {
-		return fmt.Errorf("%s %s: %w", t.Resource, name, err)
-	}
-	return nil
-}
-
-// defaulted takes a new object to the version that is stored and back, which sets its defaults.
-func defaulted(t *resources.Type, hub runtime.Object) (runtime.Object, error) {
-	versioned, err := t.ToVersion(hub, t.StorageVersion)
-	if err != nil {
-		return nil, err
-	}
-	t.Scheme.Default(versioned)
-	return t.ToHub(versioned)
 }

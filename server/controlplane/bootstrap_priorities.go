@@ -3,7 +3,6 @@ package controlplane
 import (
 	"context"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 	schedulingv1 "k8s.io/kubernetes/pkg/apis/scheduling/v1"
@@ -13,7 +12,7 @@ import (
 
 // bootstrapClasses makes the PriorityClasses of the system, by which pods are ranked. One that exists is left alone: no
 // user can change or delete it.
-func (p *Plane) bootstrapClasses(ctx context.Context, group *errgroup.Group) error {
+func (p *Plane) bootstrapClasses(ctx context.Context, all group) error {
 	t, ok := p.Registry.Catalog().Type("priorityclasses.scheduling.k8s.io")
 	if !ok {
 		return nil
@@ -22,7 +21,7 @@ func (p *Plane) bootstrapClasses(ctx context.Context, group *errgroup.Group) err
 		if p.stored(ctx, t, want.Name) != nil {
 			continue
 		}
-		group.Go(func() error {
+		all.Go(func() error {
 			return p.ensure(ctx, t, "", want.Name, func(exists bool, obj runtime.Object) error {
 				if class := obj.(*scheduling.PriorityClass); !exists {
 					class.Value, class.Description = want.Value, want.Description

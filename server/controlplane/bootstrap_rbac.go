@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 
-	"golang.org/x/sync/errgroup"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -57,14 +56,14 @@ func bootstrapPolicy(catalog *resources.Catalog) map[string][]runtime.Object {
 // bootstrapRoles makes the roles and bindings of the bootstrap policy, and gives to those that are there what they lack, by
 // upstream's reconciliation: nothing is taken from them, so that servers of different releases do not undo each other's work, and
 // those with the annotation rbac.authorization.kubernetes.io/autoupdate=false are left alone.
-func (p *Plane) bootstrapRoles(ctx context.Context, group *errgroup.Group) error {
+func (p *Plane) bootstrapRoles(ctx context.Context, all group) error {
 	catalog := p.Registry.Catalog()
 	for resource, wanted := range bootstrapPolicy(catalog) {
 		t, ok := catalog.Type(resource)
 		if !ok {
 			continue
 		}
-		all, err := p.Store.Snapshot(ctx, resource, resources.At{Match: resources.MostRecent})
+		there, err := p.Store.Snapshot(ctx, resource, resources.At{Match: resources.MostRecent})
 		if err != nil {
 			return err
 		}
@@ -73,10 +72,10 @@ func (p *Plane) bootstrapRoles(ctx context.Context, group *errgroup.Group) error
 			return err
 		}
 		for _, want := range wanted {
-			if lacks, err := p.lacks(t, all, want); err != nil {
+			if lacks, err := p.lacks(t, there, want); err != nil {
 				return err
 			} else if lacks {
-				group.Go(func() error { return p.reconcile(ctx, t, manager, want) })
+				all.Go(func() error { return p.reconcile(ctx, t, manager, want) })
 			}
 		}
 	}
@@ -129,7 +128,7 @@ func (p *Plane) reconcile(ctx context.Context, t *resources.Type, manager *field
 	}
 	for {
 		another, uid := false, types.UID("")
-		err = p.ensureBy(ctx, t, manager, resources.ServerManagerName, m.GetNamespace(), m.GetName(), func(exists bool, obj runtime.Object) (err error) {
+		change := func(exists bool, obj runtime.Object) (err error) {
 			into := want.DeepCopyObject()
 			if exists {
 				existing, err := t.ToVersion(obj, t.StorageVersion)
@@ -148,7 +147,8 @@ func (p *Plane) reconcile(ctx context.Context, t *resources.Type, manager *field
 			}
 			reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(into).Elem())
 			return nil
-		})
+		}
+		err = p.ensureWanted(ctx, wanted{t, m.GetNamespace(), m.GetName(), change, manager, resources.ServerManagerName})
 		if err != nil || !another {
 			return err
 		}

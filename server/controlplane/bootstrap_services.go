@@ -44,7 +44,7 @@ type Network struct {
 // BootstrapServices makes the default ServiceCIDR, and the Service "kubernetes" with its endpoints, of which this server
 // becomes one. It comes after Bootstrap, when the port is known. Several servers may do so at once.
 func (p *Plane) BootstrapServices(ctx context.Context, n Network) error {
-	if err := p.ensureReachable(ctx, n); err != nil {
+	if err := p.unlessRefused(p.ensureReachable(ctx, n)); err != nil {
 		return err
 	}
 	p.Front.Finish(serviceHooks...)
@@ -52,18 +52,25 @@ func (p *Plane) BootstrapServices(ctx context.Context, n Network) error {
 	case n.Address == nil:
 		return nil
 	case n.Members == nil:
-		return p.ensureEndpoints(ctx, func(bool) ([]endpoint, error) { return []endpoint{{n.Address, n.Port}}, nil })
+		return p.unlessRefused(p.ensureEndpoints(ctx, n.alone))
 	}
-	return n.membership().reconcile(ctx, p)
+	return p.unlessRefused(n.membership().reconcile(ctx, p))
 }
+
+// alone is the endpoint of a server that knows of no others.
+func (n Network) alone(bool) ([]endpoint, error) { return []endpoint{{n.Address, n.Port}}, nil }
 
 // ensureReachable makes what is the same for every server: the default ServiceCIDR and the Service.
 func (p *Plane) ensureReachable(ctx context.Context, n Network) error {
-	if err := p.ensureRange(ctx, n.ServiceRanges); err != nil {
+	var refused refusals
+	if err := refused.pass(p.ensureRange(ctx, n.ServiceRanges)); err != nil {
 		return err
 	}
 	// Its address may be another's, or of none of the ranges there are.
-	return p.unlessRefused(p.ensureService(ctx, n))
+	if err := p.unlessRefused(p.ensureService(ctx, n)); err != nil {
+		return err
+	}
+	return refused.err()
 }
 
 // ensureRange makes the default ServiceCIDR, or adds the range of a second family. A range that is there is not changed:
@@ -90,20 +97,35 @@ func (p *Plane) ensureRange(ctx context.Context, ranges []net.IPNet) error {
 	return p.markRange(ctx, t, cidrs)
 }
 
-// markRange sets the condition Ready of the default ServiceCIDR, where nobody has and the range is the one configured.
+// toMark tells whether the default ServiceCIDR is to be given the condition Ready: nobody has set it, and the range is the one
+// configured.
+func (p *Plane) toMark(c *networking.ServiceCIDR, cidrs []string) bool {
+	ready := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1.ServiceCIDRConditionReady)
+	if (ready == nil || ready.Status == metav1.ConditionUnknown) && c.DeletionTimestamp == nil && slices.Equal(c.Spec.CIDRs, cidrs) {
+		return true
+	}
+	if ready == nil || ready.Status != metav1.ConditionTrue {
+		p.Logger.Warn("the default ServiceCIDR is not the one configured, or not ready", "is", c.Spec.CIDRs, "configured", cidrs)
+	}
+	return false
+}
+
+// markRange sets the condition Ready of the default ServiceCIDR, where that is to be.
 func (p *Plane) markRange(ctx context.Context, t *resources.Type, cidrs []string) error {
 	manager, err := t.ServerManager("status")
 	if err != nil {
 		return err
 	}
+	live, err := p.Store.Get(ctx, t.KeyOf("", serviceName), resources.At{Match: resources.MostRecent})
+	if err != nil {
+		return err
+	}
+	if is, err := t.DecodeHubInContext(ctx, live); err != nil || !p.toMark(is.(*networking.ServiceCIDR), cidrs) {
+		return err
+	}
 	r := resources.UpdateRequest{Type: t, Name: serviceName}
 	r.Change = func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
-		c := existing.(*networking.ServiceCIDR)
-		ready := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1.ServiceCIDRConditionReady)
-		if ready != nil && ready.Status != metav1.ConditionUnknown || c.DeletionTimestamp != nil || !slices.Equal(c.Spec.CIDRs, cidrs) {
-			if ready == nil || ready.Status != metav1.ConditionTrue {
-				p.Logger.Warn("the default ServiceCIDR is not the one configured, or not ready", "is", c.Spec.CIDRs, "configured", cidrs)
-			}
+		if c := existing.(*networking.ServiceCIDR); !p.toMark(c, cidrs) {
 			return c.DeepCopy(), nil
 		}
 		patch := conditionPatch(t, serviceName, map[string]any{"type": networkingv1.ServiceCIDRConditionReady,

@@ -6,14 +6,11 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/cert"
@@ -38,23 +35,12 @@ const (
 )
 
 // bootstrapConfigMaps makes the ConfigMaps by which others know what this server does.
-func (p *Plane) bootstrapConfigMaps(ctx context.Context, group *errgroup.Group) error {
-	group.Go(func() error { return p.unlessRefused(p.ensureTracking(ctx)) })
+func (p *Plane) bootstrapConfigMaps(ctx context.Context, all group) error {
+	all.Go(func() error { return p.ensureTracking(ctx) })
 	if p.ClientAuthorities != nil {
-		group.Go(func() error { return p.unlessRefused(p.ensureTrust(ctx)) })
+		all.Go(func() error { return p.ensureTrust(ctx) })
 	}
 	return nil
-}
-
-// unlessRefused drops an error that says that an object cannot be what it is to be, because of what users made of it: it
-// is immutable, for one. The API can be served all the same, and users are to be able to put that right.
-func (p *Plane) unlessRefused(err error) error {
-	var refused apierrors.APIStatus
-	if errors.As(err, &refused) {
-		p.Logger.Error("an object of the server cannot be made", "error", err)
-		return nil
-	}
-	return err
 }
 
 // keepTracking brings back the date since when tokens are tracked, when it is gone or is no date.

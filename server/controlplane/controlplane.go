@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"log/slog"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
@@ -57,7 +58,12 @@ type FrontProxy struct {
 }
 
 // Plane makes the objects that are there from the start, and keeps them right.
-type Plane struct{ Config }
+type Plane struct {
+	Config
+
+	// refused: a webhook or a policy keeps objects from being made that exist from the start.
+	refused atomic.Bool
+}
 
 // New returns the control plane of one server.
 func New(c Config) *Plane { return &Plane{Config: c} }

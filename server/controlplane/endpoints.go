@@ -74,6 +74,7 @@ func grouped(all []endpoint) []*endpointGroup {
 // ensureEndpoints makes the endpoints of the Service, in both forms. Both have the same name as the Service; where not
 // all servers have one family and one port, there are further EndpointSlices, of which each has only one of either.
 func (p *Plane) ensureEndpoints(ctx context.Context, source endpointSource) error {
+	var refused refusals // of one form: the other is made all the same
 	if t, ok := p.Registry.Catalog().Type("endpoints"); ok {
 		err := p.ensure(ctx, t, metav1.NamespaceDefault, serviceName, func(exists bool, obj runtime.Object) error {
 			all, err := source(exists)
@@ -83,14 +84,20 @@ func (p *Plane) ensureEndpoints(ctx context.Context, source endpointSource) erro
 			fillEndpoints(obj.(*core.Endpoints), grouped(all))
 			return nil
 		})
-		if err != nil {
+		if err := refused.pass(err); err != nil {
 			return err
 		}
 	}
-	t, ok := p.Registry.Catalog().Type(slicesResource)
-	if !ok {
-		return nil
+	if t, ok := p.Registry.Catalog().Type(slicesResource); ok {
+		if err := refused.pass(p.ensureEndpointSlices(ctx, t, source)); err != nil {
+			return err
+		}
 	}
+	return refused.err()
+}
+
+// ensureEndpointSlices makes the EndpointSlices of the Service.
+func (p *Plane) ensureEndpointSlices(ctx context.Context, t *resources.Type, source endpointSource) error {
 	last, err := p.lastSlice(ctx)
 	if err != nil {
 		return err

@@ -68,16 +68,16 @@ func (p *Plane) newFlowObjects() (*flowObjects, error) {
 
 // bootstrapFlows makes the configuration at the start. The FlowSchemas are told at once that their priority levels exist,
 // as those come with the server too.
-func (p *Plane) bootstrapFlows(ctx context.Context, group *errgroup.Group) error {
+func (p *Plane) bootstrapFlows(ctx context.Context, all group) error {
 	f, err := p.newFlowObjects()
 	if err != nil || f == nil {
 		return err
 	}
 	f.levels.each(func(_ string, ensure func(context.Context) error) {
-		group.Go(func() error { return ensure(ctx) })
+		all.Go(func() error { return ensure(ctx) })
 	})
 	f.flows.each(func(name string, ensure func(context.Context) error) {
-		group.Go(func() error {
+		all.Go(func() error {
 			if err := ensure(ctx); err != nil {
 				return err
 			}

@@ -18,6 +18,9 @@ var keptObjects = []resources.Key{
 
 const slicesResource = "endpointslices.discovery.k8s.io"
 
+// refusedAgain is when what a webhook or a policy has refused is tried again, as often as by kube-apiserver.
+const refusedAgain = 10 * time.Second
+
 // leaveTimeout bounds how long a server that stops tries to take itself out of the endpoints.
 const leaveTimeout = 5 * time.Second
 
@@ -54,30 +57,34 @@ func (k *keeper) do(ctx context.Context, events []*resources.Event) (again time.
 	if events != nil && !k.wrong {
 		return k.again, nil
 	}
-	if k.again, err = k.look(ctx); err == nil {
-		k.wrong = false
+	k.again, err = k.look(ctx)
+	k.wrong = err != nil
+	if isRefused(err) {
+		k.plane.Logger.Warn("what leads to the API is not as it has to be", "error", err)
+		k.again, err = refusedAgain, nil
 	}
 	return k.again, err
 }
 
 func (k *keeper) look(ctx context.Context) (again time.Duration, err error) {
+	var refused refusals
 	if k.wrong {
-		if err := k.plane.ensureReachable(ctx, k.network); err != nil {
+		if err := refused.pass(k.plane.ensureReachable(ctx, k.network)); err != nil {
 			return 0, err
 		}
 	}
-	if k.membership != nil {
-		if again, err = k.membership.removeDead(ctx, time.Now()); err != nil {
-			return 0, err
+	switch {
+	case k.membership != nil:
+		if again, err = k.membership.removeDead(ctx, time.Now()); err == nil {
+			err = k.membership.reconcile(ctx, k.plane)
 		}
-		return again, k.membership.reconcile(ctx, k.plane)
+	case k.wrong && k.network.Address != nil:
+		err = k.plane.ensureEndpoints(ctx, k.network.alone)
 	}
-	if !k.wrong || k.network.Address == nil {
-		return 0, nil
+	if err := refused.pass(err); err != nil {
+		return 0, err
 	}
-	return 0, k.plane.ensureEndpoints(ctx, func(bool) ([]endpoint, error) {
-		return []endpoint{{k.network.Address, k.network.Port}}, nil
-	})
+	return again, refused.err()
 }
 
 // leave takes this server out of the endpoints.

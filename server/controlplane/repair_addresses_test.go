@@ -25,11 +25,21 @@ type repairs struct {
 	store resources.Store
 	r     *addressRepair
 	now   time.Time
+	// ranges are those of the default ServiceCIDR.
+	ranges []net.IPNet
 	// looks are the rounds of the last repair.
 	looks int
 }
 
 func newRepairs(t *testing.T) *repairs {
+	t.Helper()
+	x := prepareRepairs(t)
+	x.start(6443)
+	return x
+}
+
+// prepareRepairs is newRepairs with a server that has not started yet.
+func prepareRepairs(t *testing.T) *repairs {
 	t.Helper()
 	_, more, err := net.ParseCIDR("fd00::/64")
 	if err != nil {
@@ -41,16 +51,25 @@ func newRepairs(t *testing.T) *repairs {
 		c.Authenticator = func(*http.Request) (user.Info, bool, error) { return &user.DefaultInfo{Name: "u"}, true, nil }
 	})
 	p := New(Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger, Front: s})
-	if err := p.Bootstrap(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.BootstrapServices(t.Context(), Network{ServiceRanges: ranges, Port: 6443}); err != nil {
-		t.Fatal(err)
-	}
-	x := &repairs{T: t, s: s, p: p, store: c.Store.(resources.Store), r: p.newAddressRepair(), now: time.Now()}
+	x := &repairs{T: t, s: s, p: p, store: c.Store.(resources.Store), r: p.newAddressRepair(), ranges: ranges, now: time.Now()}
 	x.r.now = func() time.Time { return x.now }
 	x.r.report.now = x.r.now
 	return x
+}
+
+// start does what a server does when it starts.
+func (x *repairs) start(port int) {
+	x.Helper()
+	if err := x.p.Bootstrap(x.Context()); err != nil {
+		x.Fatal(err)
+	}
+	if err := x.p.BootstrapServices(x.Context(), x.network(port)); err != nil {
+		x.Fatal(err)
+	}
+}
+
+func (x *repairs) network(port int) Network {
+	return Network{ServiceRanges: x.ranges, Address: net.IPv4(192, 0, 2, 1), Port: port}
 }
 
 func (x *repairs) send(method, path, body string, code int) gjson.Result {

@@ -2,15 +2,12 @@ package controlplane
 
 import (
 	"context"
-	"net"
 	"slices"
 	"sync"
 	"testing"
 
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
-
-	"github.com/rowlock/rowlock/resources/builtin"
 )
 
 // witness is an admission plugin that writes down who writes what.
@@ -30,16 +27,10 @@ func (w *witness) Validate(_ context.Context, a admission.Attributes, _ admissio
 
 // What the server writes of itself passes admission, as the user that kube-apiserver is to itself.
 func TestBootstrapIsAdmitted(t *testing.T) {
-	x := newRepairs(t)
+	x := prepareRepairs(t)
 	w := &witness{seen: map[string]user.Info{}}
 	x.p.Pipeline.Use(w, nil)
-	if err := x.p.Bootstrap(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	n := Network{Address: net.IPv4(192, 0, 2, 1), Port: 6443, ServiceRanges: builtin.DefaultServiceNetwork().Ranges}
-	if err := x.p.BootstrapServices(t.Context(), n); err != nil {
-		t.Fatal(err)
-	}
+	x.start(6443)
 	ip := x.send("POST", servicesPath, `{"metadata":{"name":"a"},"spec":{"ports":[{"port":80}]}}`, 201).Get("spec.clusterIP").Str
 	x.send("DELETE", addressPath+"/"+ip, "", 200)
 	x.repair(0)
