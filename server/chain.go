@@ -50,7 +50,6 @@ func (s *Server) passes() []echo.MiddlewareFunc {
 		s.withUser,          // who sent it: 401
 		s.withAudit,         // that it came is recorded
 		s.withImpersonation, // as whom it is to be answered
-		s.withPermission,    // whether the anonymous user is let on: 401
 		s.withFlow,          // not too many at once: 429
 		s.withAuthorization, // whether they may do this: 403
 		s.withAnyMethod,     // one that the router does not know
@@ -248,7 +247,7 @@ func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil || !ok {
 			s.closeConnection(c)
 		}
-		if err == nil && !ok && s.AllowsAnonymous != nil && !s.AllowsAnonymous(r.URL.Path) {
+		if err == nil && !ok && (s.AllowsAnonymous == nil || !s.AllowsAnonymous(r.URL.Path)) {
 			s.access.unknown.took(took)
 			s.auditRefusal(c, unauthenticated(r))
 			return status.Unauthorized()
@@ -314,17 +313,6 @@ func (s *Server) closeConnection(c echo.Context) {
 
 var anonymous user.Info = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 
-// withPermission lets the anonymous user ask how the server is, and nothing else, where nobody decides what that user may do.
-func (s *Server) withPermission(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		who, _ := genericapirequest.UserFrom(c.Request().Context())
-		if s.AllowsAnonymous == nil && isAnonymous(who) && !public(c.Request().URL.Path) {
-			return status.Unauthorized()
-		}
-		return next(c)
-	}
-}
-
 // withAuthorization asks whether the user may do what is asked, reads and writes alike; see resources.Pipeline.
 func (s *Server) withAuthorization(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
@@ -356,20 +344,6 @@ func undecided(err error) string {
 
 // noSniffing is on what kube-apiserver answers before a request is looked at any further, which shows what clients have sent.
 func noSniffing(c echo.Context) { c.Response().Header().Set("X-Content-Type-Options", "nosniff") }
-
-// isAnonymous reports whether the client has no identity, or asks to be treated so.
-func isAnonymous(who user.Info) bool {
-	return who.GetName() == user.Anonymous
-}
-
-// public paths tell how the server is, and nothing else: not which of its parts is ill.
-func public(path string) bool {
-	switch path {
-	case "/healthz", "/livez", "/readyz", "/version", "/version/":
-		return true
-	}
-	return false
-}
 
 // withAnyMethod takes methods that the router does not know where it takes all others: every path says itself what it
 // refuses.

@@ -164,7 +164,7 @@ func (e *Entrance) serveStart(w http.ResponseWriter, r *http.Request) {
 	}
 	if h := e.paths[r.URL.Path]; h != nil {
 		switch {
-		case e.AllowsAnonymous == nil || e.AllowsAnonymous(r.URL.Path):
+		case e.AllowsAnonymous != nil && e.AllowsAnonymous(r.URL.Path):
 			h.ServeHTTP(w, r)
 			return
 		case !known:

@@ -24,7 +24,7 @@ import (
 // newEntrance makes an entrance to which there is no server yet, and which lets nobody wait unless change says so.
 func newEntrance(t *testing.T, change func(*server.EntranceConfig)) *server.Entrance {
 	t.Helper()
-	c := server.EntranceConfig{Logger: servertest.Quiet, Hooks: controlplane.Hooks(true),
+	c := server.EntranceConfig{Logger: servertest.Quiet, Hooks: controlplane.Hooks(true), AllowsAnonymous: func(string) bool { return true },
 		Database: func() error { return nil }, Objects: func() error { return errors.New("3 of about 7 objects read") }}
 	if change != nil {
 		change(&c)

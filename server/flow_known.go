@@ -127,7 +127,7 @@ func (k *knownFlows) of(who user.Info, info *genericapirequest.RequestInfo) *kno
 // learn remembers what upstream has said of a request that began under a configuration.
 func (k *knownFlows) learn(ctx context.Context, generation int, d flowcontrol.RequestDigest, fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, distinguisher string) {
 	key := keyOfFlow(d.User, d.RequestInfo)
-	if isAnonymous(d.User) || key.size(d.User.GetGroups()) > longestFlow {
+	if d.User.GetName() == user.Anonymous || key.size(d.User.GetGroups()) > longestFlow {
 		return
 	}
 	key, groups := key.cloned(d.User.GetGroups())

@@ -11,11 +11,9 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
 
 	"github.com/rowlock/rowlock/resources/requestctx"
-	"github.com/rowlock/rowlock/server/status"
 )
 
 // withImpersonation answers a request as the user that its Impersonate-* headers name ("User impersonation" of the
@@ -33,9 +31,6 @@ func (s *Server) withImpersonation(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		if wanted == nil {
 			return next(c)
-		}
-		if who, _ := genericapirequest.UserFrom(r.Context()); isAnonymous(who) && s.AllowsAnonymous == nil {
-			return status.Unauthorized()
 		}
 		as, err := s.impersonate(r.Context(), wanted, s.Features.Enabled(features.ConstrainedImpersonation))
 		if err != nil {

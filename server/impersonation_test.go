@@ -59,6 +59,9 @@ func TestImpersonation(t *testing.T) {
 				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:n", "system:authenticated"}}},
 		"a service account in another group": {http.Header{"Impersonate-User": {"system:serviceaccount:n:sa"}, "Impersonate-Group": {"g"}},
 			authenticationv1.UserInfo{Username: "system:serviceaccount:n:sa", Groups: []string{"g", "system:authenticated"}}},
+		// Whether clients without credentials are let in does not matter.
+		"the anonymous user": {http.Header{"Impersonate-User": {"system:anonymous"}},
+			authenticationv1.UserInfo{Username: "system:anonymous", Groups: []string{"system:unauthenticated"}}},
 		"a node": {http.Header{"Impersonate-User": {"system:node:n1"}},
 			authenticationv1.UserInfo{Username: "system:node:n1", Groups: []string{"system:nodes", "system:authenticated"}}},
 		"a node in another group": {http.Header{"Impersonate-User": {"system:node:n1"}, "Impersonate-Group": {"g"}},
@@ -84,7 +87,6 @@ func TestImpersonationRefused(t *testing.T) {
 		message string
 	}{
 		"by an anonymous client": {http.Header{"Impersonate-User": {"jane"}}, 401, "Unauthorized"},
-		"of an anonymous user":   {http.Header{"Authorization": {"known"}, "Impersonate-User": {"system:anonymous"}}, 401, "Unauthorized"},
 		"groups alone": {http.Header{"Authorization": {"known"}, "Impersonate-Group": {"g"}}, 400,
 			`requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"g"}, Extra:map[string][]string(nil)} without impersonating a user name`},
 		"a uid alone": {http.Header{"Authorization": {"known"}, "Impersonate-Uid": {"7"}}, 400,

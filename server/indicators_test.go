@@ -19,10 +19,10 @@ func TestIndicators(t *testing.T) {
 	s := newServer(t, func(c *server.Config) {
 		c.Checks = []health.Check{{Name: "moody", Run: func(*http.Request) error { return broken }}}
 	})
-	get(s.Handler(), "/readyz", "")
+	get(s.Handler(), "/readyz", "known")
 	broken = errors.New("today")
-	get(s.Handler(), "/readyz", "")
-	get(s.Handler(), "/healthz", "")
+	get(s.Handler(), "/readyz", "known")
+	get(s.Handler(), "/healthz", "known")
 	w := get(s.Handler(), "/metrics/slis", "known")
 	for _, line := range []string{
 		`kubernetes_healthcheck{name="moody",type="readyz"} 0`,

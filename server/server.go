@@ -58,7 +58,7 @@ type Config struct {
 	// Audit records requests. The Pipeline records what the server writes of itself, and has to have the same. Nil: nothing is recorded.
 	Audit *auditing.Auditor
 	// AllowsAnonymous tells whether clients without credentials may ask for a path at all, as system:anonymous; what they may do
-	// is the Pipeline's to say. Nil: they may ask how the server is.
+	// is the Pipeline's to say. Nil: they may not.
 	AllowsAnonymous func(path string) bool
 	// Entrance has the connections. Nil: the server makes one of TLS and HTTP.
 	Entrance *Entrance

@@ -46,10 +46,10 @@ func (o *authenticationOptions) addFlags(flags *pflag.FlagSet) {
 }
 
 // allowsAnonymous tells whether clients without credentials may ask for a path. What the file says of them is instead of flag, which is what
-// --anonymous-auth says; nil: they may not ask for anything.
-func (o *authenticationOptions) allowsAnonymous(file func(path string) (allowed, said bool), flag func(string) bool) func(path string) bool {
-	if _, said := file(""); !said || flag == nil {
-		return flag
+// --anonymous-auth says.
+func (o *authenticationOptions) allowsAnonymous(file func(path string) (allowed, said bool), flag bool) func(path string) bool {
+	if _, said := file(""); !said {
+		return func(string) bool { return flag }
 	}
 	return func(path string) bool {
 		allowed, _ := file(path)

@@ -124,11 +124,8 @@ func (o *authorizationOptions) mayAskRBAC() bool {
 	return o.configFile != "" || slices.Contains(o.modes, modes.ModeRBAC)
 }
 
-// allowsAnonymous tells whether clients without credentials may ask for a path; nil: for nothing but how the server is. Where
-// --authorization-mode lets everybody do everything they are not let in, as by kube-apiserver.
-func (o *authorizationOptions) allowsAnonymous() func(path string) bool {
-	if slices.Contains(o.modes, modes.ModeAlwaysAllow) {
-		return nil
-	}
-	return func(string) bool { return o.anonymous }
+// allowsAnonymous tells whether clients without credentials are let in, as far as flags say. Where --authorization-mode lets everybody do
+// everything they are not, as by kube-apiserver.
+func (o *authorizationOptions) allowsAnonymous() bool {
+	return o.anonymous && !slices.Contains(o.modes, modes.ModeAlwaysAllow)
 }
