@@ -69,6 +69,8 @@ type Config struct {
 	Metrics *prometheus.Registry
 	// IssuedTokens are given to users at TokensPath. Nil: none are.
 	IssuedTokens *authn.IssuedTokens
+	// ExternalHost is the name by which clients reach the server, for /api. Empty: they are told the address that they have used.
+	ExternalHost string
 	// OpenID is served to those who verify tokens. Nil: it is not.
 	OpenID OpenID
 	// Features are kube-apiserver's feature gates, under its names (k8s.io/apiserver/pkg/features). Nil: its defaults.
@@ -151,7 +153,7 @@ func New(c Config) (*Server, error) {
 	if c.Aggregator != nil {
 		s.openapi.Join(c.Aggregator.OpenAPI)
 	}
-	s.discovery = discovery.New(c.Registry, discovery.Options{ServerAddress: localAddress, CBOR: offer.CBOR(), External: s.external})
+	s.discovery = discovery.New(c.Registry, discovery.Options{ServerAddress: s.localAddress, CBOR: offer.CBOR(), External: s.external})
 	s.end = sync.OnceFunc(func() { close(s.ended) })
 	if err := s.newCounts(); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
@@ -221,11 +223,15 @@ func setDefaults(c *Config) {
 }
 
 // localAddress is the address at which the client of a request reaches the server.
-func localAddress(r *http.Request) string {
-	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
-		return addr.String()
+func (s *Server) localAddress(r *http.Request) string {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return ""
 	}
-	return ""
+	if _, port, err := net.SplitHostPort(addr.String()); err == nil && s.ExternalHost != "" {
+		return net.JoinHostPort(s.ExternalHost, port)
+	}
+	return addr.String()
 }
 
 // Handler returns the whole of the server as a handler, for tests that bring their own listener. They have to Close it.

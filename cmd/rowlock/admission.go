@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/sets"
 	apiadmission "k8s.io/apiserver/pkg/admission"
+	"k8s.io/kubernetes/plugin/pkg/admission/defaulttolerationseconds"
 
 	"github.com/rowlock/rowlock/resources/admission"
 )
@@ -16,6 +18,9 @@ type admissionOptions struct {
 	enable, disable []string
 	// besides are on although they are off by kube-apiserver's default, unless they are in disable.
 	besides []string
+
+	// tolerations are, by the names of their flags, those of the plugin DefaultTolerationSeconds.
+	tolerations map[string]*int64
 
 	configFile    string
 	configuration apiadmission.ConfigProvider
@@ -32,6 +37,11 @@ func (o *admissionOptions) addFlags(flags *pflag.FlagSet) {
 	o.besides = []string{nodeRestriction}
 	flags.StringSliceVar(&o.enable, "enable-admission-plugins", nil, "`names` of admission plugins to turn on")
 	flags.StringSliceVar(&o.disable, "disable-admission-plugins", nil, "`names` of admission plugins to turn off, such as ServiceAccount")
+	o.tolerations = map[string]*int64{}
+	for _, name := range []string{"not-ready", "unreachable"} {
+		name = "default-" + name + "-toleration-seconds"
+		o.tolerations[name] = flags.Int64(name, 300, "how many `seconds` a Pod that does not say so itself stays on a node with that taint")
+	}
 	flags.StringVar(&o.configFile, "admission-control-config-file", "", "`file` with an AdmissionConfiguration of the plugins")
 }
 
@@ -42,6 +52,18 @@ func (o *admissionOptions) complete() (err error) {
 	}
 	if o.configuration, err = admission.ReadConfiguration(o.configFile, o.enabled()); err != nil {
 		return usagef("--admission-control-config-file: %w", err)
+	}
+	return o.setTolerations()
+}
+
+// setTolerations tells the plugin, which knows them by flags alone.
+func (o *admissionOptions) setTolerations() error {
+	upstream := pflag.NewFlagSet("", pflag.ContinueOnError)
+	defaulttolerationseconds.RegisterFlags(upstream)
+	for name, seconds := range o.tolerations {
+		if err := upstream.Set(name, strconv.FormatInt(*seconds, 10)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/server/egressselector"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -33,6 +35,8 @@ type kubeAPIServerOptions struct {
 	securePort  int
 	certDir     string
 	etcdServers []string
+	// Both name what is not served: nobody is to believe that it is.
+	signingEndpoint, egressFile string
 
 	verbosity string
 	version   string
@@ -113,6 +117,8 @@ func (o *kubeAPIServerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.securePort, "secure-port", 6443, "`port` to serve HTTPS on")
 	flags.StringVar(&o.certDir, "cert-dir", "",
 		"`directory` with the certificate to serve with, apiserver.crt, and its key, apiserver.key; made if it has none")
+	flags.StringVar(&o.signingEndpoint, "service-account-signing-endpoint", "", "`socket` of a signer of tokens; refused, for tokens are signed here")
+	flags.StringVar(&o.egressFile, "egress-selector-config-file", "", "`file` with an EgressSelectorConfiguration; refused unless every connection in it is Direct")
 	flags.StringVarP(&o.verbosity, "v", "v", "0", "verbosity of the log: from 1 what --log-level=info logs, from 4 what debug does")
 	flags.Var(newChoice(&o.serve.log.format, "text", "json"), "logging-format", "the form of a line of the log")
 	flags.StringVar(&o.version, "version", "", "print the version of Kubernetes and end; raw prints all there is to say")
@@ -167,11 +173,32 @@ func (o *kubeAPIServerOptions) check() error {
 	if o.securePort < 1 || o.securePort > 65535 {
 		errs = append(errs, fmt.Errorf("--secure-port %d must be between 1 and 65535, inclusive. It cannot be turned off with 0", o.securePort))
 	}
+	errs = append(errs, o.checkUnserved()...)
 	errs = append(errs, o.serve.flow.check()...)
 	errs = append(errs, o.serve.audit.Check()...)
 	errs = append(errs, o.serve.http.check()...)
 	errs = append(errs, o.serve.admission.check()...)
 	return utilerrors.NewAggregate(errs)
+}
+
+// checkUnserved refuses what kube-apiserver would do and Rowlock does not, and who asks for it counts on.
+func (o *kubeAPIServerOptions) checkUnserved() (errs []error) {
+	if o.signingEndpoint != "" {
+		errs = append(errs, errors.New("--service-account-signing-endpoint is not supported: tokens are signed with --service-account-signing-key-file"))
+	}
+	config, err := egressselector.ReadEgressSelectorConfiguration(o.egressFile)
+	if err != nil {
+		return append(errs, fmt.Errorf("failed to read egress selector config: %w", err))
+	}
+	if config == nil {
+		return errs
+	}
+	for _, s := range config.EgressSelections {
+		if s.Connection.ProxyProtocol != apiserver.ProtocolDirect {
+			errs = append(errs, fmt.Errorf("--egress-selector-config-file: connections of %q by %s are not supported, only Direct", s.Name, s.Connection.ProxyProtocol))
+		}
+	}
+	return errs
 }
 
 // complete works out what serve has other flags for.

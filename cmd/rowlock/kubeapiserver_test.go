@@ -79,6 +79,24 @@ func TestKubeAPIServerFlags(t *testing.T) {
 	}
 }
 
+// Nobody is to believe that connections go through a proxy.
+func TestEgressSelector(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "egress.yaml")
+	for connection, want := range map[string]string{
+		"{proxyProtocol: Direct}": "--secure-port 0 must be", // nothing is wrong with the file
+		"{proxyProtocol: HTTPConnect, transport: {uds: {udsName: /x}}}": `connections of "cluster" by HTTPConnect are not supported, only Direct`,
+	} {
+		text := "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n- name: cluster\n  connection: " + connection
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, _, stderr := command(t, "kube-apiserver", "--etcd-servers=x", "--secure-port=0", "--egress-selector-config-file", file)
+		if code != exitFailure || !strings.Contains(stderr, want) || strings.Contains(stderr, "Direct") != strings.Contains(want, "Direct") {
+			t.Errorf("%s: exit code %d, stderr %q, want %q", connection, code, stderr, want)
+		}
+	}
+}
+
 // The errors are those that kube-apiserver v1.37.1 ends with, or says them with others.
 func TestKubeAPIServerRefusals(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
@@ -110,6 +128,8 @@ func TestKubeAPIServerRefusals(t *testing.T) {
 		"--etcd-servers=x --tls-curve-preferences=0":                                                "curve preference 0 is out of range",
 		"--etcd-servers=x --tls-sni-cert-key=x":                                                     "expected comma separated certificate and key file paths",
 		"--etcd-servers=x --tls-sni-cert-key=x,y":                                                   "x: no such file or directory",
+		"--etcd-servers=x --service-account-signing-endpoint=x":                                     "--service-account-signing-endpoint is not supported",
+		"--etcd-servers=x --egress-selector-config-file=x":                                          "failed to read egress selector config: unable to read egress selector configuration",
 		"--etcd-servers=x --v=loud":                                                                 `invalid argument "loud" for "-v, --v" flag`,
 	} {
 		code, stdout, stderr := command(t, append([]string{"kube-apiserver"}, strings.Fields(line)...)...)

@@ -21,6 +21,8 @@ type serviceOptions struct {
 
 	ranges    string
 	advertise net.IP
+	// external is the name by which clients reach the server; empty: its address.
+	external string
 }
 
 func (o *serviceOptions) addFlags(flags *pflag.FlagSet) {
@@ -32,6 +34,8 @@ func (o *serviceOptions) addFlags(flags *pflag.FlagSet) {
 	flags.Var(&o.NodePorts, "service-node-port-range", "`range` of the node ports of Services")
 	flags.IPVar(&o.advertise, "advertise-address", nil,
 		"`address` at which the Service kubernetes has its endpoint (default the host of --listen, or of the default route)")
+	flags.StringVar(&o.external, "external-hostname", "",
+		"`host` by which clients reach the server, for documents that say so: /api, and the keys of the issuer of tokens (default: an address)")
 }
 
 func (o *serviceOptions) complete() error {

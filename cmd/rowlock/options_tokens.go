@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net"
@@ -28,6 +29,8 @@ type tokenOptions struct {
 	keyFiles       []string
 	maxExpiration  time.Duration
 	extend         bool
+	// lookup: the tokens of Secrets are good as long as these are there.
+	lookup bool
 	// documents are filled in when it is known where the server listens.
 	documents *tokenDocuments
 }
@@ -66,6 +69,7 @@ func (o *tokenOptions) addFlags(flags *pflag.FlagSet) {
 		"`file` with further keys in PEM, public or private, whose ServiceAccount tokens are accepted; may be given several times; read once")
 	flags.StringSliceVar(&o.audiences, "api-audiences", nil, "`names` under which ServiceAccount tokens mean this server (default: the issuers)")
 	flags.DurationVar(&o.maxExpiration, "service-account-max-token-expiration", 0, "how long a ServiceAccount token may live at most; 0: as long as is asked for")
+	flags.BoolVar(&o.lookup, "service-account-lookup", true, "accept the token of a Secret only as long as the Secret and its ServiceAccount are there")
 	flags.BoolVar(&o.extend, "service-account-extend-token-expiration", true,
 		"have tokens that are put into Pods live for a year, for clients that do not read them again")
 }
@@ -120,16 +124,15 @@ func (o *tokenOptions) openID(keys *pki.TokenKeys, logger *slog.Logger) server.O
 	return o.documents
 }
 
-// fill makes the documents, for a server at an address.
-func (o *tokenOptions) fill(n controlplane.Network) (err error) {
+// fill makes the documents, for a server at an address, or a name if it has one.
+func (o *tokenOptions) fill(n controlplane.Network, name string) (err error) {
 	if o.documents == nil {
 		return nil
 	}
-	address := n.Address.String()
-	if n.Address == nil {
-		address = "localhost"
+	if name == "" && n.Address != nil {
+		name = n.Address.String()
 	}
-	o.documents.OpenIDMetadataProvider, err = o.provider(o.documents.keys, net.JoinHostPort(address, strconv.Itoa(n.Port)))
+	o.documents.OpenIDMetadataProvider, err = o.provider(o.documents.keys, net.JoinHostPort(cmp.Or(name, "localhost"), strconv.Itoa(n.Port)))
 	return err
 }
 

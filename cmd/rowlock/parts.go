@@ -135,6 +135,7 @@ func (p *parts) newServer() (*server.Server, error) {
 		Remote:          server.RemoteHeaders{Users: o.proxies.usernames, UIDs: o.proxies.uids, Groups: o.proxies.groups, Extras: o.proxies.extraPrefixes},
 		Entrance:        p.entrance.Entrance,
 		IssuedTokens:    p.identity.issued,
+		ExternalHost:    o.services.external,
 
 		Logger:  p.logger,
 		Metrics: p.metrics,

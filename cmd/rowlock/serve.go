@@ -153,7 +153,7 @@ func (p *parts) bootstrap(ctx context.Context) (*controlplane.Plane, error) {
 func (o *serveOptions) bootstrapServices(ctx context.Context, plane *controlplane.Plane, store *sqlstore.Store, addr net.Addr, logger *slog.Logger) (controlplane.Network, error) {
 	network := o.network(addr, logger)
 	network.Members, network.Rows = members(store), resources.NewRows(store)
-	if err := o.tokens.fill(network); err != nil {
+	if err := o.tokens.fill(network, o.services.external); err != nil {
 		return network, err
 	}
 	if err := store.Await(ctx, func() error { return plane.BootstrapServices(ctx, network) }); err != nil {

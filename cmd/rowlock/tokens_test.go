@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -111,9 +112,12 @@ func (p *process) published(t *testing.T) (config map[string]any, keys string) {
 
 // A Pod that is created right after its namespace gets the ServiceAccount of the namespace, and its token.
 func TestPodsGetTokens(t *testing.T) {
-	p := start(t, "--data-dir", t.TempDir())
+	p := start(t, "--data-dir", t.TempDir(), "--default-not-ready-toleration-seconds", "17", "--external-hostname", "api.example.org")
 	client := p.client(t)
 	ctx := t.Context()
+	if config, _ := p.published(t); !strings.HasPrefix(fmt.Sprint(config["jwks_uri"]), "https://api.example.org:") {
+		t.Errorf("the keys are at %s", config["jwks_uri"])
+	}
 	if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -126,6 +130,9 @@ func TestPodsGetTokens(t *testing.T) {
 		made.Spec.Volumes[0].Projected.Sources[1].ConfigMap.Name != "kube-root-ca.crt" ||
 		made.Spec.Containers[0].VolumeMounts[0].MountPath != "/var/run/secrets/kubernetes.io/serviceaccount" {
 		t.Errorf("made %+v", made.Spec)
+	}
+	if tolerated := made.Spec.Tolerations; len(tolerated) != 2 || *tolerated[0].TolerationSeconds != 17 || *tolerated[1].TolerationSeconds != 300 {
+		t.Errorf("tolerates %v", tolerated)
 	}
 	wanted := made.Spec.Volumes[0].Projected.Sources[0].ServiceAccountToken
 	request, err := client.CoreV1().ServiceAccounts("new").CreateToken(ctx, "default", &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
@@ -151,9 +158,15 @@ func TestPodsGetTokens(t *testing.T) {
 	}
 }
 
-// The token of a Secret is good as long as the Secret is there.
+// The token of a Secret is good as long as the Secret is there, unless nobody looks.
 func TestTokensInSecrets(t *testing.T) {
-	p := start(t, "--data-dir", t.TempDir())
+	for _, lookup := range []string{"true", "false"} {
+		t.Run(lookup, func(t *testing.T) { testTokenInSecret(t, lookup == "true") })
+	}
+}
+
+func testTokenInSecret(t *testing.T, lookup bool) {
+	p := start(t, "--data-dir", t.TempDir(), fmt.Sprintf("--service-account-lookup=%v", lookup))
 	secrets, ctx := p.client(t).CoreV1().Secrets("default"), t.Context()
 	w, err := secrets.Watch(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -183,7 +196,7 @@ func TestTokensInSecrets(t *testing.T) {
 	if err := secrets.Delete(ctx, "token", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if who := whoami(t, own); !strings.Contains(who, "Unauthorized") {
+	if who := whoami(t, own); strings.Contains(who, "Unauthorized") != lookup {
 		t.Errorf("after the Secret has gone, is %s", who)
 	}
 }

@@ -28,6 +28,8 @@ type ServiceAccounts struct {
 	Keys serviceaccount.PublicKeysGetter
 	// Store has the ServiceAccounts, and what tokens are bound to: a token is good as long as these are there.
 	Store resources.Reader
+	// NoLookup: a token of a Secret is good even when that, or its ServiceAccount, is not there.
+	NoLookup bool
 	// Secrets marks the Secrets whose tokens were used, with the day.
 	Secrets typedcorev1.SecretsGetter
 }
@@ -36,7 +38,7 @@ type ServiceAccounts struct {
 func (s *ServiceAccounts) tokens(audiences []string) (authenticator.Token, error) {
 	upstream.CountServiceAccountTokens()
 	objects := storedObjects{s.Store}
-	legacy, err := serviceaccount.NewLegacyValidator(true, objects, s.Secrets)
+	legacy, err := serviceaccount.NewLegacyValidator(!s.NoLookup, objects, s.Secrets)
 	if err != nil {
 		return nil, fmt.Errorf("tokens of Secrets: %w", err)
 	}
