@@ -39,9 +39,15 @@ func WithRequester(ctx context.Context, who user.Info, agent string) context.Con
 
 type authorKey struct{}
 
-// byServer is the context of a write of the server that is no request: of its own rows.
-func byServer(ctx context.Context, verb string) context.Context {
-	return context.WithValue(ctx, authorKey{}, Author{User: user.APIServerUser, Verb: verb})
+// ofRow is the context of a write of a row of the server's own: by who has sent the request that asks for it (for a token, say), and by
+// the server where there is none.
+func ofRow(ctx context.Context, verb string) context.Context {
+	a := Author{User: user.APIServerUser}
+	if _, sent := ctx.Value(requesterKey{}).(requester); sent {
+		a = AuthorOf(ctx)
+	}
+	a.Verb, a.Subresource = verb, ""
+	return context.WithValue(ctx, authorKey{}, a)
 }
 
 // unsent is the context of what an actor does while it answers a request: that was sent by somebody else.

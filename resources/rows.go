@@ -59,7 +59,7 @@ func (r *Rows) commit(ctx context.Context, w Write) (*Object, error) {
 	if !strings.HasSuffix(w.Key.Resource, internalSuffix) {
 		return nil, fmt.Errorf("%s is no row of the server's own", w.Key)
 	}
-	stored, err := r.writer.Commit(byServer(ctx, verbs[w.Op]), w)
+	stored, err := r.writer.Commit(ofRow(ctx, verbs[w.Op]), w)
 	if err != nil {
 		return nil, err
 	}

@@ -38,8 +38,12 @@ func TestAuthors(t *testing.T) {
 		if _, err := s.Commit(t.Context(), resources.Write{Op: resources.Delete, Key: first[1].Key, From: first[1].Revision}); err != nil {
 			t.Fatal(err)
 		}
-		row, err := resources.NewRows(s).Create(sentBy(t, "ann", "", "create", "x"), resources.Key{Resource: "tests.rowlock.internal", Name: "r"}, "Test", 1, 0)
+		rows := resources.NewRows(s)
+		row, err := rows.Create(sentBy(t, "ann", "", "post", "x"), resources.Key{Resource: "tests.rowlock.internal", Name: "r"}, "Test", 1, 0)
 		if err != nil {
+			t.Fatal(err)
+		}
+		if err := rows.Delete(t.Context(), row); err != nil {
 			t.Fatal(err)
 		}
 		kubectl := resources.Author{User: "ann", Verb: "create", Subresource: "status", Agent: "kubectl/v1.37"}
@@ -55,8 +59,10 @@ func TestAuthors(t *testing.T) {
 		wantChanges(t, s, ChangesOptions{Resource: "configmaps"}, want...)
 		wantChanges(t, s, ChangesOptions{Resource: "configmaps", Limit: 2}, want[:2]...)
 		wantChanges(t, s, ChangesOptions{Resource: "configmaps", Name: "a", After: r}, want[2])
-		wantChanges(t, s, ChangesOptions{Resource: row.Resource}, Change{Key: row.Key, Op: resources.Create, Revision: row.Revision,
-			Author: resources.Author{User: user.APIServerUser, Verb: "create"}})
+		wantChanges(t, s, ChangesOptions{Resource: row.Resource},
+			Change{Key: row.Key, Op: resources.Create, Revision: row.Revision, Author: resources.Author{User: "ann", Verb: "create", Agent: "x"}},
+			Change{Key: row.Key, Op: resources.Delete, Revision: row.Revision + 1, PrevRevision: row.Revision,
+				Author: resources.Author{User: user.APIServerUser, Verb: "delete"}})
 	})
 }
 
