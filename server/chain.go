@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authentication/user"
+	epmetrics "k8s.io/apiserver/pkg/endpoints/metrics"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
 
@@ -197,6 +198,7 @@ func (s *Server) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 		defer c.SetRequest(whole) // whose context still tells whether the client is there
 		err := next(c)
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !c.Response().Committed {
+			epmetrics.RecordRequestTermination(c.Request(), requestInfo(c), epmetrics.APIServerComponent, http.StatusGatewayTimeout)
 			return c.Blob(http.StatusGatewayTimeout, "text/plain; charset=utf-8", timedOut)
 		}
 		return err

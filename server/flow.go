@@ -104,9 +104,6 @@ func (s *Server) withFlow(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		p := passing{ResponseWriter: c.Response(), c: c, next: next}
 		s.flowFilter.ServeHTTP(&p, r)
-		if p.next != nil {
-			s.metrics.rejected.WithLabelValues(kindOf(r.Method)).Inc()
-		}
 		return p.err
 	}
 }

@@ -148,12 +148,12 @@ func TestFlowQueues(t *testing.T) {
 	}
 	n.until(0, 0)
 	for name, more := range map[string]int{`apiserver_flowcontrol_rejected_requests_total{flow_schema="own",priority_level="own",reason="queue-full"}`: 1,
-		`apiserver_flowcontrol_dispatched_requests_total{flow_schema="own",priority_level="own"}`:                          2,
-		`apiserver_flowcontrol_current_executing_requests{flow_schema="own",priority_level="own"}`:                         0,
-		`apiserver_flowcontrol_current_executing_seats{flow_schema="own",priority_level="own"}`:                            0,
-		`apiserver_flowcontrol_request_wait_duration_seconds_count{execute="true",flow_schema="own",priority_level="own"}`: 2,
-		`apiserver_flowcontrol_request_execution_seconds_count{flow_schema="own",priority_level="own",type="regular"}`:     2,
-		`apiserver_dropped_requests_total{request_kind="readOnly"}`:                                                        1} {
+		`apiserver_flowcontrol_dispatched_requests_total{flow_schema="own",priority_level="own"}`:                                                                       2,
+		`apiserver_flowcontrol_current_executing_requests{flow_schema="own",priority_level="own"}`:                                                                      0,
+		`apiserver_flowcontrol_current_executing_seats{flow_schema="own",priority_level="own"}`:                                                                         0,
+		`apiserver_flowcontrol_request_wait_duration_seconds_count{execute="true",flow_schema="own",priority_level="own"}`:                                              2,
+		`apiserver_flowcontrol_request_execution_seconds_count{flow_schema="own",priority_level="own",type="regular"}`:                                                  2,
+		`apiserver_request_terminations_total{code="429",component="apiserver",group="",resource="namespaces",scope="resource",subresource="",verb="GET",version="v1"}`: 1} {
 		if got := n.metric(name) - before(name); got != more {
 			t.Errorf("%s has grown by %d, want %d", name, got, more)
 		}

@@ -1,45 +1,58 @@
 package server
 
 import (
-	"context"
+	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	epmetrics "k8s.io/apiserver/pkg/endpoints/metrics"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/server/handlers"
 )
 
 // metrics is what the server counts, under kube-apiserver's names where it has the same.
 type metrics struct {
-	requests  *prometheus.CounterVec
-	durations *prometheus.HistogramVec
-	inflight  *prometheus.GaugeVec
-	streams   *prometheus.GaugeVec
-	rejected  *prometheus.CounterVec
-	panics    prometheus.Counter
-	fallbacks *prometheus.CounterVec
+	requests              *prometheus.CounterVec
+	durations, own, sizes *prometheus.HistogramVec
+	inflight              *prometheus.GaugeVec
+	streams               *prometheus.GaugeVec
+	outgoing              *prometheus.GaugeVec
+	panics                prometheus.Counter
+	fallbacks             *prometheus.CounterVec
 }
 
+// sliBuckets are kube-apiserver's, in seconds, which alerts on its objectives name.
+var sliBuckets = []float64{0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60}
+
 func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, error) {
-	labels := []string{"verb", "group", "version", "resource", "subresource", "scope"}
+	epmetrics.Register()
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_request_total",
-			Help: "Requests by verb, resource and HTTP status code."}, append(labels, "code")),
+			Help: "Requests by verb, resource and HTTP status code."}, append(slices.Clone(requestLabels), "code")),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_duration_seconds",
 			Help:    "Time to answer, watches apart.",
-			Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60},
+			Buckets: append([]float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025}, sliBuckets...),
 			// For scrapers that ask in protobuf, as fine as kube-apiserver's (KEP-5808).
-			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160}, labels),
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160}, requestLabels),
+		own: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_sli_duration_seconds",
+			Help:    "Time to answer, watches and dry runs apart; where requests are recorded in an audit, without that of webhooks and of waiting in queues.",
+			Buckets: sliBuckets}, labelsWithoutDryRun()),
+		sizes: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_response_sizes",
+			Help: "Sizes of answers to reads, in bytes.", Buckets: prometheus.ExponentialBuckets(1000, 10, 7)}, labelsWithoutDryRun()),
 		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_current_inflight_requests",
 			Help: "Requests under way, watches apart."}, []string{"request_kind"}),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_longrunning_requests",
-			Help: "Watches and other streams that are open."}, labels),
-		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_dropped_requests_total",
-			Help: "Requests answered with 429 because too many were under way."}, []string{"request_kind"}),
+			Help: "Watches and other streams that are open."}, labelsWithoutDryRun()),
+		outgoing: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_requested_deprecated_apis",
+			Help: "Deprecated versions that were asked for, and the release that does not have them any more."},
+			[]string{"group", "version", "resource", "subresource", "removed_release"}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_request_panics_total",
 			Help: "Requests that ended in a panic."}),
 		fallbacks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rowlock_managed_fields_fallback_total",
@@ -48,7 +61,7 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 	built := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_openapi_documents_built_total",
 		Help: "OpenAPI documents that had to be built, because none was prepared for what is served."},
 		func() float64 { return float64(builtDocuments()) })
-	all := []prometheus.Collector{built, m.requests, m.durations, m.inflight, m.streams, m.rejected, m.panics, m.fallbacks,
+	all := []prometheus.Collector{built, m.requests, m.durations, m.own, m.sizes, m.inflight, m.streams, m.outgoing, m.panics, m.fallbacks,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
 	for _, path := range fastpath.All() {
 		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_fast_path_fallbacks_total",
@@ -78,17 +91,16 @@ func registerParts(c Config) error {
 
 func (m *metrics) managedFieldsFallback(reason string) { m.fallbacks.WithLabelValues(reason).Inc() }
 
-// withMetrics counts requests by what they were about. Paths below no served resource are not told apart, so that an
-// anonymous client cannot make the server keep a series for each path it invents.
+// withMetrics counts requests by what they were about.
 func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		info, began := requestInfo(c), time.Now()
 		s.trimmer.busy()
-		values := s.metricLabels(c.Request().Context(), info)
+		values, served := s.requestValues(c.Request(), info)
 		stream := longRunning(info)
 		var gauge prometheus.Gauge
 		if stream {
-			gauge = s.metrics.streams.WithLabelValues(values...)
+			gauge = s.metrics.streams.WithLabelValues(withoutDryRun(values)...)
 		} else {
 			gauge = s.metrics.inflight.WithLabelValues(kindOf(c.Request().Method))
 		}
@@ -104,8 +116,9 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil {
 			s.writeError(err, c) // now, so that its code is known; the router finds the answer begun
 		}
+		s.metrics.deprecated(served, values, c.Response().Status)
 		if !stream {
-			s.metrics.durations.WithLabelValues(values...).Observe(time.Since(began).Seconds())
+			s.metrics.answered(c, values, time.Since(began))
 		}
 		coded := append(values, strconv.Itoa(c.Response().Status))
 		if later := laterOf(c); later != nil {
@@ -117,43 +130,35 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// answered notes how long an answer took, how much of that is nobody's but the server's, and how large it is.
+func (m *metrics) answered(c echo.Context, values []string, took time.Duration) {
+	m.durations.WithLabelValues(values...).Observe(took.Seconds())
+	if values[1] != "" {
+		return
+	}
+	values = withoutDryRun(values)
+	if elsewhere, ok := genericapirequest.LatencyTrackersFrom(c.Request().Context()); ok {
+		took -= elsewhere.MutatingWebhookTracker.GetLatency() + elsewhere.ValidatingWebhookTracker.GetLatency() + elsewhere.APFQueueWaitTracker.GetLatency()
+	}
+	m.own.WithLabelValues(values...).Observe(took.Seconds())
+	if values[0] == http.MethodGet || values[0] == "LIST" {
+		m.sizes.WithLabelValues(values...).Observe(float64(c.Response().Size))
+	}
+}
+
+// deprecated notes that a version was asked for that is on its way out.
+func (m *metrics) deprecated(served *resources.Served, values []string, code int) {
+	if served == nil || code == http.StatusUnauthorized || code == http.StatusForbidden || code == http.StatusTooManyRequests {
+		return
+	}
+	if release, deprecated := handlers.Deprecated(served); deprecated {
+		m.outgoing.WithLabelValues(values[2], values[3], values[4], values[5], release).Set(1)
+	}
+}
+
 func kindOf(method string) string {
 	if method == "GET" || method == "HEAD" {
 		return "readOnly"
 	}
 	return "mutating"
-}
-
-func (s *Server) metricLabels(ctx context.Context, info *genericapirequest.RequestInfo) []string {
-	values := make([]string, 6, 7)
-	if !info.IsResourceRequest {
-		values[0] = knownVerb(info.Verb)
-		return values
-	}
-	served, ok := s.Registry.CatalogOf(ctx).Lookup(gvrOf(info))
-	if !ok {
-		values[0] = knownVerb(info.Verb)
-		return values
-	}
-	values[0], values[1], values[2], values[3] = knownVerb(info.Verb), info.APIGroup, info.APIVersion, info.Resource
-	if _, ok := served.Subresources[info.Subresource]; ok {
-		values[4] = info.Subresource
-	}
-	switch {
-	case info.Name != "":
-		values[5] = "resource"
-	case info.Namespace != "":
-		values[5] = "namespace"
-	default:
-		values[5] = "cluster"
-	}
-	return values
-}
-
-func knownVerb(verb string) string {
-	switch verb {
-	case "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "post", "put", "head", "options", "proxy":
-		return verb
-	}
-	return "other"
 }

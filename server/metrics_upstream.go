@@ -1,11 +1,14 @@
 package server
 
 import (
+	"bytes"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	epmetrics "k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
@@ -15,7 +18,7 @@ var upstreamFamilies = []string{
 	"pod_security_", "apiserver_conversion_webhook_", "apiserver_crd_conversion_webhook_", "apiserver_manifest_admission_config_controller_",
 	"apiserver_authorization_", "node_authorizer_", "apiserver_authentication_",
 	"apiserver_impersonation_", "serviceaccount_",
-	"apiserver_flowcontrol_",
+	"apiserver_flowcontrol_", "apiserver_request_terminations_total", "apiserver_tls_handshake_errors_total",
 	"apiserver_storage_transformation_", "apiserver_storage_envelope_transformation_", "apiserver_storage_data_key_generation_",
 	"apiserver_envelope_encryption_", "apiserver_encryption_config_controller_",
 }
@@ -28,4 +31,15 @@ func withUpstreams(own prometheus.Gatherer) prometheus.Gatherer {
 			return !slices.ContainsFunc(upstreamFamilies, func(prefix string) bool { return strings.HasPrefix(f.GetName(), prefix) })
 		}), err
 	})}
+}
+
+// handshakes counts what the log of an http.Server says of handshakes that failed.
+type handshakes struct{ io.Writer }
+
+// Write implements io.Writer.
+func (h handshakes) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("TLS handshake error")) {
+		epmetrics.TLSHandshakeErrors.Inc()
+	}
+	return h.Writer.Write(line)
 }

@@ -94,7 +94,7 @@ func (w *watching) tells() (open, over string) {
 	w.Helper()
 	for line := range strings.Lines(get(w.Handler(), "/metrics", "master").Body.String()) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "} ")
-		if !strings.Contains(name, `resource="namespaces"`) || !strings.Contains(name, `verb="watch"`) {
+		if !strings.Contains(name, `resource="namespaces"`) || !strings.Contains(name, `verb="WATCH"`) {
 			continue
 		}
 		switch {

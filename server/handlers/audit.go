@@ -3,7 +3,6 @@ package handlers
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -86,15 +85,8 @@ func (q *request) auditDeprecated() {
 }
 
 func (q *request) noteDeprecated() {
-	served := q.found
 	audit.AddAuditAnnotation(q.ctx, "k8s.io/deprecated", "true")
-	if served.Untyped {
-		return
-	}
-	obj, err := served.Scheme.New(served.GroupVersionKind)
-	if r, ok := obj.(removed); ok && err == nil {
-		if major, minor := r.APILifecycleRemoved(); major != 0 || minor != 0 {
-			audit.AddAuditAnnotation(q.ctx, "k8s.io/removed-release", fmt.Sprintf("%d.%d", major, minor))
-		}
+	if release, _ := Deprecated(q.found); release != "" {
+		audit.AddAuditAnnotation(q.ctx, "k8s.io/removed-release", release)
 	}
 }

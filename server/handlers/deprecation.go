@@ -56,6 +56,23 @@ func warningOf(served *resources.Served) string {
 	return text.(string)
 }
 
+// Deprecated tells whether a version is on its way out, and which release does not have it any more; "": that is not known.
+func Deprecated(served *resources.Served) (release string, deprecated bool) {
+	if warningOf(served) == "" {
+		return "", false
+	}
+	if served.Untyped {
+		return "", true
+	}
+	obj, err := served.Scheme.New(served.GroupVersionKind)
+	if r, ok := obj.(removed); ok && err == nil {
+		if major, minor := r.APILifecycleRemoved(); major != 0 || minor != 0 {
+			release = fmt.Sprintf("%d.%d", major, minor)
+		}
+	}
+	return release, true
+}
+
 // deprecation is the warning of a served type; empty for nearly all.
 func deprecation(s *resources.Served) string {
 	if s.DeprecationWarning != "" {

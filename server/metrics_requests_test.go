@@ -1,0 +1,58 @@
+package server_test
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// Requests are counted by kube-apiserver's labels, by which dashboards and alerts go.
+func TestRequestLabels(t *testing.T) {
+	h := newServer(t, nil).Handler()
+	send := func(method, path, media, body string) {
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("Authorization", "master")
+		r.Header.Set("Content-Type", media)
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code >= 300 {
+			t.Fatalf("%s %s: %s", method, path, w.Body)
+		}
+	}
+	const maps, json = "/api/v1/namespaces/default/configmaps", "application/json"
+	send("GET", maps, "", "")
+	send("GET", "/api/v1/configmaps", "", "")
+	send("POST", maps+"?dryRun=All", json, `{"metadata":{"name":"a"}}`)
+	send("POST", maps, json, `{"metadata":{"name":"a"}}`)
+	send("PUT", maps+"/a", json, `{"metadata":{"name":"a"},"data":{"k":"v"}}`)
+	send("PATCH", maps+"/a", "application/merge-patch+json", `{"data":{"k":"w"}}`)
+	send("PATCH", maps+"/b?fieldManager=m", "application/apply-patch+yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}")
+	send("DELETE", maps+"/a", "", "")
+	send("DELETE", maps, "", "")
+	send("GET", "/api/v1/namespaces/default/endpoints", "", "")
+	send("GET", "/healthz", "", "")
+	body := get(h, "/metrics", "master").Body.String()
+	for _, c := range []struct{ code, dry, resource, scope, verb string }{
+		{"200", "", "configmaps", "namespace", "LIST"}, {"200", "", "configmaps", "cluster", "LIST"},
+		{"201", "All", "configmaps", "resource", "POST"}, {"201", "", "configmaps", "resource", "POST"},
+		{"200", "", "configmaps", "resource", "PUT"}, {"200", "", "configmaps", "resource", "PATCH"},
+		{"201", "", "configmaps", "resource", "APPLY"}, {"200", "", "configmaps", "resource", "DELETE"},
+		{"200", "", "configmaps", "namespace", "DELETECOLLECTION"},
+	} {
+		labels := `component="apiserver",dry_run="` + c.dry + `",group="",resource="` + c.resource + `",scope="` + c.scope + `",subresource="",verb="` + c.verb + `",version="v1"`
+		wantLine(t, body, `apiserver_request_total{code="`+c.code+`",`+labels+`} 1`)
+		wantLine(t, body, `apiserver_request_duration_seconds_count{`+labels+`} 1`)
+		if c.dry == "" {
+			wantLine(t, body, `apiserver_request_sli_duration_seconds_count{`+strings.Replace(labels, `dry_run="",`, "", 1)+`} 1`)
+		}
+	}
+	wantLine(t, body, `apiserver_response_sizes_count{component="apiserver",group="",resource="configmaps",scope="cluster",subresource="",verb="LIST",version="v1"} 1`)
+	wantLine(t, body, `apiserver_request_total{code="200",component="",dry_run="",group="",resource="",scope="",subresource="/healthz",verb="GET",version=""} 1`)
+	wantLine(t, body, `apiserver_requested_deprecated_apis{group="",removed_release="",resource="endpoints",subresource="",version="v1"} 1`)
+}
+
+func wantLine(t *testing.T, body, line string) {
+	t.Helper()
+	if !strings.Contains(body, "\n"+line+"\n") {
+		t.Errorf("there is no %s", line)
+	}
+}
