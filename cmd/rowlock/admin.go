@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -34,6 +35,7 @@ import (
 type adminOptions struct {
 	dataDir    string
 	kubeconfig string
+	flags      *pflag.FlagSet
 	storage    storageOptions
 	encryption encryptionOptions
 }
@@ -42,9 +44,11 @@ type adminOptions struct {
 const adminTimeout = time.Minute
 
 func (o *adminOptions) addFlags(flags *pflag.FlagSet) {
+	o.flags = flags
 	addDataDirFlag(flags, &o.dataDir)
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "",
-		"`file` by which to ask a server that runs, as its user (default: admin.kubeconfig of the data directory)")
+		"`file` by which to ask a server that runs, as its user (default: admin.kubeconfig of the data directory, and where no directory is\n"+
+			"named and the default has none, that of KUBECONFIG)")
 }
 
 func (o *adminOptions) complete() (err error) {
@@ -62,6 +66,10 @@ func (o *adminOptions) config() (*clientcmdapi.Config, error) {
 	}
 	config, err := clientcmd.LoadFromFile(path)
 	if errors.Is(err, fs.ErrNotExist) && o.kubeconfig == "" {
+		// As serve says to export it: who has done so uses kubectl by it as well.
+		if files := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); files != "" && !o.flags.Changed("data-dir") {
+			return (&clientcmd.ClientConfigLoadingRules{Precedence: filepath.SplitList(files)}).Load()
+		}
 		return nil, fmt.Errorf("no %s in %s: 'rowlock serve' writes it when it starts", pki.KubeconfigName, o.dataDir)
 	}
 	if err != nil {

@@ -69,7 +69,7 @@ func (o *partOptions) completeRevision() error {
 
 // restoreRevision makes an object what it was after a write.
 func restoreRevision(cmd *cobra.Command, place *placeOptions, o *partOptions, object string) error {
-	admin := adminOptions{dataDir: place.dataDir, kubeconfig: o.kubeconfig}
+	admin := adminOptions{dataDir: place.dataDir, kubeconfig: o.kubeconfig, flags: cmd.Flags()}
 	h, err := openHistory(cmd.Context(), &admin, object, strings.Join(o.namespaces, ""))
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func restoreParts(cmd *cobra.Command, place *placeOptions, o *partOptions, name 
 	if err != nil {
 		return err
 	}
-	admin := adminOptions{dataDir: place.dataDir, kubeconfig: o.kubeconfig}
+	admin := adminOptions{dataDir: place.dataDir, kubeconfig: o.kubeconfig, flags: cmd.Flags()}
 	client, err := admin.client()
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -201,5 +202,34 @@ func TestCredentialsThatAreRefused(t *testing.T) {
 	}
 	if code, _, stderr := command(t, "token", "create", "--data-dir", t.TempDir(), "--user", "x"); code != exitFailure || !strings.Contains(stderr, "no admin.kubeconfig") {
 		t.Errorf("%d %s", code, stderr)
+	}
+}
+
+// Who has exported KUBECONFIG, as serve says, need not say again which server is asked; but a directory that is named is the one.
+func TestExportedKubeconfig(t *testing.T) {
+	p := start(t, "--data-dir", t.TempDir())
+	t.Setenv("KUBECONFIG", p.kubeconfig)
+	for _, named := range []bool{false, true} {
+		o, flags := &adminOptions{}, pflag.NewFlagSet("", pflag.ContinueOnError)
+		o.addFlags(flags)
+		o.dataDir = t.TempDir() // the default, in which there is no server
+		if named {
+			if err := flags.Set("data-dir", o.dataDir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		client, err := o.client()
+		if named {
+			if err == nil || !strings.Contains(err.Error(), "no admin.kubeconfig in "+o.dataDir) {
+				t.Errorf("with a directory that is named: %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := client.do(t.Context(), "GET", "/rowlock/tokens", nil, nil); err != nil {
+			t.Error(err)
+		}
 	}
 }
