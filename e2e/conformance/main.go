@@ -52,7 +52,7 @@ func run(ctx context.Context, only string, onPostgres bool) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	options := harness.RowlockOptions{DataDir: dir}
+	options := harness.RowlockOptions{DataDir: dir, Tokens: true}
 	if onPostgres {
 		var cluster *pgtest.Cluster
 		if cluster, err = pgtest.New(); err != nil {

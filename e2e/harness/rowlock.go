@@ -10,6 +10,8 @@ import (
 
 // RowlockOptions say how to start Rowlock.
 type RowlockOptions struct {
+	// Tokens: Pods get the tokens of their ServiceAccounts, as by default.
+	Tokens bool
 	// DataDir is --data-dir; a server started again on the same directory goes on with the same data.
 	DataDir string
 	// Datastore is --datastore; empty is the server's default, SQLite in DataDir.
@@ -60,8 +62,11 @@ func RowlockCommand(ctx context.Context, options RowlockOptions) *exec.Cmd {
 }
 
 func (o RowlockOptions) args(address string) []string {
-	// As with kube-apiserver: most tests are about what clients send, and not about what is put into Pods for tokens.
-	args := []string{"serve", "--data-dir", o.DataDir, "--listen", address, "--disable-admission-plugins", "ServiceAccount"}
+	args := []string{"serve", "--data-dir", o.DataDir, "--listen", address}
+	if !o.Tokens {
+		// As with kube-apiserver: most tests are about what clients send, and not about what is put into Pods for tokens.
+		args = append(args, "--disable-admission-plugins", "ServiceAccount")
+	}
 	if o.Datastore != "" {
 		args = append(args, "--datastore", o.Datastore)
 	}
