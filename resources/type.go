@@ -158,6 +158,8 @@ type Type struct {
 	Computed func(ctx context.Context, s Reader, q ComputedQuery) (ComputedPage, error)
 	// ServedVerbs, when set, are the verbs of the main resource, in the order of discovery.
 	ServedVerbs []string
+	// OfferedVerbs, when set, are those that discovery tells of instead: clients are to begin nothing else, though more is served.
+	OfferedVerbs []string
 
 	age struct {
 		once   sync.Once

@@ -159,7 +159,11 @@ func (d *definition) makeType(crd *apiextensionsv1.CustomResourceDefinition, v *
 	t.Table, t.TableTimeDependent = table(v)
 	t.OpenAPI = d.openAPI(v, s.SelectableFields)
 	t.DeprecationWarning = deprecation(crd, v)
-	if crd.DeletionTimestamp != nil || conditionTrue(crd, apiextensionsv1.Terminating) {
+	terminating := conditionTrue(crd, apiextensionsv1.Terminating)
+	if terminating {
+		t.OfferedVerbs = verbsOfTerminating
+	}
+	if terminating || crd.DeletionTimestamp != nil {
 		t.BeforeCreate = refuseCreate
 	}
 	if v.Subresources != nil && v.Subresources.Status != nil {
@@ -167,6 +171,9 @@ func (d *definition) makeType(crd *apiextensionsv1.CustomResourceDefinition, v *
 	}
 	return t, nil
 }
+
+// verbsOfTerminating are what discovery tells of where the objects of a definition are about to go: updates are served, though.
+var verbsOfTerminating = []string{"delete", "deletecollection", "get", "list", "watch"}
 
 // deprecation is what clients of a deprecated version are warned of.
 func deprecation(crd *apiextensionsv1.CustomResourceDefinition, v *apiextensionsv1.CustomResourceDefinitionVersion) string {

@@ -72,6 +72,9 @@ func apiResource(s *resources.Served) metav1.APIResource {
 		ShortNames:   s.ShortNames,
 		Categories:   s.Categories,
 	}
+	if s.OfferedVerbs != nil {
+		r.Verbs = s.OfferedVerbs
+	}
 	if s.Stored() {
 		r.StorageVersionHash = storageVersionHash(s.HashedKind())
 	}

@@ -1,0 +1,30 @@
+package handlers_test
+
+import "testing"
+
+// asAggregated asks for all of discovery at once.
+var asAggregated = says{"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
+
+// What is about to go is not offered to those who would create or change objects, but who knows it can change them.
+func TestDiscoveryOfTerminatingDefinition(t *testing.T) {
+	a := newAPI(t)
+	const (
+		all       = `["delete","deletecollection","get","list","patch","create","update","watch"]`
+		remaining = `["delete","deletecollection","get","list","watch"]`
+	)
+	offers := func(verbs string) {
+		t.Helper()
+		a.run(exchange{do: "GET /apis/example.com/v1", code: 200, says: says{`resources.#(name=="widgets").verbs`: verbs,
+			`resources.#(name=="widgets/status").verbs`: `["get","patch","update"]`, `resources.#(name=="widgets/scale").verbs`: `["get","patch","update"]`}},
+			exchange{do: "GET /apis", header: asAggregated, code: 200, says: says{
+				`items.#(metadata.name=="example.com").versions.0.resources.0.verbs`:                      verbs,
+				`items.#(metadata.name=="example.com").versions.0.resources.0.subresources.#.verbs|@ugly`: `[["get","patch","update"],["get","patch","update"]]`}})
+	}
+	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},
+		exchange{do: "POST " + widgets, body: widget("a", `{"size":1}`), code: 201})
+	offers(all)
+	a.run(exchange{do: "DELETE " + definitions + "/widgets.example.com", code: 200})
+	offers(remaining)
+	a.run(exchange{do: "PATCH " + widgets + "/a", header: asMergePatch, body: `{"spec":{"size":2}}`, code: 200, says: says{"spec.size": "2"}},
+		exchange{do: "POST " + widgets, body: widget("b", `{"size":1}`), code: 403})
+}
