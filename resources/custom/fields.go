@@ -122,7 +122,7 @@ const metaSchema = `{"type":"object","properties":{
 	"namespace":{"type":"string"},
 	"ownerReferences":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["uid"],"x-kubernetes-patch-merge-key":"uid",
 		"x-kubernetes-patch-strategy":"merge","items":{"type":"object","x-kubernetes-map-type":"atomic","properties":{"apiVersion":{"type":"string"},
-			"blockOwnerDeletion":{"type":"boolean"},"controller":{"type":"boolean"},"kind":{"type":"string"},"name":{"type":"string"},"uid":{"type":"string"}}}},
+			"blockOwnerDeletion":{"type":"boolean"},"controller":{"type":"boolean"},"kind":{"type":"string"},"name":{"type":"string"},"uid":{"type":"string","default":""}}}},
 	"resourceVersion":{"type":"string"},
 	"selfLink":{"type":"string"},
 	"uid":{"type":"string"}}}`

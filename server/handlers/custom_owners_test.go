@@ -1,0 +1,31 @@
+package handlers_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rowlock/rowlock/resources/fastpath"
+)
+
+// An owner without a uid is refused as such, whatever writes it, with the fast paths and without.
+func TestOwnerWithoutUID(t *testing.T) {
+	const owner = `{"apiVersion":"v1","kind":"ConfigMap","name":"x"}`
+	owned := func(name, owners string) string {
+		return strings.Replace(widget(name, `{"size":1}`), `"metadata":{`, `"metadata":{"ownerReferences":[`+owners+`],`, 1)
+	}
+	refused := says{"reason": "Invalid", "message": `Widget.example.com "a" is invalid: [metadata.ownerReferences[0].uid: Required value: must not be empty, ` +
+		`<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation]`}
+	t.Cleanup(fastpath.TurnAll(true))
+	for _, on := range []bool{true, false} {
+		fastpath.TurnAll(on)
+		a := newAPI(t)
+		a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},
+			exchange{shows: "created by apply", do: "PATCH " + widgets + "/a?fieldManager=m", header: asApply, body: owned("a", owner), code: 422, says: refused},
+			exchange{do: "POST " + widgets, body: owned("a", owner), code: 422, says: refused},
+			exchange{do: "POST " + widgets, body: widget("a", `{"size":1}`), code: 201},
+			exchange{shows: "changed by apply", do: "PATCH " + widgets + "/a?fieldManager=m", header: asApply, body: owned("a", owner), code: 422, says: refused},
+			exchange{do: "PATCH " + widgets + "/a", header: asMergePatch, body: `{"metadata":{"ownerReferences":[` + owner + `]}}`, code: 422, says: refused},
+			exchange{shows: "one key twice", do: "PATCH " + widgets + "/a?fieldManager=m", header: asApply, body: owned("a", owner+","+owner), code: 500, says: says{
+				"message": `failed to create typed patch object (/a; example.com/v1, Kind=Widget): .metadata.ownerReferences: duplicate entries for key [uid=""]`}})
+	}
+}
