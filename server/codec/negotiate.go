@@ -103,8 +103,9 @@ type Path struct {
 	// Direct paths have no router before them, which asks for media types first and has words of its own: those of types that
 	// are defined by objects, as in kube-apiserver.
 	Direct bool
-	// Untyped paths answer with objects of which there is no protobuf.
-	Untyped bool
+	// NoProtobuf paths answer with objects of which there is no protobuf: those of types that are defined by objects, and, as by
+	// kube-apiserver, their Scales, too.
+	NoProtobuf bool
 	// Text paths answer with a text, which is nevertheless not to be asked for: kube-apiserver names it among what there
 	// is, and refuses it.
 	Text bool
@@ -153,7 +154,7 @@ func (o *Offer) Negotiate(r *http.Request, path Path) (Format, error) {
 				continue
 			}
 			f, ok := accept(clause.Params, media)
-			if path.Untyped && media == Protobuf && f.As == AsObject {
+			if path.NoProtobuf && media == Protobuf && f.As == AsObject {
 				continue
 			}
 			if ok && (f.As != AsTable || path.Tabular) {

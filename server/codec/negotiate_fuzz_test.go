@@ -17,7 +17,7 @@ func FuzzNegotiate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, accept, sent string, cbor bool) {
 		o := NewOffer(cbor)
 		r := &http.Request{URL: &url.URL{}, Header: http.Header{"Accept": {accept}, "Content-Type": {sent}}}
-		for _, path := range []Path{{}, {Watchable: true, Tabular: true}, {Direct: true, Untyped: true, Tabular: true}, {Text: true}} {
+		for _, path := range []Path{{}, {Watchable: true, Tabular: true}, {Direct: true, NoProtobuf: true, Tabular: true}, {Text: true}} {
 			format, err := o.Negotiate(r, path)
 			if err == nil && !slices.Contains(o.media, format.Media) {
 				t.Errorf("%q: %q is agreed upon", accept, format.Media)

@@ -102,7 +102,7 @@ func (q *request) tabular() bool {
 // negotiable is what the path can answer with.
 func (q *request) negotiable() codec.Path {
 	streams := len(q.info.Parts) == 1 && q.r.Method == http.MethodGet || q.info.Verb == "watch"
-	return codec.Path{Watchable: q.sub == nil && streams, Tabular: q.tabular(), Direct: q.defined(), Untyped: q.untyped()}
+	return codec.Path{Watchable: q.sub == nil && streams, Tabular: q.tabular(), Direct: q.defined(), NoProtobuf: q.defined()}
 }
 
 // defined tells whether the type is defined by an object. Another part of kube-apiserver answers for it then, with other words for

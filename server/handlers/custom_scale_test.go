@@ -1,0 +1,40 @@
+package handlers_test
+
+import "testing"
+
+// A Scale of a custom resource is never sent as protobuf, and who wants nothing else is told before the object is looked for.
+func TestScaleOfCustomResourceIsNoProtobuf(t *testing.T) {
+	const protobuf = "application/vnd.kubernetes.protobuf"
+	a := newAPI(t)
+	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},
+		exchange{do: "POST " + widgets, body: widget("a", `{"size":1,"replicas":2}`), code: 201},
+		exchange{do: "POST " + widgets, body: widget("none", `{"size":1}`), code: 201})
+	for _, e := range []exchange{
+		{do: "GET " + widgets + "/a/scale"},
+		{shows: "no object", do: "GET " + widgets + "/b/scale"},
+		{shows: "no replicas", do: "GET " + widgets + "/none/scale"},
+		{do: "PUT " + widgets + "/a/scale", body: `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"a","namespace":"test"},"spec":{"replicas":4}}`},
+		{do: "PATCH " + widgets + "/a/scale", body: `{"spec":{"replicas":4}}`, header: asMergePatch},
+	} {
+		with := func(accept string) says {
+			header := says{"Accept": accept}
+			for name, value := range e.header {
+				header[name] = value
+			}
+			return header
+		}
+		refused, both := e, e
+		refused.header, refused.code, refused.answer = with(protobuf), 406, says{"Content-Type": protobuf}
+		a.run(refused)
+		if both.header = with(protobuf + ", application/json"); e.shows == "" {
+			both.code, both.answer, both.says = 200, says{"Content-Type": "application/json"}, says{"kind": "Scale"}
+			a.run(both)
+		}
+	}
+	a.run(exchange{shows: "changed by those who were not refused", do: "GET " + widgets + "/a", code: 200, says: says{"spec.replicas": "4", "metadata.generation": "2"}},
+		exchange{shows: "metadata alone", do: "GET " + widgets + "/a/scale", header: says{"Accept": protobuf + ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io"}, code: 200,
+			answer: says{"Content-Type": protobuf}},
+		exchange{shows: "of what is built in", do: "POST /apis/apps/v1/namespaces/test/deployments", code: 201, body: `{"metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},
+			"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`},
+		exchange{do: "GET /apis/apps/v1/namespaces/test/deployments/d/scale", header: says{"Accept": protobuf}, code: 200, answer: says{"Content-Type": protobuf}})
+}
