@@ -281,14 +281,17 @@ func (r *DeleteRequest) checkTerminated(ctx context.Context, m metav1.Object) er
 	if p == nil {
 		return nil
 	}
-	resource := r.Type.RequestResource(ctx)
+	resource, failed := r.Type.RequestResource(ctx), "Precondition failed"
+	if r.Type.TerminatesPlainly {
+		failed = "precondition failed"
+	}
 	if p.UID != nil && *p.UID != m.GetUID() {
 		return apierrors.NewConflict(resource, r.Name,
-			fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, m.GetUID()))
+			fmt.Errorf("%s: UID in precondition: %v, UID in object meta: %v", failed, *p.UID, m.GetUID()))
 	}
 	if p.ResourceVersion != nil && *p.ResourceVersion != m.GetResourceVersion() {
-		return apierrors.NewConflict(resource, r.Name, fmt.Errorf(
-			"Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, m.GetResourceVersion()))
+		return apierrors.NewConflict(resource, r.Name,
+			fmt.Errorf("%s: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", failed, *p.ResourceVersion, m.GetResourceVersion()))
 	}
 	return nil
 }

@@ -139,7 +139,8 @@ type Type struct {
 	// deleted since now, and returns true when obj is to be stored like that and stays for the time being. When it
 	// returns false it changed nothing and the common rules for finalizers and grace periods decide. May be nil.
 	Terminate func(obj runtime.Object, now metav1.Time) bool
-	// TerminatesPlainly: Terminate knows nothing of how dependents are to be deleted.
+	// TerminatesPlainly: Terminate knows nothing of how dependents are to be deleted. As by kube-apiserver, for which this is another
+	// part's to do, a precondition that fails is told of in a small letter.
 	TerminatesPlainly bool
 	// Allocate takes and gives back what objects have of a supply that all share: the addresses and ports of Services. It
 	// fills in obj (hub form) and returns the writes to be committed with obj's own, so that nothing is taken before

@@ -1,0 +1,26 @@
+package handlers_test
+
+import "testing"
+
+// A deletion by preconditions that do not hold is refused in kube-apiserver's words, which are not the same for all types.
+func TestPreconditionsOfTermination(t *testing.T) {
+	a := newAPI(t)
+	version := says{"uid": "metadata.uid", "version": "metadata.resourceVersion"}
+	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201})
+	for _, of := range []struct{ path, named, failed string }{
+		{definitions + "/widgets.example.com", `customresourcedefinitions.apiextensions.k8s.io "widgets.example.com"`, "precondition failed"},
+		{"/api/v1/namespaces/test", `namespaces "test"`, "Precondition failed"},
+	} {
+		refused := func(shows, precondition, why string) {
+			t.Helper()
+			a.run(exchange{shows: shows, do: "DELETE " + of.path, body: `{"preconditions":` + precondition + `}`, code: 409,
+				says: says{"reason": "Conflict", "message": "Operation cannot be fulfilled on " + of.named + ": " + of.failed + ": " + why}})
+		}
+		for _, shows := range []string{"living", "terminating"} {
+			a.run(exchange{do: "GET " + of.path, code: 200, keep: version})
+			refused(shows, `{"uid":"other"}`, "UID in precondition: other, UID in object meta: {uid}")
+			refused(shows, `{"uid":"{uid}","resourceVersion":"1"}`, "ResourceVersion in precondition: 1, ResourceVersion in object meta: {version}")
+			a.run(exchange{shows: shows, do: "DELETE " + of.path, body: `{"preconditions":{"uid":"{uid}","resourceVersion":"{version}"}}`, code: 200})
+		}
+	}
+}
