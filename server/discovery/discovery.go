@@ -131,7 +131,7 @@ func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, c *shown,
 		}
 		rules := strictTypes | onlyGet
 		if len(v.Resources) > 0 && !slices.ContainsFunc(v.Resources, func(s *resources.Served) bool { return !s.Untyped }) {
-			rules = onlyGet | withoutCBOR
+			rules = withoutCBOR // another server answers for it there, which does not look at the method
 		}
 		n, err := h.negotiate(r, rules)
 		if err != nil {

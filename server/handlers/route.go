@@ -85,15 +85,12 @@ func leadsNowhere(info *genericapirequest.RequestInfo, served *resources.Served)
 }
 
 // leadsToNone is what is wrong with a path of a type that is defined by an object, where anything is: kube-apiserver has another
-// way of looking at those.
+// way of looking at those: what follows a subresource in a path is not looked at.
 func leadsToNone(info *genericapirequest.RequestInfo, served *resources.Served) error {
-	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
 	across := info.Verb == "list" || info.Verb == "watch"
 	switch {
 	case info.Namespace != "" && !served.Namespaced, info.Namespace == "" && served.Namespaced && !across:
 		return ErrNoSuchGroup
-	case len(info.Parts) > 3:
-		return apierrors.NewNotFound(resource, info.Name)
 	case info.Name == "" && (info.Verb == "update" || info.Verb == "patch"):
 		return apierrors.NewBadRequest("name must be provided")
 	}

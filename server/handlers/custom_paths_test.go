@@ -1,0 +1,35 @@
+package handlers_test
+
+import "testing"
+
+// What follows a subresource of a custom resource in a path is not looked at, whatever the method, as by kube-apiserver. It is for
+// what is built in.
+func TestPathsBelowSubresources(t *testing.T) {
+	a := newAPI(t)
+	beyond := widgets + "/a/status/x"
+	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},
+		exchange{do: "POST " + widgets, body: widget("a", `{"size":1,"replicas":2}`), code: 201},
+		exchange{do: "PATCH " + beyond, header: asMergePatch, body: `{"spec":{"size":3},"status":{"replicas":5}}`, code: 200},
+		exchange{do: "GET " + beyond, code: 200, says: says{"kind": "Widget", "spec.size": "1", "status.replicas": "5"}},
+		exchange{do: "GET " + beyond + "/y/z", code: 200, says: says{"kind": "Widget"}},
+		exchange{do: "GET " + widgets + "/a/scale/x", code: 200, says: says{"kind": "Scale", "spec.replicas": "2", "status.replicas": "5"}},
+		exchange{do: "DELETE " + beyond, code: 405, says: says{"message": `delete is not supported on resources of kind "widgets.example.com"`}},
+		exchange{do: "GET " + widgets + "/b/status/x", code: 404, says: says{"message": `widgets.example.com "b" not found`}},
+		exchange{shows: "no subresource", do: "GET " + widgets + "/a/other/x", code: 404, says: says{"message": `widgets.example.com "a" not found`}},
+		exchange{shows: "built in", do: "GET /api/v1/namespaces/test/configmaps/a/status/x", code: 404, says: says{"message": "the server could not find the requested resource"}},
+		exchange{shows: "still there", do: "GET " + widgets + "/a", code: 200})
+}
+
+// The list of what a version serves is the answer to any method where all of it is defined by objects, and to GET alone elsewhere.
+func TestMethodsOfDiscovery(t *testing.T) {
+	a := newAPI(t)
+	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201})
+	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+		a.run(exchange{do: method + " /apis/example.com/v1", body: "{}", code: 200, says: says{"kind": "APIResourceList", "resources.0.name": "widgets"}},
+			exchange{do: method + " /apis/example.com/v2", body: "{}", code: 404})
+		if method != "GET" {
+			a.run(exchange{do: method + " /apis/apps/v1", body: "{}", code: 405})
+		}
+	}
+	a.run(exchange{do: "HEAD /apis/example.com/v1", code: 200}, exchange{do: "HEAD /apis/apps/v1", code: 405})
+}
