@@ -131,6 +131,11 @@ func (k *definitionKeeper) finish(ctx context.Context, name string) (left bool, 
 	if !ok || crd.DeletionTimestamp == nil || !apiextensions.CRDHasFinalizer(crd, apiextensions.CustomResourceCleanupFinalizer) {
 		return false, nil
 	}
+	if c := apiextensions.FindCRDCondition(crd, apiextensions.Terminating); c == nil || c.Reason == "InstanceDeletionPending" {
+		if err := k.write(ctx, crd, deletionInProgress(), false); err != nil {
+			return false, err
+		}
+	}
 	end := deletionState(apiextensions.ConditionFalse, "NeverEstablished", "resource was never established")
 	if apiextensions.IsCRDConditionTrue(crd, apiextensions.Established) {
 		end, err = k.empty(ctx, crd)
@@ -149,6 +154,11 @@ func deletionState(status apiextensions.ConditionStatus, reason, message string)
 	return apiextensions.CustomResourceDefinitionCondition{Type: apiextensions.Terminating, Status: status, Reason: reason, Message: message}
 }
 
+// deletionInProgress is what clients see of every deletion that has begun: the event of its end shows it, too.
+func deletionInProgress() apiextensions.CustomResourceDefinitionCondition {
+	return deletionState(apiextensions.ConditionTrue, "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+}
+
 // empty deletes the objects of a definition, and says what has become of it.
 func (k *definitionKeeper) empty(ctx context.Context, crd *apiextensions.CustomResourceDefinition) (end apiextensions.CustomResourceDefinitionCondition, err error) {
 	resource := crd.Status.AcceptedNames.Plural + "." + crd.Spec.Group
@@ -157,12 +167,6 @@ func (k *definitionKeeper) empty(ctx context.Context, crd *apiextensions.CustomR
 		return end, err
 	}
 	if len(objects) > 0 {
-		inProgress := deletionState(apiextensions.ConditionTrue, "InstanceDeletionInProgress", "CustomResource deletion is in progress")
-		if c := apiextensions.FindCRDCondition(crd, apiextensions.Terminating); c == nil || c.Reason == "InstanceDeletionPending" {
-			if err := k.write(ctx, crd, inProgress, false); err != nil {
-				return end, err
-			}
-		}
 		t, err := k.storedType(ctx, crd.Name)
 		if err != nil {
 			return end, err
@@ -178,7 +182,7 @@ func (k *definitionKeeper) empty(ctx context.Context, crd *apiextensions.CustomR
 		}
 		if len(objects) > 0 {
 			if time.Since(crd.DeletionTimestamp.Time) < patience {
-				return inProgress, nil
+				return deletionInProgress(), nil
 			}
 			return deletionState(apiextensions.ConditionTrue, "InstanceDeletionCheck",
 				"could not confirm zero CustomResources remaining: timed out waiting for the condition"), nil

@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,11 +58,13 @@ func TestDefinitionsGoWithTheirObjects(t *testing.T) {
 		f.gone(service)
 
 		create("")
+		since := f.revision()
 		f.send("DELETE", widgetService, "", 200)
 		f.until("an APIService that comes back", service, func(o *resources.Object) bool { return o != nil })
 		f.send("DELETE", definitions+"/widgets.example.com", "", 200)
 		f.gone(key)
 		f.gone(service)
+		f.endsInProgress(key, since)
 
 		// Somebody takes the finalizer off, before the objects have gone.
 		create(`"example.com/stay"`)
@@ -72,6 +75,54 @@ func TestDefinitionsGoWithTheirObjects(t *testing.T) {
 		if n := f.send("GET", widgets, "", 200).Get("items.#").Int(); n != 0 {
 			t.Errorf("%d objects came again", n)
 		}
+	})
+}
+
+// revision is that of all that has happened so far.
+func (f fleet) revision() int64 {
+	f.Helper()
+	now, err := f.servers[0].store.Snapshot(f.Context(), "namespaces", resources.At{Match: resources.MostRecent})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return now.Revision()
+}
+
+// endsInProgress checks what a watch has shown of a definition that has gone: that its deletion began, and was in progress to its end.
+func (f fleet) endsInProgress(key resources.Key, since int64) {
+	f.Helper()
+	w, err := f.servers[0].store.Watch(f.Context(), resources.WatchOptions{Resource: key.Resource, Name: key.Name, After: since})
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer w.Close()
+	events, _, err := w.Next(f.Context(), 1000)
+	if err != nil {
+		f.Fatal(err)
+	}
+	var seen []string
+	for _, e := range events {
+		seen = append(seen, condition(e.Object, "Terminating").Get("reason").Str)
+	}
+	want := []string{"InstanceDeletionPending", "InstanceDeletionInProgress", "InstanceDeletionInProgress"}
+	if !slices.Equal(seen, want) || events[len(events)-1].Op != resources.Delete {
+		f.Errorf("the deletion of %s was seen as %q, want %q", key, seen, want)
+	}
+}
+
+// Of a definition that was never served there is nothing to delete; its deletion is seen like that of others.
+func TestDefinitionsThatWereNeverServedGo(t *testing.T) {
+	onEveryDatabase(t, func(t *testing.T, f fleet) {
+		for _, k := range f.servers {
+			k.T = t
+			k.keep(k.services())
+		}
+		f.send("POST", definitions, widgetDefinition, 201)
+		f.send("POST", definitions, strings.NewReplacer("widgets", "gadgets").Replace(widgetDefinition), 201)
+		since, key := f.revision(), definitionKey("gadgets.example.com")
+		f.send("DELETE", definitions+"/gadgets.example.com", "", 200)
+		f.gone(key)
+		f.endsInProgress(key, since)
 	})
 }
 
