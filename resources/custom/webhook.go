@@ -2,10 +2,12 @@ package custom
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -88,9 +90,12 @@ type servicesIn struct {
 	namespace string
 }
 
-// Get returns a Service as it is stored.
+// Get returns a Service as it is stored. One that is missing is missed in the words of upstream's listers.
 func (s servicesIn) Get(name string) (*corev1.Service, error) {
 	o, err := s.line.store.Get(s.line.ctx, resources.Key{Resource: "services", Namespace: s.namespace, Name: name}, resources.At{Match: resources.Any})
+	if errors.Is(err, resources.ErrNotFound) {
+		return nil, apierrors.NewNotFound(corev1.Resource("service"), name)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("service %s/%s: %w", s.namespace, name, err)
 	}

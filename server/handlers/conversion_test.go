@@ -226,6 +226,16 @@ func TestConversionOneByOne(t *testing.T) {
 			"message": "conversion webhook for example.com/v1, Kind=Widget returned invalid object at index 0: invalid groupVersion (expected example.com/v2, received example.com/v3)"}})
 }
 
+// A webhook behind a Service that is missing is missed in upstream's words.
+func TestWebhookWithoutItsService(t *testing.T) {
+	a, hook := newAPI(t), newConverter(t)
+	body := strings.Replace(hook.definition("v1"), fmt.Sprintf(`"url":%q`, hook.URL), `"service":{"namespace":"default","name":"nosvc"}`, 1)
+	a.run(exchange{do: "POST " + definitions, body: body, code: 201},
+		exchange{do: "POST " + widgets, body: widget("a", `{"one":1}`), code: 201},
+		exchange{do: "GET " + widgetsAsV2 + "/a", code: 500, says: says{"message": "conversion webhook for example.com/v1, Kind=Widget failed: " +
+			`Post "https://nosvc.default.svc:443/?timeout=30s": service "nosvc" not found`}})
+}
+
 // A webhook that is down keeps nobody from deleting, in whatever way, and from reading metadata: it is not even asked. The version that
 // is stored is not served, so that nothing could be done in that.
 func TestWebhookThatIsDown(t *testing.T) {
