@@ -34,7 +34,7 @@ type apiServices struct {
 	plane *Plane
 	t     *resources.Type
 	want  map[string]apiregistration.APIServiceSpec
-	// defined are those of versions that definitions define: they come back when they are deleted.
+	// defined are those of versions that definitions define: they come back when they are deleted, and are put right when they are changed.
 	defined map[string]bool
 }
 
@@ -120,7 +120,10 @@ func (a *apiServices) decode(o *resources.Object) (*apiregistration.APIService, 
 func (a *apiServices) put(ctx context.Context, manager *fieldmanager.Manager, name string, spec apiregistration.APIServiceSpec) error {
 	change := func(exists bool, obj runtime.Object) error {
 		is := obj.(*apiregistration.APIService)
-		if !exists {
+		switch managed := is.Labels[automanaged]; {
+		case exists && managed != automanagedOnStart && managed != automanagedAlways:
+			return nil // it has become a user's
+		case !exists:
 			is.Labels = map[string]string{automanaged: automanagedOnStart}
 			if a.defined[name] {
 				is.Labels[automanaged] = automanagedAlways
@@ -188,9 +191,12 @@ type knownAPIServices map[string]apiServiceState
 // apiServiceState is what is to be known of an APIService at a revision.
 type apiServiceState struct {
 	revision int64
-	// always: a server keeps it. remote: it has a Service. available: it has none, and the condition of those.
-	always, remote, available bool
+	spec     apiregistration.APIServiceSpec
+	// always: a server keeps it. available: it has no Service, and the condition of those.
+	always, available bool
 }
+
+func (s apiServiceState) remote() bool { return s.spec.Service != nil }
 
 // of is the state of an APIService.
 func (k knownAPIServices) of(a *apiServices, o *resources.Object) (apiServiceState, error) {
@@ -201,9 +207,8 @@ func (k knownAPIServices) of(a *apiServices, o *resources.Object) (apiServiceSta
 	if err != nil {
 		return apiServiceState{}, err
 	}
-	remote := is.Spec.Service != nil
-	s := apiServiceState{revision: o.Revision, always: is.Labels[automanaged] == automanagedAlways, remote: remote,
-		available: !remote && localAvailable(is.DeepCopy())}
+	s := apiServiceState{revision: o.Revision, spec: is.Spec, always: is.Labels[automanaged] == automanagedAlways}
+	s.available = !s.remote() && localAvailable(is.DeepCopy())
 	k[o.Name] = s
 	return s, nil
 }
@@ -217,12 +222,12 @@ func (a *apiServices) keep(ctx context.Context, all resources.Snapshot, known kn
 		if s, err = known.of(a, o); err != nil {
 			return false
 		}
-		switch _, wanted := a.want[o.Name]; {
+		switch want, wanted := a.want[o.Name]; {
 		case !wanted && s.always:
 			err = a.removeStored(ctx, o)
-		case a.defined[o.Name] && s.remote && s.always:
+		case a.defined[o.Name] && s.always && !apiequality.Semantic.DeepEqual(s.spec, want):
 			err = a.restore(ctx, o.Name, current)
-		case !s.remote && !s.available:
+		case !s.remote() && !s.available:
 			err = a.markLocal(ctx, o.Name)
 		}
 		return err == nil

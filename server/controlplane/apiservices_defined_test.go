@@ -1,0 +1,34 @@
+package controlplane_test
+
+import "testing"
+
+const ofAPIServices = "apiservices.apiregistration.k8s.io"
+
+// turned returns after the chore has certainly looked at all APIServices once more: it removes what nobody serves.
+func (k kept) turned() {
+	k.Helper()
+	k.send("POST", apiServicesPath, `{"metadata":{"name":"v9.example.com","labels":{"kube-aggregator.kubernetes.io/automanaged":"true"}},
+		"spec":{"group":"example.com","version":"v9","groupPriorityMinimum":1,"versionPriority":1}}`)
+	k.until("removed", ofAPIServices, apiServicesPath+"/v9.example.com", field("code", "404"))
+}
+
+// The APIService of what is defined is as the server has it, unless a user has taken the label off.
+func TestAPIServicesOfDefinitionsArePutRight(t *testing.T) {
+	k := newKept(t, nil)
+	k.send("POST", definitions, widgetDefinition)
+	k.send("PATCH", widgetService, `{"spec":{"groupPriorityMinimum":5,"versionPriority":6}}`)
+	k.until("put right", ofAPIServices, widgetService, field("spec.groupPriorityMinimum", "1000"))
+	k.until("put right", ofAPIServices, widgetService, field("spec.versionPriority", "100"))
+	k.send("PATCH", widgetService, `{"metadata":{"labels":{"own":"yes"}}}`)
+	k.turned()
+	if answer := k.send("GET", widgetService, ""); !field("metadata.labels.own", "yes")(answer) {
+		t.Errorf("a label of a user's is gone: %s", answer)
+	}
+	for _, label := range []string{`"onstart"`, "null"} {
+		k.send("PATCH", widgetService, `{"metadata":{"labels":{"kube-aggregator.kubernetes.io/automanaged":`+label+`}},"spec":{"groupPriorityMinimum":5}}`)
+		k.turned()
+		if answer := k.send("GET", widgetService, ""); !field("spec.groupPriorityMinimum", "5")(answer) {
+			t.Errorf("with the label %s it is put right: %s", label, answer)
+		}
+	}
+}
