@@ -152,8 +152,8 @@ func raiseGroup(ctx context.Context, s resources.Reader, group string) (resource
 	return w, err
 }
 
-// apiServiceWrites make the APIServices of the versions that a definition comes to serve, and remove those of versions that
-// nothing serves any more. before is nil when the definition is new, now when it goes.
+// apiServiceWrites make the APIServices of the versions that a definition comes to claim, and remove those of versions that
+// nothing claims any more. before is nil when the definition is new, now when it goes.
 func (d *Definitions) apiServiceWrites(ctx context.Context, s resources.Reader, before, now *apiextensions.CustomResourceDefinition) ([]resources.Write, error) {
 	t, ok := d.Registry.Catalog().Type(apiServices)
 	if !ok {
@@ -167,7 +167,7 @@ func (d *Definitions) apiServiceWrites(ctx context.Context, s resources.Reader, 
 	var writes []resources.Write
 	for version := range sets.New(append(servedVersions(before), wanted...)...) {
 		gv := schema.GroupVersion{Group: crd.Spec.Group, Version: version}
-		if d.builtin[gv] || len(utilvalidation.IsDNS1035Label(version)) > 0 {
+		if !d.hasAPIService(gv) {
 			continue
 		}
 		w, err := apiServiceWrite(ctx, s, t, gv, slices.Contains(wanted, version), slices.Contains(others, version))
@@ -217,13 +217,13 @@ func createAPIService(ctx context.Context, s resources.Reader, t *resources.Type
 	return resources.PrepareCreate(ctx, s, t, manager.Create(is, resources.ServerManagerName))
 }
 
-// versionsOfOthers are the versions of a group that other definitions serve.
+// versionsOfOthers are the versions of a group that other definitions claim.
 func (d *Definitions) versionsOfOthers(group, name string) (versions []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, def := range d.byName {
 		if def.group == group && def.name != name {
-			versions = append(versions, def.served...)
+			versions = append(versions, def.claimed...)
 		}
 	}
 	return versions

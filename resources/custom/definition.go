@@ -27,6 +27,10 @@ type definition struct {
 	others            resources.Scheme
 	// leaving: it is being deleted. waiting: it lacks names, or has been given them and is not established.
 	leaving, waiting bool
+	// broken: it has names and is not established. namespaced is its scope.
+	broken, namespaced bool
+	// claimed are the versions that it would serve.
+	claimed []string
 	// sums stand for the schemas of its versions, and compiled has what was made of them of late.
 	sums     map[string]schemaSum
 	compiled *compiled
@@ -39,7 +43,7 @@ type definition struct {
 
 	// types are its types by the version that each is for, the one that is stored included.
 	types map[string]*resources.Type
-	// served are the versions in which clients see it: none before its names are accepted.
+	// served are the versions in which clients see it: those that it claims, and none before it is established.
 	served []string
 	// since are the revisions since which objects are written as their version shows them, as far as is known.
 	since map[string]int64
@@ -62,7 +66,9 @@ func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, l 
 	}
 	d.sums = crd.sums
 	d.leaving = crd.DeletionTimestamp != nil
-	d.waiting = !conditionTrue(&crd.CustomResourceDefinition, apiextensionsv1.NamesAccepted) || !conditionTrue(&crd.CustomResourceDefinition, apiextensionsv1.Established)
+	named, established := conditionTrue(&crd.CustomResourceDefinition, apiextensionsv1.NamesAccepted), conditionTrue(&crd.CustomResourceDefinition, apiextensionsv1.Established)
+	d.waiting, d.broken = !named || !established, named && !established
+	d.namespaced, d.claimed = crd.Spec.Scope == apiextensionsv1.NamespaceScoped, claimedBy(&crd.CustomResourceDefinition)
 	d.group, d.kind, d.accepted = crd.Spec.Group, crd.Status.AcceptedNames.Kind, crd.Status.AcceptedNames
 	if crd.Status.AcceptedNames.Plural == "" || d.kind == "" || reserved(d.group) {
 		return d, nil // not accepted
@@ -73,13 +79,8 @@ func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, l 
 	if err := d.makeTypes(crd); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.name, err)
 	}
-	if !conditionTrue(&crd.CustomResourceDefinition, apiextensionsv1.Established) {
-		return d, nil
-	}
-	for _, v := range crd.Spec.Versions {
-		if v.Served {
-			d.served = append(d.served, v.Name)
-		}
+	if established {
+		d.served = d.claimed
 	}
 	return d, nil
 }

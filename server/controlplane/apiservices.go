@@ -56,7 +56,24 @@ func (p *Plane) newAPIServices(catalog *resources.Catalog) *apiServices {
 			}
 		}
 	}
+	a.addClaimed()
 	return a
+}
+
+// addClaimed adds those of versions that definitions claim. They have the priorities of what is defined, also in a group with others,
+// and are there before a definition is established.
+func (a *apiServices) addClaimed() {
+	if a.plane.Definitions == nil {
+		return
+	}
+	for _, g := range a.plane.Definitions.Claimed() {
+		for _, v := range g.Versions {
+			name := v.Version + "." + g.Name
+			a.want[name] = apiregistration.APIServiceSpec{Group: g.Name, Version: v.Version,
+				GroupPriorityMinimum: int32(g.Priority), VersionPriority: int32(v.Priority)}
+			a.defined[name] = true
+		}
+	}
 }
 
 // bootstrapAPIServices makes the APIServices that are missing, and puts right or removes those that a server made and

@@ -1,6 +1,9 @@
 package controlplane_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 const ofAPIServices = "apiservices.apiregistration.k8s.io"
 
@@ -31,4 +34,35 @@ func TestAPIServicesOfDefinitionsArePutRight(t *testing.T) {
 			t.Errorf("with the label %s it is put right: %s", label, answer)
 		}
 	}
+}
+
+// A version has an APIService as long as a definition claims it, also when that is not served.
+func TestAPIServicesOfDefinitionsThatAreNotServed(t *testing.T) {
+	k := newKept(t, nil)
+	k.send("POST", definitions, widgetDefinition)
+	conflicting := strings.NewReplacer("widgets", "gadgets", `"v1"`, `"v2"`).Replace(widgetDefinition)
+	if answer := k.send("POST", definitions, conflicting); !field(`status.conditions.#(type=="Established").status`, "False")(answer) {
+		t.Fatal(answer)
+	}
+	const service = apiServicesPath + "/v2.example.com"
+	first := k.send("GET", service, "")
+	k.turned()
+	if err := k.p.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if answer := k.send("GET", service, ""); answer != first {
+		t.Errorf("it was %s, and is %s", first, answer)
+	}
+	k.send("DELETE", service, "")
+	k.back(ofAPIServices, service, first)
+	// Another definition that claims the version comes and goes.
+	third := strings.NewReplacer("gadgets", "sprockets").Replace(conflicting)
+	k.send("POST", definitions, third)
+	k.send("DELETE", definitions+"/sprockets.example.com", "")
+	k.until("gone", "customresourcedefinitions.apiextensions.k8s.io", definitions+"/sprockets.example.com", field("code", "404"))
+	k.turned()
+	k.send("GET", service, "")
+	k.send("DELETE", definitions+"/gadgets.example.com", "")
+	k.until("gone", ofAPIServices, service, field("code", "404"))
+	k.send("GET", widgetService, "")
 }

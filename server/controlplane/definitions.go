@@ -30,6 +30,8 @@ type Definitions interface {
 	// Unfinished are the names of the definitions that are being deleted, and of those that lack names or have been given them and
 	// are not served; each in their order.
 	Unfinished() (leaving, waiting []string)
+	// Claimed are the versions that definitions would serve, whether they are established or not, at the priorities of their APIServices.
+	Claimed() []resources.GroupSpec
 }
 
 const (

@@ -65,6 +65,8 @@ type Definitions interface {
 	StoredType(name string) (*resources.Type, bool)
 	// Latest registers all that was stored when it was called, by whatever server.
 	Latest(ctx context.Context) error
+	// Broken tells whether a resource is that of a definition which has its names and cannot be served, and its scope.
+	Broken(gvr schema.GroupVersionResource) (broken, namespaced bool)
 }
 
 // Handlers answers requests for resources.

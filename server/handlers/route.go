@@ -132,12 +132,26 @@ func (h *Handlers) laterTypes(r *http.Request, q *request, info *genericapireque
 	was, _ := before.Lookup(gvr)
 	is, _ := now.Lookup(gvr)
 	if was == is {
-		return nil, refused
+		return nil, h.unresolved(info, gvr, is != nil, refused)
 	}
 	if w, ok := r.Context().Value(warningsKey{}).(Warnings); ok {
 		w.Forget()
 	}
 	return r.WithContext(resources.WithCatalog(r.Context(), now)), nil
+}
+
+// unresolved is why there is no such path: of a definition that cannot be served, kube-apiserver says that something is wrong, for the
+// paths that its objects would have. Otherwise it is what it was.
+func (h *Handlers) unresolved(info *genericapirequest.RequestInfo, gvr schema.GroupVersionResource, served bool, refused error) error {
+	if served {
+		return refused
+	}
+	broken, namespaced := h.Definitions.Broken(gvr)
+	across := info.Verb == "list" || info.Verb == "watch"
+	if !broken || info.Namespace != "" && !namespaced || info.Namespace == "" && namespaced && !across {
+		return refused
+	}
+	return apierrors.NewInternalError(errors.New("error resolving resource"))
 }
 
 // Warnings are those that a request has been answered with so far.

@@ -1,0 +1,34 @@
+package handlers_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// What a definition cannot serve although it has its names is answered with an error, as by kube-apiserver, and not as if there were
+// nothing of the name.
+func TestDefinitionThatCannotBeServed(t *testing.T) {
+	a, hook := newAPI(t), newConverter(t)
+	whole := hook.definition("v1")
+	_, after, _ := strings.Cut(whole, `"caBundle":"`)
+	bundle, _, _ := strings.Cut(after, `"`)
+	const unresolved = "Internal error occurred: error resolving resource"
+	const across, inNoNamespace, unserved = "/apis/example.com/v1/widgets", "/apis/example.com/v1/widgets/a", "/apis/example.com/v3/namespaces/default/widgets"
+	a.run(
+		exchange{do: "POST " + definitions, body: strings.Replace(whole, bundle, "YmFk", 1), code: 201,
+			says: says{`status.conditions.#(type=="Established").reason`: "InvalidCABundle"}},
+		exchange{do: "GET " + widgets, code: 500, says: says{"message": unresolved, "reason": "InternalError"}},
+		exchange{do: "GET " + widgetsAsV2 + "/a/status", code: 500, says: says{"message": unresolved}},
+		exchange{do: "POST " + widgets, body: widget("a", `{"one":1}`), code: 500, says: says{"message": unresolved}},
+		exchange{do: "GET " + across, code: 500, says: says{"message": unresolved}},
+		exchange{do: "GET " + inNoNamespace, code: 404},
+		exchange{do: "GET " + unserved, code: 404},
+		exchange{do: "GET /apis/example.com/v1", code: 404},
+		exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch, body: whole, code: 200,
+			says: says{`status.conditions.#(type=="Established").status`: "True"}},
+		exchange{do: "GET " + widgets, code: 200},
+		// Whose names are not accepted is not there at all.
+		exchange{do: "POST " + definitions, code: 201, body: strings.NewReplacer("widgets", "gadgets").Replace(whole)},
+		exchange{do: "GET " + strings.Replace(widgets, "widgets", "gadgets", 1), code: 404},
+	)
+}
