@@ -214,7 +214,7 @@ func (w *response) push(last, rests bool) error {
 		c.refuse(st)
 	}
 	if !c.gathers(st) {
-		c.flush()
+		st.flush()
 	}
 	return nil
 }

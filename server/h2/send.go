@@ -167,7 +167,7 @@ func (st *stream) noBulk() {
 // the window of the connection get of it in turn: each, when it goes on, wakes the next if something is left. So a client that
 // gives little at a time wakes one of them and not all. The caller holds mu.
 func (c *conn) waitForWindow(st *stream) error {
-	c.flush()
+	st.flush()
 	c.aside(st.next)
 	st.stalls()
 	st.waits = true

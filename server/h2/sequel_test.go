@@ -288,3 +288,24 @@ func TestSequelAtShutdown(t *testing.T) {
 		t.Error("it goes on to serve")
 	}
 }
+
+// So does one that is sent little at a time, as the events of most watches are.
+func TestSequelOfClientThatReadsNothingOfLittle(t *testing.T) {
+	h, made := sequels(t, 100*time.Millisecond)
+	c := newRawClient(t, 10, h, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30})
+	c.must(c.WriteWindowUpdate(0, 1<<30))
+	c.open(1, "/", true)
+	s := <-made
+	s.waited = make(chan struct{}, 1<<20)
+	timeout := time.After(20 * time.Second)
+	for little := strings.Repeat("x", copyMost/2); ; {
+		select {
+		case s.send <- little:
+			s.Wake()
+		case <-s.ended:
+			return
+		case <-timeout:
+			t.Fatal("it goes on for ever")
+		}
+	}
+}

@@ -178,6 +178,15 @@ func (c *conn) flush() {
 	c.release()
 }
 
+// flush is conn.flush for what the stream sends. Who makes steps would wait for a client that takes nothing, and has none but this write to
+// tell of it. The caller holds conn.mu.
+func (st *stream) flush() {
+	if c := st.c; st.next != nil && !c.writing {
+		c.hurryWithin(c.stall)
+	}
+	st.c.flush()
+}
+
 // flushSoon is flush for the reading goroutine, which must not wait for the client. The caller holds mu.
 func (c *conn) flushSoon() {
 	if c.writing || len(c.out) == 0 {
