@@ -9,11 +9,11 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	epmetrics "k8s.io/apiserver/pkg/endpoints/metrics"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/handlers"
 )
 
@@ -32,7 +32,7 @@ type metrics struct {
 var sliBuckets = []float64{0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60}
 
 func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, error) {
-	epmetrics.Register()
+	upstream.CountRequests()
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_request_total",
 			Help: "Requests by verb, resource and HTTP status code."}, append(slices.Clone(requestLabels), "code")),

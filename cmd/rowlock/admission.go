@@ -3,14 +3,13 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/sets"
 	apiadmission "k8s.io/apiserver/pkg/admission"
-	"k8s.io/kubernetes/plugin/pkg/admission/defaulttolerationseconds"
 
 	"github.com/rowlock/rowlock/resources/admission"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // admissionOptions say which admission plugins run, and how they are configured.
@@ -19,8 +18,8 @@ type admissionOptions struct {
 	// besides are on although they are off by kube-apiserver's default, unless they are in disable.
 	besides []string
 
-	// tolerations are, by the names of their flags, those of the plugin DefaultTolerationSeconds.
-	tolerations map[string]*int64
+	// notReady and unreachable are the seconds of the plugin DefaultTolerationSeconds.
+	notReady, unreachable int64
 
 	configFile    string
 	configuration apiadmission.ConfigProvider
@@ -37,11 +36,8 @@ func (o *admissionOptions) addFlags(flags *pflag.FlagSet) {
 	o.besides = []string{nodeRestriction}
 	flags.StringSliceVar(&o.enable, "enable-admission-plugins", nil, "`names` of admission plugins to turn on")
 	flags.StringSliceVar(&o.disable, "disable-admission-plugins", nil, "`names` of admission plugins to turn off, such as ServiceAccount")
-	o.tolerations = map[string]*int64{}
-	for _, name := range []string{"not-ready", "unreachable"} {
-		name = "default-" + name + "-toleration-seconds"
-		o.tolerations[name] = flags.Int64(name, 300, "how many `seconds` a Pod that does not say so itself stays on a node with that taint")
-	}
+	flags.Int64Var(&o.notReady, "default-not-ready-toleration-seconds", 300, "how many `seconds` a Pod that does not say so itself stays on a node with that taint")
+	flags.Int64Var(&o.unreachable, "default-unreachable-toleration-seconds", 300, "how many `seconds` a Pod that does not say so itself stays on a node with that taint")
 	flags.StringVar(&o.configFile, "admission-control-config-file", "", "`file` with an AdmissionConfiguration of the plugins")
 }
 
@@ -53,19 +49,7 @@ func (o *admissionOptions) complete() (err error) {
 	if o.configuration, err = admission.ReadConfiguration(o.configFile, o.enabled()); err != nil {
 		return usagef("--admission-control-config-file: %w", err)
 	}
-	return o.setTolerations()
-}
-
-// setTolerations tells the plugin, which knows them by flags alone.
-func (o *admissionOptions) setTolerations() error {
-	upstream := pflag.NewFlagSet("", pflag.ContinueOnError)
-	defaulttolerationseconds.RegisterFlags(upstream)
-	for name, seconds := range o.tolerations {
-		if err := upstream.Set(name, strconv.FormatInt(*seconds, 10)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return upstream.SetTolerationSeconds(o.notReady, o.unreachable)
 }
 
 // check refuses plugins that do not exist, and those that are to be both on and off, in kube-apiserver's words.

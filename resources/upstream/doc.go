@@ -13,6 +13,7 @@
 //	metrics.go     which of its metrics are counted
 //	flowmetrics.go by what a metric of priority and fairness divides
 //	crash.go       whether a panic of a controller ends the process
+//	tolerations.go how long Pods stay on nodes that are not ready or cannot be reached
 //
 // What is copied:
 //

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	impersonation "k8s.io/apiserver/pkg/endpoints/filters/impersonation/metrics"
+	requests "k8s.io/apiserver/pkg/endpoints/metrics"
 	authentication "k8s.io/apiserver/pkg/server/options/authenticationconfig/metrics"
 	"k8s.io/apiserver/pkg/server/options/authorizationconfig/metrics"
 	"k8s.io/kubernetes/pkg/serviceaccount"
@@ -24,3 +25,6 @@ func CountServiceAccountTokens() { serviceaccount.RegisterMetrics() }
 
 // CountImpersonations has upstream show how often users were others, or tried to. It comes before the first is counted.
 func CountImpersonations() { impersonation.RegisterMetrics() }
+
+// CountRequests has upstream count which requests its filters ended, and which handshakes failed. It comes before the first is counted.
+func CountRequests() { requests.Register() }
