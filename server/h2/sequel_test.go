@@ -236,13 +236,19 @@ func TestSequelAside(t *testing.T) {
 	c.data(1, "")
 }
 
-// A client that reads nothing loses its connection, and every answer ends.
-func TestSequelOfClientThatReadsNothing(t *testing.T) {
+// unread is an answer that goes on, of a client that has a large window and reads nothing.
+func unread(t *testing.T) *testSequel {
+	t.Helper()
 	h, made := sequels(t, 100*time.Millisecond)
 	c := newRawClient(t, 10, h, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30})
 	c.must(c.WriteWindowUpdate(0, 1<<30))
 	c.open(1, "/", true)
-	s := <-made
+	return <-made
+}
+
+// A client that reads nothing loses its connection, and every answer ends.
+func TestSequelOfClientThatReadsNothing(t *testing.T) {
+	s := unread(t)
 	for range 10 {
 		s.send <- strings.Repeat("x", 8<<20)
 	}
@@ -251,6 +257,23 @@ func TestSequelOfClientThatReadsNothing(t *testing.T) {
 	case <-s.ended:
 	case <-time.After(20 * time.Second):
 		t.Error("it goes on for ever")
+	}
+}
+
+// So does one that is sent little at a time, as the events of most watches are.
+func TestSequelOfClientThatReadsNothingOfLittle(t *testing.T) {
+	s := unread(t)
+	s.waited = make(chan struct{}, 1<<20)
+	timeout := time.After(20 * time.Second)
+	for little := strings.Repeat("x", copyMost/2); ; {
+		select {
+		case s.send <- little:
+			s.Wake()
+		case <-s.ended:
+			return
+		case <-timeout:
+			t.Fatal("it goes on for ever")
+		}
 	}
 }
 
@@ -286,26 +309,5 @@ func TestSequelAtShutdown(t *testing.T) {
 	}
 	if _, err := client.Get(s.URL); err == nil {
 		t.Error("it goes on to serve")
-	}
-}
-
-// So does one that is sent little at a time, as the events of most watches are.
-func TestSequelOfClientThatReadsNothingOfLittle(t *testing.T) {
-	h, made := sequels(t, 100*time.Millisecond)
-	c := newRawClient(t, 10, h, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30})
-	c.must(c.WriteWindowUpdate(0, 1<<30))
-	c.open(1, "/", true)
-	s := <-made
-	s.waited = make(chan struct{}, 1<<20)
-	timeout := time.After(20 * time.Second)
-	for little := strings.Repeat("x", copyMost/2); ; {
-		select {
-		case s.send <- little:
-			s.Wake()
-		case <-s.ended:
-			return
-		case <-timeout:
-			t.Fatal("it goes on for ever")
-		}
 	}
 }
