@@ -10,22 +10,16 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// controllerRuntimePackages are those of controller-runtime whose tests start a server, all but these, which wait for
-// Rowlock to serve what they begin with:
-//
-//	metrics/filters   authorization
+// controllerRuntimePackages are those of controller-runtime whose tests start a server.
 var controllerRuntimePackages = []string{"builder", "cache", "client", "client/apiutil", "cluster", "controller",
 	"controller/controllerutil", "envtest", "handler", "internal/controller", "internal/recorder", "internal/testing/controlplane",
-	"manager", "manager/internal/integration", "reconcile", "source", "webhook"}
+	"manager", "manager/internal/integration", "metrics/filters", "reconcile", "source", "webhook"}
 
 // controllerRuntimeOldServer are the subtests of client/apiutil for a server without aggregated discovery: they download one.
 const controllerRuntimeOldServer = "^(TestApiMachinery|TestLazyRestMapperProvider)$/^aggregatedDiscovery=false$"
 
 // controllerRuntimeSkips are the specs of those packages that are left out, and why.
 var controllerRuntimeSkips = map[string][]string{
-	"webhooks are not called yet": {
-		"should reject create request for (multi-)?webhook that rejects all requests",
-	},
 	"they run a script which a module has without the right to be run": {
 		"argument defaulting when insecure serving is set, on a binary that supports it",
 		"argument defaulting when insecureserving is disabled, on binaries with",
