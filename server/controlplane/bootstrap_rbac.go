@@ -72,6 +72,9 @@ func (p *Plane) bootstrapRoles(ctx context.Context, all group) error {
 			return err
 		}
 		for _, want := range wanted {
+			if want, err = p.split(t, there, want); err != nil {
+				return err
+			}
 			if lacks, err := p.lacks(t, there, want); err != nil {
 				return err
 			} else if lacks {
@@ -80,6 +83,37 @@ func (p *Plane) bootstrapRoles(ctx context.Context, all group) error {
 		}
 	}
 	return nil
+}
+
+// split returns what a binding is to be: where it is not there, but the one is from which an earlier release of Kubernetes gave the
+// same permissions, it takes over whom that binds and its labels and annotations. Who has taken permissions from everybody there
+// does not give them back with the next release.
+func (p *Plane) split(t *resources.Type, all resources.Snapshot, want runtime.Object) (runtime.Object, error) {
+	binding, ok := want.(*rbacv1.ClusterRoleBinding)
+	if !ok || all.Get("", binding.Name) != nil {
+		return want, nil
+	}
+	for from, to := range bootstrappolicy.ClusterRoleBindingsToSplit() {
+		o := all.Get("", from)
+		if to.Name != binding.Name || o == nil {
+			continue
+		}
+		existing, err := t.DecodeStored(o)
+		if err != nil {
+			return nil, err
+		}
+		source, ok := existing.(*rbacv1.ClusterRoleBinding)
+		if !ok {
+			return nil, fmt.Errorf("%T is not a binding of a cluster role", existing)
+		}
+		to.Subjects, to.Labels, to.Annotations = source.Subjects, source.Labels, source.Annotations
+		into, _, err := reconciled(&to, want)
+		if err != nil || into != nil {
+			return into, err
+		}
+		return &to, nil
+	}
+	return want, nil
 }
 
 // lacks tells whether a role or binding is not there, or not what it should be at least.

@@ -106,6 +106,39 @@ func TestBootstrapPolicy(t *testing.T) {
 	}
 }
 
+// What everybody might see by system:discovery in earlier releases is seen by system:public-info-viewer now, which is made
+// with what somebody has made of the former.
+func TestBootstrapPolicySplits(t *testing.T) {
+	for _, c := range []struct {
+		name, discovery string
+		want            []string
+	}{
+		{"left alone", `{"metadata":{"annotations":{"rbac.authorization.kubernetes.io/autoupdate":"false","mine":"yes"}},
+			"subjects":[{"kind":"Group","apiGroup":"rbac.authorization.k8s.io","name":"system:authenticated"}]}`, []string{"system:authenticated"}},
+		{"reconciled", `{"metadata":{"annotations":{"mine":"yes"}},
+			"subjects":[{"kind":"Group","apiGroup":"rbac.authorization.k8s.io","name":"others"}]}`, []string{"others", "system:authenticated", "system:unauthenticated"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := newWhole(t, nil)
+			const bindings = rbacPath + "clusterrolebindings/"
+			k.change("PATCH", bindings+"system:discovery", c.discovery)
+			k.change("DELETE", bindings+"system:public-info-viewer", "")
+			if err := k.p.Bootstrap(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			made := k.listed("clusterrolebindings")["/system:public-info-viewer"]
+			var got []string
+			for _, s := range made.Subjects {
+				got = append(got, s.Name)
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, c.want) || made.Metadata.Annotations["mine"] != "yes" {
+				t.Errorf("made for %v with %v, want %v", got, made.Metadata.Annotations, c.want)
+			}
+		})
+	}
+}
+
 // Where RBAC decides nothing, its policy is not made, and no part of the start is said to have made it.
 func TestNoBootstrapPolicyWithoutRBAC(t *testing.T) {
 	k := newWhole(t, func(_ *server.Config, c *controlplane.Config) { c.NoRBAC = true })
