@@ -1,8 +1,6 @@
 package fieldmanager
 
 import (
-	"reflect"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -23,7 +21,7 @@ func keepRawTimes(live, obj runtime.Object) (done bool) {
 	for i := range before {
 		a, ok := before[i].(map[string]any)
 		b, isToo := after[i].(map[string]any)
-		if !ok || !isToo || !sameRaw(a, b) || !sameRaw(b, a) {
+		if !ok || !isToo || !sameRaw(a, b) {
 			return false
 		}
 		times = times || a["time"] != b["time"]
@@ -55,8 +53,9 @@ func rawEntries(obj runtime.Object) []any {
 	return entries
 }
 
-// sameRaw tells whether b has all that a has, but for the time, which is a text.
+// sameRaw tells whether two entries are the same, but for the time, which is a text.
 func sameRaw(a, b map[string]any) bool {
+	names := 0
 	for name, v := range a {
 		if name == "time" {
 			if _, ok := v.(string); !ok {
@@ -64,9 +63,19 @@ func sameRaw(a, b map[string]any) bool {
 			}
 			continue
 		}
-		if w, there := b[name]; !there || !reflect.DeepEqual(v, w) {
+		if w, there := b[name]; !there || !equalUntyped(v, w) {
 			return false
 		}
+		names++
 	}
-	return true
+	for name, v := range b {
+		if name == "time" {
+			if _, ok := v.(string); !ok {
+				return false
+			}
+			continue
+		}
+		names--
+	}
+	return names == 0
 }
