@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/sha256"
 	"encoding/base32"
+	"fmt"
 	"net/url"
 	"os"
 	"strings"
@@ -23,14 +24,19 @@ func (s *Server) newAdmission() (apiadmission.Interface, error) {
 		return nil, err
 	}
 	s.client = client
+	times, err := newAdmissionTimes(s.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
 	chain, err := admission.New(admission.Config{Store: s.Store, Authorizer: s.Authorizer, Registry: s.Registry, Client: client, Features: s.Features,
 		Enable: s.EnableAdmissionPlugins, Disable: s.DisableAdmissionPlugins, Configuration: s.AdmissionConfiguration, Identity: Identity(),
-		Services: services{behind.New(s.Store, s.Registry), s.RouteToEndpoints}, Loopback: loopback{s, resources.APIServer.Info, "kube-apiserver-admission"}, Stop: s.ended})
+		Services: services{behind.New(s.Store, s.Registry), s.RouteToEndpoints}, Loopback: loopback{s, resources.APIServer.Info, "kube-apiserver-admission"},
+		Observe: times.plugin, Stop: s.ended})
 	if err != nil {
 		s.end() // some plugins have begun
 		return nil, err
 	}
-	return chain, nil
+	return times.chain(chain), nil
 }
 
 // Identity is how kube-apiserver names itself among the servers of a cluster. Metrics have a hash of it.

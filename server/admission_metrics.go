@@ -3,52 +3,105 @@ package server
 import (
 	"context"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// admissionSteps are the plugins, with the time that they take together: kube-apiserver's metric of the two steps, but for its summary, which
-// costs more than many a plugin does.
-type admissionSteps struct {
+// admissionTimes are how long admission takes: kube-apiserver's metrics of the two steps and of each plugin, but for the summary of the
+// steps, which costs more than many a plugin does.
+type admissionTimes struct{ steps, plugins *prometheus.HistogramVec }
+
+func newAdmissionTimes(r *prometheus.Registry) (admissionTimes, error) {
+	buckets := []float64{0.005, 0.025, 0.1, 0.5, 1, 2.5}
+	t := admissionTimes{
+		steps: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_admission_step_admission_duration_seconds",
+			Help:    "[STABLE] Admission sub-step latency histogram in seconds, broken out for each operation and API resource and step type (validate or admit).",
+			Buckets: buckets}, []string{"type", "operation", "rejected"}),
+		plugins: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_admission_controller_admission_duration_seconds",
+			Help: "[STABLE] Admission controller latency histogram in seconds, identified by name and broken out for each operation and API resource " +
+				"and type (validate or admit).",
+			Buckets: buckets}, []string{"name", "type", "operation", "rejected"})}
+	if err := r.Register(t.steps); err != nil {
+		return t, err
+	}
+	return t, r.Register(t.plugins)
+}
+
+// chain returns the plugins, with the time that they take together.
+func (t admissionTimes) chain(plugins admission.Interface) admission.Interface {
+	return newTimed(plugins, t.steps)
+}
+
+// plugin returns one of them, with the time that it takes.
+func (t admissionTimes) plugin(plugin admission.Interface, name string) admission.Interface {
+	return newTimed(plugin, t.plugins.MustCurryWith(prometheus.Labels{"name": name}).(*prometheus.HistogramVec))
+}
+
+// timed is a plugin, or all of them, with the time that it takes.
+type timed struct {
 	admission.Interface // both of the next
 	mutating            admission.MutationInterface
 	validating          admission.ValidationInterface
 	times               *prometheus.HistogramVec
+	admits, validates   known
 }
 
-func newAdmissionSteps(plugins admission.Interface, r *prometheus.Registry) (admission.Interface, error) {
-	s := &admissionSteps{Interface: plugins, times: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_admission_step_admission_duration_seconds",
-		Help:    "[STABLE] Admission sub-step latency histogram in seconds, broken out for each operation and API resource and step type (validate or admit).",
-		Buckets: []float64{0.005, 0.025, 0.1, 0.5, 1, 2.5}}, []string{"operation", "rejected", "type"})}
-	s.mutating, _ = plugins.(admission.MutationInterface)
-	s.validating, _ = plugins.(admission.ValidationInterface)
-	return s, r.Register(s.times)
+// known are the histograms that were needed already, by the operation and whether it was refused: to find one by its labels takes longer
+// than most plugins do.
+type known [4][2]atomic.Pointer[prometheus.Observer]
+
+func newTimed(plugin admission.Interface, times *prometheus.HistogramVec) *timed {
+	t := &timed{Interface: plugin, times: times}
+	t.mutating, _ = plugin.(admission.MutationInterface)
+	t.validating, _ = plugin.(admission.ValidationInterface)
+	return t
 }
 
 // Admit implements admission.MutationInterface.
-func (s *admissionSteps) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if s.mutating == nil {
+func (t *timed) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if t.mutating == nil {
 		return nil
 	}
 	began := time.Now()
-	err := s.mutating.Admit(ctx, a, o)
-	s.count(began, a, "admit", err)
+	err := t.mutating.Admit(ctx, a, o)
+	t.count(&t.admits, began, a, "admit", err)
 	return err
 }
 
 // Validate implements admission.ValidationInterface.
-func (s *admissionSteps) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if s.validating == nil {
+func (t *timed) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if t.validating == nil {
 		return nil
 	}
 	began := time.Now()
-	err := s.validating.Validate(ctx, a, o)
-	s.count(began, a, "validate", err)
+	err := t.validating.Validate(ctx, a, o)
+	t.count(&t.validates, began, a, "validate", err)
 	return err
 }
 
-func (s *admissionSteps) count(began time.Time, a admission.Attributes, step string, err error) {
-	s.times.WithLabelValues(string(a.GetOperation()), strconv.FormatBool(err != nil), step).Observe(time.Since(began).Seconds())
+func (t *timed) count(k *known, began time.Time, a admission.Attributes, step string, err error) {
+	took := time.Since(began).Seconds()
+	operation := 0
+	switch a.GetOperation() {
+	case admission.Update:
+		operation = 1
+	case admission.Delete:
+		operation = 2
+	case admission.Connect:
+		operation = 3
+	}
+	refused := 0
+	if err != nil {
+		refused = 1
+	}
+	of := k[operation][refused].Load()
+	if of == nil {
+		found := t.times.WithLabelValues(step, string(a.GetOperation()), strconv.FormatBool(err != nil))
+		of = &found
+		k[operation][refused].Store(of)
+	}
+	(*of).Observe(took)
 }

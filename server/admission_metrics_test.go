@@ -1,12 +1,13 @@
 package server_test
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
 )
 
-// What admission lets through and what it refuses is counted, by the step and the operation, and what it is not asked about is not.
+// What admission lets through and what it refuses is counted, by the step, the plugin and the operation, and what it is not asked about is not.
 func TestAdmissionStepsAreCounted(t *testing.T) {
 	h := newServer(t, nil).Handler()
 	send := func(method, path, body string) int {
@@ -17,14 +18,16 @@ func TestAdmissionStepsAreCounted(t *testing.T) {
 		h.ServeHTTP(w, r)
 		return w.Code
 	}
-	const name = "apiserver_admission_step_admission_duration_seconds_count"
-	count := func(labels string) string {
+	value := func(name string) string {
 		for line := range strings.Lines(get(h, "/metrics", "known").Body.String()) {
-			if value, ok := strings.CutPrefix(line, name+labels+" "); ok {
+			if value, ok := strings.CutPrefix(line, name+" "); ok {
 				return strings.TrimSpace(value)
 			}
 		}
 		return ""
+	}
+	count := func(labels string) string {
+		return value("apiserver_admission_step_admission_duration_seconds_count" + labels)
 	}
 	const refused, deleted = `{operation="CREATE",rejected="true",type="admit"}`, `{operation="DELETE",rejected="false",type="validate"}`
 	if before := count(refused) + count(deleted); before != "" {
@@ -46,5 +49,19 @@ func TestAdmissionStepsAreCounted(t *testing.T) {
 	}
 	if got := count(`{operation="CREATE",rejected="false",type="validate"}`); got == "" {
 		t.Error("no create was validated")
+	}
+	const plugin = `apiserver_admission_controller_admission_duration_seconds_count{name="%s",operation="%s",rejected="%s",type="%s"}`
+	for _, c := range []struct {
+		name, operation, rejected, step string
+		want                            string
+	}{
+		{"NamespaceLifecycle", "CREATE", "true", "admit", "1"},
+		{"ValidatingAdmissionPolicy", "DELETE", "false", "validate", "1"},
+		{"NamespaceLifecycle", "CREATE", "false", "validate", ""}, // it validates nothing
+		{"ResourceQuota", "CONNECT", "false", "validate", ""},
+	} {
+		if got := value(fmt.Sprintf(plugin, c.name, c.operation, c.rejected, c.step)); got != c.want {
+			t.Errorf("%+v: counted %q times", c, got)
+		}
 	}
 }

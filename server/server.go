@@ -162,9 +162,6 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if plugins, err = newAdmissionSteps(plugins, c.Metrics); err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
 	c.Pipeline.Use(plugins, c.Registry)
 	c.Pipeline.Count(s.access.authorized)
 	upstream.CountImpersonations()

@@ -88,6 +88,8 @@ type Config struct {
 	Services webhook.ServiceResolver
 	// Loopback reaches the server within the process, for webhooks that are the server's own.
 	Loopback http.RoundTripper
+	// Observe puts something around each plugin of a name. Nil: nothing.
+	Observe func(plugin admission.Interface, name string) admission.Interface
 	// Stop ends the workers that ResourceQuota starts when it is first needed.
 	Stop <-chan struct{}
 }
@@ -195,6 +197,10 @@ func New(c Config) (admission.Interface, error) {
 	if c.Configuration == nil {
 		c.Configuration = unconfigured{}
 	}
+	var observer admission.Decorator
+	if c.Observe != nil {
+		observer = admission.DecoratorFunc(c.Observe)
+	}
 	return plugins.NewFromPlugins(names, c.Configuration, admission.PluginInitializers{
 		initializer.NewAPIServerIDInitializer(c.Identity), // first: others count under it
 		initializer.New(c.Client, nil, informers, c.authorizer(), c.Features, compatibility.DefaultBuildEffectiveVersion(), c.Stop, resources.Mapper{Registry: c.Registry}),
@@ -202,7 +208,7 @@ func New(c Config) (admission.Interface, error) {
 		quotaInitializer{quotas},
 		webhookinitializer.NewPluginInitializer(c.credentials, c.Services),
 		exclusions{},
-	}, nil)
+	}, observer)
 }
 
 // unconfigured is the configuration of plugins that nobody configured.

@@ -9,7 +9,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
-	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/config"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
@@ -27,8 +26,6 @@ const (
 type mutatingWebhooks struct {
 	*mutating.Plugin
 	hooks *hooks
-	// counted is Plugin, with upstream's metrics.
-	counted admission.MutationInterface
 }
 
 // Admit implements admission.MutationInterface.
@@ -39,7 +36,7 @@ func (w *mutatingWebhooks) Admit(ctx context.Context, a admission.Attributes, o 
 	if err := restored(a, o); err != nil {
 		return err
 	}
-	return w.counted.Admit(ctx, a, o)
+	return w.Plugin.Admit(ctx, a, o)
 }
 
 // restored makes the object of a write whole that somebody is about to look at (resources.Lean).
@@ -55,8 +52,7 @@ func restored(a admission.Attributes, o admission.ObjectInterfaces) error {
 // validatingWebhooks is upstream's ValidatingAdmissionWebhook, in the same way.
 type validatingWebhooks struct {
 	*validating.Plugin
-	hooks   *hooks
-	counted admission.ValidationInterface
+	hooks *hooks
 }
 
 // Validate implements admission.ValidationInterface.
@@ -67,7 +63,7 @@ func (w *validatingWebhooks) Validate(ctx context.Context, a admission.Attribute
 	if err := restored(a, o); err != nil {
 		return err
 	}
-	return w.counted.Validate(ctx, a, o)
+	return w.Plugin.Validate(ctx, a, o)
 }
 
 // webhooks makes known MutatingAdmissionWebhook.
@@ -81,8 +77,7 @@ func (f *storeInformers) mutatingWebhooks(ps *admission.Plugins) {
 		if err != nil {
 			return nil, err
 		}
-		counted := admissionmetrics.WithControllerMetrics(plugin, mutating.PluginName).(admission.MutationInterface)
-		return &mutatingWebhooks{plugin, f.newHooks(mutatingConfigurations, static, mutatingSelections), counted}, nil
+		return &mutatingWebhooks{plugin, f.newHooks(mutatingConfigurations, static, mutatingSelections)}, nil
 	})
 }
 
@@ -97,8 +92,7 @@ func (f *storeInformers) validatingWebhooks(ps *admission.Plugins) {
 		if err != nil {
 			return nil, err
 		}
-		counted := admissionmetrics.WithControllerMetrics(plugin, validating.PluginName).(admission.ValidationInterface)
-		return &validatingWebhooks{plugin, f.newHooks(validatingConfigurations, static, validatingSelections), counted}, nil
+		return &validatingWebhooks{plugin, f.newHooks(validatingConfigurations, static, validatingSelections)}, nil
 	})
 }
 
