@@ -18,7 +18,8 @@ type Sequel interface {
 	Step() (over bool)
 	// Waits is called in a step, each time it is about to wait for the client.
 	Waits()
-	// End is called once, after the last step, or in it if that panicked, or if the handler did after Continue; cause says why.
+	// End is called once, after the last step, or in it if that panicked, or if the handler did after Continue; cause says why. If it
+	// panics itself, its stream is reset.
 	End(cause any)
 }
 
@@ -176,9 +177,15 @@ func (n *Continued) end(cause any) {
 	ended := n.over
 	n.over = true
 	c.mu.Unlock()
-	if !ended {
-		n.sequel.End(cause)
+	if ended {
+		return
 	}
+	defer func() {
+		if p := recover(); p != nil { // of the process nothing is to end with it
+			n.st.panicked(p)
+		}
+	}()
+	n.sequel.End(cause)
 }
 
 // wake has a step of a stream made. The caller holds mu.

@@ -17,6 +17,7 @@ type testSequel struct {
 	send   chan string // has room
 	waited chan struct{}
 	ended  chan any
+	broken bool // End panics
 }
 
 func (s *testSequel) Step() bool {
@@ -40,8 +41,13 @@ func (s *testSequel) Step() bool {
 	return true
 }
 
-func (s *testSequel) Waits()        { s.waited <- struct{}{} }
-func (s *testSequel) End(cause any) { s.ended <- cause }
+func (s *testSequel) Waits() { s.waited <- struct{}{} }
+func (s *testSequel) End(cause any) {
+	s.ended <- cause
+	if s.broken {
+		panic("at the end")
+	}
+}
 
 func (s *testSequel) say(text string) {
 	s.send <- text
@@ -148,7 +154,7 @@ func TestSequel(t *testing.T) {
 	}
 }
 
-// A panic, of a step or of a handler that was about to return, ends its stream and no other.
+// A panic, of a step, of a handler that was about to return or at the end, ends its stream and no other.
 func TestSequelPanics(t *testing.T) {
 	h, made := sequels(t, time.Minute)
 	c := newRawClient(t, 10, h)
@@ -166,6 +172,15 @@ func TestSequelPanics(t *testing.T) {
 	c.resetWith(5, http2.ErrCodeInternal)
 	if cause := <-late.ended; cause != "too late" {
 		t.Errorf("the end is for %v", cause)
+	}
+	for i, last := range []string{"panic", ""} {
+		id := uint32(7 + 2*i)
+		c.open(id, "/", true)
+		broken := <-made
+		broken.broken = true
+		broken.say(last)
+		c.resetWith(id, http2.ErrCodeInternal)
+		<-broken.ended
 	}
 	stays.say("here")
 	c.data(1, "here")

@@ -46,9 +46,13 @@ func (l *Later) Break() {
 	}
 }
 
-// over calls what was to be called.
+// over calls what was to be called. One that panics keeps no other from being called.
 func (l *Later) over(cause any) {
-	for _, f := range l.ends {
-		f(cause)
+	if len(l.ends) == 0 {
+		return
 	}
+	f := l.ends[0]
+	l.ends = l.ends[1:]
+	defer l.over(cause)
+	f(cause)
 }

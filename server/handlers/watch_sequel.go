@@ -59,12 +59,12 @@ func (s watchSequel) Waits() { s.stall.begin() }
 // End implements h2.Sequel.
 func (s watchSequel) End(cause any) {
 	w := s.watchStream
+	defer w.after.over(cause)
 	w.h.going.remove(w)
 	if w.alarm != nil {
 		w.alarm.Stop()
 	}
 	w.release()
-	w.after.over(cause)
 }
 
 // settle is called when the handler has returned. It lets go of what the request alone needed.
