@@ -43,13 +43,21 @@ func newMetrics(s *Store, r prometheus.Registerer) (*metrics, error) {
 	gauge("rowlock_store_history_oldest_revision", "Oldest revision that can be read or watched from.", number(&s.floor))
 	gauge("rowlock_store_history_bytes", "Bytes of objects in history.", number(&s.historyBytes))
 	gauge("rowlock_store_history_age_seconds", "Age of the oldest change in history.", s.historyAge)
-	gauge("rowlock_store_database_bytes", "Size of the database.", func() float64 {
+	size := func() float64 {
 		n, err := s.db.size(context.Background())
 		if err != nil {
 			return -1
 		}
 		return float64(n)
-	})
+	}
+	gauge("rowlock_store_database_bytes", "Size of the database.", size)
+	kind := "postgres"
+	if s.peers == nil {
+		kind = "sqlite"
+	}
+	m.all = append(m.all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "apiserver_storage_size_bytes",
+		Help:        "Size of the database, under the name of kube-apiserver's metric.",
+		ConstLabels: prometheus.Labels{"storage_cluster_id": kind}}, size))
 	if s.peers == nil { // Postgres writes by itself
 		m.all = append(m.all, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_store_written_bytes_total",
 			Help: "Bytes that the process had written to disks, the database's and all others: divided by what rowlock_store_events_total grows, those of a write."},

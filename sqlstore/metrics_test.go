@@ -59,8 +59,8 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, v, want)
 		}
 	}
-	if got["rowlock_store_database_bytes"] < 4096 {
-		t.Errorf("the database has %v bytes", got["rowlock_store_database_bytes"])
+	if n := got["rowlock_store_database_bytes"]; n < 4096 || got["apiserver_storage_size_bytes"] != n {
+		t.Errorf("the database has %v bytes, or %v", n, got["apiserver_storage_size_bytes"])
 	}
 	if _, ok := got["rowlock_store_written_bytes_total"]; !ok {
 		t.Error("it is not said how many bytes are written")
