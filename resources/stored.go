@@ -42,8 +42,11 @@ func (t *Type) CheckStored(o *Object, kept string) error {
 // CheckStoredRow is CheckStored for the server's own rows, and those that nobody knows the type of.
 func CheckStoredRow(o *Object) error {
 	if strings.HasSuffix(o.Resource, internalSuffix) {
-		var row internalRow
-		if err := json.Unmarshal(o.Data, &row); err != nil || len(row.Spec) == 0 || row.Metadata.Name != o.Name {
+		var row struct {
+			internalRow
+			Service json.RawMessage `json:"service"` // which rows of node ports have instead of a spec
+		}
+		if err := json.Unmarshal(o.Data, &row); err != nil || len(row.Spec) == 0 && len(row.Service) == 0 || row.Metadata.Name != o.Name {
 			return errors.New("is not a row of the server's own")
 		}
 		return nil
