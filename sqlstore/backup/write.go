@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rowlock/rowlock/sqlstore"
@@ -111,6 +112,18 @@ func writeFiles(a *archive.Writer, dataDir string) (n int, err error) {
 // WriteFile writes a backup to a file that only its owner can read. It has its name when it is whole and flushed; one that was there is replaced
 // then. Errors: as of Write.
 func WriteFile(ctx context.Context, path string, o Origin) (s Summary, err error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil: // it is not there
+	case info.IsDir():
+		return s, &fs.PathError{Op: "write", Path: path, Err: syscall.EISDIR}
+	case !info.Mode().IsRegular():
+		return writeThrough(ctx, path, o)
+	default: // a link stays: what it leads to is replaced
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return s, err
+		}
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*"+partial)
 	if err != nil {
 		return s, err
@@ -138,6 +151,19 @@ func WriteFile(ctx context.Context, path string, o Origin) (s Summary, err error
 		return s, err
 	}
 	return s, syncPath(filepath.Dir(path))
+}
+
+// writeThrough writes a backup into a pipe or a device, which must not be replaced by a file of its name.
+func writeThrough(ctx context.Context, path string, o Origin) (s Summary, err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return s, err
+	}
+	buffered := bufio.NewWriterSize(f, 1<<20)
+	if s, err = Write(ctx, buffered, o); err == nil {
+		err = buffered.Flush()
+	}
+	return s, errors.Join(err, f.Close())
 }
 
 // partial ends the name of a file that is being written.

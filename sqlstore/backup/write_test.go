@@ -1,0 +1,81 @@
+package backup
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/sqlstore/archive"
+)
+
+// A backup replaces a file of its name, and nothing else: a link stays and leads to it, a pipe or a device takes what is written, and a directory is
+// refused before anything is read.
+func TestWhatABackupIsWrittenTo(t *testing.T) {
+	store := t.TempDir()
+	from := bytes.NewReader(filled(t, 3))
+	if _, err := Restore(t.Context(), from, Destination{Store: sqliteAt(store), DataDir: store}); err != nil {
+		t.Fatal(err)
+	}
+	origin := Origin{Store: sqliteAt(store), DataDir: store, Now: time.Now}
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	whole := func(t *testing.T, data []byte) {
+		t.Helper()
+		if _, err := archive.Check(bytes.NewReader(data), nil); err != nil {
+			t.Errorf("what was written is no backup: %v", err)
+		}
+	}
+
+	t.Run("link", func(t *testing.T) {
+		if err := errors.Join(os.WriteFile(in("file"), nil, 0o600), os.Symlink("file", in("link"))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := WriteFile(t.Context(), in("link"), origin); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(in("file"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole(t, data)
+		if to, err := os.Readlink(in("link")); to != "file" {
+			t.Errorf("the link leads to %q, %v", to, err)
+		}
+	})
+	t.Run("pipe", func(t *testing.T) {
+		if err := syscall.Mkfifo(in("pipe"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		read := make(chan []byte, 1)
+		go func() {
+			data, err := os.ReadFile(in("pipe"))
+			if err != nil {
+				t.Error(err)
+			}
+			read <- data
+		}()
+		if _, err := WriteFile(t.Context(), in("pipe"), origin); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Lstat(in("pipe")); err != nil || info.Mode().Type() != fs.ModeNamedPipe {
+			t.Fatalf("the pipe is %v, %v", info, err)
+		}
+		whole(t, <-read)
+	})
+	t.Run("directory", func(t *testing.T) {
+		if err := os.Mkdir(in("directory"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := WriteFile(t.Context(), in("directory"), Origin{}); !errors.Is(err, syscall.EISDIR) {
+			t.Errorf("a directory: %v", err)
+		}
+	})
+	if left, err := filepath.Glob(in(".*")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
