@@ -200,6 +200,7 @@ func (o *partOptions) choose(r sqlstore.Row, found func(name string)) (*part, er
 		return nil, fmt.Errorf("%s: %w", r.Key, err)
 	}
 	p.uid = p.object.GetUID()
+	p.leaveStatus = p.object.GetDeletionTimestamp() != nil // it says that the object is being deleted, which it is not any more
 	return p, nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strings"
 
-	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -146,6 +145,9 @@ func (t *takeBack) stepFor(ctx context.Context, p *part) (*step, error) {
 		return nil, err
 	}
 	s.clean()
+	if err := t.bind(ctx, s); err != nil {
+		return nil, err
+	}
 	if s.live != nil && equality.Semantic.DeepEqual(essence(s.live), essence(s.body)) {
 		s.does = "unchanged"
 	}
@@ -182,60 +184,6 @@ func (t *takeBack) served(ctx context.Context, gv schema.GroupVersion) (*servedR
 	return served, nil
 }
 
-// own gives the references to owners the uids that these have now. One to an owner that is not there goes: by it the garbage collector would
-// delete the object.
-func (t *takeBack) own(ctx context.Context, s *step) error {
-	var owners []metav1.OwnerReference
-	for _, owner := range s.body.GetOwnerReferences() {
-		now, err := t.uidOf(ctx, s.body.GetNamespace(), owner)
-		if err != nil {
-			return err
-		}
-		if now == "" {
-			fmt.Fprintf(t.out, "%s: its owner %s %s is not there, and is left out\n", s.part, owner.Kind, owner.Name)
-			continue
-		}
-		owner.UID = now
-		owners = append(owners, owner)
-	}
-	s.body.SetOwnerReferences(owners)
-	return nil
-}
-
-// uidOf is what an owner has now; empty: there is none.
-func (t *takeBack) uidOf(ctx context.Context, namespace string, owner metav1.OwnerReference) (types.UID, error) {
-	if now, ok := t.uids[owner.UID]; ok {
-		return now, nil
-	}
-	if t.wanted[owner.UID] != nil {
-		return owner.UID, nil // it is taken back before, in this group: then it has another one
-	}
-	gv, err := schema.ParseGroupVersion(owner.APIVersion)
-	if err != nil {
-		return "", err
-	}
-	served, err := t.served(ctx, gv)
-	if apierrors.IsNotFound(err) {
-		return "", nil // the version is not served any more: nor is the owner there, then
-	}
-	if err != nil {
-		return "", err
-	}
-	kind, ok := served.byKind[owner.Kind]
-	if !ok {
-		return "", nil
-	}
-	if !kind.Namespaced {
-		namespace = ""
-	}
-	var live metav1.PartialObjectMetadata
-	err = t.client.do(ctx, http.MethodGet, pathOf(gv, namespace, kind.Name)+"/"+url.PathEscape(owner.Name), nil, &live)
-	if apierrors.IsNotFound(err) {
-		return "", nil
-	}
-	return live.UID, err
-}
-
 // clean takes away what the server gives, or takes it from what is there: the conditions of the write.
 func (s *step) clean() {
 	b := s.body
@@ -255,26 +203,6 @@ func (s *step) clean() {
 	}
 	if manual, _, _ := unstructured.NestedBool(b.Object, "spec", "manualSelector"); s.resource == jobs && !manual {
 		generatedOf(b, s.live)
-	}
-}
-
-const jobs = "jobs.batch"
-
-// generatedOf takes from a Job the selector and the labels that the server has made of the uid that it had, and puts those of the one that
-// is there in their place, if there is one: the server refuses others.
-func generatedOf(job, live *unstructured.Unstructured) {
-	fields := [][]string{{"spec", "selector"}}
-	for _, label := range []string{"controller-uid", batchv1.ControllerUidLabel} {
-		fields = append(fields, []string{"spec", "template", "metadata", "labels", label})
-	}
-	for _, field := range fields {
-		unstructured.RemoveNestedField(job.Object, field...)
-		if live == nil {
-			continue
-		}
-		if now, ok, _ := unstructured.NestedFieldCopy(live.Object, field...); ok {
-			_ = unstructured.SetNestedField(job.Object, now, field...) // what is no object there is refused by the server
-		}
 	}
 }
 
@@ -326,6 +254,9 @@ func (t *takeBack) write(ctx context.Context, s *step) error {
 	}
 	t.uids[s.uid] = written.GetUID()
 	status, has := s.object.Object["status"]
+	if class, ok, _ := unstructured.NestedFieldNoCopy(written.Object, "status", "qosClass"); ok && has && s.resource == "pods" {
+		_ = unstructured.SetNestedField(s.object.Object, class, "status", "qosClass") // of its resources now, which a LimitRange may have changed
+	}
 	if s.status && has && !s.leaveStatus && !equality.Semantic.DeepEqual(written.Object["status"], status) {
 		written.Object["status"] = status
 		if err := t.put(ctx, s.path+"/status", written); err != nil {

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// What is of its moment in a backup is taken back all the same, and stays: the token of a ServiceAccount that has another uid now, a Pod whose class
+// does not follow from what a LimitRange makes of it now, a namespace that was being deleted.
+func TestRestoreWhatIsOfItsMoment(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	p := start(t, "--data-dir", dir)
+	client := p.client(t)
+	const namespaces = "/api/v1/namespaces"
+	send(t, client, "POST", namespaces, `{"metadata":{"name":"stuck"}}`)
+	send(t, client, "POST", namespaces+"/stuck/configmaps", `{"metadata":{"name":"held","finalizers":["example.com/hold"]}}`)
+	send(t, client, "DELETE", namespaces+"/stuck", "")
+	send(t, client, "POST", namespaces, `{"metadata":{"name":"shop"}}`)
+	send(t, client, "POST", namespaces+"/shop/serviceaccounts", `{"metadata":{"name":"bot"}}`)
+	send(t, client, "POST", namespaces+"/shop/secrets", `{"metadata":{"name":"token","annotations":{"kubernetes.io/service-account.name":"bot"}},"type":"kubernetes.io/service-account-token"}`)
+	send(t, client, "POST", namespaces+"/shop/pods", `{"metadata":{"name":"p"},"spec":{"serviceAccountName":"bot","containers":[{"name":"c","image":"nginx"}]}}`)
+	send(t, client, "POST", namespaces+"/shop/limitranges", `{"metadata":{"name":"l"},"spec":{"limits":[{"type":"Container","default":{"cpu":"500m"}}]}}`)
+	before := tokenOf(t, client)
+	file := filepath.Join(t.TempDir(), "backup")
+	runs(t, "backup", file, "--data-dir", dir)
+
+	send(t, client, "PATCH", namespaces+"/stuck/configmaps/held", `{"metadata":{"finalizers":null}}`)
+	send(t, client, "DELETE", namespaces+"/shop", "")
+	for _, name := range []string{"stuck", "shop"} {
+		until(t, name+" is gone", func() bool {
+			_, err := client.CoreV1().Namespaces().Get(t.Context(), name, metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		})
+	}
+	runs(t, "restore", file, "--data-dir", dir, "--namespace", "shop", "--namespace", "stuck")
+	if after := tokenOf(t, client); after == before {
+		t.Error("the token is that of the ServiceAccount of before")
+	}
+	pod, err := client.CoreV1().Pods("shop").Get(t.Context(), "p", metav1.GetOptions{})
+	if err != nil || pod.Status.QOSClass != corev1.PodQOSBurstable {
+		t.Errorf("the Pod is %v, %v", pod.Status.QOSClass, err)
+	}
+	stuck, err := client.CoreV1().Namespaces().Get(t.Context(), "stuck", metav1.GetOptions{})
+	if err != nil || stuck.Status.Phase != corev1.NamespaceActive {
+		t.Errorf("the namespace is %v, %v", stuck.Status.Phase, err)
+	}
+	runs(t, "restore", file, "--data-dir", dir, "--object", "secret/shop/token")
+	p.end()
+}
+
+// tokenOf waits for the token of the Secret, which its controller makes, for the ServiceAccount that there is.
+func tokenOf(t *testing.T, client kubernetes.Interface) (token string) {
+	t.Helper()
+	account, err := client.CoreV1().ServiceAccounts("shop").Get(t.Context(), "bot", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "there is a token", func() bool {
+		s, err := client.CoreV1().Secrets("shop").Get(t.Context(), "token", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		token = string(s.Data[corev1.ServiceAccountTokenKey])
+		return token != "" && s.Annotations[corev1.ServiceAccountUIDKey] == string(account.UID)
+	})
+	return token
+}
+
+// until waits for something that controllers do.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it is not so: %s", what)
+		}
+	}
+}
