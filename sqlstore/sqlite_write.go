@@ -47,6 +47,12 @@ func (d *sqliteDriver) close() error {
 	var errs []error
 	if d.writer != nil {
 		d.seal()
+		// Before the connection, which would stay open with them: then SQLite does not move the log into the file, and a copy of that alone is empty.
+		for _, s := range []*sql.Stmt{d.upsertObject, d.deleteObject, d.insertChange, d.updateMeta} {
+			if s != nil {
+				errs = append(errs, s.Close())
+			}
+		}
 		errs = append(errs, d.writer.Close())
 	}
 	if d.writes != nil {
