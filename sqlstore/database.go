@@ -222,7 +222,7 @@ func unavailable(err error) error {
 // unusable says that the database cannot be used, for a reason that is not the caller's.
 func unusable(err error) error {
 	if isMoved(err) {
-		return fmt.Errorf("%w: %w: %w", resources.ErrUnavailable, resources.ErrMoved, err)
+		return fmt.Errorf("%w: %w: %s", resources.ErrUnavailable, resources.ErrMoved, movedSaid(err))
 	}
 	return fmt.Errorf("%w: %w", resources.ErrUnavailable, err)
 }

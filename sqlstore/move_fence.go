@@ -334,3 +334,16 @@ func isMoved(err error) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_ERROR && strings.Contains(e.Error(), movedText)
 }
+
+// movedSaid is what the trigger says, without what the database has made of it: clients read it.
+func movedSaid(err error) string {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) {
+		return pgErr.Message
+	}
+	_, place, _ := strings.Cut(err.Error(), movedText)
+	if end := strings.LastIndexByte(place, '\''); end >= 0 {
+		place = place[:end] // SQLite quotes it
+	}
+	return movedText + place
+}

@@ -71,6 +71,9 @@ func migrateWhileItRuns(t *testing.T, from, to []string) {
 	}
 	err := client.CoreV1().RESTClient().Put().Namespace("default").Resource("configmaps").Name("changed").Body(newConfigMap("changed", "lost")).
 		MaxRetries(0).Do(t.Context()).Error()
+	if said := err.Error(); strings.Contains(said, "SQL logic") || strings.Contains(said, "SQLSTATE") {
+		t.Errorf("a client is told what the database says: %s", said)
+	}
 	if seconds, again := apierrors.SuggestsClientDelay(err); !apierrors.IsServiceUnavailable(err) || !again || seconds == 0 || !strings.Contains(err.Error(), "the store has moved to ") {
 		t.Errorf("a write after the switch: %v", err)
 	}
