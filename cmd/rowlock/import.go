@@ -130,6 +130,9 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) (
 	if err := i.each(ctx, func(etcd.Entry, imports.Imported) error { return nil }); err != nil {
 		return err
 	}
+	if i.report.isEmpty() {
+		return fmt.Errorf("no key there begins with %s: say what the kube-apiserver has for --etcd-prefix", i.types.Prefix())
+	}
 	i.print(out)
 	switch lost := i.report.lostKeys(); {
 	case o.dryRun:
@@ -264,6 +267,9 @@ type importReport struct {
 func newImportReport() importReport {
 	return importReport{imported: map[string]int{}, skipped: map[string][]string{}, lost: map[string][]string{}}
 }
+
+// isEmpty reports whether there was no key, which no kube-apiserver leaves: it is of something else, or below another prefix.
+func (r *importReport) isEmpty() bool { return len(r.imported)+len(r.skipped)+len(r.lost) == 0 }
 
 func (r *importReport) lostKeys() (n int) {
 	for _, keys := range r.lost {

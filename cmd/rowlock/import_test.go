@@ -215,3 +215,21 @@ func importAndServe(t *testing.T, config string, source ...string) {
 		}
 	}
 }
+
+// Where nothing is below the prefix, a store of nothing is not what was meant.
+func TestImportOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	file, to := filepath.Join(dir, "snapshot"), filepath.Join(dir, "rowlock.db")
+	if err := etcdtest.Bolt(file, etcdtest.Put{Key: "/registry/namespaces/default", Value: stored(t, &corev1.Namespace{ObjectMeta: importedMeta("", "default")})}); err != nil {
+		t.Fatal(err)
+	}
+	for _, how := range [][]string{{"--dry-run"}, {"--to", "sqlite://" + to}} {
+		code, _, stderr := command(t, append([]string{"import", "--etcd-prefix", "/elsewhere", file}, how...)...)
+		if code != exitFailure || !strings.Contains(stderr, "no key there begins with /elsewhere/") {
+			t.Errorf("%q: exit code %d, %s", how, code, stderr)
+		}
+	}
+	if _, err := os.Stat(to); err == nil {
+		t.Error("a store was made")
+	}
+}
