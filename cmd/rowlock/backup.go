@@ -101,7 +101,7 @@ func makeBackup(cmd *cobra.Command, o *placeOptions, file string) (err error) {
 	if s.History {
 		fmt.Fprintln(said, "The object history (--object-history) is not in it: a store that is made of it begins a new one.")
 	}
-	if s.Files == 0 {
+	if s.Files == 0 && !s.Shared {
 		fmt.Fprintf(said, "The data directory %s has no keys and certificates: say --data-dir, or keep them by other means.\n", o.dataDir)
 	}
 	if len(o.passphrase) == 0 {

@@ -201,8 +201,10 @@ func (o *serveOptions) openPKI(ctx context.Context, store *sqlstore.Store, logge
 	if err != nil {
 		return nil, err
 	}
-	if store.Shared() {
-		options.Shared = resources.NewRows(store)
+	if rows := resources.NewRows(store); store.Shared() {
+		options.Shared = rows
+	} else {
+		options.Left = rows
 	}
 	err = store.Await(ctx, func() (err error) {
 		p, err = pki.Open(options)

@@ -13,6 +13,7 @@
 //	reload.go      files that another process replaces while the server runs
 //	files.go       reading and atomic writing of PEM files
 //	shared.go      the authority that servers on one database have together
+//	left.go        what is left of that in a database of one server
 //	tokenkeys.go   the keys by which tokens of ServiceAccounts are signed and verified
 //	keyring.go     exchanging these keys while servers run
 //	replace.go     a new key for an authority

@@ -44,6 +44,8 @@ type Options struct {
 	// Shared is the database of several servers, which then have one authority, kept there: what one of them issues, all
 	// accept. Optional.
 	Shared *resources.Rows
+	// Left is a database that is this server's alone, and may have keys that servers shared when it was another one. Optional.
+	Left *resources.Rows
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 	// Logger hears of renewals and of their failures. Default: slog.Default().
@@ -85,6 +87,11 @@ func Open(opts Options) (*PKI, error) {
 	}
 	if err := makeDir(filepath.Join(opts.DataDir, "pki")); err != nil {
 		return nil, err
+	}
+	for _, a := range []authority{clientAuthority, proxyAuthority} {
+		if err := p.inheritAuthority(a); err != nil {
+			return nil, fmt.Errorf("certificate authority of the database: %w", err)
+		}
 	}
 	if opts.Shared != nil {
 		for _, a := range []authority{clientAuthority, proxyAuthority} {

@@ -120,6 +120,9 @@ func (p *PKI) openTokenKeys(t *TokenKeys) error {
 		t.rows = p.opts.Shared
 		return p.agreeOnTokenKeys(t.rows, path)
 	}
+	if err := p.inheritTokenKeys(path); err != nil {
+		return err
+	}
 	if _, err := p.ownTokenKeys(path); err != nil {
 		return err
 	}

@@ -36,12 +36,17 @@ type Summary struct {
 	Objects, Files int
 	// Moved is where the store had moved to, so that the backup is of what it was before; empty: it had not.
 	Moved string
+	// Shared: the database has the keys that its servers share, which are in the backup without files.
+	Shared bool
 	// History: the store has an object history, which is not in the backup.
 	History bool
 }
 
 // keptDir is the part of a data directory that a backup has. The rest of it is the database, and what is made anew.
 const keptDir = "pki"
+
+// sharedKind is the kind of databases in which servers keep the keys that they share.
+const sharedKind = "postgres"
 
 // fileMax is more than a file of keys or certificates has, in bytes.
 const fileMax = 4 << 20
@@ -59,7 +64,7 @@ func Write(ctx context.Context, w io.Writer, o Origin) (s Summary, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.Revision, s.Moved = state.Revision, state.Moved
+	s.Revision, s.Moved, s.Shared = state.Revision, state.Moved, state.Kind == sharedKind
 	if s.History, err = source.HasHistory(ctx); err != nil {
 		return s, err
 	}
