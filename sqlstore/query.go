@@ -81,8 +81,12 @@ type asking struct {
 // memory opens databases of one driver in memory.
 type memory struct{ d *sqlite.Driver }
 
-func (m memory) Connect(context.Context) (sqldriver.Conn, error) { return m.d.Open(":memory:") }
-func (m memory) Driver() sqldriver.Driver                        { return m.d }
+// Connect opens one. What stands in double quotes is a name there, as in Postgres: SQLite would take one that it does not know for a text.
+func (m memory) Connect(context.Context) (sqldriver.Conn, error) {
+	return m.d.Open("file::memory:?_dqs=0")
+}
+
+func (m memory) Driver() sqldriver.Driver { return m.d }
 
 const (
 	// emitFunction begins the name of the function that is told each row of the result. A statement is interrupted while it runs, which is until its

@@ -183,6 +183,9 @@ func looksAtOutputs(t *testing.T, place storePlace) {
 	if code, _, stderr := sql("SELECT * FROM deployments"); code != exitFailure || !strings.Contains(stderr, "--views") {
 		t.Errorf("no such view: %d, %s", code, stderr)
 	}
+	if code, _, stderr := sql(`SELECT "names" FROM pods`); code != exitFailure || !strings.Contains(stderr, "no such column") {
+		t.Errorf("no such column: %d, %s", code, stderr)
+	}
 	if _, stdout, _ := sql("--views"); !strings.Contains(stdout, "\ncertificates.cert-manager.io\n") || !strings.Contains(stdout, "pods\n") {
 		t.Errorf("views: %s", stdout)
 	}
