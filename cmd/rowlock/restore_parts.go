@@ -27,7 +27,7 @@ type partOptions struct {
 }
 
 func (o *partOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "`name` of a namespace to take back into a server that runs, with all that was in it but Events; may be given several times. "+
+	flags.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "`name` of a namespace to take back into a server that runs, with all that was in it but Events and Leases; may be given several times. "+
 		"With --revision: the namespace of the object")
 	flags.StringSliceVar(&o.objects, "object", nil,
 		"`type/namespace/name` of an object to take back into a server that runs, type/name where its type has no namespaces; may be given several times. "+
@@ -171,8 +171,8 @@ func rowOf(columns []string, values []any) (r sqlstore.Row) {
 	return r
 }
 
-// notTaken are types whose objects are of their moment.
-var notTaken = []string{"events", "events.events.k8s.io"}
+// notTaken are types whose objects are of their moment. An old Lease would take the office from whoever holds it now.
+var notTaken = []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io", "leasecandidates.coordination.k8s.io"}
 
 // choose makes a part of a row that is wanted; else it is nil.
 func (o *partOptions) choose(r sqlstore.Row, found func(name string)) (*part, error) {

@@ -38,6 +38,7 @@ func shop(t *testing.T, client kubernetes.Interface) *appsv1.Deployment {
 	}
 	send(t, client, "POST", "/apis/apps/v1/namespaces/shop/replicasets", strings.Replace(shopReplicaSet, "UID", string(d.UID), 1))
 	send(t, client, "POST", "/api/v1/namespaces/shop/events", `{"metadata":{"name":"e"},"involvedObject":{"namespace":"shop"}}`)
+	send(t, client, "POST", "/apis/coordination.k8s.io/v1/namespaces/shop/leases", `{"metadata":{"name":"l"},"spec":{"holderIdentity":"before"}}`)
 	return d
 }
 
@@ -62,7 +63,7 @@ func TestRestoreNamespace(t *testing.T) {
 			}
 		}
 	}
-	if out := restore(); strings.Contains(out, "created") || strings.Contains(out, "updated") || strings.Contains(out, "events/") {
+	if out := restore(); strings.Contains(out, "created") || strings.Contains(out, "updated") || strings.Contains(out, "events/") || strings.Contains(out, "leases") {
 		t.Errorf("where nothing has changed: %s", out)
 	}
 	send(t, client, "PATCH", "/apis/apps/v1/namespaces/shop/deployments/web", `{"spec":{"replicas":7}}`)
