@@ -129,7 +129,7 @@ func TestHistoryCommands(t *testing.T) {
 		h.refuses(t, "the history has nothing of configmaps/b in the namespace shop", "history", "cm/b", "-n", "shop")
 		h.refuses(t, "the history has nothing of configmaps/a in the namespace default", "history", "cm/a")
 		h.refuses(t, "is one of configmaps/a", "restore", "cm/b", "-n", "shop", "--revision", h.created)
-		h.refuses(t, "not found", "restore", "cm/a", "-n", "shop", "--revision", "999999999")
+		h.refuses(t, `revisions.history.rowlock.dev "999999999" not found`, "restore", "cm/a", "-n", "shop", "--revision", "999999999")
 		h.refuses(t, "the server does not serve things", "undelete", "things/a")
 		h.end()
 	})

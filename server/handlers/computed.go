@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/codec"
@@ -45,7 +44,11 @@ func (h *Handlers) computedObject(q *request, f codec.Format) error {
 			return q.object(http.StatusOK, f, o)
 		}
 	}
-	return apierrors.NewNotFound(schema.GroupResource{Group: q.served.Group, Resource: q.served.SingularName}, q.info.Name)
+	resource := q.served.GroupResource
+	if resource.Group == "" {
+		resource.Resource = q.served.SingularName // as kube-apiserver says it of ComponentStatuses
+	}
+	return apierrors.NewNotFound(resource, q.info.Name)
 }
 
 func (h *Handlers) computedList(q *request, f codec.Format) error {
