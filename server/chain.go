@@ -91,6 +91,8 @@ func (s *Server) withRequestInfo(next echo.HandlerFunc) echo.HandlerFunc {
 		s.refresh(ctx)
 		if info.Verb == "watch" {
 			ctx = handlers.WithLater(ctx, &handlers.Later{})
+		} else { // a watch takes as long as it is meant to
+			ctx = requestctx.WithLatencyTrackers(ctx)
 		}
 		if info.IsResourceRequest {
 			ctx = resources.WithCatalog(ctx, s.Registry.Catalog()) // the one that answers all of the request

@@ -42,7 +42,7 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 			// For scrapers that ask in protobuf, as fine as kube-apiserver's (KEP-5808).
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160}, requestLabels),
 		own: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_sli_duration_seconds",
-			Help:    "Time to answer, watches and dry runs apart; where requests are recorded in an audit, without that of webhooks and of waiting in queues.",
+			Help:    "Time to answer, watches and dry runs apart, without that of webhooks and of waiting in queues.",
 			Buckets: sliBuckets}, labelsWithoutDryRun()),
 		sizes: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_response_sizes",
 			Help: "Sizes of answers to reads, in bytes.", Buckets: prometheus.ExponentialBuckets(1000, 10, 7)}, labelsWithoutDryRun()),

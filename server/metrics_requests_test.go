@@ -1,9 +1,17 @@
 package server_test
 
 import (
+	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/rowlock/rowlock/server"
 )
 
 // Requests are counted by kube-apiserver's labels, by which dashboards and alerts go.
@@ -48,6 +56,39 @@ func TestRequestLabels(t *testing.T) {
 	wantLine(t, body, `apiserver_response_sizes_count{component="apiserver",group="",resource="configmaps",scope="cluster",subresource="",verb="LIST",version="v1"} 1`)
 	wantLine(t, body, `apiserver_request_total{code="200",component="",dry_run="",group="",resource="",scope="",subresource="/healthz",verb="GET",version=""} 1`)
 	wantLine(t, body, `apiserver_requested_deprecated_apis{group="",removed_release="",resource="endpoints",subresource="",version="v1"} 1`)
+}
+
+// What webhooks and queues take is no part of what is promised of the server, whether requests are recorded in an audit or not.
+func TestPromisedTimeIsTheServersOwn(t *testing.T) {
+	h := newServer(t, func(c *server.Config) {
+		by := c.Authenticator
+		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {
+			if r.Method == http.MethodDelete {
+				all, _ := genericapirequest.LatencyTrackersFrom(r.Context())
+				all.MutatingWebhookTracker.TrackDuration(time.Hour)
+				all.ValidatingWebhookTracker.TrackDuration(time.Hour)
+				all.APFQueueWaitTracker.TrackDuration(time.Hour)
+			}
+			return by(r)
+		}
+	}).Handler()
+	r := httptest.NewRequest("DELETE", "/api/v1/namespaces/default/configmaps", nil)
+	r.Header.Set("Authorization", "known")
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	const of = `verb="DELETECOLLECTION",version="v1"} `
+	for line := range strings.Lines(get(h, "/metrics", "known").Body.String()) {
+		name, labels, _ := strings.Cut(line, "{")
+		_, value, found := strings.Cut(labels, of)
+		if !found {
+			continue
+		}
+		switch sum, _ := strconv.ParseFloat(strings.TrimSpace(value), 64); {
+		case name == "apiserver_request_sli_duration_seconds_sum" && (sum < -3*3600 || sum > -3*3600+60):
+			t.Errorf("the time of others counts: %s", line)
+		case name == "apiserver_request_duration_seconds_sum" && (sum < 0 || sum > 60):
+			t.Errorf("the time of others does not count: %s", line)
+		}
+	}
 }
 
 func wantLine(t *testing.T, body, line string) {

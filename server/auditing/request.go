@@ -88,7 +88,7 @@ func (q *Request) Begin(ctx context.Context, r *http.Request, stream bool) (cont
 	}
 	q.stream, q.ends = stream, true
 	q.spent = ctx
-	if q.info.Verb != "watch" { // which takes as long as it is meant to
+	if q.ours { // a client's has them from its beginning
 		q.spent = requestctx.WithLatencyTrackers(ctx)
 	}
 	genericapirequest.TrackAuthenticationLatency(q.spent, q.whoTook)
