@@ -122,10 +122,12 @@ type impersonation struct {
 	*Server
 	mode impersonationMode
 	who  user.Info
+	// attempted: somebody wants to be the user now, which is counted.
+	attempted bool
 }
 
 func (s *Server) impersonateIn(ctx context.Context, mode impersonationMode, wanted *user.DefaultInfo, request authorizer.AttributesRecord) (user.Info, error) {
-	i := impersonation{s, mode, request.User}
+	i := impersonation{s, mode, request.User, s.Features.Enabled(features.ConstrainedImpersonation)}
 	if mode.name == "associated-node" {
 		i.who = associated{request.User}
 	}
@@ -182,7 +184,7 @@ func (i impersonation) attributes(resource, name string) authorizer.AttributesRe
 func (i impersonation) may(ctx context.Context, a authorizer.AttributesRecord) error {
 	began := time.Now()
 	err := i.Pipeline.May(ctx, &a)
-	if i.Features.Enabled(features.ConstrainedImpersonation) {
+	if i.attempted {
 		decision := "allowed"
 		if err != nil {
 			decision = "denied"

@@ -95,7 +95,7 @@ func (s *Server) createToken(c echo.Context) error {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	who, _ := genericapirequest.UserFrom(ctx)
-	i := impersonation{s, legacyImpersonation, who}
+	i := impersonation{Server: s, mode: legacyImpersonation, who: who}
 	if err := i.name(ctx, &user.DefaultInfo{Name: asked.User}); err != nil {
 		return err
 	}

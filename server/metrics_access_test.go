@@ -59,6 +59,19 @@ func TestAccessIsCounted(t *testing.T) {
 	}
 }
 
+// Who asks for a token for somebody else is not somebody else by that.
+func TestTokensAreNoImpersonations(t *testing.T) {
+	h := guarded(t, "RBAC")
+	before := series(t, h)
+	must(t, h, admin, "POST", server.TokensPath, `{"user":"jane","groups":["team"],"seconds":60}`)
+	send(h, "nobody", "POST", server.TokensPath, `{"user":"jane","seconds":60}`)
+	for name, n := range series(t, h) {
+		if strings.HasPrefix(name, "apiserver_impersonation_") && n != before[name] {
+			t.Errorf("%s went up by %v", name, n-before[name])
+		}
+	}
+}
+
 // series is what an administrator reads at /metrics.
 func series(t *testing.T, h http.Handler) map[string]float64 {
 	t.Helper()
