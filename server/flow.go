@@ -31,6 +31,7 @@ type flows struct {
 	known     *knownFlows
 	executing executing
 	estimate  flowrequest.WorkEstimatorFunc
+	waiting   byKind
 	// dumps are the tables below /debug/api_priority_and_fairness/.
 	dumps *mux.PathRecorderMux
 }
@@ -46,7 +47,7 @@ func (s *Server) newFlows() (*flows, error) {
 	}
 	flowmetrics.Register()
 	upstream.KeepWaitingRatios()
-	f := &flows{feed: newFlowFeed(s.ended), known: &knownFlows{known: map[flowKey]*knownFlow{}, levels: map[string]*levelQueues{}},
+	f := &flows{waiting: s.metrics.inqueue, feed: newFlowFeed(s.ended), known: &knownFlows{known: map[flowKey]*knownFlow{}, levels: map[string]*levelQueues{}},
 		dumps: mux.NewPathRecorderMux("priority and fairness")}
 	clock := eventclock.Real{}
 	f.Interface = flowcontrol.NewTestable(flowcontrol.TestableConfig{ // as New has it, but for the queues

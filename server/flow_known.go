@@ -163,7 +163,14 @@ func (f *flows) Handle(ctx context.Context, d flowcontrol.RequestDigest, note fu
 			f.known.learn(ctx, generation, d, fs, pl, distinguisher)
 		}
 		note(fs, pl, distinguisher)
-	}, estimate, queued, begin)
+	}, estimate, func(waits bool) {
+		if gauge := f.waiting.of(d.RequestInfo.Verb); waits {
+			gauge.Inc()
+		} else {
+			gauge.Dec()
+		}
+		queued(waits)
+	}, begin)
 }
 
 // pass has a request go on to next at once, if it is like one that is known and there are seats for it. It does, and counts, what upstream

@@ -130,6 +130,10 @@ func TestFlowQueues(t *testing.T) {
 	<-n.store.waiting
 	second := n.send(t.Context(), "own", quick)
 	n.until(1, 1)
+	const inqueue = `apiserver_current_inqueue_requests{request_kind="readOnly"}`
+	if got := n.metric(inqueue); got != 1 {
+		t.Errorf("counted as waiting: %d", got)
+	}
 	n.refused(n.now("own", quick))
 	for _, other := range []string{"somebody", "master"} {
 		if w := n.now(other, quick); w.Code != 200 {
@@ -147,6 +151,9 @@ func TestFlowQueues(t *testing.T) {
 		t.Errorf("the second: %d, %v", w.Code, w.Header())
 	}
 	n.until(0, 0)
+	if got := n.metric(inqueue); got != 0 {
+		t.Errorf("counted as waiting at the end: %d", got)
+	}
 	for name, more := range map[string]int{`apiserver_flowcontrol_rejected_requests_total{flow_schema="own",priority_level="own",reason="queue-full"}`: 1,
 		`apiserver_flowcontrol_dispatched_requests_total{flow_schema="own",priority_level="own"}`:                                                                       2,
 		`apiserver_flowcontrol_current_executing_requests{flow_schema="own",priority_level="own"}`:                                                                      0,

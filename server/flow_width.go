@@ -18,6 +18,10 @@ func (s *Server) objectStats(resource string) (storage.Stats, error) {
 	if !ok {
 		return storage.Stats{}, flowrequest.ObjectCountNotFoundErr // another server's, which costs this one nothing
 	}
+	return s.statsOf(t)
+}
+
+func (s *Server) statsOf(t *resources.Type) (storage.Stats, error) {
 	// It is asked while the configuration of all levels is locked, and waits for nothing: Any takes what is at hand.
 	snapshot, err := s.Store.Snapshot(context.Background(), t.ResourceName(), resources.At{Match: resources.Any})
 	if err != nil {

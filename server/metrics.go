@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -21,7 +22,7 @@ import (
 type metrics struct {
 	requests              *prometheus.CounterVec
 	durations, own, sizes *prometheus.HistogramVec
-	inflight              *prometheus.GaugeVec
+	inflight, inqueue     byKind
 	streams               *prometheus.GaugeVec
 	outgoing              *prometheus.GaugeVec
 	panics                prometheus.Counter
@@ -37,7 +38,7 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_request_total",
 			Help: "Requests by verb, resource and HTTP status code."}, append(slices.Clone(requestLabels), "code")),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_duration_seconds",
-			Help:    "Time to answer, watches apart.",
+			Help:    "Time to answer; of watches, until their end.",
 			Buckets: append([]float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025}, sliBuckets...),
 			// For scrapers that ask in protobuf, as fine as kube-apiserver's (KEP-5808).
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160}, requestLabels),
@@ -46,8 +47,8 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 			Buckets: sliBuckets}, labelsWithoutDryRun()),
 		sizes: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_response_sizes",
 			Help: "Sizes of answers to reads, in bytes.", Buckets: prometheus.ExponentialBuckets(1000, 10, 7)}, labelsWithoutDryRun()),
-		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_current_inflight_requests",
-			Help: "Requests under way, watches apart."}, []string{"request_kind"}),
+		inflight: newByKind("apiserver_current_inflight_requests", "Requests under way, watches apart."),
+		inqueue:  newByKind("apiserver_current_inqueue_requests", "Requests that wait for others."),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_longrunning_requests",
 			Help: "Watches and other streams that are open."}, labelsWithoutDryRun()),
 		outgoing: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_requested_deprecated_apis",
@@ -61,7 +62,7 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 	built := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_openapi_documents_built_total",
 		Help: "OpenAPI documents that had to be built, because none was prepared for what is served."},
 		func() float64 { return float64(builtDocuments()) })
-	all := []prometheus.Collector{built, m.requests, m.durations, m.own, m.sizes, m.inflight, m.streams, m.outgoing, m.panics, m.fallbacks,
+	all := []prometheus.Collector{built, m.requests, m.durations, m.own, m.sizes, m.inflight, m.inqueue, m.streams, m.outgoing, m.panics, m.fallbacks,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
 	for _, path := range fastpath.All() {
 		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_fast_path_fallbacks_total",
@@ -102,7 +103,7 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 		if stream {
 			gauge = s.metrics.streams.WithLabelValues(withoutDryRun(values)...)
 		} else {
-			gauge = s.metrics.inflight.WithLabelValues(kindOf(c.Request().Method))
+			gauge = s.metrics.inflight.of(info.Verb)
 		}
 		gauge.Inc()
 		defer func() {
@@ -116,33 +117,37 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil {
 			s.writeError(err, c) // now, so that its code is known; the router finds the answer begun
 		}
-		s.metrics.deprecated(served, values, c.Response().Status)
-		if !stream {
-			s.metrics.answered(c, values, time.Since(began))
-		}
-		coded := append(values, strconv.Itoa(c.Response().Status))
+		code := c.Response().Status
+		s.metrics.deprecated(served, values, code)
 		if later := laterOf(c); later != nil {
-			later.Do(func(any) { s.metrics.requests.WithLabelValues(coded...).Inc() })
+			later.Do(func(any) { s.metrics.answered(values, code, time.Since(began)) })
 			return nil
 		}
-		s.metrics.requests.WithLabelValues(coded...).Inc()
+		took := time.Since(began)
+		s.metrics.answered(values, code, took)
+		s.metrics.keptPromise(c.Request().Context(), values, took, c.Response().Size)
 		return nil
 	}
 }
 
-// answered notes how long an answer took, how much of that is nobody's but the server's, and how large it is.
-func (m *metrics) answered(c echo.Context, values []string, took time.Duration) {
+// answered counts an answer, with how long it took.
+func (m *metrics) answered(values []string, code int, took time.Duration) {
+	m.requests.WithLabelValues(append(values, strconv.Itoa(code))...).Inc()
 	m.durations.WithLabelValues(values...).Observe(took.Seconds())
-	if values[1] != "" {
+}
+
+// keptPromise notes how much of the time of an answer is nobody's but the server's, and how large it is. Watches take as long as they are
+// meant to, and nothing is known of where.
+func (m *metrics) keptPromise(ctx context.Context, values []string, took time.Duration, size int64) {
+	elsewhere, ok := genericapirequest.LatencyTrackersFrom(ctx)
+	if !ok || values[1] != "" {
 		return
 	}
 	values = withoutDryRun(values)
-	if elsewhere, ok := genericapirequest.LatencyTrackersFrom(c.Request().Context()); ok {
-		took -= elsewhere.MutatingWebhookTracker.GetLatency() + elsewhere.ValidatingWebhookTracker.GetLatency() + elsewhere.APFQueueWaitTracker.GetLatency()
-	}
+	took -= elsewhere.MutatingWebhookTracker.GetLatency() + elsewhere.ValidatingWebhookTracker.GetLatency() + elsewhere.APFQueueWaitTracker.GetLatency()
 	m.own.WithLabelValues(values...).Observe(took.Seconds())
 	if values[0] == http.MethodGet || values[0] == "LIST" {
-		m.sizes.WithLabelValues(values...).Observe(float64(c.Response().Size))
+		m.sizes.WithLabelValues(values...).Observe(float64(size))
 	}
 }
 
@@ -156,9 +161,21 @@ func (m *metrics) deprecated(served *resources.Served, values []string, code int
 	}
 }
 
-func kindOf(method string) string {
-	if method == "GET" || method == "HEAD" {
-		return "readOnly"
+// byKind is a gauge of requests that read and of those that do not.
+type byKind struct {
+	*prometheus.GaugeVec
+	reads, writes prometheus.Gauge
+}
+
+func newByKind(name, help string) byKind {
+	vec := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"request_kind"})
+	return byKind{vec, vec.WithLabelValues("readOnly"), vec.WithLabelValues("mutating")}
+}
+
+func (k byKind) of(verb string) prometheus.Gauge {
+	switch verb {
+	case "get", "list", "watch":
+		return k.reads
 	}
-	return "mutating"
+	return k.writes
 }

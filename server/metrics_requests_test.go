@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -56,6 +57,46 @@ func TestRequestLabels(t *testing.T) {
 	wantLine(t, body, `apiserver_response_sizes_count{component="apiserver",group="",resource="configmaps",scope="cluster",subresource="",verb="LIST",version="v1"} 1`)
 	wantLine(t, body, `apiserver_request_total{code="200",component="",dry_run="",group="",resource="",scope="",subresource="/healthz",verb="GET",version=""} 1`)
 	wantLine(t, body, `apiserver_requested_deprecated_apis{group="",removed_release="",resource="endpoints",subresource="",version="v1"} 1`)
+}
+
+// Watches are counted when they are over, with how long they were open; their events by the sizes of their frames.
+func TestWatchesAreCounted(t *testing.T) {
+	h := newServer(t, nil).Handler()
+	const path = "/api/v1/namespaces/default/configmaps"
+	for i, size := range []int{0, 1500, 200 << 10} {
+		r := httptest.NewRequest("POST", path, strings.NewReader(fmt.Sprintf(`{"metadata":{"name":"m%d"},"data":{"k":%q}}`, i, strings.Repeat("x", size))))
+		r.Header.Set("Authorization", "known")
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	events := get(h, path+"?watch=1&timeoutSeconds=1", "known").Body
+	body := get(h, "/metrics", "known").Body.String()
+	const of, labels = `group="",resource="configmaps",version="v1"`, `component="apiserver",group="",resource="configmaps",scope="namespace",subresource="",verb="WATCH",version="v1"`
+	wantLine(t, body, "apiserver_watch_events_total{"+of+"} 3")
+	for upTo, n := range map[string]int{"1024": 1, "2048": 2, "131072": 2, "+Inf": 3} {
+		wantLine(t, body, fmt.Sprintf(`apiserver_watch_events_sizes_bucket{%s,le="%s"} %d`, of, upTo, n))
+	}
+	wantLine(t, body, fmt.Sprintf("apiserver_watch_events_sizes_sum{%s} %s", of, strconv.FormatFloat(float64(events.Len()), 'g', -1, 64)))
+	wantLine(t, body, "apiserver_longrunning_requests{"+labels+"} 0")
+	if strings.Contains(body, "apiserver_request_sli_duration_seconds_count{"+labels) {
+		t.Error("a watch is measured by how long it was open")
+	}
+	labelled := strings.Replace(labels, ",", `,dry_run="",`, 1)
+	wantLine(t, body, "apiserver_request_duration_seconds_count{"+labelled+"} 1")
+	wantLine(t, body, "apiserver_request_duration_seconds_bucket{"+labelled+`,le="0.8"} 0`)
+	wantLine(t, body, "apiserver_request_total{code=\"200\","+labelled+"} 1")
+}
+
+// How much there is of each type is told once, also of Events, which two groups serve.
+func TestStoredObjectsAreCounted(t *testing.T) {
+	body := get(newServer(t, nil).Handler(), "/metrics", "known").Body.String()
+	wantLine(t, body, `apiserver_resource_objects{group="",resource="namespaces"} 4`)
+	wantLine(t, body, `apiserver_resource_objects{group="",resource="events"} 0`)
+	wantLine(t, body, `apiserver_resource_size_estimate_bytes{group="",resource="events"} 0`)
+	for _, series := range []string{"kubernetes_build_info{", "workqueue_adds_total{"} {
+		if !strings.Contains(body, "\n"+series) {
+			t.Errorf("there is no %s", series)
+		}
+	}
 }
 
 // What webhooks and queues take is no part of what is promised of the server, whether requests are recorded in an audit or not.

@@ -168,6 +168,9 @@ func New(c Config) (*Server, error) {
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Definitions: c.Definitions, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
 		HistoryAge: c.HistoryAge, Now: c.Now, MinWatchTimeout: c.MinWatchTimeout, WatchStall: c.WatchStall, Audited: c.Audit != nil,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
+	if err := c.Metrics.Register(s.handlers); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
 	s.trimmer = newTrimmer(func() int { return int(s.underWay.Load()) }, s.handlers.Watches, c.DefragmentHeap, s.rest)
 	// What others read into informers, and count, the store has read and counted; documents are made when they are asked for.
 	s.Finish(Hooks...)
@@ -193,6 +196,9 @@ func (s *Server) newCounts() (err error) {
 		return err
 	}
 	if s.access, err = newAccessMetrics(s.Metrics); err != nil {
+		return err
+	}
+	if err := s.Metrics.Register(storedObjects{s}); err != nil {
 		return err
 	}
 	return registerParts(s.Config)

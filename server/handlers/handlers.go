@@ -75,6 +75,7 @@ type Handlers struct {
 	sockets sockets
 	watches atomic.Int64 // that are open
 	going   going
+	sent    sentByVersion
 	runs    *runs.Cache
 	age     listAge
 }

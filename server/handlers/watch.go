@@ -35,7 +35,7 @@ func (h *Handlers) watch(q *request) error {
 		return err
 	}
 	// What the state is waited for does not count: a client that is early hears why, whatever time it gave.
-	w := &watchStream{h: h, q: q, opts: opts, early: q.ctx, watchers: q.watcherCount(), life: q.served.Ended()}
+	w := &watchStream{h: h, q: q, opts: opts, early: q.ctx, watchers: q.watcherCount(), sent: h.sent.of(q.gvr()), life: q.served.Ended()}
 	w.watchers.Add(1)
 	h.watches.Add(1)
 	defer func() {
@@ -130,6 +130,8 @@ type watchStream struct {
 	until  time.Time          // when it is over
 
 	to         frames
+	frame      countedFrame // the one that is being written
+	sent       *sentEvents
 	compresses bool
 	later      *h2.Continued // by which it can go on without its handler; nil: it cannot
 	goesOn     bool          // and does
@@ -234,7 +236,8 @@ func (w *watchStream) beginsWithList() bool {
 // writer takes the bytes of a frame, which has to be flushed.
 func (w *watchStream) writer() io.Writer {
 	w.sends()
-	return w.to.writer()
+	w.frame = countedFrame{to: w.to.writer()}
+	return &w.frame
 }
 
 // flush sends what was gathered.
@@ -280,5 +283,11 @@ func (w *watchStream) fail(err error) {
 // gets no more: the stream ends.
 func (w *watchStream) write(err error) bool {
 	w.stall.frames.Add(1)
-	return err == nil && w.to.end() == nil
+	size := w.frame.n
+	w.frame = countedFrame{} // an idle watch is to hold no buffer
+	if err != nil || w.to.end() != nil {
+		return false
+	}
+	w.sent.add(size)
+	return true
 }

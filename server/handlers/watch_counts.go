@@ -1,0 +1,88 @@
+package handlers
+
+import (
+	"io"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// sizesOfEvents is how many bounds the sizes of events are told by: 1 KiB, 2 KiB, and so on, as kube-apiserver's.
+const sizesOfEvents = 8
+
+// sentEvents are those that the watches of a version of a type have sent. A watch looks them up once: what is done for each event is two
+// additions.
+type sentEvents struct {
+	sizes [sizesOfEvents + 1]atomic.Uint64 // the last are larger than all bounds
+	bytes atomic.Uint64
+}
+
+// add counts an event whose frame has n bytes.
+func (s *sentEvents) add(n int) {
+	s.sizes[min(bits.Len(uint(max(n-1, 0))>>10), sizesOfEvents)].Add(1)
+	s.bytes.Add(uint64(n)) //nolint:gosec // bytes that were written
+}
+
+// sentByVersion are those of all versions that were ever watched.
+type sentByVersion struct {
+	mu  sync.Mutex
+	all map[schema.GroupVersionResource]*sentEvents
+}
+
+func (s *sentByVersion) of(version schema.GroupVersionResource) *sentEvents {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[schema.GroupVersionResource]*sentEvents{}
+	}
+	n := s.all[version]
+	if n == nil {
+		n = &sentEvents{}
+		s.all[version] = n
+	}
+	return n
+}
+
+var (
+	versionLabels = []string{"group", "version", "resource"}
+	eventsTotal   = prometheus.NewDesc("apiserver_watch_events_total", "Number of events sent in watch clients", versionLabels, nil)
+	eventsSizes   = prometheus.NewDesc("apiserver_watch_events_sizes", "Watch event size distribution in bytes", versionLabels, nil)
+)
+
+// Describe implements prometheus.Collector, for the events that watches have sent.
+func (h *Handlers) Describe(to chan<- *prometheus.Desc) {
+	to <- eventsTotal
+	to <- eventsSizes
+}
+
+// Collect implements prometheus.Collector.
+func (h *Handlers) Collect(to chan<- prometheus.Metric) {
+	h.sent.mu.Lock()
+	defer h.sent.mu.Unlock()
+	for version, sent := range h.sent.all {
+		total, upTo := uint64(0), make(map[float64]uint64, sizesOfEvents)
+		for i := range sent.sizes {
+			if total += sent.sizes[i].Load(); i < sizesOfEvents {
+				upTo[float64(int(1024)<<i)] = total
+			}
+		}
+		to <- prometheus.MustNewConstMetric(eventsTotal, prometheus.CounterValue, float64(total), version.Group, version.Version, version.Resource)
+		to <- prometheus.MustNewConstHistogram(eventsSizes, total, float64(sent.bytes.Load()), upTo, version.Group, version.Version, version.Resource)
+	}
+}
+
+// countedFrame is the frame that is being written.
+type countedFrame struct {
+	to io.Writer
+	n  int
+}
+
+// Write implements io.Writer.
+func (f *countedFrame) Write(p []byte) (int, error) {
+	n, err := f.to.Write(p)
+	f.n += n
+	return n, err
+}
