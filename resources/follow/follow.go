@@ -76,23 +76,43 @@ func Run(ctx context.Context, s Source, h Handler) {
 	s.Shortest, s.Longest = cmp.Or(s.Shortest, time.Second), cmp.Or(s.Longest, time.Minute)
 	f := &stream{Source: s, handler: h, ready: newReady()}
 	defer f.close()
-	pause := s.Shortest
+	pause, said := s.Shortest, complaint{}
 	for {
 		quiet, err := f.round(ctx)
 		switch {
 		case Over(ctx, err):
 			return
 		case err != nil:
-			s.Logger.Warn("something is not looked after for a moment", "what", s.Name, "error", err)
+			if said.again(err, time.Now()) {
+				s.Logger.Warn("something is not looked after for a moment", "what", s.Name, "error", err)
+			}
 			if !sleep(ctx, pause) {
 				return
 			}
 			pause = min(2*pause, s.Longest)
 		case quiet:
-			pause = s.Shortest
+			pause, said.err = s.Shortest, ""
 			f.await(ctx)
 		}
 	}
+}
+
+// sayAgain is after how long the log says once more that something is still as wrong as it was.
+const sayAgain = 10 * time.Minute
+
+// complaint is what the log was told last, and when.
+type complaint struct {
+	err string
+	at  time.Time
+}
+
+// again notes an error, and tells whether it is to be logged.
+func (c *complaint) again(err error, now time.Time) bool {
+	if c.err == err.Error() && now.Sub(c.at) < sayAgain {
+		return false
+	}
+	c.err, c.at = err.Error(), now
+	return true
 }
 
 // Over tells whether nothing further is to be done, now or later: ctx has ended, or the store is closed.

@@ -1,8 +1,11 @@
 package follow_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +31,23 @@ func TestUnavailable(t *testing.T) {
 	f.check(got, "begin", "1 things/old", "1 things/new", "1 others/one")
 	if n := f.store.opened.Load(); n != 2 {
 		t.Errorf("%d watches were opened", n)
+	}
+}
+
+// What goes on being wrong is said once, and what becomes wrong in another way, or once more, is said again.
+func TestFailuresAreSaidOnce(t *testing.T) {
+	f := newFixture(t)
+	down := fmt.Errorf("no answer: %w", resources.ErrUnavailable)
+	f.fail("open", down, down, down, errors.New("another"), down)
+	var log bytes.Buffer
+	s := f.source()
+	s.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	f.follow(s, f.do(true, func() {
+		f.fail("next", down, down)
+		f.write(resources.Create, "things", "new")
+	}), f.do(false, nothing))
+	if said := strings.Count(log.String(), "level=WARN"); said != 4 {
+		t.Errorf("said %d times, not 4:\n%s", said, &log)
 	}
 }
 
