@@ -21,7 +21,8 @@ type Source struct {
 
 	// Objects are followed: all of a Resource, or those of a Namespace, or the one of a Name.
 	Objects []resources.Key
-	// Registry, when set, has every object of its types followed for which Types returns true, as types come and go.
+	// Registry, when set, has every object of its types followed for which Types returns true, as types come and go. A type of which an
+	// object cannot be read is left out until it can; see Turn.Unread.
 	Registry *resources.Registry
 	Types    func(*resources.Type) bool
 	// Existing: what is there when it begins to be followed is told first, as if it were created.
@@ -66,6 +67,9 @@ type Turn struct {
 	// Whole: there is more reason for the turn than events, so that everything is to be looked at: it is the first since
 	// Begin, the one before failed, Source.Changed said so, or the time has come. It stays so until a quiet turn succeeds.
 	Whole bool
+	// Unread are the types of Source.Registry that are not followed at present, because objects of theirs cannot be read. When they can,
+	// everything begins anew.
+	Unread []string
 }
 
 // PageSize is how many events are observed at a time at most.
@@ -76,22 +80,23 @@ func Run(ctx context.Context, s Source, h Handler) {
 	s.Shortest, s.Longest = cmp.Or(s.Shortest, time.Second), cmp.Or(s.Longest, time.Minute)
 	f := &stream{Source: s, handler: h, ready: newReady()}
 	defer f.close()
-	pause, said := s.Shortest, complaint{}
+	pause := s.Shortest
 	for {
 		quiet, err := f.round(ctx)
 		switch {
 		case Over(ctx, err):
 			return
 		case err != nil:
-			if said.again(err, time.Now()) {
-				s.Logger.Warn("something is not looked after for a moment", "what", s.Name, "error", err)
-			}
+			f.complain(err)
 			if !sleep(ctx, pause) {
 				return
 			}
 			pause = min(2*pause, s.Longest)
 		case quiet:
-			pause, said.err = s.Shortest, ""
+			pause = s.Shortest
+			if len(f.unread) == 0 {
+				f.said.err = ""
+			}
 			f.await(ctx)
 		}
 	}
@@ -106,13 +111,12 @@ type complaint struct {
 	at  time.Time
 }
 
-// again notes an error, and tells whether it is to be logged.
-func (c *complaint) again(err error, now time.Time) bool {
-	if c.err == err.Error() && now.Sub(c.at) < sayAgain {
-		return false
+// complain says what is wrong, unless that was said of late.
+func (f *stream) complain(err error) {
+	if now := time.Now(); f.said.err != err.Error() || now.Sub(f.said.at) >= sayAgain {
+		f.said = complaint{err.Error(), now}
+		f.Logger.Warn("something is not looked after for a moment", "what", f.Name, "error", err)
 	}
-	c.err, c.at = err.Error(), now
-	return true
 }
 
 // Over tells whether nothing further is to be done, now or later: ctx has ended, or the store is closed.

@@ -25,6 +25,11 @@ type stream struct {
 	followed bool
 	catalog  *resources.Catalog
 	changed  <-chan struct{}
+	// unread is Turn.Unread, and why is by what errors. They are read again at retryAt.
+	unread  []string
+	why     []error
+	retryAt time.Time
+	said    complaint
 
 	// left are the cursors of a round that have still to tell.
 	left []*cursor
@@ -49,6 +54,7 @@ func (f *stream) round(ctx context.Context) (quiet bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
+	f.readAgain(ctx)
 	f.begin()
 	f.lookForChange()
 	if err := f.adopt(ctx); err != nil {
@@ -94,7 +100,7 @@ func (f *stream) turn(ctx context.Context, quiet bool) error {
 	if !f.told && !f.whole {
 		return nil
 	}
-	again, err := f.handler.Turn(ctx, Turn{Catalog: f.catalog, Quiet: quiet, Whole: f.whole})
+	again, err := f.handler.Turn(ctx, Turn{Catalog: f.catalog, Quiet: quiet, Whole: f.whole, Unread: f.unread})
 	if err != nil {
 		f.whole = true
 		return err
@@ -124,7 +130,7 @@ func (f *stream) adopt(ctx context.Context) error {
 		if err := f.adoptChange(ctx, before, catalog); err != nil {
 			return err
 		}
-		f.followed, f.catalog, f.told = true, catalog, true
+		f.adopted(catalog)
 		return nil
 	}
 	wanted := map[resources.Key]bool{}
@@ -148,8 +154,44 @@ func (f *stream) adopt(ctx context.Context) error {
 			}
 		}
 	}
-	f.followed, f.catalog, f.told = true, catalog, true
+	f.adopted(catalog)
 	return nil
+}
+
+// adopted notes that all that can be followed is.
+func (f *stream) adopted(catalog *resources.Catalog) {
+	f.followed, f.catalog, f.told = true, catalog, true
+	if len(f.unread) > 0 {
+		f.retryAt = time.Now().Add(f.Longest)
+		f.complain(errors.Join(f.why...))
+	}
+}
+
+// readAgain has everything begin anew when a type can be read that was left out.
+func (f *stream) readAgain(ctx context.Context) {
+	if len(f.unread) == 0 || time.Now().Before(f.retryAt) {
+		return
+	}
+	f.retryAt = time.Now().Add(f.Longest)
+	for _, resource := range f.unread {
+		if _, err := f.Store.Snapshot(ctx, resource, resources.At{Match: resources.MostRecent}); err == nil {
+			f.close()
+			return
+		}
+	}
+}
+
+// leavesOut tells whether a type is left out that could not be opened: one object that is lost is not to keep all others from being looked
+// after.
+func (f *stream) leavesOut(resource string, err error) bool {
+	var unreadable *resources.TransformError
+	if !errors.As(err, &unreadable) {
+		return false
+	}
+	if !slices.Contains(f.unread, resource) {
+		f.unread, f.why = append(f.unread, resource), append(f.why, err)
+	}
+	return true
 }
 
 // adoptChange does the same for the groups that a change of the catalog has touched, where all was open before.
@@ -200,7 +242,9 @@ func (f *stream) adoptTypes(ctx context.Context, types iter.Seq[*resources.Type]
 		key := resources.Key{Resource: t.ResourceName()}
 		wanted[key] = true
 		if f.watches[key] == nil {
-			if err := f.open(ctx, key); err != nil {
+			if err := f.open(ctx, key); f.leavesOut(key.Resource, err) {
+				continue
+			} else if err != nil {
 				return err
 			}
 			if h, ok := f.handler.(TypesHandler); ok {
@@ -277,11 +321,16 @@ func (f *stream) observe(events []*resources.Event) {
 
 // await waits for a reason to go on.
 func (f *stream) await(ctx context.Context) {
-	var due <-chan time.Time
+	var due, retry <-chan time.Time
 	if !f.due.IsZero() {
 		timer := time.NewTimer(time.Until(f.due))
 		defer timer.Stop()
 		due = timer.C
+	}
+	if len(f.unread) > 0 {
+		timer := time.NewTimer(time.Until(f.retryAt))
+		defer timer.Stop()
+		retry = timer.C
 	}
 	var replaced <-chan struct{}
 	if f.catalog != nil {
@@ -291,6 +340,7 @@ func (f *stream) await(ctx context.Context) {
 	case <-ctx.Done():
 	case <-f.ready.woken:
 	case <-replaced:
+	case <-retry:
 	case <-f.changed: // noticed when the next is taken
 	case <-due:
 		f.whole = true
@@ -303,6 +353,6 @@ func (f *stream) close() {
 		c.watch.Close()
 		c.closed = true
 	}
-	f.begun, f.followed, f.watches, f.left = false, false, nil, nil
+	f.begun, f.followed, f.watches, f.left, f.unread, f.why = false, false, nil, nil, nil, nil
 	f.ready.take()
 }

@@ -1,11 +1,15 @@
 package follow_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,5 +110,39 @@ func TestTypesThatComeAndGo(t *testing.T) {
 	}
 	if n := f.store.open.Load(); n != 0 {
 		t.Errorf("%d watches are left open", n)
+	}
+}
+
+// A type of which an object cannot be read keeps no other from being followed, and is told of with all others when it can be read.
+func TestTypesThatCannotBeRead(t *testing.T) {
+	f := newFixture(t)
+	registry := resources.NewRegistry()
+	registry.Edit(func(e *resources.Edit) {
+		v := resources.VersionSpec{Version: "v1"}
+		for _, name := range []string{"r0", "r1"} {
+			v.Types = append(v.Types, &resources.Type{GroupResource: schema.GroupResource{Group: "g", Resource: name}, Kind: "R" + name})
+		}
+		e.SetGroup(resources.GroupSpec{Name: "g", Versions: []resources.VersionSpec{v}})
+	})
+	ctx, stop := context.WithCancel(f.ctx)
+	defer stop()
+	var log bytes.Buffer
+	s := f.source()
+	s.Objects, s.Registry, s.Logger = nil, registry, slog.New(slog.NewTextHandler(&log, nil))
+	f.fail("open", &resources.TransformError{Err: errors.New("no key")})
+	var told []string
+	i := &inventory{T: t}
+	i.quiet = func(turn follow.Turn) {
+		told = append(told, fmt.Sprint(slices.Sorted(maps.Keys(i.types)), turn.Unread))
+		if len(turn.Unread) == 0 {
+			stop()
+		}
+	}
+	follow.Run(ctx, s, i)
+	if want := []string{"[r1.g] [r0.g]", "[r0.g r1.g] []"}; !slices.Equal(told, want) {
+		t.Errorf("followed, and left out: %q, want %q", told, want)
+	}
+	if n := strings.Count(log.String(), "no key"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, &log)
 	}
 }

@@ -28,7 +28,7 @@ func (g *garbage) look(ctx context.Context, uid types.UID) error {
 
 func (g *garbage) judge(ctx context.Context, uid types.UID) error {
 	n, ok := g.graph.node(uid)
-	if !ok {
+	if !ok || !g.whole.Load() { // it is found again
 		return nil
 	}
 	g.parked.remove(uid)

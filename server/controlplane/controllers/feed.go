@@ -29,9 +29,9 @@ type selective interface {
 
 // roundObserver is an observer that judges by what it has been shown of several types.
 type roundObserver interface {
-	// turn comes after every round. quiet: all that has happened was shown. Otherwise the next round is to come soon,
+	// turn comes after every round. Quiet: all that has happened was shown. Otherwise the next round is to come soon,
 	// and will show at least what had happened before anything of the last was visible.
-	turn(quiet bool)
+	turn(t follow.Turn)
 	// shown comes when all objects of a type were shown that is new, or served again.
 	shown(resource string)
 	// left tells that a type is no longer served, and what happens to its objects no longer shown.
@@ -125,7 +125,7 @@ func (f *feed) Turn(_ context.Context, t follow.Turn) (time.Duration, error) {
 		}
 	}
 	for o := range f.rounds {
-		o.turn(t.Quiet)
+		o.turn(t)
 	}
 	return 0, nil
 }

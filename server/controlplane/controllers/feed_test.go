@@ -6,6 +6,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/apis/core"
+
 	"github.com/rowlock/rowlock/resources"
 )
 
@@ -63,6 +66,43 @@ func TestFeedFails(t *testing.T) {
 			c.gone(stays)
 		})
 	}
+}
+
+// locked is a store that cannot read a type until it is unlocked.
+type locked struct {
+	resources.Store
+	resource string
+	key      atomic.Bool
+}
+
+func (l *locked) Snapshot(ctx context.Context, resource string, at resources.At) (resources.Snapshot, error) {
+	if resource == l.resource && at.Namespace == "" && !l.key.Load() {
+		return nil, &resources.TransformError{Err: errors.New("no key")}
+	}
+	return l.Store.Snapshot(ctx, resource, at)
+}
+
+// An object that cannot be read keeps no namespace from going. It may belong to any owner, so nothing is collected, and no owner let go
+// whose dependents are to stay, until it can be read; and then all is that was to be.
+func TestUnreadableObject(t *testing.T) {
+	c := newCluster(t)
+	store := &locked{Store: c.store, resource: "secrets"}
+	c.theirs = store
+	owner, left, doomed := c.thing("owner"), c.thing("left"), c.namespace("doomed")
+	child := c.thing("child", ownedBy(owner))
+	secret := c.create("secrets", &core.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "ns",
+		OwnerReferences: []metav1.OwnerReference{refTo(left)}}})
+	c.start()
+	c.delete(owner, background)
+	c.delete(left, metav1.DeletePropagationOrphan)
+	c.delete(doomed, background)
+	c.gone(doomed)
+	if c.get(child.Key) == nil || c.get(left.Key) == nil {
+		t.Error("garbage was collected without a look at all there is")
+	}
+	store.key.Store(true)
+	c.gone(child, left)
+	c.stays(secret)
 }
 
 // meddler is a store in which something happens the first time that a type is looked through.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/follow"
 )
 
 // garbage is the garbage collector ("Resource deletion" of the API concepts page): it deletes the objects whose owners
@@ -31,6 +33,11 @@ type garbage struct {
 	fresh, ripe findings
 
 	parked parked
+
+	// whole: the graph has what was there, of all types. Nothing is judged before.
+	whole atomic.Bool
+	// blind: it will not, because a type cannot be read. It belongs to the goroutine of the feed.
+	blind bool
 }
 
 // collector is who collects garbage.
@@ -62,6 +69,8 @@ func (g *garbage) work(ctx context.Context) {
 var _ roundObserver = (*garbage)(nil)
 
 func (g *garbage) forget() {
+	g.whole.Store(false)
+	g.blind = false
 	g.graph.clear()
 	g.fresh, g.ripe = findings{}, findings{}
 	g.parked.clear()
@@ -71,7 +80,7 @@ func (g *garbage) forget() {
 var ignored = sets.New("events", "events.events.k8s.io")
 
 func (g *garbage) observe(e *resources.Event) {
-	if ignored.Has(e.Object.Resource) {
+	if g.blind || ignored.Has(e.Object.Resource) {
 		return
 	}
 	m := readMetadata(e.Object.Data)
@@ -92,10 +101,19 @@ func (g *garbage) observe(e *resources.Event) {
 
 // turn gives what is necessary to the workers, a round after it was found: by then the graph has all that happened
 // before, of every type.
-func (g *garbage) turn(quiet bool) {
+//
+// Of an object that cannot be read nobody knows to whom it belongs. It might be one that is to stay when its owner goes. So nothing is
+// judged until all can be read, and everything is shown anew then.
+func (g *garbage) turn(t follow.Turn) {
+	if len(t.Unread) > 0 {
+		g.forget()
+		g.blind = true
+		return
+	}
+	g.whole.Store(true)
 	g.hand(g.ripe)
 	g.ripe, g.fresh = g.fresh, findings{}
-	if quiet {
+	if t.Quiet {
 		g.hand(g.ripe)
 		g.ripe = findings{}
 	}

@@ -3,12 +3,14 @@ package controllers
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/follow"
 	"github.com/rowlock/rowlock/server/controlplane/controllers/hosted"
 )
 
@@ -43,8 +45,12 @@ func (h host) forget()                    { h.Forget() }
 func (h host) observe(e *resources.Event) { h.Observe(e) }
 func (h host) typesChanged()              {} // what a type that is gone left behind is nobody's work
 
-// turn implements roundObserver: before the first round of a beginning the feed has opened all types.
-func (h host) turn(bool) { h.Opened() }
+// turn implements roundObserver: before the first round of a beginning the feed has opened all types that can be read.
+func (h host) turn(t follow.Turn) {
+	if !slices.ContainsFunc(h.Resources(), func(r string) bool { return slices.Contains(t.Unread, r) }) {
+		h.Opened()
+	}
+}
 
 func (h host) shown(string)                  {}
 func (h host) left(string, schema.GroupKind) {}

@@ -27,7 +27,11 @@ func (g *garbage) orphanDependents(ctx context.Context, uid types.UID) error {
 	}
 	var writers errgroup.Group
 	writers.SetLimit(orphanWriters)
-	for _, dependent := range g.graph.dependentsOf(uid) {
+	dependents := g.graph.dependentsOf(uid)
+	if !g.whole.Load() {
+		return nil // the graph has been cleared since: the owner is found again
+	}
+	for _, dependent := range dependents {
 		dt, ok := g.registry.Catalog().Type(dependent.key.Resource)
 		if !ok {
 			// The owner stays until this dependent no longer refers to it, or it would go with the owner.

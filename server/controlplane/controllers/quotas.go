@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/quota/v1/install"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/follow"
 	"github.com/rowlock/rowlock/server/controlplane/controllers/hosted"
 )
 
@@ -112,7 +113,7 @@ func (q *quotas) observe(e *resources.Event) {
 
 // typesChanged, turn, shown and left are those of observer and roundObserver.
 func (q *quotas) typesChanged()                               {}
-func (q *quotas) turn(quiet bool)                             { q.hosted.turn(quiet) }
+func (q *quotas) turn(t follow.Turn)                          { q.hosted.turn(t) }
 func (q *quotas) shown(resource string)                       { q.hosted.shown(resource) }
 func (q *quotas) left(resource string, kind schema.GroupKind) { q.hosted.left(resource, kind) }
 func (q *quotas) work(ctx context.Context)                    { q.hosted.work(ctx) }
