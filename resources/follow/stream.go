@@ -25,11 +25,12 @@ type stream struct {
 	followed bool
 	catalog  *resources.Catalog
 	changed  <-chan struct{}
-	// unread is Turn.Unread, and why is by what errors. They are read again at retryAt.
-	unread  []string
-	why     []error
-	retryAt time.Time
-	said    complaint
+	// unread is Turn.Unread, and why is by what errors. They are read again at retryAt, retryPause after the last time.
+	unread     []string
+	why        []error
+	retryAt    time.Time
+	retryPause time.Duration
+	said       complaint
 
 	// left are the cursors of a round that have still to tell.
 	left []*cursor
@@ -161,10 +162,18 @@ func (f *stream) adopt(ctx context.Context) error {
 // adopted notes that all that can be followed is.
 func (f *stream) adopted(catalog *resources.Catalog) {
 	f.followed, f.catalog, f.told = true, catalog, true
-	if len(f.unread) > 0 {
-		f.retryAt = time.Now().Add(f.Longest)
-		f.complain(errors.Join(f.why...))
+	if len(f.unread) == 0 {
+		f.retryPause = 0
+		return
 	}
+	f.retryLater()
+	f.complain(errors.Join(f.why...))
+}
+
+// retryLater has the types that are left out read again later and later: whoever decrypts may log each attempt.
+func (f *stream) retryLater() {
+	f.retryPause = min(max(2*f.retryPause, f.Shortest), 10*f.Longest)
+	f.retryAt = time.Now().Add(f.retryPause)
 }
 
 // readAgain has everything begin anew when a type can be read that was left out.
@@ -172,7 +181,7 @@ func (f *stream) readAgain(ctx context.Context) {
 	if len(f.unread) == 0 || time.Now().Before(f.retryAt) {
 		return
 	}
-	f.retryAt = time.Now().Add(f.Longest)
+	f.retryLater()
 	for _, resource := range f.unread {
 		if _, err := f.Store.Snapshot(ctx, resource, resources.At{Match: resources.MostRecent}); err == nil {
 			f.close()
