@@ -228,25 +228,30 @@ func TestAuditOwnWrites(t *testing.T) {
 	var registry *resources.Registry
 	s, kept := audited(t, "- level: RequestResponse\n  omitStages: [RequestReceived]", func(c *server.Config) { pipeline, registry = c.Pipeline, c.Registry })
 	maps, _ := registry.Catalog().Type("configmaps")
-	write := func(ctx context.Context) error {
-		ctx = resources.APIServer.Request(ctx, "create", maps, maps.KeyOf("ns", "a"))
+	write := func(ctx context.Context, who resources.Actor) error {
+		ctx = who.Request(ctx, "create", maps, maps.KeyOf("ns", "a"))
 		_, err := pipeline.Create(ctx, &resources.CreateRequest{Type: maps, Object: &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}})
 		return err
 	}
 	ask(s.Handler(), "POST", "/api/v1/namespaces", aNamespace)
 	expectEvents(t, kept, "RequestResponse ResponseComplete create 201 sent answered")
-	if err := write(t.Context()); err != nil {
+	if err := write(t.Context(), resources.APIServer); err != nil {
 		t.Fatal(err)
 	}
 	e := expectEvents(t, kept, "RequestResponse ResponseComplete create 201 sent answered")[0]
 	if e.User.Username != user.APIServerUser || e.RequestURI != "/api/v1/namespaces/ns/configmaps" || e.ObjectRef.Name != "a" || e.UserAgent != "rowlock" || e.AuditID == "" {
 		t.Errorf("%+v", e)
 	}
-	if err := write(t.Context()); err == nil {
+	controller := resources.Controller("namespace-controller")
+	if err := write(t.Context(), controller); err == nil {
 		t.Error("it was created twice")
 	}
-	if e = expectEvents(t, kept, "RequestResponse ResponseComplete create 409 sent answered")[0]; e.ResponseStatus.Reason != metav1.StatusReasonAlreadyExists {
+	e = expectEvents(t, kept, "RequestResponse ResponseComplete create 409 sent answered")[0]
+	if e.ResponseStatus.Reason != metav1.StatusReasonAlreadyExists {
 		t.Errorf("%+v", e.ResponseStatus)
+	}
+	if !strings.HasPrefix(e.UserAgent, "kube-controller-manager/v") || !strings.HasSuffix(e.UserAgent, "/"+controller.GetName()) {
+		t.Errorf("a controller's User-Agent is %q", e.UserAgent)
 	}
 	_, err := pipeline.Delete(resources.APIServer.Request(t.Context(), "delete", maps, maps.KeyOf("ns", "a")), &resources.DeleteRequest{Type: maps, Name: "a"})
 	if err != nil {
@@ -260,7 +265,7 @@ func TestAuditOwnWrites(t *testing.T) {
 	within, keptWithin := audited(t, everything+"\n  omitStages: [RequestReceived]", func(c *server.Config) {
 		inner := c.Authenticator
 		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {
-			_ = write(r.Context())
+			_ = write(r.Context(), resources.APIServer)
 			return inner(r)
 		}
 		pipeline = c.Pipeline

@@ -13,6 +13,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/auditing"
 	"github.com/rowlock/rowlock/server/controlplane/controllers"
 	"github.com/rowlock/rowlock/server/pki"
 )
@@ -70,15 +71,14 @@ func (o *controllerOptions) complete() (err error) {
 	return nil
 }
 
-// controllerAgent is who owns the fields that controllers set, as with kube-controller-manager.
-const controllerAgent = "kube-controller-manager"
-
 // config completes the configuration of the controllers.
 func (o *controllerOptions) config(c controllers.Config, srv *server.Server, certificates *pki.PKI, keys *pki.TokenKeys) controllers.Config {
 	upstream.SurvivePanics()
 	c.Enabled = o.enabled
 	c.ServiceAccounts = controllers.ServiceAccounts{Tokens: keys.Legacy(), CleanUpPeriod: o.unusedTokens}
-	c.Client = func(who resources.Actor) (kubernetes.Interface, error) { return srv.Client(who.Info, controllerAgent) }
+	c.Client = func(who resources.Actor) (kubernetes.Interface, error) {
+		return srv.Client(who.Info, auditing.ControllerAgent(who.GetName()))
+	}
 	c.Trust = &controllers.Trust{Bundle: certificates.Authority, Changed: certificates.Changed}
 	c.Signing = o.signing.signing(certificates)
 	if o.rootCA != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	goruntime "runtime"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,9 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/status"
 )
@@ -35,6 +39,13 @@ var methods = map[string]string{"create": http.MethodPost, "update": http.Method
 // Loopback is the address that the server's own requests come from.
 const Loopback = "127.0.0.1:0"
 
+// ControllerAgent is the User-Agent of the controller that has a ServiceAccount, as kube-controller-manager's with
+// --use-service-account-credentials. What comes before the first slash owns the fields that the controller sets.
+func ControllerAgent(username string) string {
+	v := upstream.Version().GitVersion
+	return "kube-controller-manager/" + v + " (" + goruntime.GOOS + "/" + goruntime.GOARCH + ") kubernetes/" + v + "/" + username
+}
+
 // Begin implements resources.Audit. A write that a client's request is for is recorded with that.
 func (a *Auditor) Begin(ctx context.Context) (context.Context, error) {
 	info, ok := genericapirequest.RequestInfoFrom(ctx)
@@ -50,7 +61,11 @@ func (a *Auditor) Begin(ctx context.Context) (context.Context, error) {
 	if about.Verb == "create" && about.Subresource == "" {
 		about.Name = "" // the object says it
 	}
-	r := &http.Request{Method: methods[info.Verb], URL: &url.URL{Path: pathOf(&about)}, Header: http.Header{"User-Agent": {a.agent}}, RemoteAddr: Loopback}
+	agent := a.agent
+	if who, ok := genericapirequest.UserFrom(ctx); ok && strings.HasPrefix(who.GetName(), serviceaccount.ServiceAccountUsernamePrefix) {
+		agent = ControllerAgent(who.GetName())
+	}
+	r := &http.Request{Method: methods[info.Verb], URL: &url.URL{Path: pathOf(&about)}, Header: http.Header{"User-Agent": {agent}}, RemoteAddr: Loopback}
 	if _, err := q.Begin(genericapirequest.WithRequestInfo(ctx, &about), r, false); err != nil {
 		return ctx, apierrors.NewInternalError(err)
 	}
