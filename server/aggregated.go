@@ -1,12 +1,14 @@
 package server
 
 import (
+	"context"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/discovery"
 	"github.com/rowlock/rowlock/server/handlers"
 )
@@ -40,6 +42,14 @@ func versionOf(path string) (schema.GroupVersion, bool) {
 	group, below, _ := strings.Cut(below, "/")
 	version, _, _ := strings.Cut(below, "/")
 	return schema.GroupVersion{Group: group, Version: version}, ok && group != "" && version != ""
+}
+
+// local are the versions that APIServices tell of and nobody serves.
+func (s *Server) local(ctx context.Context, catalog *resources.Catalog) ([]discovery.ExternalVersion, error) {
+	if s.Aggregator == nil {
+		return nil, nil
+	}
+	return s.Aggregator.Local(ctx, catalog)
 }
 
 // external is what other servers serve; nil: nothing.

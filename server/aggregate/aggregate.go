@@ -27,6 +27,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -83,6 +84,32 @@ func New(c Config) *Aggregator {
 
 // External returns what other servers serve. It is the same while that is.
 func (a *Aggregator) External() *discovery.External { return a.external.Load() }
+
+// Local returns the versions that APIServices without a Service stand for and that a catalog does not have: those that somebody else has
+// made, and those of definitions that are not established. Its errors are those of resources.Reader.
+func (a *Aggregator) Local(ctx context.Context, catalog *resources.Catalog) (found []discovery.ExternalVersion, err error) {
+	t, ok := catalog.Type(apiServicesResource)
+	if !ok {
+		return nil, nil
+	}
+	all, err := a.Store.Snapshot(ctx, apiServicesResource, resources.At{Match: resources.MostRecent})
+	if err != nil {
+		return nil, err
+	}
+	all.Ascend("", "", func(o *resources.Object) bool {
+		gv := schema.GroupVersion{}
+		gv.Version, gv.Group, _ = strings.Cut(o.Name, ".")
+		if gv.Group == "" || serves(catalog, gv) {
+			return true
+		}
+		b, failed := a.backendOf(t, o)
+		if err = failed; err == nil && b.local() {
+			found = append(found, discovery.ExternalVersion{GroupVersion: gv, GroupPriority: int(b.group), VersionPriority: int(b.priority)})
+		}
+		return err == nil
+	})
+	return found, err
+}
 
 // OpenAPI returns what other servers describe. It is the same while that is.
 func (a *Aggregator) OpenAPI() *openapi.External {

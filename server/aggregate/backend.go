@@ -33,6 +33,7 @@ type Backend struct {
 	revision  int64
 	gv        schema.GroupVersion
 	priority  int32 // of the version
+	group     int32 // the priority of the group
 	available bool
 	service   apiregistrationv1.ServiceReference
 	port      int32
@@ -47,7 +48,8 @@ type Backend struct {
 
 // newBackend reads an APIService. What it says of connections may be the same as before.
 func (a *Aggregator) newBackend(is *apiregistrationv1.APIService, revision int64, before *Backend) *Backend {
-	b := &Backend{owner: a, revision: revision, gv: schema.GroupVersion{Group: is.Spec.Group, Version: is.Spec.Version}, priority: is.Spec.VersionPriority}
+	b := &Backend{owner: a, revision: revision, gv: schema.GroupVersion{Group: is.Spec.Group, Version: is.Spec.Version}, priority: is.Spec.VersionPriority,
+		group: is.Spec.GroupPriorityMinimum}
 	if is.Spec.Service == nil {
 		return b
 	}

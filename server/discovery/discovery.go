@@ -14,6 +14,7 @@
 package discovery
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -34,6 +35,9 @@ type Options struct {
 	ServerAddress func(*http.Request) string
 	// External returns what other servers serve, the same while that is; nil: nothing. Nil: there are none.
 	External func() *External
+	// Local returns the versions of which there is nothing but that they are registered, which the older documents of groups tell. Nil:
+	// there are none.
+	Local func(context.Context, *resources.Catalog) ([]ExternalVersion, error)
 	// CBOR is set where it is among the encodings.
 	CBOR bool
 }
@@ -47,6 +51,8 @@ type Handler struct {
 	offer, plain *offer
 	// merged is what there was to discover when something of another server's was asked for last.
 	merged atomic.Pointer[shown]
+	// registered is merged with what Local returned last.
+	registered atomic.Pointer[shown]
 	// described counts the groups that were described for aggregated discovery.
 	described atomic.Int64
 }
@@ -93,11 +99,20 @@ func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, c *shown, ro
 		// The address differs from client to client, so this document alone is not kept.
 		writeObject(w, r, n, h.apiVersions(r, c.catalog))
 	default:
+		if c, err = h.withLocal(r.Context(), c); err != nil {
+			h.offer.writeError(w, r, err)
+			return
+		}
 		serveKept(w, r, c, n, "apis", func() runtime.Object { return apiGroupList(c) })
 	}
 }
 
 func (h *Handler) serveGroup(w http.ResponseWriter, r *http.Request, c *shown, name string) {
+	c, err := h.withLocal(r.Context(), c)
+	if err != nil {
+		h.offer.writeError(w, r, err)
+		return
+	}
 	group := c.find(name)
 	if group == nil || name == "" {
 		http.NotFound(w, r)

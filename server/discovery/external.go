@@ -2,12 +2,14 @@ package discovery
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"slices"
 	"sync"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
@@ -31,6 +33,7 @@ type ExternalVersion struct {
 type shown struct {
 	catalog  *resources.Catalog
 	external *External
+	local    []ExternalVersion
 	groups   []*shownGroup // in the order of discovery
 
 	mu   sync.Mutex
@@ -59,7 +62,7 @@ type shownVersion struct {
 
 // Memo is resources.Catalog.Memo for what is made of both.
 func (s *shown) Memo(key any, build func() (any, error)) (any, error) {
-	if s.external == nil {
+	if s.external == nil && s.local == nil {
 		return s.catalog.Memo(key, build)
 	}
 	s.mu.Lock()
@@ -85,19 +88,37 @@ func (h *Handler) shown() *shown {
 	}
 	if external == nil {
 		h.merged.Store(nil)
-		v, _ := catalog.Memo(shownKey{}, func() (any, error) { return newShown(catalog, nil), nil }) // it has no error
+		v, _ := catalog.Memo(shownKey{}, func() (any, error) { return newShown(catalog, nil, nil), nil }) // it has no error
 		return v.(*shown)
 	}
 	if known := h.merged.Load(); known != nil && known.catalog == catalog && known.external == external {
 		return known
 	}
-	made := newShown(catalog, external)
+	made := newShown(catalog, external, nil)
 	h.merged.Store(made)
 	return made
 }
 
-func newShown(c *resources.Catalog, external *External) *shown {
-	s := &shown{catalog: c, external: external, made: map[any]any{}}
+// withLocal returns c with the versions of which there is nothing but that they are registered.
+func (h *Handler) withLocal(ctx context.Context, c *shown) (*shown, error) {
+	if h.options.Local == nil {
+		return c, nil
+	}
+	local, err := h.options.Local(ctx, c.catalog)
+	if len(local) == 0 || err != nil {
+		h.registered.Store(nil)
+		return c, err
+	}
+	if known := h.registered.Load(); known != nil && known.catalog == c.catalog && known.external == c.external && equality.Semantic.DeepEqual(known.local, local) {
+		return known, nil
+	}
+	made := newShown(c.catalog, c.external, local)
+	h.registered.Store(made)
+	return made, nil
+}
+
+func newShown(c *resources.Catalog, external *External, local []ExternalVersion) *shown {
+	s := &shown{catalog: c, external: external, local: local, made: map[any]any{}}
 	byName := map[string]*shownGroup{}
 	add := func(name string, priority int) *shownGroup {
 		g := byName[name]
@@ -116,11 +137,15 @@ func newShown(c *resources.Catalog, external *External) *shown {
 			g.versions = append(g.versions, shownVersion{name: v.Version, priority: v.Priority, own: v})
 		}
 	}
-	if external == nil {
+	others := local
+	if external != nil {
+		others = slices.Concat(external.Versions, local)
+	}
+	if len(others) == 0 {
 		return s
 	}
-	for i := range external.Versions {
-		v := &external.Versions[i]
+	for i := range others {
+		v := &others[i]
 		g := add(v.Group, v.GroupPriority)
 		g.group = nil // it is more than that
 		g.versions = slices.DeleteFunc(g.versions, func(own shownVersion) bool { return own.name == v.Version })

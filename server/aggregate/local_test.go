@@ -1,0 +1,61 @@
+package aggregate_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// An APIService without a Service is in the older documents of groups at once, whether anybody serves its version or not, and in no
+// other: nothing is known of its resources.
+func TestLocalAPIServices(t *testing.T) {
+	f := newFixture(t)
+	create := func(group, version string, groupPriority, versionPriority int) {
+		f.must("POST", apiServices, fmt.Sprintf(`{"metadata":{"name":"%[2]s.%[1]s"},"spec":{"group":%[1]q,"version":%[2]q,"groupPriorityMinimum":%[3]d,"versionPriority":%[4]d}}`,
+			group, version, groupPriority, versionPriority))
+	}
+	create("plums.example.com", "v1", 100, 10)
+	create("plums.example.com", "v2", 19000, 20)
+	create("apps", "v9", 1, 1)
+	for plural, version := range map[string]string{"pears": "v1", "quinces": "v2"} { // one of them does not get its kind, and is not established
+		f.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", fmt.Sprintf(`{"metadata":{"name":"%[1]s.pears.example.com"},"spec":{"group":"pears.example.com",
+			"scope":"Namespaced","names":{"plural":%[1]q,"kind":"Pear"},"versions":[{"name":%[2]q,"served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`,
+			plural, version))
+	}
+	const plums = `{"name":"plums.example.com","versions":[{"groupVersion":"plums.example.com/v2","version":"v2"},{"groupVersion":"plums.example.com/v1","version":"v1"}],` +
+		`"preferredVersion":{"groupVersion":"plums.example.com/v2","version":"v2"}}`
+	groups := gjson.Get(f.must("GET", "/apis", ""), "groups")
+	for path, want := range map[string]string{
+		`#(name="plums.example.com")`:       plums,
+		"0.name":                            "apiregistration.k8s.io",
+		"1.name":                            "plums.example.com",
+		`#(name="apps").versions.#.version`: `["v1","v9"]`,
+		`#(name="pears.example.com").versions.#.version`:          `["v2","v1"]`,
+		`#(name="apiextensions.k8s.io").preferredVersion.version`: "v1",
+	} {
+		if got := groups.Get(path).String(); got != want {
+			t.Errorf("%s is %s, want %s", path, got, want)
+		}
+	}
+	if got := f.must("GET", "/apis/plums.example.com", ""); got != `{"kind":"APIGroup","apiVersion":"v1",`+plums[1:]+"\n" {
+		t.Error(got)
+	}
+	for _, path := range []string{"/apis/plums.example.com/v1", "/apis/apps/v9"} {
+		if code, answer := f.send("GET", path, ""); code != http.StatusNotFound {
+			t.Errorf("%s: %d %s", path, code, answer)
+		}
+	}
+	if found := gjson.Get(f.must("GET", "/apis", "", "Accept", aggregated), `items.#(metadata.name="plums.example.com")`); found.Exists() {
+		t.Error(found)
+	}
+	f.must("DELETE", apiServices+"/v2.plums.example.com", "")
+	if got := gjson.Get(f.must("GET", "/apis/plums.example.com", ""), "versions.#.version").Raw; got != `["v1"]` {
+		t.Error(got)
+	}
+	f.must("DELETE", apiServices+"/v1.plums.example.com", "")
+	if code, _ := f.send("GET", "/apis/plums.example.com", ""); code != http.StatusNotFound {
+		t.Errorf("after the last: %d", code)
+	}
+}
