@@ -55,7 +55,7 @@ func (e *Events) Event(w io.Writer, typ watch.EventType, o *resources.Object) er
 	f := e.r.Format
 	switch {
 	case f.AsList:
-		return partialListError(e.r.Served.New())
+		return e.r.partialListError()
 	case f.As == AsTable:
 		data, err := e.r.table([]*resources.Object{o}, metav1.ListMeta{ResourceVersion: resources.FormatRevision(o.Revision)}, !e.headers)
 		if err != nil {

@@ -234,8 +234,13 @@ func partialError(list runtime.Object) error {
 	return notAcceptable(fmt.Sprintf("you requested PartialObjectMetadata, but the requested object is a list (%T)", list))
 }
 
-func partialListError(obj runtime.Object) error {
-	return notAcceptable(fmt.Sprintf("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", obj))
+// partialListError refuses to show one object as a list. What has no Go type could be a list for all that kube-apiserver knows, which
+// fails when it looks for the items.
+func (r *Renderer) partialListError() error {
+	if r.Served.Untyped {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "content is not a list"}}
+	}
+	return notAcceptable(fmt.Sprintf("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", r.Served.New()))
 }
 
 func notAcceptable(message string) error {

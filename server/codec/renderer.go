@@ -60,7 +60,7 @@ func (r *Renderer) Object(o *resources.Object) ([]byte, error) {
 		return r.finish(t)
 	case AsPartial:
 		if r.Format.AsList {
-			return nil, partialListError(r.Served.New())
+			return nil, r.partialListError()
 		}
 		if r.Format.Media != CBOR && r.Format.Media != Protobuf {
 			data, err := r.partial(o)

@@ -101,6 +101,9 @@ func (q *request) ofSubresource(code int, f codec.Format, key resources.Key, rev
 func (q *request) projectedType() *resources.Served {
 	empty := func() runtime.Object {
 		obj, err := q.newHub()
+		if q.defined() { // kube-apiserver has no other form of it there
+			obj, err = q.served.Scheme.New(q.kind)
+		}
 		if err != nil {
 			panic(err) // the kind of a body that was decoded, or of a projection
 		}
