@@ -30,7 +30,11 @@ func (k Key) Path() string {
 func (k Key) InEtcd() string {
 	prefix, ok := etcdPrefixes[k.Resource]
 	if !ok {
-		prefix, _, _ = strings.Cut(k.Resource, ".")
+		resource, group, grouped := strings.Cut(k.Resource, ".")
+		prefix = resource
+		if name, _ := strings.CutSuffix(group, ".k8s.io"); grouped && strings.Contains(group, ".") && !strings.Contains(withoutGroup, " "+name+" ") {
+			prefix = group + "/" + resource
+		}
 	}
 	return "/registry/" + prefix + "/" + k.Path()
 }
@@ -43,6 +47,11 @@ var etcdPrefixes = map[string]string{
 	"replicationcontrollers":      "controllers",
 	"services":                    "services/specs",
 }
+
+// withoutGroup are the groups below k8s.io, without that, of which the keys do not have the group; those of definitions and of APIServices
+// and all that definitions define have it.
+const withoutGroup = " admissionregistration authentication authorization certificates coordination discovery events flowcontrol.apiserver " +
+	"internal.apiserver networking node rbac.authorization resource scheduling storage storagemigration "
 
 func (k Key) String() string { return k.Resource + "/" + k.Path() }
 

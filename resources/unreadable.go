@@ -10,7 +10,7 @@ type TransformError struct {
 	Err error
 	// Revision is that of the object in the database; 0 of one that cannot be encrypted.
 	Revision int64
-	// Undecodable is set where the object was decrypted, or need not be, and is none of its type.
+	// Undecodable is set where the object was decrypted, or need not be, and is none of its type, or cannot be converted to a version of it.
 	Undecodable bool
 	// Deleted is set where the object cannot be shown to those who watch its deletion.
 	Deleted bool
@@ -22,6 +22,17 @@ type TransformError struct {
 
 // UnreadableMost is how many objects that cannot be read are named in the error of a list, as by kube-apiserver.
 const UnreadableMost = 100
+
+// And returns the error about the objects of both; e may be nil.
+func (e *TransformError) And(other *TransformError) *TransformError {
+	if e == nil {
+		return other
+	}
+	if len(e.Others) < UnreadableMost-1 {
+		e.Others = append(e.Others, other)
+	}
+	return e
+}
 
 func (e *TransformError) Error() string {
 	if e.Among {

@@ -66,8 +66,15 @@ func (c *conversions) of(ctx context.Context, t *resources.Type, objects []*reso
 		if len(flights) == 0 {
 			return made, nil
 		}
-		err := c.fly(ctx, t, mine)
-		for i, f := range flights {
+		if err := c.fly(ctx, t, mine); err != nil && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		var failed *resources.TransformError
+		for i, o := range objects {
+			f := flights[i]
+			if f == nil {
+				continue
+			}
 			select {
 			case <-f.done:
 			case <-ctx.Done():
@@ -77,11 +84,11 @@ func (c *conversions) of(ctx context.Context, t *resources.Type, objects []*reso
 			case f.err == nil:
 				made[i] = f.data
 			case !errors.Is(f.err, errAbandoned):
-				return nil, f.err
+				failed = failed.And(&resources.TransformError{Key: o.Key, Revision: o.Revision, Err: f.err, Undecodable: true})
 			}
 		}
-		if err != nil {
-			return nil, err
+		if failed != nil {
+			return nil, failed
 		}
 	}
 	return nil, ctx.Err()
@@ -116,7 +123,8 @@ func (c *conversions) book(form string, objects []*resources.Object, made [][]by
 
 // fly makes flights, all of which are done when it returns.
 func (c *conversions) fly(ctx context.Context, t *resources.Type, all []*flight) error {
-	defer c.land(all)
+	whole := all
+	defer c.land(whole)
 	work, going := errgroup.WithContext(ctx)
 	work.SetLimit(requestsOfOne)
 	for len(all) > 0 && going.Err() == nil {
@@ -133,7 +141,13 @@ func (c *conversions) fly(ctx context.Context, t *resources.Type, all []*flight)
 			return c.request(ctx, t, flights) // to its end, also where another one has failed: what it says is kept
 		})
 	}
-	return work.Wait()
+	err := work.Wait()
+	for _, f := range whole {
+		if err != nil && unreachable(err) && errors.Is(f.err, errAbandoned) {
+			f.err = err // it would be no other
+		}
+	}
+	return err
 }
 
 // land ends flights.
@@ -169,13 +183,16 @@ func (c *conversions) request(ctx context.Context, t *resources.Type, flights []
 	}
 	if err != nil && len(flights) > 1 && !unreachable(err) {
 		// Which of them it was for, and in which words kube-apiserver says so, is known when it is asked for one at a time.
+		var failed error
 		for i := range flights {
-			if err := c.request(ctx, t, flights[i:i+1]); err != nil {
-				return err
+			if err := c.request(ctx, t, flights[i:i+1]); failed == nil {
+				failed = err
 			}
 		}
-		c.single.Store(true)
-		return nil
+		if failed == nil {
+			c.single.Store(true)
+		}
+		return failed
 	}
 	for i, f := range flights {
 		if err == nil {

@@ -3,6 +3,8 @@ package imports
 import (
 	"strings"
 	"testing"
+
+	"github.com/rowlock/rowlock/resources"
 )
 
 // kube-apiserver stores custom objects without the defaults of their status, and with what the schema has lost since, and shows them by the schema. So they are imported.
@@ -32,6 +34,22 @@ func TestCustomObjectsAreCompleted(t *testing.T) {
 	}
 	if o, err := types.Import(t.Context(), "/registry/example.com/boats/a", []byte(`{"apiVersion":"example.com/v3","kind":"Boat","metadata":{"name":"a"}}`)); err == nil {
 		t.Errorf("of a version that there is not: %s", o.Draft.Data)
+	}
+}
+
+// What errors say of keys is where kube-apiserver would keep the objects.
+func TestKeysOfErrors(t *testing.T) {
+	types, err := New("/registry", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for place, of := range types.places {
+		if got, want := of.KeyOf("", "a").InEtcd(), "/registry/"+place+"/a"; got != want {
+			t.Errorf("%s is said to be at %s, want %s", of.ResourceName(), got, want)
+		}
+	}
+	if got := (resources.Key{Resource: "routes.gateway.networking.k8s.io", Namespace: "n", Name: "a"}).InEtcd(); got != "/registry/gateway.networking.k8s.io/routes/n/a" {
+		t.Error(got)
 	}
 }
 

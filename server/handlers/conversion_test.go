@@ -119,6 +119,14 @@ func partially(media, list string) says {
 	return says{"Accept": media + ";as=PartialObjectMetadata" + list + ";v=v1;g=meta.k8s.io"}
 }
 
+// undecodable is what is said of a widget that cannot be converted, whose revision is kept.
+func undecodable(name, why string) string {
+	return "object not decodable revision={" + name + "}: " + why
+}
+
+// keptAs has the revision of an object kept under a name.
+func keptAs(name string) says { return says{name: "metadata.resourceVersion"} }
+
 // A webhook converts what is shown in another version than it is stored in.
 func TestConversionByWebhook(t *testing.T) {
 	for _, review := range []string{"v1", "v1beta1"} {
@@ -135,12 +143,28 @@ func TestConversionByWebhook(t *testing.T) {
 				exchange{do: "GET " + widgets + "/a", code: 200, says: says{"spec": `{"one":3}`}},
 			)
 			hook.down()
-			down := says{"kind": "Status", "message": `conversion webhook for example.com/v1, Kind=Widget failed: an error on the server ("down") has prevented the request from succeeding`}
+			a.run(exchange{do: "GET " + widgets, code: 200, keep: keptAs("before")},
+				exchange{do: "POST " + widgets, body: widget("c", `{"one":1}`), code: 201, keep: keptAs("c")},
+				exchange{do: "POST " + widgets, body: widget("d", `{"one":1}`), code: 201, keep: keptAs("d")})
+			const why = `conversion webhook for example.com/v1, Kind=Widget failed: an error on the server ("down") has prevented the request from succeeding`
+			c, d := undecodable("c", why), undecodable("d", why)
+			corrupt := func(key, what string) string {
+				return "StorageError: corrupt object, Code: 7, Key: " + key + ", ResourceVersion: 0, AdditionalErrorMsg: " + what
+			}
+			inList := "failed to read one or more widgets.example.com from the storage: " + corrupt("/registry/example.com/widgets/test/c", c) + " (and 1 more)"
+			notReady := says{"reason": "TooManyRequests", "details.retryAfterSeconds": "1", "message": "storage is (re)initializing: failed to list <unspecified>: " + inList}
+			plain := says{"kind": "Status", "message": c, "reason": "-", "details": "-"}
 			a.run(
-				exchange{do: "POST " + widgets, body: widget("c", `{"one":1}`), code: 201},
-				exchange{do: "GET " + widgetsAsV2 + "/c", code: 500, says: down},
-				exchange{do: "GET " + widgetsAsV2, code: 500, says: down},
-				exchange{do: "GET " + widgetsAsV2 + "?watch=1&timeoutSeconds=5&fieldSelector=metadata.name%3Dc", code: 200, says: says{"type": "ERROR", "object.code": "500"}},
+				exchange{do: "GET " + widgetsAsV2 + "/c", code: 500, says: says{"reason": "InternalError",
+					"message": "Internal error occurred: " + corrupt("/example.com/widgets/test/c", c)}},
+				exchange{do: "GET " + widgetsAsV2, code: 429, says: notReady},
+				exchange{do: "GET " + widgetsAsV2 + "?limit=500", code: 500, says: says{"reason": "StorageReadError", "message": inList,
+					"details.causes.#.field": `["/registry/example.com/widgets/test/c","/registry/example.com/widgets/test/d"]`,
+					"details.causes.1":       fmt.Sprintf(`{"reason":"UnexpectedServerResponse","message":%q,"field":"/registry/example.com/widgets/test/d"}`, corrupt("/registry/example.com/widgets/test/d", d))}},
+				exchange{do: "GET " + widgetsAsV2 + "?watch=1&timeoutSeconds=5", code: 429, says: notReady},
+				exchange{do: "GET " + widgetsAsV2 + "?watch=1&timeoutSeconds=5&resourceVersion={before}", code: 200, says: says{"type": "ERROR", "object.code": "500", "object.message": c}},
+				exchange{do: "PATCH " + widgetsAsV2 + "/c", header: asMergePatch, body: `{"spec":{"other":3}}`, code: 500, says: plain},
+				exchange{do: "PUT " + widgetsAsV2 + "/c", body: widgetAsV2("c", `{"other":2}`), code: 500, says: plain},
 			)
 		})
 	}
@@ -194,7 +218,8 @@ func TestConversionOneByOne(t *testing.T) {
 	a, hook := newAPI(t), newConverter(t)
 	a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201})
 	for i := range 5 {
-		a.run(exchange{do: "POST " + widgets, body: widget(fmt.Sprintf("w%d", i), `{"one":1}`), code: 201})
+		name := fmt.Sprintf("w%d", i)
+		a.run(exchange{do: "POST " + widgets, body: widget(name, `{"one":1}`), code: 201, keep: keptAs(name)})
 	}
 	hook.answers(func(w http.ResponseWriter, review gjson.Result) bool {
 		for _, o := range review.Get("request.objects").Array() {
@@ -205,7 +230,10 @@ func TestConversionOneByOne(t *testing.T) {
 		}
 		return false
 	})
-	a.run(exchange{do: "GET " + widgetsAsV2, code: 500, says: says{"message": "conversion webhook for example.com/v1, Kind=Widget failed: w3 is odd"}})
+	a.run(exchange{do: "GET " + widgetsAsV2 + "?limit=5", code: 500, says: says{"details.causes.#.field": `["/registry/example.com/widgets/test/w3"]`}})
+	a.run(exchange{do: "GET " + widgetsAsV2 + "/w3", code: 500, says: says{"details.causes.0.message": "StorageError: corrupt object, Code: 7, " +
+		"Key: /example.com/widgets/test/w3, ResourceVersion: 0, AdditionalErrorMsg: " +
+		undecodable("w3", "conversion webhook for example.com/v1, Kind=Widget failed: w3 is odd")}})
 	hook.answers(func(w http.ResponseWriter, review gjson.Result) bool {
 		if review.Get("request.objects.#").Int() > 1 {
 			respond(w, review, map[string]any{"status": "Success"}, []json.RawMessage{})
@@ -221,9 +249,9 @@ func TestConversionOneByOne(t *testing.T) {
 		respond(w, review, map[string]any{"status": "Success"}, []json.RawMessage{json.RawMessage(`{"apiVersion":"example.com/v3","kind":"Widget"}`)})
 		return true
 	})
-	a.run(exchange{do: "POST " + widgets, body: widget("w9", `{"one":1}`), code: 201},
-		exchange{do: "GET " + widgetsAsV2 + "/w9", code: 500, says: says{
-			"message": "conversion webhook for example.com/v1, Kind=Widget returned invalid object at index 0: invalid groupVersion (expected example.com/v2, received example.com/v3)"}})
+	a.run(exchange{do: "POST " + widgets, body: widget("w9", `{"one":1}`), code: 201, keep: keptAs("w9")},
+		exchange{do: "PATCH " + widgetsAsV2 + "/w9", header: asMergePatch, body: `{}`, code: 500, says: says{
+			"message": undecodable("w9", "conversion webhook for example.com/v1, Kind=Widget returned invalid object at index 0: invalid groupVersion (expected example.com/v2, received example.com/v3)")}})
 }
 
 // A webhook behind a Service that is missing is missed in upstream's words.
@@ -231,9 +259,9 @@ func TestWebhookWithoutItsService(t *testing.T) {
 	a, hook := newAPI(t), newConverter(t)
 	body := strings.Replace(hook.definition("v1"), fmt.Sprintf(`"url":%q`, hook.URL), `"service":{"namespace":"default","name":"nosvc"}`, 1)
 	a.run(exchange{do: "POST " + definitions, body: body, code: 201},
-		exchange{do: "POST " + widgets, body: widget("a", `{"one":1}`), code: 201},
-		exchange{do: "GET " + widgetsAsV2 + "/a", code: 500, says: says{"message": "conversion webhook for example.com/v1, Kind=Widget failed: " +
-			`Post "https://nosvc.default.svc:443/?timeout=30s": service "nosvc" not found`}})
+		exchange{do: "POST " + widgets, body: widget("a", `{"one":1}`), code: 201, keep: keptAs("a")},
+		exchange{do: "PATCH " + widgetsAsV2 + "/a", header: asMergePatch, body: `{}`, code: 500, says: says{"message": undecodable("a",
+			`conversion webhook for example.com/v1, Kind=Widget failed: Post "https://nosvc.default.svc:443/?timeout=30s": service "nosvc" not found`)}})
 }
 
 // A webhook that is down keeps nobody from deleting, in whatever way, and from reading metadata: it is not even asked. The version that

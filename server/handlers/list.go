@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/status"
 )
 
 // list returns a collection, whole or in chunks ("Retrieving large results sets in chunks", "Semantics for get and list").
@@ -23,10 +24,22 @@ func (h *Handlers) list(q *request) error {
 		return err
 	}
 	objects, m, err := h.collect(q, opts)
-	if err != nil {
-		return err
+	if err == nil {
+		err = q.list(f, objects, m)
 	}
-	return q.list(f, objects, m)
+	if err != nil && fromCache(opts) {
+		return status.Initializing(err, q.resource())
+	}
+	return err
+}
+
+// fromCache tells whether kube-apiserver answers a list from its watch cache, also where it is not ready yet.
+func fromCache(opts *metainternalversion.ListOptions) bool {
+	if opts.Continue != "" || opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
+		return false
+	}
+	selects := opts.LabelSelector != nil && !opts.LabelSelector.Empty() || opts.FieldSelector != nil && !opts.FieldSelector.Empty()
+	return opts.Limit == 0 || selects && (opts.ResourceVersion == "" || opts.ResourceVersion == "0" || opts.ResourceVersionMatch != "")
 }
 
 // collect finds the objects of a list.

@@ -57,6 +57,9 @@ func (h *Handlers) watch(q *request) error {
 	if err := w.open(w.early); err != nil {
 		return err
 	}
+	if err := w.first(); err != nil && w.q.ctx.Err() == nil {
+		return status.Initializing(err, q.resource())
+	}
 	if f.Refusal != nil {
 		return f.Refusal
 	}

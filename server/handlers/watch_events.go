@@ -57,6 +57,27 @@ func (w *watchStream) sendInitial() bool {
 	return ok
 }
 
+// first has the first objects converted where somebody else has to be asked, so that the client hears before the answer begins that they
+// cannot be, as from kube-apiserver.
+func (w *watchStream) first() error {
+	if w.initial == nil || w.q.served.Converted == nil {
+		return nil
+	}
+	var objects []*resources.Object
+	take := func(o *resources.Object) bool {
+		if w.selection.convert != nil || w.selection.matches(o) {
+			objects = append(objects, o)
+		}
+		return len(objects) < convertedAtOnce
+	}
+	if w.selection.name == "" {
+		w.initial.Ascend(w.selection.namespace, "", take)
+	} else if o := w.initial.Get(w.selection.namespace, w.selection.name); o != nil {
+		take(o)
+	}
+	return w.events.Convert(w.q.ctx, objects)
+}
+
 // ready has objects converted that somebody else has to be asked for. The time of that is not the client's, who may have been sent others.
 func (w *watchStream) ready(objects []*resources.Object) error {
 	w.aside()

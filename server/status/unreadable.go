@@ -19,9 +19,11 @@ import (
 // AllowUnsafeMalformedObjectDeletion say of which objects that is so.
 func unreadable(e *resources.TransformError, resource schema.GroupResource, verb string) error {
 	switch {
-	case e.Revision == 0, !utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion):
+	case e.Undecodable && !malformedMayGo():
+		return e.Err
+	case e.Revision == 0, !malformedMayGo():
 		return apierrors.NewInternalError(e)
-	case e.Among:
+	case e.Among, e.Undecodable && verb == "list":
 		return unreadableAmong(e, resource)
 	case e.Deleted:
 		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
@@ -29,7 +31,24 @@ func unreadable(e *resources.TransformError, resource schema.GroupResource, verb
 	case verb == "get", verb == "delete":
 		return apierrors.NewInternalError(errors.New(corruptObject(e, strings.TrimPrefix(e.Key.InEtcd(), "/registry"))))
 	}
+	if e.Undecodable {
+		return errors.New(corrupt(e))
+	}
 	return apierrors.NewInternalError(errors.New(corrupt(e)))
+}
+
+func malformedMayGo() bool {
+	return utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)
+}
+
+// Initializing is the answer to what kube-apiserver serves from its watch cache, which it has not as long as objects cannot be converted.
+// Other errors pass unchanged.
+func Initializing(err error, resource schema.GroupResource) error {
+	var e *resources.TransformError
+	if !errors.As(err, &e) || !e.Undecodable {
+		return err
+	}
+	return apierrors.NewTooManyRequests("storage is (re)initializing: failed to list <unspecified>: "+unreadable(e, resource, "list").Error(), 1)
 }
 
 // unreadableAmong is the answer to a list: it names each of the objects.
