@@ -176,6 +176,7 @@ func New(c Config) (*Server, error) {
 	s.Finish(Hooks...)
 	if c.Definitions != nil {
 		s.Finish(definitionHooks...)
+		c.Definitions.ReachesItself(loopback{s, resources.APIServer.Info, "kube-apiserver"})
 	}
 	if s.flows, err = s.newFlows(); err != nil {
 		return nil, err

@@ -103,7 +103,8 @@ func (p *parts) define(ctx context.Context) error {
 	groups := builtin.Parts{Reader: p.store, Registry: p.registry, Authenticator: p.identity.authenticator, Audiences: o.tokens.audiences, Tokens: o.tokens.issued(p.identity.keys),
 		Authorizer: p.authorizers, Rules: p.authorizers.Rules(), Services: o.services.ServiceNetwork, APIs: o.apis, Kubelets: kubelets, EventTTL: o.storage.eventTTL}.Groups()
 	groups = append(groups, o.history.groups(p.store, p.authorizers)...)
-	p.definitions = custom.New(custom.Config{Registry: p.registry, Store: p.store, Scheme: builtin.Scheme, Logger: p.logger}, groups)
+	p.definitions = custom.New(custom.Config{Registry: p.registry, Store: p.store, Scheme: builtin.Scheme, Logger: p.logger,
+		RouteToEndpoints: o.routeToEndpoints}, groups)
 	p.registry.SetGroups(groups)
 	if err := p.store.Await(ctx, func() error { return p.definitions.Latest(ctx) }); err != nil {
 		return fmt.Errorf("read the custom resource definitions: %w", err)

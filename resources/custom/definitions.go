@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"reflect"
 	"slices"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/behind"
 )
 
 // Resource is the name of definitions in the store.
@@ -34,7 +36,12 @@ type Config struct {
 	// Scheme knows the kinds with Go types.
 	Scheme resources.Scheme
 	Logger *slog.Logger
+	// RouteToEndpoints sends what is for a conversion webhook behind a Service to one of its endpoints, and not to its ClusterIP.
+	RouteToEndpoints bool
 }
+
+// ReachesItself has conversion webhooks of the server's own asked within the process. It comes before anything is converted.
+func (d *Definitions) ReachesItself(by http.RoundTripper) { d.lines.loopback = by }
 
 // Definitions serves what the stored definitions define: it adds their types to a registry, changes and removes them.
 //
@@ -81,8 +88,8 @@ type Definitions struct {
 // definitions is among them, and gets its rules.
 func New(c Config, groups []resources.GroupSpec) *Definitions {
 	d := &Definitions{Config: c, builtin: map[schema.GroupVersion]bool{}, builtinNames: map[string]names{},
-		lines:   lines{store: c.Store},
 		changed: make(chan struct{}, 1), applying: make(chan struct{}, 1), byName: map[string]*definition{}, compiled: compiled{room: compiledRoom}}
+	d.lines.config, d.lines.behind = &d.Config, behind.New(c.Store, c.Registry)
 	d.woken.Store(1)
 	for _, g := range groups {
 		n := names{sets.New[string](), sets.New[string]()}

@@ -6,11 +6,12 @@ import (
 	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
 
-	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/behind"
 )
 
 // lines are the ways to conversion webhooks. It is safe for concurrent use.
@@ -18,7 +19,10 @@ import (
 // Upstream's converter takes no context. So each request to a webhook has a line of its own as long as it lasts, and what the line sends ends
 // with the context of that request.
 type lines struct {
-	store resources.Reader
+	config *Config
+	behind *behind.Lister
+	// loopback reaches the server itself; nil: by its Service alone.
+	loopback http.RoundTripper
 
 	mu   sync.Mutex
 	free []*line // the one that was used last is last
@@ -26,7 +30,7 @@ type lines struct {
 
 // line is a way to webhooks: upstream's converters over connections of its own. One request has it at a time.
 type line struct {
-	store   resources.Reader
+	of      *lines
 	factory *conversion.CRConverterFactory
 	// ctx is that of the request that has the line.
 	ctx        context.Context
@@ -47,8 +51,8 @@ func (l *lines) take() (*line, error) {
 	if free := l.pop(); free != nil {
 		return free, nil
 	}
-	n := &line{store: l.store, converters: map[lineKey]runtime.ObjectConvertor{}}
-	factory, err := conversion.NewCRConverterFactory(clusterServices{n}, func(delegate webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
+	n := &line{of: l, converters: map[lineKey]runtime.ObjectConvertor{}}
+	factory, err := conversion.NewCRConverterFactory(services{n}, func(delegate webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
 		return lineResolver{delegate, n}
 	})
 	n.factory = factory
@@ -74,12 +78,18 @@ func (l *lines) put(n *line) {
 	l.free = append(l.free, n)
 }
 
-// rest gives up all lines that are free but for one.
+// isSelf tells whether a Service is that of this server.
+func (l *lines) isSelf(namespace, name string, port int) bool {
+	return l.loopback != nil && namespace == metav1.NamespaceDefault && name == "kubernetes" && port == 443
+}
+
+// rest gives up all lines that are free but for one, and what is remembered of Services.
 func (l *lines) rest() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n := len(l.free); n > 1 {
+	if n := len(l.free); n > 0 {
 		l.free = []*line{l.free[n-1]}
+		l.behind.Forget()
 	}
 }
 
@@ -118,6 +128,9 @@ func (r lineResolver) ClientConfigFor(hostPort string) (*rest.Config, error) {
 
 // ClientConfigForService implements webhook.AuthenticationInfoResolver.
 func (r lineResolver) ClientConfigForService(name, namespace string, port int) (*rest.Config, error) {
+	if l := r.line.of; l.isSelf(namespace, name, port) {
+		return r.wrapped(&rest.Config{WrapTransport: func(http.RoundTripper) http.RoundTripper { return l.loopback }}, nil)
+	}
 	return r.wrapped(r.AuthenticationInfoResolver.ClientConfigForService(name, namespace, port))
 }
 

@@ -2,18 +2,12 @@ package custom
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilproxy "k8s.io/apiserver/pkg/util/proxy"
-	corelisters "k8s.io/client-go/listers/core/v1"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -65,40 +59,17 @@ func (d *definition) convertedBy(c runtime.ObjectConvertor, objects []unstructur
 	return nil, fmt.Errorf("conversion of %s made a %T", d.name, converted)
 }
 
-// clusterServices finds where Services are reached, by their addresses in the cluster.
-type clusterServices struct{ line *line }
+// services finds where Services are reached.
+type services struct{ line *line }
 
 // ResolveEndpoint implements webhook.ServiceResolver.
-func (s clusterServices) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
-	return utilproxy.ResolveCluster(s, namespace, name, port)
-}
-
-// Services implements corelisters.ServiceLister, as far as ResolveCluster asks.
-func (s clusterServices) Services(namespace string) corelisters.ServiceNamespaceLister {
-	return servicesIn{nil, s.line, namespace}
-}
-
-// List implements corelisters.ServiceLister. Nobody asks for it.
-func (s clusterServices) List(labels.Selector) ([]*corev1.Service, error) {
-	return nil, fmt.Errorf("services are looked up by name")
-}
-
-type servicesIn struct {
-	corelisters.ServiceNamespaceLister // nil: nobody lists
-
-	line      *line
-	namespace string
-}
-
-// Get returns a Service as it is stored. One that is missing is missed in the words of upstream's listers.
-func (s servicesIn) Get(name string) (*corev1.Service, error) {
-	o, err := s.line.store.Get(s.line.ctx, resources.Key{Resource: "services", Namespace: s.namespace, Name: name}, resources.At{Match: resources.Any})
-	if errors.Is(err, resources.ErrNotFound) {
-		return nil, apierrors.NewNotFound(corev1.Resource("service"), name)
+func (s services) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
+	if s.line.of.isSelf(namespace, name, int(port)) {
+		return &url.URL{Scheme: "https", Host: name + "." + namespace + ".svc"}, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("service %s/%s: %w", s.namespace, name, err)
+	l := s.line.of.behind.With(s.line.ctx, resources.At{Match: resources.Any})
+	if s.line.of.config.RouteToEndpoints {
+		return utilproxy.ResolveEndpoint(l, l, namespace, name, port)
 	}
-	service := &corev1.Service{}
-	return service, kjson.UnmarshalCaseSensitivePreserveInts(o.Data, service)
+	return utilproxy.ResolveCluster(l, namespace, name, port)
 }

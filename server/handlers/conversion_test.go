@@ -15,6 +15,9 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/rowlock/rowlock/resources/custom"
+	"github.com/rowlock/rowlock/server"
 )
 
 // converter is a webhook that converts widgets: the field "one" of version v1 is called "other" in v2.
@@ -262,6 +265,22 @@ func TestWebhookWithoutItsService(t *testing.T) {
 		exchange{do: "POST " + widgets, body: widget("a", `{"one":1}`), code: 201, keep: keptAs("a")},
 		exchange{do: "PATCH " + widgetsAsV2 + "/a", header: asMergePatch, body: `{}`, code: 500, says: says{"message": undecodable("a",
 			`conversion webhook for example.com/v1, Kind=Widget failed: Post "https://nosvc.default.svc:443/?timeout=30s": service "nosvc" not found`)}})
+}
+
+// Where the flag says so, webhooks are asked at the endpoints of their Services. The server's own Service is the server, whatever there is of it.
+func TestWebhooksAtEndpoints(t *testing.T) {
+	for service, why := range map[string]string{
+		`{"namespace":"test","name":"hook"}`:                           `Post "https://hook.test.svc:443/?timeout=30s": no endpoints available for service "hook"`,
+		`{"namespace":"default","name":"kubernetes","path":"/nosuch"}`: "the server could not find the requested resource",
+	} {
+		a := newAPIWith(t, nil, func(c *server.Config) { c.Definitions.(*custom.Definitions).RouteToEndpoints = true })
+		hook := newConverter(t)
+		a.run(exchange{do: "POST /api/v1/namespaces/test/services", body: `{"metadata":{"name":"hook"},"spec":{"clusterIP":"None","ports":[{"port":443}]}}`, code: 201},
+			exchange{do: "POST " + definitions, body: strings.Replace(hook.definition("v1"), fmt.Sprintf(`"url":%q`, hook.URL), `"service":`+service, 1), code: 201},
+			exchange{do: "POST " + widgets, body: widget("a", `{"one":1}`), code: 201, keep: keptAs("a")},
+			exchange{do: "PATCH " + widgetsAsV2 + "/a", header: asMergePatch, body: `{}`, code: 500, says: says{
+				"message": undecodable("a", "conversion webhook for example.com/v1, Kind=Widget failed: "+why)}})
+	}
 }
 
 // A webhook that is down keeps nobody from deleting, in whatever way, and from reading metadata: it is not even asked. The version that

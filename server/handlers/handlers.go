@@ -67,6 +67,8 @@ type Definitions interface {
 	Latest(ctx context.Context) error
 	// Broken tells whether a resource is that of a definition which has its names and cannot be served, and its scope.
 	Broken(gvr schema.GroupVersionResource) (broken, namespaced bool)
+	// ReachesItself has conversion webhooks of the server's own asked within the process. It comes before anything is converted.
+	ReachesItself(by http.RoundTripper)
 }
 
 // Handlers answers requests for resources.
