@@ -3,6 +3,7 @@ package custom
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -124,6 +125,9 @@ func (d *definition) convert(ctx context.Context, object map[string]any, _, to s
 // fit drops from an object that was converted what the schema of its version does not know. It fails where there is no such version.
 func (d *definition) fit(version string, object map[string]any) error {
 	_, err := d.schema(version)
+	if errors.Is(err, errNoVersion) {
+		return fmt.Errorf("request to convert CR to an invalid group/version: %s", d.gv(version)) // as upstream's converter
+	}
 	d.prune(version, object)
 	return err
 }
