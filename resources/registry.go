@@ -20,7 +20,7 @@ import (
 type Registry struct {
 	mu        sync.Mutex // serialises changes
 	current   atomic.Pointer[Catalog]
-	whenEnded []func()
+	whenEnded []func([]*Served)
 }
 
 // GroupSpec says at which priorities a group and its versions are served, and what.
@@ -94,13 +94,14 @@ func (r *Registry) Edit(change func(*Edit)) {
 	}
 	if len(ended) > 0 {
 		for _, f := range r.whenEnded {
-			f()
+			f(ended)
 		}
 	}
 }
 
-// WhenEnded has f called whenever versions have ended (Served.Ended). It must not block, and not change the Registry.
-func (r *Registry) WhenEnded(f func()) {
+// WhenEnded has f called with those versions that have ended (Served.Ended), whenever some have. It must not block, and not change the
+// Registry.
+func (r *Registry) WhenEnded(f func(ended []*Served)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.whenEnded = append(r.whenEnded, f)

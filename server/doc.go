@@ -37,6 +37,10 @@
 //	debug.go             what is below /debug
 //	debugsocket.go       the same on a socket
 //	metrics.go           what is counted
+//	metrics_requests.go  the labels of what is counted of requests
+//	metrics_access.go    of who asks, and may
+//	metrics_stored.go    of what there is
+//	metrics_ended.go     what goes with versions that are not served any more
 //	metrics_upstream.go  what upstream's packages count
 //
 // Memory:

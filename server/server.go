@@ -116,21 +116,22 @@ type Config struct {
 // Server serves the Kubernetes API.
 type Server struct {
 	Config
-	echo       *echo.Echo
-	info       *genericapirequest.RequestInfoFactory
-	offer      *codec.Offer
-	handlers   *handlers.Handlers
-	discovery  *discovery.Handler
-	openapi    *openapi.Handler
-	metrics    *metrics
-	access     *accessMetrics
-	client     kubernetes.Interface // the server's own
-	flows      *flows               // nil: without priority and fairness
-	flowFilter http.Handler         // has requests wait, or refuses them
-	underWay   atomic.Int64         // requests that have not been answered, long-running ones apart
-	started    time.Time
-	trimmer    *trimmer
-	finished   []string // what was done before Serve; not written to from then on
+	echo          *echo.Echo
+	info          *genericapirequest.RequestInfoFactory
+	offer         *codec.Offer
+	handlers      *handlers.Handlers
+	endedVersions endedVersions
+	discovery     *discovery.Handler
+	openapi       *openapi.Handler
+	metrics       *metrics
+	access        *accessMetrics
+	client        kubernetes.Interface // the server's own
+	flows         *flows               // nil: without priority and fairness
+	flowFilter    http.Handler         // has requests wait, or refuses them
+	underWay      atomic.Int64         // requests that have not been answered, long-running ones apart
+	started       time.Time
+	trimmer       *trimmer
+	finished      []string // what was done before Serve; not written to from then on
 	// impersonations is in which mode a user was somebody else the last time.
 	impersonations *lru.Cache
 	remotes        []remoteClaims // what no client may send on
@@ -168,6 +169,7 @@ func New(c Config) (*Server, error) {
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Definitions: c.Definitions, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
 		HistoryAge: c.HistoryAge, Now: c.Now, MinWatchTimeout: c.MinWatchTimeout, WatchStall: c.WatchStall, Audited: c.Audit != nil,
 		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
+	c.Registry.WhenEnded(s.forgetLater)
 	if err := c.Metrics.Register(s.handlers); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}

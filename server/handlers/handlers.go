@@ -101,7 +101,7 @@ func New(c Config) *Handlers {
 	}
 	upstream.LimitPatchCopies()
 	h := &Handlers{Config: c, runs: runs.NewCache(runsRoom), age: newListAge(c.HistoryAge, c.Now)}
-	c.Registry.WhenEnded(h.versionsEnded)
+	c.Registry.WhenEnded(func([]*resources.Served) { h.versionsEnded() })
 	return h
 }
 

@@ -26,7 +26,7 @@ func (s *sentEvents) add(n int) {
 	s.bytes.Add(uint64(n)) //nolint:gosec // bytes that were written
 }
 
-// sentByVersion are those of all versions that were ever watched.
+// sentByVersion are those of all versions that were watched, and not forgotten since.
 type sentByVersion struct {
 	mu  sync.Mutex
 	all map[schema.GroupVersionResource]*sentEvents
@@ -44,6 +44,13 @@ func (s *sentByVersion) of(version schema.GroupVersionResource) *sentEvents {
 		s.all[version] = n
 	}
 	return n
+}
+
+// Forget has nothing more said of what the watches of a version have sent.
+func (h *Handlers) Forget(version schema.GroupVersionResource) {
+	h.sent.mu.Lock()
+	defer h.sent.mu.Unlock()
+	delete(h.sent.all, version)
 }
 
 var (
