@@ -39,7 +39,7 @@ func storeChecks(path string, c health.Check) []health.Check {
 	c.Optional = path == "livez"
 	checks := []health.Check{c}
 	if path == "readyz" {
-		c.Name, c.Apart = c.Name+"-readiness", true // etcd has two there, of which one is enough for the whole
+		c.Name += "-readiness" // etcd has two there
 		checks = append(checks, c)
 	}
 	return checks

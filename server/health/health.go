@@ -22,8 +22,6 @@ type Check struct {
 	Name string
 	// Run returns what is wrong. It is told the request whose context limits it.
 	Run func(*http.Request) error
-	// Apart checks do not count for the whole: they are asked by their own path alone.
-	Apart bool
 	// Optional checks do not fail the whole, and do not hold it up: one that has not passed within optionalWait is shown as one that was
 	// excluded.
 	Optional bool
@@ -133,9 +131,6 @@ func (h *Handler) report(r *http.Request, query url.Values) (lines string, faile
 		}
 	}
 	for _, c := range checks {
-		if c.Apart {
-			continue
-		}
 		if slices.Contains(exclude, c.Name) {
 			fmt.Fprintf(&b, "[+]%s excluded: ok\n", c.Name)
 			continue

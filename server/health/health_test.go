@@ -27,8 +27,6 @@ func TestAnswers(t *testing.T) {
 		Body        string
 	}
 	well := []Check{Ping, ok("store")}
-	apart := []Check{Ping, bad("store")}
-	apart[1].Apart = true
 	ill := []Check{Ping, bad("store"), bad("shutdown")}
 	for _, tc := range []struct {
 		name, target string
@@ -52,9 +50,6 @@ func TestAnswers(t *testing.T) {
 		{"unknown check", "/readyz/nosuch", well, answer{404, text, "nosniff", "404 page not found\n"}},
 		{"below a check", "/readyz/ping/", well, answer{404, text, "nosniff", "404 page not found\n"}},
 		{"trailing slash", "/readyz/", well, answer{404, text, "nosniff", "404 page not found\n"}},
-		{"apart", "/readyz?verbose&exclude=store", apart, answer{200, text, "nosniff",
-			"[+]ping ok\nreadyz check passed\n"}},
-		{"apart, by itself", "/readyz/store", apart, answer{500, text, "nosniff", "internal server error: disk on fire\n"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			server := httptest.NewServer(New("readyz", slog.New(slog.DiscardHandler), func() []Check { return slices.Clone(tc.checks) }))
