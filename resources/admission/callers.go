@@ -10,6 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/kubeapiserver/admission/exclusion"
+
+	"github.com/rowlock/rowlock/resources/behind"
 )
 
 // authorizer is who expressions ask.
@@ -22,13 +24,8 @@ func (c Config) authorizer() authorizer.Authorizer {
 	})
 }
 
-// The server itself, as webhooks name it.
-const (
-	ownNamespace = "default"
-	ownService   = "kubernetes"
-	ownHost      = ownService + "." + ownNamespace + ".svc:443"
-	ownPort      = 443
-)
+// ownHost is the server itself, as webhooks name it (behind.Self).
+const ownHost = "kubernetes.default.svc:443"
 
 // credentials says how webhooks are called: as the configuration of the plugins has it, which is what others say; but those that the
 // server itself serves, within the process.
@@ -44,7 +41,7 @@ func (c Config) credentials(others webhook.AuthenticationInfoResolver) webhook.A
 			return others.ClientConfigFor(host)
 		},
 		ClientConfigForServiceFunc: func(name, namespace string, port int) (*rest.Config, error) {
-			if name == ownService && namespace == ownNamespace && port == ownPort && c.Loopback != nil {
+			if behind.Self(namespace, name, port) && c.Loopback != nil {
 				return within(), nil
 			}
 			return others.ClientConfigForService(name, namespace, port)

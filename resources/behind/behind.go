@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	listersv1 "k8s.io/client-go/listers/core/v1"
@@ -22,6 +23,12 @@ const (
 	ServicesResource = "services"
 	SlicesResource   = "endpointslices.discovery.k8s.io"
 )
+
+// Self tells whether a port of a Service is that of the server itself, which needs nothing behind it: as kube-apiserver has it, whatever the
+// Service leads to.
+func Self(namespace, name string, port int) bool {
+	return namespace == metav1.NamespaceDefault && name == "kubernetes" && port == 443
+}
 
 // Lister reads Services and EndpointSlices from a store, at the point At. It remembers what it has decoded as long as that is
 // what is stored, and may be used concurrently. For the duration of one request; see With.

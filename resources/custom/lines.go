@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
@@ -80,7 +79,7 @@ func (l *lines) put(n *line) {
 
 // isSelf tells whether a Service is that of this server.
 func (l *lines) isSelf(namespace, name string, port int) bool {
-	return l.loopback != nil && namespace == metav1.NamespaceDefault && name == "kubernetes" && port == 443
+	return l.loopback != nil && behind.Self(namespace, name, port)
 }
 
 // rest gives up all lines that are free but for one, and what is remembered of Services.

@@ -1,0 +1,35 @@
+package server_test
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// A webhook behind default/kubernetes is the server itself, whether that Service is there or not.
+func TestWebhookOfTheServerItself(t *testing.T) {
+	h := newServer(t, nil).Handler()
+	send := func(method, path, body string) (int, string) {
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("Authorization", "known")
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	if w := get(h, "/api/v1/namespaces/default/services/kubernetes", "known"); w.Code == 200 {
+		if code, body := send("DELETE", "/api/v1/namespaces/default/services/kubernetes", ""); code != 200 {
+			t.Fatal(code, body)
+		}
+	}
+	if code, body := send("POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", `{"metadata":{"name":"own"},"webhooks":[{
+		"name":"own.example.org","sideEffects":"None","admissionReviewVersions":["v1"],
+		"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}],
+		"clientConfig":{"service":{"namespace":"default","name":"kubernetes","path":"/nosuch"}}}]}`); code != 201 {
+		t.Fatal(code, body)
+	}
+	const want = "the server could not find the requested resource"
+	if code, body := send("POST", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"a"}}`); code != 500 || !strings.Contains(body, want) {
+		t.Errorf("answered with %d %s, want %q", code, body, want)
+	}
+}
