@@ -213,6 +213,10 @@ func TestEncryptionByCommands(t *testing.T) {
 	if code := p.end(); code != 0 {
 		t.Errorf("ended with %d", code)
 	}
+	if code, _, stderr := command(t, "serve", "--data-dir", dir, "--listen", "127.0.0.1:0"); code != exitFailure ||
+		!strings.Contains(stderr, "and no --encryption-provider-config says by which keys") {
+		t.Errorf("without the keys: %d %s", code, stderr)
+	}
 }
 
 // Mistakes are told of before anything is done.

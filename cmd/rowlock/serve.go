@@ -144,6 +144,10 @@ func (p *parts) bootstrap(ctx context.Context) (*controlplane.Plane, error) {
 	plane := controlplane.New(controlplane.Config{Registry: p.registry, Store: p.store, Pipeline: p.pipeline, Logger: p.logger, Definitions: p.definitions,
 		ClientAuthorities: p.certificates, FrontProxy: p.options.proxies.frontProxy(p.certificates), NoRBAC: !p.authorizers.AsksRBAC(), Front: p.server})
 	if err := p.store.Await(ctx, func() error { return plane.Bootstrap(ctx) }); err != nil {
+		var unread *resources.TransformError
+		if errors.As(err, &unread) && !unread.Undecodable && p.options.encryption.file == "" {
+			err = fmt.Errorf("%w: the database has objects that are encrypted, and no --encryption-provider-config says by which keys", err)
+		}
 		return nil, fmt.Errorf("create the objects that exist from the start: %w", err)
 	}
 	return plane, nil
