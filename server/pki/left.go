@@ -13,8 +13,8 @@ import (
 // inherit takes what servers that shared a database have left in it, which is this server's alone now: a backup of Postgres was restored into SQLite, or the
 // store has moved there. Keep puts it into the data directory where that has none, and tells whether it is there. Then the row goes: the keys of the data
 // directory are exchanged without it, and it would bring the old ones back where the store moves to Postgres again. Where the data directory has
-// another key, that counts.
-func (p *PKI) inherit(key resources.Key, keep func(*resources.Object) (kept bool, err error)) error {
+// another key, that counts. own: it has one, so that a row that cannot be read is nothing to fail for.
+func (p *PKI) inherit(key resources.Key, own bool, keep func(*resources.Object) (kept bool, err error)) error {
 	if p.opts.Left == nil {
 		return nil
 	}
@@ -24,10 +24,14 @@ func (p *PKI) inherit(key resources.Key, keep func(*resources.Object) (kept bool
 	if errors.Is(err, resources.ErrNotFound) {
 		return nil
 	}
-	if err != nil {
-		return err
+	kept := false
+	if err == nil {
+		kept, err = keep(o)
 	}
-	kept, err := keep(o)
+	if err != nil && own {
+		p.opts.Logger.Warn("what servers that shared a database have left in it cannot be read; the keys of the data directory are used", "row", key, "err", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -43,12 +47,12 @@ func (p *PKI) inherit(key resources.Key, keep func(*resources.Object) (kept bool
 }
 
 func (p *PKI) inheritAuthority(a authority) error {
-	return p.inherit(a.key(), func(o *resources.Object) (bool, error) {
+	own, err := readKeyPair(p.base(a))
+	if err != nil {
+		return err
+	}
+	return p.inherit(a.key(), own != nil, func(o *resources.Object) (bool, error) {
 		left, err := parseShared(o)
-		if err != nil {
-			return false, err
-		}
-		own, err := readKeyPair(p.base(a))
 		if err != nil {
 			return false, err
 		}
@@ -60,7 +64,11 @@ func (p *PKI) inheritAuthority(a authority) error {
 }
 
 func (p *PKI) inheritTokenKeys(path string) error {
-	return p.inherit(tokenKeysKey, func(o *resources.Object) (bool, error) {
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return p.inherit(tokenKeysKey, err == nil, func(o *resources.Object) (bool, error) {
 		var left sharedTokenKeys
 		if err := resources.DecodeInternal(o, &left); err != nil {
 			return false, err
@@ -69,14 +77,18 @@ func (p *PKI) inheritTokenKeys(path string) error {
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", o.Key, err)
 		}
-		data, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
+		if data == nil {
 			return true, writeFile(path, []byte(left.Keys), 0o600)
 		}
+		own, err := parseTokenKeys(data)
 		if err != nil {
 			return false, err
 		}
-		own, err := parseTokenKeys(data)
-		return err == nil && hasKey(own, keys[0]), err
+		for _, key := range keys {
+			if !hasKey(own, key) {
+				return false, nil
+			}
+		}
+		return true, nil
 	})
 }

@@ -59,6 +59,20 @@ func TestLeftKeys(t *testing.T) {
 	if log := alone(another, resources.NewRows(store)); files(another) != before || left() != 3 || strings.Count(log, "other keys") != 3 {
 		t.Errorf("beside other keys: %d rows are left, and it said %s", left(), log)
 	}
+
+	spoiled := sqlitetest.Open(t)
+	for _, key := range []resources.Key{clientAuthority.key(), proxyAuthority.key(), tokenKeysKey} {
+		if _, err := resources.NewRows(spoiled).Create(t.Context(), key, "Spoiled", map[string]string{"key": "none"}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if log := alone(another, resources.NewRows(spoiled)); files(another) != before || strings.Count(log, "cannot be read") != 3 {
+		t.Errorf("beside rows that cannot be read: %s", log)
+	}
+	if _, err := Open(Options{DataDir: t.TempDir(), Names: []string{"localhost"}, Left: resources.NewRows(spoiled)}); err == nil {
+		t.Error("where only the row has a key, and cannot be read, another one is made")
+	}
+
 	empty := t.TempDir()
 	if alone(empty, resources.NewRows(store)); files(empty) != files(shared) || left() != 0 {
 		t.Errorf("an empty data directory has other keys than those of the database, of which %d are left", left())
