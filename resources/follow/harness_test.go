@@ -19,7 +19,7 @@ import (
 // unsteady is a store that fails as it is told to, and counts.
 type unsteady struct {
 	resources.Store
-	fail   func(call string) error // of "open" and "next"
+	fail   func(call string) error // of "open", "next" and "snapshot" with a resource
 	opened atomic.Int32            // watches
 	open   atomic.Int32            // of them not closed
 }
@@ -27,6 +27,14 @@ type unsteady struct {
 type unsteadyWatch struct {
 	resources.Watch
 	store *unsteady
+}
+
+// Snapshot fails as others do.
+func (u *unsteady) Snapshot(ctx context.Context, resource string, at resources.At) (resources.Snapshot, error) {
+	if err := u.fail("snapshot " + resource); err != nil {
+		return nil, err
+	}
+	return u.Store.Snapshot(ctx, resource, at)
 }
 
 func (u *unsteady) Watch(ctx context.Context, o resources.WatchOptions) (resources.Watch, error) {

@@ -166,7 +166,9 @@ func (f *stream) adopted(catalog *resources.Catalog) {
 		f.retryPause = 0
 		return
 	}
-	f.retryLater()
+	if f.retryAt.Before(time.Now()) { // that something else changes does not put it off
+		f.retryLater()
+	}
 	f.complain(errors.Join(f.why...))
 }
 
@@ -176,18 +178,22 @@ func (f *stream) retryLater() {
 	f.retryAt = time.Now().Add(f.retryPause)
 }
 
-// readAgain has everything begin anew when a type can be read that was left out.
+// readAgain has everything begin anew when a type can be read that was left out, is gone, or is followed since because it changed.
 func (f *stream) readAgain(ctx context.Context) {
 	if len(f.unread) == 0 || time.Now().Before(f.retryAt) {
 		return
 	}
 	f.retryLater()
+	catalog := f.Registry.Catalog()
 	for _, resource := range f.unread {
-		if _, err := f.Store.Snapshot(ctx, resource, resources.At{Match: resources.MostRecent}); err == nil {
+		_, served := catalog.Type(resource)
+		_, err := f.Store.Snapshot(ctx, resource, resources.At{Match: resources.MostRecent})
+		if err == nil || !served || f.watches[resources.Key{Resource: resource}] != nil {
 			f.close()
 			return
 		}
 	}
+	f.complain(errors.Join(f.why...))
 }
 
 // leavesOut tells whether a type is left out that could not be opened: one object that is lost is not to keep all others from being looked

@@ -129,7 +129,7 @@ func TestTypesThatCannotBeRead(t *testing.T) {
 	var log bytes.Buffer
 	s := f.source()
 	s.Objects, s.Registry, s.Logger = nil, registry, slog.New(slog.NewTextHandler(&log, nil))
-	f.fail("open", &resources.TransformError{Err: errors.New("no key")})
+	f.fail("snapshot r0.g", &resources.TransformError{Err: errors.New("no key")})
 	var told []string
 	i := &inventory{T: t}
 	i.quiet = func(turn follow.Turn) {
@@ -144,5 +144,44 @@ func TestTypesThatCannotBeRead(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "no key"); n != 1 {
 		t.Errorf("said %d times:\n%s", n, &log)
+	}
+}
+
+// One that goes while it cannot be read is not waited for.
+func TestTypesThatGoUnread(t *testing.T) {
+	f := newFixture(t)
+	registry := resources.NewRegistry()
+	serve := func(names ...string) {
+		registry.Edit(func(e *resources.Edit) {
+			v := resources.VersionSpec{Version: "v1"}
+			for _, name := range names {
+				v.Types = append(v.Types, &resources.Type{GroupResource: schema.GroupResource{Group: "g", Resource: name}, Kind: "R" + name})
+			}
+			e.SetGroup(resources.GroupSpec{Name: "g", Versions: []resources.VersionSpec{v}})
+		})
+	}
+	serve("r0", "r1")
+	ctx, stop := context.WithCancel(f.ctx)
+	defer stop()
+	s := f.source()
+	s.Objects, s.Registry = nil, registry
+	f.store.fail = func(call string) error {
+		if call == "snapshot r0.g" {
+			return &resources.TransformError{Err: errors.New("no key")}
+		}
+		return nil
+	}
+	var unread []string
+	i := &inventory{T: t}
+	i.quiet = func(turn follow.Turn) {
+		if unread = append(unread, fmt.Sprint(turn.Unread)); len(turn.Unread) == 0 {
+			stop()
+		} else {
+			serve("r1")
+		}
+	}
+	follow.Run(ctx, s, i)
+	if f.ctx.Err() != nil || unread[0] != "[r0.g]" {
+		t.Errorf("left out: %q", unread[:min(len(unread), 9)])
 	}
 }
