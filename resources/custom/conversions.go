@@ -144,7 +144,7 @@ func (c *conversions) fly(ctx context.Context, t *resources.Type, all []*flight)
 	err := work.Wait()
 	for _, f := range whole {
 		if err != nil && unreachable(err) && errors.Is(f.err, errAbandoned) {
-			f.err = err // it would be no other
+			f.err = err // to ask again would give the same error
 		}
 	}
 	return err
@@ -185,8 +185,12 @@ func (c *conversions) request(ctx context.Context, t *resources.Type, flights []
 		// Which of them it was for, and in which words kube-apiserver says so, is known when it is asked for one at a time.
 		var failed error
 		for i := range flights {
-			if err := c.request(ctx, t, flights[i:i+1]); failed == nil {
+			err := c.request(ctx, t, flights[i:i+1])
+			if failed == nil {
 				failed = err
+			}
+			if err != nil && (unreachable(err) || ctx.Err() != nil) {
+				return err // nor would the next get an answer
 			}
 		}
 		if failed == nil {
