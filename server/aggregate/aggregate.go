@@ -86,13 +86,14 @@ func New(c Config) *Aggregator {
 func (a *Aggregator) External() *discovery.External { return a.external.Load() }
 
 // Local returns the versions that APIServices without a Service stand for and that a catalog does not have: those that somebody else has
-// made, and those of definitions that are not established. Its errors are those of resources.Reader.
+// made, and those of definitions that are not established. It takes what is at hand, which is the most recent for a request that has asked
+// for the most recent types before. Its errors are those of resources.Reader.
 func (a *Aggregator) Local(ctx context.Context, catalog *resources.Catalog) (found []discovery.ExternalVersion, err error) {
 	t, ok := catalog.Type(apiServicesResource)
 	if !ok {
 		return nil, nil
 	}
-	all, err := a.Store.Snapshot(ctx, apiServicesResource, resources.At{Match: resources.MostRecent})
+	all, err := a.Store.Snapshot(ctx, apiServicesResource, resources.At{Match: resources.Any})
 	if err != nil {
 		return nil, err
 	}

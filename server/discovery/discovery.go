@@ -99,20 +99,13 @@ func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, c *shown, ro
 		// The address differs from client to client, so this document alone is not kept.
 		writeObject(w, r, n, h.apiVersions(r, c.catalog))
 	default:
-		if c, err = h.withLocal(r.Context(), c); err != nil {
-			h.offer.writeError(w, r, err)
-			return
-		}
+		c = h.withLocal(r.Context(), c)
 		serveKept(w, r, c, n, "apis", func() runtime.Object { return apiGroupList(c) })
 	}
 }
 
 func (h *Handler) serveGroup(w http.ResponseWriter, r *http.Request, c *shown, name string) {
-	c, err := h.withLocal(r.Context(), c)
-	if err != nil {
-		h.offer.writeError(w, r, err)
-		return
-	}
+	c = h.withLocal(r.Context(), c)
 	group := c.find(name)
 	if group == nil || name == "" {
 		http.NotFound(w, r)

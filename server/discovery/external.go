@@ -99,22 +99,23 @@ func (h *Handler) shown() *shown {
 	return made
 }
 
-// withLocal returns c with the versions of which there is nothing but that they are registered.
-func (h *Handler) withLocal(ctx context.Context, c *shown) (*shown, error) {
+// withLocal returns c with the versions of which there is nothing but that they are registered. Where that cannot be told, it is c as it
+// was: who looks for what is there finds it.
+func (h *Handler) withLocal(ctx context.Context, c *shown) *shown {
 	if h.options.Local == nil {
-		return c, nil
+		return c
 	}
 	local, err := h.options.Local(ctx, c.catalog)
 	if len(local) == 0 || err != nil {
 		h.registered.Store(nil)
-		return c, err
+		return c
 	}
 	if known := h.registered.Load(); known != nil && known.catalog == c.catalog && known.external == c.external && equality.Semantic.DeepEqual(known.local, local) {
-		return known, nil
+		return known
 	}
 	made := newShown(c.catalog, c.external, local)
 	h.registered.Store(made)
-	return made, nil
+	return made
 }
 
 func newShown(c *resources.Catalog, external *External, local []ExternalVersion) *shown {
