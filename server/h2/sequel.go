@@ -181,7 +181,7 @@ func (n *Continued) end(cause any) {
 		return
 	}
 	defer func() {
-		if p := recover(); p != nil { // of the process nothing is to end with it
+		if p := recover(); p != nil { // it must not end the process
 			n.st.panicked(p)
 		}
 	}()
