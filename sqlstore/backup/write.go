@@ -120,6 +120,12 @@ func WriteFile(ctx context.Context, path string, o Origin) (s Summary, err error
 	info, err := os.Stat(path)
 	switch {
 	case err != nil: // it is not there
+		if to, err := os.Readlink(path); err == nil { // but a link to it
+			if !filepath.IsAbs(to) {
+				to = filepath.Join(filepath.Dir(path), to)
+			}
+			path = to
+		}
 	case info.IsDir():
 		return s, &fs.PathError{Op: "write", Path: path, Err: syscall.EISDIR}
 	case !info.Mode().IsRegular():

@@ -47,6 +47,22 @@ func TestWhatABackupIsWrittenTo(t *testing.T) {
 			t.Errorf("the link leads to %q, %v", to, err)
 		}
 	})
+	t.Run("link to nothing", func(t *testing.T) {
+		if err := os.Symlink("later", in("dangling")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := WriteFile(t.Context(), in("dangling"), origin); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(in("later"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole(t, data)
+		if to, err := os.Readlink(in("dangling")); to != "later" {
+			t.Errorf("the link leads to %q, %v", to, err)
+		}
+	})
 	t.Run("pipe", func(t *testing.T) {
 		if err := syscall.Mkfifo(in("pipe"), 0o600); err != nil {
 			t.Fatal(err)
