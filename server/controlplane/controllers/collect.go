@@ -27,8 +27,9 @@ func (g *garbage) look(ctx context.Context, uid types.UID) error {
 }
 
 func (g *garbage) judge(ctx context.Context, uid types.UID) error {
+	graph := g.whole.Load()
 	n, ok := g.graph.node(uid)
-	if !ok || !g.whole.Load() { // it is found again
+	if !ok || graph == 0 {
 		return nil
 	}
 	g.parked.remove(uid)
@@ -49,7 +50,7 @@ func (g *garbage) judge(ctx context.Context, uid types.UID) error {
 	case m.uid != uid:
 		return nil // it is gone; the feed will say so
 	case m.waits():
-		return g.release(ctx, t, live.Key, uid)
+		return g.release(ctx, t, live.Key, uid, graph)
 	case m.deleting || len(m.owners) == 0:
 		return nil
 	}
@@ -64,11 +65,11 @@ func (g *garbage) judge(ctx context.Context, uid types.UID) error {
 	case err != nil:
 		return err
 	}
-	return g.decide(ctx, t, live.Key, m, owners)
+	return g.decide(ctx, t, live.Key, m, owners, graph)
 }
 
-// decide is what the states of the owners lead to.
-func (g *garbage) decide(ctx context.Context, t *resources.Type, key resources.Key, m metadata, owners map[state][]owner) error {
+// decide is what the states of the owners lead to, as long as the graph is the same.
+func (g *garbage) decide(ctx context.Context, t *resources.Type, key resources.Key, m metadata, owners map[state][]owner, graph uint64) error {
 	switch {
 	case len(owners[solid]) == len(m.owners):
 		return nil
@@ -79,6 +80,9 @@ func (g *garbage) decide(ctx context.Context, t *resources.Type, key resources.K
 		return g.delete(ctx, t, key, m, m.propagation())
 	}
 	dependents := g.graph.dependentsOf(m.uid)
+	if g.whole.Load() != graph {
+		return nil
+	}
 	if len(dependents) == 0 {
 		return g.delete(ctx, t, key, m, m.propagation())
 	}
@@ -112,8 +116,8 @@ func (g *garbage) delete(ctx context.Context, t *resources.Type, key resources.K
 // release lets an object go that waited for its dependents, if none of them blocks it any more. Otherwise the end of the
 // last one brings it here again; they themselves were brought to judgement when the object began to wait, or when they
 // came to refer to it.
-func (g *garbage) release(ctx context.Context, t *resources.Type, key resources.Key, uid types.UID) error {
-	if g.graph.blocked(uid) {
+func (g *garbage) release(ctx context.Context, t *resources.Type, key resources.Key, uid types.UID, graph uint64) error {
+	if g.graph.blocked(uid) || g.whole.Load() != graph {
 		return nil
 	}
 	return g.dropFinalizer(ctx, t, key, uid, metav1.FinalizerDeleteDependents)

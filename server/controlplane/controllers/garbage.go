@@ -34,8 +34,11 @@ type garbage struct {
 
 	parked parked
 
-	// whole: the graph has what was there, of all types. Nothing is judged before.
-	whole atomic.Bool
+	// whole is not 0 while the graph has what was there, of all types, and another number each time that it was cleared. Nothing is judged
+	// before, nor by what was seen of a graph that has been cleared since: the object is found again.
+	whole atomic.Uint64
+	// graphs is how many there were. It is the feed's.
+	graphs uint64
 	// blind: it will not, because a type cannot be read. It belongs to the goroutine of the feed.
 	blind bool
 }
@@ -69,7 +72,8 @@ func (g *garbage) work(ctx context.Context) {
 var _ roundObserver = (*garbage)(nil)
 
 func (g *garbage) forget() {
-	g.whole.Store(false)
+	g.whole.Store(0)
+	g.graphs++
 	g.blind = false
 	g.graph.clear()
 	g.fresh, g.ripe = findings{}, findings{}
@@ -110,7 +114,7 @@ func (g *garbage) turn(t follow.Turn) {
 		g.blind = true
 		return
 	}
-	g.whole.Store(true)
+	g.whole.Store(g.graphs + 1)
 	g.hand(g.ripe)
 	g.ripe, g.fresh = g.fresh, findings{}
 	if t.Quiet {

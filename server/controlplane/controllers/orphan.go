@@ -16,8 +16,9 @@ import (
 
 // orphanDependents takes the references to an owner from all who refer to it, and then lets the owner go.
 func (g *garbage) orphanDependents(ctx context.Context, uid types.UID) error {
+	graph := g.whole.Load()
 	n, ok := g.graph.node(uid)
-	if !ok || !n.orphans() {
+	if !ok || graph == 0 || !n.orphans() {
 		return nil
 	}
 	t, ok := g.registry.Catalog().Type(n.key.Resource)
@@ -28,8 +29,8 @@ func (g *garbage) orphanDependents(ctx context.Context, uid types.UID) error {
 	var writers errgroup.Group
 	writers.SetLimit(orphanWriters)
 	dependents := g.graph.dependentsOf(uid)
-	if !g.whole.Load() {
-		return nil // the graph has been cleared since: the owner is found again
+	if g.whole.Load() != graph {
+		return nil
 	}
 	for _, dependent := range dependents {
 		dt, ok := g.registry.Catalog().Type(dependent.key.Resource)
