@@ -68,7 +68,7 @@ func TestHistoryOfAnObject(t *testing.T) {
 			exchange{shows: "that is no deletion", do: "GET " + shopHistory + "/trash/{rv}", code: 404},
 			exchange{shows: "that is in another namespace", do: "GET " + histories + "/namespaces/test/revisions/{rv}", code: 404},
 			exchange{do: revisions + "/+{rv}", code: 404},
-			exchange{do: revisions + "/x", code: 404, says: says{"message": `revision.history.rowlock.dev "x" not found`}},
+			exchange{do: revisions + "/x", code: 404, says: says{"message": `revisions.history.rowlock.dev "x" not found`}},
 			exchange{do: "GET " + histories + "/clusterrevisions" + of("namespaces", "shop"), code: 200, says: says{"items.#.operation": `["Create"]`, "items.0.object.name": "shop"}},
 			exchange{shows: "in all namespaces, and only there", do: "GET " + histories + "/revisions", code: 200, says: says{"items.#(metadata.namespace==\"\")": "-"}},
 			exchange{do: revisions + "?fieldSelector=object.color%3Dred", code: 400, says: says{"message": "field label not supported: object.color"}},
