@@ -120,11 +120,15 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 		code := c.Response().Status
 		s.metrics.deprecated(served, values, code)
 		if later := laterOf(c); later != nil {
-			later.Do(func(any) { s.metrics.answered(values, code, time.Since(began)) })
+			later.Do(func(any) {
+				s.metrics.answered(values, code, time.Since(began))
+				s.forgetEnded(served)
+			})
 			return nil
 		}
 		took := time.Since(began)
 		s.metrics.answered(values, code, took)
+		s.forgetEnded(served)
 		s.metrics.keptPromise(c.Request().Context(), values, took, c.Response().Size)
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// forgottenIn is how long after a version has ended its metrics go: when the requests are over that were about it.
+// forgottenIn is how long after a version has ended its metrics go: when most requests are over that were about it.
 const forgottenIn = 2 * time.Second
 
 // endedVersions are versions that are not served any more, until their metrics are gone: with definitions that come and go, each under
@@ -32,6 +32,18 @@ func (s *Server) forgetLater(ended []*resources.Served) {
 	if !e.waiting {
 		e.waiting = true
 		time.AfterFunc(forgottenIn, s.forget)
+	}
+}
+
+// forgetEnded is for a request that was counted, which may have been about a version that was forgotten meanwhile. Nil: about none.
+func (s *Server) forgetEnded(served *resources.Served) {
+	if served == nil {
+		return
+	}
+	select {
+	case <-served.Ended():
+		s.forgetLater([]*resources.Served{served})
+	default:
 	}
 }
 

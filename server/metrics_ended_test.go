@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"io"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// What was counted of a version goes some time after that is not served any more, and not where it is served again.
+// What was counted of a version goes some time after that is not served any more, also what is counted late, and not where it is served again.
 func TestMetricsOfEndedVersions(t *testing.T) {
 	s, c := servertest.New(t, nil)
 	h := s.Handler()
@@ -49,14 +51,35 @@ func TestMetricsOfEndedVersions(t *testing.T) {
 			t.Fatalf("nothing is counted of %s", group)
 		}
 	}
+	gone := func() {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); series("goes.example.org") > 0; time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d series are left", series("goes.example.org"))
+			}
+		}
+	}
+	body, slow := io.Pipe()
+	late := httptest.NewRequest("POST", "/apis/"+types["goes.example.org"].StorageVersion.String()+"/namespaces/default/"+types["goes.example.org"].Resource, body)
+	late.Header.Set("Authorization", "known")
+	late.Header.Set("Content-Type", "application/json")
+	answered := make(chan struct{})
+	go func() { defer close(answered); h.ServeHTTP(httptest.NewRecorder(), late) }()
+	if _, err := slow.Write([]byte("{")); err != nil { // it is being read: the request is under way
+		t.Fatal(err)
+	}
 	before := series("changes.example.org")
 	set("changes.example.org", "another")
 	c.Registry.RemoveGroup("goes.example.org")
-	for deadline := time.Now().Add(time.Minute); series("goes.example.org") > 0; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d series are left", series("goes.example.org"))
-		}
+	gone()
+	if err := slow.Close(); err != nil {
+		t.Fatal(err)
 	}
+	<-answered
+	if series("goes.example.org") == 0 {
+		t.Fatal("the late request is not counted")
+	}
+	gone()
 	if after := series("changes.example.org"); after != before {
 		t.Errorf("%d series were left of %d", after, before)
 	}
