@@ -43,21 +43,7 @@ func newMetrics(s *Store, r prometheus.Registerer) (*metrics, error) {
 	gauge("rowlock_store_history_oldest_revision", "Oldest revision that can be read or watched from.", number(&s.floor))
 	gauge("rowlock_store_history_bytes", "Bytes of objects in history.", number(&s.historyBytes))
 	gauge("rowlock_store_history_age_seconds", "Age of the oldest change in history.", s.historyAge)
-	size := func() float64 {
-		n, err := s.db.size(context.Background())
-		if err != nil {
-			return -1
-		}
-		return float64(n)
-	}
-	gauge("rowlock_store_database_bytes", "Size of the database.", size)
-	kind := "postgres"
-	if s.peers == nil {
-		kind = "sqlite"
-	}
-	m.all = append(m.all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "apiserver_storage_size_bytes",
-		Help:        "Size of the database, under the name of kube-apiserver's metric.",
-		ConstLabels: prometheus.Labels{"storage_cluster_id": kind}}, size))
+	m.all = append(m.all, databaseSize{s})
 	if s.peers == nil { // Postgres writes by itself
 		m.all = append(m.all, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_store_written_bytes_total",
 			Help: "Bytes that the process had written to disks, the database's and all others: divided by what rowlock_store_events_total grows, those of a write."},
@@ -77,6 +63,34 @@ func newMetrics(s *Store, r prometheus.Registerer) (*metrics, error) {
 		}
 	}
 	return m, nil
+}
+
+// databaseSize is the size of the database, under Rowlock's name and kube-apiserver's. It is asked for once in a scrape.
+type databaseSize struct{ *Store }
+
+var (
+	databaseBytes = prometheus.NewDesc("rowlock_store_database_bytes", "Size of the database.", nil, nil)
+	storageBytes  = prometheus.NewDesc("apiserver_storage_size_bytes", "Size of the database, under the name of kube-apiserver's metric.",
+		[]string{"storage_cluster_id"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (s databaseSize) Describe(to chan<- *prometheus.Desc) {
+	to <- databaseBytes
+	to <- storageBytes
+}
+
+// Collect implements prometheus.Collector. A size that cannot be read is -1.
+func (s databaseSize) Collect(to chan<- prometheus.Metric) {
+	size, kind := float64(-1), "postgres"
+	if n, err := s.db.size(context.Background()); err == nil {
+		size = float64(n)
+	}
+	if s.peers == nil {
+		kind = "sqlite"
+	}
+	to <- prometheus.MustNewConstMetric(databaseBytes, prometheus.GaugeValue, size)
+	to <- prometheus.MustNewConstMetric(storageBytes, prometheus.GaugeValue, size, kind)
 }
 
 // historyAge is asked of the database: nothing else needs it, and a scrape is rare.
