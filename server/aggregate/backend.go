@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilproxy "k8s.io/apiserver/pkg/util/proxy"
@@ -19,13 +18,11 @@ import (
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/behind"
 )
 
 // defaultPort is that of a reference to a Service without one, as upstream has it.
 const defaultPort = 443
-
-// apiService is the Service of the API itself.
-const apiService = "kubernetes"
 
 // Backend is one state of an APIService: who answers for a version of a group, and how they are reached.
 type Backend struct {
@@ -112,7 +109,7 @@ func (b *Backend) newTransport() (*http.Transport, error) {
 
 // resolve returns where the server is reached.
 func (b *Backend) resolve(ctx context.Context) (*url.URL, error) {
-	if self := b.owner.Loopback.Load(); self != nil && b.service.Namespace == metav1.NamespaceDefault && b.service.Name == apiService && b.port == defaultPort {
+	if self := b.owner.Loopback.Load(); self != nil && behind.Self(b.service.Namespace, b.service.Name, int(b.port)) {
 		return &url.URL{Scheme: "https", Host: *self}, nil
 	}
 	l := b.owner.behind.With(ctx, resources.At{Match: resources.Any})
