@@ -46,12 +46,12 @@ type timed struct {
 	mutating            admission.MutationInterface
 	validating          admission.ValidationInterface
 	times               *prometheus.HistogramVec
-	admits, validates   known
+	admits, validates   observers
 }
 
-// known are the histograms that were needed already, by the operation and whether it was refused: to find one by its labels takes longer
+// observers are the histograms that were needed already, by the operation and whether it was refused: to find one by its labels takes longer
 // than most plugins do.
-type known [4][2]atomic.Pointer[prometheus.Observer]
+type observers [4][2]atomic.Pointer[prometheus.Observer]
 
 func newTimed(plugin admission.Interface, times *prometheus.HistogramVec) *timed {
 	t := &timed{Interface: plugin, times: times}
@@ -82,7 +82,7 @@ func (t *timed) Validate(ctx context.Context, a admission.Attributes, o admissio
 	return err
 }
 
-func (t *timed) count(k *known, began time.Time, a admission.Attributes, step string, err error) {
+func (t *timed) count(to *observers, began time.Time, a admission.Attributes, step string, err error) {
 	took := time.Since(began).Seconds()
 	operation := 0
 	switch a.GetOperation() {
@@ -97,11 +97,11 @@ func (t *timed) count(k *known, began time.Time, a admission.Attributes, step st
 	if err != nil {
 		refused = 1
 	}
-	of := k[operation][refused].Load()
+	of := to[operation][refused].Load()
 	if of == nil {
 		found := t.times.WithLabelValues(step, string(a.GetOperation()), strconv.FormatBool(err != nil))
 		of = &found
-		k[operation][refused].Store(of)
+		to[operation][refused].Store(of)
 	}
 	(*of).Observe(took)
 }

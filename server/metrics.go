@@ -129,7 +129,7 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 		took := time.Since(began)
 		s.metrics.answered(values, code, took)
 		s.forgetEnded(served)
-		s.metrics.keptPromise(c.Request().Context(), values, took, c.Response().Size)
+		s.metrics.answeredByItself(c.Request().Context(), values, took, c.Response().Size)
 		return nil
 	}
 }
@@ -140,9 +140,9 @@ func (m *metrics) answered(values []string, code int, took time.Duration) {
 	m.durations.WithLabelValues(values...).Observe(took.Seconds())
 }
 
-// keptPromise notes how much of the time of an answer is nobody's but the server's, and how large it is. Watches take as long as they are
-// meant to, and nothing is known of where.
-func (m *metrics) keptPromise(ctx context.Context, values []string, took time.Duration, size int64) {
+// answeredByItself notes how much of the time of an answer is the server's own, and how large the answer is. It is not called for watches
+// that go on without their handlers, and does nothing for others: they take as long as they are meant to.
+func (m *metrics) answeredByItself(ctx context.Context, values []string, took time.Duration, size int64) {
 	elsewhere, ok := genericapirequest.LatencyTrackersFrom(ctx)
 	if !ok || values[1] != "" {
 		return

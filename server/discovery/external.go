@@ -99,8 +99,8 @@ func (h *Handler) shown() *shown {
 	return made
 }
 
-// withLocal returns c with the versions of which there is nothing but that they are registered. Where that cannot be told, it is c as it
-// was: who looks for what is there finds it.
+// withLocal returns c with the versions of which there is nothing but that they are registered. Where these cannot be read it returns c:
+// what is served is listed all the same.
 func (h *Handler) withLocal(ctx context.Context, c *shown) *shown {
 	if h.options.Local == nil {
 		return c
