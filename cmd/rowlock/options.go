@@ -125,7 +125,7 @@ func (o *serveOptions) addServingFlags(flags *pflag.FlagSet) {
 		"`file` with the certificate to serve with, and its chain, instead of one made here; read again when it changes")
 	flags.StringVar(&o.keyFile, "tls-private-key-file", "", "`file` with the key of --tls-cert-file")
 	flags.BoolVar(&o.routeToEndpoints, "enable-aggregator-routing", false,
-		"send requests for aggregated APIs to the endpoints of their Service, and not to its ClusterIP, which takes a kube-proxy on this machine")
+		"send requests for aggregated APIs and webhooks to the endpoints of their Service, and not to its ClusterIP, which takes a kube-proxy on this machine")
 	flags.BoolVar(&o.rejectRedirects, "aggregator-reject-forwarding-redirect", true,
 		"answer with 502 where the server of an aggregated API redirects a client")
 }
