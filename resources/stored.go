@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,7 +15,8 @@ import (
 )
 
 // CheckStored says what is wrong with an object of the type that a database has kept: it does not decode, or is not the one whose key it
-// has, or would be selected by other fields than those that were kept with it. kept is these, as JSON; empty: there are none.
+// has, or would be selected by other fields than those that were kept with it. kept is these, as JSON; empty: there are none. With objects
+// that have no Go type none are kept: selectors read them from the data (FieldsOf).
 func (t *Type) CheckStored(o *Object, kept string) error {
 	stored, err := t.DecodeStored(o)
 	if err != nil {
@@ -77,8 +80,14 @@ func sameFields(found fields.Set, kept string) error {
 			return fmt.Errorf("has selectable fields that are not JSON: %w", err)
 		}
 	}
-	for name, value := range was {
-		if now, ok := found[name]; ok && now != value {
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		now := found[name]
+		value, kept := was[name]
+		switch {
+		case name == "metadata.name" || name == "metadata.namespace": // these are not kept apart from the key
+		case !kept && now != "": // a selector takes a field that is not there for an empty one
+			return fmt.Errorf("lacks the selectable field %s, which is %q in its data", name, now)
+		case value != now:
 			return fmt.Errorf("has %q for the selectable field %s, which is %q in its data", value, name, now)
 		}
 	}

@@ -81,6 +81,18 @@ func verifyRewritten(t *testing.T, data []byte) {
 			}
 			return row
 		}},
+		{"a selectable field is lost", "lacks the selectable field spec.", func(row []any) []any {
+			if fields := at(row, "fields"); *at(row, "resource") == any("services") {
+				*fields = strings.Replace((*fields).(string), "spec.", "was.", 1)
+			}
+			return row
+		}},
+		{"all selectable fields are lost", "lacks the selectable field spec.", func(row []any) []any {
+			if *at(row, "resource") == any("services") {
+				*at(row, "fields") = nil
+			}
+			return row
+		}},
 		{"a definition is lost", "objects widgets.example.com/default/w: is of a type widgets.example.com that nobody serves", func(row []any) []any {
 			if *at(row, "resource") == any("customresourcedefinitions.apiextensions.k8s.io") {
 				return nil
