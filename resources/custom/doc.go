@@ -17,7 +17,6 @@
 //	columns.go      the columns of Tables
 //	scale.go        the subresource scale
 //	fields.go       the schema that the ownership of fields goes by
-//	selectable.go   the selectable fields of an object
 //	expressions.go  the rules in CEL
 //	metrics.go      what is compiled, and how much memory it takes
 //	webhook.go      conversion by webhook

@@ -259,9 +259,6 @@ func (i *Importer) custom(ctx context.Context, d *apiextensionsv1.CustomResource
 	if err != nil {
 		return Imported{}, err
 	}
-	if draft.Fields, err = custom.SelectableFields(d, gv.Version, u); err != nil {
-		return Imported{}, err
-	}
 	return Imported{resources.Key{Resource: resource.String(), Namespace: u.GetNamespace(), Name: u.GetName()}, draft}, nil
 }
 
