@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
-	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -98,32 +96,18 @@ func openHistory(ctx context.Context, admin *adminOptions, object, namespace str
 	return h, nil
 }
 
-// discovered is the form of discovery that has all groups.
-const discovered = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-
 // resolve finds the resource that a type is. What is served is known by all its names, what is not by plural and group alone.
 func (h *objectHistory) resolve(ctx context.Context, kind string) error {
-	var groups []apidiscoveryv2.APIGroupDiscovery
-	for _, path := range []string{"/api", "/apis"} {
-		var list apidiscoveryv2.APIGroupDiscoveryList
-		if err := h.client.doAs(ctx, discovered, http.MethodGet, path, nil, &list); err != nil {
-			return err
-		}
-		groups = append(groups, list.Items...)
+	served, err := h.client.servedTypes(ctx)
+	if err != nil {
+		return err
 	}
-	if !slices.ContainsFunc(groups, func(g apidiscoveryv2.APIGroupDiscovery) bool { return g.Name == history.GroupName }) {
+	if !served.has(history.GroupName) {
 		return errors.New("the server has no object history: it is to be started with --object-history, such as --object-history=" + usualObjectHistory)
 	}
-	for _, g := range groups {
-		for _, v := range g.Versions {
-			for i := range v.Resources {
-				if r := &v.Resources[i]; g.Name != history.GroupName && isNamed(r, g.Name, kind) {
-					h.resource = schema.GroupResource{Group: g.Name, Resource: r.Resource}
-					h.namespaced = r.Scope == apidiscoveryv2.ScopeNamespace
-					return nil
-				}
-			}
-		}
+	var ok bool
+	if h.resource, h.namespaced, ok = served.find(kind, history.GroupName); ok {
+		return nil
 	}
 	h.resource = schema.ParseGroupResource(strings.ToLower(kind))
 	if h.resource.Group == "" {
@@ -131,17 +115,6 @@ func (h *objectHistory) resolve(ctx context.Context, kind string) error {
 	}
 	h.namespaced = h.namespace != ""
 	return nil
-}
-
-// isNamed tells whether a resource of a group is meant by a name, which may have the group behind a dot.
-func isNamed(r *apidiscoveryv2.APIResourceDiscovery, group, name string) bool {
-	names := append([]string{r.Resource, r.SingularResource}, r.ShortNames...)
-	if r.ResponseKind != nil {
-		names = append(names, r.ResponseKind.Kind)
-	}
-	return slices.ContainsFunc(names, func(known string) bool {
-		return known != "" && (strings.EqualFold(known, name) || group != "" && strings.EqualFold(known+"."+group, name))
-	})
 }
 
 // path is that of the history of the objects of the scope.

@@ -85,7 +85,7 @@ func TestHistoryCommands(t *testing.T) {
 		created, changed := "Create kubernetes-admin "+test+" -", "Update kubernetes-admin "+test+" data.v"
 		wants := func(want ...string) {
 			t.Helper()
-			for _, object := range []string{"cm/a", "ConfigMap/a", "configmaps/a"} {
+			for _, object := range []string{"cm/a", "ConfigMap/a", "configmaps/a", "configmap/a", "configmaps.v1./a"} {
 				if got := h.history(t, object); !slices.Equal(got, want) {
 					t.Errorf("the history of %s is %q, want %q", object, got, want)
 				}

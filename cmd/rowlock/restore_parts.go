@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rowlock/rowlock/resources/history"
 	"github.com/rowlock/rowlock/sqlstore"
 	"github.com/rowlock/rowlock/sqlstore/archive"
 )
@@ -31,7 +32,7 @@ func (o *partOptions) addFlags(flags *pflag.FlagSet) {
 		"With --revision: the namespace of the object")
 	flags.StringSliceVar(&o.objects, "object", nil,
 		"`type/namespace/name` of an object to take back into a server that runs, type/name where its type has no namespaces; may be given several times. "+
-			"The type is a resource (deployments, deployments.apps) or a kind")
+			"The type has the forms that kubectl takes (deploy, deployments, deployments.apps, Deployment)")
 	flags.Int64Var(&o.revision, "revision", 0, "`number` of the write after which the object, which is named in the place of the file, was what it is to be again; 'rowlock history' lists them")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "with --namespace, --object or --revision: say what would be done, and do nothing")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "with --namespace, --object or --revision: `file` that says which server, and who asks (default: admin.kubeconfig of the data directory)")
@@ -108,12 +109,16 @@ func restoreParts(cmd *cobra.Command, place *placeOptions, o *partOptions, name 
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	parts, err := o.read(f, place.passphrase)
+	admin := adminOptions{dataDir: place.dataDir, kubeconfig: o.kubeconfig, flags: cmd.Flags()}
+	client, err := admin.client()
 	if err != nil {
 		return err
 	}
-	admin := adminOptions{dataDir: place.dataDir, kubeconfig: o.kubeconfig, flags: cmd.Flags()}
-	client, err := admin.client()
+	served, err := client.servedTypes(cmd.Context())
+	if err != nil {
+		return err
+	}
+	parts, err := o.read(f, place.passphrase, served)
 	if err != nil {
 		return err
 	}
@@ -123,11 +128,12 @@ func restoreParts(cmd *cobra.Command, place *placeOptions, o *partOptions, name 
 }
 
 // read finds the objects that are wanted. Each that was named has to be there.
-func (o *partOptions) read(r io.Reader, passphrase []byte) ([]*part, error) {
+func (o *partOptions) read(r io.Reader, passphrase []byte, served servedTypes) ([]*part, error) {
 	a, err := archive.NewReader(r, passphrase)
 	if err != nil {
 		return nil, err
 	}
+	named := o.named(served)
 	var parts []*part
 	var columns []string
 	missing := slices.Concat(o.namespaces, o.objects)
@@ -145,7 +151,7 @@ func (o *partOptions) read(r io.Reader, passphrase []byte) ([]*part, error) {
 		if record.Row == nil {
 			continue
 		}
-		p, err := o.choose(rowOf(columns, record.Row), func(found string) {
+		p, err := o.choose(rowOf(columns, record.Row), named, func(found string) {
 			missing = slices.DeleteFunc(missing, func(name string) bool { return name == found })
 		})
 		if err != nil {
@@ -174,8 +180,43 @@ func rowOf(columns []string, values []any) (r sqlstore.Row) {
 // notTaken are types whose objects are of their moment. An old Lease would take the office from whoever holds it now.
 var notTaken = []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io", "leasecandidates.coordination.k8s.io"}
 
+// namedObject is what --object says.
+type namedObject struct {
+	said, kind, rest string
+	// resource is which one the server means by that kind; empty: it serves none of that name.
+	resource string
+}
+
+func (o *partOptions) named(served servedTypes) (named []namedObject) {
+	for _, said := range o.objects {
+		n := namedObject{said: said}
+		n.kind, n.rest, _ = strings.Cut(said, "/")
+		if resource, _, ok := served.find(n.kind, history.GroupName); ok {
+			n.resource = resource.String()
+		}
+		named = append(named, n)
+	}
+	return named
+}
+
+// is reports whether a row is the object. What the server does not serve is known by its plural, with the group or without, and its kind.
+func (n *namedObject) is(r sqlstore.Row) bool {
+	switch {
+	case n.rest != strings.TrimPrefix(r.Namespace+"/"+r.Name, "/"):
+		return false
+	case n.resource != "":
+		return n.resource == r.Resource
+	}
+	plural, _, _ := strings.Cut(r.Resource, ".")
+	if strings.EqualFold(n.kind, r.Resource) || strings.EqualFold(n.kind, plural) {
+		return true
+	}
+	var object struct{ unstructured.Unstructured }
+	return object.UnmarshalJSON([]byte(r.Data)) == nil && strings.EqualFold(object.GetKind(), n.kind)
+}
+
 // choose makes a part of a row that is wanted; else it is nil.
-func (o *partOptions) choose(r sqlstore.Row, found func(name string)) (*part, error) {
+func (o *partOptions) choose(r sqlstore.Row, named []namedObject, found func(name string)) (*part, error) {
 	chosen := false
 	for _, ns := range o.namespaces {
 		if itself := r.Resource == "namespaces" && r.Name == ns; itself || r.Namespace == ns {
@@ -183,9 +224,9 @@ func (o *partOptions) choose(r sqlstore.Row, found func(name string)) (*part, er
 			chosen = chosen || !slices.Contains(notTaken, r.Resource)
 		}
 	}
-	for _, name := range o.objects {
-		if kind, rest, _ := strings.Cut(name, "/"); rest == strings.TrimPrefix(r.Namespace+"/"+r.Name, "/") && isOfType(r, kind) {
-			found(name)
+	for i := range named {
+		if named[i].is(r) {
+			found(named[i].said)
 			chosen = true
 		}
 	}
@@ -202,16 +243,6 @@ func (o *partOptions) choose(r sqlstore.Row, found func(name string)) (*part, er
 	p.uid = p.object.GetUID()
 	p.leaveStatus = p.object.GetDeletionTimestamp() != nil // it says that the object is being deleted, which it is not any more
 	return p, nil
-}
-
-// isOfType reports whether a row is of a type that a user has named.
-func isOfType(r sqlstore.Row, name string) bool {
-	plural, _, _ := strings.Cut(r.Resource, ".")
-	if name == r.Resource || name == plural {
-		return true
-	}
-	var kind struct{ unstructured.Unstructured }
-	return kind.UnmarshalJSON([]byte(r.Data)) == nil && strings.EqualFold(kind.GetKind(), name)
 }
 
 // all takes the parts back in an order in which each finds what it needs, trying every one before any of its group is written.

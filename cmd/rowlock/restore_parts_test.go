@@ -151,7 +151,7 @@ func TestRestoreObjects(t *testing.T) {
 	if _, err := client.CoreV1().ConfigMaps("shop").Get(t.Context(), "a", metav1.GetOptions{}); err == nil {
 		t.Error("a part of what cannot be done was done")
 	}
-	runs(t, "restore", file, "--data-dir", dir, "--object", "configmaps/shop/a", "--object", "namespaces/shop")
+	runs(t, "restore", file, "--data-dir", dir, "--object", "cm/shop/a", "--object", "ns/shop")
 	if _, err := client.CoreV1().ConfigMaps("shop").Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
@@ -167,6 +167,11 @@ func TestRestoreObjects(t *testing.T) {
 	}
 	if r, err := client.AppsV1().ReplicaSets("shop").Get(t.Context(), "web-1", metav1.GetOptions{}); err != nil || len(r.OwnerReferences) > 0 {
 		t.Errorf("without its owner: %v, %v", r, err)
+	}
+	for _, kind := range []string{"deployments", "deployment", "deploy", "Deployment", "deployments.apps", "deploy.apps", "deployments.v1.apps"} {
+		if out := runs(t, "restore", file, "--data-dir", dir, "--dry-run", "--object", kind+"/shop/web"); !strings.Contains(out, "deployments.apps/shop/web: would be created\n") {
+			t.Errorf("%s: %s", kind, out)
+		}
 	}
 	for _, args := range []string{"--dry-run", "--object a", "--object a/b/c/d", "--kubeconfig x"} {
 		if code, _, stderr := command(t, append([]string{"restore", file, "--data-dir", dir}, strings.Fields(args)...)...); code != exitUsage {

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// servedTypes are those that a server serves, in the order of its discovery.
+type servedTypes []apidiscoveryv2.APIGroupDiscovery
+
+// discovered is the form of discovery that has all groups.
+const discovered = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+// servedTypes asks the server. Errors: those of requests.
+func (c *adminClient) servedTypes(ctx context.Context) (s servedTypes, err error) {
+	for _, path := range []string{"/api", "/apis"} {
+		var list apidiscoveryv2.APIGroupDiscoveryList
+		if err := c.doAs(ctx, discovered, http.MethodGet, path, nil, &list); err != nil {
+			return nil, err
+		}
+		s = append(s, list.Items...)
+	}
+	return s, nil
+}
+
+// has tells whether a group is served.
+func (s servedTypes) has(group string) bool {
+	return slices.ContainsFunc(s, func(g apidiscoveryv2.APIGroupDiscovery) bool { return g.Name == group })
+}
+
+// find returns the first resource that is meant by a name in one of kubectl's forms, outside of one group. ok is false where there is none.
+func (s servedTypes) find(name, butGroup string) (resource schema.GroupResource, namespaced, ok bool) {
+	for _, g := range s {
+		for _, v := range g.Versions {
+			for i := range v.Resources {
+				if r := &v.Resources[i]; g.Name != butGroup && isNamed(r, schema.GroupVersion{Group: g.Name, Version: v.Version}, name) {
+					return schema.GroupResource{Group: g.Name, Resource: r.Resource}, r.Scope == apidiscoveryv2.ScopeNamespace, true
+				}
+			}
+		}
+	}
+	return schema.GroupResource{}, false, false
+}
+
+// isNamed tells whether a resource is meant by a name: its plural, singular, short name or kind, which may have the group, or the version and the
+// group, behind a dot.
+func isNamed(r *apidiscoveryv2.APIResourceDiscovery, gv schema.GroupVersion, name string) bool {
+	names := append([]string{r.Resource, r.SingularResource}, r.ShortNames...)
+	if r.ResponseKind != nil {
+		names = append(names, r.ResponseKind.Kind)
+	}
+	return slices.ContainsFunc(names, func(known string) bool {
+		return known != "" && slices.ContainsFunc([]string{known, known + "." + gv.Group, known + "." + gv.Version + "." + gv.Group}, func(form string) bool {
+			return strings.EqualFold(form, name)
+		})
+	})
+}

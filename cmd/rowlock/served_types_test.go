@@ -1,0 +1,48 @@
+package main
+
+import (
+	"testing"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rowlock/rowlock/sqlstore"
+)
+
+// A type is known by each name that kubectl takes, also where groups have the same, and one that is not served by what a backup has of it.
+func TestNamesOfTypes(t *testing.T) {
+	group := func(name, plural, short, kind string) apidiscoveryv2.APIGroupDiscovery {
+		return apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: name}, Versions: []apidiscoveryv2.APIVersionDiscovery{{Version: "v1", Resources: []apidiscoveryv2.APIResourceDiscovery{{
+			Resource: plural, ShortNames: []string{short}, ResponseKind: &metav1.GroupVersionKind{Group: name, Version: "v1", Kind: kind}}}}}}
+	}
+	served := servedTypes{group("", "pods", "po", "Pod"), group("example.com", "boats", "bt", "Boat"), group("example.org", "boats", "bt", "Boat")}
+	rowOfType := func(resource, kind string) sqlstore.Row {
+		r := sqlstore.Row{Data: `{"kind":"` + kind + `"}`}
+		r.Resource, r.Name = resource, "a"
+		return r
+	}
+	for _, tc := range []struct {
+		said, resource, kind string
+		want                 bool
+	}{
+		{"po", "pods", "Pod", true},
+		{"PODS", "pods", "Pod", true},
+		{"pods.v1.", "pods", "Pod", true},
+		{"boat", "boats.example.com", "Boat", true}, // by its kind
+		{"bt", "boats.example.com", "Boat", true},
+		{"bt", "boats.example.org", "Boat", false}, // the first group has it
+		{"bt.example.org", "boats.example.org", "Boat", true},
+		{"boats.v1.example.org", "boats.example.org", "Boat", true},
+		{"boats.v2.example.org", "boats.example.org", "Boat", false},
+		{"pods.example.org", "pods", "Pod", false},
+		{"sails", "sails.example.com", "Sail", true}, // which is not served
+		{"sails.example.com", "sails.example.com", "Sail", true},
+		{"sail", "sails.example.com", "Sail", true},
+		{"sails.example.org", "sails.example.com", "Sail", false},
+	} {
+		o := partOptions{objects: []string{tc.said + "/a"}}
+		if named := o.named(served); named[0].is(rowOfType(tc.resource, tc.kind)) != tc.want {
+			t.Errorf("%s is one of %s: %v", tc.said, tc.resource, !tc.want)
+		}
+	}
+}
