@@ -163,7 +163,9 @@ func (s *Store) write(tx transaction, p *batchBuilder, now time.Time) error {
 	}
 	s.failure.set(err)
 	if err != nil {
-		s.logger.Error("commit failed", "writes", len(b.changes), "err", err)
+		if !s.saidBefore(err) {
+			s.logger.Error("commit failed", "writes", len(b.changes), "err", err)
+		}
 		return fmt.Errorf("commit %d writes: %w", len(b.changes), err)
 	}
 	s.accept(b)

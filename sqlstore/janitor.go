@@ -179,7 +179,9 @@ func (j *janitor) perform(d duty) {
 		again = earlier(j.store.pastCache.expire(j.store.clock.Now()), j.store.catchUps.expire(j.store.clock.Now()))
 	}
 	if err != nil {
-		j.store.logger.Warn("upkeep of the store failed, will be tried again", "err", err)
+		if !j.store.saidBefore(err) {
+			j.store.logger.Warn("upkeep of the store failed, will be tried again", "err", err)
+		}
 		again = j.store.clock.Now().Add(retryAfter)
 	}
 	if !again.IsZero() {

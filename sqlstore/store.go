@@ -38,6 +38,7 @@ type Store struct {
 	committed    chan struct{} // closed when the committer has ended
 	closing      atomic.Bool
 	failure      failure
+	saidMoved    atomic.Bool        // in the log
 	probes       singleflight.Group // of Ready
 	historyBytes atomic.Int64
 
@@ -282,6 +283,11 @@ func (f *failure) get() error {
 		return *p
 	}
 	return nil
+}
+
+// saidBefore tells whether the store has moved and the log has that already. It is so from then on, of every write of every client that tries again.
+func (s *Store) saidBefore(err error) bool {
+	return errors.Is(err, resources.ErrMoved) && s.saidMoved.Swap(true)
 }
 
 // applied waits for whoever is in apply. Who comes after this finds the store closing, and starts no goroutine.
