@@ -87,7 +87,7 @@ func makeBackup(cmd *cobra.Command, o *placeOptions, file string) (err error) {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<20)
 		s, err = backup.Write(cmd.Context(), out, origin)
 		err = errors.Join(err, out.Flush())
-	} else {
+	} else if err = backup.CheckPlace(file, o.dataDir); err == nil {
 		s, err = backup.WriteFile(cmd.Context(), file, origin)
 	}
 	if err != nil {

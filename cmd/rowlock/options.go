@@ -164,7 +164,7 @@ func (o *serveOptions) complete() error {
 	if err := o.history.complete(); err != nil {
 		return err
 	}
-	if err := o.backups.complete(); err != nil {
+	if err := o.backups.complete(o.dataDir); err != nil {
 		return err
 	}
 	if err := o.encryption.complete(); err != nil {

@@ -23,12 +23,14 @@ type backupOptions struct {
 	every          time.Duration
 	keep           int
 	passphraseFile string
+	flags          *pflag.FlagSet
 }
 
 // leastBackupInterval keeps a server from doing little else.
 const leastBackupInterval = time.Second
 
 func (o *backupOptions) addFlags(flags *pflag.FlagSet) {
+	o.flags = flags
 	flags.StringVar(&o.dir, "backup-dir", "",
 		"`directory` to make backups in, of this server alone, which may be another disk's; without it none are made. Each is what "+
 			"'rowlock backup' makes")
@@ -41,21 +43,27 @@ func addPassphraseFlag(flags *pflag.FlagSet, file *string, name, more string) {
 	flags.StringVar(file, name, "", "`file` that holds the passphrase by which backups are encrypted, in its first line; "+more)
 }
 
-func (o *backupOptions) complete() error {
+func (o *backupOptions) complete(dataDir string) error {
+	if o.dir == "" {
+		for _, name := range []string{"backup-every", "backup-keep", "backup-passphrase-file"} {
+			if o.flags.Changed(name) {
+				return usagef("--%s needs --backup-dir: without it no backups are made", name)
+			}
+		}
+		return nil
+	}
 	switch {
-	case o.dir == "" && o.passphraseFile != "":
-		return usagef("--backup-passphrase-file needs --backup-dir")
 	case o.every < leastBackupInterval:
 		return usagef("--backup-every must be at least %v", leastBackupInterval)
 	case o.keep < 1:
 		return usagef("--backup-keep must be at least 1")
 	}
-	if o.dir == "" {
-		return nil
-	}
 	var err error
 	if o.dir, err = filepath.Abs(o.dir); err != nil {
 		return fmt.Errorf("--backup-dir: %w", err)
+	}
+	if err := backup.CheckPlace(o.dir, dataDir); err != nil {
+		return usagef("--backup-dir: %w", err)
 	}
 	_, err = readPassphrase(o.passphraseFile)
 	if err != nil {

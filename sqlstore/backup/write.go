@@ -177,6 +177,31 @@ func writeThrough(ctx context.Context, path string, o Origin) (s Summary, err er
 	return s, errors.Join(err, f.Close())
 }
 
+// CheckPlace refuses a file or a directory for backups that is among the files which backups of a data directory have: each would have those
+// before it.
+func CheckPlace(path, dataDir string) error {
+	kept := filepath.Join(dataDir, keptDir)
+	if rel, err := filepath.Rel(resolved(kept), resolved(path)); err == nil && filepath.IsLocal(rel) {
+		return fmt.Errorf("%s is in %s, of which all files are in each backup: take a place elsewhere", path, kept)
+	}
+	return nil
+}
+
+// resolved is an absolute path without links. Not all of it has to be there.
+func resolved(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	for dir, rest := path, ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if dir == filepath.Dir(dir) {
+			return path
+		}
+	}
+}
+
 // partial ends the name of a file that is being written.
 const partial = ".partial"
 

@@ -95,3 +95,36 @@ func TestWhatABackupIsWrittenTo(t *testing.T) {
 		t.Errorf("left: %v, %v", left, err)
 	}
 }
+
+// A place is among the files that backups have by whatever name, and where it is not made yet.
+func TestCheckPlace(t *testing.T) {
+	dir := t.TempDir()
+	data, other := filepath.Join(dir, "data"), filepath.Join(dir, "other")
+	if err := os.MkdirAll(filepath.Join(data, keptDir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(data, other); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(data)
+	for place, refused := range map[string]bool{
+		data + "/pki":               true,
+		data + "/pki/a/b":           true,
+		data + "/backups/../pki/a":  true,
+		other + "/pki/a":            true,
+		"pki/a":                     true,
+		data:                        false,
+		data + "/backups":           false,
+		data + "/pki-backups/a":     false,
+		other + "/backups":          false,
+		"a":                         false,
+		filepath.Join(dir, "pki/a"): false,
+	} {
+		if err := CheckPlace(place, data); (err != nil) != refused {
+			t.Errorf("%s: %v", place, err)
+		}
+		if err := CheckPlace(place, other); (err != nil) != refused {
+			t.Errorf("%s, the data directory being a link: %v", place, err)
+		}
+	}
+}
