@@ -101,13 +101,28 @@ func makeBackup(cmd *cobra.Command, o *placeOptions, file string) (err error) {
 	if s.History {
 		fmt.Fprintln(said, "The object history (--object-history) is not in it: a store that is made of it begins a new one.")
 	}
-	if s.Files == 0 && !s.Shared {
+	if !s.HasKeys() {
 		fmt.Fprintf(said, "The data directory %s has no keys and certificates: say --data-dir, or keep them by other means.\n", o.dataDir)
 	}
 	if len(o.passphrase) == 0 {
-		fmt.Fprintln(said, "It is not encrypted: whoever reads it has all Secrets and may do everything in the cluster.")
+		fmt.Fprintln(said, exposed(&s))
 	}
 	return nil
+}
+
+// exposed says what somebody has who reads a backup that is not encrypted.
+func exposed(s *backup.Summary) string {
+	has := "all Secrets"
+	switch sealed := s.Secrets - s.ClearSecrets; {
+	case sealed > 0 && s.ClearSecrets == 0:
+		has = "all but the Secrets, which the store encrypts"
+	case sealed > 0:
+		has = fmt.Sprintf("%d of the %d Secrets, which the store does not encrypt", s.ClearSecrets, s.Secrets)
+	}
+	if s.HasKeys() {
+		has += ", and the keys of the cluster, by which one may do everything there"
+	}
+	return "It is not encrypted: whoever reads it has " + has + "."
 }
 
 // openBackup opens a backup that a command reads.

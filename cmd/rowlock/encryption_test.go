@@ -285,3 +285,35 @@ func TestEncryptionKeysAreNotTold(t *testing.T) {
 		})
 	}
 }
+
+// A backup that is not encrypted says what is to be read in it: of Secrets those that the store has in clear.
+func TestBackupOfEncrypted(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, empty places) {
+		place := empty(t)
+		file := filepath.Join(t.TempDir(), "encryption.yaml")
+		says := func(want string, more ...string) {
+			t.Helper()
+			args := append([]string{"backup", filepath.Join(t.TempDir(), "b")}, place.args(more...)...)
+			if code, _, stderr := command(t, args...); code != 0 || !strings.Contains(stderr, "It is not encrypted: whoever reads it has "+want+".\n") {
+				t.Errorf("%d, %s; want %s", code, stderr, want)
+			}
+		}
+		const keys = ", and the keys of the cluster, by which one may do everything there"
+		create := func(name string, more ...string) {
+			t.Helper()
+			p := start(t, place.args(more...)...)
+			send(t, p.client(t), "POST", "/api/v1/namespaces/default/secrets", `{"metadata":{"name":"`+name+`"}}`)
+			p.end()
+		}
+		encryptSecrets(t, file, secretbox("a"), "identity: {}")
+		create("clear")
+		says("all Secrets" + keys)
+		create("sealed", "--encryption-provider-config", file)
+		says("1 of the 2 Secrets, which the store does not encrypt" + keys)
+		runs(t, append([]string{"rewrite", "--encryption-provider-config", file}, place.args()...)...)
+		says("all but the Secrets, which the store encrypts" + keys)
+		if len(place.flags) == 0 { // on Postgres the keys are in the database
+			says("all but the Secrets, which the store encrypts", "--datastore", "sqlite://"+filepath.Join(place.dir, "rowlock.db"), "--data-dir", t.TempDir())
+		}
+	})
+}

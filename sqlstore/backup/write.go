@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -40,6 +41,22 @@ type Summary struct {
 	Shared bool
 	// History: the store has an object history, which is not in the backup.
 	History bool
+	// Secrets is how many there are, and ClearSecrets how many of them the store itself does not encrypt.
+	Secrets, ClearSecrets int
+}
+
+// HasKeys tells whether the backup has the keys of its cluster, in files or in the database.
+func (s *Summary) HasKeys() bool { return s.Files > 0 || s.Shared }
+
+// count notes a row of objects.
+func (s *Summary) count(columns []string, values []any) {
+	s.Objects++
+	if resource, data := slices.Index(columns, "resource"), slices.Index(columns, "data"); values[resource] == any("secrets") {
+		s.Secrets++
+		if text, _ := values[data].(string); !(sqlstore.Row{Data: text}).IsEncrypted() {
+			s.ClearSecrets++
+		}
+	}
 }
 
 // keptDir is the part of a data directory that a backup has. The rest of it is the database, and what is made anew.
@@ -71,10 +88,12 @@ func Write(ctx context.Context, w io.Writer, o Origin) (s Summary, err error) {
 	if s.Files, err = writeFiles(a, o.DataDir); err != nil {
 		return s, err
 	}
-	err = source.Each(ctx, func(name string, columns []string) error {
+	var columns []string
+	err = source.Each(ctx, func(name string, of []string) error {
+		columns = of
 		return a.Table(archive.Table{Name: name, Columns: columns})
 	}, func(values []any) error {
-		s.Objects++
+		s.count(columns, values)
 		return a.Row(values)
 	})
 	if err != nil {
