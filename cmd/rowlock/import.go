@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/rowlock/rowlock/resources/imports"
+	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/pki"
 	"github.com/rowlock/rowlock/sqlstore"
 	"github.com/rowlock/rowlock/sqlstore/etcd"
@@ -54,7 +56,11 @@ func newImportCommand() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args, cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// gRPC warns of every attempt to connect, of which the error says the last.
+			upstream.LogTo(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError, ReplaceAttr: hideKeysOf})))
+			return o.run(cmd.Context(), args, cmd.OutOrStdout())
+		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false

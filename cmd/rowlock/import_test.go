@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/tls"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/sqlstore/etcd/etcdtest"
 )
 
@@ -213,6 +215,16 @@ func importAndServe(t *testing.T, config string, source ...string) {
 				t.Errorf("%s: %s is %q and not %q", path, field, have, value)
 			}
 		}
+	}
+}
+
+// A server that is not there is told of once, in plain words.
+func TestImportOfNobody(t *testing.T) {
+	var log bytes.Buffer
+	upstream.LogTo(slog.New(slog.NewTextHandler(&log, nil)))
+	const want = "Error: http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused\n"
+	if code, stdout, stderr := command(t, "import", "--dry-run", "http://127.0.0.1:1"); code != exitFailure || stdout != "" || stderr != want || log.Len() > 0 {
+		t.Errorf("exit code %d, %s%s, and in the log: %s", code, stdout, stderr, log.String())
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -176,19 +178,55 @@ func (s *liveSnapshot) askOnce(ctx context.Context, method string, question []by
 
 // explained says which server it was, and what can be done where that is known.
 func (s *liveSnapshot) explained(err error) error {
-	e := &serverError{err, s.urls[s.at] + ": " + status.Convert(err).Message()}
+	e := &serverError{err, s.urls[s.at] + ": " + said(err)}
 	switch status.Code(err) {
+	case codes.DeadlineExceeded:
+		e.says = fmt.Sprintf("%s: no answer within %v", s.urls[s.at], askTimeout)
 	case codes.OutOfRange:
 		return fmt.Errorf("%w: revision %d: %w", e, s.revision, errCompacted)
 	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument:
 		e.says += "; a client certificate says who asks, and its user has to have the right to read"
 	case codes.Unavailable:
-		// By TLS 1.3 a server may break off without a word.
-		if strings.HasPrefix(s.urls[s.at], "https:") && s.nameless && !strings.Contains(e.says, "x509:") && !strings.Contains(e.says, "dial ") {
-			e.says += "; it was shown no client certificate"
-		}
+		e.says += s.hint(e.says)
 	}
 	return e
+}
+
+// hint is what may be the reason that a server could not be asked.
+func (s *liveSnapshot) hint(says string) string {
+	secured := strings.HasPrefix(s.urls[s.at], "https:")
+	switch {
+	case strings.Contains(says, "dial ") || strings.Contains(says, "x509:"):
+	case secured && strings.Contains(says, "does not look like a TLS handshake"):
+		return "; it is no etcd and no kine, or to be asked by http://"
+	case secured && s.nameless: // by TLS 1.3 a server may break off without a word
+		return "; it was shown no client certificate"
+	case !secured && strings.Contains(says, nothingCame):
+		return "; it hangs, or is no etcd and no kine"
+	case !secured && strings.Contains(says, prefaceFailed):
+		return "; it is no etcd and no kine, or to be asked by https://"
+	}
+	return ""
+}
+
+// prefaceFailed begins what gRPC says where what came was no beginning of an answer in HTTP/2.
+const (
+	prefaceFailed = "error reading server preface: "
+	nothingCame   = "nothing came"
+)
+
+// said is what a status says, without gRPC's words around that.
+func said(err error) string {
+	says := status.Convert(err).Message()
+	if i := strings.LastIndex(says, "connection error: desc = "); i >= 0 {
+		if plain, err := strconv.Unquote(strings.TrimPrefix(says[i:], "connection error: desc = ")); err == nil {
+			says = plain
+		}
+	}
+	if strings.HasPrefix(says, prefaceFailed) && strings.Contains(says, net.ErrClosed.Error()) { // by gRPC, which has waited
+		return prefaceFailed + nothingCame
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(says, "transport: "), "Error while dialing: ")
 }
 
 // serverError is what a server has answered, or why it has not, in fewer words than gRPC's.
