@@ -23,5 +23,6 @@
 //	pki/ca.crt, pki/ca.key                the authority; its key makes an administrator of its holder
 //	pki/apiserver.crt, pki/apiserver.key  the serving certificate
 //	pki/sa.key                            the keys of ServiceAccount tokens; the first one signs
+//	pki/sa.removed                        the IDs of those that were taken away: no file brings them back where servers share a database
 //	admin.kubeconfig                      the administrator's credentials, complete in themselves
 package pki

@@ -9,9 +9,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"k8s.io/client-go/util/keyutil"
 
@@ -90,8 +92,8 @@ func (k *KeyRing) Sign(ctx context.Context, id string) error {
 	})
 }
 
-// Remove takes a key away: what it has signed is no longer believed ten seconds later. In a database it leaves a mark, so that no file
-// in which it still is brings it back. Errors: ErrNoKey; it is the one that signs.
+// Remove takes a key away: what it has signed is no longer believed ten seconds later. It leaves a mark, so that no file in which it still is brings it
+// back to a database that servers share. Errors: ErrNoKey; it is the one that signs.
 func (k *KeyRing) Remove(ctx context.Context, id string) error {
 	return k.change(ctx, func(blocks []keyBlock, kept *sharedTokenKeys) ([]keyBlock, error) {
 		i := slices.IndexFunc(blocks, func(b keyBlock) bool { return b.ID == id })
@@ -118,14 +120,14 @@ func (k *KeyRing) change(ctx context.Context, change func([]keyBlock, *sharedTok
 	if blocks, err = change(blocks, kept); err != nil {
 		return err
 	}
-	var text []byte
-	for _, b := range blocks {
-		text = append(text, b.text...)
-	}
+	text := textOf(blocks)
 	if _, err := parseTokenKeys(text); err != nil {
 		return err
 	}
 	if row == nil {
+		if err := noteRemoved(k.path, kept.Removed); err != nil {
+			return err
+		}
 		return writeFile(k.path, text, 0o600)
 	}
 	kept.Keys = string(text)
@@ -151,6 +153,13 @@ func (k *KeyRing) read(ctx context.Context) (*sharedTokenKeys, *resources.Object
 type keyBlock struct {
 	TokenKey
 	text []byte
+}
+
+func textOf(blocks []keyBlock) (text []byte) {
+	for _, b := range blocks {
+		text = append(text, b.text...)
+	}
+	return text
 }
 
 func keyBlocks(data []byte) (all []keyBlock, err error) {
@@ -181,4 +190,46 @@ func keyID(public crypto.PublicKey) string {
 	}
 	sum := sha256.Sum256(der)
 	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// removedFile has the IDs of keys that were taken away while they were in a file, a line each. Only what servers share goes by it: of a server alone,
+// the file of keys says which there are.
+func removedFile(keys string) string { return strings.TrimSuffix(keys, ".key") + ".removed" }
+
+// noteRemoved adds keys to those that were taken away.
+func noteRemoved(keys string, ids []string) error {
+	known, err := readRemoved(keys)
+	if err != nil {
+		return err
+	}
+	all := known
+	for _, id := range ids {
+		if !slices.Contains(all, id) {
+			all = append(all, id)
+		}
+	}
+	if len(all) == len(known) {
+		return nil
+	}
+	return writeFile(removedFile(keys), []byte(strings.Join(all, "\n")+"\n"), 0o600)
+}
+
+func readRemoved(keys string) ([]string, error) {
+	data, err := os.ReadFile(removedFile(keys))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return strings.Fields(string(data)), nil
+}
+
+// removedBefore is what was taken away of the file, and was not put there again by hand.
+func removedBefore(keys string, data []byte) ([]string, error) {
+	removed, err := readRemoved(keys)
+	if err != nil {
+		return nil, err
+	}
+	blocks, err := keyBlocks(data)
+	return slices.DeleteFunc(removed, func(id string) bool {
+		return slices.ContainsFunc(blocks, func(b keyBlock) bool { return b.ID == id })
+	}), err
 }

@@ -1,11 +1,13 @@
 package pki
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -63,6 +65,7 @@ func (p *PKI) inheritAuthority(a authority) error {
 	})
 }
 
+// inheritTokenKeys also takes over which keys were taken away, for the day when servers share a database again.
 func (p *PKI) inheritTokenKeys(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -73,22 +76,51 @@ func (p *PKI) inheritTokenKeys(path string) error {
 		if err := resources.DecodeInternal(o, &left); err != nil {
 			return false, err
 		}
-		keys, err := parseTokenKeys([]byte(left.Keys))
-		if err != nil {
+		if _, err := parseTokenKeys([]byte(left.Keys)); err != nil {
 			return false, fmt.Errorf("%s: %w", o.Key, err)
+		}
+		if err := noteRemoved(path, left.Removed); err != nil {
+			return false, err
 		}
 		if data == nil {
 			return true, writeFile(path, []byte(left.Keys), 0o600)
 		}
-		own, err := parseTokenKeys(data)
-		if err != nil {
+		if _, err := parseTokenKeys(data); err != nil {
 			return false, err
 		}
-		for _, key := range keys {
-			if !hasKey(own, key) {
-				return false, nil
-			}
+		keys, kept, err := left.over(data)
+		if err == nil && !bytes.Equal(keys, data) {
+			p.opts.Logger.Info("the keys of ServiceAccount tokens in the data directory follow those that servers shared")
+			err = writeFile(path, keys, 0o600)
 		}
-		return true, nil
+		return kept, err
+	})
+}
+
+// over returns the keys that a data directory is to have which has some already, and whether what was shared is among them. The file of a server that
+// shared keys is as old as its last start: of keys that were all shared, or taken away since, nothing is lost where it follows.
+func (s *sharedTokenKeys) over(data []byte) (keys []byte, kept bool, err error) {
+	shared, err := keyBlocks([]byte(s.Keys))
+	if err != nil {
+		return nil, false, err
+	}
+	had, err := keyBlocks(data)
+	if err != nil {
+		return nil, false, err
+	}
+	own := slices.DeleteFunc(slices.Clone(had), func(b keyBlock) bool { return slices.Contains(s.Removed, b.ID) })
+	switch {
+	case allIn(shared, own) || !own[0].Private:
+		return []byte(s.Keys), true, nil
+	case len(own) == len(had):
+		return data, allIn(own, shared), nil
+	}
+	return textOf(own), allIn(own, shared), nil
+}
+
+// allIn tells whether keys are all among some.
+func allIn(some, keys []keyBlock) bool {
+	return !slices.ContainsFunc(keys, func(key keyBlock) bool {
+		return !slices.ContainsFunc(some, func(b keyBlock) bool { return b.ID == key.ID })
 	})
 }

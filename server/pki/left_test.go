@@ -2,6 +2,7 @@ package pki
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -76,5 +77,106 @@ func TestLeftKeys(t *testing.T) {
 	empty := t.TempDir()
 	if alone(empty, resources.NewRows(store)); files(empty) != files(shared) || left() != 0 {
 		t.Errorf("an empty data directory has other keys than those of the database, of which %d are left", left())
+	}
+}
+
+// A key that was taken away stays away, wherever the store goes: to one server that has it in its file since its last start, and from there to servers
+// that share it again, of which another one has it in its file.
+func TestRemovedKeysStayAway(t *testing.T) {
+	here, elsewhere := t.TempDir(), t.TempDir()
+	file := func(dir string) string { return filepath.Join(dir, "pki", "sa.key") }
+	shares := func(dir string, store resources.Store) *TokenKeys {
+		t.Helper()
+		return mustTokenKeys(t, openShared(t, dir, store, &bytes.Buffer{}), TokenKeyOptions{})
+	}
+	alone := func(store resources.Store) *TokenKeys {
+		t.Helper()
+		return mustTokenKeys(t, mustOpen(t, Options{DataDir: here, Names: []string{"localhost"}, Left: resources.NewRows(store)}), TokenKeyOptions{})
+	}
+	// exchange leaves one key, and puts both into the file of elsewhere while the old one signs.
+	exchange := func(ring *KeyRing) {
+		t.Helper()
+		old, err := ring.List(t.Context())
+		if err != nil || len(old) != 1 {
+			t.Fatal(old, err)
+		}
+		id, err := ring.Add(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, _, err := ring.read(t.Context())
+		if err == nil {
+			err = errors.Join(writeFile(file(elsewhere), []byte(kept.Keys), 0o600), ring.Sign(t.Context(), id), ring.Remove(t.Context(), old[0].ID))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := sqlitetest.Open(t)
+	token := signed(t, shares(here, first))
+	shares(elsewhere, first)
+	exchange(NewKeyRing("", resources.NewRows(first)))
+	if err := writeFile(file(here), read(t, file(elsewhere)), 0o600); err != nil { // its server was started meanwhile
+		t.Fatal(err)
+	}
+	if k := alone(first); accepts(t, k, token) {
+		t.Error("one server has the key from its file")
+	}
+	second := sqlitetest.Open(t)
+	k := shares(here, second)
+	if accepts(t, shares(elsewhere, second), token) || accepts(t, k, token) {
+		t.Error("servers that share the store have the key from the file of one of them")
+	}
+
+	// Taken away where it was alone.
+	token = signed(t, alone(second))
+	exchange(NewKeyRing(here, nil))
+	third := sqlitetest.Open(t)
+	k = shares(here, third)
+	if accepts(t, shares(elsewhere, third), token) || accepts(t, k, token) {
+		t.Error("servers that share the store have the key from the file of one of them, which was removed before that")
+	}
+	kept, _, err := NewKeyRing("", resources.NewRows(third)).read(t.Context())
+	if err != nil || len(kept.Removed) != 2 {
+		t.Errorf("%q were taken away, %v", kept.Removed, err)
+	}
+}
+
+// A file that is older than what servers shared last follows that; one with a key of its own keeps it, without those that were taken away.
+func TestFilesBehindSharedKeys(t *testing.T) {
+	ids := map[string]string{}
+	text := map[string]string{}
+	for _, name := range []string{"a", "b", "c"} {
+		data := newKeyPEM(t)
+		blocks, err := keyBlocks(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[name], text[name] = blocks[0].ID, string(data)
+	}
+	keys := func(names string) (all string) {
+		for _, name := range strings.Split(names, "") {
+			all += text[name]
+		}
+		return all
+	}
+	for _, tc := range []struct {
+		shared, removed, had, want string
+		kept                       bool
+	}{
+		{"a", "", "a", "a", true},
+		{"ba", "", "a", "ba", true},
+		{"ba", "", "ab", "ba", true},
+		{"b", "a", "ab", "b", true},
+		{"b", "a", "a", "b", true},
+		{"b", "a", "abc", "bc", true},
+		{"b", "a", "ac", "c", false},
+		{"a", "", "c", "c", false},
+		{"a", "", "ca", "ca", true},
+	} {
+		s := sharedTokenKeys{Keys: keys(tc.shared), Removed: []string{ids[tc.removed]}}
+		if got, kept, err := s.over([]byte(keys(tc.had))); err != nil || string(got) != keys(tc.want) || kept != tc.kept {
+			t.Errorf("%s over %s, without %s, is not %s: %v, %v", tc.shared, tc.had, tc.removed, tc.want, kept, err)
+		}
 	}
 }

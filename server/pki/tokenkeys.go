@@ -167,7 +167,11 @@ func (p *PKI) agreeOnTokenKeys(rows *resources.Rows, path string) error {
 		if _, failed = parseTokenKeys(own); failed != nil {
 			return fmt.Errorf("%s: %w", path, failed)
 		}
-		if _, err = rows.Create(ctx, tokenKeysKey, "TokenKeys", sharedTokenKeys{Keys: string(own)}, 0); !errors.Is(err, resources.ErrExists) {
+		removed, failed := removedBefore(path, own)
+		if failed != nil {
+			return failed
+		}
+		if _, err = rows.Create(ctx, tokenKeysKey, "TokenKeys", sharedTokenKeys{Keys: string(own), Removed: removed}, 0); !errors.Is(err, resources.ErrExists) {
 			return err
 		}
 		o, err = rows.Get(ctx, tokenKeysKey, resources.At{Match: resources.MostRecent})
