@@ -20,7 +20,8 @@ type sqliteViews struct {
 	history string
 }
 
-var inFile = sqliteViews{bytes: "octet_length(data)", encrypted: "substr(data, 1, 8) = '" + sealedPrefix + "'", history: "revision > (SELECT floor FROM meta)"}
+// inFile is asked by whatever SQLite a client brings: all of it is what 3.38 has, the first with ->>.
+var inFile = sqliteViews{bytes: "length(CAST(data AS BLOB))", encrypted: "substr(data, 1, 8) = '" + sealedPrefix + "'", history: "revision > (SELECT floor FROM meta)"}
 
 // sqliteMark is in the statement of each view that is Rowlock's.
 const sqliteMark = "/* rowlock */"

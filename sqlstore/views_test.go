@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -177,6 +178,19 @@ func TestViews(t *testing.T) {
 			t.Errorf("%v changes", rows)
 		}
 	})
+}
+
+// The views in a SQLite file work with the SQLite of a client, which may be years older than the server's.
+func TestViewsForOldClients(t *testing.T) {
+	old := []string{"cast", "coalesce", "count", "group_concat", "json_each", "json_remove", "json_type", "json_valid", "length", "strftime", "substr", "typeof", "unixepoch"}
+	function := regexp.MustCompile(`(\w+)\(`)
+	for _, v := range defineViews(inFile, []views.View{widgetsView, views.OfBuiltin("secrets")}) {
+		for _, found := range function.FindAllStringSubmatch(v.query, -1) {
+			if !slices.ContainsFunc(old, func(name string) bool { return strings.EqualFold(name, found[1]) }) {
+				t.Errorf("%s has the function %s, which SQLite 3.38 may not have", v.name, found[1])
+			}
+		}
+	}
 }
 
 // What there is of views is made to be what is wanted, while objects are written, and what is somebody else's stays.
