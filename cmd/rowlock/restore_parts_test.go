@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -177,6 +178,33 @@ func TestRestoreObjects(t *testing.T) {
 		if code, _, stderr := command(t, append([]string{"restore", file, "--data-dir", dir}, strings.Fields(args)...)...); code != exitUsage {
 			t.Errorf("%s: %d, %s", args, code, stderr)
 		}
+	}
+	p.end()
+}
+
+// A custom resource whose definition is gone cannot be taken back without it, and comes with it.
+func TestRestoreWithoutADefinition(t *testing.T) {
+	dir, file := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
+	p := start(t, "--data-dir", dir)
+	client := p.client(t)
+	send(t, client, "POST", crds, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
+		"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":`+widgetVersions("v2")+`}}`)
+	send(t, client, "POST", widgets, `{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"w"},"spec":{"n":1}}`)
+	runs(t, "backup", file, "--data-dir", dir)
+	w, err := client.CoreV1().RESTClient().Get().AbsPath(crds).Param("watch", "true").Param("fieldSelector", "metadata.name=widgets.example.com").Stream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(t, client, "DELETE", crds+"/widgets.example.com", "")
+	for lines := bufio.NewScanner(w); lines.Scan() && !strings.HasPrefix(lines.Text(), `{"type":"DELETED"`); {
+	}
+	_ = w.Close()
+	code, stdout, _ := command(t, "restore", file, "--data-dir", dir, "--object", "widget/default/w")
+	if code != exitFailure || !strings.Contains(stdout, "widgets.example.com/default/w: cannot be taken back: the server does not serve example.com/v2\n") {
+		t.Errorf("without its definition: %d, %s", code, stdout)
+	}
+	if out := runs(t, "restore", file, "--data-dir", dir, "--object", "crd/widgets.example.com,widget/default/w"); !strings.Contains(out, "widgets.example.com/default/w: created\n") {
+		t.Errorf("with it: %s", out)
 	}
 	p.end()
 }

@@ -116,6 +116,9 @@ func (t *takeBack) stepFor(ctx context.Context, p *part) (*step, error) {
 		return nil, err
 	}
 	served, err := t.served(ctx, gv)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("the server does not serve %s", gv)
+	}
 	if err != nil {
 		return nil, err
 	}
