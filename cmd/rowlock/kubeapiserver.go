@@ -20,8 +20,6 @@ import (
 	"k8s.io/client-go/util/keyutil"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
-
-	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // kubeAPIServerName is the name under which the program takes kube-apiserver's place.
@@ -39,7 +37,7 @@ type kubeAPIServerOptions struct {
 	signingEndpoint, egressFile string
 
 	verbosity string
-	version   string
+	version   versionFlag
 
 	inert, own *pflag.FlagSet
 }
@@ -121,18 +119,12 @@ func (o *kubeAPIServerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.egressFile, "egress-selector-config-file", "", "`file` with an EgressSelectorConfiguration; refused unless every connection in it is Direct")
 	flags.StringVarP(&o.verbosity, "v", "v", "0", "verbosity of the log: from 1 what --log-level=info logs, from 4 what debug does")
 	flags.Var(newChoice(&o.serve.log.format, "text", "json"), "logging-format", "the form of a line of the log")
-	flags.StringVar(&o.version, "version", "", "print the version of Kubernetes and end; raw prints all there is to say")
+	flags.Var(&o.version, "version", "print the version of Kubernetes and end; raw prints all there is to say; vX.Y.Z-own is another build of it, to report")
 	flags.Lookup("version").NoOptDefVal = "true"
 }
 
 func (o *kubeAPIServerOptions) run(cmd *cobra.Command) (err error) {
-	switch o.version {
-	case "":
-	case "raw":
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%#v\n", upstream.Version())
-		return err
-	default:
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "Kubernetes %s\n", upstream.Release)
+	if end, err := o.version.act(cmd.OutOrStdout()); end || err != nil {
 		return err
 	}
 	if err := o.check(); err != nil {

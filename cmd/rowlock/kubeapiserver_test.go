@@ -105,6 +105,8 @@ func TestKubeAPIServerRefusals(t *testing.T) {
 		"-z":                               "unknown shorthand flag: 'z' in -z",
 		"foo":                              `"kube-apiserver" does not take any arguments, got ["foo"]`,
 		"--secure-port":                    "flag needs an argument: --secure-port",
+		"--version=v1.36.0-own":            `invalid argument "v1.36.0-own" for "--version" flag: version "v1.36.0-own" must match major/minor/patch of default version "v1.37.1"`,
+		"--version=own":                    `invalid argument "own" for "--version" flag: strconv.ParseBool: parsing "own": invalid syntax`,
 		"":                                 "--etcd-servers must be specified",
 		"--etcd-servers=x --secure-port=0": "--secure-port 0 must be between 1 and 65535, inclusive. It cannot be turned off with 0",
 		"--etcd-servers=x --max-requests-inflight=-1":                                               "--max-requests-inflight can not be negative value",
@@ -182,7 +184,9 @@ func startKubeAPIServer(t *testing.T, certDir string, args ...string) *kubeAPISe
 		}
 		if response, err := s.client.Get(s.url + "/readyz"); err == nil {
 			response.Body.Close()
-			break
+			if response.StatusCode == http.StatusOK || response.StatusCode == http.StatusUnauthorized { // nobody is known where everybody may
+				break
+			}
 		}
 	}
 	return s
@@ -226,7 +230,18 @@ func TestKubeAPIServer(t *testing.T) {
 	temporary, certDir, dataDir := t.TempDir(), filepath.Join(t.TempDir(), "certs"), t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	s := startKubeAPIServer(t, certDir, "--etcd-servers=http://127.0.0.1:1", "--authorization_mode=RBAC", "--etcd-prefix=/registry",
-		"--enable-admission-plugins=AlwaysPullImages,NamespaceLifecycle", "--service-account-issuer=api", "--service-account-issuer=other")
+		"--enable-admission-plugins=AlwaysPullImages,NamespaceLifecycle", "--service-account-issuer=api", "--service-account-issuer=other",
+		"--version="+upstream.Release+"-own")
+	t.Cleanup(func() { upstream.ReportVersion(upstream.Release) })
+	response, err := s.client.Get(s.url + "/version")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(response.Body)
+	response.Body.Close()
+	if want := `"gitVersion": "` + upstream.Release + `-own"`; !strings.Contains(string(body), want) {
+		t.Errorf("/version is %s, want %s", body, want)
+	}
 	logged := s.end(t)
 	if want := `msg="accepted without effect" flags=--etcd-prefix`; strings.Count(logged, "\n") != 1 || !strings.Contains(logged, want) {
 		t.Errorf("logged %s, want one line with %s", logged, want)

@@ -54,3 +54,26 @@ func TestReleaseIsTheOneLinked(t *testing.T) {
 
 // ownVersions are the modules of k8s.io that have versions of their own.
 var ownVersions = map[string]bool{"k8s.io/kube-openapi": true, "k8s.io/utils": true, "k8s.io/gengo": true, "k8s.io/system-validators": true}
+
+// The words are those of k8s.io/component-base/version.
+func TestReportVersion(t *testing.T) {
+	for v, want := range map[string]string{
+		"v1.37.1": "", "v1.37.1-own": "", "v1.37.1+own.3": "",
+		"v1.37.2":      `version "v1.37.2" must match major/minor/patch of default version "v1.37.1"`,
+		"v1.37.1-own.": `could not parse pre-release/metadata (-own.) in version "v1.37.1-own."`,
+		"v1":           `could not parse "v1" as version`,
+	} {
+		got := ""
+		if err := ValidateVersion(v); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", v, got, want)
+		}
+	}
+	t.Cleanup(func() { reported.Store(nil) })
+	ReportVersion("v1.37.1-own")
+	if got := Version().GitVersion; got != "v1.37.1-own" {
+		t.Errorf("reported as %q", got)
+	}
+}

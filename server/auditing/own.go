@@ -42,7 +42,7 @@ const Loopback = "127.0.0.1:0"
 // ControllerAgent is the User-Agent of the controller that has a ServiceAccount, as kube-controller-manager's with
 // --use-service-account-credentials. What comes before the first slash owns the fields that the controller sets.
 func ControllerAgent(username string) string {
-	v := upstream.Version().GitVersion
+	const v = upstream.Release
 	return "kube-controller-manager/" + v + " (" + goruntime.GOOS + "/" + goruntime.GOARCH + ") kubernetes/" + v + "/" + username
 }
 
