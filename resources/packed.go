@@ -61,6 +61,14 @@ func (o *Object) IsPacked() bool {
 	return o.packing != nil && o.packing.packed == nil && o.packing.unreadable == nil
 }
 
+// Length is how many bytes the object has, unpacked. Of one that cannot be read it is 0.
+func (o *Object) Length() int {
+	if o.IsPacked() {
+		return o.packing.size
+	}
+	return len(o.Data)
+}
+
 // DataIn is Data of the object unpacked. What was packed is unpacked into a room, so that it is gone when that is used again.
 func (o *Object) DataIn(room *[]byte) []byte {
 	if !o.IsPacked() {

@@ -47,7 +47,14 @@ type Reader interface {
 	// change, or of one after it when it is not known; it is raised before any read shows the change, and a read that begins after
 	// that waits for it. It never falls.
 	Changed(resource string) int64
+
+	// Amount tells how much there is of a resource type. It is taken from memory: it waits for nothing, asks nobody and never fails, so
+	// it may be a moment behind. Objects that cannot be read are counted; their sizes are not known.
+	Amount(resource string) Amount
 }
+
+// Amount is how many objects there are of a resource type, and how many bytes one of them has on average, estimated by some of them.
+type Amount struct{ Objects, AverageBytes int64 }
 
 // Writer changes objects.
 type Writer interface {

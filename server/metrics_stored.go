@@ -2,7 +2,8 @@ package server
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// storedObjects are the gauges of how much there is of each type, under kube-apiserver's names. They are read when somebody asks.
+// storedObjects are the gauges of how much there is of each type, under kube-apiserver's names. They are read when somebody asks,
+// from memory.
 type storedObjects struct{ *Server }
 
 var (
@@ -22,13 +23,13 @@ func (s storedObjects) Describe(to chan<- *prometheus.Desc) {
 func (s storedObjects) Collect(to chan<- prometheus.Metric) {
 	for _, g := range s.Registry.Catalog().Groups() {
 		for t := range g.Types {
-			stats, err := s.statsOf(t)
-			if err != nil || t.GroupResource.Group != g.Name {
-				continue // the store is closed; or the objects are those of another group, as Events are
+			if t.GroupResource.Group != g.Name {
+				continue // the objects are those of another group, as Events are
 			}
+			amount := s.Store.Amount(t.ResourceName())
 			of := []string{g.Name, t.GroupResource.Resource}
-			to <- prometheus.MustNewConstMetric(resourceObjects, prometheus.GaugeValue, float64(stats.ObjectCount), of...)
-			to <- prometheus.MustNewConstMetric(resourceBytes, prometheus.GaugeValue, float64(stats.ObjectCount*stats.EstimatedAverageObjectSizeBytes), of...)
+			to <- prometheus.MustNewConstMetric(resourceObjects, prometheus.GaugeValue, float64(amount.Objects), of...)
+			to <- prometheus.MustNewConstMetric(resourceBytes, prometheus.GaugeValue, float64(amount.Objects*amount.AverageBytes), of...)
 		}
 	}
 }

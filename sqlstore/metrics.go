@@ -80,10 +80,15 @@ func (s databaseSize) Describe(to chan<- *prometheus.Desc) {
 	to <- storageBytes
 }
 
+// askedIn is how long a scrape waits for the database, as one of kube-apiserver does.
+const askedIn = time.Second
+
 // Collect implements prometheus.Collector. A size that cannot be read is -1.
 func (s databaseSize) Collect(to chan<- prometheus.Metric) {
+	ctx, end := context.WithTimeout(context.Background(), askedIn)
+	defer end()
 	size, kind := float64(-1), "postgres"
-	if n, err := s.db.size(context.Background()); err == nil {
+	if n, err := s.db.size(ctx); err == nil {
 		size = float64(n)
 	}
 	if s.peers == nil {
@@ -95,7 +100,9 @@ func (s databaseSize) Collect(to chan<- prometheus.Metric) {
 
 // historyAge is asked of the database: nothing else needs it, and a scrape is rare.
 func (s *Store) historyAge() float64 {
-	oldest, err := s.db.oldest(context.Background(), 1)
+	ctx, end := context.WithTimeout(context.Background(), askedIn)
+	defer end()
+	oldest, err := s.db.oldest(ctx, 1)
 	if err != nil || len(oldest) == 0 {
 		return 0
 	}

@@ -60,6 +60,9 @@ func (s *Store) Snapshot(ctx context.Context, resource string, at resources.At) 
 // that lets reads show it.
 func (s *Store) Changed(resource string) int64 { return s.tree(resource).last }
 
+// Amount tells how much there is of a resource type; see resources.Reader.
+func (s *Store) Amount(resource string) resources.Amount { return s.tree(resource).amount() }
+
 // present returns the newest state that is visible, once that is as new as at wants it.
 func (s *Store) present(ctx context.Context, resource string, at resources.At) (snapshot, error) {
 	if err := ctx.Err(); err != nil {

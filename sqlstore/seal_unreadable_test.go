@@ -105,6 +105,9 @@ func TestPluginComesLater(t *testing.T) {
 		s := on.Reopen(with)
 		_, err := s.Get(t.Context(), made[0].Key, resources.At{})
 		wantUnreadable(t, "get", err, "failed to decrypt DEK")
+		if a := s.Amount("configmaps"); a != (resources.Amount{Objects: 2}) {
+			t.Errorf("the amount is %+v", a)
+		}
 		_, err = s.Snapshot(t.Context(), "configmaps", resources.At{})
 		wantUnreadable(t, "list", err, "failed to decrypt DEK")
 		plugin.Start(t)
@@ -117,6 +120,9 @@ func TestPluginComesLater(t *testing.T) {
 		}
 		if o := list.Get("default", "a"); o == nil || !bytes.Contains(o.Data, []byte(`"a":"1"`)) {
 			t.Errorf("%+v", o)
+		}
+		if a := s.Amount("configmaps"); a.Objects != 2 || a.AverageBytes != int64(len(made[0].Data)) {
+			t.Errorf("the amount is %+v", a)
 		}
 		wantSecret(t, s, made[1].Key, made[1].Revision, "2")
 		before := plugin.Decrypted()

@@ -41,6 +41,28 @@ func (t *tree) set(path string, o *resources.Object) {
 	}
 }
 
+// sampledObjects are so many objects of a type whose sizes stand for those of all: they say whether a list is of kilobytes or megabytes.
+const sampledObjects = 8
+
+// amount is how much there is. It looks at the first objects as they are in memory: what is packed is not unpacked, and what cannot be
+// read is not tried again.
+func (t *tree) amount() resources.Amount {
+	a := resources.Amount{Objects: int64(t.objects.Len())}
+	var bytes, looked, known int64
+	t.objects.Scan(func(_ string, o *resources.Object) bool {
+		if o.Unreadable() == nil {
+			bytes += int64(o.Length())
+			known++
+		}
+		looked++
+		return looked < sampledObjects
+	})
+	if known > 0 {
+		a.AverageBytes = bytes / known
+	}
+	return a
+}
+
 // rank returns how many objects have a path less than the given one.
 func (t *tree) rank(path string) int {
 	low, high := 0, t.objects.Len()

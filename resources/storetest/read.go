@@ -18,6 +18,7 @@ var readTests = map[string]func(*suite){
 	"NotOlderThanWaits":  testNotOlderThanWaits,
 	"FutureRevision":     testFutureRevision,
 	"WaitEndsWithCaller": testWaitEndsWithCaller,
+	"Amount":             testAmount,
 }
 
 // A resource of which nothing was ever written is empty, not an error.
@@ -32,6 +33,18 @@ func testEmptyType(s *suite) {
 			s.Error("an object out of nothing")
 		}
 	}
+}
+
+// Amount tells how much there is of a resource type.
+func testAmount(s *suite) {
+	s.want("of nothing", resources.Amount{}, s.store.Amount("pods"))
+	bytes := 0
+	for i := range 3 {
+		bytes += len(s.commitOne(create(pod("ns", fmt.Sprint("a", i)), strings.Repeat("x", 100*i))).Data)
+	}
+	s.commitOne(create(resources.Key{Resource: "widgets.example.com", Namespace: "ns", Name: "w"}, strings.Repeat("x", 10000)))
+	s.want("of pods", resources.Amount{Objects: 3, AverageBytes: int64(bytes / 3)}, s.store.Amount("pods"))
+	s.want("after a restart", resources.Amount{Objects: 3, AverageBytes: int64(bytes / 3)}, s.h.Restart(s.T).Amount("pods"))
 }
 
 // Snapshot is a consistent, immutable view.
