@@ -2,6 +2,7 @@ package resources
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,7 +17,8 @@ import (
 // Audit records writes. It is told of every one, also of those that are a part of what it records of a client's request. Its methods
 // are called by the goroutine that writes.
 type Audit interface {
-	// Begin comes before a write, and returns the context with which that goes on. An error refuses the write.
+	// Begin comes before a write, and returns the context with which that goes on. An error refuses the write; one of the server's own that
+	// the audit does not take is refused with an error that is ErrNotRecorded.
 	Begin(ctx context.Context) (context.Context, error)
 	// Sent tells what a write is about before admission has seen it: an object in its hub form, or DeleteOptions. That is what a
 	// client would have sent, had there been one. It must not be kept. A write that is tried again tells again.
@@ -24,6 +26,9 @@ type Audit interface {
 	// End comes after a write that was begun, once, before it is answered; ctx is that of Begin.
 	End(ctx context.Context, e *AuditEvent)
 }
+
+// ErrNotRecorded says that a write of the server's own was not begun, since the audit that has to take it first did not.
+var ErrNotRecorded = errors.New("failed to store audit event")
 
 // AuditEvent is a write that is over, by its outcome.
 type AuditEvent struct {

@@ -9,6 +9,7 @@
 //	features.go    gates that are added to the feature gate, and defaults that are other ones
 //	privileged.go  whether pods may be privileged
 //	log.go         where klog writes to, and how much
+//	auditlog.go    how often klog says that events of the audit were not taken, by how upstream begins to say it
 //	limits.go      how much a JSON Patch may copy
 //	metrics.go     which of its metrics are counted
 //	flowmetrics.go by what a metric of priority and fairness divides

@@ -33,6 +33,9 @@ func (latestLog) Enabled(ctx context.Context, l slog.Level) bool {
 
 // Handle implements slog.Handler.
 func (latestLog) Handle(ctx context.Context, r slog.Record) error {
+	if !notTaken.pass(&r) {
+		return nil
+	}
 	return (*logTo.Load()).Handle(ctx, r)
 }
 

@@ -66,8 +66,8 @@ func (a *Auditor) Begin(ctx context.Context) (context.Context, error) {
 		agent = ControllerAgent(who.GetName())
 	}
 	r := &http.Request{Method: methods[info.Verb], URL: &url.URL{Path: pathOf(&about)}, Header: http.Header{"User-Agent": {agent}}, RemoteAddr: Loopback}
-	if _, err := q.Begin(genericapirequest.WithRequestInfo(ctx, &about), r, false); err != nil {
-		return ctx, apierrors.NewInternalError(err)
+	if err := q.beginOwn(genericapirequest.WithRequestInfo(ctx, &about), r); err != nil {
+		return ctx, err
 	}
 	q.info = info
 	if q.spent != nil {
@@ -75,6 +75,46 @@ func (a *Auditor) Begin(ctx context.Context) (context.Context, error) {
 	}
 	return ctx, nil
 }
+
+// ownIn is how long a write of the server's own waits for a back end: as long as kube-apiserver's requests to itself do.
+const ownIn = time.Minute
+
+// beginOwn is Begin for a write of the server's own, which waits for no back end for longer than ctx lasts, or ownIn: a webhook that is dead
+// is asked again and again for more than a minute, with whatever context. Then the request is not to be used any more: who asks the back
+// end goes on with it until that has an answer.
+func (q *Request) beginOwn(ctx context.Context, r *http.Request) error {
+	if err := q.evaluate(ctx, r); err != nil || !q.Enabled() {
+		return err
+	}
+	bounded, end := context.WithTimeout(ctx, ownIn)
+	defer end()
+	begun := make(chan error, 1)
+	go func() {
+		_, err := q.receive(ctx, false)
+		begun <- err
+	}()
+	select {
+	case err := <-begun:
+		if err != nil {
+			return notRecorded{apierrors.NewInternalError(err), err}
+		}
+		return nil
+	case <-bounded.Done():
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return notRecorded{apierrors.NewInternalError(ErrNotStored), ErrNotStored}
+	}
+}
+
+// notRecorded is the Status of a write that the audit has not let begin.
+type notRecorded struct {
+	*apierrors.StatusError
+	why error
+}
+
+// Unwrap returns why, and the Status.
+func (e notRecorded) Unwrap() []error { return []error{e.StatusError, e.why} }
 
 // apart is a context without the audit of the request that it is of.
 type apart struct{ context.Context }

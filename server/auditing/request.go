@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/requestctx"
 )
 
@@ -65,7 +66,7 @@ func (a *Auditor) With(ctx context.Context, id string, received time.Time) (cont
 }
 
 // ErrNotStored says that a back end that has to take every first event did not. The request is not carried out.
-var ErrNotStored = errors.New("failed to store audit event")
+var ErrNotStored = resources.ErrNotRecorded
 
 // Authenticated says how long it took to find out who sent the request.
 func (q *Request) Authenticated(took time.Duration) {
@@ -82,6 +83,11 @@ func (q *Request) Begin(ctx context.Context, r *http.Request, stream bool) (cont
 	if err := q.evaluate(ctx, r); err != nil || !q.Enabled() {
 		return ctx, err
 	}
+	return q.receive(ctx, stream)
+}
+
+// receive records that a request was received, of which there are to be events.
+func (q *Request) receive(ctx context.Context, stream bool) (context.Context, error) {
 	if !q.ProcessEventStage(ctx, auditinternal.StageRequestReceived) {
 		audit.ApiserverAuditDroppedCounter.WithContext(ctx).Inc()
 		return ctx, ErrNotStored

@@ -19,9 +19,14 @@ var systemNamespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem,
 //
 // They are written all at once, so that the store puts them into few transactions. What is as it should be is not
 // touched, so that a later start costs nothing. What a webhook or a policy of a user refuses is left for Keep to try again.
+//
+// Errors: resources.ErrNotRecorded when the audit has let no write begin for a minute; those of the store; the context's.
 func (p *Plane) Bootstrap(ctx context.Context) error {
 	var refused refusals
-	if err := p.bootstrapObjects(ctx, &refused); err != nil {
+	if err := untilRecorded(ctx, p.Logger, func() error {
+		refused.errs = nil
+		return p.bootstrapObjects(ctx, &refused)
+	}); err != nil {
 		return err
 	}
 	for _, err := range refused.errs {

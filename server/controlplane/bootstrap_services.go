@@ -42,8 +42,12 @@ type Network struct {
 }
 
 // BootstrapServices makes the default ServiceCIDR, and the Service "kubernetes" with its endpoints, of which this server
-// becomes one. It comes after Bootstrap, when the port is known. Several servers may do so at once.
+// becomes one. It comes after Bootstrap, when the port is known. Several servers may do so at once. Errors: those of Bootstrap.
 func (p *Plane) BootstrapServices(ctx context.Context, n Network) error {
+	return untilRecorded(ctx, p.Logger, func() error { return p.bootstrapServices(ctx, n) })
+}
+
+func (p *Plane) bootstrapServices(ctx context.Context, n Network) error {
 	if err := p.unlessRefused(p.ensureReachable(ctx, n)); err != nil {
 		return err
 	}

@@ -4,17 +4,48 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/rowlock/rowlock/resources"
 )
 
 // isRefused tells whether an error says that an object cannot be what it is to be, because of what users made: a webhook, a policy, or the
 // object itself, which is immutable, for one. The API is served all the same, for otherwise nobody could put that right.
 func isRefused(err error) bool {
 	var refused apierrors.APIStatus
-	return errors.As(err, &refused)
+	return errors.As(err, &refused) && !errors.Is(err, resources.ErrNotRecorded) // which concerns all of them
+}
+
+// recordedIn is how long a start waits for an audit that takes no event of what it writes: kube-apiserver ends then, too.
+const recordedIn = time.Minute
+
+// untilRecorded does what a start has to write, and tries again for recordedIn while the audit does not let it begin. It is
+// said once, and not for each object.
+func untilRecorded(ctx context.Context, logger *slog.Logger, do func() error) error {
+	for began, said := time.Now(), false; ; {
+		err := do()
+		if !errors.Is(err, resources.ErrNotRecorded) {
+			return err
+		}
+		left := recordedIn - time.Since(began)
+		if left <= 0 {
+			return fmt.Errorf("the audit has taken no event for %v: %w", recordedIn, err)
+		}
+		if !said {
+			logger.Error("the audit takes no event of what the server writes when it starts, which ends if that lasts", "for", recordedIn, "error", err)
+			said = true
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(left, time.Second)):
+		}
+	}
 }
 
 // unlessRefused logs a refusal, and returns any other error.

@@ -1,0 +1,47 @@
+package upstream
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
+)
+
+// What upstream says of events that were not taken is said once, in one line, and again after a while with how often it was.
+func TestEventsNotTakenAreSaidSeldom(t *testing.T) {
+	t.Cleanup(func() { _ = SetVerbosity("0") })
+	var out bytes.Buffer
+	LogTo(slog.New(slog.NewTextHandler(&out, nil)))
+	again := func() {
+		notTaken.mu.Lock()
+		defer notTaken.mu.Unlock()
+		notTaken.last = notTaken.last.Add(-saidAgainIn)
+	}
+	fail := func() {
+		audit.HandlePluginError("webhook", errors.New("refused"), &auditinternal.Event{AuditID: "an-event"}, &auditinternal.Event{})
+	}
+	notTaken.last = time.Time{}
+	for range 3 {
+		fail()
+	}
+	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "affecting 2 audit events: refused") || strings.Contains(got, "an-event") {
+		t.Errorf("of three times the log has %s", got)
+	}
+	out.Reset()
+	again()
+	if fail(); !strings.Contains(out.String(), "timesSince=2") {
+		t.Errorf("after a while the log has %s", out.String())
+	}
+	out.Reset()
+	if err := SetVerbosity("2"); err != nil {
+		t.Fatal(err)
+	}
+	if fail(); !strings.Contains(out.String(), "an-event") {
+		t.Errorf("at verbosity 2 the log has %s", out.String())
+	}
+}

@@ -1,0 +1,72 @@
+package auditing
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit/policy"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// answering is a back end that takes its time, and then events or not.
+type answering struct {
+	in    time.Duration
+	takes bool
+}
+
+func (b answering) ProcessEvents(...*auditinternal.Event) bool {
+	time.Sleep(b.in)
+	return b.takes
+}
+func (answering) Run(<-chan struct{}) error { return nil }
+func (answering) Shutdown()                 {}
+func (answering) String() string            { return "answering" }
+
+// A write of the server's own waits for a back end no longer than a minute, nor than its context lasts, and says what it was refused for.
+func TestOwnWriteWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		backend  answering
+		patience time.Duration
+		took     time.Duration
+		want     error
+	}{
+		"taken":          {answering{time.Second, true}, time.Hour, time.Second, nil},
+		"not taken":      {answering{time.Second, false}, time.Hour, time.Second, resources.ErrNotRecorded},
+		"no answer":      {answering{81 * time.Second, true}, time.Hour, time.Minute, resources.ErrNotRecorded},
+		"nobody waits":   {answering{81 * time.Second, true}, time.Second, time.Second, context.DeadlineExceeded},
+		"of no interest": {answering{81 * time.Second, false}, time.Hour, 0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				level := auditinternal.LevelMetadata
+				if name == "of no interest" {
+					level = auditinternal.LevelNone
+				}
+				a, err := New(policy.NewFakePolicyRuleEvaluator(level, nil), c.backend, "rowlock")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer a.Close()
+				ctx, end := context.WithTimeout(t.Context(), c.patience)
+				defer end()
+				info := &genericapirequest.RequestInfo{IsResourceRequest: true, Verb: "create", APIVersion: "v1", Resource: "namespaces", Name: "x"}
+				defer time.Sleep(c.backend.in) // who asks the back end goes on until that has an answer
+				began := time.Now()
+				_, err = a.Begin(genericapirequest.WithRequestInfo(ctx, info))
+				if took := time.Since(began); !errors.Is(err, c.want) || took != c.took {
+					t.Errorf("after %v: %v", took, err)
+				}
+				if errors.Is(err, resources.ErrNotRecorded) && !apierrors.IsInternalError(err) {
+					t.Errorf("%v is no Status", err)
+				}
+			})
+		})
+	}
+}
