@@ -42,12 +42,13 @@ func (s *Server) withAudit(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
 		ctx := r.Context()
-		q := auditing.Of(ctx)
+		q, began := auditing.Of(ctx), time.Now()
 		ctx, err := q.Begin(ctx, r, longRunning(requestInfo(c)))
 		if err != nil {
 			internalError(c, err)
 			return nil
 		}
+		s.access.filters.audit.Observe(time.Since(began).Seconds())
 		if !q.Enabled() {
 			return next(c)
 		}

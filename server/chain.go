@@ -90,7 +90,7 @@ func (s *Server) withRequestInfo(next echo.HandlerFunc) echo.HandlerFunc {
 		ctx = requestctx.WithRequestInfo(ctx, info)
 		s.refresh(ctx)
 		if info.Verb == "watch" {
-			ctx = handlers.WithLater(ctx, &handlers.Later{})
+			ctx = handlers.WithLater(ctx, &handlers.Later{Began: time.Now()})
 		} else { // a watch takes as long as it is meant to
 			ctx = requestctx.WithLatencyTrackers(ctx)
 		}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -32,6 +34,7 @@ type flows struct {
 	executing executing
 	estimate  flowrequest.WorkEstimatorFunc
 	waiting   byKind
+	took      prometheus.Observer // how long a request takes until it may go on
 	// dumps are the tables below /debug/api_priority_and_fairness/.
 	dumps *mux.PathRecorderMux
 }
@@ -47,7 +50,7 @@ func (s *Server) newFlows() (*flows, error) {
 	}
 	flowmetrics.Register()
 	upstream.KeepWaitingRatios()
-	f := &flows{waiting: s.metrics.inqueue, feed: newFlowFeed(s.ended), known: &knownFlows{known: map[flowKey]*knownFlow{}, levels: map[string]*levelQueues{}},
+	f := &flows{waiting: s.metrics.inqueue, took: s.access.filters.flow, feed: newFlowFeed(s.ended), known: &knownFlows{known: map[flowKey]*knownFlow{}, levels: map[string]*levelQueues{}},
 		dumps: mux.NewPathRecorderMux("priority and fairness")}
 	clock := eventclock.Real{}
 	f.Interface = flowcontrol.NewTestable(flowcontrol.TestableConfig{ // as New has it, but for the queues
@@ -103,7 +106,7 @@ func (s *Server) withFlow(next echo.HandlerFunc) echo.HandlerFunc {
 				return err
 			}
 		}
-		p := passing{ResponseWriter: c.Response(), c: c, next: next}
+		p := passing{ResponseWriter: c.Response(), c: c, next: next, began: time.Now()}
 		s.flowFilter.ServeHTTP(&p, r)
 		return p.err
 	}
@@ -116,6 +119,7 @@ func (s *Server) newFlowFilter() http.Handler {
 	}
 	through := func(w http.ResponseWriter, r *http.Request) {
 		s.flows.executing.add(requestInfo(w.(*passing).c).Verb, 0) // the filter has just said how many have passed it
+		s.flows.took.Observe(time.Since(w.(*passing).began).Seconds())
 		pass(w, r)
 	}
 	return filters.WithPriorityAndFairness(http.HandlerFunc(through), longRunningRequest, s.flows, s.flows.estimate, s.RequestTimeout/4)
@@ -137,7 +141,9 @@ type passing struct {
 	http.ResponseWriter
 	c    echo.Context
 	next echo.HandlerFunc // nil when it has passed
-	err  error            // of what comes after the filter
+	// began is when it came to the filter.
+	began time.Time
+	err   error // of what comes after the filter
 }
 
 func longRunningRequest(_ *http.Request, info *genericapirequest.RequestInfo) bool {

@@ -194,7 +194,11 @@ func (f *flows) pass(c echo.Context, r *http.Request, next echo.HandlerFunc) (pa
 	flowmetrics.ObserveWorkEstimatedSeats(k.level, k.schema, width.MaxSeats())
 	f.executing.add(info.Verb, 1)
 	defer f.executing.add(info.Verb, -1)
-	if request.Finish(func() { err = k.execute(ctx, c, next, time.Since(request.since)) }) && k.generation != f.known.now() {
+	if request.Finish(func() {
+		waited := time.Since(request.since)
+		f.took.Observe(waited.Seconds())
+		err = k.execute(ctx, c, next, waited)
+	}) && k.generation != f.known.now() {
 		f.feed.look() // the level may have had to go since, and have waited for this request
 	}
 	return true, err

@@ -63,7 +63,8 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 		Help: "OpenAPI documents that had to be built, because none was prepared for what is served."},
 		func() float64 { return float64(builtDocuments()) })
 	all := []prometheus.Collector{built, m.requests, m.durations, m.own, m.sizes, m.inflight, m.inqueue, m.streams, m.outgoing, m.panics, m.fallbacks,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
+	all = append(all, upstream.CountClientRequests()...)
 	for _, path := range fastpath.All() {
 		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_fast_path_fallbacks_total",
 			Help:        "What a fast path left to the plain way, although it is on, by the path (docs/fast-paths.md).",

@@ -14,23 +14,42 @@ type accessMetrics struct {
 	users                                 map[string]prometheus.Counter
 	known, unknown, invalid               outcome
 	allowed, denied, noOpinion, undecided outcome
+	filters                               filterTimes
 }
 
-// outcome is how an attempt can end: how often it did, and how long that took.
+// filterTimes are how long the steps take that a request passes before it is answered. kube-apiserver's names of them are its labels.
+type filterTimes struct {
+	authentication, audit, impersonation, flow, authorization prometheus.Observer
+}
+
+func newFilterTimes(r *prometheus.Registry, impersonation string) (filterTimes, error) {
+	vec := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_filter_duration_seconds",
+		Help:    "Request filter latency distribution in seconds, for each filter type",
+		Buckets: []float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 5, 10, 15, 30}}, []string{"filter"})
+	of := func(filter string) prometheus.Observer { return vec.WithLabelValues(filter) }
+	return filterTimes{of("authentication"), of("audit"), of(impersonation), of("priorityandfairness"), of("authorization")}, r.Register(vec)
+}
+
+// outcome is how an attempt can end: how often it did, and how long that took, by itself and as a step of requests.
 type outcome struct {
-	attempts prometheus.Counter
-	seconds  prometheus.Observer
+	attempts        prometheus.Counter
+	seconds, filter prometheus.Observer
 }
 
 func (o outcome) took(d time.Duration) {
 	o.attempts.Inc()
 	o.seconds.Observe(d.Seconds())
+	o.filter.Observe(d.Seconds())
 }
 
 // accessBuckets are kube-apiserver's, in seconds.
 var accessBuckets = prometheus.ExponentialBuckets(0.001, 2, 15)
 
-func newAccessMetrics(r *prometheus.Registry) (*accessMetrics, error) {
+func newAccessMetrics(r *prometheus.Registry, impersonation string) (*accessMetrics, error) {
+	filters, err := newFilterTimes(r, impersonation)
+	if err != nil {
+		return nil, err
+	}
 	users := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authenticated_user_requests",
 		Help: "Counter of authenticated requests broken out by username."}, []string{"username"})
 	authentications := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authentication_attempts", Help: "Counter of authenticated attempts."},
@@ -47,12 +66,12 @@ func newAccessMetrics(r *prometheus.Registry) (*accessMetrics, error) {
 		}
 	}
 	authentication := func(result string) outcome {
-		return outcome{authentications.WithLabelValues(result), authenticating.WithLabelValues(result)}
+		return outcome{authentications.WithLabelValues(result), authenticating.WithLabelValues(result), filters.authentication}
 	}
 	authorization := func(result string) outcome {
-		return outcome{authorizations.WithLabelValues(result), authorizing.WithLabelValues(result)}
+		return outcome{authorizations.WithLabelValues(result), authorizing.WithLabelValues(result), filters.authorization}
 	}
-	m := &accessMetrics{users: map[string]prometheus.Counter{},
+	m := &accessMetrics{users: map[string]prometheus.Counter{}, filters: filters,
 		known: authentication("success"), unknown: authentication("failure"), invalid: authentication("error"),
 		allowed: authorization("allowed"), denied: authorization("denied"), noOpinion: authorization("no-opinion"), undecided: authorization("error")}
 	for _, name := range append(namedUsers, emailUsers, otherUsers) {

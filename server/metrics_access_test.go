@@ -42,6 +42,10 @@ func TestAccessIsCounted(t *testing.T) {
 		`authentication_attempts{result="error"}`:                                                                1,
 		`authentication_duration_seconds_count{result="success"}`:                                                8,
 		`authorization_attempts_total{result="allowed"}`:                                                         6,
+		`apiserver_request_filter_duration_seconds_count{filter="authentication"}`:                               10,
+		`apiserver_request_filter_duration_seconds_count{filter="constrainedimpersonation"}`:                     7, // who was refused did not pass
+		`apiserver_request_filter_duration_seconds_count{filter="priorityandfairness"}`:                          7,
+		`apiserver_request_filter_duration_seconds_count{filter="authorization"}`:                                7,
 		`authorization_attempts_total{result="no-opinion"}`:                                                      1,
 		`authorization_attempts_total{result="denied"}`:                                                          0,
 		`authorization_attempts_total{result="error"}`:                                                           0,

@@ -132,6 +132,32 @@ func TestPromisedTimeIsTheServersOwn(t *testing.T) {
 	}
 }
 
+// Bodies of requests, the lists that watches begin with, and Go's runtime are measured under kube-apiserver's names.
+func TestBodiesAndWatchLists(t *testing.T) {
+	h := newServer(t, nil).Handler()
+	send := func(method, path, body string) {
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("Authorization", "master")
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code >= 300 {
+			t.Fatalf("%s %s: %s", method, path, w.Body)
+		}
+	}
+	const maps, list = "/api/v1/namespaces/default/configmaps", "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1"
+	const body = `{"metadata":{"name":"a"}}`
+	send("POST", maps, body)
+	send("GET", maps, "")
+	send("GET", maps+list, "")
+	send("GET", maps+"?watch=1&timeoutSeconds=1", "")
+	got := get(h, "/metrics", "master").Body.String()
+	wantLine(t, got, `apiserver_watch_list_duration_seconds_count{group="",resource="configmaps",scope="namespace",version="v1"} 1`)
+	wantLine(t, got, `apiserver_request_body_size_bytes_count{group="",resource="configmaps",verb="create"} 1`)
+	wantLine(t, got, fmt.Sprintf(`apiserver_request_body_size_bytes_sum{group="",resource="configmaps",verb="create"} %d`, len(body)))
+	if !strings.Contains(got, "\ngo_gc_heap_live_bytes ") {
+		t.Error("there is nothing of Go's runtime")
+	}
+}
+
 func wantLine(t *testing.T, body, line string) {
 	t.Helper()
 	if !strings.Contains(body, "\n"+line+"\n") {

@@ -198,7 +198,11 @@ func (s *Server) newCounts() (err error) {
 	if s.metrics, err = newMetrics(s.Metrics, s.openapi.Built); err != nil {
 		return err
 	}
-	if s.access, err = newAccessMetrics(s.Metrics); err != nil {
+	impersonation := "impersonation"
+	if s.Features.Enabled(features.ConstrainedImpersonation) {
+		impersonation = "constrainedimpersonation"
+	}
+	if s.access, err = newAccessMetrics(s.Metrics, impersonation); err != nil {
 		return err
 	}
 	if err := s.Metrics.Register(storedObjects{s}); err != nil {

@@ -12,6 +12,7 @@
 //	auditlog.go    how often klog says that events of the audit were not taken, by how upstream begins to say it
 //	limits.go      how much a JSON Patch may copy
 //	metrics.go     which of its metrics are counted
+//	clientmetrics.go  what counts the requests of client-go's clients
 //	flowmetrics.go by what a metric of priority and fairness divides
 //	crash.go       whether a panic of a controller ends the process
 //	tolerations.go how long Pods stay on nodes that are not ready or cannot be reached

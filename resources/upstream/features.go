@@ -35,7 +35,7 @@ var prepareGates = sync.OnceFunc(func() {
 })
 
 // SetFeatureGates turns features of kube-apiserver on and off for the whole process: upstream's rules for the types read
-// its gates there. Those that are not given get Rowlock's defaults. A name may begin with the component "kube:", as
+// its gates there; and shows in its metrics which are on. Those that are not given get Rowlock's defaults. A name may begin with the component "kube:", as
 // kube-apiserver has it.
 // The error names a gate that does not exist or cannot be changed; nothing is changed then.
 func SetFeatureGates(given map[string]bool) error {
@@ -55,5 +55,9 @@ func SetFeatureGates(given map[string]bool) error {
 	if err := utilfeature.DefaultMutableFeatureGate.DeepCopy().SetFromMap(gates); err != nil {
 		return err
 	}
-	return utilfeature.DefaultMutableFeatureGate.SetFromMap(gates)
+	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(gates); err != nil {
+		return err
+	}
+	utilfeature.DefaultMutableFeatureGate.AddMetrics()
+	return nil
 }

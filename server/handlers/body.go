@@ -37,6 +37,9 @@ func (q *request) readBody() ([]byte, error) {
 	if !q.sent.read {
 		q.sent.data, q.sent.err = q.receive()
 		q.sent.read = true
+		if q.sent.err == nil {
+			q.counts.read(q, len(q.sent.data))
+		}
 	}
 	return q.sent.data, q.sent.err
 }

@@ -78,6 +78,7 @@ type Handlers struct {
 	watches atomic.Int64 // that are open
 	going   going
 	sent    sentByVersion
+	counts  counts
 	runs    *runs.Cache
 	age     listAge
 }
@@ -100,7 +101,7 @@ func New(c Config) *Handlers {
 		c.Offer = codec.NewOffer(false)
 	}
 	upstream.LimitPatchCopies()
-	h := &Handlers{Config: c, runs: runs.NewCache(runsRoom), age: newListAge(c.HistoryAge, c.Now)}
+	h := &Handlers{Config: c, counts: newCounts(), runs: runs.NewCache(runsRoom), age: newListAge(c.HistoryAge, c.Now)}
 	c.Registry.WhenEnded(func([]*resources.Served) { h.versionsEnded() })
 	return h
 }

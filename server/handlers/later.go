@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"time"
 
 	"github.com/rowlock/rowlock/resources/requestctx"
 )
@@ -10,6 +11,9 @@ import (
 // But a watch may go on without its handler (watch_sequel.go), where the request has a Later; then it is done when the watch has ended.
 // A Later is the request's goroutine's until the handler has returned.
 type Later struct {
+	// Began is when the request came.
+	Began time.Time
+
 	goesOn bool
 	broken bool // the handler did not return as it was to
 	ends   []func(cause any)
@@ -20,6 +24,14 @@ type laterKey struct{}
 // WithLater has a watch go on without its handler, where it can.
 func WithLater(ctx context.Context, l *Later) context.Context {
 	return requestctx.Set(ctx, laterKey{}, l)
+}
+
+// beganOf is when a request came, if that was noted.
+func beganOf(ctx context.Context) time.Time {
+	if l, _ := ctx.Value(laterKey{}).(*Later); l != nil && !l.Began.IsZero() {
+		return l.Began
+	}
+	return time.Now()
 }
 
 // LaterOf returns that of a request whose watch goes on, or nil: then it is over when its handler has returned.

@@ -29,6 +29,8 @@ type request struct {
 	offer *codec.Offer
 	runs  *runs.Cache
 	sent  *sentBody
+	// counts is told of the body.
+	counts counts
 	// audit is what is recorded of the request; nil: nothing.
 	audit *auditing.Request
 

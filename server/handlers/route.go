@@ -41,7 +41,7 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 	} else if leadsNowhere(info, served) {
 		return nil, status.NotFound()
 	}
-	q := &request{w: w, r: r, ctx: r.Context(), info: info, offer: h.Offer, runs: h.runs, found: served, served: served, kind: served.GroupVersionKind}
+	q := &request{w: w, r: r, ctx: r.Context(), info: info, offer: h.Offer, runs: h.runs, counts: h.counts, found: served, served: served, kind: served.GroupVersionKind}
 	if info.Subresource != "" {
 		if q.sub, ok = served.Subresources[info.Subresource]; !ok {
 			return nil, noSubresource(info, served)

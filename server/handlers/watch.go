@@ -35,7 +35,7 @@ func (h *Handlers) watch(q *request) error {
 		return err
 	}
 	// What the state is waited for does not count: a client that is early hears why, whatever time it gave.
-	w := &watchStream{h: h, q: q, opts: opts, early: q.ctx, watchers: q.watcherCount(), sent: h.sent.of(q.gvr()), life: q.served.Ended()}
+	w := &watchStream{h: h, q: q, opts: opts, early: q.ctx, began: beganOf(q.ctx), watchers: q.watcherCount(), sent: h.sent.of(q.gvr()), life: q.served.Ended()}
 	w.watchers.Add(1)
 	h.watches.Add(1)
 	defer func() {
@@ -131,6 +131,7 @@ type watchStream struct {
 	early  context.Context    // that of the request
 	cancel context.CancelFunc // ends the watch; nil until it has begun
 	until  time.Time          // when it is over
+	began  time.Time          // when the request came
 
 	to         frames
 	frame      countedFrame // the one that is being written

@@ -46,11 +46,13 @@ func (s *sentByVersion) of(version schema.GroupVersionResource) *sentEvents {
 	return n
 }
 
-// Forget has nothing more said of what the watches of a version have sent.
+// Forget has nothing more said of what was asked of a version, and of what its watches have sent.
 func (h *Handlers) Forget(version schema.GroupVersionResource) {
 	h.sent.mu.Lock()
 	defer h.sent.mu.Unlock()
 	delete(h.sent.all, version)
+	_, served := h.Registry.Catalog().Type(version.GroupResource().String())
+	h.counts.forget(version, !served)
 }
 
 var (
@@ -59,14 +61,18 @@ var (
 	eventsSizes   = prometheus.NewDesc("apiserver_watch_events_sizes", "Watch event size distribution in bytes", versionLabels, nil)
 )
 
-// Describe implements prometheus.Collector, for the events that watches have sent.
+// Describe implements prometheus.Collector, for the events that watches have sent, and counts.
 func (h *Handlers) Describe(to chan<- *prometheus.Desc) {
 	to <- eventsTotal
 	to <- eventsSizes
+	h.counts.bodies.Describe(to)
+	h.counts.watchLists.Describe(to)
 }
 
 // Collect implements prometheus.Collector.
 func (h *Handlers) Collect(to chan<- prometheus.Metric) {
+	h.counts.bodies.Collect(to)
+	h.counts.watchLists.Collect(to)
 	h.sent.mu.Lock()
 	defer h.sent.mu.Unlock()
 	for version, sent := range h.sent.all {

@@ -51,7 +51,10 @@ func (w *watchStream) sendInitial() bool {
 		return false
 	}
 	if ok = ok && !w.gone(time.Now()); ok && explicit && w.opts.AllowWatchBookmarks {
-		return w.bookmark(true)
+		if ok = w.bookmark(true); ok {
+			w.h.counts.listed(w)
+		}
+		return ok
 	}
 	w.flush()
 	return ok

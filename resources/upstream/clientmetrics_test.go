@@ -1,0 +1,76 @@
+package upstream_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/rowlock/rowlock/resources/upstream"
+)
+
+// What client-go sends is counted under kube-apiserver's names.
+func TestClientRequestsAreCounted(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	for _, c := range upstream.CountClientRequests() {
+		registry.MustRegister(c)
+	}
+	s := httptest.NewServer(http.NotFoundHandler())
+	defer s.Close()
+	host := strings.TrimPrefix(s.URL, "http://")
+	client, err := rest.UnversionedRESTClientFor(&rest.Config{Host: s.URL, ContentConfig: rest.ContentConfig{
+		GroupVersion: &schema.GroupVersion{Version: "v1"}, NegotiatedSerializer: scheme.Codecs.WithoutConversion()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Post().AbsPath("/hook").Do(t.Context()).Error(); err == nil {
+		t.Fatal("nobody is there")
+	}
+	want := "# HELP rest_client_requests_total Number of HTTP requests, partitioned by status code, method, and host.\n" +
+		"# TYPE rest_client_requests_total counter\n" + `rest_client_requests_total{code="404",host="` + host + `",method="POST"} 1` + "\n"
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "rest_client_requests_total"); err != nil {
+		t.Error(err)
+	}
+	if n, err := testutil.GatherAndCount(registry, "rest_client_request_duration_seconds"); err != nil || n != 1 {
+		t.Errorf("%d durations, %v", n, err)
+	}
+}
+
+// Which features are on is shown, as it is after they were set last.
+func TestFeaturesAreShown(t *testing.T) {
+	const gate = "AllowUnsafeMalformedObjectDeletion"
+	t.Cleanup(func() {
+		if err := upstream.SetFeatureGates(map[string]bool{gate: false}); err != nil {
+			t.Error(err)
+		}
+	})
+	for on, value := range map[bool]string{true: "1", false: "0"} {
+		if err := upstream.SetFeatureGates(map[string]bool{gate: on}); err != nil {
+			t.Fatal(err)
+		}
+		families, err := legacyregistry.DefaultGatherer.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown []string
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if f.GetName() == "kubernetes_feature_enabled" && m.GetLabel()[0].GetValue() == gate {
+					shown = append(shown, fmt.Sprint(m.GetGauge().GetValue()))
+				}
+			}
+		}
+		if !slices.Equal(shown, []string{value}) {
+			t.Errorf("shown as %s, is %v", shown, on)
+		}
+	}
+}

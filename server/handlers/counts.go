@@ -1,0 +1,52 @@
+package handlers
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// counts are kube-apiserver's histograms of what is known where requests are answered.
+type counts struct{ bodies, watchLists *prometheus.HistogramVec }
+
+func newCounts() counts {
+	return counts{
+		bodies: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_body_size_bytes",
+			Help:    "Apiserver request body size in bytes broken out by resource and verb.",
+			Buckets: prometheus.LinearBuckets(50000, 100000, 31)}, []string{"group", "resource", "verb"}),
+		watchLists: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_watch_list_duration_seconds",
+			Help:    "Response latency distribution in seconds for watch list requests broken by group, version, resource and scope.",
+			Buckets: []float64{0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300}},
+			[]string{"group", "version", "resource", "scope"}),
+	}
+}
+
+// read counts the body of a request that changes objects.
+func (c counts) read(q *request, bytes int) {
+	switch q.info.Verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+		c.bodies.WithLabelValues(q.info.APIGroup, q.info.Resource, q.info.Verb).Observe(float64(bytes))
+	}
+}
+
+// listed counts a watch that began with a list, whose end has just been sent.
+func (c counts) listed(w *watchStream) {
+	scope := "cluster"
+	switch {
+	case w.selection.name != "":
+		scope = "resource"
+	case w.selection.namespace != "":
+		scope = "namespace"
+	}
+	version := w.q.served.GVR()
+	c.watchLists.WithLabelValues(version.Group, version.Version, version.Resource, scope).Observe(time.Since(w.began).Seconds())
+}
+
+// forget removes what was counted of a version. Of bodies the version is not known: they go with the last one of the resource.
+func (c counts) forget(version schema.GroupVersionResource, last bool) {
+	c.watchLists.DeletePartialMatch(prometheus.Labels{"group": version.Group, "version": version.Version, "resource": version.Resource})
+	if last {
+		c.bodies.DeletePartialMatch(prometheus.Labels{"group": version.Group, "resource": version.Resource})
+	}
+}
