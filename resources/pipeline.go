@@ -66,9 +66,7 @@ type PipelineOptions struct {
 
 // NewPipeline returns the pipeline to a store. It has no admission yet; see Use.
 func NewPipeline(s Store, o PipelineOptions) *Pipeline {
-	if o.Audit != nil {
-		s = timed{s}
-	}
+	s = &timed{Store: s, noted: o.Audit != nil}
 	return &Pipeline{store: s, authorizer: o.Authorizer, audit: o.Audit, within: &Operation{Reader: s, inner: &Pipeline{store: s}}}
 }
 
@@ -84,6 +82,11 @@ func (p *Pipeline) Use(plugins admission.Interface, registry *Registry) {
 // Count has count told of every decision about a request, and how long it took; it comes before the first one.
 func (p *Pipeline) Count(count func(decision authorizer.Decision, err error, took time.Duration)) {
 	p.count = count
+}
+
+// CountCommits has count told of every commit, with how long the store took for it; it comes before the first one.
+func (p *Pipeline) CountCommits(count func(writes []Write, err error, took time.Duration)) {
+	p.store.(*timed).commits = count
 }
 
 // permission says that a user may do what a request is about.
