@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/resources"
 )
 
 // BenchmarkSteps is what it costs to measure the steps that one request passes.
@@ -19,5 +21,17 @@ func BenchmarkSteps(b *testing.B) {
 		access.allowed.filter.Observe(1e-5)
 		access.filters.impersonation.Observe(0)
 		access.filters.flow.Observe(time.Since(began).Seconds())
+	}
+}
+
+// BenchmarkCommits is what it costs to count one.
+func BenchmarkCommits(b *testing.B) {
+	t, err := newCommitTimes(prometheus.NewRegistry())
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := []resources.Write{{Op: resources.Create, Key: resources.Key{Resource: "deployments.apps"}}}
+	for b.Loop() {
+		t.committed(w, nil, time.Millisecond)
 	}
 }

@@ -59,6 +59,9 @@ func (s *Server) forget() {
 			continue
 		}
 		s.handlers.Forget(version)
+		if _, other := catalog.Type(version.GroupResource().String()); !other {
+			s.commits.forget(version.GroupResource())
+		}
 		s.metrics.forget(prometheus.Labels{"group": version.Group, "version": version.Version, "resource": version.Resource})
 	}
 }

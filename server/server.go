@@ -125,6 +125,7 @@ type Server struct {
 	openapi       *openapi.Handler
 	metrics       *metrics
 	access        *accessMetrics
+	commits       *commitTimes
 	client        kubernetes.Interface // the server's own
 	flows         *flows               // nil: without priority and fairness
 	flowFilter    http.Handler         // has requests wait, or refuses them
@@ -165,6 +166,7 @@ func New(c Config) (*Server, error) {
 	}
 	c.Pipeline.Use(plugins, c.Registry)
 	c.Pipeline.Count(s.access.authorized)
+	c.Pipeline.CountCommits(s.commits.committed)
 	upstream.CountImpersonations()
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Definitions: c.Definitions, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
 		HistoryAge: c.HistoryAge, Now: c.Now, MinWatchTimeout: c.MinWatchTimeout, WatchStall: c.WatchStall, Audited: c.Audit != nil,
@@ -203,6 +205,9 @@ func (s *Server) newCounts() (err error) {
 		impersonation = "constrainedimpersonation"
 	}
 	if s.access, err = newAccessMetrics(s.Metrics, impersonation); err != nil {
+		return err
+	}
+	if s.commits, err = newCommitTimes(s.Metrics); err != nil {
 		return err
 	}
 	if err := s.Metrics.Register(storedObjects{s}); err != nil {

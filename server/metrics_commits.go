@@ -1,0 +1,89 @@
+package server
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// commitTimes are how long the store takes for writes, under the names by which kube-apiserver counts what it asks of etcd.
+type commitTimes struct {
+	took           *prometheus.HistogramVec
+	asked, failing *prometheus.CounterVec
+	// known are the series that were needed already, by commitKey: to find one by its labels takes longer than to count.
+	known sync.Map
+}
+
+type commitKey struct {
+	op       resources.Op
+	resource string
+}
+
+type commitSeries struct {
+	took           prometheus.Observer
+	asked, failing prometheus.Counter
+}
+
+var operations = map[resources.Op]string{resources.Create: "create", resources.Update: "update", resources.Delete: "delete"}
+
+func newCommitTimes(r *prometheus.Registry) (*commitTimes, error) {
+	labels := []string{"operation", "group", "resource"}
+	counter := func(name, help string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	t := &commitTimes{
+		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "etcd_request_duration_seconds",
+			Help: "How long the store took for writes, by operation and type: there is no etcd.", Buckets: slices.Concat([]float64{0.005, 0.025}, sliBuckets)}, labels),
+		asked:   counter("etcd_requests_total", "Writes to the store, by operation and type."),
+		failing: counter("etcd_request_errors_total", "Writes that the store could not do, by operation and type; conflicts are none."),
+	}
+	for _, c := range []prometheus.Collector{t.took, t.asked, t.failing} {
+		if err := r.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// committed is told of a commit; see resources.Pipeline.CountCommits.
+func (t *commitTimes) committed(writes []resources.Write, err error, took time.Duration) {
+	for i := range writes {
+		if writes[i].Op == resources.Expect {
+			continue
+		}
+		series := t.of(commitKey{writes[i].Op, writes[i].Key.Resource})
+		series.took.Observe(took.Seconds())
+		series.asked.Inc()
+		if errors.Is(err, resources.ErrUnavailable) || errors.Is(err, resources.ErrUnknownOutcome) {
+			series.failing.Inc()
+		}
+	}
+}
+
+func (t *commitTimes) of(key commitKey) *commitSeries {
+	if known, ok := t.known.Load(key); ok {
+		return known.(*commitSeries)
+	}
+	of := schema.ParseGroupResource(key.resource)
+	labels := []string{operations[key.op], of.Group, of.Resource}
+	series := &commitSeries{t.took.WithLabelValues(labels...), t.asked.WithLabelValues(labels...), t.failing.WithLabelValues(labels...)}
+	t.known.Store(key, series)
+	return series
+}
+
+// forget removes what was counted of a type.
+func (t *commitTimes) forget(of schema.GroupResource) {
+	for op := range operations {
+		t.known.Delete(commitKey{op, of.String()})
+	}
+	labels := prometheus.Labels{"group": of.Group, "resource": of.Resource}
+	t.took.DeletePartialMatch(labels)
+	t.asked.DeletePartialMatch(labels)
+	t.failing.DeletePartialMatch(labels)
+}
