@@ -39,7 +39,7 @@ func (s *Server) newEcho() *echo.Echo {
 		e.Any(TokensPath+"/:id", s.serveToken)
 	}
 	e.Any("/statusz", s.serveStatusz)
-	e.Any("/metrics", echo.WrapHandler(promhttp.HandlerFor(withUpstreams(s.Metrics), promhttp.HandlerOpts{})))
+	e.Any("/metrics", echo.WrapHandler(promhttp.HandlerFor(s.MetricLimits.limited(withUpstreams(s.Metrics)), promhttp.HandlerOpts{})))
 	indicators := http.NewServeMux()
 	slis.SLIMetricsWithReset{}.Install(indicators)
 	e.Any("/metrics/slis", echo.WrapHandler(indicators))

@@ -67,6 +67,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Metrics is what /metrics shows; the server adds its own to it.
 	Metrics *prometheus.Registry
+	// MetricLimits say what of them is not to be seen.
+	MetricLimits MetricLimits
 	// IssuedTokens are given to users at TokensPath. Nil: none are.
 	IssuedTokens *authn.IssuedTokens
 	// ExternalHost is the name by which clients reach the server, for /api. Empty: they are told the address that they have used.

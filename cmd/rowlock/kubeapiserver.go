@@ -168,6 +168,7 @@ func (o *kubeAPIServerOptions) check() error {
 	errs = append(errs, o.checkUnserved()...)
 	errs = append(errs, o.serve.flow.check()...)
 	errs = append(errs, o.serve.audit.Check()...)
+	errs = append(errs, o.serve.metrics.complete()...)
 	errs = append(errs, o.serve.http.check()...)
 	errs = append(errs, o.serve.admission.check()...)
 	return utilerrors.NewAggregate(errs)

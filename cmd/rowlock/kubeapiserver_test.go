@@ -47,7 +47,7 @@ func TestKubeAPIServerFlags(t *testing.T) {
 	values := map[string]string{"int": "7", "float": "0.5", "float32": "0.5", "duration": "1s", "ip": "192.0.2.1", "int32Slice": "1,2",
 		"portRange": "30000-30100"}
 	special := map[string]string{"feature-gates": "kube:CBORServingAndStorage=true", "logging-format": "text", "runtime-config": "api/beta=true",
-		"service-cluster-ip-range": "10.0.0.0/16", "oidc-required-claim": "a=b", "v": "1", "tls-sni-cert-key": "x,y:z"}
+		"service-cluster-ip-range": "10.0.0.0/16", "oidc-required-claim": "a=b", "v": "1", "tls-sni-cert-key": "x,y:z", "allow-metric-labels": "a,b=c"}
 	line := []string{"kube-apiserver"}
 	for name, kind := range eachKubeAPIServerFlag() {
 		value, ok := special[name]
@@ -132,6 +132,10 @@ func TestKubeAPIServerRefusals(t *testing.T) {
 		"--etcd-servers=x --tls-sni-cert-key=x,y":                                                   "x: no such file or directory",
 		"--etcd-servers=x --service-account-signing-endpoint=x":                                     "--service-account-signing-endpoint is not supported",
 		"--etcd-servers=x --egress-selector-config-file=x":                                          "failed to read egress selector config: unable to read egress selector configuration",
+		"--etcd-servers=x --allow-metric-labels=a=b":                                                "must have keys with format `metricName,labelName`",
+		"--etcd-servers=x --disabled-metrics=a-b":                                                   `metrics.disabledMetrics: Invalid value: ["a-b"]: must be fully qualified metric names`,
+		"--etcd-servers=x --show-hidden-metrics-for-version=1.2":                                    `metrics.showHiddenMetricsForVersion: Invalid value: "1.2": must be omitted or have the value`,
+		"--etcd-servers=x --allow-metric-labels-manifest=none":                                      "failed to read allow list manifest: open none",
 		"--etcd-servers=x --v=loud":                                                                 `invalid argument "loud" for "-v, --v" flag`,
 	} {
 		code, stdout, stderr := command(t, append([]string{"kube-apiserver"}, strings.Fields(line)...)...)

@@ -52,6 +52,7 @@ type serveOptions struct {
 
 	admission admissionOptions
 	audit     auditOptions
+	metrics   metricsOptions
 
 	flow flowOptions
 	http httpOptions
@@ -79,6 +80,7 @@ func (o *serveOptions) sections() []section {
 		{"Admission", flagSet(o.admission.addFlags)},
 		{"Overload", flagSet(o.flow.addFlags)},
 		{"Audit", flagSet(o.audit.addFlags)},
+		{"Metrics", flagSet(o.metrics.addFlags)},
 		{"Connections", flagSet(o.http.addFlags)},
 		{"Nodes", flagSet(o.kubelets.addFlags)},
 		{"Controllers", flagSet(o.controllers.addFlags)},
@@ -205,7 +207,7 @@ func (o *serveOptions) complete() error {
 	if err := o.admission.complete(); err != nil {
 		return err
 	}
-	if errs := slices.Concat(o.flow.check(), o.http.check(), o.audit.Check()); len(errs) > 0 {
+	if errs := slices.Concat(o.flow.check(), o.http.check(), o.audit.Check(), o.metrics.complete()); len(errs) > 0 {
 		return usagef("%w", errs[0])
 	}
 	return o.completeServing()

@@ -59,7 +59,7 @@ func configDefault(f *pflag.Flag) string {
 			quoted[i] = strconv.Quote(v)
 		}
 		return " [" + strings.Join(quoted, ", ") + "]"
-	case isList || f.DefValue == "" || f.DefValue == "<nil>":
+	case isList || f.DefValue == "" || f.DefValue == "<nil>" || f.DefValue == "[]": // the last is a map
 		return ""
 	case f.DefValue == "true" || f.DefValue == "false":
 		return " " + f.DefValue

@@ -139,8 +139,8 @@ func (p *parts) newServer() (*server.Server, error) {
 		ExternalHost:    o.services.external,
 
 		Logger:  p.logger,
-		Metrics: p.metrics,
-		OpenID:  o.tokens.openID(p.identity.keys, p.logger),
+		Metrics: p.metrics, MetricLimits: o.metrics.limits(),
+		OpenID: o.tokens.openID(p.identity.keys, p.logger),
 		DefragmentHeap: func(forget bool, moved func(int) bool) {
 			p.store.DefragmentHeap(forget, moved)
 			p.definitions.Cool()

@@ -5,6 +5,7 @@ import (
 	requests "k8s.io/apiserver/pkg/endpoints/metrics"
 	authentication "k8s.io/apiserver/pkg/server/options/authenticationconfig/metrics"
 	"k8s.io/apiserver/pkg/server/options/authorizationconfig/metrics"
+	base "k8s.io/component-base/metrics"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/node"
 )
@@ -28,3 +29,15 @@ func CountImpersonations() { impersonation.RegisterMetrics() }
 
 // CountRequests has upstream count which requests its filters ended, and which handshakes failed. It comes before the first is counted.
 func CountRequests() { requests.Register() }
+
+// LimitMetrics has upstream not count metrics, by their names, and not tell values of their labels apart, by what SetLabelAllowList takes;
+// and count what it hides by default. It comes before the first is counted.
+func LimitMetrics(disabled []string, labels map[string]string, showHidden bool) {
+	if showHidden {
+		base.SetShowHidden()
+	}
+	base.SetDisabledMetrics(disabled)
+	if len(labels) > 0 {
+		base.SetLabelAllowList(labels)
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rowlock/rowlock/resources/upstream"
+	"github.com/rowlock/rowlock/server"
+)
+
+// metricsOptions say what of the metrics is not to be seen.
+type metricsOptions struct {
+	server.MetricLimits
+	manifest, hiddenFor string
+}
+
+func (o *metricsOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&o.Disabled, "disabled-metrics", nil, "`names` of metrics that are not shown")
+	flags.StringToStringVar(&o.Labels, "allow-metric-labels", nil,
+		"the `values` of a label of a metric that are told apart: metric,label=v1,v2; all others are shown as \"unexpected\"")
+	flags.StringVar(&o.manifest, "allow-metric-labels-manifest", "", "`file` in YAML with the same for several labels, a line each: metric,label: v1,v2")
+	flags.StringVar(&o.hiddenFor, "show-hidden-metrics-for-version", "",
+		"the `version` before this one of Kubernetes: its metrics that this one hides are shown")
+}
+
+// How metrics and their labels may be called, by upstream.
+const (
+	metricName = `[a-zA-Z_:][a-zA-Z0-9_:]*`
+	labelName  = `[a-zA-Z_][a-zA-Z0-9_]*`
+)
+
+// complete refuses what kube-apiserver refuses, in its words, and reads the manifest.
+func (o *metricsOptions) complete() (errs []error) {
+	path := field.NewPath("metrics")
+	if want := fmt.Sprintf("%d.%d", upstream.Major, upstream.Minor-1); o.hiddenFor != "" && o.hiddenFor != want {
+		errs = append(errs, field.Invalid(path.Child("showHiddenMetricsForVersion"), o.hiddenFor,
+			fmt.Sprintf("must be omitted or have the value '%v'; only the previous minor version is allowed", want)))
+	}
+	for _, name := range o.Disabled {
+		if of := "^" + metricName + "$"; !regexp.MustCompile(of).MatchString(name) {
+			errs = append(errs, field.Invalid(path.Child("disabledMetrics"), o.Disabled,
+				fmt.Sprintf("must be fully qualified metric names matching %q, got %q", of, name)))
+			break
+		}
+	}
+	if err := checkLabels(path.Child("allowListMapping"), o.Labels); err != nil {
+		errs = append(errs, err)
+	}
+	switch {
+	case o.manifest == "":
+		return errs
+	case len(o.Labels) > 0:
+		return append(errs, field.Invalid(path, o.manifest, "cannot specify both allowListMapping and allowListMappingManifest"))
+	}
+	path = path.Child("allowListMappingManifest")
+	data, err := os.ReadFile(filepath.Clean(o.manifest))
+	if err != nil {
+		return append(errs, field.Invalid(path, o.manifest, fmt.Sprintf("failed to read allow list manifest: %v", err)))
+	}
+	if err := yaml.Unmarshal(data, &o.Labels); err != nil {
+		return append(errs, field.Invalid(path, o.manifest, fmt.Sprintf("failed to parse allow list manifest: %v", err)))
+	}
+	if err := checkLabels(path, o.Labels); err != nil {
+		errs = append(errs, field.Invalid(path, o.manifest, fmt.Sprintf("invalid allow list mapping in manifest: %v", err)))
+	}
+	o.manifest = "" // it was read
+	return errs
+}
+
+func checkLabels(path *field.Path, labels map[string]string) error {
+	of := regexp.MustCompile("^" + metricName + "," + labelName + "$")
+	for key := range labels {
+		if !of.MatchString(key) {
+			return field.Invalid(path, labels, fmt.Sprintf(
+				"must have keys with format `metricName,labelName` where metricName matches %q and labelName matches %q", metricName, labelName))
+		}
+	}
+	return nil
+}
+
+// limits has upstream limit what it counts itself, and returns what the server is to limit.
+func (o *metricsOptions) limits() server.MetricLimits {
+	upstream.LimitMetrics(o.Disabled, o.Labels, o.hiddenFor != "")
+	return o.MetricLimits
+}
