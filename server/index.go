@@ -22,9 +22,12 @@ func (s *Server) serveIndex(c echo.Context) error {
 }
 
 func (s *Server) paths() []string {
-	paths := []string{"/api", "/apis", "/apis/", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/statusz", "/version"}
-	if s.Flags != nil {
+	paths := []string{"/api", "/apis", "/apis/", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"}
+	if s.hasFlagz() {
 		paths = append(paths, "/flagz")
+	}
+	if s.hasStatusz() {
+		paths = append(paths, "/statusz")
 	}
 	for _, g := range s.Registry.Catalog().Groups() {
 		root := "/api"
@@ -63,5 +66,5 @@ func (s *Server) serveStatusz(c echo.Context) error {
 			folders = append(folders, "/"+folder)
 		}
 	}
-	return statusz(s.started, slices.Compact(folders)).serve(c)
+	return statusz(s.started, slices.Compact(folders), zMedia(s.offer)).serve(c)
 }

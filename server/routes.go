@@ -31,14 +31,16 @@ func (s *Server) newEcho() *echo.Echo {
 	if s.OpenID != nil {
 		s.addOpenID(e)
 	}
-	if s.Flags != nil {
-		e.Any("/flagz", flagz(s.Flags).serve)
+	if s.hasFlagz() {
+		e.Any("/flagz", flagz(s.Flags, zMedia(s.offer)).serve)
+	}
+	if s.hasStatusz() {
+		e.Any("/statusz", s.serveStatusz)
 	}
 	if s.IssuedTokens != nil {
 		e.Any(TokensPath, s.serveTokens)
 		e.Any(TokensPath+"/:id", s.serveToken)
 	}
-	e.Any("/statusz", s.serveStatusz)
 	e.Any("/metrics", echo.WrapHandler(promhttp.HandlerFor(s.MetricLimits.limited(withUpstreams(s.Metrics)), promhttp.HandlerOpts{})))
 	indicators := http.NewServeMux()
 	slis.SLIMetricsWithReset{}.Install(indicators)

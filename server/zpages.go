@@ -16,6 +16,7 @@ import (
 	flagzv1beta1 "k8s.io/apiserver/pkg/server/flagz/api/v1beta1"
 	statuszv1alpha1 "k8s.io/apiserver/pkg/server/statusz/api/v1alpha1"
 	statuszv1beta1 "k8s.io/apiserver/pkg/server/statusz/api/v1beta1"
+	"k8s.io/component-base/zpages/features"
 
 	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/codec"
@@ -25,7 +26,9 @@ import (
 // zpage is a page by which people look at a component of Kubernetes (KEP-4827, KEP-4828): a text, or an object in one of
 // two versions of config.k8s.io.
 type zpage struct {
-	kind      string
+	kind string
+	// media are the encodings, in the order in which they are preferred.
+	media     []string
 	text      func() string
 	versioned map[string]func() runtime.Object // by version
 }
@@ -37,7 +40,19 @@ const zHead = "\n%s %s\nWarning: This endpoint is not meant to be machine parsea
 	"debugging purposes only.\n"
 
 // zMedia are the encodings of the pages, in the order in which they are preferred.
-var zMedia = []string{codec.JSON, codec.YAML, "text/plain"}
+func zMedia(offer *codec.Offer) []string {
+	media := []string{codec.JSON, codec.YAML, "text/plain"}
+	if offer.CBOR() {
+		media = append(media, codec.CBOR)
+	}
+	return media
+}
+
+// hasStatusz and hasFlagz tell whether there is such a page, which gates can turn off.
+func (s *Server) hasStatusz() bool { return s.Features.Enabled(features.ComponentStatusz) }
+func (s *Server) hasFlagz() bool {
+	return s.Flags != nil && s.Features.Enabled(features.ComponentFlagz)
+}
 
 // serve answers with the page. Who accepts nothing, or everything, gets the text; an object has to be asked for by its kind.
 func (z zpage) serve(c echo.Context) error {
@@ -46,7 +61,7 @@ func (z zpage) serve(c echo.Context) error {
 		return c.Blob(http.StatusOK, "text/plain; charset=utf-8", []byte(z.text()))
 	}
 	for _, clause := range goautoneg.ParseAccept(r.Header.Get("Accept")) {
-		for _, media := range zMedia {
+		for _, media := range z.media {
 			typ, sub, _ := strings.Cut(media, "/")
 			if clause.Type != "*" && clause.Type != typ || clause.SubType != "*" && clause.SubType != sub {
 				continue
@@ -63,7 +78,7 @@ func (z zpage) serve(c echo.Context) error {
 			}
 		}
 	}
-	return status.NotAcceptable(strings.Join(zMedia, ", "))
+	return status.NotAcceptable(strings.Join(z.media, ", "))
 }
 
 func (z zpage) object(c echo.Context, media, v string, obj runtime.Object) error {
@@ -83,7 +98,7 @@ func zType(kind, v string) metav1.TypeMeta {
 }
 
 // flagz shows the flags that the server was started with.
-func flagz(flags map[string]string) zpage {
+func flagz(flags map[string]string, media []string) zpage {
 	text := func() string {
 		var b strings.Builder
 		fmt.Fprintf(&b, zHead, zComponent, "flagz")
@@ -93,7 +108,7 @@ func flagz(flags map[string]string) zpage {
 		return b.String()
 	}
 	m := metav1.ObjectMeta{Name: zComponent}
-	return zpage{kind: "Flagz", text: text, versioned: map[string]func() runtime.Object{
+	return zpage{kind: "Flagz", media: media, text: text, versioned: map[string]func() runtime.Object{
 		"v1beta1": func() runtime.Object {
 			return &flagzv1beta1.Flagz{TypeMeta: zType("Flagz", "v1beta1"), ObjectMeta: m, Flags: flags}
 		},
@@ -104,7 +119,7 @@ func flagz(flags map[string]string) zpage {
 }
 
 // statusz shows since when the server runs, which version it is, and where there is more to see.
-func statusz(started time.Time, paths []string) zpage {
+func statusz(started time.Time, paths, media []string) zpage {
 	now := func() statuszv1beta1.Statusz {
 		info := upstream.Version()
 		return statuszv1beta1.Statusz{ObjectMeta: metav1.ObjectMeta{Name: zComponent}, StartTime: metav1.NewTime(started.UTC()),
@@ -118,7 +133,7 @@ func statusz(started time.Time, paths []string) zpage {
 			"Binary version: %s\nEmulation version: %s\nPaths: %s\n", s.StartTime.Format(time.UnixDate), up/3600, up/60%60, up%60,
 			s.GoVersion, s.BinaryVersion, s.EmulationVersion, strings.Join(s.Paths, " "))
 	}
-	return zpage{kind: "Statusz", text: text, versioned: map[string]func() runtime.Object{
+	return zpage{kind: "Statusz", media: media, text: text, versioned: map[string]func() runtime.Object{
 		"v1beta1": func() runtime.Object {
 			s := now()
 			s.TypeMeta = zType("Statusz", "v1beta1")

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+
 	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server"
 )
@@ -53,5 +56,48 @@ func TestZPages(t *testing.T) {
 	}
 	if w := get(h, "/flagz", ""); w.Code != http.StatusUnauthorized {
 		t.Errorf("an anonymous client gets %d", w.Code)
+	}
+}
+
+// gates returns the feature gates with some of them set.
+func gates(t *testing.T, set map[string]bool) func(*server.Config) {
+	t.Helper()
+	all := utilfeature.DefaultMutableFeatureGate.DeepCopy()
+	if err := all.SetFromMap(set); err != nil {
+		t.Fatal(err)
+	}
+	return func(c *server.Config) { c.Features, c.Flags = all, map[string]string{"a": "b"} }
+}
+
+// The pages are there in CBOR where objects are, and not there at all where their gates are off.
+func TestZPagesByGates(t *testing.T) {
+	ask := func(h http.Handler, path, accept string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Header.Set("Authorization", "known")
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	with := newServer(t, gates(t, map[string]bool{"CBORServingAndStorage": true})).Handler()
+	for path, kind := range map[string]string{"/flagz": "Flagz", "/statusz": "Statusz"} {
+		accept := "application/cbor;g=config.k8s.io;v=v1beta1;as=" + kind
+		w := ask(with, path, accept)
+		var got map[string]any
+		if err := direct.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Header().Get("Content-Type") != accept || got["kind"] != kind || got["apiVersion"] != "config.k8s.io/v1beta1" {
+			t.Errorf("%s: %d %v %v %v", path, w.Code, w.Header(), got, err)
+		}
+		if w := ask(with, path, "application/cbor"); w.Code != 406 || !strings.Contains(w.Body.String(), "application/json, application/yaml, text/plain, application/cbor") {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	without := newServer(t, gates(t, map[string]bool{"ComponentFlagz": false, "ComponentStatusz": false})).Handler()
+	for _, path := range []string{"/flagz", "/statusz"} {
+		if w := ask(without, path, ""); w.Code != 404 {
+			t.Errorf("%s without its gate: %d %s", path, w.Code, w.Body)
+		}
+	}
+	if paths := ask(without, "/", "").Body.String(); strings.Contains(paths, "flagz") || strings.Contains(paths, "statusz") {
+		t.Errorf("the index has %s", paths)
 	}
 }
