@@ -15,6 +15,7 @@
 //	shared.go      the authority that servers on one database have together
 //	left.go        what is left of that in a database of one server
 //	tokenkeys.go   the keys by which tokens of ServiceAccounts are signed and verified
+//	sharedkeys.go  which of these keys servers on one database have together
 //	keyring.go     exchanging these keys while servers run
 //	replace.go     a new key for an authority
 //
@@ -24,5 +25,6 @@
 //	pki/apiserver.crt, pki/apiserver.key  the serving certificate
 //	pki/sa.key                            the keys of ServiceAccount tokens; the first one signs
 //	pki/sa.removed                        the IDs of those that were taken away: no file brings them back where servers share a database
+//	pki/sa.followed                       which keys, left in the database by servers that shared it, were looked at already
 //	admin.kubeconfig                      the administrator's credentials, complete in themselves
 package pki

@@ -62,11 +62,7 @@ func (k *KeyRing) List(ctx context.Context) ([]TokenKey, error) {
 
 // Add makes a key that verifies, and is published, and signs when it is told to. It returns its ID.
 func (k *KeyRing) Add(ctx context.Context) (id string, err error) {
-	key, err := newKey()
-	if err != nil {
-		return "", err
-	}
-	text, err := keyutil.MarshalPrivateKeyToPEM(key)
+	text, err := newTokenKey()
 	if err != nil {
 		return "", err
 	}
@@ -222,14 +218,56 @@ func readRemoved(keys string) ([]string, error) {
 	return strings.Fields(string(data)), nil
 }
 
-// removedBefore is what was taken away of the file, and was not put there again by hand.
+// removedBefore is what was taken away of the file, and was not put there again by hand. data: nil where there is no file.
 func removedBefore(keys string, data []byte) ([]string, error) {
 	removed, err := readRemoved(keys)
-	if err != nil {
-		return nil, err
+	if err != nil || data == nil {
+		return removed, err
 	}
 	blocks, err := keyBlocks(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", keys, err)
+	}
 	return slices.DeleteFunc(removed, func(id string) bool {
 		return slices.ContainsFunc(blocks, func(b keyBlock) bool { return b.ID == id })
-	}), err
+	}), nil
+}
+
+// without returns keys but for some that were taken away.
+func without(keys []keyBlock, removed []string) []keyBlock {
+	return slices.DeleteFunc(slices.Clone(keys), func(b keyBlock) bool { return slices.Contains(removed, b.ID) })
+}
+
+// joined returns keys, and behind them those of others that are not among them.
+func joined(keys, others []keyBlock) []keyBlock {
+	all := slices.Clone(keys)
+	for _, key := range others {
+		if !allIn(all, []keyBlock{key}) {
+			all = append(all, key)
+		}
+	}
+	return all
+}
+
+// allIn tells whether keys are all among some.
+func allIn(some, keys []keyBlock) bool {
+	return !slices.ContainsFunc(keys, func(key keyBlock) bool {
+		return !slices.ContainsFunc(some, func(b keyBlock) bool { return b.ID == key.ID })
+	})
+}
+
+// canSign tells whether a private key is among some.
+func canSign(keys []keyBlock) bool {
+	return slices.ContainsFunc(keys, func(b keyBlock) bool { return b.Private })
+}
+
+// signing returns keys in PEM, the first private one at the front, where it signs. Where there is none, because all were taken away, it makes one.
+func (p *PKI) signing(keys []keyBlock) ([]byte, error) {
+	i := slices.IndexFunc(keys, func(b keyBlock) bool { return b.Private })
+	if i < 0 {
+		made, err := newTokenKey()
+		p.opts.Logger.Warn("all keys that signed tokens of ServiceAccounts were taken away: a new one is made")
+		return append(made, textOf(keys)...), err
+	}
+	return textOf(joined([]keyBlock{keys[i]}, keys)), nil
 }

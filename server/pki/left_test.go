@@ -2,6 +2,8 @@ package pki
 
 import (
 	"bytes"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"log/slog"
 	"os"
@@ -154,6 +156,15 @@ func TestFilesBehindSharedKeys(t *testing.T) {
 		}
 		ids[name], text[name] = blocks[0].ID, string(data)
 	}
+	other, err := parseTokenKeys(newKeyPEM(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(publicOf(other[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text["p"] = string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})) // of another signer
 	keys := func(names string) (all string) {
 		for _, name := range strings.Split(names, "") {
 			all += text[name]
@@ -173,9 +184,18 @@ func TestFilesBehindSharedKeys(t *testing.T) {
 		{"b", "a", "ac", "c", false},
 		{"a", "", "c", "c", false},
 		{"a", "", "ca", "ca", true},
+		{"b", "a", "apc", "cp", false},
+		{"b", "a", "ap", "bp", true},
+		{"bp", "a", "ap", "bp", true},
 	} {
-		s := sharedTokenKeys{Keys: keys(tc.shared), Removed: []string{ids[tc.removed]}}
-		if got, kept, err := s.over([]byte(keys(tc.had))); err != nil || string(got) != keys(tc.want) || kept != tc.kept {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "sa.key")
+		if err := writeFile(path, []byte(keys(tc.had)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := &PKI{opts: Options{Logger: slog.New(slog.DiscardHandler)}}
+		kept, err := p.follow(path, []byte(keys(tc.had)), &sharedTokenKeys{Keys: keys(tc.shared), Removed: []string{ids[tc.removed]}})
+		if got := string(read(t, path)); err != nil || got != keys(tc.want) || kept != tc.kept {
 			t.Errorf("%s over %s, without %s, is not %s: %v, %v", tc.shared, tc.had, tc.removed, tc.want, kept, err)
 		}
 	}

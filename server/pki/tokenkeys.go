@@ -140,89 +140,20 @@ func (p *PKI) ownTokenKeys(path string) ([]byte, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return data, err
 	}
-	key, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	if data, err = keyutil.MarshalPrivateKeyToPEM(key); err != nil {
+	if data, err = newTokenKey(); err != nil {
 		return nil, err
 	}
 	p.opts.Logger.Info("made a key for ServiceAccount tokens")
 	return data, writeFile(path, data, 0o600)
 }
 
-// agreeOnTokenKeys makes the keys those of all servers on the database: the first server brings its own, and the others take
-// what is there. A file that still has the key which signs, and another one before it, was given a new key by somebody who
-// wants the keys exchanged: then the file is right.
-func (p *PKI) agreeOnTokenKeys(rows *resources.Rows, path string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), agreeTimeout)
-	defer cancel()
-	_, statErr := os.Stat(path)
-	o, err := rows.Get(ctx, tokenKeysKey, resources.At{Match: resources.MostRecent})
-	if errors.Is(err, resources.ErrNotFound) {
-		own, failed := p.ownTokenKeys(path)
-		if failed != nil {
-			return failed
-		}
-		if _, failed = parseTokenKeys(own); failed != nil {
-			return fmt.Errorf("%s: %w", path, failed)
-		}
-		removed, failed := removedBefore(path, own)
-		if failed != nil {
-			return failed
-		}
-		if _, err = rows.Create(ctx, tokenKeysKey, "TokenKeys", sharedTokenKeys{Keys: string(own), Removed: removed}, 0); !errors.Is(err, resources.ErrExists) {
-			return err
-		}
-		o, err = rows.Get(ctx, tokenKeysKey, resources.At{Match: resources.MostRecent})
-	}
+// newTokenKey makes a key, in PEM.
+func newTokenKey() ([]byte, error) {
+	key, err := newKey()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var agreed sharedTokenKeys
-	if err := resources.DecodeInternal(o, &agreed); err != nil {
-		return err
-	}
-	shared, err := parseTokenKeys([]byte(agreed.Keys))
-	if err != nil {
-		return fmt.Errorf("%s: %w", o.Key, err)
-	}
-	if statErr == nil {
-		if done, err := p.offerTokenKeys(ctx, rows, o, path, &agreed, shared); done || err != nil {
-			return err
-		}
-	}
-	return writeFile(path, []byte(agreed.Keys), 0o600)
-}
-
-// offerTokenKeys compares the file with what is agreed, and has the file take its place where that is wanted.
-func (p *PKI) offerTokenKeys(ctx context.Context, rows *resources.Rows, o *resources.Object, path string, agreed *sharedTokenKeys, shared []any) (done bool, err error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return false, err
-	}
-	own, err := parseTokenKeys(data)
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", path, err)
-	}
-	removed := func(key any) bool { return slices.Contains(agreed.Removed, keyID(publicOf(key))) }
-	switch {
-	case slices.ContainsFunc(own, removed):
-		p.opts.Logger.Info("a key of ServiceAccount tokens that was taken away is taken out of the data directory")
-	case !hasKey(shared, own[0]) && hasKey(own, shared[0]):
-		p.opts.Logger.Info("the keys of ServiceAccount tokens in the data directory become those of the database")
-		_, err := rows.Update(ctx, o, "TokenKeys", sharedTokenKeys{Keys: string(data), Removed: agreed.Removed}, 0)
-		return true, err
-	case !hasKey(shared, own[0]):
-		p.opts.Logger.Warn("the keys of ServiceAccount tokens in the database take the place of those that were in the data directory")
-	}
-	for _, key := range shared {
-		if hasKey(shared, own[0]) && !hasKey(own, key) {
-			p.opts.Logger.Warn("a key of ServiceAccount tokens that is not in the data directory comes from the database; 'rowlock keys remove' takes it away",
-				"key", keyID(publicOf(key)))
-		}
-	}
-	return false, nil
+	return keyutil.MarshalPrivateKeyToPEM(key)
 }
 
 // parseTokenKeys reads keys, of which the first has to be private.
