@@ -57,6 +57,8 @@ type driver interface {
 	scrub() error
 	// letGo is called when so many transactions that begin together have ended.
 	letGo(views int)
+	// shrink gives back the memory in which connections keep pages of the database, for who has come to rest.
+	shrink() error
 	// keepViews makes the views that people ask be these; see Store.KeepViews. onCommitter runs what writes to a database that has one writer.
 	keepViews(ctx context.Context, wanted []views.View, onCommitter func(func() error) error) (left map[string]error, err error)
 	// touch commits a change of nothing, to see whether commits work.

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 
 	"github.com/rowlock/rowlock/resources"
@@ -16,6 +17,8 @@ import (
 //
 // Large objects of the types of Options.Packed are packed when they are moved. The trees alone have packed objects: who reads, watches or
 // commits is given none.
+//
+// Pages of the database that connections keep are let go in the end, too.
 //
 // Moved is told how many bytes were moved, after each step; DefragmentHeap ends when it returns false. Nobody waits for more
 // than a step.
@@ -35,6 +38,9 @@ func (s *Store) DefragmentHeap(forget bool, moved func(bytes int) bool) {
 		}
 		return true
 	})
+	if err := s.onCommitter(s.db.shrink); err != nil && !errors.Is(err, resources.ErrClosed) {
+		s.logger.Warn("cannot give back the page cache", "error", err)
+	}
 }
 
 func (s *Store) forgetLogs() {

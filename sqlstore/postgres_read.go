@@ -49,6 +49,9 @@ func (p *postgresDriver) shareView(ctx context.Context, begin func() (*sql.Tx, e
 // letGo has nothing to do: connections close by themselves.
 func (p *postgresDriver) letGo(int) {}
 
+// shrink has nothing to do either: Postgres keeps the pages.
+func (p *postgresDriver) shrink() error { return nil }
+
 // counter reads the counter.
 func (p *postgresDriver) counter(ctx context.Context) (revision int64, err error) {
 	bounded, cancel := boundedBy(ctx, p.limits.read)

@@ -289,6 +289,15 @@ func (d *sqliteDriver) letGo(views int) {
 	}
 }
 
+// shrink closes the connections of readers that rest, and empties the page cache of the writer: both are read again from the system's cache
+// of the file.
+func (d *sqliteDriver) shrink() error {
+	d.reads.SetMaxIdleConns(0)
+	d.reads.SetMaxIdleConns(sqliteReaders)
+	_, err := d.writer.ExecContext(context.Background(), "PRAGMA shrink_memory")
+	return err
+}
+
 // touch commits a change of nothing, to see whether commits work.
 func (d *sqliteDriver) touch() error {
 	return d.transaction(func(ctx context.Context) error {
