@@ -105,7 +105,7 @@ func TestKubeAPIServerRefusals(t *testing.T) {
 		"-z":                               "unknown shorthand flag: 'z' in -z",
 		"foo":                              `"kube-apiserver" does not take any arguments, got ["foo"]`,
 		"--secure-port":                    "flag needs an argument: --secure-port",
-		"--version=v1.36.0-own":            `invalid argument "v1.36.0-own" for "--version" flag: version "v1.36.0-own" must match major/minor/patch of default version "v1.37.1"`,
+		"--version=v1.36.0-own":            `invalid argument "v1.36.0-own" for "--version" flag: version "v1.36.0-own" must match major/minor/patch of default version "` + upstream.Release + `"`,
 		"--version=own":                    `invalid argument "own" for "--version" flag: strconv.ParseBool: parsing "own": invalid syntax`,
 		"":                                 "--etcd-servers must be specified",
 		"--etcd-servers=x --secure-port=0": "--secure-port 0 must be between 1 and 65535, inclusive. It cannot be turned off with 0",
