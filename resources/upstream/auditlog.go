@@ -13,12 +13,18 @@ import (
 const saidAgainIn = 10 * time.Minute
 
 // notTaken is what upstream says of events that a back end of the audit did not take: an error for each request while a webhook is dead,
-// with all of the events. It is said once, without the events, and again every ten minutes while it lasts. At klog's verbosity 2 all of it is.
+// with all of the events. It is said once of each back end, without the events, and again every ten minutes while it lasts. At klog's
+// verbosity 2 all of it is.
 var notTaken seldom
 
-// seldom lets one record pass now and then.
+// seldom lets one record of each back end pass now and then.
 type seldom struct {
-	mu     sync.Mutex
+	mu   sync.Mutex
+	said map[string]saying // by the name of the back end
+}
+
+// saying is when a record passed, and how many have not since.
+type saying struct {
 	last   time.Time
 	unsaid int
 }
@@ -30,19 +36,26 @@ const (
 
 // pass tells whether a record is to be in the log, and shortens it.
 func (s *seldom) pass(r *slog.Record) bool {
-	if !strings.HasPrefix(r.Message, notTakenBegins) || klog.V(2).Enabled() {
+	rest, ok := strings.CutPrefix(r.Message, notTakenBegins)
+	if !ok || klog.V(2).Enabled() {
 		return true
 	}
+	name, _, _ := strings.Cut(rest, "'")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.last.IsZero() && r.Time.Sub(s.last) < saidAgainIn {
-		s.unsaid++
+	before, ok := s.said[name]
+	if ok && r.Time.Sub(before.last) < saidAgainIn {
+		before.unsaid++
+		s.said[name] = before
 		return false
 	}
 	r.Message, _, _ = strings.Cut(r.Message, notTakenEvents)
-	if s.unsaid > 0 {
-		r.AddAttrs(slog.Int("timesSince", s.unsaid))
+	if before.unsaid > 0 {
+		r.AddAttrs(slog.Int("timesSince", before.unsaid))
 	}
-	s.last, s.unsaid = r.Time, 0
+	if s.said == nil {
+		s.said = map[string]saying{}
+	}
+	s.said[name] = saying{last: r.Time}
 	return true
 }

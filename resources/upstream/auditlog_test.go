@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
@@ -20,17 +19,25 @@ func TestEventsNotTakenAreSaidSeldom(t *testing.T) {
 	again := func() {
 		notTaken.mu.Lock()
 		defer notTaken.mu.Unlock()
-		notTaken.last = notTaken.last.Add(-saidAgainIn)
+		for name, before := range notTaken.said {
+			before.last = before.last.Add(-saidAgainIn)
+			notTaken.said[name] = before
+		}
 	}
 	fail := func() {
 		audit.HandlePluginError("webhook", errors.New("refused"), &auditinternal.Event{AuditID: "an-event"}, &auditinternal.Event{})
 	}
-	notTaken.last = time.Time{}
+	notTaken.said = nil
 	for range 3 {
 		fail()
 	}
 	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "affecting 2 audit events: refused") || strings.Contains(got, "an-event") {
 		t.Errorf("of three times the log has %s", got)
+	}
+	out.Reset()
+	audit.HandlePluginError("log", errors.New("no space left"), &auditinternal.Event{})
+	if got := out.String(); !strings.Contains(got, "no space left") {
+		t.Errorf("of another back end the log has %s", got)
 	}
 	out.Reset()
 	again()

@@ -3,6 +3,7 @@ package auditing
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/audit/policy"
@@ -15,6 +16,8 @@ type Auditor struct {
 	// agent is the User-Agent of what the server writes of itself.
 	agent string
 	close func()
+	// overdue are last events of the server's own writes which a back end has had for longer than ownIn.
+	overdue atomic.Int32
 }
 
 // Open returns the audit that the options ask for; agent is the User-Agent of what the server writes of itself. It is nil when nothing

@@ -202,8 +202,40 @@ func (a *Auditor) End(ctx context.Context, e *resources.AuditEvent) {
 			q.Answered(nil, e.Object.Data)
 		}
 	}
-	q.Respond(ctx, code)
-	q.End(ctx)
+	q.endOwn(ctx, code)
+}
+
+// overdueIn is how long a write of the server's own waits for its last event while those of others before it are overdue: the back end may
+// be dead, and a start writes one object after the other.
+const overdueIn = time.Second
+
+// endOwn records the outcome, and waits for no back end for longer than ctx lasts, or ownIn. As with beginOwn, the request is not to be used
+// after that.
+func (q *Request) endOwn(ctx context.Context, code int) {
+	if !q.Enabled() {
+		return
+	}
+	patience, overdue := ownIn, &q.auditor.overdue
+	if overdue.Load() > 0 {
+		patience = overdueIn
+	}
+	bounded, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		q.Respond(ctx, code)
+		q.End(ctx)
+	}()
+	select {
+	case <-ended:
+	case <-bounded.Done():
+		overdue.Add(1)
+		go func() {
+			<-ended
+			overdue.Add(-1)
+		}()
+	}
 }
 
 // AnsweredStatus records an answer that is a Status, whose kind is set.

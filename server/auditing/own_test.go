@@ -70,3 +70,36 @@ func TestOwnWriteWaits(t *testing.T) {
 		})
 	}
 }
+
+// It waits no longer for the event that says how it ended, where the policy asks for that alone, and for a second each while a back end has
+// not answered for a minute.
+func TestOwnWriteEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := answering{81 * time.Second, true}
+		a, err := New(policy.NewFakePolicyRuleEvaluator(auditinternal.LevelMetadata, []auditinternal.Stage{auditinternal.StageRequestReceived}), backend, "rowlock")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		defer func() { time.Sleep(2 * backend.in) }()
+		write := func() time.Duration {
+			info := &genericapirequest.RequestInfo{IsResourceRequest: true, Verb: "create", APIVersion: "v1", Resource: "namespaces", Name: "x"}
+			began := time.Now()
+			ctx, err := a.Begin(genericapirequest.WithRequestInfo(t.Context(), info))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.End(ctx, &resources.AuditEvent{Created: true})
+			return time.Since(began)
+		}
+		for i, want := range []time.Duration{time.Minute, time.Second, time.Second} {
+			if got := write(); got != want {
+				t.Errorf("write %d took %v, want %v", i, got, want)
+			}
+		}
+		time.Sleep(2 * backend.in) // all have been answered
+		if got := write(); got != time.Minute {
+			t.Errorf("after the back end has answered it took %v", got)
+		}
+	})
+}
