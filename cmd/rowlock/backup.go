@@ -119,7 +119,7 @@ func exposed(s *backup.Summary) string {
 	case sealed > 0:
 		has = fmt.Sprintf("%d of the %d Secrets, which the store does not encrypt", s.ClearSecrets, s.Secrets)
 	}
-	if s.HasKeys() {
+	if s.Files > 0 || s.ClearKeys {
 		has += ", and the keys of the cluster, by which one may do everything there"
 	}
 	return "It is not encrypted: whoever reads it has " + has + "."

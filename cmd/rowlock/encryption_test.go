@@ -314,6 +314,14 @@ func TestBackupOfEncrypted(t *testing.T) {
 		says("all but the Secrets, which the store encrypts" + keys)
 		if len(place.flags) == 0 { // on Postgres the keys are in the database
 			says("all but the Secrets, which the store encrypts", "--datastore", "sqlite://"+filepath.Join(place.dir, "rowlock.db"), "--data-dir", t.TempDir())
+		} else { // in clear as long as nothing else is encrypted
+			says("all but the Secrets, which the store encrypts"+keys, "--data-dir", t.TempDir())
+			encrypt(t, file, "secrets', 'authorities.rowlock.internal", secretbox("a"), "identity: {}")
+			runs(t, append([]string{"rewrite", "--encryption-provider-config", file}, place.args()...)...)
+			says("all but the Secrets, which the store encrypts"+keys, "--data-dir", t.TempDir()) // the keys of tokens
+			encrypt(t, file, "*.*", secretbox("a"), "identity: {}")
+			runs(t, append([]string{"rewrite", "--encryption-provider-config", file}, place.args()...)...)
+			says("all but the Secrets, which the store encrypts", "--data-dir", t.TempDir())
 		}
 	})
 }

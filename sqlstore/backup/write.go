@@ -43,6 +43,8 @@ type Summary struct {
 	History bool
 	// Secrets is how many there are, and ClearSecrets how many of them the store itself does not encrypt.
 	Secrets, ClearSecrets int
+	// ClearKeys: the database has keys that its servers share, which it does not encrypt.
+	ClearKeys bool
 }
 
 // HasKeys tells whether the backup has the keys of its cluster, in files or in the database.
@@ -51,11 +53,16 @@ func (s *Summary) HasKeys() bool { return s.Files > 0 || s.Shared }
 // count notes a row of objects.
 func (s *Summary) count(columns []string, values []any) {
 	s.Objects++
-	if resource, data := slices.Index(columns, "resource"), slices.Index(columns, "data"); values[resource] == any("secrets") {
+	text, _ := values[slices.Index(columns, "data")].(string)
+	inClear := !(sqlstore.Row{Data: text}).IsEncrypted()
+	switch values[slices.Index(columns, "resource")] {
+	case "secrets":
 		s.Secrets++
-		if text, _ := values[data].(string); !(sqlstore.Row{Data: text}).IsEncrypted() {
+		if inClear {
 			s.ClearSecrets++
 		}
+	case "authorities.rowlock.internal", "tokenkeys.rowlock.internal":
+		s.ClearKeys = s.ClearKeys || inClear
 	}
 }
 
