@@ -17,12 +17,14 @@ import (
 // metricsOptions say what of the metrics is not to be seen.
 type metricsOptions struct {
 	server.MetricLimits
+	// given is what --allow-metric-labels says, and nothing of what the manifest does: /flagz shows it.
+	given               map[string]string
 	manifest, hiddenFor string
 }
 
 func (o *metricsOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.Disabled, "disabled-metrics", nil, "`names` of metrics that are not shown")
-	flags.StringToStringVar(&o.Labels, "allow-metric-labels", nil,
+	flags.StringToStringVar(&o.given, "allow-metric-labels", nil,
 		"the `values` of a label of a metric that are told apart: metric,label=v1,v2; all others are shown as \"unexpected\"")
 	flags.StringVar(&o.manifest, "allow-metric-labels-manifest", "", "`file` in YAML with the same for several labels, a line each: metric,label: v1,v2")
 	flags.StringVar(&o.hiddenFor, "show-hidden-metrics-for-version", "",
@@ -35,7 +37,7 @@ const (
 	labelName  = `[a-zA-Z_][a-zA-Z0-9_]*`
 )
 
-// complete refuses what kube-apiserver refuses, in its words, and reads the manifest.
+// complete refuses what kube-apiserver refuses, in its words, and reads the manifest. It may be called again.
 func (o *metricsOptions) complete() (errs []error) {
 	path := field.NewPath("metrics")
 	if want := fmt.Sprintf("%d.%d", upstream.Major, upstream.Minor-1); o.hiddenFor != "" && o.hiddenFor != want {
@@ -49,13 +51,14 @@ func (o *metricsOptions) complete() (errs []error) {
 			break
 		}
 	}
-	if err := checkLabels(path.Child("allowListMapping"), o.Labels); err != nil {
+	o.Labels = o.given
+	if err := checkLabels(path.Child("allowListMapping"), o.given); err != nil {
 		errs = append(errs, err)
 	}
 	switch {
 	case o.manifest == "":
 		return errs
-	case len(o.Labels) > 0:
+	case len(o.given) > 0:
 		return append(errs, field.Invalid(path, o.manifest, "cannot specify both allowListMapping and allowListMappingManifest"))
 	}
 	path = path.Child("allowListMappingManifest")
@@ -63,13 +66,13 @@ func (o *metricsOptions) complete() (errs []error) {
 	if err != nil {
 		return append(errs, field.Invalid(path, o.manifest, fmt.Sprintf("failed to read allow list manifest: %v", err)))
 	}
+	o.Labels = nil // for a map that is not the flag's
 	if err := yaml.Unmarshal(data, &o.Labels); err != nil {
 		return append(errs, field.Invalid(path, o.manifest, fmt.Sprintf("failed to parse allow list manifest: %v", err)))
 	}
 	if err := checkLabels(path, o.Labels); err != nil {
 		errs = append(errs, field.Invalid(path, o.manifest, fmt.Sprintf("invalid allow list mapping in manifest: %v", err)))
 	}
-	o.manifest = "" // it was read
 	return errs
 }
 
