@@ -30,7 +30,8 @@ func newFilterTimes(r *prometheus.Registry, impersonation string) (filterTimes, 
 	return filterTimes{of("authentication"), of("audit"), of(impersonation), of("priorityandfairness"), of("authorization")}, r.Register(vec)
 }
 
-// outcome is how an attempt can end: how often it did, and how long that took, by itself and as a step of requests.
+// outcome is how an attempt can end: how often it did, and how long that took, by itself and as a step of requests. The latter is nil for
+// those that end a request, which kube-apiserver counts as no step of it.
 type outcome struct {
 	attempts        prometheus.Counter
 	seconds, filter prometheus.Observer
@@ -39,7 +40,9 @@ type outcome struct {
 func (o outcome) took(d time.Duration) {
 	o.attempts.Inc()
 	o.seconds.Observe(d.Seconds())
-	o.filter.Observe(d.Seconds())
+	if o.filter != nil {
+		o.filter.Observe(d.Seconds())
+	}
 }
 
 // accessBuckets are kube-apiserver's, in seconds.
@@ -68,12 +71,13 @@ func newAccessMetrics(r *prometheus.Registry, impersonation string) (*accessMetr
 	authentication := func(result string) outcome {
 		return outcome{authentications.WithLabelValues(result), authenticating.WithLabelValues(result), filters.authentication}
 	}
-	authorization := func(result string) outcome {
-		return outcome{authorizations.WithLabelValues(result), authorizing.WithLabelValues(result), filters.authorization}
+	authorization := func(result string, filter prometheus.Observer) outcome {
+		return outcome{authorizations.WithLabelValues(result), authorizing.WithLabelValues(result), filter}
 	}
 	m := &accessMetrics{users: map[string]prometheus.Counter{}, filters: filters,
 		known: authentication("success"), unknown: authentication("failure"), invalid: authentication("error"),
-		allowed: authorization("allowed"), denied: authorization("denied"), noOpinion: authorization("no-opinion"), undecided: authorization("error")}
+		allowed: authorization("allowed", filters.authorization), denied: authorization("denied", nil),
+		noOpinion: authorization("no-opinion", nil), undecided: authorization("error", nil)}
 	for _, name := range append(namedUsers, emailUsers, otherUsers) {
 		m.users[name] = users.WithLabelValues(name)
 	}

@@ -53,6 +53,7 @@ func newCommitTimes(r *prometheus.Registry) (*commitTimes, error) {
 
 // committed is told of a commit; see resources.Pipeline.CountCommits.
 func (t *commitTimes) committed(writes []resources.Write, err error, took time.Duration) {
+	failed := failed(err)
 	for i := range writes {
 		if writes[i].Op == resources.Expect {
 			continue
@@ -60,10 +61,18 @@ func (t *commitTimes) committed(writes []resources.Write, err error, took time.D
 		series := t.of(commitKey{writes[i].Op, writes[i].Key.Resource})
 		series.took.Observe(took.Seconds())
 		series.asked.Inc()
-		if errors.Is(err, resources.ErrUnavailable) || errors.Is(err, resources.ErrUnknownOutcome) {
+		if failed {
 			series.failing.Inc()
 		}
 	}
+}
+
+// failed tells whether an error is one for which kube-apiserver counts an error of etcd: any but that an object is not as the write has it,
+// which a transaction of etcd answers without an error.
+func failed(err error) bool {
+	var conflict *resources.ConflictError
+	var expected *resources.ExpectationError
+	return err != nil && !errors.Is(err, resources.ErrExists) && !errors.Is(err, resources.ErrNotFound) && !errors.As(err, &conflict) && !errors.As(err, &expected)
 }
 
 func (t *commitTimes) of(key commitKey) *commitSeries {

@@ -3,6 +3,7 @@ package server
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -36,6 +37,8 @@ func (l MetricLimits) limited(all prometheus.Gatherer) prometheus.Gatherer {
 		}
 		allowed[metric][label] = strings.Split(values, ",")
 	}
+	var mu sync.Mutex
+	most := 0.0 // what was replaced: series that go, as those of a definition do, take nothing from a counter
 	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		families, err := all.Gather()
 		families = slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return slices.Contains(l.Disabled, f.GetName()) })
@@ -45,6 +48,10 @@ func (l MetricLimits) limited(all prometheus.Gatherer) prometheus.Gatherer {
 				replaced += constrain(f, labels)
 			}
 		}
+		mu.Lock()
+		most = max(most, replaced)
+		replaced = most
+		mu.Unlock()
 		for _, f := range families {
 			if f.GetName() == unexpectedTotal {
 				f.Metric[0].Counter.Value = proto.Float64(f.Metric[0].GetCounter().GetValue() + replaced)
@@ -86,7 +93,8 @@ func times(m *dto.Metric) float64 {
 	return m.GetCounter().GetValue() + float64(m.GetSummary().GetSampleCount())
 }
 
-// join adds a series to another one. Of histograms the buckets are left that all have.
+// join adds a series to another one. Of histograms the buckets are left that all have, of which those of native histograms are none: a joined
+// series has those of kube-apiserver alone.
 func join(to, m *dto.Metric) {
 	switch {
 	case to.Counter != nil:

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -98,12 +99,16 @@ func (s databaseSize) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(storageBytes, prometheus.GaugeValue, size, kind)
 }
 
-// historyAge is asked of the database: nothing else needs it, and a scrape is rare.
+// historyAge is asked of the database: nothing else needs it, and a scrape is rare. It is 0 when there is no history, and NaN when the
+// database does not say: no alert upon a short history is to fire then.
 func (s *Store) historyAge() float64 {
 	ctx, end := context.WithTimeout(context.Background(), askedIn)
 	defer end()
 	oldest, err := s.db.oldest(ctx, 1)
-	if err != nil || len(oldest) == 0 {
+	switch {
+	case err != nil:
+		return math.NaN()
+	case len(oldest) == 0:
 		return 0
 	}
 	return s.clock.Since(milliseconds(oldest[0].at)).Seconds()

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -74,6 +75,9 @@ func TestMetrics(t *testing.T) {
 	}
 	if err := h.store.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if age := h.store.historyAge(); !math.IsNaN(age) { // 0 would be a history that is short, upon which there is an alert
+		t.Errorf("of a database that does not answer history is %v old", age)
 	}
 	if families, err := registry.Gather(); err != nil || len(families) > 0 {
 		t.Errorf("%d metrics are left, %v", len(families), err)

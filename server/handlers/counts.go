@@ -24,10 +24,15 @@ func newCounts() counts {
 
 // read counts the body of a request that changes objects.
 func (c counts) read(q *request, bytes int) {
-	switch q.info.Verb {
-	case "create", "update", "patch", "delete", "deletecollection":
-		c.bodies.WithLabelValues(q.info.APIGroup, q.info.Resource, q.info.Verb).Observe(float64(bytes))
+	verb := q.info.Verb
+	switch verb {
+	case "deletecollection":
+		verb = "delete_collection" // as kube-apiserver has it in this metric alone
+	case "create", "update", "patch", "delete":
+	default:
+		return
 	}
+	c.bodies.WithLabelValues(q.info.APIGroup, q.info.Resource, verb).Observe(float64(bytes))
 }
 
 // listed counts a watch that began with a list, whose end has just been sent.
