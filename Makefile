@@ -45,12 +45,14 @@ MOST_BYTES ?= 86640000
 TAGS := grpcnotrace,nopgxregisterdefaulttypes
 
 # Packages in which no function is put into those that call it, which makes the binary 3 MB smaller: what they do for a request is to copy, to
-# read protobuf, to print a table, or nothing, as controllers and scrapes do. Rules (k8s.io/kubernetes), and what is on the way of every request, are not among them.
+# read protobuf, to print a table, or nothing, as controllers, configurations and scrapes do, or to count where there is a quota. Other rules
+# (k8s.io/kubernetes), and what is on the way of every request, are not among them.
 cold := k8s.io/api k8s.io/client-go k8s.io/kube-aggregator google.golang.org/grpc google.golang.org/genproto go.etcd.io/etcd \
 	github.com/google/gnostic-models github.com/antlr4-go github.com/spf13 golang.org/x/text go.uber.org go.opentelemetry.io gopkg.in/go-jose \
 	k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy k8s.io/kubernetes/pkg/printers k8s.io/apiextensions-apiserver/pkg/apis \
 	k8s.io/kms k8s.io/pod-security-admission k8s.io/component-helpers github.com/emicklei/go-restful \
-	k8s.io/kubernetes/pkg/controller github.com/coreos github.com/prometheus/common github.com/prometheus/procfs github.com/grpc-ecosystem github.com/golang-migrate k8s.io/kubernetes/pkg/quota
+	k8s.io/kubernetes/pkg/controller github.com/coreos github.com/prometheus/common github.com/prometheus/procfs github.com/grpc-ecosystem \
+	github.com/golang-migrate k8s.io/kubernetes/pkg/quota k8s.io/apiserver/pkg/apis/apiserver k8s.io/apiserver/plugin
 
 # The same flags for build, test and lint, and no cgo but where it is asked for: with others Go compiles everything a second
 # time. Binaries are static and without the machine's paths. The version is given by -ldflags: Go need not ask git, which may
