@@ -33,13 +33,17 @@ func (s servedTypes) has(group string) bool {
 	return slices.ContainsFunc(s, func(g apidiscoveryv2.APIGroupDiscovery) bool { return g.Name == group })
 }
 
-// find returns the first resource that is meant by a name in one of kubectl's forms, outside of one group. ok is false where there is none.
+// find returns the first resource that is meant by a name in one of kubectl's forms, outside of one group: as with kubectl a short name means
+// what has it only where nothing has it for its plural or singular, and a kind comes last. ok is false where there is none.
 func (s servedTypes) find(name, butGroup string) (resource schema.GroupResource, namespaced, ok bool) {
-	for _, g := range s {
-		for _, v := range g.Versions {
-			for i := range v.Resources {
-				if r := &v.Resources[i]; g.Name != butGroup && isNamed(r, schema.GroupVersion{Group: g.Name, Version: v.Version}, name) {
-					return schema.GroupResource{Group: g.Name, Resource: r.Resource}, r.Scope == apidiscoveryv2.ScopeNamespace, true
+	for _, names := range []func(*apidiscoveryv2.APIResourceDiscovery) []string{fullNames, shortNames, kinds} {
+		for _, g := range s {
+			for _, v := range g.Versions {
+				for i := range v.Resources {
+					r := &v.Resources[i]
+					if g.Name != butGroup && isNamed(names(r), schema.GroupVersion{Group: g.Name, Version: v.Version}, name) {
+						return schema.GroupResource{Group: g.Name, Resource: r.Resource}, r.Scope == apidiscoveryv2.ScopeNamespace, true
+					}
 				}
 			}
 		}
@@ -47,13 +51,21 @@ func (s servedTypes) find(name, butGroup string) (resource schema.GroupResource,
 	return schema.GroupResource{}, false, false
 }
 
-// isNamed tells whether a resource is meant by a name: its plural, singular, short name or kind, which may have the group, or the version and the
-// group, behind a dot.
-func isNamed(r *apidiscoveryv2.APIResourceDiscovery, gv schema.GroupVersion, name string) bool {
-	names := append([]string{r.Resource, r.SingularResource}, r.ShortNames...)
-	if r.ResponseKind != nil {
-		names = append(names, r.ResponseKind.Kind)
+func fullNames(r *apidiscoveryv2.APIResourceDiscovery) []string {
+	return []string{r.Resource, r.SingularResource}
+}
+
+func shortNames(r *apidiscoveryv2.APIResourceDiscovery) []string { return r.ShortNames }
+
+func kinds(r *apidiscoveryv2.APIResourceDiscovery) []string {
+	if r.ResponseKind == nil {
+		return nil
 	}
+	return []string{r.ResponseKind.Kind}
+}
+
+// isNamed tells whether a resource with one of these names is meant by one which may have the group, or the version and the group, behind a dot.
+func isNamed(names []string, gv schema.GroupVersion, name string) bool {
 	return slices.ContainsFunc(names, func(known string) bool {
 		return known != "" && slices.ContainsFunc([]string{known, known + "." + gv.Group, known + "." + gv.Version + "." + gv.Group}, func(form string) bool {
 			return strings.EqualFold(form, name)

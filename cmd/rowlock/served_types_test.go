@@ -15,7 +15,8 @@ func TestNamesOfTypes(t *testing.T) {
 		return apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: name}, Versions: []apidiscoveryv2.APIVersionDiscovery{{Version: "v1", Resources: []apidiscoveryv2.APIResourceDiscovery{{
 			Resource: plural, ShortNames: []string{short}, ResponseKind: &metav1.GroupVersionKind{Group: name, Version: "v1", Kind: kind}}}}}}
 	}
-	served := servedTypes{group("", "pods", "po", "Pod"), group("example.com", "boats", "bt", "Boat"), group("example.org", "boats", "bt", "Boat")}
+	served := servedTypes{group("", "pods", "po", "Pod"), group("example.com", "boats", "bt", "Boat"), group("example.org", "boats", "bt", "Boat"),
+		group("example.net", "bts", "", "Bt"), group("a.example.com", "rafts", "oars", "Raft"), group("b.example.com", "oars", "", "Oar")}
 	rowOfType := func(resource, kind string) sqlstore.Row {
 		r := sqlstore.Row{Data: `{"kind":"` + kind + `"}`}
 		r.Resource, r.Name = resource, "a"
@@ -35,6 +36,9 @@ func TestNamesOfTypes(t *testing.T) {
 		{"boats.v1.example.org", "boats.example.org", "Boat", true},
 		{"boats.v2.example.org", "boats.example.org", "Boat", false},
 		{"pods.example.org", "pods", "Pod", false},
+		{"oars", "oars.b.example.com", "Oar", true}, // its plural comes before another's short name
+		{"oars", "rafts.a.example.com", "Raft", false},
+		{"bt", "bts.example.net", "Bt", false},       // a short name comes before another's kind
 		{"sails", "sails.example.com", "Sail", true}, // which is not served
 		{"sails.example.com", "sails.example.com", "Sail", true},
 		{"sail", "sails.example.com", "Sail", true},
