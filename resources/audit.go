@@ -27,7 +27,7 @@ type Audit interface {
 	End(ctx context.Context, e *AuditEvent)
 }
 
-// ErrNotRecorded says that a write of the server's own was not begun, since the audit that has to take it first did not.
+// ErrNotRecorded says that a request, or a write of the server's own, was not begun, since the audit that has to take it first did not.
 var ErrNotRecorded = errors.New("failed to store audit event")
 
 // AuditEvent is a write that is over, by its outcome.

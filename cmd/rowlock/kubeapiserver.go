@@ -119,6 +119,7 @@ func (o *kubeAPIServerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.egressFile, "egress-selector-config-file", "", "`file` with an EgressSelectorConfiguration; refused unless every connection in it is Direct")
 	flags.StringVarP(&o.verbosity, "v", "v", "0", "verbosity of the log: from 1 what --log-level=info logs, from 4 what debug does")
 	flags.Var(newChoice(&o.serve.log.format, "text", "json"), "logging-format", "the form of a line of the log")
+	o.version = versionFalse
 	flags.Var(&o.version, "version", "print the version of Kubernetes and end; raw prints all there is to say; vX.Y.Z-own is another build of it, to report")
 	flags.Lookup("version").NoOptDefVal = "true"
 }

@@ -49,7 +49,7 @@ func (v *versionFlag) Set(s string) error {
 // act does what the flag asks for, and tells whether that was all.
 func (v versionFlag) act(out io.Writer) (end bool, err error) {
 	switch v {
-	case versionFalse, "":
+	case versionFalse:
 		return false, nil
 	case versionRaw:
 		_, err = fmt.Fprintf(out, "%#v\n", upstream.Version())

@@ -103,7 +103,7 @@ func (q *Request) beginOwn(ctx context.Context, r *http.Request) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return notRecorded{apierrors.NewInternalError(ErrNotStored), ErrNotStored}
+		return notRecorded{apierrors.NewInternalError(resources.ErrNotRecorded), resources.ErrNotRecorded}
 	}
 }
 
@@ -209,8 +209,8 @@ func (a *Auditor) End(ctx context.Context, e *resources.AuditEvent) {
 // be dead, and a start writes one object after the other.
 const overdueIn = time.Second
 
-// endOwn records the outcome, and waits for no back end for longer than ctx lasts, or ownIn. As with beginOwn, the request is not to be used
-// after that.
+// endOwn records the outcome, and waits for no back end for longer than ownIn. It does not matter whether ctx has ended: what was written is to
+// be recorded before the audit is closed. As with beginOwn, the request is not to be used after that.
 func (q *Request) endOwn(ctx context.Context, code int) {
 	if !q.Enabled() {
 		return
@@ -219,8 +219,8 @@ func (q *Request) endOwn(ctx context.Context, code int) {
 	if overdue.Load() > 0 {
 		patience = overdueIn
 	}
-	bounded, stop := context.WithTimeout(ctx, patience)
-	defer stop()
+	late := time.NewTimer(patience)
+	defer late.Stop()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -229,7 +229,7 @@ func (q *Request) endOwn(ctx context.Context, code int) {
 	}()
 	select {
 	case <-ended:
-	case <-bounded.Done():
+	case <-late.C:
 		overdue.Add(1)
 		go func() {
 			<-ended

@@ -65,9 +65,6 @@ func (a *Auditor) With(ctx context.Context, id string, received time.Time) (cont
 	return requestctx.Set(ctx, requestKey{}, q), q
 }
 
-// ErrNotStored says that a back end that has to take every first event did not. The request is not carried out.
-var ErrNotStored = resources.ErrNotRecorded
-
 // Authenticated says how long it took to find out who sent the request.
 func (q *Request) Authenticated(took time.Duration) {
 	if q != nil {
@@ -78,7 +75,7 @@ func (q *Request) Authenticated(took time.Duration) {
 // Begin has the policy decide about a request, whose context has its user and its RequestInfo, and records that it was received. It
 // returns the context that the request goes on with. stream: its answer is one.
 //
-// Errors: ErrNotStored.
+// Errors: resources.ErrNotRecorded, where a back end that has to take every first event did not: the request is not to be carried out.
 func (q *Request) Begin(ctx context.Context, r *http.Request, stream bool) (context.Context, error) {
 	if err := q.evaluate(ctx, r); err != nil || !q.Enabled() {
 		return ctx, err
@@ -90,7 +87,7 @@ func (q *Request) Begin(ctx context.Context, r *http.Request, stream bool) (cont
 func (q *Request) receive(ctx context.Context, stream bool) (context.Context, error) {
 	if !q.ProcessEventStage(ctx, auditinternal.StageRequestReceived) {
 		audit.ApiserverAuditDroppedCounter.WithContext(ctx).Inc()
-		return ctx, ErrNotStored
+		return ctx, resources.ErrNotRecorded
 	}
 	q.stream, q.ends = stream, true
 	q.spent = ctx
