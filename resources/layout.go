@@ -88,6 +88,9 @@ func (d Draft) withoutRevision() Draft {
 	return d
 }
 
+// UID is the metadata.uid of the object; empty: it has none, as objects that are computed, or cannot be read.
+func (o *Object) UID() string { return gjson.Get(text(o.Data), "metadata.uid").Str }
+
 var uidKey = []byte(`"uid":`)
 
 // withSelfLink is the draft of an update that was not stored: it has the selfLink that was sent, before the uid.

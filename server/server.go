@@ -172,7 +172,7 @@ func New(c Config) (*Server, error) {
 	upstream.CountImpersonations()
 	s.handlers = handlers.New(handlers.Config{Registry: c.Registry, Store: c.Store, Definitions: c.Definitions, Pipeline: c.Pipeline, Logger: c.Logger, Offer: s.offer, Draining: s.draining,
 		HistoryAge: c.HistoryAge, Now: c.Now, MinWatchTimeout: c.MinWatchTimeout, WatchStall: c.WatchStall, Audited: c.Audit != nil,
-		ManagedFieldsFallback: s.metrics.managedFieldsFallback})
+		Shards: c.Features.Enabled(features.ShardedListAndWatch), ManagedFieldsFallback: s.metrics.managedFieldsFallback})
 	c.Registry.WhenEnded(s.forgetLater)
 	if err := c.Metrics.Register(s.handlers); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)

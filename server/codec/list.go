@@ -66,6 +66,9 @@ func (l *Items) Range(w io.Writer, from, to int) error {
 // List makes a collection ready ("Collections" of the API concepts page).
 func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (*List, error) {
 	r.Bulk(len(objects))
+	if r.Format.As != AsObject {
+		m.ShardInfo = nil // as kube-apiserver, which does not take it over
+	}
 	if err := r.Convert(context.Background(), objects); err != nil { // before anything is written
 		return nil, err
 	}

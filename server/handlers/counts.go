@@ -8,10 +8,14 @@ import (
 )
 
 // counts are kube-apiserver's histograms of what is known where requests are answered.
-type counts struct{ bodies, watchLists *prometheus.HistogramVec }
+type counts struct {
+	bodies, watchLists *prometheus.HistogramVec
+	shards             shardCounts
+}
 
 func newCounts() counts {
 	return counts{
+		shards: newShardCounts(),
 		bodies: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_body_size_bytes",
 			Help:    "Apiserver request body size in bytes broken out by resource and verb.",
 			Buckets: prometheus.LinearBuckets(50000, 100000, 31)}, []string{"group", "resource", "verb"}),
@@ -52,6 +56,8 @@ func (c counts) listed(w *watchStream) {
 func (c counts) forget(version schema.GroupVersionResource, last bool) {
 	c.watchLists.DeletePartialMatch(prometheus.Labels{"group": version.Group, "version": version.Version, "resource": version.Resource})
 	if last {
-		c.bodies.DeletePartialMatch(prometheus.Labels{"group": version.Group, "resource": version.Resource})
+		resource := prometheus.Labels{"group": version.Group, "resource": version.Resource}
+		c.bodies.DeletePartialMatch(resource)
+		c.shards.forget(resource)
 	}
 }

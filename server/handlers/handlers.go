@@ -49,6 +49,8 @@ type Config struct {
 	Draining <-chan struct{}
 	// Audited: requests have an audit.
 	Audited bool
+	// Shards: lists and watches may be of a shard of a collection.
+	Shards bool
 	// ManagedFieldsFallback counts writes whose managedFields upstream's manager had to compute. May be nil.
 	ManagedFieldsFallback func(reason string)
 }

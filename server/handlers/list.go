@@ -38,13 +38,18 @@ func fromCache(opts *metainternalversion.ListOptions) bool {
 	if opts.Continue != "" || opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
 		return false
 	}
-	selects := opts.LabelSelector != nil && !opts.LabelSelector.Empty() || opts.FieldSelector != nil && !opts.FieldSelector.Empty()
+	selects := opts.LabelSelector != nil && !opts.LabelSelector.Empty() || opts.FieldSelector != nil && !opts.FieldSelector.Empty() ||
+		opts.ShardSelector != ""
 	return opts.Limit == 0 || selects && (opts.ResourceVersion == "" || opts.ResourceVersion == "0" || opts.ResourceVersionMatch != "")
 }
 
 // collect finds the objects of a list.
 func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([]*resources.Object, metav1.ListMeta, error) {
 	s := q.selection(opts)
+	var err error
+	if s.shard, err = h.shard(opts); err != nil {
+		return nil, metav1.ListMeta{}, err
+	}
 	if opts.Continue != "" {
 		s.name = "" // a token speaks of a range
 	}
@@ -77,7 +82,7 @@ func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([
 
 // one lists the single object that a selection can match.
 func one(snapshot resources.Snapshot, s *selection) ([]*resources.Object, metav1.ListMeta) {
-	m := metav1.ListMeta{ResourceVersion: resources.FormatRevision(snapshot.Revision())}
+	m := metav1.ListMeta{ResourceVersion: resources.FormatRevision(snapshot.Revision()), ShardInfo: s.shard.info()}
 	if o := snapshot.Get(s.namespace, s.name); o != nil && s.matches(o) {
 		return []*resources.Object{o}, m
 	}
@@ -129,7 +134,7 @@ func (p *page) at(opts *metainternalversion.ListOptions, single bool) (resources
 
 // read takes the objects of the page, and tells how the list goes on.
 func (p *page) read(ctx context.Context, snapshot resources.Snapshot, s *selection) ([]*resources.Object, metav1.ListMeta) {
-	m := metav1.ListMeta{ResourceVersion: resources.FormatRevision(snapshot.Revision())}
+	m := metav1.ListMeta{ResourceVersion: resources.FormatRevision(snapshot.Revision()), ShardInfo: s.shard.info()}
 	after := ""
 	if p.token != nil {
 		after = p.token.after(s.namespace)

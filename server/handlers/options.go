@@ -91,6 +91,7 @@ type selection struct {
 	namespace, name string // narrow the range; empty: all
 	labels          labels.Selector
 	fields          fields.Selector
+	shard           *shard
 	// needs are what an object has to have to match, of the labels and fields that are stored with it.
 	needs resources.Needs
 	// fieldsOf reads the selectable fields of an object; nil: they are those stored with it.
@@ -143,13 +144,13 @@ func (q *request) selection(opts *metainternalversion.ListOptions) selection {
 }
 
 // everything tells whether the selection leaves nothing out of its range.
-func (s *selection) everything() bool { return s.labels == nil && s.fields == nil }
+func (s *selection) everything() bool { return s.labels == nil && s.fields == nil && s.shard == nil }
 
 func (s *selection) matches(o *resources.Object) bool {
 	if !o.MayMatch(s.needs) {
 		return false
 	}
-	if s.labels != nil && !s.labels.Matches(o.Labels) {
+	if s.labels != nil && !s.labels.Matches(o.Labels) || !s.shard.has(o) {
 		return false
 	}
 	if s.fields == nil {

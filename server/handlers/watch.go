@@ -54,6 +54,10 @@ func (h *Handlers) watch(q *request) error {
 		w.later = w.sequel()
 	}
 	w.selection, w.events = q.selection(opts), codec.NewEvents(codec.NewRenderer(q.served, f), wsstream.IsWebSocketRequest(q.r))
+	if w.selection.shard, err = h.shard(opts); err != nil {
+		return err
+	}
+	h.counts.shards.begin(w)
 	if err := w.open(w.early); err != nil {
 		return err
 	}
@@ -106,6 +110,7 @@ func (w *watchStream) release() {
 	if w.cancel != nil {
 		w.cancel()
 	}
+	w.selection.shard.end()
 	w.h.watches.Add(-1)
 	w.watchers.Add(-1)
 }

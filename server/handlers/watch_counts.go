@@ -67,12 +67,16 @@ func (h *Handlers) Describe(to chan<- *prometheus.Desc) {
 	to <- eventsSizes
 	h.counts.bodies.Describe(to)
 	h.counts.watchLists.Describe(to)
+	h.counts.shards.watches.Describe(to)
+	h.counts.shards.filtered.Describe(to)
 }
 
 // Collect implements prometheus.Collector.
 func (h *Handlers) Collect(to chan<- prometheus.Metric) {
 	h.counts.bodies.Collect(to)
 	h.counts.watchLists.Collect(to)
+	h.counts.shards.watches.Collect(to)
+	h.counts.shards.filtered.Collect(to)
 	h.sent.mu.Lock()
 	defer h.sent.mu.Unlock()
 	for version, sent := range h.sent.all {

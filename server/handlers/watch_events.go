@@ -234,7 +234,9 @@ func (w *watchStream) follow() error {
 	case s != w.q.served:
 		w.q.served = s
 		w.events.Follow(s)
+		shard := w.selection.shard
 		w.selection = w.q.selection(w.opts)
+		w.selection.shard = shard
 	}
 	w.catalog = c
 	return nil
