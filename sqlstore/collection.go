@@ -19,9 +19,10 @@ type collection struct {
 	// log holds, in order, every change of the type with a revision greater than logStart, up to tree.last.
 	log      []*resources.Event
 	logStart int64
-	// followers are the watches with a Wake, which are told of a change before its writer is answered; watchers are the
+	// followers are the watches with a Wake, which are told of a change before its writer is answered: they are few. watchers are the
 	// others, which a goroutine tells after that.
-	followers, watchers watcherSet
+	followers []*watch
+	watchers  watcherSet
 	// announced is the last change that was announced. It is behind tree.last while a batch is being applied.
 	announced int64
 	wakeRound

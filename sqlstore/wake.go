@@ -28,11 +28,9 @@ func (c *collection) announce(events []*resources.Event) (wake bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.announced = events[len(events)-1].Revision
-	for k, s := range c.followers.concerned(events) {
-		for _, group := range c.followers.byScope[k].groups {
-			for w := range group {
-				w.notice(s)
-			}
+	for _, w := range c.followers {
+		if s, ok := w.wanted(events); ok {
+			w.notice(s)
 		}
 	}
 	for k, s := range c.watchers.concerned(events) {
@@ -134,23 +132,35 @@ func (c *collection) wakeAll() {
 
 // each calls f for every watch. Called with mu.
 func (c *collection) each(f func(*watch)) {
-	for _, all := range []*watcherSet{&c.followers, &c.watchers} {
-		for _, set := range all.byScope {
-			for _, group := range set.groups {
-				for w := range group {
-					f(w)
-				}
+	for _, w := range c.followers {
+		f(w)
+	}
+	for _, crowd := range c.watchers.byScope {
+		for _, group := range crowd.groups {
+			for w := range group {
+				f(w)
 			}
 		}
 	}
 }
 
-// setOf returns the set that a watch is in.
-func (c *collection) setOf(w *watch) *watcherSet {
+// add takes in a watch.
+func (c *collection) add(w *watch) {
 	if w.wake != nil {
-		return &c.followers
+		c.followers = append(c.followers, w)
+		return
 	}
-	return &c.watchers
+	c.watchers.add(w)
+}
+
+// remove takes out a watch that was added.
+func (c *collection) remove(w *watch) {
+	if w.wake == nil {
+		c.watchers.remove(w)
+		return
+	}
+	i := slices.Index(c.followers, w)
+	c.followers = slices.Delete(c.followers, i, i+1)
 }
 
 // scope is what a watcher wants to see of a collection; an empty part means all.

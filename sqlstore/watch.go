@@ -19,7 +19,7 @@ func (s *Store) Watch(ctx context.Context, opts resources.WatchOptions) (resourc
 	}
 	w := &watch{store: s, collection: c, namespace: opts.Namespace, name: opts.Name, group: opts.Group,
 		wake: opts.Wake, notify: opts.Notify, aside: opts.Aside, cursor: opts.After}
-	if w.notify == nil {
+	if w.notify == nil && w.wake == nil {
 		w.ready = make(chan struct{}, 1)
 	}
 	// What is not visible yet will be announced.
@@ -30,7 +30,7 @@ func (s *Store) Watch(ctx context.Context, opts resources.WatchOptions) (resourc
 		}
 		w.signal()
 	}
-	c.setOf(w).add(w)
+	c.add(w)
 	s.metrics.watchers.Add(1)
 	return w, nil
 }
@@ -142,6 +142,19 @@ func (w *watch) wants(e *resources.Event) bool {
 	return (w.namespace == "" || w.namespace == e.Object.Namespace) && (w.name == "" || w.name == e.Object.Name)
 }
 
+// wanted returns the first and the last of some events that the watch wants, if there are any.
+func (w *watch) wanted(events []*resources.Event) (s span, ok bool) {
+	for _, e := range events {
+		if w.wants(e) {
+			if !ok {
+				s.first, ok = e.Revision, true
+			}
+			s.last = e.Revision
+		}
+	}
+	return s, ok
+}
+
 // notice tells the watcher of events that became visible, and wakes it if it had caught up.
 func (w *watch) notice(s span) {
 	if w.learn(s) {
@@ -187,7 +200,7 @@ func (w *watch) Close() {
 	defer w.collection.mu.Unlock()
 	if !w.closed {
 		w.closed = true
-		w.collection.setOf(w).remove(w)
+		w.collection.remove(w)
 		w.store.metrics.watchers.Add(-1)
 	}
 }

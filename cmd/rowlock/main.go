@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	_ "github.com/rowlock/rowlock/cmd/rowlock/memprofile"
 )
 
 // The codes with which the process ends.

@@ -148,7 +148,9 @@ func (d *definition) makeType(crd *apiextensionsv1.CustomResourceDefinition, v *
 	t := untyped.Define(d.gv(v.Name).WithResource(names.Plural), d.kind, storage, s, rules)
 	t.SingularName, t.ListKind, t.ShortNames, t.Categories = names.Singular, names.ListKind, names.ShortNames, names.Categories
 	t.ReturnDeletedObject = false
-	t.ResetFields = rules.GetResetFields()
+	reset := resetFields{}
+	reset.add(rules)
+	t.ResetFields = reset
 	t.Form = formOf(crd, v, d.sums)
 	t.Requires = &resources.Requirement{Key: d.key, Revision: d.revision}
 	t.Current = func(o *resources.Object) bool { return d.current(t, o) }

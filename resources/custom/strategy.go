@@ -2,6 +2,7 @@ package custom
 
 import (
 	"context"
+	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -128,6 +129,10 @@ type resetFields map[fieldpath.APIVersion]*fieldpath.Set
 
 func (r resetFields) add(s rest.ResetFieldsStrategy) {
 	for version, set := range s.GetResetFields() {
-		r[version] = set
+		shared, _ := resetSets.LoadOrStore(set.String(), set)
+		r[version] = shared.(*fieldpath.Set)
 	}
 }
+
+// resetSets are the sets that strategies reset: two, the same for all definitions. Nobody changes them.
+var resetSets sync.Map

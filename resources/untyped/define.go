@@ -37,7 +37,7 @@ func Define(gvr schema.GroupVersionResource, kind string, storage string, s *Sch
 			u.SetGroupVersionKind(served)
 			return u
 		},
-		ServedVerbs:    slices.Clone(verbs),
+		ServedVerbs:    slices.Clip(verbs),
 		CreateStrategy: rules, UpdateStrategy: rules, DeleteStrategy: rules,
 		ReturnDeletedObject: true,
 		Attrs:               attrs,
