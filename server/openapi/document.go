@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"weak"
@@ -56,10 +57,20 @@ type form struct {
 	etag     string // without quotes
 	modified time.Time
 	packed   blocks // compressed; nil: it was given back
+	// fresh is the form as it was made, which whoever it was made for is sent, until garbage is collected. May be nil.
+	fresh weak.Pointer[[]byte]
 }
 
 // there tells whether a form is at hand.
 func (f *form) there() bool { return f != nil && f.packed != nil }
+
+// data is the form, whole. It is not to be changed.
+func (f *form) data() ([]byte, error) {
+	if fresh := f.fresh.Value(); fresh != nil {
+		return *fresh, nil
+	}
+	return f.packed.unpack()
+}
 
 // get returns an encoding, made from a source if it is the first time. What fails is tried again by the next who asks.
 // The ETag is the same for all encodings, which Vary keeps apart.
@@ -176,8 +187,8 @@ func (d *document) encoded(s *source) ([]*routes, error) {
 
 func (d *document) usePrepared(p prepared, now time.Time) error {
 	if p.name == nameV2 {
-		d.forms[asProtobuf].Store(&form{p.etag, now, blocks{v2Protobuf}})
-		d.forms[asJSON].Store(&form{p.etag, now, blocks{v2JSON}})
+		d.forms[asProtobuf].Store(&form{etag: p.etag, modified: now, packed: blocks{v2Protobuf}})
+		d.forms[asJSON].Store(&form{etag: p.etag, modified: now, packed: blocks{v2JSON}})
 		return nil
 	}
 	json, err := p.json()
@@ -208,10 +219,10 @@ func (d *document) encodeProtobuf() error {
 		if err != nil {
 			return err
 		}
-		d.forms[asProtobuf].Store(&form{f.etag, f.modified, blocks{packed}})
+		d.forms[asProtobuf].Store(&form{etag: f.etag, modified: f.modified, packed: blocks{packed}})
 		return nil
 	}
-	json, err := f.packed.unpack()
+	json, err := f.data()
 	if err != nil {
 		return err
 	}
@@ -227,7 +238,7 @@ func (d *document) keep(e encoding, data []byte, etag string, modified time.Time
 	if err != nil {
 		return err
 	}
-	d.forms[e].Store(&form{etag, modified, blocks{packed}})
+	d.forms[e].Store(&form{etag: etag, modified: modified, packed: blocks{packed}, fresh: weak.Make(&data)})
 	return nil
 }
 
@@ -235,6 +246,10 @@ func (d *document) keep(e encoding, data []byte, etag string, modified time.Time
 func (f *form) serve(w http.ResponseWriter, r *http.Request) {
 	if !f.there() { // the client has it
 		serveContent(w, r, f.modified, bytes.NewReader(nil))
+		return
+	}
+	if data := f.fresh.Value(); data != nil {
+		serveContent(w, r, f.modified, bytes.NewReader(*data))
 		return
 	}
 	data, err := newUnpacker(f.packed)
@@ -270,9 +285,14 @@ func (f *form) serveCompressed(w http.ResponseWriter, r *http.Request) {
 	serveContent(w, r, f.modified, f.packed.reader())
 }
 
+// packers are kept while there are documents to make: each has a megabyte of its own.
+var packers = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
+
 func pack(data []byte) ([]byte, error) {
 	var buf bytes.Buffer
-	z := gzip.NewWriter(&buf)
+	z := packers.Get().(*gzip.Writer)
+	defer packers.Put(z)
+	z.Reset(&buf)
 	if _, err := z.Write(data); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -103,7 +104,7 @@ func (p *Part) V3(now time.Time) (*Document, error) {
 type joined struct {
 	own      *state
 	external *External
-	v2       *document
+	v2       func() *document
 	index    atomic.Pointer[indexDocument]
 }
 
@@ -122,10 +123,13 @@ func (h *Handler) joinedOf(s *state) *joined {
 	}
 	made := &joined{own: s, external: external, v2: s.v2}
 	if parts := external.parts(); len(parts) > 0 {
-		made.v2 = &document{format: formatV2, join: func(src *source) ([]byte, error) { return s.joinV2(src, parts) }}
-		if own := s.v2.wide; own != nil {
-			made.v2.wide = &wide{base: own.base, others: parts, versions: own.versions}
-		}
+		made.v2 = sync.OnceValue(func() *document {
+			doc := &document{format: formatV2, join: func(src *source) ([]byte, error) { return s.joinV2(src, parts) }}
+			if own := s.v2().wide; own != nil {
+				doc.wide = &wide{base: own.base, others: parts, versions: own.versions}
+			}
+			return doc
+		})
 	}
 	h.joined.Store(made)
 	return made

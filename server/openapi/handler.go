@@ -88,10 +88,11 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, s *state, j *j
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
-	doc := s.v2
+	get := s.v2
 	if j != nil {
-		doc = j.v2
+		get = j.v2
 	}
+	doc := get()
 	f, err := doc.known(r, e), error(nil)
 	if f == nil {
 		f, err = doc.get(src, e)

@@ -12,12 +12,12 @@ import (
 // joinV2 makes the document of version 2 with the parts of other servers in it. What this server describes stays as it is written:
 // of its definitions, only those are read that have a name which a part has, too.
 func (s *state) joinV2(src *source, parts []*Part) ([]byte, error) {
-	if !s.v2.forms[asJSON].Load().there() {
-		if err := s.v2.makeJSON(src); err != nil {
+	if !s.v2().forms[asJSON].Load().there() {
+		if err := s.v2().makeJSON(src); err != nil {
 			return nil, err
 		}
 	}
-	own, err := s.v2.forms[asJSON].Load().packed.unpack()
+	own, err := s.v2().forms[asJSON].Load().packed.unpack()
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func Prepare(generated common.GetOpenAPIDefinitions, byDefault, added, gated *re
 		src := newSource(h, registry.Catalog())
 		state := h.stateOf(registry.Catalog())
 		if i == 0 {
-			line, err := prepareV2(src, state.v2, files)
+			line, err := prepareV2(src, state.v2(), files)
 			if err != nil {
 				return nil, err
 			}

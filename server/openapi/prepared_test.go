@@ -151,7 +151,7 @@ func TestWhatIsServedIsWhatIsBuilt(t *testing.T) {
 // TestPreparedProtobuf asks for the other encoding.
 func TestPreparedProtobuf(t *testing.T) {
 	h := New(registryOf(t, nil), false)
-	json, err := h.stateOf(h.registry.Catalog()).v2.get(newSource(h, h.registry.Catalog()), asJSON)
+	json, err := h.stateOf(h.registry.Catalog()).v2().get(newSource(h, h.registry.Catalog()), asJSON)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/rowlock/rowlock/resources"
@@ -14,7 +15,8 @@ import (
 // catalogs share: a new group costs its own documents and not everybody's.
 type state struct {
 	catalog *resources.Catalog
-	v2      *document
+	// v2 is the document of version 2, for which all types are looked at: most catalogs go without anybody asking for it.
+	v2 func() *document
 	// v3 are the documents by the path of what they describe, without the slash before it.
 	v3    map[string]*document
 	index atomic.Pointer[indexDocument]
@@ -41,8 +43,7 @@ func (h *Handler) stateOf(c *resources.Catalog) *state {
 }
 
 func (h *Handler) newState(c *resources.Catalog) *state {
-	s := &state{catalog: c, v3: map[string]*document{}}
-	s.v2 = h.documentV2(c)
+	s := &state{catalog: c, v3: map[string]*document{}, v2: sync.OnceValue(func() *document { return h.documentV2(c) })}
 	for root, doc := range h.fixedDocuments() {
 		s.v3[root[1:]] = doc
 	}
