@@ -181,7 +181,7 @@ func (p *Plane) keepAPIServices() *chore {
 		return nil
 	}
 	known := knownAPIServices{}
-	return &chore{name: "APIServices", follow: []resources.Key{{Resource: apiServicesResource}},
+	return &chore{name: "APIServices", sparing: true, follow: []resources.Key{{Resource: apiServicesResource}},
 		changed: func() <-chan struct{} { return p.Registry.Catalog().Replaced() },
 		do: func(ctx context.Context, _ []*resources.Event) (time.Duration, error) {
 			// What is there is read before what is defined: an APIService is written with the definition that it is for.

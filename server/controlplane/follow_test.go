@@ -2,12 +2,15 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/follow"
 )
 
 // newChoreTest returns a plane that has nothing but a store, rows in it, and a context within which a test has to be done.
@@ -82,6 +85,44 @@ func TestChoreOfMany(t *testing.T) {
 	if !slices.Equal(seen, []int{0, 2, 0}) {
 		t.Errorf("events: %v", seen)
 	}
+}
+
+// A chore that looks at everything rests, by the clock of the bubble: it takes a twentieth of the time at most, and is never put off for long.
+func TestSparingChoreRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, takes := time.Now(), time.Millisecond
+		var began []time.Duration
+		k := &keeping{chore: &chore{sparing: true, do: func(context.Context, []*resources.Event) (time.Duration, error) {
+			began = append(began, time.Since(start))
+			time.Sleep(takes)
+			return 0, nil
+		}}}
+		turn := func(ctx context.Context) error {
+			_, err := k.Turn(ctx, follow.Turn{Quiet: true})
+			return err
+		}
+		for range 3 {
+			if err := turn(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		takes = time.Second
+		if err := turn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := turn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		const ms = time.Millisecond
+		if want := []time.Duration{0, 21 * ms, 42 * ms, 63 * ms, 63*ms + time.Second + 250*ms}; !slices.Equal(began, want) {
+			t.Errorf("the chore was done at %v, want %v", began, want)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		if err := turn(ctx); !errors.Is(err, context.Canceled) || len(began) != 5 {
+			t.Errorf("a chore whose context has ended while it rests: %v, done %d times", err, len(began))
+		}
+	})
 }
 
 // A chore ends with its context, and is told so once.

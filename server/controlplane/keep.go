@@ -24,6 +24,9 @@ type chore struct {
 	do func(ctx context.Context, events []*resources.Event) (again time.Duration, err error)
 	// end, when set, is called when the chore is done no more. Its context has ended, unless the store was closed.
 	end func(ctx context.Context)
+	// sparing: do looks at everything, whatever has happened. After each time the chore rests: changes gather meanwhile, and do not cost
+	// the whole of it each.
+	sparing bool
 	// longest is how long a chore that fails again and again waits at most before it is tried once more; 0: a minute.
 	longest time.Duration
 }
@@ -43,7 +46,15 @@ type keeping struct {
 	events []*resources.Event
 	// many: there were more than are worth remembering.
 	many bool
+	// rested is from when on a chore that is sparing may be done again.
+	rested time.Time
 }
+
+// A chore that is sparing rests for restTimes as long as it took, and for longestRest at most.
+const (
+	restTimes   = 20
+	longestRest = 250 * time.Millisecond
+)
 
 // Begin implements follow.Handler.
 func (k *keeping) Begin() {
@@ -67,10 +78,31 @@ func (k *keeping) Turn(ctx context.Context, t follow.Turn) (again time.Duration,
 	if !t.Quiet {
 		return 0, nil
 	}
+	if !k.rest(ctx) {
+		return 0, ctx.Err()
+	}
+	began := time.Now()
+	defer func() { k.rested = time.Now().Add(min(restTimes*time.Since(began), longestRest)) }()
 	events := k.events
 	if t.Whole || k.many {
 		events = nil // anything may have happened
 	}
 	k.events, k.many = nil, false
 	return k.do(ctx, events)
+}
+
+// rest waits until the chore may be done again, unless ctx ends first.
+func (k *keeping) rest(ctx context.Context) bool {
+	left := time.Until(k.rested)
+	if !k.sparing || left <= 0 {
+		return true
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
