@@ -93,14 +93,21 @@ func (b *body) drop() int {
 	return n
 }
 
+// firstRoom is how many bytes there is room for at first. Who declares more gets more when that is full and unread, all that it may have sent
+// at once: the window of the connection lets few streams come that far.
+const firstRoom = 64 << 10
+
 // add takes data.
 func (b *body) add(p []byte) {
 	if b.data == nil && b.declared > 0 {
-		b.data = make([]byte, 0, max(len(p), int(min(b.declared, 64<<10))))
+		b.data = make([]byte, 0, max(len(p), int(min(b.declared, firstRoom))))
 	}
 	if b.read > 0 && len(b.data)+len(p) > cap(b.data) {
 		b.data = b.data[:copy(b.data, b.data[b.read:])]
 		b.read = 0
+	}
+	if n := len(b.data) + len(p); n > cap(b.data) && b.declared > 0 {
+		b.data = append(make([]byte, 0, max(n, int(min(b.declared, streamWindow)))), b.data...)
 	}
 	b.data = append(b.data, p...)
 	b.changed.Broadcast()
