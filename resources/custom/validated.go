@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/rowlock/rowlock/resources/fastpath"
@@ -27,9 +28,10 @@ func (v *validated) validate(now, old *apiextensions.CustomResourceDefinition, w
 	key := specKey(nil, now)
 	known := v.Has(key)
 	if !known && old != nil {
-		same := specKey(nil, old) == key
-		key = specKey(old, now)
-		known = v.Has(key) || same && v.knownAsText(now)
+		if known = apiequality.Semantic.DeepEqual(&old.Spec, &now.Spec) && v.knownAsText(now); !known {
+			key = specKey(old, now)
+			known = v.Has(key)
+		}
 	}
 	if known {
 		if len(whole(withoutSchemas(now), withoutSchemas(old))) == 0 {
