@@ -11,6 +11,7 @@ import (
 	"weak"
 
 	"github.com/munnerz/goautoneg"
+	"k8s.io/kube-openapi/pkg/common"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -40,7 +41,8 @@ type Handler struct {
 	base atomic.Pointer[baseV2]
 	made atomic.Pointer[weak.Pointer[document]] // the wide one that was made last, which lives no longer than its catalog
 
-	goKinds atomic.Pointer[knownKinds] // those that were found out last
+	goKinds atomic.Pointer[knownKinds]                          // those that were found out last
+	few     atomic.Pointer[map[string]common.OpenAPIDefinition] // see fewDefinitions
 
 	fixedOnce sync.Once
 	fixed     map[string]*document // see fixedDocuments
@@ -110,6 +112,7 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, s *state, j *j
 // there was one. Who has it goes on to be told that it is the same. It is for when the server has come to rest.
 func (h *Handler) Rest() bool {
 	h.goKinds.Store(nil) // not worth to be told: all garbage would be collected
+	h.few.Store(nil)     // nor these
 	made := h.made.Swap(nil)
 	if made == nil {
 		return false

@@ -48,7 +48,7 @@ func buildV3(s *source, all []*routes) ([]byte, error) {
 // definitionsOf are the definitions that a document may need, and the texts of those that are only named.
 func (s *source) definitionsOf(r *routes) (definitions map[string]common.OpenAPIDefinition, texts storedTexts, err error) {
 	if r.onlyUntyped() {
-		definitions, err = s.definitions(definitionsV3, untypedModels)
+		definitions, err = s.fewDefinitions()
 	} else {
 		definitions, err = s.definitionsV3()
 	}
