@@ -22,7 +22,7 @@ import (
 // bones is a definition without its schemas, which are empty where there are any.
 type bones struct {
 	apiextensionsv1.CustomResourceDefinition
-	sums map[string]schemaSum // by version; none of one without a schema
+	sums byVersion[schemaSum] // by version; none of one without a schema
 }
 
 // schemaSum stands for a schema.
@@ -36,7 +36,7 @@ type schemaSum struct {
 // readBones reads a stored definition, which stands as it was encoded: every key once. known has the sums of schemas that were there of
 // late.
 func readBones(data []byte, known *compiled) (*bones, error) {
-	b := &bones{sums: map[string]schemaSum{}}
+	b := &bones{}
 	text := unsafe.String(unsafe.SliceData(data), len(data)) // of which nothing is kept
 	short, done := make([]byte, 0, 8<<10), 0
 	var wrong error
@@ -44,9 +44,11 @@ func readBones(data []byte, known *compiled) (*bones, error) {
 		if !schema.Exists() {
 			return true
 		}
-		if b.sums[name], wrong = known.sum(schema.Raw); wrong != nil {
+		var sum schemaSum
+		if sum, wrong = known.sum(schema.Raw); wrong != nil {
 			return false
 		}
+		b.sums.set(name, sum)
 		short = append(append(short, text[done:schema.Index]...), "{}"...)
 		done = schema.Index + len(schema.Raw)
 		return true

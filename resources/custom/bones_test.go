@@ -42,7 +42,7 @@ func TestBones(t *testing.T) {
 		if got, _ := json.Marshal(is); string(got) != string(want) {
 			t.Errorf("%s: %s\nwant %s", v.Name, got, want)
 		}
-		if sum := b.sums[v.Name]; sum.size != len(text) || sum.digest == "" {
+		if sum := b.sums.of(v.Name); sum.size != len(text) || sum.digest == "" {
 			t.Errorf("%s: %+v of %d bytes", v.Name, sum, len(text))
 		}
 		v.Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{}
@@ -52,7 +52,7 @@ func TestBones(t *testing.T) {
 	if string(got) != string(want) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	if b.sums["v2"].rules != 2 || len(b.sums) != 2 {
+	if b.sums.of("v2").rules != 2 || len(b.sums) != 2 {
 		t.Errorf("%+v", b.sums)
 	}
 	if _, found := schemaText([]byte(boned), "v4"); found {

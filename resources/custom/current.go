@@ -21,18 +21,18 @@ func (d *definition) follows(before *definition) {
 		if before != nil && before.who == d.who {
 			d.whoseTurn = before.whoseTurn
 		}
-		for version, t := range d.types {
-			if t.StorageVersion.Version != version {
-				t.Form = fmt.Sprintf("%s %d", t.Form, d.whoseTurn)
+		for _, t := range d.types {
+			if t.is.StorageVersion.Version != t.version {
+				t.is.Form = fmt.Sprintf("%s %d", t.is.Form, d.whoseTurn)
 			}
 		}
 	}
-	for version, t := range d.types {
+	for _, t := range d.types {
 		switch {
-		case before == nil, before.types[version] == nil, before.types[version].Form != t.Form:
-			d.since[version] = d.revision
+		case before == nil, before.types.of(t.version) == nil, before.types.of(t.version).Form != t.is.Form:
+			d.since.set(t.version, d.revision)
 		default:
-			d.since[version] = before.since[version]
+			d.since.set(t.version, before.since.of(t.version))
 		}
 	}
 }
@@ -46,7 +46,7 @@ var yes, no = []byte{1}, []byte{}
 // changed since it was written may prune it or add defaults. Who asks again is told without a look at the object.
 func (d *definition) current(t *resources.Type, o *resources.Object) bool {
 	version := t.Hub.Version
-	if o.Revision >= d.since[version] {
+	if o.Revision >= d.since.of(version) {
 		return true
 	}
 	is, err := o.Form(t.FormID(currentForm, true), func() ([]byte, error) {

@@ -32,7 +32,7 @@ type definition struct {
 	// claimed are the versions that it would serve.
 	claimed []string
 	// sums stand for the schemas of its versions, and compiled has what was made of them of late.
-	sums     map[string]schemaSum
+	sums     byVersion[schemaSum]
 	compiled *compiled
 	// conversions are those by its webhook, which is reached by lines; nil: there is none.
 	conversions *conversions
@@ -42,16 +42,16 @@ type definition struct {
 	whoseTurn int64
 
 	// types are its types by the version that each is for, the one that is stored included.
-	types map[string]*resources.Type
+	types byVersion[*resources.Type]
 	// served are the versions in which clients see it: those that it claims, and none before it is established.
 	served []string
 	// since are the revisions since which objects are written as their version shows them, as far as is known.
-	since map[string]int64
+	since byVersion[int64]
 }
 
 // emptyDefinition is one of which nothing is known but its object.
 func emptyDefinition(o *resources.Object) *definition {
-	d := &definition{name: o.Name, key: o.Key, revision: o.Revision, types: map[string]*resources.Type{}, since: map[string]int64{}}
+	d := &definition{name: o.Name, key: o.Key, revision: o.Revision}
 	d.object.Store(o)
 	return d
 }
@@ -129,7 +129,7 @@ func (d *definition) makeTypes(b *bones) error {
 		if v.Subresources != nil && v.Subresources.Scale != nil {
 			t.Subresources["scale"] = newScale(t, v.Subresources.Scale, replicas)
 		}
-		d.types[v.Name] = t
+		d.types.set(v.Name, t)
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ func deprecation(crd *apiextensionsv1.CustomResourceDefinition, v *apiextensions
 // openAPI describes a version.
 func (d *definition) openAPI(v *apiextensionsv1.CustomResourceDefinitionVersion, selectable []string) *resources.OpenAPI {
 	version := v.Name
-	return &resources.OpenAPI{Digest: d.sums[version].digest, SelectableFields: selectable,
+	return &resources.OpenAPI{Digest: d.sums.of(version).digest, SelectableFields: selectable,
 		Schema: func(v2 bool) (*spec.Schema, error) { return d.openAPIOf(version, v2) },
 		Stored: func(room *[]byte) ([]byte, error) {
 			text, _ := schemaText(d.object.Load().DataIn(room), version)
@@ -218,7 +218,7 @@ func (d *definition) openAPIOf(version string, v2 bool) (*spec.Schema, error) {
 	if !found {
 		return nil, fmt.Errorf("schema of %s in version %s: %w", d.name, version, errNoVersion)
 	}
-	if _, there := d.sums[version]; !there {
+	if _, there := d.sums.find(version); !there {
 		return nil, nil
 	}
 	// As it was written: the compiled one has lost the defaults that mean nothing.

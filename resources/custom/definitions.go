@@ -293,7 +293,7 @@ func (d *Definitions) put(e *resources.Edit, name string, next *definition) {
 	if before := d.byName[name]; before != nil {
 		for _, version := range before.served {
 			if next == nil || !next.serves(version, before) {
-				e.RemoveType(before.gv(version).WithResource(before.types[version].Resource))
+				e.RemoveType(before.gv(version).WithResource(before.types.of(version).Resource))
 			}
 		}
 	}
@@ -304,7 +304,7 @@ func (d *Definitions) put(e *resources.Edit, name string, next *definition) {
 	d.byName[name] = next
 	for _, version := range next.served {
 		if !d.builtin[next.gv(version)] { // all of that is built in, as in kube-apiserver
-			e.SetType(next.gv(version), groupPriority, versionPriority, next.types[version])
+			e.SetType(next.gv(version), groupPriority, versionPriority, next.types.of(version))
 		}
 	}
 }
@@ -313,7 +313,7 @@ func (d *Definitions) put(e *resources.Edit, name string, next *definition) {
 func (d *definition) serves(version string, before *definition) bool {
 	for _, v := range d.served {
 		if v == version {
-			return d.types[v].GroupResource == before.types[v].GroupResource
+			return d.types.of(v).GroupResource == before.types.of(v).GroupResource
 		}
 	}
 	return false
@@ -346,9 +346,9 @@ func (d *Definitions) StoredType(name string) (*resources.Type, bool) {
 	if def == nil {
 		return nil, false
 	}
-	for version, t := range def.types {
-		if t.StorageVersion.Version == version {
-			return t, true
+	for _, t := range def.types {
+		if t.is.StorageVersion.Version == t.version {
+			return t.is, true
 		}
 	}
 	return nil, false

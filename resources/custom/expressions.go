@@ -28,7 +28,7 @@ const closureCost = 3 << 10
 
 // closures returns the rules in CEL that are compiled to closures. Nil: there are none.
 func (h *heavy) closures() (*expressions.Rules, error) {
-	sum := h.definition.sums[h.version]
+	sum := h.definition.sums.of(h.version)
 	v, err := h.definition.compiled.get(closuresKey{sum.digest}, int64(sum.rules)*closureCost, func() (any, error) {
 		s, err := h.definition.schema(h.version)
 		if err != nil {
@@ -55,7 +55,7 @@ func (h *heavy) upstreams(key any, rules int, of *structuralschema.Structural) (
 
 // expressions asks the rules in CEL about an object; old is nil for a new one. It is not ok where they cannot be compiled.
 func (h *heavy) expressions(ctx context.Context, object, old map[string]any) (errs field.ErrorList, ok bool) {
-	sum := h.definition.sums[h.version]
+	sum := h.definition.sums.of(h.version)
 	if sum.rules == 0 {
 		return nil, true
 	}
@@ -88,7 +88,7 @@ func (h *heavy) quickExpressions(ctx context.Context, object, old map[string]any
 	if !holds || own.Rest == nil {
 		return nil, holds
 	}
-	rest, err := h.upstreams(restKey{h.definition.sums[h.version].digest}, own.RestCount, own.Rest)
+	rest, err := h.upstreams(restKey{h.definition.sums.of(h.version).digest}, own.RestCount, own.Rest)
 	if err != nil {
 		return nil, false
 	}

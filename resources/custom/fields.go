@@ -62,7 +62,7 @@ func (d *definition) newFieldTypes(crd *apiextensionsv1.CustomResourceDefinition
 	versions, size := make([]string, len(crd.Spec.Versions)), 0
 	for i, v := range crd.Spec.Versions {
 		versions[i] = v.Name
-		size += d.sums[v.Name].size
+		size += d.sums.of(v.Name).size
 	}
 	build := func() (any, error) {
 		definitions, err := metaDefinitions()

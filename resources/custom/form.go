@@ -12,14 +12,14 @@ import (
 
 // formOf stands for all that the bytes of an object in a version depend on besides the stored ones (resources.Type.Form): how it
 // is pruned and defaulted; by whom it is converted, definition.follows adds. Descriptions, validation, columns and other versions are not in it.
-func formOf(crd *apiextensionsv1.CustomResourceDefinition, shown *apiextensionsv1.CustomResourceDefinitionVersion, schemas map[string]schemaSum) string {
+func formOf(crd *apiextensionsv1.CustomResourceDefinition, shown *apiextensionsv1.CustomResourceDefinitionVersion, schemas byVersion[schemaSum]) string {
 	h := sha256.New()
 	writeText(h, string(crd.UID))
 	writeText(h, crd.Status.AcceptedNames.Kind)
 	for _, v := range crd.Spec.Versions {
 		if v.Storage || v.Name == shown.Name {
 			writeText(h, v.Name)
-			writeText(h, schemas[v.Name].shape)
+			writeText(h, schemas.of(v.Name).shape)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])

@@ -36,7 +36,7 @@ const (
 )
 
 func (h *heavy) refuser() (refuser, error) {
-	d, sum := h.definition, h.definition.sums[h.version]
+	d, sum := h.definition, h.definition.sums.of(h.version)
 	v, err := d.compiled.get(rulesKey{d.name, d.revision, h.version}, int64(sum.size)*rulesCost+int64(sum.rules)*ruleCost, h.build)
 	if err != nil {
 		return refuser{}, err

@@ -33,7 +33,7 @@ const schemaCost = 5
 //
 // Errors: the definition has no such version, or its schema is none that validation would have let pass.
 func (d *definition) schema(version string) (*versionSchema, error) {
-	sum, there := d.sums[version]
+	sum, there := d.sums.find(version)
 	if !there {
 		if _, found := schemaText(d.text(), version); !found {
 			return nil, fmt.Errorf("schema of %s in version %s: %w", d.name, version, errNoVersion)
@@ -62,7 +62,7 @@ const planCost = 1
 
 // plan returns the plan of the schema of a version. Nil: there is none.
 func (d *definition) plan(version string) *plan.Node {
-	sum, there := d.sums[version]
+	sum, there := d.sums.find(version)
 	if !there {
 		return nil
 	}
