@@ -192,7 +192,9 @@ func (o *partOptions) named(served servedTypes) (named []namedObject) {
 		n := namedObject{said: said}
 		n.kind, n.rest, _ = strings.Cut(said, "/")
 		if resource, _, ok := served.find(n.kind, history.GroupName); ok {
-			n.resource = resource.String()
+			if n.resource = resource.String(); n.resource == "events.events.k8s.io" {
+				n.resource = "events" // the Events of both groups are the same, and rows have the older name
+			}
 		}
 		named = append(named, n)
 	}

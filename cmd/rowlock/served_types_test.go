@@ -16,7 +16,7 @@ func TestNamesOfTypes(t *testing.T) {
 			Resource: plural, ShortNames: []string{short}, ResponseKind: &metav1.GroupVersionKind{Group: name, Version: "v1", Kind: kind}}}}}}
 	}
 	served := servedTypes{group("", "pods", "po", "Pod"), group("example.com", "boats", "bt", "Boat"), group("example.org", "boats", "bt", "Boat"),
-		group("example.net", "bts", "", "Bt"), group("a.example.com", "rafts", "oars", "Raft"), group("b.example.com", "oars", "", "Oar")}
+		group("events.k8s.io", "events", "ev", "Event"), group("example.net", "bts", "", "Bt"), group("a.example.com", "rafts", "oars", "Raft"), group("b.example.com", "oars", "", "Oar")}
 	rowOfType := func(resource, kind string) sqlstore.Row {
 		r := sqlstore.Row{Data: `{"kind":"` + kind + `"}`}
 		r.Resource, r.Name = resource, "a"
@@ -29,7 +29,9 @@ func TestNamesOfTypes(t *testing.T) {
 		{"po", "pods", "Pod", true},
 		{"PODS", "pods", "Pod", true},
 		{"pods.v1.", "pods", "Pod", true},
-		{"boat", "boats.example.com", "Boat", true}, // by its kind
+		{"boat", "boats.example.com", "Boat", true},       // by its kind
+		{"events.events.k8s.io", "events", "Event", true}, // which are stored under their older name
+		{"events.v1.events.k8s.io", "events", "Event", true},
 		{"bt", "boats.example.com", "Boat", true},
 		{"bt", "boats.example.org", "Boat", false}, // the first group has it
 		{"bt.example.org", "boats.example.org", "Boat", true},
