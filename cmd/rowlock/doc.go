@@ -10,6 +10,7 @@
 //	statedir.go    where data lives without --data-dir
 //	logging.go     one log for everything
 //	admin.go       how commands reach a control plane
+//	memprofile     how seldom the profile of memory is sampled, in all of them
 //
 // rowlock serve:
 //

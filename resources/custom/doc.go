@@ -5,6 +5,7 @@
 //	load.go         reads all of them when there is nothing to follow yet
 //	definition.go   one definition as it is at a revision, and its types
 //	bones.go        a definition without its schemas, and what stands for them
+//	byversion.go    what there is of each version of one
 //	compiled.go     what was compiled of schemas, within a bound
 //	rest.go         what is given back at rest
 //	schema.go       the structural schema of a version, compiled when it is first needed

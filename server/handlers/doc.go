@@ -6,6 +6,7 @@
 //	body.go      reading and decoding what clients send
 //	respond.go   writing what the codec made; projection.go, subresources that show something else than the object
 //	continue.go  tokens by which a list goes on; deprecation.go, warnings about versions that are on their way out
+//	shard.go     lists and watches of a shard of a collection
 //	managers.go  field managers, one for each type, version and subresource
 //	joined.go    lists that are joined of compressed runs; compress.go, gzip of other answers
 //	frames.go    where the frames of a watch go; websocket*.go, over WebSocket; watch_pace.go, many watches of one type;
