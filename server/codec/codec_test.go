@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	goruntime "runtime"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -190,12 +191,17 @@ func TestObjectsAreUpstreams(t *testing.T) {
 			if err := oracle.Encode(s.versioned(t), &want); err != nil {
 				t.Fatal(err)
 			}
-			got, err := codec.NewRenderer(s.served, codec.Format{Media: media}).Object(s.object)
+			r := codec.NewRenderer(s.served, codec.Format{Media: media})
+			got, err := r.Object(s.object)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if d := diff(t, media, want.Bytes(), got); d != "" {
 				t.Errorf("%s (-want +got):\n%s", media, d)
+			}
+			document, end, err := r.Pieces(s.object)
+			if err != nil || !bytes.Equal(slices.Concat(document, end), got) {
+				t.Errorf("%s: the pieces are not the whole: %v\n%s", media, err, document)
 			}
 		}
 	})

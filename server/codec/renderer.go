@@ -88,6 +88,17 @@ func (r *Renderer) Object(o *resources.Object) ([]byte, error) {
 	return r.finish(data)
 }
 
+// Pieces returns what Object does in two pieces, of which the second may be empty: a document that is kept is not copied for the sake of the
+// newline behind it. The bytes are shared.
+func (r *Renderer) Pieces(o *resources.Object) (document, end []byte, err error) {
+	if r.Format.As != AsObject || r.Format.Media != JSON || r.Format.Pretty {
+		document, err = r.Object(o)
+		return document, nil, err
+	}
+	document, err = r.json(o)
+	return document, newline, err
+}
+
 // finish makes compact JSON into what is sent: JSON on a line, indented JSON, or YAML.
 func (r *Renderer) finish(data []byte) ([]byte, error) { return finish(data, r.Format) }
 

@@ -59,17 +59,26 @@ func (p *packer) Close() error {
 	return err
 }
 
-// WriteBody sends an answer whose headers are set and whose body is whole, compressed if it is large and the client takes
-// that.
-func WriteBody(w http.ResponseWriter, r *http.Request, offer *codec.Offer, code int, data []byte) {
-	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
-	if conn := cork.Of(r); conn != nil && len(data) > splitFrom {
+// WriteBody sends an answer whose headers are set and whose body is whole, in pieces or in one, compressed if it is large and the client
+// takes that.
+func WriteBody(w http.ResponseWriter, r *http.Request, offer *codec.Offer, code int, pieces ...[]byte) {
+	size := 0
+	for _, p := range pieces {
+		size += len(p)
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(size))
+	if conn := cork.Of(r); conn != nil && size > splitFrom {
 		conn.Cork()
 		defer conn.Uncork()
 		defer http.NewResponseController(w).Flush() //nolint:errcheck // as below
 	}
 	b := newBody(w, r, offer, code)
-	_, _ = b.Write(data) // the client is gone: the error cannot be reported
+	b.begin(b.compresses(size))
+	for _, p := range pieces {
+		if _, err := b.Write(p); err != nil {
+			break // the client is gone: the error cannot be reported
+		}
+	}
 	_ = b.Close()
 }
 
@@ -93,9 +102,14 @@ func newBody(w http.ResponseWriter, r *http.Request, offer *codec.Offer, code in
 
 func (b *body) Write(p []byte) (int, error) {
 	if b.to == nil {
-		b.begin(len(p) > compressFrom && !b.plain && codec.NamesGzip(b.r))
+		b.begin(b.compresses(len(p)))
 	}
 	return b.to.Write(p)
+}
+
+// compresses tells whether a body whose first write, or which as a whole, has so many bytes is compressed.
+func (b *body) compresses(size int) bool {
+	return size > compressFrom && !b.plain && codec.NamesGzip(b.r)
 }
 
 func (b *body) begin(compress bool) {

@@ -19,12 +19,12 @@ func (q *request) object(code int, f codec.Format, o *resources.Object) error {
 	if err := r.Convert(q.ctx, []*resources.Object{o}); err != nil {
 		return err
 	}
-	data, err := r.Object(o)
+	document, end, err := r.Pieces(o)
 	if err != nil {
 		return err
 	}
 	q.auditAnswer(f, func(f codec.Format) ([]byte, error) { return codec.NewRenderer(q.served, f).Object(o) })
-	return q.bytes(code, f, data)
+	return q.bytes(code, f, document, end)
 }
 
 // list writes a collection.

@@ -32,9 +32,9 @@ func (q *request) value(code int, f codec.Format, versioned runtime.Object) erro
 	return q.bytes(code, f, data)
 }
 
-func (q *request) bytes(code int, f codec.Format, data []byte) error {
+func (q *request) bytes(code int, f codec.Format, pieces ...[]byte) error {
 	q.w.Header().Set("Content-Type", f.ContentType(false))
-	WriteBody(q.w, q.r, q.offer, code, data)
+	WriteBody(q.w, q.r, q.offer, code, pieces...)
 	return nil
 }
 
