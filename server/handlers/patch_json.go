@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/tidwall/gjson"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,7 +82,7 @@ func (p *patcher) mergeFast(old []byte) (obj runtime.Object, ok bool) {
 	if err != nil || len(strict) > 0 || !isJSONObject(p.body) {
 		return nil, false
 	}
-	patched := mergeJSON(old, gjson.ParseBytes(p.body))
+	patched := mergeJSON(old, parsed(p.body))
 	if bytes.ContainsAny(p.body, "&<>\u2028\u2029") {
 		// What is kept as it was sent (runtime.RawExtension) is written anew by a merge.
 		var escaped bytes.Buffer

@@ -3,6 +3,7 @@ package handlers
 import (
 	"bytes"
 	"encoding/json"
+	"unsafe"
 
 	"github.com/tidwall/gjson"
 )
@@ -13,8 +14,13 @@ import (
 func mergeJSON(doc []byte, patch gjson.Result) []byte {
 	var out bytes.Buffer
 	out.Grow(len(doc) + len(patch.Raw))
-	mergeObject(&out, gjson.ParseBytes(doc), patch)
+	mergeObject(&out, parsed(doc), patch)
 	return out.Bytes()
+}
+
+// parsed is valid JSON to be read where it is: gjson.ParseBytes copies it. The text must not change as long as the result is in use.
+func parsed(text []byte) gjson.Result {
+	return gjson.Parse(unsafe.String(unsafe.SliceData(text), len(text)))
 }
 
 // mergeObject writes doc with patch merged into it. A doc that is no object counts as an empty one.

@@ -89,7 +89,7 @@ func isPlainType(t reflect.Type) bool {
 func mergeStrategicText(doc, patch []byte, schema strategicpatch.LookupPatchMeta) (merged []byte, ok bool) {
 	m := &strategicText{}
 	m.out.Grow(len(doc) + len(patch))
-	ok = m.object(gjson.ParseBytes(doc), gjson.ParseBytes(patch), schema)
+	ok = m.object(parsed(doc), parsed(patch), schema)
 	return m.out.Bytes(), ok
 }
 
