@@ -14,9 +14,11 @@ import (
 type admitted struct {
 	t        *Type
 	obj, old runtime.Object
-	op       admission.Operation
-	options  runtime.Object
-	dryRun   bool
+	// name is what a new object was sent with. Empty: it has none yet, or the path has it.
+	name    string
+	op      admission.Operation
+	options runtime.Object
+	dryRun  bool
 	// load, when set, returns obj and old when a plugin asks for one of them.
 	load func() (obj, old runtime.Object)
 }
@@ -62,6 +64,9 @@ func (a admitted) attributes(ctx context.Context) (record, shown admission.Attri
 	kind := gv.WithKind(a.t.Kind)
 	if sub := a.t.Subresources[subresource]; sub != nil && !sub.Kind.Empty() {
 		kind = sub.Kind
+	}
+	if name == "" {
+		name = a.name
 	}
 	if name == "" && a.op == admission.Create {
 		if m, err := meta.Accessor(a.obj); err == nil { // else a kind without metadata

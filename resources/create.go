@@ -37,6 +37,9 @@ type CreateRequest struct {
 	Options *metav1.CreateOptions
 	// DryRun: everything happens but the storing.
 	DryRun bool
+
+	// name is what the object was sent with, which admission may change. Empty: it is to be generated.
+	name string
 }
 
 // Create stores a new object, by the rules of its type; see Pipeline. The context carries the request's namespace, user and
@@ -71,8 +74,9 @@ func (p *Pipeline) create(ctx context.Context, r *CreateRequest, disowned bool) 
 	if r.Options == nil {
 		r.Options = plainCreate
 	}
+	r.name = nameOf(r.Object)
 	if r.Type.BeforeCreate != nil {
-		if err := r.Type.BeforeCreate(ctx, nameOf(r.Object)); err != nil {
+		if err := r.Type.BeforeCreate(ctx, r.name); err != nil {
 			return nil, err
 		}
 	}
@@ -114,7 +118,7 @@ func disown(obj runtime.Object) {
 }
 
 func (r *CreateRequest) admitted(obj runtime.Object) admitted {
-	return admitted{t: r.Type, obj: obj, op: admission.Create, options: r.Options, dryRun: r.DryRun}
+	return admitted{t: r.Type, obj: obj, name: r.name, op: admission.Create, options: r.Options, dryRun: r.DryRun}
 }
 
 // nameOf is the name of an object, empty for none.

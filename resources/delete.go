@@ -2,7 +2,6 @@ package resources
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -118,13 +117,6 @@ func (p *Pipeline) deleteTwice(ctx context.Context, r *DeleteRequest, key Key) (
 	return last, err
 }
 
-func (r *DeleteRequest) preconditionRevision() *string {
-	if r.Options.Preconditions == nil {
-		return nil
-	}
-	return r.Options.Preconditions.ResourceVersion
-}
-
 // deleteOnce marks or removes the object. again is set when it was marked and is to be removed right away.
 func (p *Pipeline) deleteOnce(ctx context.Context, r *DeleteRequest, key Key) (d Deleted, again bool, err error) {
 	options := r.Options
@@ -202,16 +194,6 @@ func PrepareDelete(ctx context.Context, t *Type, live *Object) (*Write, error) {
 	return (&Pipeline{}).prepareDelete(ctx, r, live, &Deleted{}, new(bool))
 }
 
-// pending tells whether the object is being deleted already, within a grace period that the request does not shorten: nothing happens
-// then, and admission is not asked, as by kube-apiserver. Errors: those of the preconditions.
-func (r *DeleteRequest) pending(ctx context.Context, obj runtime.Object, m metav1.Object) (bool, error) {
-	if r.Type.Terminate != nil || m.GetDeletionTimestamp() == nil {
-		return false, nil
-	}
-	_, pending, err := rest.BeforeDelete(r.Type.DeleteStrategy, ctx, obj.DeepCopyObject(), r.Options.DeepCopy()) // it writes into both
-	return pending, err
-}
-
 func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Object, d *Deleted, again *bool) (*Write, error) {
 	t := r.Type
 	obj, err := t.decodeKept(live)
@@ -227,6 +209,7 @@ func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Ob
 		if err := r.checkTerminated(ctx, m); err != nil {
 			return nil, err
 		}
+		r.showUID(m.GetUID())
 	}
 	if r.Precondition != nil {
 		if err := r.Precondition(ctx, obj); err != nil {
@@ -272,28 +255,6 @@ func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Ob
 		d.marked = obj
 	}
 	return r.mark(ctx, obj, live, d)
-}
-
-// checkTerminated checks the preconditions of types with a first half of their own, which kube-apiserver refuses in words
-// of their own.
-func (r *DeleteRequest) checkTerminated(ctx context.Context, m metav1.Object) error {
-	p := r.Options.Preconditions
-	if p == nil {
-		return nil
-	}
-	resource, failed := r.Type.RequestResource(ctx), "Precondition failed"
-	if r.Type.TerminatesPlainly {
-		failed = "precondition failed"
-	}
-	if p.UID != nil && *p.UID != m.GetUID() {
-		return apierrors.NewConflict(resource, r.Name,
-			fmt.Errorf("%s: UID in precondition: %v, UID in object meta: %v", failed, *p.UID, m.GetUID()))
-	}
-	if p.ResourceVersion != nil && *p.ResourceVersion != m.GetResourceVersion() {
-		return apierrors.NewConflict(resource, r.Name,
-			fmt.Errorf("%s: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", failed, *p.ResourceVersion, m.GetResourceVersion()))
-	}
-	return nil
 }
 
 // mark is the write that leaves an object marked as being deleted; nil when it is so already.

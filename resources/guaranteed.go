@@ -12,8 +12,9 @@ import (
 //
 // It returns the object that was stored, or the current one when change returned no writes. A loop that keeps losing
 // ends with the context's error. Errors: those of change, and those of Commit but *ConflictError, ErrExists and
-// ErrNotFound of the object itself, which lead to another round. An *ExpectationError does not: what change expects is not
-// computed from its argument, so it would expect the same again.
+// ErrNotFound of the object itself, which lead to another round. ErrExists of a first write under another key does not, for what change
+// makes of the object under key would find that key taken again. Nor does an *ExpectationError: what change expects is not computed from its
+// argument, so it would expect the same again.
 func GuaranteedUpdate(ctx context.Context, s Store, key Key, change func(current *Object) ([]Write, error)) (*Object, error) {
 	current, err := s.Get(ctx, key, At{Match: Any})
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -46,6 +47,8 @@ func GuaranteedUpdate(ctx context.Context, s Store, key Key, change func(current
 		switch {
 		case errors.As(err, &conflict) && conflict.Key == key:
 			current = conflict.Current
+		case errors.Is(err, ErrExists) && writes[0].Key != key:
+			return nil, err
 		case errors.As(err, &conflict), errors.Is(err, ErrExists), errors.Is(err, ErrNotFound):
 			if current, err = s.Get(ctx, key, At{Match: MostRecent}); err != nil && !errors.Is(err, ErrNotFound) {
 				return nil, err

@@ -60,7 +60,7 @@ func (p *Pipeline) operate(ctx context.Context, r *OperationRequest) (runtime.Ob
 		return nil, err
 	}
 	if r.Complete != nil {
-		if ctx, err = r.Complete(ctx, p.within, r.Name, obj); err != nil {
+		if ctx, err = r.Complete(ctx, p.within, r.Name, obj, r.Options); err != nil {
 			return nil, err
 		}
 	}

@@ -208,6 +208,12 @@ func (c *Catalog) Group(name string) (*Group, bool) {
 	return c.byName.get(name)
 }
 
+// Serves tells whether a version of a group is served.
+func (c *Catalog) Serves(gv schema.GroupVersion) bool {
+	g, ok := c.Group(gv.Group)
+	return ok && slices.ContainsFunc(g.Versions, func(v *Version) bool { return v.GroupVersion == gv })
+}
+
 // Lookup finds what a version of a group serves under a resource name.
 func (c *Catalog) Lookup(gvr schema.GroupVersionResource) (*Served, bool) {
 	g, ok := c.byName.get(gvr.Group)

@@ -154,6 +154,8 @@ type Type struct {
 
 	// Virtual is set for types that are not stored: a create is answered by this function, nothing else is served.
 	Virtual CreateFunc
+	// Complete comes before Virtual and validating admission. May be nil.
+	Complete CompleteFunc
 	// Computed is set for types that are not stored either: get and list are answered from what this function returns,
 	// nothing else is served.
 	Computed func(ctx context.Context, s Reader, q ComputedQuery) (ComputedPage, error)
@@ -183,8 +185,8 @@ type Requirement struct {
 type CreateFunc func(ctx context.Context, o *Operation, name string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error)
 
 // CompleteFunc works on what is sent to an operation before validating admission sees it; see CreateFunc. The context that it returns
-// is that of all that follows, and may hold what Create has to know of what was found.
-type CompleteFunc func(ctx context.Context, o *Operation, name string, obj runtime.Object) (context.Context, error)
+// is that of all that follows, and may hold what Create has to know of what was found. Mutating admission has seen it before.
+type CompleteFunc func(ctx context.Context, o *Operation, name string, obj runtime.Object, opts *metav1.CreateOptions) (context.Context, error)
 
 // Subresource is a path below an object of a type.
 type Subresource struct {

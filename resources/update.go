@@ -109,6 +109,9 @@ func (u update) commit(ctx context.Context, key Key) (stored *Object, created bo
 		}
 		return writes, nil
 	})
+	if errors.Is(err, ErrExists) {
+		return nil, false, r.errRenamed()
+	}
 	if err != nil {
 		return nil, false, err
 	}
@@ -120,6 +123,13 @@ func (u update) commit(ctx context.Context, key Key) (stored *Object, created bo
 		return dry, created, nil
 	}
 	return stored, created, nil
+}
+
+// errRenamed is the error of a create by PUT or apply that admission gave the name of another object. kube-apiserver stores it under the
+// name that was asked for, and has this error for the next one.
+func (r *UpdateRequest) errRenamed() error {
+	return apierrors.NewInvalid(r.Type.StorageKind().GroupKind(), r.Name,
+		field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), r.Name, "field is immutable")})
 }
 
 // update is an UpdateRequest on its way.

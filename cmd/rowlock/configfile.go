@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -116,7 +117,11 @@ func configScalar(value any) (string, error) {
 		return value, nil
 	case json.Number, bool:
 		return fmt.Sprint(value), nil
-	default:
-		return "", fmt.Errorf("a flag has no such value: %v", value)
+	case nil:
+		return "", errors.New("a flag has no such value: null")
+	case []any:
+		return "", errors.New("a flag has no such value: a list")
+	default: // what is in it may be secret
+		return "", errors.New("a flag has no such value: a map")
 	}
 }

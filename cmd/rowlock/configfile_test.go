@@ -69,13 +69,14 @@ func TestConfigFileRefusals(t *testing.T) {
 		"no map":          {"- listen", "it is no map from flags to values"},
 		"twice":           {"listen: a\nlisten: b", "already set"},
 		"no value":        {"allow-privileged: perhaps", `invalid argument "perhaps"`},
+		"secret":          {"datastore: {url: {x: SECRET}}", "datastore: a flag has no such value: a map"},
 		"nested":          {"listen: [{host: a}]", "listen: a flag has no such value"},
 		"no such setting": {"feature-gates: {NoSuchGate: {a: b}}", "feature-gates: a flag has no such value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := writeConfig(t, tc.text)
 			code, _, stderr := command(t, "serve", "--config", file, "--data-dir", t.TempDir())
-			if code != exitUsage || !strings.Contains(stderr, file) || !strings.Contains(stderr, tc.want) {
+			if code != exitUsage || !strings.Contains(stderr, file) || !strings.Contains(stderr, tc.want) || strings.Contains(stderr, "SECRET") {
 				t.Errorf("%d %s", code, stderr)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -90,13 +91,19 @@ type typeConverters struct{ registry *resources.Registry }
 // Run implements patch.TypeConverterManager: nothing has to be fetched.
 func (typeConverters) Run(context.Context) {}
 
-// GetTypeConverter implements patch.TypeConverterManager. Nil: the kind is not served.
+// untypedKinds knows the schema of no kind: what is merged by schema is refused, and JSON patches need none.
+var untypedKinds = sync.OnceValues(func() (managedfields.TypeConverter, error) { return managedfields.NewTypeConverter(nil, false) })
+
+// GetTypeConverter implements patch.TypeConverterManager. Nil: the version is not served. A kind that a subresource alone has (a Scale, an
+// Eviction) is none of those that upstream finds in the document of a version either.
 func (c typeConverters) GetTypeConverter(kind schema.GroupVersionKind) managedfields.TypeConverter {
-	served, ok := c.registry.Catalog().Kind(kind)
-	if !ok {
+	find := untypedKinds
+	if served, ok := c.registry.Catalog().Kind(kind); ok {
+		find = served.TypeConverter
+	} else if !c.registry.Catalog().Serves(kind.GroupVersion()) {
 		return nil
 	}
-	converter, err := served.TypeConverter()
+	converter, err := find()
 	if err != nil {
 		return nil
 	}

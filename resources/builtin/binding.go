@@ -19,6 +19,13 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
+// bindings is the virtual type through which a Binding itself names its pod.
+func bindings(pods *resources.Type) *resources.Type {
+	t := virtual[core.Binding](coreV1, "bindings", true, bindNamed(pods))
+	t.Complete = checkNamed
+	return t
+}
+
 // bindNamed answers a create of bindings: the Binding itself names the pod.
 func bindNamed(pods *resources.Type) resources.CreateFunc {
 	bind := bind(pods)
@@ -31,6 +38,31 @@ func bindNamed(pods *resources.Type) resources.CreateFunc {
 	}
 }
 
+// checkNamed is checkBinding for bindings.
+func checkNamed(ctx context.Context, o *resources.Operation, _ string, obj runtime.Object, opts *metav1.CreateOptions) (context.Context, error) {
+	name := ""
+	if b, ok := obj.(*core.Binding); ok {
+		name = b.Name
+	}
+	return checkBinding(ctx, o, name, obj, opts)
+}
+
+// checkBinding refuses what no pod can be bound by, before validating admission sees it.
+func checkBinding(ctx context.Context, _ *resources.Operation, name string, obj runtime.Object, _ *metav1.CreateOptions) (context.Context, error) {
+	b, ok := obj.(*core.Binding)
+	if !ok {
+		return ctx, apierrors.NewBadRequest(fmt.Sprintf("not a Binding object: %#v", obj))
+	}
+	if name != b.Name {
+		return ctx, apierrors.NewBadRequest("name in URL does not match name in Binding object")
+	}
+	// Not an Invalid status: kube-apiserver answers these with 500.
+	if errs := validation.ValidatePodBinding(b); len(errs) != 0 {
+		return ctx, errs.ToAggregate()
+	}
+	return ctx, nil
+}
+
 // bind answers a create of pods/binding: it assigns the pod to a node, which is how a scheduler tells its decision.
 // The uid and the resourceVersion of the Binding, where set, are preconditions on the pod.
 func bind(pods *resources.Type) resources.CreateFunc {
@@ -38,13 +70,6 @@ func bind(pods *resources.Type) resources.CreateFunc {
 		b, ok := obj.(*core.Binding)
 		if !ok {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("not a Binding object: %#v", obj))
-		}
-		if name != b.Name {
-			return nil, apierrors.NewBadRequest("name in URL does not match name in Binding object")
-		}
-		// Not an Invalid status: kube-apiserver answers these with 500.
-		if errs := validation.ValidatePodBinding(b); len(errs) != 0 {
-			return nil, errs.ToAggregate()
 		}
 		key := pods.KeyOf(genericapirequest.NamespaceValue(ctx), name)
 		_, err := o.Rewrite(ctx, key, func(current *resources.Object) ([]resources.Write, error) {

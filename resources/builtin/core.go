@@ -43,7 +43,7 @@ func coreGroup(p Parts, s shared) resources.GroupSpec {
 	secrets := define[core.Secret, core.SecretList](coreV1, "secrets", secret.Strategy, selectBy(secret.GetAttrs))
 	with(serviceProxy(s.services, pods, s.endpointSlices, p.Services.family()))(s.services)
 	return single(coreV1,
-		virtual[core.Binding](coreV1, "bindings", true, bindNamed(pods)),
+		bindings(pods),
 		componentStatuses(),
 		define[core.ConfigMap, core.ConfigMapList](coreV1, "configmaps", configmap.Strategy, short("cm"), selectBy(configmap.GetAttrs)),
 		define[core.Endpoints, core.EndpointsList](coreV1, "endpoints", endpoint.Strategy, short("ep")),

@@ -34,12 +34,9 @@ func evict(pods, budgets *resources.Type) resources.CreateFunc {
 		if !ok {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("not a Eviction object: %T", obj))
 		}
-		if name != e.Name {
-			return nil, apierrors.NewBadRequest("name in URL does not match name in Eviction object")
-		}
-		options, err := evictionOptions(e, opts)
-		if err != nil {
-			return nil, err
+		options := &metav1.DeleteOptions{DryRun: opts.DryRun}
+		if e.DeleteOptions != nil {
+			options = e.DeleteOptions.DeepCopy()
 		}
 		ev := eviction{op: o, pods: pods, budgets: budgets, name: name, options: options}
 		if err := ev.run(ctx); err != nil {
@@ -49,25 +46,32 @@ func evict(pods, budgets *resources.Type) resources.CreateFunc {
 	}
 }
 
-// evictionOptions are the options of the deletion, with the dry run of the request.
-func evictionOptions(e *policy.Eviction, opts *metav1.CreateOptions) (*metav1.DeleteOptions, error) {
+// checkEviction refuses what nothing can be evicted by, and gives the options of the deletion the dry run of the request, before validating
+// admission sees them.
+func checkEviction(ctx context.Context, _ *resources.Operation, name string, obj runtime.Object, opts *metav1.CreateOptions) (context.Context, error) {
+	e, ok := obj.(*policy.Eviction)
+	if !ok {
+		return ctx, apierrors.NewBadRequest(fmt.Sprintf("not a Eviction object: %T", obj))
+	}
+	if name != e.Name {
+		return ctx, apierrors.NewBadRequest("name in URL does not match name in Eviction object")
+	}
 	o := e.DeleteOptions
 	if o == nil {
-		return &metav1.DeleteOptions{DryRun: opts.DryRun}, nil
+		return ctx, nil
 	}
 	if ptr.Deref(o.IgnoreStoreReadErrorWithClusterBreakingPotential, false) {
-		return nil, apierrors.NewInvalid(schema.GroupKind{Group: policy.GroupName, Kind: "Eviction"}, e.Name, field.ErrorList{
+		return ctx, apierrors.NewInvalid(schema.GroupKind{Group: policy.GroupName, Kind: "Eviction"}, e.Name, field.ErrorList{
 			field.Invalid(field.NewPath("deleteOptions").Child("ignoreStoreReadErrorWithClusterBreakingPotential"), true,
 				"can not be set for pod eviction, try after removing the option")})
 	}
-	o = o.DeepCopy()
 	switch {
 	case len(o.DryRun) == 0:
 		o.DryRun = opts.DryRun
 	case len(opts.DryRun) > 0 && !slices.Equal(opts.DryRun, o.DryRun):
-		return nil, fmt.Errorf("Non-matching dry-run options in request and content: %v and %v", opts.DryRun, o.DryRun)
+		return ctx, fmt.Errorf("Non-matching dry-run options in request and content: %v and %v", opts.DryRun, o.DryRun)
 	}
-	return o, nil
+	return ctx, nil
 }
 
 // eviction is one eviction of one pod.

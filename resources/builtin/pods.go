@@ -22,11 +22,11 @@ func pods(nodes, budgets *resources.Type, p Parts) *resources.Type {
 
 	with(&resources.Subresource{
 		Name: "binding", Kind: coreV1.WithKind("Binding"), Verbs: []string{"create"},
-		Create: bind(t), KeepMeta: true,
+		Complete: checkBinding, Create: bind(t), KeepMeta: true,
 	})(t)
 	with(&resources.Subresource{
 		Name: "eviction", Kind: policyv1.SchemeGroupVersion.WithKind("Eviction"), Verbs: []string{"create"},
-		OlderVersions: []schema.GroupVersion{policyv1beta1.SchemeGroupVersion}, Create: evict(t, budgets),
+		OlderVersions: []schema.GroupVersion{policyv1beta1.SchemeGroupVersion}, Complete: checkEviction, Create: evict(t, budgets),
 	})(t)
 	for _, sub := range podConnections(t, nodes, p) {
 		with(sub)(t)

@@ -62,7 +62,7 @@ func tokenRequest(p Parts, serviceAccounts *resources.Type, to boundTypes) *reso
 	}
 	return &resources.Subresource{
 		Name: "token", Kind: tokenRequestKind, Verbs: []string{"create"}, KeepMeta: true,
-		Complete: func(ctx context.Context, o *resources.Operation, name string, obj runtime.Object) (context.Context, error) {
+		Complete: func(ctx context.Context, o *resources.Operation, name string, obj runtime.Object, _ *metav1.CreateOptions) (context.Context, error) {
 			i, req, err := begin(ctx, o, obj)
 			if err != nil {
 				return ctx, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/crdserverscheme"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -107,7 +108,8 @@ func (s *Scheme) ConvertInContext(ctx context.Context, in runtime.Object, target
 	return out, nil
 }
 
-// Convert makes out of in; context is the version that out is to be in. Nil: the one that it says it has.
+// Convert makes out of in; context is the version that out is to be in. Nil: the one that it says it has. It is how admission gives back
+// what it was shown: of metadata that is left which the Go type has.
 func (s *Scheme) Convert(in, out, context any) error {
 	from, fromOK := in.(*unstructured.Unstructured)
 	into, intoOK := out.(*unstructured.Unstructured)
@@ -123,7 +125,16 @@ func (s *Scheme) Convert(in, out, context any) error {
 		return err
 	}
 	into.Object = converted.(*unstructured.Unstructured).Object
-	return nil
+	return coerceMetadata(into)
+}
+
+// coerceMetadata drops what the Go type of metadata does not have, as kube-apiserver does on the way to its store.
+func coerceMetadata(u *unstructured.Unstructured) error {
+	metadata, found, _, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{DropMalformedFields: true})
+	if err != nil || !found {
+		return err
+	}
+	return objectmeta.SetObjectMeta(u.Object, metadata)
 }
 
 // ConvertFieldLabel refuses fields that cannot be selected by.

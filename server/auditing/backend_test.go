@@ -225,14 +225,15 @@ func TestOptions(t *testing.T) {
 // managedFields are cut out wherever they stand, with one comma.
 func TestWithoutManagedFields(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"metadata":{"managedFields":[{"a":"b"}],"name":"n"},"x":1}`:                                                            `{"metadata":{"name":"n"},"x":1}`,
-		`{"metadata":{"name":"n","managedFields":[{"a":"b"}]}}`:                                                                  `{"metadata":{"name":"n"}}`,
-		`{"metadata":{"a":1, "managedFields" : [ ] , "b":2}}`:                                                                    `{"metadata":{"a":1,  "b":2}}`,
-		`{"metadata":{"managedFields":[]}}`:                                                                                      `{"metadata":{}}`,
-		`{"metadata":{"name":"n"},"spec":{"managedFields":[]}}`:                                                                  `{"metadata":{"name":"n"},"spec":{"managedFields":[]}}`,
-		`{"kind":"PodList","metadata":{},"items":[{"metadata":{"managedFields":[1]}},{"metadata":{"managedFields":[2],"u":3}}]}`: `{"kind":"PodList","metadata":{},"items":[{"metadata":{}},{"metadata":{"u":3}}]}`,
-		`{"kind":"Table","rows":[{"cells":[],"object":{"metadata":{"n":1,"managedFields":[1]}}},{"cells":[]}]}`:                  `{"kind":"Table","rows":[{"cells":[],"object":{"metadata":{"n":1}}},{"cells":[]}]}`,
-		`{"kind":"ToyList","items":"none","metadata":{"managedFields":[1]}}`:                                                     `{"kind":"ToyList","items":"none","metadata":{}}`,
+		`{"metadata":{"managedFields":[{"a":"b"}],"name":"n"},"x":1}`:                                                                         `{"metadata":{"name":"n"},"x":1}`,
+		`{"metadata":{"name":"n","managedFields":[{"a":"b"}]}}`:                                                                               `{"metadata":{"name":"n"}}`,
+		`{"metadata":{"a":1, "managedFields" : [ ] , "b":2}}`:                                                                                 `{"metadata":{"a":1,  "b":2}}`,
+		`{"metadata":{"managedFields":[]}}`:                                                                                                   `{"metadata":{}}`,
+		`{"metadata":{"name":"n"},"spec":{"managedFields":[]}}`:                                                                               `{"metadata":{"name":"n"},"spec":{"managedFields":[]}}`,
+		`{"kind":"PodList","metadata":{},"items":[{"metadata":{"managedFields":[1]}},{"metadata":{"managedFields":[2],"u":3}}]}`:              `{"kind":"PodList","metadata":{},"items":[{"metadata":{}},{"metadata":{"u":3}}]}`,
+		`{"apiVersion":"example.com/v1","kind":"Table","metadata":{"managedFields":[1],"name":"mine"},"rows":[]}`:                             `{"apiVersion":"example.com/v1","kind":"Table","metadata":{"name":"mine"},"rows":[]}`,
+		`{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[{"cells":[],"object":{"metadata":{"n":1,"managedFields":[1]}}},{"cells":[]}]}`: `{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[{"cells":[],"object":{"metadata":{"n":1}}},{"cells":[]}]}`,
+		`{"kind":"ToyList","items":"none","metadata":{"managedFields":[1]}}`:                                                                  `{"kind":"ToyList","items":"none","metadata":{}}`,
 	} {
 		if got := string(withoutManagedFields([]byte(in))); got != want {
 			t.Errorf("%s\nbecame %s\nwant   %s", in, got, want)

@@ -67,7 +67,7 @@ func withoutManagedFields(object []byte) []byte {
 	o := gjson.ParseBytes(object)
 	list, of := "", func(item gjson.Result) gjson.Result { return item }
 	switch kind := o.Get("kind").Str; {
-	case kind == "Table":
+	case kind == "Table" && strings.HasPrefix(o.Get("apiVersion").Str, metav1.GroupName+"/"): // others may have kinds of that name
 		list, of = "rows", func(row gjson.Result) gjson.Result { return row.Get("object") }
 	case strings.HasSuffix(kind, "List") && o.Get("items").IsArray():
 		list = "items"

@@ -124,7 +124,7 @@ func (q *request) completion() resources.CompleteFunc {
 	if q.sub != nil {
 		return q.sub.Complete
 	}
-	return nil
+	return q.served.Complete
 }
 
 // prepareNew takes from a new object what the server alone may say, and holds its namespace against the request's.

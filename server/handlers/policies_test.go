@@ -93,6 +93,32 @@ func TestPoliciesByCustomParams(t *testing.T) {
 	a.run(create)
 }
 
+// Who validates is not asked about what is refused without: deletions by their preconditions, bindings and evictions that are wrong in themselves.
+// Of a dry run, an eviction says so in the options of the deletion.
+func TestPoliciesComeAfterPreconditions(t *testing.T) {
+	a := newAPI(t)
+	const pod = "/api/v1/namespaces/test/pods/p"
+	rule := `{"apiGroups":["","policy"],"apiVersions":["*"],"operations":["DELETE","CREATE"],"resources":["configmaps","bindings","pods/binding","pods/eviction"]}`
+	a.run(
+		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a"}}`, code: 201},
+		exchange{do: "POST /api/v1/namespaces/test/pods", body: `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`, code: 201},
+		exchange{do: "POST " + validatingPolicies, code: 201, body: `{"metadata":{"name":"no"},"spec":{"matchConstraints":{"resourceRules":[` + rule + `]},"validations":[
+			{"expression":"has(object.deleteOptions) && object.deleteOptions.dryRun == ['All']","message":"no"}]}}`},
+		exchange{do: "POST " + validatingBindings, code: 201, body: binding("no", "no", `,"validationActions":["Deny"]`)},
+		exchange{do: "DELETE " + configMaps + "/a", code: 422},
+		exchange{do: "DELETE " + configMaps + "/a", body: `{"preconditions":{"uid":"zz"}}`, code: 409},
+		exchange{do: "DELETE " + configMaps + "/a", body: `{"preconditions":{"resourceVersion":"1"}}`, code: 409},
+		exchange{do: "DELETE " + configMaps, body: `{"preconditions":{"uid":"zz"}}`, code: 409},
+		exchange{do: "POST " + pod + "/binding", body: `{"metadata":{"name":"p"},"target":{"name":"n"}}`, code: 422},
+		exchange{do: "POST " + pod + "/binding", body: `{"metadata":{"name":"q"},"target":{"name":"n"}}`, code: 400},
+		exchange{do: "POST " + pod + "/binding", body: `{"metadata":{"name":"p"},"target":{"kind":"Foo","name":"n"}}`, code: 500},
+		exchange{do: "POST /api/v1/namespaces/test/bindings", body: `{"metadata":{"name":"p"},"target":{"kind":"Foo","name":"n"}}`, code: 500},
+		exchange{do: "POST " + pod + "/eviction", body: `{"metadata":{"name":"p"}}`, code: 422},
+		exchange{do: "POST " + pod + "/eviction", body: `{"metadata":{"name":"q"}}`, code: 400},
+		exchange{do: "POST " + pod + "/eviction?dryRun=All", body: `{"metadata":{"name":"p"},"deleteOptions":{}}`, code: 201},
+	)
+}
+
 // Mutating policies change objects by apply configurations and JSON patches.
 func TestMutatingPolicies(t *testing.T) {
 	a := newAPI(t)
@@ -110,6 +136,47 @@ func TestMutatingPolicies(t *testing.T) {
 		exchange{do: "POST " + widgets, body: widget("w", `{"size":1}`), code: 201, says: says{"spec.replicas": "3", "spec.tags": `["a"]`, "spec.color": "red"}},
 		exchange{do: "DELETE " + mutatingBindings + "/b", code: 200},
 		exchange{do: "POST /api/v1/namespaces/test/configmaps", body: `{"metadata":{"name":"b"}}`, code: 201, says: says{"metadata.labels": "-"}},
+	)
+}
+
+// An apply or a PUT that creates an object, to which a policy gives the name of another one, ends when that is there.
+func TestMutatingPoliciesRename(t *testing.T) {
+	a := newAPI(t)
+	apply := exchange{do: "PATCH " + configMaps + "/orig?fieldManager=m", header: asApply, body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: orig}", code: 201,
+		says: says{"metadata.name": "other"}}
+	a.run(
+		exchange{do: "POST " + mutatingPolicies, code: 201, body: policy("m", "", "configmaps", `"reinvocationPolicy":"Never","mutations":[
+			{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'replace', path: '/metadata/name', value: 'other'}]"}}]`)},
+		exchange{do: "POST " + mutatingBindings, code: 201, body: binding("b", "m", "")},
+		apply,
+	)
+	apply.code, apply.says = 422, says{"details.causes.0.field": "metadata.name", "details.causes.0.message": `Invalid value: "orig": field is immutable`}
+	a.run(apply)
+}
+
+// Subresources with a kind of their own, whose schema no policy has, take JSON patches; an apply configuration for them fails as its policy says.
+func TestMutatingPoliciesOfSubresources(t *testing.T) {
+	a := newAPI(t)
+	const d = "/apis/apps/v1/namespaces/test/deployments/d"
+	a.run(
+		exchange{do: "PATCH " + d + "?fieldManager=m", header: asApply, body: deployment, code: 201},
+		exchange{do: "POST /api/v1/namespaces/test/pods", body: `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`, code: 201},
+		exchange{do: "POST " + mutatingPolicies, code: 201, body: policy("m", "*", "*/*", `"reinvocationPolicy":"Never","mutations":[
+			{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'add', path: '/metadata/annotations', value: {'a': 'b'}}]"}}]`)},
+		exchange{do: "POST " + mutatingBindings, code: 201, body: binding("b", "m", "")},
+		exchange{do: "PATCH " + d + "/scale", header: asMergePatch, body: `{"spec":{"replicas":3}}`, code: 200, says: says{"spec.replicas": "3"}},
+		exchange{do: "POST /api/v1/namespaces/test/pods/p/binding", body: `{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n"}}`, code: 201},
+		exchange{do: "GET /api/v1/namespaces/test/pods/p", code: 200, says: says{"spec.nodeName": "n", "metadata.annotations.a": "b"}},
+		exchange{do: "POST /api/v1/namespaces/test/pods/p/eviction", body: `{"metadata":{"name":"p"}}`, code: 201},
+		exchange{do: "DELETE " + mutatingBindings + "/b", code: 200},
+		exchange{do: "POST " + mutatingPolicies, code: 201, body: policy("c", "apps", "deployments/scale", `"reinvocationPolicy":"Never","mutations":[
+			{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":"Object{metadata: Object.metadata{labels: {'a': 'b'}}}"}}]`)},
+		exchange{do: "POST " + mutatingBindings, code: 201, body: binding("c", "c", "")},
+		exchange{do: "PATCH " + d + "/scale", header: asMergePatch, body: `{"spec":{"replicas":4}}`, code: 403,
+			says: says{"message": "policy 'c' with binding 'c' denied request: error applying patch: failed to convert patch object to typed object: " +
+				"no corresponding type for autoscaling/v1, Kind=Scale"}},
+		exchange{do: "PATCH " + mutatingPolicies + "/c", header: asMergePatch, body: `{"spec":{"failurePolicy":"Ignore"}}`, code: 200},
+		exchange{do: "PATCH " + d + "/scale", header: asMergePatch, body: `{"spec":{"replicas":4}}`, code: 200, says: says{"spec.replicas": "4"}},
 	)
 }
 

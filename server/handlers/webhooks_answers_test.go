@@ -140,6 +140,34 @@ func TestWebhooksOfCustomResources(t *testing.T) {
 	})
 }
 
+// Of what webhooks put into the metadata of custom resources that is kept which the Go type of metadata has, so that it can be written again.
+func TestWebhooksOfCustomMetadata(t *testing.T) {
+	a, v := newAPI(t), newReviewer(t)
+	v.patches("/mutate", `[{"op":"add","path":"/metadata/zip","value":"x"},{"op":"add","path":"/metadata/annotations","value":{"k":null,"a":"b"}},{"op":"add","path":"/metadata/finalizers","value":[]}]`)
+	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},
+		exchange{do: "POST " + mutatingConfigurations, code: 201, body: webhooks("m", v.webhook("/mutate", ruleFor("example.com", "v1", "widgets"), ""))},
+		exchange{do: "POST " + widgets, body: widget("a", `{"size":1}`), code: 201,
+			says: says{"metadata.zip": "-", "metadata.annotations": `{"a":"b","k":""}`, "metadata.finalizers": "-", "metadata.name": "a"}},
+		exchange{do: "PATCH " + widgets + "/a?fieldValidation=Strict", header: asMergePatch, body: `{"spec":{"size":2}}`, code: 200, says: says{"metadata.zip": "-", "spec.size": "2"}})
+}
+
+// Who deletes a namespace deletes the one with its uid, and what a webhook calls an object it is asked about is what that was sent with.
+func TestWebhooksSeeWhatWasMeant(t *testing.T) {
+	a, v := newAPI(t), newReviewer(t)
+	v.patches("/mutate", `[{"op":"replace","path":"/metadata/name","value":"other"}]`)
+	v.answer("/validate", func(gjson.Result) map[string]any { return map[string]any{"allowed": true} })
+	a.run(exchange{do: "POST /api/v1/namespaces", body: `{"metadata":{"name":"gone"}}`, code: 201, keep: says{"uid": "metadata.uid"}},
+		exchange{do: "POST " + mutatingConfigurations, code: 201, body: webhooks("m", v.webhook("/mutate", ruleFor("", "v1", "configmaps"), ""))},
+		exchange{do: "POST " + validatingConfigurations, code: 201, body: webhooks("v", v.webhook("/validate", `[{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],"resources":["configmaps","namespaces"]}]`, ""))},
+		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"orig"}}`, code: 201, says: says{"metadata.name": "other"}},
+		exchange{do: "DELETE /api/v1/namespaces/gone", code: 200})
+	asked := v.take()
+	if len(asked) != 3 || asked[1].request.Get("name").Str != "orig" || asked[1].request.Get("object.metadata.name").Str != "other" ||
+		asked[2].request.Get("options.preconditions.uid").Str != a.kept["uid"] {
+		t.Errorf("asked %v", asked)
+	}
+}
+
 // A patch of metadata, which is made in the version that is stored, comes back to that after a webhook was asked in another version,
 // and is validated when the webhook changes more than metadata.
 func TestWebhooksOfMetadataPatches(t *testing.T) {

@@ -1,0 +1,61 @@
+package resources
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+func (r *DeleteRequest) preconditionRevision() *string {
+	if r.Options.Preconditions == nil {
+		return nil
+	}
+	return r.Options.Preconditions.ResourceVersion
+}
+
+// pending tells whether the object is being deleted already, within a grace period that the request does not shorten: nothing happens
+// then. Errors: those of the preconditions. Admission is not asked in either case, as by kube-apiserver.
+func (r *DeleteRequest) pending(ctx context.Context, obj runtime.Object, m metav1.Object) (bool, error) {
+	if r.Type.Terminate != nil || m.GetDeletionTimestamp() == nil && r.Options.Preconditions == nil {
+		return false, nil
+	}
+	_, pending, err := rest.BeforeDelete(r.Type.DeleteStrategy, ctx, obj.DeepCopyObject(), r.Options.DeepCopy()) // it writes into both
+	return pending, err
+}
+
+// checkTerminated checks the preconditions of types with a first half of their own, which kube-apiserver refuses in words
+// of their own.
+func (r *DeleteRequest) checkTerminated(ctx context.Context, m metav1.Object) error {
+	p := r.Options.Preconditions
+	if p == nil {
+		return nil
+	}
+	resource, failed := r.Type.RequestResource(ctx), "Precondition failed"
+	if r.Type.TerminatesPlainly {
+		failed = "precondition failed"
+	}
+	if p.UID != nil && *p.UID != m.GetUID() {
+		return apierrors.NewConflict(resource, r.Name,
+			fmt.Errorf("%s: UID in precondition: %v, UID in object meta: %v", failed, *p.UID, m.GetUID()))
+	}
+	if p.ResourceVersion != nil && *p.ResourceVersion != m.GetResourceVersion() {
+		return apierrors.NewConflict(resource, r.Name,
+			fmt.Errorf("%s: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", failed, *p.ResourceVersion, m.GetResourceVersion()))
+	}
+	return nil
+}
+
+// showUID makes the uid that the deletion is of one of its preconditions, as admission sees them: kube-apiserver does so for types with a
+// first half of their own.
+func (r *DeleteRequest) showUID(uid types.UID) {
+	r.sent = r.sent.DeepCopy()
+	if r.sent.Preconditions == nil {
+		r.sent.Preconditions = &metav1.Preconditions{}
+	}
+	r.sent.Preconditions.UID = &uid
+}
