@@ -227,6 +227,8 @@ var (
 	ErrTooLarge = errors.New("etcdserver: request is too large")
 	// ErrUnavailable: the database cannot be used at the moment. Nothing was written; repeating is safe.
 	ErrUnavailable = errors.New("store unavailable")
+	// ErrFull comes with ErrUnavailable: the database has no room on its disk. Reads go on.
+	ErrFull = errors.New("the disk of the database is full")
 	// ErrMoved comes with ErrUnavailable: the store is in another database now, and nothing is written to this one any more.
 	ErrMoved = errors.New("store moved")
 	// ErrBusy: what was asked for takes more than is free at the moment; repeating after a while is right.

@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/views"
 )
@@ -226,7 +230,21 @@ func unusable(err error) error {
 	if isMoved(err) {
 		return fmt.Errorf("%w: %w: %s", resources.ErrUnavailable, resources.ErrMoved, movedSaid(err))
 	}
+	if isFull(err) {
+		return fmt.Errorf("%w: %w: %w", resources.ErrUnavailable, resources.ErrFull, err)
+	}
 	return fmt.Errorf("%w: %w", resources.ErrUnavailable, err)
+}
+
+// isFull reports whether the database found no room on its disk. SQLite has an error of its own for the file that it keeps the index of its
+// log in.
+func isFull(err error) bool {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) {
+		return pgErr.Code == diskFull
+	}
+	var e *sqlite.Error
+	return errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
 }
 
 // milliseconds converts a column to a time.

@@ -226,8 +226,8 @@ func TestDiskFull(t *testing.T) {
 	failed := 0
 	for i := range 100 {
 		if _, err := h.store.Commit(ctx, createMap(t, strconv.Itoa(i))); err != nil {
-			if !errors.Is(err, resources.ErrUnavailable) {
-				t.Fatalf("got %v, want ErrUnavailable", err)
+			if !errors.Is(err, resources.ErrUnavailable) || !errors.Is(err, resources.ErrFull) {
+				t.Fatalf("got %v, want ErrUnavailable, and ErrFull", err)
 			}
 			failed++
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,6 +84,8 @@ func ForRequest(err error, resource schema.GroupResource, name, verb string) err
 		return refused(err, resource, name)
 	case errors.Is(err, resources.ErrMoved):
 		return moved(err)
+	case errors.Is(err, resources.ErrFull):
+		return full(resource, verb)
 	case errors.Is(err, resources.ErrUnavailable), errors.Is(err, resources.ErrClosed):
 		return apierrors.NewServerTimeout(resource, verb, 2)
 	case errors.As(err, &expected):
@@ -107,6 +110,13 @@ func moved(err error) error {
 	s := apierrors.NewServiceUnavailable(err.Error())
 	s.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: movedRetry}
 	return s
+}
+
+// full is the answer to a write for which there is no room: clients repeat it, and people read what is to be done.
+func full(resource schema.GroupResource, verb string) error {
+	err := apierrors.NewServerTimeout(resource, verb, 2)
+	err.ErrStatus.Message = strings.TrimSuffix(err.ErrStatus.Message, ".") + ": " + resources.ErrFull.Error()
+	return err
 }
 
 // refused is the answer to a write of what the store cannot hold. No client repeats a 422.
