@@ -8,22 +8,23 @@ import (
 // limits is how long a database may take that others share and that may hang. Whoever waits is a client's request or
 // keeps others waiting, so none is long; but a disk has a worst second, and to give up in it makes matters worse.
 type limits struct {
-	step   time.Duration // of a transaction, before its connection is given up
-	read   time.Duration // for a page of rows
-	rows   time.Duration // from one row to the next while everything is read
-	lookUp time.Duration // for the fate of a transaction whose COMMIT was not answered
-	lock   time.Duration // for the counter, which other servers hold in turn; less than step, so that the database says it
-	idle   time.Duration // for the next step of a server that holds the counter, before the database ends the transaction
-	ping   time.Duration // for a sign of life of a connection that was idle
-	poll   time.Duration // without news, before they are looked for: a notification may have been lost with its connection
-	shrink time.Duration // without use, before all connections of a pool but one are closed
-	rest   time.Duration // without use, before the last one is
-	quiet  time.Duration // for another write, while a batch gathers
-	gather time.Duration // for a batch to gather
+	step    time.Duration // of a transaction, before its connection is given up
+	read    time.Duration // for a page of rows
+	rows    time.Duration // from one row to the next while everything is read
+	lookUp  time.Duration // for the fate of a transaction whose COMMIT was not answered
+	lock    time.Duration // for the counter, which other servers hold in turn; less than step, so that the database says it
+	idle    time.Duration // for the next step of a server that holds the counter, before the database ends the transaction
+	ping    time.Duration // for a sign of life of a connection that was idle
+	poll    time.Duration // without news, before they are looked for: a notification may have been lost with its connection
+	unheard time.Duration // the same where another server is known to live: whatever it takes back is to be noticed within ten seconds
+	shrink  time.Duration // without use, before all connections of a pool but one are closed
+	rest    time.Duration // without use, before the last one is
+	quiet   time.Duration // for another write, while a batch gathers
+	gather  time.Duration // for a batch to gather
 }
 
 var usualLimits = limits{step: 15 * time.Second, read: 10 * time.Second, rows: 30 * time.Second, lookUp: 20 * time.Second,
-	lock: 10 * time.Second, idle: 5 * time.Second, ping: 3 * time.Second, poll: 30 * time.Second,
+	lock: 10 * time.Second, idle: 5 * time.Second, ping: 3 * time.Second, poll: 30 * time.Second, unheard: 8 * time.Second,
 	shrink: 5 * time.Second, rest: time.Minute,
 	quiet: time.Millisecond, gather: 5 * time.Millisecond}
 

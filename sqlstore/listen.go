@@ -108,7 +108,12 @@ func (l *listener) next(a connection) error {
 
 // wait returns the revision that was heard of, or 0 when it is time to look.
 func (l *listener) wait(conn *pgx.Conn) (int64, error) {
-	ctx, cancel := context.WithTimeout(l.ctx, l.peers.db.limits.poll)
+	limits := &l.peers.db.limits
+	patience := limits.poll
+	if l.peers.session.knowsOthers() {
+		patience = min(patience, limits.unheard)
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, patience)
 	defer cancel()
 	if l.peers.session.waiting(cancel) {
 		return 0, nil

@@ -105,6 +105,13 @@ func (s *Session) stale() time.Duration { return 3*s.limits().poll + s.limits().
 // Self is the name of this server, which no other has.
 func (s *Session) Self() string { return strconv.Itoa(int(s.id)) }
 
+// knowsOthers tells whether another server lived when it was last looked.
+func (s *Session) knowsOthers() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.alive, func(id int32) bool { return id != s.id })
+}
+
 // Changed returns a channel that is closed when other servers have come or gone, or this one has come back.
 func (s *Session) Changed() <-chan struct{} {
 	s.mu.Lock()

@@ -112,6 +112,41 @@ func TestSessionEndsStale(t *testing.T) {
 	awaitAlive(t, h.store, 2)
 }
 
+// A server that knows of another one looks for news it may not have heard of, one that is alone does not.
+func TestSessionLooksForTheUnheard(t *testing.T) {
+	h := newPostgresHarness(t)
+	h.limits = usualLimits
+	h.limits.poll, h.limits.unheard = time.Hour, 20*time.Millisecond
+	h.close(t)
+	h.store = h.open(t)
+	sees(t, h.store, 1)
+	looked := func() time.Time {
+		s := h.store.Session()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.lookedAt
+	}
+	time.Sleep(10 * h.limits.unheard) // the last look that was asked for is over
+	alone := looked()
+	h.clock.Step(time.Second)
+	time.Sleep(10 * h.limits.unheard)
+	if !looked().Equal(alone) {
+		t.Error("a server that is alone looks for news of others")
+	}
+	h.openPeer(t)
+	sees(t, h.store, 2)
+	for i, at := 0, looked(); i < 3; i++ {
+		h.clock.Step(time.Second)
+		for deadline := time.Now().Add(30 * time.Second); looked().Equal(at); {
+			if time.Now().After(deadline) {
+				t.Fatal("nobody looks")
+			}
+			time.Sleep(h.limits.unheard)
+		}
+		at = looked()
+	}
+}
+
 // sees waits until a server that looks sees so many.
 func sees(t *testing.T, s *Store, n int) {
 	t.Helper()

@@ -170,7 +170,7 @@ func newTokenCreateCommand() *cobra.Command {
 		Long: "Prints a token for a user, once: only a digest is kept. With --user system:serviceaccount:<namespace>:<name> it is one\n" +
 			"of that ServiceAccount, as 'kubectl create token' prints it, and good as long as the ServiceAccount is there.",
 		Example: "  rowlock token create --user jane --group team --ttl 720h\n" +
-			"  kubectl --token \"$(rowlock token create --user jane --ttl 1h)\" auth whoami",
+			"  rowlock kubeconfig --user jane --token --ttl 1h > jane.kubeconfig    # a token to be used by kubectl: a certificate of its own would go before it",
 		Args: noArguments,
 	}, func(flags *pflag.FlagSet) {
 		subject.addFlags(flags, 24*time.Hour, "`name` of the user, or system:serviceaccount:<namespace>:<name>")
