@@ -11,6 +11,9 @@ const (
 	revisionsPerMillisecond = 1 << 10
 	// blindJump is how far the counter goes ahead, at least, where the clocks do not help: more than are given in years.
 	blindJump = 1 << 32
+	// RevisionMax is the highest revision that something may have of which a store is made: what clients in JavaScript can compare is above it
+	// by more than a hundred jumps.
+	RevisionMax = 1<<53 - 1<<40
 )
 
 // jumpTo returns where the counter goes on when it cannot be known which revisions beyond one were given, and lost: at the time

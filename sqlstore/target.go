@@ -100,8 +100,11 @@ func (t *Target) Table(ctx context.Context, name string, columns []string, next 
 
 // Finish makes a store of what was inserted. Its counter goes on beyond a revision and, because it cannot be known how many were given
 // after that, at the time that it is (jumpTo); no history is there, so that watches of before have to begin anew. It returns where
-// the counter is, which announce is told before that; its error ends it.
+// the counter is, which announce is told before that; its error ends it. A revision beyond RevisionMax is an error.
 func (t *Target) Finish(ctx context.Context, beyond int64, announce func(revision int64) error) (revision int64, err error) {
+	if beyond > RevisionMax {
+		return 0, fmt.Errorf("the revision %d, above which no store can go on", beyond)
+	}
 	now, err := t.filler.now(ctx)
 	if err != nil {
 		return 0, err

@@ -16,6 +16,7 @@ import (
 	"github.com/rowlock/rowlock/resources/history"
 	"github.com/rowlock/rowlock/sqlstore"
 	"github.com/rowlock/rowlock/sqlstore/archive"
+	"github.com/rowlock/rowlock/sqlstore/backup"
 )
 
 // partOptions say which objects of a backup are taken back into a control plane that runs.
@@ -102,7 +103,7 @@ func restoreParts(cmd *cobra.Command, place *placeOptions, o *partOptions, name 
 		return err
 	}
 	defer f.Close()
-	checked, err := archive.Check(f, place.passphrase)
+	checked, err := backup.Check(f, place.passphrase)
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,7 @@ func restoreParts(cmd *cobra.Command, place *placeOptions, o *partOptions, name 
 		return err
 	}
 	t := &takeBack{client: client, out: cmd.OutOrStdout(), dryRun: o.dryRun, resources: map[string]*servedResources{}, uids: map[types.UID]types.UID{}}
-	fmt.Fprintf(t.out, "Taking back %d objects of revision %d.\n", len(parts), checked.Header().Revision)
+	fmt.Fprintf(t.out, "Taking back %d objects of revision %d.\n", len(parts), checked.Revision)
 	return t.all(cmd.Context(), parts)
 }
 

@@ -1,11 +1,17 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/sqlstore/archive"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -126,5 +132,24 @@ func verifyRewritten(t *testing.T, data []byte) {
 				t.Errorf("exit code %d, %s%s, want %s", code, stdout, stderr, tc.want)
 			}
 		})
+	}
+}
+
+// A backup with a right checksum and a header of which no store can be made is refused by all that read it.
+func TestForgedHeader(t *testing.T) {
+	var b bytes.Buffer
+	w, err := archive.NewWriter(&b, archive.Header{Created: time.Now(), Database: "sqlite", Schema: 1, Revision: math.MaxInt64, Beyond: math.MaxInt64}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, dir := filepath.Join(t.TempDir(), "forged"), filepath.Join(t.TempDir(), "data")
+	if err := errors.Join(w.Close(), os.WriteFile(file, b.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"verify", file}, {"restore", file}, {"restore", file, "--object", "cm/default/c"}, {"sql", "SELECT 1", "--backup", file}} {
+		code, stdout, stderr := command(t, append(args, "--data-dir", dir)...)
+		if code != exitFailure || !strings.Contains(stderr, "the backup is damaged: its header has revision 9223372036854775807") {
+			t.Errorf("%v: exit code %d, %s%s", args, code, stdout, stderr)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package archive
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"strings"
@@ -187,6 +188,17 @@ func TestRefusals(t *testing.T) {
 		_, _, err := readAll(tc.data, []byte(tc.passphrase))
 		if err == nil || tc.want != nil && !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.text) {
 			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+}
+
+// What a passphrase costs is bounded, before memory is taken for it: a file says how much, and may come from anybody.
+func TestCostOfPassphrases(t *testing.T) {
+	data := made(t, []byte("right"), someRecords())
+	for cost, want := range map[int]error{scryptCost: nil, scryptCost + 2: ErrDamaged, 20: ErrDamaged} {
+		asked := bytes.Replace(data, fmt.Appendf(nil, `"scrypt":%d,`, scryptCost), fmt.Appendf(nil, `"scrypt":%d,`, cost), 1)
+		if _, _, err := readAll(asked, []byte("right")); !errors.Is(err, want) || err != nil && !strings.Contains(err.Error(), "its encryption is none that rowlock makes") {
+			t.Errorf("%d: %v", cost, err)
 		}
 	}
 }

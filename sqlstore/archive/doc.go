@@ -25,8 +25,8 @@
 //
 // # Encryption
 //
-// The key is scrypt's (RFC 7914) of the passphrase and the salt in the header, which is new for every backup. The stream is cut into
-// chunks of 64 KiB, of which only the last may be shorter, each sealed by ChaCha20-Poly1305 (RFC 8439) with the header's line as
+// The key is scrypt's (RFC 7914) of the passphrase and the salt in the header, which is new for every backup. It costs 64 MiB; a header that
+// asks for more than twice that is refused. The stream is cut into chunks of 64 KiB, of which only the last may be shorter, each sealed by ChaCha20-Poly1305 (RFC 8439) with the header's line as
 // additional data. The nonce is the number of the chunk in 11 bytes, big-endian, and a byte that is 1 for the last chunk and else 0
 // (the construction STREAM, as age has it), so that no chunk can be left out, moved, or taken for the last.
 package archive

@@ -151,19 +151,3 @@ func damaged(err error) error {
 	}
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
-
-// Check reads a backup to its end, and returns what it has read. Errors as of NewReader and Next.
-func Check(r io.Reader, passphrase []byte) (*Reader, error) {
-	a, err := NewReader(r, passphrase)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		switch _, err := a.Next(); {
-		case errors.Is(err, io.EOF):
-			return a, nil
-		case err != nil:
-			return nil, err
-		}
-	}
-}

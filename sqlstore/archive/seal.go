@@ -20,7 +20,7 @@ type Encryption struct {
 }
 
 const (
-	scryptCostMax = 20 // what a file may ask for: 1 GiB
+	scryptCostMax = 17 // what a file may ask for, twice what scryptCost takes
 	saltSize      = 16
 	chunkSize     = 64 << 10
 )

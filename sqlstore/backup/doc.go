@@ -2,6 +2,7 @@
 //
 //	write.go    one backup, to a stream or a file
 //	keep.go     backups at intervals, of which the last ones are kept
+//	check.go    what of a backup is refused
 //	restore.go  an empty data directory and an empty database become those of a backup
 //	unread.go   a backup that is read twice, from a stream too
 //

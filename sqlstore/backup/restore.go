@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,8 +28,7 @@ type Destination struct {
 
 // Restored is what Restore has made.
 type Restored struct {
-	archive.Header
-	Objects, Files int
+	Checked
 	// Counter is the revision at which the store begins.
 	Counter int64
 }
@@ -61,14 +61,14 @@ func CheckFinished(dataDir string) error {
 	return err
 }
 
-// Restore reads a backup, twice, and makes what it was made of. Errors: those of archive; sqlstore.ErrNotEmpty where something is there
+// Restore reads a backup, twice, and makes what it was made of. Errors: those of Check; sqlstore.ErrNotEmpty where something is there
 // already; those of the database and the file system.
 func Restore(ctx context.Context, from io.ReadSeeker, to Destination) (r Restored, err error) {
-	checked, err := archive.Check(from, to.Passphrase)
+	checked, err := Check(from, to.Passphrase)
 	if err != nil {
 		return r, err
 	}
-	r.Header, r.Files, r.Objects = checked.Header(), checked.Files(), checked.Rows("objects")
+	r.Checked = *checked
 	if _, err := from.Seek(0, io.SeekStart); err != nil {
 		return r, err
 	}
@@ -232,12 +232,16 @@ func (d *Destination) fillFrom(ctx context.Context, a *archive.Reader, target *s
 	}
 }
 
-// file writes a file of the backup, which may come from anywhere.
+// file writes a file of the backup, which may come from anywhere: others may read what is no key, where they could, and nobody else can write it.
 func (d *Destination) file(f *archive.File) error {
 	if name := filepath.FromSlash(f.Name); !filepath.IsLocal(name) || filepath.Clean(name) != name || !strings.HasPrefix(f.Name, keptDir+"/") {
 		return fmt.Errorf("the backup has a file %q, which does not belong into a data directory", f.Name)
 	}
-	return d.write(f.Name, f.Data, f.Mode.Perm())
+	mode := 0o600 | f.Mode&0o044
+	if strings.HasSuffix(f.Name, ".key") || bytes.Contains(f.Data, []byte("PRIVATE KEY-----")) {
+		mode = 0o600
+	}
+	return d.write(f.Name, f.Data, mode)
 }
 
 // finish takes the mark away: a server may start.

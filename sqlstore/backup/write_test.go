@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/rowlock/rowlock/sqlstore/archive"
 )
 
 // A backup replaces a file of its name, and nothing else: a link stays and leads to it, a pipe or a device takes what is written, and a directory is
@@ -26,7 +24,7 @@ func TestWhatABackupIsWrittenTo(t *testing.T) {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	whole := func(t *testing.T, data []byte) {
 		t.Helper()
-		if _, err := archive.Check(bytes.NewReader(data), nil); err != nil {
+		if _, err := Check(bytes.NewReader(data), nil); err != nil {
 			t.Errorf("what was written is no backup: %v", err)
 		}
 	}

@@ -1,0 +1,67 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/rowlock/rowlock/migrations"
+	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/archive"
+)
+
+// Checked is what a backup has that was read to its end. Its Beyond is no less than the revision of any object, also of a store whose counter
+// was behind that.
+type Checked struct {
+	archive.Header
+	Objects, Files int
+}
+
+// Check reads a backup to its end. It refuses what could be read, and of which no store can be made that works: a checksum says that a file is as
+// it was written, and not by whom. Errors: those of archive; what this rowlock does not know.
+func Check(r io.Reader, passphrase []byte) (*Checked, error) {
+	a, err := archive.NewReader(r, passphrase)
+	if err != nil {
+		return nil, err
+	}
+	c := &Checked{Header: a.Header()}
+	if err := checkHeader(&c.Header); err != nil {
+		return nil, err
+	}
+	revision := -1 // which column has it
+	for {
+		record, err := a.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			c.Objects, c.Files = a.Rows("objects"), a.Files()
+			return c, nil
+		case err != nil:
+			return nil, err
+		case record.Table != nil:
+			revision = slices.Index(record.Table.Columns, "revision")
+		case record.Row != nil && revision >= 0:
+			n, ok := record.Row[revision].(int64)
+			if !ok || n < 0 || n > sqlstore.RevisionMax {
+				return nil, fmt.Errorf("%w: a row has the revision %v", archive.ErrDamaged, record.Row[revision])
+			}
+			c.Beyond = max(c.Beyond, n)
+		}
+	}
+}
+
+// checkHeader refuses revisions above which no counter can go on, and databases and versions of tables that are not known. As with databases, tables that are
+// one version ahead are worked with.
+func checkHeader(h *archive.Header) error {
+	if h.Beyond > sqlstore.RevisionMax { // which Revision is not above
+		return fmt.Errorf("%w: its header has revision %d, above which no store can go on", archive.ErrDamaged, h.Beyond)
+	}
+	known, err := migrations.Known(h.Database)
+	if err != nil {
+		return fmt.Errorf("the backup is of a database %q, which this rowlock does not know: use a newer one", h.Database)
+	}
+	if h.Schema < 1 || h.Schema > known+1 {
+		return fmt.Errorf("the backup is of tables of version %d, and this rowlock takes versions up to %d: use a newer one", h.Schema, known+1)
+	}
+	return nil
+}
