@@ -61,6 +61,7 @@
 //	behind/          what stands behind Services
 //	indexer/         what upstream's listers read
 //	fieldmanager/    who set which field: Server-Side Apply, and managedFields of every other write
+//	files/           files and directories below a data directory, and whose they are
 //	follow/          telling of the changes of objects
 //	typedjson/, gotype/, jsonscan/
 //	                 JSON of Go types, read and written by code that is compiled once per type

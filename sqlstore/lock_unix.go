@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/rowlock/rowlock/resources/files"
 )
 
 // fileLock keeps a second process off a database. It is flock's, which ends with the process, however that ends.
@@ -18,7 +20,7 @@ type fileLock struct{ file *os.File }
 // database are of the kind that a process loses when it closes any handle of the file.
 func lockFile(database string) (*fileLock, error) {
 	path := database + ".lock"
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := files.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("lock the database: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/rowlock/rowlock/migrations"
+	"github.com/rowlock/rowlock/resources/files"
 )
 
 // moveTarget is a database that becomes a store when it is finished. Until then it has the table moving, by which Open refuses it. A SQLite file has
@@ -103,7 +104,7 @@ func (t *moveTarget) openSQLite(ctx context.Context, o *Options) (err error) {
 	if t.path, err = sqlitePath(o.URL); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(t.path), 0o700); err != nil {
+	if err := files.MakeDir(filepath.Dir(t.path)); err != nil {
 		return err
 	}
 	if t.lock, err = lockFile(t.path); err != nil {

@@ -15,6 +15,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/rowlock/rowlock/migrations"
+	"github.com/rowlock/rowlock/resources/files"
 )
 
 // sqliteReaders is how many reads of the file run at once. Reads are rare (history beyond the log in memory), short,
@@ -158,7 +159,7 @@ func (w *walTrimmer) cut(ctx context.Context, conn *sql.Conn) (done bool, err er
 // makePrivate makes the file if it is not there: it will hold secrets, and SQLite would let everybody read it. The files
 // beside it get the same mode from SQLite.
 func makePrivate(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := files.Open(path)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/files"
 )
 
 // Store is resources.Store on a SQL database. It is safe for concurrent use.
@@ -127,7 +128,7 @@ func (s *Store) connect(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := files.MakeDir(filepath.Dir(path)); err != nil {
 		return err
 	}
 	if s.lock, err = lockFile(path); err != nil {

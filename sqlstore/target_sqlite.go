@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/migrations"
+	"github.com/rowlock/rowlock/resources/files"
 )
 
 // unfinished is the suffix of a file that is being filled.
@@ -35,7 +36,7 @@ func openSQLiteTarget(ctx context.Context, o *Options) (_ filler, err error) {
 			err = errors.Join(err, t.close())
 		}
 	}()
-	if err := os.MkdirAll(filepath.Dir(t.path), 0o700); err != nil {
+	if err := files.MakeDir(filepath.Dir(t.path)); err != nil {
 		return nil, err
 	}
 	if t.lock, err = lockFile(t.path); err != nil {

@@ -3,6 +3,7 @@ package pki
 import (
 	"bytes"
 	"crypto/ecdsa"
+	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
@@ -17,6 +18,8 @@ import (
 
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
+
+	"github.com/rowlock/rowlock/resources/files"
 )
 
 // Adoption is what a directory of kubeadm or k3s has for the keys of a cluster: with them, kubeconfigs and tokens of before go on being good.
@@ -242,11 +245,8 @@ func (a *Adoption) Write(dataDir string) (err error) {
 	if written, err := a.Check(dataDir); written || err != nil {
 		return err
 	}
-	if err := makeDir(dataDir); err != nil {
-		return err
-	}
-	partial, err := os.MkdirTemp(dataDir, ".pki.*")
-	if err != nil {
+	partial := filepath.Join(dataDir, ".pki."+rand.Text())
+	if err := files.MakeDir(partial); err != nil {
 		return err
 	}
 	defer func() {

@@ -15,10 +15,9 @@ import (
 
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
-)
 
-// makeDir creates a directory that its owner alone can read. One that exists already keeps its mode.
-func makeDir(dir string) error { return os.MkdirAll(dir, 0o700) }
+	"github.com/rowlock/rowlock/resources/files"
+)
 
 // writeFile replaces a file in one step: a process that reads it, also after a crash, finds the old content or the new.
 func writeFile(path string, data []byte, mode fs.FileMode) (err error) {
@@ -31,7 +30,10 @@ func writeFile(path string, data []byte, mode fs.FileMode) (err error) {
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
-	_, err = f.Write(data)
+	err = files.Give(f)
+	if err == nil {
+		_, err = f.Write(data)
+	}
 	if err == nil {
 		err = f.Chmod(mode)
 	}

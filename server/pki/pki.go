@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/files"
 )
 
 // refreshInterval is how often an idle server looks whether a certificate has to be renewed; a busy one looks at every
@@ -85,7 +86,7 @@ func Open(opts Options) (*PKI, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := makeDir(filepath.Join(opts.DataDir, "pki")); err != nil {
+	if err := files.MakeDir(filepath.Join(opts.DataDir, "pki")); err != nil {
 		return nil, err
 	}
 	for _, a := range []authority{clientAuthority, proxyAuthority} {

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rowlock/rowlock/resources/files"
 	"github.com/rowlock/rowlock/sqlstore"
 	"github.com/rowlock/rowlock/sqlstore/archive"
 )
@@ -92,7 +93,7 @@ func Restore(ctx context.Context, from io.ReadSeeker, to Destination) (r Restore
 	} else if err := os.RemoveAll(filepath.Join(to.DataDir, keptDir)); err != nil { // of the attempt, perhaps with another backup
 		return r, err
 	}
-	if err := os.MkdirAll(to.DataDir, 0o700); err != nil {
+	if err := files.MakeDir(to.DataDir); err != nil {
 		return r, err
 	}
 	if err := to.mark(m); err != nil {
@@ -155,14 +156,17 @@ func (d *Destination) mark(m mark) error {
 // write replaces a file of the data directory in one step, and flushes it.
 func (d *Destination) write(name string, data []byte, mode fs.FileMode) error {
 	path := filepath.Join(d.DataDir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := files.MakeDir(filepath.Dir(path)); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path+partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := files.Open(path + partial)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	err = f.Truncate(0)
+	if err == nil {
+		_, err = f.Write(data)
+	}
 	if err == nil {
 		err = f.Chmod(mode)
 	}
