@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apiserver/pkg/storage/value"
 	"modernc.org/sqlite/vtab"
 
 	"github.com/rowlock/rowlock/resources"
@@ -264,6 +265,11 @@ func (s *Source) Decrypt(ctx context.Context, r Row) (Row, error) {
 	data, err := s.plain(ctx, r.Key, row)
 	r.Data = string(data)
 	return r, err
+}
+
+// Decrypter is a Source of no database, for Decrypt alone: of the rows of a backup, by Options.Transformers of the store that this is of.
+func Decrypter(by value.ResourceTransformers) *Source {
+	return &Source{sealer: &sealer{transformers: by}}
 }
 
 // isHidden tells whether the rows of a resource are the server's own.

@@ -19,7 +19,8 @@ func newRestoreCommand() *cobra.Command {
 			"revisions go on far above all that were ever given, so that whoever watches begins anew.\n\n" +
 			"If it is interrupted, no server starts there; run it again.\n\n" +
 			"With --namespace or --object it takes objects back into a server that runs, through its API: each is created, or updated\n" +
-			"if it is not as it was. All are tried (dry run) before any is written.\n\n" +
+			"if it is not as it was. All are tried (dry run) before any is written. What the server had encrypted needs the file of its\n" +
+			"--encryption-provider-config; a whole restore leaves it encrypted.\n\n" +
 			"With --revision there is no backup: it makes the object that is named in the place of the file what it was after a write, of what\n" +
 			"a server that runs with --object-history has kept. It is tried first, and refused if somebody writes the object meanwhile.",
 		Example: "  rowlock restore --data-dir /var/lib/rowlock /backup/today\n" +

@@ -26,6 +26,7 @@ type partOptions struct {
 	revision   int64
 	dryRun     bool
 	kubeconfig string
+	encryption encryptionOptions // of the store that the backup is of
 }
 
 func (o *partOptions) addFlags(flags *pflag.FlagSet) {
@@ -37,6 +38,8 @@ func (o *partOptions) addFlags(flags *pflag.FlagSet) {
 	flags.Int64Var(&o.revision, "revision", 0, "`number` of the write after which the object, which is named in the place of the file, was what it is to be again; 'rowlock history' lists them")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "with --namespace, --object or --revision: say what would be done, and do nothing")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "with --namespace, --object or --revision: `file` that says which server, and who asks (default: admin.kubeconfig of the data directory)")
+	flags.StringVar(&o.encryption.file, "encryption-provider-config", "",
+		"with --namespace or --object: `file` with the EncryptionConfiguration of the server that the backup is of, to decrypt what that has encrypted (docs/encryption.md)")
 }
 
 func (o *partOptions) wanted() bool { return len(o.namespaces)+len(o.objects) > 0 }
@@ -119,7 +122,12 @@ func restoreParts(cmd *cobra.Command, place *placeOptions, o *partOptions, name 
 	if err != nil {
 		return err
 	}
-	parts, err := o.read(f, place.passphrase, served)
+	keys, err := o.encryption.open(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer keys.close()
+	parts, err := o.read(cmd.Context(), f, place.passphrase, served, sqlstore.Decrypter(keys.transformers))
 	if err != nil {
 		return err
 	}
@@ -129,7 +137,7 @@ func restoreParts(cmd *cobra.Command, place *placeOptions, o *partOptions, name 
 }
 
 // read finds the objects that are wanted. Each that was named has to be there.
-func (o *partOptions) read(r io.Reader, passphrase []byte, served servedTypes) ([]*part, error) {
+func (o *partOptions) read(ctx context.Context, r io.Reader, passphrase []byte, served servedTypes, keys *sqlstore.Source) ([]*part, error) {
 	a, err := archive.NewReader(r, passphrase)
 	if err != nil {
 		return nil, err
@@ -152,7 +160,8 @@ func (o *partOptions) read(r io.Reader, passphrase []byte, served servedTypes) (
 		if record.Row == nil {
 			continue
 		}
-		p, err := o.choose(rowOf(columns, record.Row), named, func(found string) {
+		row, unreadable := keys.Decrypt(ctx, rowOf(columns, record.Row)) // also for its kind, by which it may be named
+		p, err := o.choose(row, unreadable, named, func(found string) {
 			missing = slices.DeleteFunc(missing, func(name string) bool { return name == found })
 		})
 		if err != nil {
@@ -218,8 +227,8 @@ func (n *namedObject) is(r sqlstore.Row) bool {
 	return object.UnmarshalJSON([]byte(r.Data)) == nil && strings.EqualFold(object.GetKind(), n.kind)
 }
 
-// choose makes a part of a row that is wanted; else it is nil.
-func (o *partOptions) choose(r sqlstore.Row, named []namedObject, found func(name string)) (*part, error) {
+// choose makes a part of a row that is wanted; else it is nil. Unreadable says why the row could not be decrypted.
+func (o *partOptions) choose(r sqlstore.Row, unreadable error, named []namedObject, found func(name string)) (*part, error) {
 	chosen := false
 	for _, ns := range o.namespaces {
 		if itself := r.Resource == "namespaces" && r.Name == ns; itself || r.Namespace == ns {
@@ -236,8 +245,8 @@ func (o *partOptions) choose(r sqlstore.Row, named []namedObject, found func(nam
 	if !chosen || strings.HasSuffix(r.Resource, ".rowlock.internal") {
 		return nil, nil
 	}
-	if r.IsEncrypted() {
-		return nil, fmt.Errorf("%s is encrypted in the backup: restore all of it for a server that has the keys, and take it from there", r.Key)
+	if unreadable != nil {
+		return nil, fmt.Errorf("%s is encrypted in the backup, and needs the keys of its server (--encryption-provider-config): %w", r.Key, unreadable)
 	}
 	p := &part{resource: r.Resource, object: &unstructured.Unstructured{}}
 	if err := p.object.UnmarshalJSON([]byte(r.Data)); err != nil {

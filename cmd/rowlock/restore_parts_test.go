@@ -182,6 +182,66 @@ func TestRestoreObjects(t *testing.T) {
 	p.end()
 }
 
+// What the server had encrypted is taken back with its keys, by whatever the object is named, and without them nothing is.
+func TestRestoreOfEncrypted(t *testing.T) {
+	dir, scratch := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	keys, others, file := filepath.Join(scratch, "keys"), filepath.Join(scratch, "others"), filepath.Join(scratch, "backup")
+	encrypt(t, keys, "*.*", secretbox("a"))
+	encrypt(t, others, "*.*", secretbox("b"))
+	p := start(t, "--data-dir", dir, "--encryption-provider-config", keys)
+	client := p.client(t)
+	send(t, client, "POST", "/api/v1/namespaces", `{"metadata":{"name":"shop"}}`)
+	send(t, client, "POST", "/api/v1/namespaces/shop/secrets", `{"metadata":{"name":"s"},"stringData":{"k":"hidden"}}`)
+	send(t, client, "POST", "/api/v1/namespaces/shop/configmaps", `{"metadata":{"name":"a"},"data":{"v":"1"}}`)
+	send(t, client, "POST", crds, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
+		"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":`+widgetVersions("v2")+`}}`)
+	send(t, client, "POST", widgets, `{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"w"},"spec":{"n":1}}`)
+	runs(t, "backup", file, "--data-dir", dir)
+	send(t, client, "DELETE", "/api/v1/namespaces/shop/secrets/s", "")
+	send(t, client, "PATCH", "/api/v1/namespaces/shop/configmaps/a", `{"data":{"v":"2"}}`)
+	restore := func(args ...string) (int, string, string) {
+		return command(t, append([]string{"restore", file, "--data-dir", dir}, args...)...)
+	}
+	for _, what := range [][]string{{"--object", "cm/shop/a"}, {"--namespace", "shop"}} {
+		for with, want := range map[string]string{"": "is encrypted in the backup, and needs the keys of its server (--encryption-provider-config): ",
+			others: "is encrypted in the backup, and needs the keys of its server (--encryption-provider-config): no matching key", keys + ".not": "no such file"} {
+			if code, stdout, stderr := restore(append(what, "--encryption-provider-config", with)...); code != exitFailure || !strings.Contains(stderr, want) || stdout != "" {
+				t.Errorf("%s, with the keys %q: %d, %s%s", what, with, code, stdout, stderr)
+			}
+		}
+	}
+	code, out, stderr := restore("--encryption-provider-config", keys, "--namespace", "shop")
+	if code != 0 || !strings.Contains(out, "secrets/shop/s: created\n") || !strings.Contains(out, "configmaps/shop/a: updated\n") {
+		t.Errorf("with the keys: %d, %s%s", code, out, stderr)
+	}
+	if s, err := client.CoreV1().Secrets("shop").Get(t.Context(), "s", metav1.GetOptions{}); err != nil || string(s.Data["k"]) != "hidden" {
+		t.Errorf("the Secret has %q, %v", s.Data, err)
+	}
+	if c, err := client.CoreV1().ConfigMaps("shop").Get(t.Context(), "a", metav1.GetOptions{}); err != nil || c.Data["v"] != "1" {
+		t.Errorf("the ConfigMap has %v, %v", c.Data, err)
+	}
+	// A kind that nobody serves any more is in what is encrypted.
+	deleteDefinition(t, client)
+	code, out, stderr = restore("--encryption-provider-config", keys, "--object", "widget/default/w")
+	if code != exitFailure || !strings.Contains(out, "widgets.example.com/default/w: cannot be taken back: the server does not serve example.com/v2\n") {
+		t.Errorf("without its definition: %d, %s%s", code, out, stderr)
+	}
+	p.end()
+}
+
+// deleteDefinition deletes that of widgets, and waits until it is gone.
+func deleteDefinition(t *testing.T, client kubernetes.Interface) {
+	t.Helper()
+	w, err := client.CoreV1().RESTClient().Get().AbsPath(crds).Param("watch", "true").Param("fieldSelector", "metadata.name=widgets.example.com").Stream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(t, client, "DELETE", crds+"/widgets.example.com", "")
+	for lines := bufio.NewScanner(w); lines.Scan() && !strings.HasPrefix(lines.Text(), `{"type":"DELETED"`); {
+	}
+	_ = w.Close()
+}
+
 // A custom resource whose definition is gone cannot be taken back without it, and comes with it.
 func TestRestoreWithoutADefinition(t *testing.T) {
 	dir, file := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
@@ -191,14 +251,7 @@ func TestRestoreWithoutADefinition(t *testing.T) {
 		"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":`+widgetVersions("v2")+`}}`)
 	send(t, client, "POST", widgets, `{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"w"},"spec":{"n":1}}`)
 	runs(t, "backup", file, "--data-dir", dir)
-	w, err := client.CoreV1().RESTClient().Get().AbsPath(crds).Param("watch", "true").Param("fieldSelector", "metadata.name=widgets.example.com").Stream(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	send(t, client, "DELETE", crds+"/widgets.example.com", "")
-	for lines := bufio.NewScanner(w); lines.Scan() && !strings.HasPrefix(lines.Text(), `{"type":"DELETED"`); {
-	}
-	_ = w.Close()
+	deleteDefinition(t, client)
 	code, stdout, _ := command(t, "restore", file, "--data-dir", dir, "--object", "widget/default/w")
 	if code != exitFailure || !strings.Contains(stdout, "widgets.example.com/default/w: cannot be taken back: the server does not serve example.com/v2\n") {
 		t.Errorf("without its definition: %d, %s", code, stdout)
