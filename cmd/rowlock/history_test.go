@@ -271,4 +271,9 @@ func TestHistoryUsage(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s", args, code, stderr)
 		}
 	}
+	// It names an object, whatever the number, and no file.
+	code, _, stderr := command(t, "restore", "cm/q", "--revision", "0", "--data-dir", t.TempDir())
+	if code != exitUsage || !strings.Contains(stderr, "--revision 0 is no number of a write") {
+		t.Errorf("the revision 0: exit code %d, %s", code, stderr)
+	}
 }

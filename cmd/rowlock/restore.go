@@ -33,10 +33,11 @@ func newRestoreCommand() *cobra.Command {
 			if err := o.complete(); err != nil {
 				return err
 			}
+			parts.byRevision = cmd.Flags().Changed("revision")
 			if err := parts.complete(); err != nil {
 				return err
 			}
-			if parts.revision != 0 {
+			if parts.byRevision {
 				return restoreRevision(cmd, o, parts, args[0])
 			}
 			if parts.wanted() {

@@ -24,6 +24,7 @@ type partOptions struct {
 	namespaces []string
 	objects    []string
 	revision   int64
+	byRevision bool // a revision is named, whichever
 	dryRun     bool
 	kubeconfig string
 	encryption encryptionOptions // of the store that the backup is of
@@ -45,7 +46,7 @@ func (o *partOptions) addFlags(flags *pflag.FlagSet) {
 func (o *partOptions) wanted() bool { return len(o.namespaces)+len(o.objects) > 0 }
 
 func (o *partOptions) complete() error {
-	if o.revision != 0 {
+	if o.byRevision {
 		return o.completeRevision()
 	}
 	if !o.wanted() && (o.dryRun || o.kubeconfig != "") {
@@ -62,7 +63,7 @@ func (o *partOptions) complete() error {
 // completeRevision is complete where an object is to be what it was.
 func (o *partOptions) completeRevision() error {
 	switch {
-	case o.revision < 0:
+	case o.revision < 1:
 		return usagef("--revision %d is no number of a write", o.revision)
 	case len(o.objects) > 0:
 		return usagef("--revision is of the one object that is named in the place of the file, not of --object")
