@@ -143,7 +143,7 @@ func (s *Source) readState(ctx context.Context) error {
 	}
 	var mark int64
 	err = s.tx.QueryRowContext(ctx, "SELECT user_version FROM pragma_user_version").Scan(&mark)
-	s.state.Beyond = max(s.state.Beyond, mark*aheadUnit)
+	s.state.Beyond = max(s.state.Beyond, markOf(mark, s.state.Revision))
 	return err
 }
 

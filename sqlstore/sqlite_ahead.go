@@ -13,7 +13,8 @@ import (
 // start anew.
 //
 // The mark is SQLite's user_version, which is part of transactions as rows are, in units of aheadUnit: 0 means that there is
-// none. It would stop holding where what is flushed is lost, or is taken for newer than what was not: with synchronous=off
+// none. It has 32 bits, and a counter that a restore has raised has more units than that: then it is the last digits of the mark, to the
+// base aheadTurn, below zero. It would stop holding where what is flushed is lost, or is taken for newer than what was not: with synchronous=off
 // the file may not be readable at all.
 type ahead struct {
 	usual string // setting of synchronous; empty: every commit is flushed, and no mark is needed
@@ -22,6 +23,35 @@ type ahead struct {
 
 // aheadUnit is how many revisions cost one flush, at most twice as many are never given after a power cut.
 const aheadUnit = 1 << 16
+
+// aheadTurn is from how many units on a mark is written by its last digits alone.
+const aheadTurn = 1<<31 - 1
+
+// userVersion is what stands for a mark.
+func userVersion(mark int64) int64 {
+	units := mark / aheadUnit
+	if units < aheadTurn {
+		return units
+	}
+	return -units%aheadTurn - 1
+}
+
+// markOf is the mark that a user_version stands for: of those with its last digits that which is nearest to the counter, whose last commits may be
+// missing.
+func markOf(userVersion, revision int64) int64 {
+	if userVersion >= 0 {
+		return userVersion * aheadUnit
+	}
+	at := revision / aheadUnit
+	units := at - at%aheadTurn - userVersion - 1
+	switch {
+	case units < at-aheadTurn/2:
+		units += aheadTurn
+	case units > at+aheadTurn/2:
+		units -= aheadTurn
+	}
+	return units * aheadUnit
+}
 
 func newAhead(synchronous string) ahead {
 	if synchronous == "full" || synchronous == "extra" {
@@ -52,20 +82,20 @@ func (d *sqliteDriver) flushed(f func() error) error {
 
 // setMark is a part of a transaction.
 func (d *sqliteDriver) setMark(ctx context.Context, revision int64) error {
-	_, err := d.writer.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", revision/aheadUnit))
+	_, err := d.writer.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", userVersion(revision)))
 	return err
 }
 
 // recover makes the counter go on at the mark, if the store was not closed.
 func (d *sqliteDriver) recover(ctx context.Context, logger *slog.Logger) error {
-	var units, revision int64
-	if err := d.writer.QueryRowContext(ctx, "SELECT user_version, revision FROM pragma_user_version, meta").Scan(&units, &revision); err != nil {
+	var version, revision int64
+	if err := d.writer.QueryRowContext(ctx, "SELECT user_version, revision FROM pragma_user_version, meta").Scan(&version, &revision); err != nil {
 		return err
 	}
-	if units == 0 {
+	if version == 0 {
 		return nil
 	}
-	mark := units * aheadUnit
+	mark := markOf(version, revision)
 	if mark > revision {
 		logger.Warn("the store was not closed, and its last commits were not flushed to the disk (--sqlite-synchronous): some may be lost. "+
 			"The counter of revisions jumps ahead, watches have to start anew", "from", revision, "to", mark)

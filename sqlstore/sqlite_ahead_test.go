@@ -23,6 +23,21 @@ func (h *sqliteHarness) openWith(t *testing.T, synchronous string) *Store {
 	return s
 }
 
+// jump raises the counter of a store that is closed.
+func (h *sqliteHarness) jump(t *testing.T, revision int64) {
+	t.Helper()
+	db, err := sql.Open("sqlite", h.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("UPDATE meta SET revision = max(revision, $1), floor = max(floor, $1)", revision); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // files are what is on the disk.
 func (h *sqliteHarness) files(t *testing.T) map[string][]byte {
 	t.Helper()
@@ -43,9 +58,12 @@ func (h *sqliteHarness) files(t *testing.T) map[string][]byte {
 // With synchronous=normal, a power cut loses commits, but no revision that was given is given again, whatever the setting
 // is then; and clients that saw what is lost are told to start anew.
 func TestPowerCut(t *testing.T) {
-	for _, then := range []string{"normal", "full"} {
+	for then, jump := range map[string]int64{"normal": 0, "full": 1<<50 + 1<<49} { // as after a restore
 		h := &sqliteHarness{path: filepath.Join(t.TempDir(), "rowlock.db"), clock: newSQLiteHarness(t).clock}
 		s := h.openWith(t, "normal")
+		h.close(t)
+		h.jump(t, jump)
+		s = h.openWith(t, "normal")
 		kept := mustCommit(t, s, createMap(t, "kept"))[0] // flushed, as the first of all that the mark covers
 		flushed := h.files(t)
 		var lost *resources.Object
@@ -84,19 +102,30 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
+// A mark is found again by what stands for it, whatever the counter, though the last commits are missing.
+func TestMarksOfLargeRevisions(t *testing.T) {
+	a := newAhead("normal")
+	for _, revision := range []int64{1, 3 * aheadUnit, aheadTurn*aheadUnit - 1, aheadTurn * aheadUnit, 1 << 51, 1<<51 + 12345*aheadUnit + 7,
+		7*aheadTurn*aheadUnit - 1, 7 * aheadTurn * aheadUnit, 7*aheadTurn*aheadUnit - 2*aheadUnit, RevisionMax} {
+		mark := a.next(revision)
+		version := userVersion(mark)
+		if version == 0 || version != int64(int32(version)) {
+			t.Errorf("%d: the mark %d is written as %d", revision, mark, version)
+		}
+		for _, at := range []int64{revision, mark - 1, mark} {
+			if got := markOf(version, at); got != mark {
+				t.Errorf("%d: the mark %d is read as %d at %d", revision, mark, got, at)
+			}
+		}
+	}
+}
+
 // Every revision is covered by a mark that was flushed before it was given; commits in between are not flushed.
 func TestMarkIsAhead(t *testing.T) {
 	h := &sqliteHarness{path: filepath.Join(t.TempDir(), "rowlock.db"), clock: newSQLiteHarness(t).clock}
 	h.openWith(t, "normal")
 	h.close(t)
-	db, err := sql.Open("sqlite", h.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Exec("UPDATE meta SET revision = $1, floor = $1", 3*aheadUnit-3); err != nil {
-		t.Fatal(err)
-	}
-	db.Close()
+	h.jump(t, 3*aheadUnit-3)
 	s := h.openWith(t, "normal")
 	defer h.close(t)
 	marks := map[int64]bool{}
