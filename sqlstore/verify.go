@@ -32,6 +32,8 @@ type Row struct {
 type VerifyOptions struct {
 	// Decode says what is wrong with an object, of the type that it is of. Nil: nobody knows the types.
 	Decode func(Row) error
+	// DecodePast is Decode for what the log has of an object: its type may have been another one then, or be gone since.
+	DecodePast func(Row) error
 	// Plain decrypts a row that IsEncrypted. Nil: such rows are counted, and nothing else is known of them.
 	Plain func(ctx context.Context, r Row) (Row, error)
 	// Found is told what is wrong.
@@ -107,7 +109,7 @@ func (v *verifier) objects(ctx context.Context) error {
 		if r.Revision > v.state.Revision {
 			v.found(where, doCopy, "has revision %d, and the counter is at %d: revisions would be given twice", r.Revision, v.state.Revision)
 		}
-		digest, err := v.object(ctx, where, r)
+		digest, err := v.object(ctx, where, r, v.Decode)
 		v.agrees(where, r, digest)
 		return err
 	})
@@ -142,8 +144,8 @@ func (v *verifier) agrees(where string, r Row, digest uint64) {
 	}
 }
 
-// object looks at an object by itself, and returns a number that is that of its content; 0: it is not known.
-func (v *verifier) object(ctx context.Context, where string, r Row) (digest uint64, err error) {
+// object looks at an object by itself, and returns a number that is that of its content; 0: it is not known. decode may be nil.
+func (v *verifier) object(ctx context.Context, where string, r Row, decode func(Row) error) (digest uint64, err error) {
 	if r.IsEncrypted() {
 		if v.Plain == nil {
 			v.result.Encrypted++
@@ -156,7 +158,7 @@ func (v *verifier) object(ctx context.Context, where string, r Row) (digest uint
 		}
 		r = plain
 	}
-	if problem := v.plainObject(r); problem != nil {
+	if problem := plainObject(r, decode); problem != nil {
 		v.found(where, doRow, "%v", problem)
 	}
 	return r.digest(), nil
@@ -175,7 +177,7 @@ func (r Row) digest() uint64 {
 	return h.Sum64()
 }
 
-func (v *verifier) plainObject(r Row) error {
+func plainObject(r Row, decode func(Row) error) error {
 	if !gjson.Valid(r.Data) || !strings.HasPrefix(r.Data, "{") {
 		return errors.New("is not JSON")
 	}
@@ -185,10 +187,10 @@ func (v *verifier) plainObject(r Row) error {
 	if version := gjson.Get(r.Data, "metadata.resourceVersion").String(); version != fmt.Sprint(r.Revision) {
 		return fmt.Errorf("has revision %d in its row and resourceVersion %q in its data", r.Revision, version)
 	}
-	if v.Decode == nil {
+	if decode == nil {
 		return nil
 	}
-	return v.Decode(r)
+	return decode(r)
 }
 
 // Objects calls visit for each object, of one resource or (empty) of all, in the order of their keys.

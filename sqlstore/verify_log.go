@@ -75,13 +75,14 @@ FROM changes ORDER BY revision`)
 			last = c.Revision
 			v.continues(&c)
 		}
-		digest, err := v.object(ctx, c.where(), c.Row)
+		digest, err := v.object(ctx, c.where(), c.Row, v.DecodePast)
 		if err != nil {
 			return err
 		}
 		v.latest[c.Key] = &latest{revision: c.Revision, op: c.op, digest: digest}
 		if c.prevData != nil && c.prev.Valid {
-			if _, err := v.object(ctx, c.where()+" (the object before it)", Row{Key: c.Key, Revision: c.prev.Int64, Fields: c.prevFields, Data: *c.prevData}); err != nil {
+			prev := Row{Key: c.Key, Revision: c.prev.Int64, Fields: c.prevFields, Data: *c.prevData}
+			if _, err := v.object(ctx, c.where()+" (the object before it)", prev, v.DecodePast); err != nil {
 				return err
 			}
 		}

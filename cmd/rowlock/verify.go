@@ -92,7 +92,7 @@ func verifyDatabase(ctx context.Context, store sqlstore.Options, out io.Writer) 
 		return err
 	}
 	shown := 0
-	result, err := source.Verify(ctx, sqlstore.VerifyOptions{Decode: types.check, Found: func(f sqlstore.Finding) {
+	result, err := source.Verify(ctx, sqlstore.VerifyOptions{Decode: types.check, DecodePast: types.checkPast, Found: func(f sqlstore.Finding) {
 		if shown++; shown <= mostFindings {
 			fmt.Fprintf(out, "%s: %s\n    %s\n", f.Where, f.What, f.Do)
 		}
@@ -153,14 +153,7 @@ func newStoredTypes(ctx context.Context, source *sqlstore.Source) (*storedTypes,
 func (s *storedTypes) check(r sqlstore.Row) error {
 	o := resources.LoadObject(r.Key, r.Revision, []byte(r.Data), nil, nil)
 	if t, ok := s.catalog.Type(r.Resource); ok {
-		kept := ""
-		if r.Fields != nil {
-			kept = *r.Fields
-		}
-		if t.Namespaced != (r.Namespace != "") {
-			return fmt.Errorf("has the namespace %q, which is not the scope of its type", r.Namespace)
-		}
-		return t.CheckStored(o, kept)
+		return checkBuiltin(t, o, r)
 	}
 	if d := s.defined[r.Resource]; d != nil {
 		return checkCustom(o, d)
@@ -172,4 +165,24 @@ func (s *storedTypes) check(r sqlstore.Row) error {
 		return fmt.Errorf("is of a type %s that nobody serves and no definition defines", r.Resource)
 	}
 	return nil
+}
+
+// checkPast says what is wrong with an object that the log has. Definitions may have been made anew since, or deleted, so they do not judge it.
+func (s *storedTypes) checkPast(r sqlstore.Row) error {
+	o := resources.LoadObject(r.Key, r.Revision, []byte(r.Data), nil, nil)
+	if t, ok := s.catalog.Type(r.Resource); ok {
+		return checkBuiltin(t, o, r)
+	}
+	return resources.CheckStoredRow(o)
+}
+
+func checkBuiltin(t *resources.Type, o *resources.Object, r sqlstore.Row) error {
+	kept := ""
+	if r.Fields != nil {
+		kept = *r.Fields
+	}
+	if t.Namespaced != (r.Namespace != "") {
+		return fmt.Errorf("has the namespace %q, which is not the scope of its type", r.Namespace)
+	}
+	return t.CheckStored(o, kept)
 }
