@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -34,6 +35,8 @@ type VerifyOptions struct {
 	Decode func(Row) error
 	// DecodePast is Decode for what the log has of an object: its type may have been another one then, or be gone since.
 	DecodePast func(Row) error
+	// HasLifetime tells whether objects of a resource may end by themselves. Nil: nobody knows.
+	HasLifetime func(resource string) bool
 	// Plain decrypts a row that IsEncrypted. Nil: such rows are counted, and nothing else is known of them.
 	Plain func(ctx context.Context, r Row) (Row, error)
 	// Found is told what is wrong.
@@ -56,6 +59,7 @@ const (
 	doCopy = "stop the servers, make a backup (rowlock backup) and restore it elsewhere (rowlock restore): indexes, log and counter are made anew"
 	doRow  = "write the object again or delete it, or take it from a backup (rowlock restore --object)"
 	doDisk = "the disk or the memory may be at fault: restore the last good backup (rowlock restore) on another machine"
+	doEnd  = "set objects.expires of that row to NULL, before a server starts: one that works deletes the object at its time"
 	doLog  = "stop the servers and empty the log, after which clients list anew: " + doCopy
 )
 
@@ -108,6 +112,9 @@ func (v *verifier) objects(ctx context.Context) error {
 		last = r.Key
 		if r.Revision > v.state.Revision {
 			v.found(where, doCopy, "has revision %d, and the counter is at %d: revisions would be given twice", r.Revision, v.state.Revision)
+		}
+		if r.Expires != nil && v.HasLifetime != nil && !v.HasLifetime(r.Resource) {
+			v.found(where, doEnd, "is to be deleted at %s, and objects of its type have no lifetime", milliseconds(*r.Expires).UTC().Format(time.RFC3339))
 		}
 		digest, err := v.object(ctx, where, r, v.Decode)
 		v.agrees(where, r, digest)

@@ -92,11 +92,12 @@ func verifyDatabase(ctx context.Context, store sqlstore.Options, out io.Writer) 
 		return err
 	}
 	shown := 0
-	result, err := source.Verify(ctx, sqlstore.VerifyOptions{Decode: types.check, DecodePast: types.checkPast, Found: func(f sqlstore.Finding) {
+	found := func(f sqlstore.Finding) {
 		if shown++; shown <= mostFindings {
 			fmt.Fprintf(out, "%s: %s\n    %s\n", f.Where, f.What, f.Do)
 		}
-	}})
+	}
+	result, err := source.Verify(ctx, sqlstore.VerifyOptions{Decode: types.check, DecodePast: types.checkPast, HasLifetime: types.haveLifetime, Found: found})
 	if err != nil {
 		return err
 	}
@@ -174,6 +175,14 @@ func (s *storedTypes) checkPast(r sqlstore.Row) error {
 		return checkBuiltin(t, o, r)
 	}
 	return resources.CheckStoredRow(o)
+}
+
+// haveLifetime tells whether objects of a resource may end by themselves: Events, and of the server's own rows tokens and who of the servers lives.
+func (s *storedTypes) haveLifetime(resource string) bool {
+	if t, ok := s.catalog.Type(resource); ok {
+		return t.TTL != nil
+	}
+	return resource == "tokens.rowlock.internal" || resource == "servers.rowlock.internal"
 }
 
 func checkBuiltin(t *resources.Type, o *resources.Object, r sqlstore.Row) error {

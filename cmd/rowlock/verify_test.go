@@ -26,6 +26,8 @@ func TestVerify(t *testing.T) {
 			"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":`+widgetVersions("v2")+`}}`)
 		send(t, client, "POST", widgets, `{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"w"},"spec":{"n":1}}`)
 		send(t, client, "POST", "/api/v1/namespaces/default/services", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"},"spec":{"type":"NodePort","ports":[{"port":80}]}}`)
+		send(t, client, "POST", "/api/v1/namespaces/default/events", `{"apiVersion":"v1","kind":"Event","metadata":{"name":"e"},"involvedObject":{"namespace":"default"}}`)
+		runs(t, append([]string{"token", "create", "--user", "jane"}, place.args()...)...) // an Event and a token have a lifetime
 		configMaps := client.CoreV1().ConfigMaps("default")
 		for _, name := range []string{"a", "b"} {
 			if _, err := configMaps.Create(t.Context(), newConfigMap(name, "1"), metav1.CreateOptions{}); err != nil {
@@ -67,6 +69,14 @@ func verifyRewritten(t *testing.T, data []byte) {
 			if *at(row, "resource") == any(resource) {
 				data := at(row, "data")
 				*data = strings.Replace((*data).(string), old, replacement, 1)
+			}
+			return row
+		}
+	}
+	expires := func(resource string) func([]any) []any {
+		return func(row []any) []any {
+			if *at(row, "resource") == any(resource) {
+				*at(row, "expires") = int64(1000)
 			}
 			return row
 		}
@@ -114,6 +124,9 @@ func verifyRewritten(t *testing.T, data []byte) {
 			}
 			return row
 		}},
+		{"a lifetime", "objects configmaps/default/a: is to be deleted at 1970-01-01T00:00:01Z, and objects of its type have no lifetime", expires(configMap)},
+		{"a lifetime of a custom resource", "objects widgets.example.com/default/w: is to be deleted at", expires(widget)},
+		{"a lifetime of a row of the server's own", "is to be deleted at", expires("nodeports.rowlock.internal")},
 		{"a row of the server's own", "is not a row of the server's own", func(row []any) []any {
 			if strings.HasSuffix((*at(row, "resource")).(string), ".rowlock.internal") {
 				data := at(row, "data")
