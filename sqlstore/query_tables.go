@@ -259,12 +259,24 @@ func (s *Source) plain(ctx context.Context, key resources.Key, row sealed) ([]by
 	return data, err
 }
 
-// Decrypt returns a row in clear, which IsEncrypted needs Options.Transformers for. Errors: those of the transformer.
+// Decrypt returns a row in clear as a server would read it that has Options.Transformers. Errors: those of the transformer.
 func (s *Source) Decrypt(ctx context.Context, r Row) (Row, error) {
+	if !s.sealer.opens(r.Data) {
+		return r, nil
+	}
 	row := sealed{data: r.Data}
-	data, err := s.plain(ctx, r.Key, row)
-	r.Data = string(data)
-	return r, err
+	if r.Fields != nil {
+		row.fields = sql.NullString{String: *r.Fields, Valid: true}
+	}
+	data, fields, err := s.sealer.openMany(ctx, r.Key, row, &s.failing)
+	if err != nil {
+		return r, err
+	}
+	r.Data, r.Fields = string(data), nil
+	if fields.Valid {
+		r.Fields = &fields.String
+	}
+	return r, nil
 }
 
 // Decrypter is a Source of no database, for Decrypt alone: of the rows of a backup, by Options.Transformers of the store that this is of.

@@ -133,6 +133,23 @@ func headOf(data string) string { return data[:strings.LastIndexByte(data, ':')+
 // errNotSealed is of text that begins as if it were sealed, and is not.
 var errNotSealed = errors.New("what is encrypted in the database is not in base64")
 
+// sealedLeast is how many bytes a provider makes of an object at least: AES-GCM has the fewest of its own, twelve before and sixteen behind.
+const sealedLeast = 12 + len("{}") + 16
+
+// checkSealed says what is wrong with a sealed row, as far as it can be seen without keys.
+func checkSealed(r Row) error {
+	b, err := base64.RawStdEncoding.DecodeString(r.Data[len(headOf(r.Data)):])
+	switch {
+	case err != nil:
+		return errNotSealed
+	case len(b) < sealedLeast:
+		return errors.New("what is encrypted in the database is too short to be an object")
+	case r.Fields != nil:
+		return errors.New("has selectable fields in clear beside what is encrypted")
+	}
+	return nil
+}
+
 // open is the inverse of seal. stale tells that sealing it now would be done in another way. Errors: those of the transformer.
 func (s *sealer) open(ctx context.Context, key resources.Key, row sealed) (data []byte, f sql.NullString, stale bool, err error) {
 	stored := bytesOf(row.data)

@@ -40,8 +40,8 @@ type SourceState struct {
 // ErrNoTables says that there is a database, and nothing of Rowlock in it.
 var ErrNoTables = errors.New("the database has no tables of rowlock")
 
-// OpenSource begins to read a database, of which Options.URL and Options.Schema say which; Options.Transformers decrypt what Query is
-// asked for. It makes and changes nothing there. Errors:
+// OpenSource begins to read a database, of which Options.URL and Options.Schema say which; Options.Transformers decrypt what Query and
+// Decrypt are asked for. It makes and changes nothing there. Errors:
 // ErrNoTables, ErrMoving for what is not a store yet, fs.ErrNotExist for a file, those of the database.
 func OpenSource(ctx context.Context, o Options) (_ *Source, err error) {
 	if err := errors.Join(CheckURL(o.URL), CheckSchema(o.URL, o.Schema)); err != nil {

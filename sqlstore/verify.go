@@ -37,7 +37,8 @@ type VerifyOptions struct {
 	DecodePast func(Row) error
 	// HasLifetime tells whether objects of a resource may end by themselves. Nil: nobody knows.
 	HasLifetime func(resource string) bool
-	// Plain decrypts a row that IsEncrypted. Nil: such rows are counted, and nothing else is known of them.
+	// Plain returns a row as a server reads it, in clear. Nil: rows that IsEncrypted are counted, and only what can be seen without keys is
+	// known of them.
 	Plain func(ctx context.Context, r Row) (Row, error)
 	// Found is told what is wrong.
 	Found func(Finding)
@@ -60,6 +61,7 @@ const (
 	doRow  = "write the object again or delete it, or take it from a backup (rowlock restore --object)"
 	doDisk = "the disk or the memory may be at fault: restore the last good backup (rowlock restore) on another machine"
 	doEnd  = "set objects.expires of that row to NULL, before a server starts: one that works deletes the object at its time"
+	doKey  = "name the EncryptionConfiguration of the servers; where that is it, they cannot read it either: put the key back, or take it from a backup"
 	doLog  = "stop the servers and empty the log, after which clients list anew: " + doCopy
 )
 
@@ -153,17 +155,20 @@ func (v *verifier) agrees(where string, r Row, digest uint64) {
 
 // object looks at an object by itself, and returns a number that is that of its content; 0: it is not known. decode may be nil.
 func (v *verifier) object(ctx context.Context, where string, r Row, decode func(Row) error) (digest uint64, err error) {
-	if r.IsEncrypted() {
-		if v.Plain == nil {
-			v.result.Encrypted++
-			return 0, nil
-		}
+	switch {
+	case v.Plain != nil:
 		plain, err := v.Plain(ctx, r)
 		if err != nil {
-			v.found(where, doRow, "cannot be decrypted: %v", err)
+			v.found(where, doKey, "cannot be decrypted: %v", err)
 			return 0, ctx.Err()
 		}
 		r = plain
+	case r.IsEncrypted():
+		v.result.Encrypted++
+		if problem := checkSealed(r); problem != nil {
+			v.found(where, doRow, "%v", problem)
+		}
+		return 0, nil
 	}
 	if problem := plainObject(r, decode); problem != nil {
 		v.found(where, doRow, "%v", problem)

@@ -3,11 +3,12 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -254,6 +255,9 @@ func TestVerifyFindsDamagedPages(t *testing.T) {
 	}
 }
 
+// testSealed begins what is encrypted by nothing.
+const testSealed = sealedPrefix + "test:v1:key:"
+
 // What is encrypted is counted where nobody can decrypt it, and looked at where somebody can.
 func TestVerifyEncrypted(t *testing.T) {
 	h := newSQLiteHarness(t)
@@ -268,8 +272,14 @@ func TestVerifyEncrypted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback() //nolint:errcheck // it has served
-	if _, err := tx.Exec("UPDATE objects SET data = 'k8s:enc:test:' || data WHERE name IN ('a', 'old')"); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"a", "old"} {
+		var data string
+		if err := tx.QueryRow("SELECT data FROM objects WHERE name = $1", name).Scan(&data); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec("UPDATE objects SET data = $1 WHERE name = $2", encodeSealed([]byte(testSealed+data)), name); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s := &Source{tx: tx}
 	if err := s.readState(t.Context()); err != nil {
@@ -287,16 +297,40 @@ func TestVerifyEncrypted(t *testing.T) {
 		t.Errorf("without the keys: %+v, %v", result, found)
 	}
 	opened := 0
-	if result, found := verify(func(_ context.Context, r Row) (Row, error) {
+	opens := func(_ context.Context, r Row) (Row, error) {
+		encoded, encrypted := strings.CutPrefix(r.Data, testSealed)
+		if !encrypted {
+			return r, nil
+		}
 		opened++
-		r.Data = strings.TrimPrefix(r.Data, "k8s:enc:test:")
-		return r, nil
-	}); result.Encrypted != 0 || len(found) > 0 || opened != 2 {
+		data, err := base64.RawStdEncoding.DecodeString(encoded)
+		r.Data = string(data)
+		return r, err
+	}
+	if result, found := verify(opens); result.Encrypted != 0 || len(found) > 0 || opened != 2 {
 		t.Errorf("with the keys: %+v, %v", result, found)
 	}
 	if _, found := verify(func(_ context.Context, r Row) (Row, error) {
-		return r, fmt.Errorf("no key of %v", time.Now().Year())
+		if r.IsEncrypted() {
+			return r, errors.New("no key")
+		}
+		return r, nil
 	}); len(found) != 2 || !strings.Contains(found[0], "cannot be decrypted") {
 		t.Errorf("with other keys: %v", found)
+	}
+	for _, d := range []struct{ set, finds string }{
+		{"fields = '{}'", "has selectable fields in clear"},
+		{"data = 'k8s:enc:aesgcm:v1:key1:AAAA'", "too short to be an object"},
+		{"data = data || '='", "not in base64"},
+	} {
+		if _, err := tx.Exec("SAVEPOINT damage; UPDATE objects SET " + d.set + " WHERE name = 'a'"); err != nil {
+			t.Fatal(err)
+		}
+		if _, found := verify(nil); len(found) != 1 || !strings.Contains(found[0], d.finds) {
+			t.Errorf("with %s, without the keys: %v", d.set, found)
+		}
+		if _, err := tx.Exec("ROLLBACK TO damage"); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

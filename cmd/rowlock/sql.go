@@ -199,10 +199,15 @@ func storedViews(ctx context.Context, source *sqlstore.Source) ([]views.View, er
 	registry.SetGroups(builtin.Parts{APIs: all}.Groups())
 	there := views.OfCatalog(registry.Catalog())
 	err = source.Objects(ctx, custom.Resource, func(r sqlstore.Row) error {
-		if plain, perr := source.Decrypt(ctx, r); perr == nil { // else nobody knows what it defines
-			if v, ok := views.OfDefinition([]byte(plain.Data)); ok {
-				there = append(there, v)
+		if r.IsEncrypted() {
+			plain, err := source.Decrypt(ctx, r)
+			if err != nil {
+				return ctx.Err() // nobody knows what it defines
 			}
+			r = plain
+		}
+		if v, ok := views.OfDefinition([]byte(r.Data)); ok {
+			there = append(there, v)
 		}
 		return ctx.Err()
 	})

@@ -21,15 +21,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// verifyOptions are the flags of rowlock verify.
+type verifyOptions struct {
+	place      placeOptions
+	encryption encryptionOptions
+}
+
 func newVerifyCommand() *cobra.Command {
-	o := &placeOptions{}
+	o := &verifyOptions{}
 	cmd := &cobra.Command{
 		Use:   "verify [FILE]",
 		Short: "Look whether a database, or a backup, is whole",
 		Long: "Reads everything in a database, or in a backup, and says what is wrong and what to do: the tables and their indexes, each\n" +
 			"object by its type, the log of changes by itself and against the objects, the counter of revisions. Nothing is changed.\n\n" +
 			"It reads one state, also while a server runs, to which it is a load; a copy or a backup serves as well. A backup is restored\n" +
-			"into a temporary directory for it, which needs the room.\n\n" +
+			"into a temporary directory for it, which needs the room. What is encrypted needs the servers' --encryption-provider-config\n" +
+			"to be looked at.\n\n" +
 			"The exit code is 0 where nothing is wrong.",
 		Example: "  rowlock verify\n" +
 			"  rowlock verify --datastore sqlite:///copy/of/rowlock.db\n" +
@@ -41,21 +48,33 @@ func newVerifyCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.complete(); err != nil {
+			if err := o.place.complete(); err != nil {
 				return err
 			}
-			if len(args) == 0 {
-				return verifyDatabase(cmd.Context(), o.store(), cmd.OutOrStdout())
-			}
-			return verifyBackup(cmd, o, args[0])
+			return o.run(cmd, args)
 		},
 	}
-	o.addFlags(cmd.Flags())
+	o.place.addFlags(cmd.Flags())
+	o.encryption.addFileFlag(cmd.Flags())
 	return cmd
 }
 
+func (o *verifyOptions) run(cmd *cobra.Command, args []string) error {
+	e, err := o.encryption.open(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	if len(args) > 0 {
+		return verifyBackup(cmd, &o.place, e, args[0])
+	}
+	store := o.place.store()
+	store.Transformers = e.transformers
+	return verifyDatabase(cmd.Context(), store, cmd.OutOrStdout())
+}
+
 // verifyBackup makes a store of a backup and verifies that.
-func verifyBackup(cmd *cobra.Command, o *placeOptions, name string) (err error) {
+func verifyBackup(cmd *cobra.Command, o *placeOptions, e encryption, name string) (err error) {
 	f, err := openBackup(name, cmd.InOrStdin())
 	if err != nil {
 		return err
@@ -72,6 +91,7 @@ func verifyBackup(cmd *cobra.Command, o *placeOptions, name string) (err error) 
 		return err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "The backup of revision %d is whole: its checksum is right, and a store can be made of it.\n", r.Revision)
+	store.Transformers = e.transformers
 	return verifyDatabase(cmd.Context(), store, cmd.OutOrStdout())
 }
 
@@ -97,13 +117,17 @@ func verifyDatabase(ctx context.Context, store sqlstore.Options, out io.Writer) 
 			fmt.Fprintf(out, "%s: %s\n    %s\n", f.Where, f.What, f.Do)
 		}
 	}
-	result, err := source.Verify(ctx, sqlstore.VerifyOptions{Decode: types.check, DecodePast: types.checkPast, HasLifetime: types.haveLifetime, Found: found})
+	options := sqlstore.VerifyOptions{Decode: types.check, DecodePast: types.checkPast, HasLifetime: types.haveLifetime, Found: found}
+	if store.Transformers != nil {
+		options.Plain = source.Decrypt
+	}
+	result, err := source.Verify(ctx, options)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%d objects and %d changes at revision %d: ", result.Objects, result.Changes, source.State().Revision)
 	if result.Encrypted > 0 {
-		fmt.Fprintf(out, "%d of them are encrypted, and were not decoded; ", result.Encrypted)
+		fmt.Fprintf(out, "%d of them are encrypted, and were not decoded, for want of --encryption-provider-config; ", result.Encrypted)
 	}
 	if result.Findings > 0 {
 		fmt.Fprintf(out, "%d things are wrong.\n", result.Findings)
@@ -134,9 +158,10 @@ func newStoredTypes(ctx context.Context, source *sqlstore.Source) (*storedTypes,
 		return nil, errors.New("the type of definitions is not there")
 	}
 	err = source.Objects(ctx, custom.Resource, func(r sqlstore.Row) error {
-		if r.IsEncrypted() {
+		r, err := source.Decrypt(ctx, r)
+		if err != nil {
 			s.sealed = true
-			return nil
+			return ctx.Err()
 		}
 		decoded, err := definitions.DecodeStored(resources.LoadObject(r.Key, r.Revision, []byte(r.Data), nil, nil))
 		if err != nil {
