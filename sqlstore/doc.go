@@ -218,6 +218,7 @@
 //	verify.go           whether a database is whole
 //	verify_tables.go    its tables, indexes and objects
 //	verify_log.go       its log and counter
+//	verify_history.go   its object history
 //	views.go            views for SQL
 //	views_keep.go       keeping them in a database
 //	views_sqlite.go     their SQL for SQLite

@@ -9,6 +9,12 @@ const (
 	forUpdate  = ` FOR UPDATE`
 	skipLocked = ` SKIP LOCKED`
 
+	selectNoRecordingSQL = `SELECT NOT EXISTS (SELECT 1 FROM recording)`
+
+	// insertRecordingSQL makes the row of that table where there is none. What is in revisions is not recorded again.
+	insertRecordingSQL = `INSERT INTO recording (id, revision, bytes)
+SELECT 1, coalesce(max(revision), 0), coalesce(sum(size), 0) FROM revisions WHERE true ON CONFLICT DO NOTHING`
+
 	insertRevisionSQL = `INSERT INTO revisions (revision, at, size, op, resource, namespace, name, uid, author, fields, data)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 

@@ -42,6 +42,7 @@ type recordingStep struct {
 	result recordResult
 	was    recordingState
 	found  bool  // the state
+	anew   bool  // there is none, and it is to be made
 	floor  int64 // of the log
 	upTo   int64 // the last change that was read
 	read   int
@@ -61,8 +62,14 @@ func (r *recorder) step(ctx context.Context, wait bool) (recordResult, error) {
 	if err != nil {
 		return recordResult{}, err
 	}
-	if s.result.busy = !s.found; s.found {
+	switch {
+	case s.found:
 		s.done()
+	case s.anew:
+		r.store.logger.Warn("the object history goes on with a new row in the table recording, which had none: somebody has deleted it")
+		s.result.more = true
+	default:
+		s.result.busy = true
 	}
 	return s.result, nil
 }
@@ -80,8 +87,11 @@ func (s *recordingStep) readAll(ctx context.Context, c sqlConn, shared, wait boo
 		s.found = true
 		return s.was.scan(scan)
 	})
-	if err != nil || !s.found {
+	if err != nil {
 		return false, err
+	}
+	if !s.found {
+		return s.lost(ctx, c)
 	}
 	if known := s.revision.Swap(s.was.revision); known != 0 && s.was.revision > max(known, s.seen) && !wait {
 		s.found = false // another server has gone on: it is the one that does it
@@ -101,6 +111,14 @@ func (s *recordingStep) readAll(ctx context.Context, c sqlConn, shared, wait boo
 	}
 	now := s.store.clock.Now()
 	return len(s.rows) > 0 || isDue(s.result.next, now) || s.was.bytes > s.options.Size || s.tells(now), nil
+}
+
+// lost tells whether there is no row of recording at all, so that it is to be made; else another server holds it.
+func (s *recordingStep) lost(ctx context.Context, c sqlConn) (bool, error) {
+	if err := c.QueryRowContext(ctx, selectNoRecordingSQL).Scan(&s.anew); err != nil {
+		return false, unavailable(err)
+	}
+	return s.anew, nil
 }
 
 func isDue(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
@@ -140,6 +158,10 @@ func (s *recordingStep) oldest(ctx context.Context, c sqlConn) (due time.Time, e
 
 // write does what the step comes to.
 func (s *recordingStep) write(ctx context.Context, c sqlConn) error {
+	if s.anew {
+		_, err := c.ExecContext(ctx, insertRecordingSQL)
+		return err
+	}
 	s.freed = 0
 	added := int64(0)
 	for i := range s.rows {

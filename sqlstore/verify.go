@@ -47,6 +47,8 @@ type VerifyOptions struct {
 // Verified is what was looked at.
 type Verified struct {
 	Objects, Changes int
+	// Revisions are the writes in the object history.
+	Revisions int
 	// Encrypted is how many of these could not be decoded, for want of Plain.
 	Encrypted int
 	Findings  int
@@ -75,7 +77,7 @@ type verifier struct {
 }
 
 // Verify looks whether a database is whole: the tables and their indexes, each object by itself and by its type, the log by itself and against
-// the objects, the counter. It reads everything, and changes nothing. Errors: those of ctx. Whatever the database cannot answer is a finding.
+// the objects, the object history, the counter. It reads everything, and changes nothing. Errors: those of ctx. Whatever the database cannot answer is a finding.
 func (s *Source) Verify(ctx context.Context, o VerifyOptions) (Verified, error) {
 	v := &verifier{Source: s, VerifyOptions: o, latest: map[resources.Key]*latest{}}
 	for _, part := range []struct {
@@ -83,6 +85,7 @@ func (s *Source) Verify(ctx context.Context, o VerifyOptions) (Verified, error) 
 		check func(context.Context) error
 	}{
 		{"schema_migrations", v.schema}, {"database", v.indexes}, {"meta", v.meta}, {"changes", v.log}, {"objects", v.objects},
+		{"revisions", v.revisions},
 	} {
 		if err := part.check(ctx); err != nil {
 			if ctx.Err() != nil {
@@ -155,25 +158,34 @@ func (v *verifier) agrees(where string, r Row, digest uint64) {
 
 // object looks at an object by itself, and returns a number that is that of its content; 0: it is not known. decode may be nil.
 func (v *verifier) object(ctx context.Context, where string, r Row, decode func(Row) error) (digest uint64, err error) {
-	switch {
-	case v.Plain != nil:
-		plain, err := v.Plain(ctx, r)
-		if err != nil {
-			v.found(where, doKey, "cannot be decrypted: %v", err)
-			return 0, ctx.Err()
-		}
-		r = plain
-	case r.IsEncrypted():
-		v.result.Encrypted++
-		if problem := checkSealed(r); problem != nil {
-			v.found(where, doRow, "%v", problem)
-		}
-		return 0, nil
+	r, known, err := v.clear(ctx, where, r)
+	if err != nil || !known {
+		return 0, err
 	}
 	if problem := plainObject(r, decode); problem != nil {
 		v.found(where, doRow, "%v", problem)
 	}
 	return r.digest(), nil
+}
+
+// clear returns a row in clear, or that it is not known what is in it. Errors: those of ctx.
+func (v *verifier) clear(ctx context.Context, where string, r Row) (plain Row, known bool, err error) {
+	if v.Plain != nil {
+		plain, problem := v.Plain(ctx, r)
+		if problem != nil {
+			v.found(where, doKey, "cannot be decrypted: %v", problem)
+			return r, false, ctx.Err()
+		}
+		return plain, true, nil
+	}
+	if !r.IsEncrypted() {
+		return r, true, nil
+	}
+	v.result.Encrypted++
+	if problem := checkSealed(r); problem != nil {
+		v.found(where, doRow, "%v", problem)
+	}
+	return r, false, nil
 }
 
 var digestSeed = maphash.MakeSeed()

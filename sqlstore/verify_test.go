@@ -118,7 +118,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		verifyDamaged(t, db, "", func(d damage) string { return d.sqlite })
+		verifyDamaged(t, db, "", damages, func(d damage) string { return d.sqlite })
 		verifyWhole(t, h.options())
 	})
 	t.Run("Postgres", func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 		}
 		db := stdlib.OpenDB(*config.ConnConfig)
 		defer db.Close()
-		verifyDamaged(t, db, setSearchPath(h.schema), func(d damage) string { return d.postgres })
+		verifyDamaged(t, db, setSearchPath(h.schema), damages, func(d damage) string { return d.postgres })
 		verifyWhole(t, o)
 	})
 	t.Run("Postgres, with updates for servers of the version before", func(t *testing.T) {
@@ -159,7 +159,7 @@ func verifyWhole(t *testing.T, o Options) {
 }
 
 // verifyDamaged does each damage in a transaction, in which it is verified, and which is rolled back.
-func verifyDamaged(t *testing.T, db *sql.DB, prelude string, of func(damage) string) {
+func verifyDamaged(t *testing.T, db *sql.DB, prelude string, damages []damage, of func(damage) string) {
 	for _, d := range damages {
 		statements := of(d)
 		if statements == "" {

@@ -33,7 +33,8 @@ func newVerifyCommand() *cobra.Command {
 		Use:   "verify [FILE]",
 		Short: "Look whether a database, or a backup, is whole",
 		Long: "Reads everything in a database, or in a backup, and says what is wrong and what to do: the tables and their indexes, each\n" +
-			"object by its type, the log of changes by itself and against the objects, the counter of revisions. Nothing is changed.\n\n" +
+			"object by its type, the log of changes by itself and against the objects, the object history, the counter of revisions. Nothing is\n" +
+			"changed.\n\n" +
 			"It reads one state, also while a server runs, to which it is a load; a copy or a backup serves as well. A backup is restored\n" +
 			"into a temporary directory for it, which needs the room. What is encrypted needs the servers' --encryption-provider-config\n" +
 			"to be looked at.\n\n" +
@@ -126,6 +127,9 @@ func verifyDatabase(ctx context.Context, store sqlstore.Options, out io.Writer) 
 		return err
 	}
 	fmt.Fprintf(out, "%d objects and %d changes at revision %d: ", result.Objects, result.Changes, source.State().Revision)
+	if result.Revisions > 0 {
+		fmt.Fprintf(out, "with %d writes in the object history; ", result.Revisions)
+	}
 	if result.Encrypted > 0 {
 		fmt.Fprintf(out, "%d of them are encrypted, and were not decoded, for want of --encryption-provider-config; ", result.Encrypted)
 	}

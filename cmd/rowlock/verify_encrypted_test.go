@@ -17,7 +17,7 @@ func TestVerifyEncrypted(t *testing.T) {
 		encrypt(t, file, "*.*", secretbox("a"))
 		encrypt(t, others, "*.*", secretbox("b"))
 		keys := []string{"--encryption-provider-config", file}
-		p := start(t, append(keys, place.args()...)...)
+		p := start(t, slices.Concat([]string{"--object-history", "7d,20"}, keys, place.args())...)
 		client := p.client(t)
 		send(t, client, "POST", crds, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
 			"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":`+widgetVersions("v2")+`}}`)
@@ -27,18 +27,23 @@ func TestVerifyEncrypted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		if kept := send(t, client, "GET", "/apis/history.rowlock.dev/v1/namespaces/default/revisions", ""); !strings.Contains(kept, "configmaps") {
+			t.Fatalf("the object history has %s", kept)
+		}
 		p.end()
 		backup := filepath.Join(t.TempDir(), "backup")
 		runs(t, append([]string{"backup", backup}, place.args()...)...)
 		verify := append([]string{"verify"}, place.args()...)
-		for _, of := range [][]string{verify, append(verify, backup)} {
-			if out := runs(t, append(of, keys...)...); !strings.Contains(out, "nothing is wrong") || strings.Contains(out, "encrypted") {
+		for _, of := range [][]string{verify, slices.Concat(verify, []string{backup})} {
+			out := runs(t, slices.Concat(of, keys)...)
+			if history := len(of) == len(verify); !strings.Contains(out, "nothing is wrong") || strings.Contains(out, "encrypted") || // a backup has no history
+				strings.Contains(out, "writes in the object history; ") != history {
 				t.Errorf("%v, with the keys: %s", of, out)
 			}
 			if out := runs(t, of...); !strings.Contains(out, "are encrypted, and were not decoded, for want of --encryption-provider-config") {
 				t.Errorf("%v, without the keys: %s", of, out)
 			}
-			code, stdout, _ := command(t, append(of, "--encryption-provider-config", others)...)
+			code, stdout, _ := command(t, slices.Concat(of, []string{"--encryption-provider-config", others})...)
 			if code != exitFailure || !strings.Contains(stdout, ": cannot be decrypted: no matching key") {
 				t.Errorf("%v, with other keys: exit code %d, %s", of, code, stdout)
 			}

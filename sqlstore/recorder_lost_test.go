@@ -1,0 +1,49 @@
+package sqlstore
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// Where the row that says how far it has come is gone, the object history goes on behind what it has, and the log says so, once each time.
+func TestObjectHistoryWithoutItsRow(t *testing.T) {
+	for name, options := range map[string]func(*testing.T) Options{"SQLite": sqliteOptions, "Postgres": postgresOptions} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t)
+			o.ObjectHistory = ObjectHistory{Age: time.Hour}
+			log := &strings.Builder{} // a handler writes a line at a time
+			o.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			s := mustOpen(t, o)
+			const a, b, c = "create widgets/shop/a u1  []", "create widgets/shop/b u2  []", "create widgets/shop/c u3  []"
+			mustCommit(t, s, object(t, "widgets", "shop", "a", "u1", `"size":1`))
+			wantHistoryOf(t, s, resources.RevisionQuery{}, a)
+			s.exec(t, "DELETE FROM recording")
+			mustCommit(t, s, object(t, "widgets", "shop", "b", "u2", `"size":1`))
+			for range 2 {
+				wantHistoryOf(t, s, resources.RevisionQuery{}, a, b)
+			}
+			s.wantCounted(t)
+			s.exec(t, "DELETE FROM recording")
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = mustOpen(t, o) // one that knows nothing of before
+			mustCommit(t, s, object(t, "widgets", "shop", "c", "u3", `"size":1`))
+			wantHistoryOf(t, s, resources.RevisionQuery{}, a, b, c)
+			s.wantCounted(t)
+			if at, err := s.RecordedAt(t.Context()); err != nil || at != s.revisions.current.Load() {
+				t.Errorf("recorded at %d, %v", at, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(log.String(), "a new row in the table recording"); n != 2 {
+				t.Errorf("said %d times: %s", n, log)
+			}
+		})
+	}
+}

@@ -1,0 +1,113 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/rowlock/rowlock/sqlstore/recording"
+)
+
+// What there is to do about the object history, which nothing else needs.
+const (
+	doRecording = "start a server with --object-history: it makes the row anew"
+	doHistory   = "stop the servers and let the object history begin anew, which nothing else needs: DELETE FROM revisions; DELETE FROM recording"
+)
+
+const selectRevisionsSQL = `SELECT revision, size, op, resource, namespace, name, uid, author, fields, data FROM revisions ORDER BY revision`
+
+// revisions looks at the object history: each write by itself, and how far it is said to have come. A step of the recorder is one transaction, so
+// whatever has crashed, both agree.
+func (v *verifier) revisions(ctx context.Context) error {
+	for _, table := range []string{"revisions", "recording"} {
+		if there, err := hasTable(ctx, v.tx, v.postgres, table); err != nil || !there {
+			return err // tables of before have none, and what is missing was found already
+		}
+	}
+	var state *recordingState
+	if err := eachRow(v.tx.QueryContext(ctx, selectRecordingSQL))(func(scan func(...any) error) error {
+		state = &recordingState{}
+		return state.scan(scan)
+	}); err != nil {
+		return err
+	}
+	var last, sum int64
+	if err := eachRow(v.tx.QueryContext(ctx, selectRevisionsSQL))(func(scan func(...any) error) error {
+		var r revisionRow
+		if err := scan(&r.revision, &r.size, &r.op, &r.key.Resource, &r.key.Namespace, &r.key.Name, &r.uid, &r.author, &r.fields, &r.data); err != nil {
+			return err
+		}
+		v.result.Revisions++
+		last = r.revision
+		sum += r.size
+		return v.revision(ctx, &r)
+	}); err != nil {
+		return err
+	}
+	v.recording(state, last, sum)
+	return nil
+}
+
+// recording compares what the row of that table says with the counter, and with the last of the revisions and the sum of their sizes. It may be nil.
+func (v *verifier) recording(state *recordingState, last, sum int64) {
+	if state == nil {
+		v.found("recording", doRecording, "has no row, which says how far the object history has come")
+		return
+	}
+	if state.revision > v.state.Revision {
+		v.found("recording", doHistory, "has come to revision %d, and the counter is at %d: what is written till then would not be kept", state.revision, v.state.Revision)
+	}
+	if last > state.revision {
+		v.found("recording", doHistory, "has come to revision %d, and the object history to %d: nothing more would be kept", state.revision, last)
+	}
+	if state.bytes != sum {
+		v.found("recording", doHistory, "counts %d bytes of object history, and there are %d", state.bytes, sum)
+	}
+}
+
+// revision looks at a write in the object history. Errors: those of ctx.
+func (v *verifier) revision(ctx context.Context, r *revisionRow) error {
+	where := fmt.Sprintf("revisions %d (%s)", r.revision, r.key)
+	if _, err := parseOp(r.op); err != nil {
+		v.found(where, doHistory, "is an unknown operation %q", r.op)
+	}
+	if _, err := decodeAuthor(r.author); err != nil {
+		v.found(where, doHistory, "has an author that is not JSON: %v", err)
+	}
+	if len(r.data) == 0 {
+		return nil // it could not be read when it was recorded
+	}
+	row := Row{Key: r.key, Revision: r.revision, Data: string(r.data)}
+	if r.fields.Valid {
+		row.Fields = &r.fields.String
+	}
+	row, known, err := v.clear(ctx, where, row)
+	if err != nil || !known {
+		return err
+	}
+	if problem := checkRevision(row, r.uid); problem != nil {
+		v.found(where, doHistory, "%v", problem)
+	}
+	return nil
+}
+
+// checkRevision says what is wrong with what was kept of a write: its paths, and the object before and after it.
+func checkRevision(r Row, uid string) error {
+	var paths []string
+	if r.Fields == nil || json.Unmarshal([]byte(*r.Fields), &paths) != nil {
+		return errors.New("has no list of the paths that were changed")
+	}
+	before, after, err := recording.Unpack([]byte(r.Data))
+	switch {
+	case err != nil:
+		return err
+	case !gjson.ValidBytes(after), before != nil && !gjson.ValidBytes(before):
+		return errors.New("has an object that is not JSON")
+	case gjson.GetBytes(after, "metadata.uid").String() != uid:
+		return fmt.Errorf("has the uid %q, which is not the one of its object", uid)
+	}
+	return nil
+}
