@@ -216,7 +216,9 @@
 //	move_target.go      a database that is not finished
 //	move_fence.go       keeping writers out for the switch
 //	verify.go           whether a database is whole
-//	verify_tables.go    its tables, indexes and objects
+//	verify_tables.go    its tables and indexes
+//	verify_postgres.go  what Postgres' tables are to have
+//	verify_sqlite.go    what SQLite's values are to be
 //	verify_log.go       its log and counter
 //	verify_history.go   its object history
 //	views.go            views for SQL

@@ -12,7 +12,7 @@ import (
 
 var historyDamages = []damage{
 	both("none", "SELECT 1", nothing),
-	both("a write that could not be read", "UPDATE revisions SET data = '', fields = NULL, uid = '' WHERE name = 'd'", nothing),
+	both("a write that could not be read", "UPDATE revisions SET data = substr(data, 1, 0), fields = NULL, uid = '' WHERE name = 'd'", nothing),
 	both("no more than was there at the start", "DELETE FROM revisions; UPDATE recording SET bytes = 0", nothing),
 	both("the size", "UPDATE recording SET bytes = bytes + 1000000000", "bytes of object history"),
 	both("a write is lost", "DELETE FROM revisions WHERE name = 'd'", "bytes of object history"),
@@ -23,7 +23,8 @@ var historyDamages = []damage{
 	both("an author that is not JSON", "UPDATE revisions SET author = 'jane' WHERE name = 'd'", "(configmaps/default/d): has an author that is not JSON"),
 	both("no paths", "UPDATE revisions SET fields = NULL WHERE name = 'd'", "(configmaps/default/d): has no list of the paths"),
 	both("paths that are not JSON", "UPDATE revisions SET fields = '[' WHERE name = 'd'", "(configmaps/default/d): has no list of the paths"),
-	both("garbage", "UPDATE revisions SET data = 'garbage' WHERE name = 'd'", "(configmaps/default/d): what the object history kept of a write is damaged"),
+	both("garbage", "UPDATE revisions SET data = substr(data, 2) WHERE name = 'd'", "(configmaps/default/d): what the object history kept of a write is damaged"),
+	{"text in place of bytes", "UPDATE revisions SET data = 'text' WHERE name = 'd'", "", "in which data is of the type text"},
 	both("another uid", "UPDATE revisions SET uid = 'x' WHERE name = 'd'", "(configmaps/default/d): has the uid"),
 	{"an object that is not JSON", "UPDATE revisions SET data = x'010400fbff00000078' WHERE name = 'd'", `UPDATE revisions SET data = '\x010400fbff00000078' WHERE name = 'd'`,
 		"(configmaps/default/d): has an object that is not JSON"},

@@ -51,11 +51,18 @@ type logged struct {
 	op                   string
 	prev                 sql.NullInt64
 	prevFields, prevData *string
+	author               sql.NullString
 }
 
 // log looks whether the log has every change after the floor, and whether each continues the one before it of its object.
 func (v *verifier) log(ctx context.Context) error {
-	rows, err := v.tx.QueryContext(ctx, `SELECT revision, op, resource, namespace, name, prev_revision, fields, prev_fields, data, prev_data
+	author := "author"
+	if has, err := v.hasAuthors(ctx); err != nil {
+		return err
+	} else if !has {
+		author = "NULL"
+	}
+	rows, err := v.tx.QueryContext(ctx, `SELECT revision, op, resource, namespace, name, prev_revision, fields, prev_fields, data, prev_data, `+author+`
 FROM changes ORDER BY revision`)
 	if err != nil {
 		return err
@@ -64,7 +71,7 @@ FROM changes ORDER BY revision`)
 	last := v.floor
 	for rows.Next() {
 		var c logged
-		if err := rows.Scan(&c.Revision, &c.op, &c.Resource, &c.Namespace, &c.Name, &c.prev, &c.Fields, &c.prevFields, &c.Data, &c.prevData); err != nil {
+		if err := rows.Scan(&c.Revision, &c.op, &c.Resource, &c.Namespace, &c.Name, &c.prev, &c.Fields, &c.prevFields, &c.Data, &c.prevData, &c.author); err != nil {
 			return err
 		}
 		v.result.Changes++
@@ -74,6 +81,9 @@ FROM changes ORDER BY revision`)
 			}
 			last = c.Revision
 			v.continues(&c)
+		}
+		if _, err := decodeAuthor(c.author); err != nil {
+			v.found(c.where(), doLog, "has an author that is not JSON: %v", err)
 		}
 		digest, err := v.object(ctx, c.where(), c.Row, v.DecodePast)
 		if err != nil {
@@ -94,6 +104,16 @@ FROM changes ORDER BY revision`)
 		v.found("changes", doLog, "ends with revision %d, and the counter is at %d", last, v.state.Revision)
 	}
 	return nil
+}
+
+// hasAuthors tells whether the log says who made a change, which tables of before do not.
+func (v *verifier) hasAuthors(ctx context.Context) (has bool, err error) {
+	find := "SELECT EXISTS (SELECT 1 FROM pragma_table_info('changes') WHERE name = 'author')"
+	if v.postgres {
+		find = "SELECT EXISTS (SELECT 1 FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = 'changes' AND column_name = 'author')"
+	}
+	err = v.tx.QueryRowContext(ctx, find).Scan(&has)
+	return has, err
 }
 
 func (c *logged) where() string {

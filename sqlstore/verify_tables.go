@@ -51,18 +51,28 @@ func (v *verifier) sqliteTables(ctx context.Context) error {
 		return err
 	}
 	v.compareTables(want, have)
-	return nil
+	return v.sqliteValues(ctx)
 }
 
 // movedParts begin what last makes in a file.
 var movedParts = []string{"table moved ", "trigger moved_changes ", "trigger moved_meta "}
 
 func (v *verifier) compareTables(want, have []string) {
+	v.missing(want, have)
+	v.others(want, have)
+}
+
+// missing tells of what is to be there and is not.
+func (v *verifier) missing(want, have []string) {
 	for _, statement := range want {
 		if !slices.Contains(have, statement) {
 			v.found("database", doCopy, "has not, or not so: %s", statement)
 		}
 	}
+}
+
+// others tells of what is there beside what is to be.
+func (v *verifier) others(want, have []string) {
 	for _, statement := range have {
 		if strings.HasPrefix(statement, "table "+litestreamTable) {
 			continue // where Litestream, which copies the file as it changes, notes how far it is
@@ -98,66 +108,6 @@ var postgresIndexes = []struct{ name, table, order, row string }{
 	{"objects_pkey", "objects", "resource, namespace, name", "resource || ' ' || namespace || ' ' || name || ' ' || revision"},
 	{"changes_pkey", "changes", "revision", "resource || ' ' || namespace || ' ' || name || ' ' || revision"},
 	{"changes_resource", "changes", "resource, revision", "resource || ' ' || namespace || ' ' || name || ' ' || revision"},
-}
-
-// postgresParts are what the tables have since a version of them: columns, and what the indexes are of.
-var postgresParts = []struct {
-	since  int
-	column bool
-	names  []string
-}{
-	{1, false, []string{
-		"meta_pkey UNIQUE USING btree (id)",
-		"objects_pkey UNIQUE USING btree (resource, namespace, name)",
-		"objects_expires USING btree (expires) WHERE (expires IS NOT NULL)",
-		"changes_pkey UNIQUE USING btree (revision)",
-		"changes_resource USING btree (resource, revision)",
-	}},
-	{2, false, []string{"servers_pkey UNIQUE USING btree (id)"}},
-	{1, true, []string{"meta.id", "meta.revision", "meta.floor", "meta.history_bytes", "meta.origin"}},
-	{1, true, []string{"objects.resource", "objects.namespace", "objects.name", "objects.revision", "objects.expires", "objects.fields", "objects.data"}},
-	{1, true, []string{"changes.revision", "changes.at", "changes.size", "changes.op", "changes.resource", "changes.namespace", "changes.name",
-		"changes.prev_revision", "changes.fields", "changes.prev_fields", "changes.data", "changes.prev_data"}},
-	{2, true, []string{"meta.freed", "changes.total", "servers.id", "servers.pid"}},
-	{3, true, []string{"changes.author"}},
-	{4, false, []string{
-		"revisions_pkey UNIQUE USING btree (revision)",
-		"revisions_object USING btree (resource, namespace, name, revision)",
-		"revisions_at USING btree (at)",
-		"revisions_trash USING btree (revision) WHERE (op = 'delete'::text)",
-		"recording_pkey UNIQUE USING btree (id)",
-	}},
-	{4, true, []string{"revisions.revision", "revisions.at", "revisions.size", "revisions.op", "revisions.resource", "revisions.namespace", "revisions.name",
-		"revisions.uid", "revisions.author", "revisions.fields", "revisions.data"}},
-	{5, true, []string{"meta.closed"}},
-	{6, true, []string{"meta.ages"}},
-	{4, true, []string{"recording.id", "recording.revision", "recording.bytes", "recording.secret"}},
-}
-
-func (v *verifier) postgresTables(ctx context.Context) error {
-	const valid = `SELECT c.relname || CASE WHEN i.indisunique THEN ' UNIQUE' ELSE '' END ||
-substring(pg_get_indexdef(c.oid) FROM ' USING .*$') FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-WHERE c.relnamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = current_schema()) AND i.indisvalid AND i.indisready`
-	have, err := v.texts(ctx, valid)
-	if err != nil {
-		return err
-	}
-	columns, err := v.texts(ctx, `SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = current_schema()`)
-	if err != nil {
-		return err
-	}
-	for _, part := range postgresParts {
-		for _, name := range part.names {
-			switch {
-			case part.since > v.state.Version:
-			case part.column && !slices.Contains(columns, name):
-				v.found("database", doCopy, "has no column %s", name)
-			case !part.column && !slices.Contains(have, name):
-				v.found("database", doCopy, "has no valid index, or another one, where this should be: %s", name)
-			}
-		}
-	}
-	return nil
 }
 
 // indexes looks whether the indexes have all rows, and nothing else.
