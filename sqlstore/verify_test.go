@@ -63,6 +63,9 @@ func both(name, statement, finds string) damage { return damage{name, statement,
 
 const ofA, ofD = `namespace = 'default' AND name = 'a'`, `namespace = 'default' AND name = 'd'`
 
+// emptied leaves a store without objects and changes.
+const emptied = "DELETE FROM objects; DELETE FROM changes; UPDATE meta SET history_bytes = 0; "
+
 var damages = []damage{
 	both("none", "SELECT 1", nothing),
 	{"what Litestream leaves in a file", "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)", "", nothing},
@@ -88,6 +91,9 @@ var damages = []damage{
 	both("a change continues what the log should have", "UPDATE changes SET prev_revision = revision - 1 WHERE op = 'update' AND name = 'b'", "which the log should have"),
 	both("what an update needs below the floor is lost", "DELETE FROM changes WHERE revision <= (SELECT floor FROM meta)", "has no object before it"),
 	{"history begins after its end", "UPDATE meta SET floor = 1000000", "", "history begins at revision"},
+	both("a counter beyond all revisions", emptied+"UPDATE meta SET floor = 4611686018427387905, revision = 4611686018427387905", "the counter is at 4611686018427387905, to which"),
+	both("a counter that ran over", emptied+"UPDATE meta SET floor = -9223372030420995929, revision = -9223372030420995929", "the counter is at -9223372030420995929, to which"),
+	both("an empty store that was restored", emptied+"UPDATE meta SET floor = 1838000000000000, revision = 1838000000000000", nothing),
 	{"the counter is behind", "UPDATE meta SET revision = revision - 1", "", "and the counter is at"},
 	{"the counter is ahead", "UPDATE meta SET revision = revision + 1", "", "and the counter is at"},
 	{"the size of history", "UPDATE meta SET history_bytes = history_bytes + 1", "", "bytes of history"},
