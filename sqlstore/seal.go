@@ -137,7 +137,7 @@ var errNotSealed = errors.New("what is encrypted in the database is not in base6
 const sealedLeast = 12 + len("{}") + 16
 
 // checkSealed says what is wrong with a sealed row, as far as it can be seen without keys.
-func checkSealed(r Row) error {
+func checkSealed(r *Row) error {
 	b, err := base64.RawStdEncoding.DecodeString(r.Data[len(headOf(r.Data)):])
 	switch {
 	case err != nil:

@@ -100,6 +100,9 @@ func (s *Source) Verify(ctx context.Context, o VerifyOptions) (Verified, error) 
 	return v.result, nil
 }
 
+// found is called in many places, none of which is in a hurry.
+//
+//go:noinline
 func (v *verifier) found(where, do, what string, args ...any) {
 	v.result.Findings++
 	v.Found(Finding{where, fmt.Sprintf(what, args...), do})
@@ -158,39 +161,38 @@ func (v *verifier) agrees(where string, r Row, digest uint64) {
 
 // object looks at an object by itself, and returns a number that is that of its content; 0: it is not known. decode may be nil.
 func (v *verifier) object(ctx context.Context, where string, r Row, decode func(Row) error) (digest uint64, err error) {
-	r, known, err := v.clear(ctx, where, r)
+	known, err := v.clear(ctx, where, &r)
 	if err != nil || !known {
 		return 0, err
 	}
-	if problem := plainObject(r, decode); problem != nil {
+	if problem := plainObject(&r, decode); problem != nil {
 		v.found(where, doRow, "%v", problem)
 	}
 	return r.digest(), nil
 }
 
-// clear returns a row in clear, or that it is not known what is in it. Errors: those of ctx.
-func (v *verifier) clear(ctx context.Context, where string, r Row) (plain Row, known bool, err error) {
+// clear makes a row one in clear, or tells that it is not known what is in it. Errors: those of ctx.
+func (v *verifier) clear(ctx context.Context, where string, r *Row) (known bool, err error) {
 	if v.Plain != nil {
-		plain, problem := v.Plain(ctx, r)
-		if problem != nil {
-			v.found(where, doKey, "cannot be decrypted: %v", problem)
-			return r, false, ctx.Err()
+		if *r, err = v.Plain(ctx, *r); err == nil {
+			return true, nil
 		}
-		return plain, true, nil
+		v.found(where, doKey, "cannot be decrypted: %v", err)
+		return false, ctx.Err()
 	}
 	if !r.IsEncrypted() {
-		return r, true, nil
+		return true, nil
 	}
 	v.result.Encrypted++
 	if problem := checkSealed(r); problem != nil {
 		v.found(where, doRow, "%v", problem)
 	}
-	return r, false, nil
+	return false, nil
 }
 
 var digestSeed = maphash.MakeSeed()
 
-func (r Row) digest() uint64 {
+func (r *Row) digest() uint64 {
 	var h maphash.Hash
 	h.SetSeed(digestSeed)
 	h.WriteString(r.Data)
@@ -201,7 +203,7 @@ func (r Row) digest() uint64 {
 	return h.Sum64()
 }
 
-func plainObject(r Row, decode func(Row) error) error {
+func plainObject(r *Row, decode func(Row) error) error {
 	if !gjson.Valid(r.Data) || !strings.HasPrefix(r.Data, "{") {
 		return errors.New("is not JSON")
 	}
@@ -214,7 +216,7 @@ func plainObject(r Row, decode func(Row) error) error {
 	if decode == nil {
 		return nil
 	}
-	return decode(r)
+	return decode(*r)
 }
 
 // Objects calls visit for each object, of one resource or (empty) of all, in the order of their keys.

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,36 +28,48 @@ func (v *verifier) revisions(ctx context.Context) error {
 			return err // tables of before have none, and what is missing was found already
 		}
 	}
-	var state *recordingState
-	if err := eachRow(v.tx.QueryContext(ctx, selectRecordingSQL))(func(scan func(...any) error) error {
-		state = &recordingState{}
-		return state.scan(scan)
-	}); err != nil {
+	var state recordingState
+	err := v.tx.QueryRowContext(ctx, selectRecordingSQL).Scan(&state.revision, &state.bytes, &state.secret)
+	none := errors.Is(err, sql.ErrNoRows)
+	if err != nil && !none {
 		return err
 	}
-	var last, sum int64
-	if err := eachRow(v.tx.QueryContext(ctx, selectRevisionsSQL))(func(scan func(...any) error) error {
+	last, sum, err := v.writes(ctx)
+	switch {
+	case err != nil:
+		return err
+	case none:
+		v.found("recording", doRecording, "has no row, which says how far the object history has come")
+	default:
+		v.recording(&state, last, sum)
+	}
+	return nil
+}
+
+// writes looks at each write in the object history, and returns the last revision and the sum of their sizes.
+func (v *verifier) writes(ctx context.Context) (last, sum int64, err error) {
+	rows, err := v.tx.QueryContext(ctx, selectRevisionsSQL)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err has what matters
+	for rows.Next() {
 		var r revisionRow
-		if err := scan(&r.revision, &r.size, &r.op, &r.key.Resource, &r.key.Namespace, &r.key.Name, &r.uid, &r.author, &r.fields, &r.data); err != nil {
-			return err
+		if err := rows.Scan(&r.revision, &r.size, &r.op, &r.key.Resource, &r.key.Namespace, &r.key.Name, &r.uid, &r.author, &r.fields, &r.data); err != nil {
+			return 0, 0, err
 		}
 		v.result.Revisions++
 		last = r.revision
 		sum += r.size
-		return v.revision(ctx, &r)
-	}); err != nil {
-		return err
+		if err := v.revision(ctx, &r); err != nil {
+			return 0, 0, err
+		}
 	}
-	v.recording(state, last, sum)
-	return nil
+	return last, sum, rows.Err()
 }
 
-// recording compares what the row of that table says with the counter, and with the last of the revisions and the sum of their sizes. It may be nil.
+// recording compares what the row of that table says with the counter, and with the last of the revisions and the sum of their sizes.
 func (v *verifier) recording(state *recordingState, last, sum int64) {
-	if state == nil {
-		v.found("recording", doRecording, "has no row, which says how far the object history has come")
-		return
-	}
 	if state.revision > v.state.Revision {
 		v.found("recording", doHistory, "has come to revision %d, and the counter is at %d: what is written till then would not be kept", state.revision, v.state.Revision)
 	}
@@ -71,11 +84,10 @@ func (v *verifier) recording(state *recordingState, last, sum int64) {
 // revision looks at a write in the object history. Errors: those of ctx.
 func (v *verifier) revision(ctx context.Context, r *revisionRow) error {
 	where := fmt.Sprintf("revisions %d (%s)", r.revision, r.key)
-	if _, err := parseOp(r.op); err != nil {
-		v.found(where, doHistory, "is an unknown operation %q", r.op)
-	}
-	if _, err := decodeAuthor(r.author); err != nil {
-		v.found(where, doHistory, "has an author that is not JSON: %v", err)
+	_, oerr := parseOp(r.op)
+	_, aerr := decodeAuthor(r.author)
+	if problem := errors.Join(oerr, aerr); problem != nil {
+		v.found(where, doHistory, "says wrongly what was done, or who did it: %v", problem)
 	}
 	if len(r.data) == 0 {
 		return nil // it could not be read when it was recorded
@@ -84,18 +96,18 @@ func (v *verifier) revision(ctx context.Context, r *revisionRow) error {
 	if r.fields.Valid {
 		row.Fields = &r.fields.String
 	}
-	row, known, err := v.clear(ctx, where, row)
+	known, err := v.clear(ctx, where, &row)
 	if err != nil || !known {
 		return err
 	}
-	if problem := checkRevision(row, r.uid); problem != nil {
+	if problem := checkRevision(&row, r.uid); problem != nil {
 		v.found(where, doHistory, "%v", problem)
 	}
 	return nil
 }
 
 // checkRevision says what is wrong with what was kept of a write: its paths, and the object before and after it.
-func checkRevision(r Row, uid string) error {
+func checkRevision(r *Row, uid string) error {
 	var paths []string
 	if r.Fields == nil || json.Unmarshal([]byte(*r.Fields), &paths) != nil {
 		return errors.New("has no list of the paths that were changed")

@@ -71,7 +71,7 @@ func (o *verifyOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	store := o.place.store()
 	store.Transformers = e.transformers
-	return verifyDatabase(cmd.Context(), store, cmd.OutOrStdout())
+	return verifyDatabase(cmd.Context(), &store, cmd.OutOrStdout())
 }
 
 // verifyBackup makes a store of a backup and verifies that.
@@ -93,14 +93,14 @@ func verifyBackup(cmd *cobra.Command, o *placeOptions, e encryption, name string
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "The backup of revision %d is whole: its checksum is right, and a store can be made of it.\n", r.Revision)
 	store.Transformers = e.transformers
-	return verifyDatabase(cmd.Context(), store, cmd.OutOrStdout())
+	return verifyDatabase(cmd.Context(), &store, cmd.OutOrStdout())
 }
 
 // mostFindings is how many are shown: a database that has more is to be replaced, not repaired.
 const mostFindings = 200
 
-func verifyDatabase(ctx context.Context, store sqlstore.Options, out io.Writer) (err error) {
-	source, err := sqlstore.OpenSource(ctx, store)
+func verifyDatabase(ctx context.Context, store *sqlstore.Options, out io.Writer) (err error) {
+	source, err := sqlstore.OpenSource(ctx, *store)
 	if err != nil {
 		return err
 	}
