@@ -15,6 +15,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/admission"
 	"github.com/rowlock/rowlock/resources/behind"
+	"github.com/rowlock/rowlock/resources/bounded"
 )
 
 // newAdmission returns the chain of admission plugins.
@@ -30,7 +31,7 @@ func (s *Server) newAdmission() (apiadmission.Interface, error) {
 	}
 	chain, err := admission.New(admission.Config{Store: s.Store, Authorizer: s.Authorizer, Registry: s.Registry, Client: client, Features: s.Features,
 		Enable: s.EnableAdmissionPlugins, Disable: s.DisableAdmissionPlugins, Configuration: s.AdmissionConfiguration, Identity: Identity(),
-		Services: services{behind.New(s.Store, s.Registry), s.RouteToEndpoints}, Loopback: loopback{s, resources.APIServer.Info, "kube-apiserver-admission"},
+		Services: services{behind.New(s.Store, s.Registry), s.RouteToEndpoints}, Loopback: loopback{s, resources.APIServer.Info, "kube-apiserver-admission", bounded.MostBytes},
 		Observe: times.plugin, Stop: s.ended})
 	if err != nil {
 		s.end() // some plugins have begun

@@ -20,6 +20,7 @@ import (
 	rbacv1 "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/rowlock/rowlock/resources/bounded"
 	"github.com/rowlock/rowlock/server/auditing"
 )
 
@@ -28,7 +29,7 @@ import (
 // the binary. agent is the User-Agent, which names who owns the fields that are set.
 func (s *Server) Client(who user.Info, agent string) (kubernetes.Interface, error) {
 	config := &rest.Config{Host: "http://loopback", QPS: -1}
-	sends := &http.Client{Transport: loopback{s, who, agent}}
+	sends := &http.Client{Transport: loopback{s, who, agent, 0}}
 	var c client
 	var errs [8]error
 	c.core, errs[0] = corev1.NewForConfigAndClient(config, sends)
@@ -73,17 +74,26 @@ type loopback struct {
 	s     *Server
 	who   user.Info
 	agent string
+	// most is how many bytes an answer may have. 0: as many as it likes, of who asks for lists of everything.
+	most int
 }
 
-// RoundTrip implements http.RoundTripper, for answers that are no streams.
-func (l loopback) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip implements http.RoundTripper, for answers that are no streams. Errors: bounded.ErrTooLong; whoever answers is another server, where
+// an APIService says so.
+func (l loopback) RoundTrip(r *http.Request) (response *http.Response, err error) {
 	r = r.Clone(context.WithValue(genericapirequest.WithUser(r.Context(), l.who), internalKey{}, true))
 	r.Header.Set("User-Agent", l.agent)
 	r.RequestURI, r.RemoteAddr = r.URL.RequestURI(), auditing.Loopback
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
-	a := &answer{header: http.Header{}, code: http.StatusOK}
+	a := &answer{header: http.Header{}, code: http.StatusOK, most: l.most}
+	defer func() {
+		if a.tooLong {
+			_ = recover() // of who cuts off the connection of a client to which it cannot write
+			response, err = nil, bounded.ErrTooLong
+		}
+	}()
 	l.s.echo.ServeHTTP(a, r)
 	return &http.Response{StatusCode: a.code, Status: http.StatusText(a.code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: a.header, Body: io.NopCloser(&a.body), ContentLength: int64(a.body.Len()), Request: r}, nil
@@ -94,8 +104,22 @@ type answer struct {
 	header http.Header
 	code   int
 	body   bytes.Buffer
+	// most is that of loopback. Of what is tooLong nothing is kept.
+	most    int
+	tooLong bool
 }
 
-func (a *answer) Header() http.Header         { return a.header }
-func (a *answer) WriteHeader(code int)        { a.code = code }
-func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
+func (a *answer) Header() http.Header  { return a.header }
+func (a *answer) WriteHeader(code int) { a.code = code }
+
+// Flush implements http.Flusher: what another server answers comes in parts.
+func (a *answer) Flush() {}
+
+// Write implements http.ResponseWriter. Errors: bounded.ErrTooLong.
+func (a *answer) Write(p []byte) (int, error) {
+	if a.tooLong = a.tooLong || a.most > 0 && a.body.Len()+len(p) > a.most; a.tooLong {
+		a.body = bytes.Buffer{}
+		return 0, bounded.ErrTooLong
+	}
+	return a.body.Write(p)
+}

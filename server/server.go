@@ -26,6 +26,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/bounded"
 	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/aggregate"
 	"github.com/rowlock/rowlock/server/auditing"
@@ -182,7 +183,7 @@ func New(c Config) (*Server, error) {
 	s.Finish(Hooks...)
 	if c.Definitions != nil {
 		s.Finish(definitionHooks...)
-		c.Definitions.ReachesItself(loopback{s, resources.APIServer.Info, "kube-apiserver"})
+		c.Definitions.ReachesItself(loopback{s, resources.APIServer.Info, "kube-apiserver", bounded.MostBytes})
 	}
 	if s.flows, err = s.newFlows(); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"io"
 	"net/http"
 
 	"k8s.io/apiserver/pkg/admission"
@@ -10,8 +11,11 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/kubeapiserver/admission/exclusion"
+	"k8s.io/kubernetes/plugin/pkg/admission/imagepolicy"
 
 	"github.com/rowlock/rowlock/resources/behind"
+	"github.com/rowlock/rowlock/resources/bounded"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // authorizer is who expressions ask.
@@ -28,7 +32,7 @@ func (c Config) authorizer() authorizer.Authorizer {
 const ownHost = "kubernetes.default.svc:443"
 
 // credentials says how webhooks are called: as the configuration of the plugins has it, which is what others say; but those that the
-// server itself serves, within the process.
+// server itself serves, within the process. What is read of their answers is bounded.
 func (c Config) credentials(others webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
 	within := func() *rest.Config {
 		return &rest.Config{WrapTransport: func(http.RoundTripper) http.RoundTripper { return c.Loopback }}
@@ -38,15 +42,31 @@ func (c Config) credentials(others webhook.AuthenticationInfoResolver) webhook.A
 			if host == ownHost && c.Loopback != nil {
 				return within(), nil
 			}
-			return others.ClientConfigFor(host)
+			return bounded.Config(others.ClientConfigFor(host))
 		},
 		ClientConfigForServiceFunc: func(name, namespace string, port int) (*rest.Config, error) {
 			if behind.Self(namespace, name, port) && c.Loopback != nil {
 				return within(), nil
 			}
-			return others.ClientConfigForService(name, namespace, port)
+			return bounded.Config(others.ClientConfigForService(name, namespace, port))
 		},
 	}
+}
+
+// imagePolicy makes ImagePolicyWebhook known, with answers that are bounded.
+func imagePolicy(ps *admission.Plugins) {
+	ps.Register(imagepolicy.PluginName, func(config io.Reader) (admission.Interface, error) {
+		p, err := imagepolicy.NewImagePolicyWebhook(config)
+		if err != nil {
+			return nil, err
+		}
+		asks, err := upstream.WebhookOf(p)
+		if err != nil {
+			return nil, err
+		}
+		bounded.Webhook(asks)
+		return p, nil
+	})
 }
 
 // exclusions tells plugins which types are nothing to webhooks and policies.

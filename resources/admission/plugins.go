@@ -44,7 +44,6 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/eventratelimit"
 	"k8s.io/kubernetes/plugin/pkg/admission/extendedresourcetoleration"
 	"k8s.io/kubernetes/plugin/pkg/admission/gc"
-	"k8s.io/kubernetes/plugin/pkg/admission/imagepolicy"
 	"k8s.io/kubernetes/plugin/pkg/admission/limitranger"
 	"k8s.io/kubernetes/plugin/pkg/admission/namespace/autoprovision"
 	"k8s.io/kubernetes/plugin/pkg/admission/namespace/exists"
@@ -121,7 +120,7 @@ func registrations(c Config, f *storeInformers) map[string]func(*admission.Plugi
 		"NodeRestriction":                      noderestriction.Register,
 		"TaintNodesByCondition":                nodetaint.Register,
 		"AlwaysPullImages":                     alwayspullimages.Register,
-		"ImagePolicyWebhook":                   imagepolicy.Register,
+		"ImagePolicyWebhook":                   imagePolicy,
 		"PodSecurity":                          podsecurity.Register,
 		"PodNodeSelector":                      podnodeselector.Register,
 		"Priority":                             priority.Register,

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/rowlock/rowlock/resources/behind"
+	"github.com/rowlock/rowlock/resources/bounded"
 )
 
 // lines are the ways to conversion webhooks. It is safe for concurrent use.
@@ -113,7 +114,7 @@ func (l *line) converter(d *definition) (runtime.ObjectConvertor, error) {
 	return unsafe, nil
 }
 
-// lineResolver makes requests to webhooks end with the context of their line.
+// lineResolver makes requests to webhooks end with the context of their line, and bounds what is read of the answers.
 type lineResolver struct {
 	webhook.AuthenticationInfoResolver
 
@@ -134,10 +135,10 @@ func (r lineResolver) ClientConfigForService(name, namespace string, port int) (
 }
 
 func (r lineResolver) wrapped(c *rest.Config, err error) (*rest.Config, error) {
+	c, err = bounded.Config(c, err)
 	if err != nil {
 		return nil, err
 	}
-	c = rest.CopyConfig(c)
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return lineTransport{r.line, next} })
 	return c, nil
 }

@@ -29,6 +29,7 @@
 // Memory of upstream that is read without asking:
 //
 //	quantity.go    the text that a Quantity remembers
+//	webhooks.go    the webhook that ImagePolicyWebhook asks, and the audit
 //
 // What the fast paths (resources/fastpath) know of how the types of the API are made is in shapes_test.go.
 //

@@ -92,6 +92,12 @@ func (e *extension) serve(w http.ResponseWriter, r *http.Request) {
 			`{"version":"v1","resources":[{"resource":%q,"responseKind":{"group":"","version":"","kind":"Apple"},"scope":"Namespaced","singularResource":"apple","verbs":%s}]}]}]}`, e.resources.Load(), e.verbs.Load())
 	case strings.HasSuffix(r.URL.Path, "/elsewhere"):
 		http.Redirect(w, r, "https://example.com/", http.StatusFound)
+	case strings.HasSuffix(r.URL.Path, "/endless"):
+		for part := make([]byte, 64<<10); ; {
+			if _, err := w.Write(part); err != nil {
+				return
+			}
+		}
 	case e.orchard.serve(w, r):
 	case strings.HasPrefix(r.URL.Path, "/openapi/"):
 		e.describe(w, r)

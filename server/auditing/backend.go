@@ -15,6 +15,9 @@ import (
 	"k8s.io/apiserver/plugin/pkg/audit/log"
 	"k8s.io/apiserver/plugin/pkg/audit/truncate"
 	"k8s.io/apiserver/plugin/pkg/audit/webhook"
+
+	"github.com/rowlock/rowlock/resources/bounded"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // backend returns where events go to: nil, for nowhere.
@@ -92,6 +95,11 @@ func (o *WebhookOptions) backend() (audit.Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("initializing audit webhook: %w", err)
 	}
+	asks, err := upstream.WebhookOf(one)
+	if err != nil {
+		return nil, fmt.Errorf("initializing audit webhook: %w", err)
+	}
+	bounded.Webhook(asks)
 	return o.deliver(one), nil
 }
 

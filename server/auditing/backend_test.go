@@ -21,6 +21,8 @@ import (
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/apiserver/plugin/pkg/audit/log"
+
+	"github.com/rowlock/rowlock/resources/bounded"
 )
 
 // event has all fields.
@@ -133,6 +135,21 @@ func TestLogRotates(t *testing.T) {
 	}
 }
 
+// kubeconfigOf says how a webhook is reached.
+func kubeconfigOf(t *testing.T, hook *httptest.Server) string {
+	t.Helper()
+	authority := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(config, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":"`+hook.URL+
+		`","certificate-authority":"`+authority+`"}}],"users":[{"name":"u","user":{"token":"secret"}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
 // A webhook is sent events over TLS, by its kubeconfig, and sent them again where it did not take them.
 func TestWebhook(t *testing.T) {
 	for _, mode := range Modes {
@@ -154,18 +171,9 @@ func TestWebhook(t *testing.T) {
 				taken <- list
 			}))
 			defer hook.Close()
-			authority := filepath.Join(t.TempDir(), "ca.crt")
-			if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			config := filepath.Join(t.TempDir(), "config")
-			if err := os.WriteFile(config, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":"`+hook.URL+
-				`","certificate-authority":"`+authority+`"}}],"users":[{"name":"u","user":{"token":"secret"}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}]}`), 0o600); err != nil {
-				t.Fatal(err)
-			}
 			a, _ := openLog(t, func(o *Options) {
 				o.Log.Path = ""
-				o.Webhook.ConfigFile, o.Webhook.Mode, o.Webhook.InitialBackoff = config, mode, time.Millisecond
+				o.Webhook.ConfigFile, o.Webhook.Mode, o.Webhook.InitialBackoff = kubeconfigOf(t, hook), mode, time.Millisecond
 			})
 			for range 2 {
 				if !a.backend.ProcessEvents(event("1")) {
@@ -186,6 +194,21 @@ func TestWebhook(t *testing.T) {
 				t.Errorf("%d events came", got)
 			}
 		})
+	}
+}
+
+// A webhook whose answer is longer than what is read of one has not taken the events.
+func TestLongAnswersOfWebhook(t *testing.T) {
+	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(bytes.Repeat([]byte(" "), bounded.MostBytes+1)) // until nobody reads on
+	}))
+	defer hook.Close()
+	a, _ := openLog(t, func(o *Options) {
+		o.Log.Path = ""
+		o.Webhook.ConfigFile, o.Webhook.Mode, o.Webhook.InitialBackoff = kubeconfigOf(t, hook), ModeBlockingStrict, time.Millisecond
+	})
+	if a.backend.ProcessEvents(event("1")) {
+		t.Error("the events were taken")
 	}
 }
 

@@ -2,18 +2,25 @@ package authn
 
 import (
 	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
 	"reflect"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	tokencache "k8s.io/apiserver/pkg/authentication/token/cache"
 	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
 	"k8s.io/apiserver/plugin/pkg/authenticator/token/oidc"
+	certutil "k8s.io/client-go/util/cert"
+
+	"github.com/rowlock/rowlock/resources/bounded"
 )
 
 // issuers verify tokens of issuers of OpenID Connect. Upstream's authenticators do; here is decided when those of a changed
@@ -99,8 +106,12 @@ func (i *issuers) trust(issuers []*trustedIssuer) *trusted {
 
 func (i *issuers) issuer(config apiserver.JWTAuthenticator) (*trustedIssuer, error) {
 	o := oidc.Options{JWTAuthenticator: config, SupportedSigningAlgs: i.algorithms, DisallowedIssuers: i.options.Issuers, APIServerID: i.options.ServerID}
-	if ca := config.Issuer.CertificateAuthority; ca != "" {
-		o.CAContentProvider = authorities(ca)
+	if config.Issuer.EgressSelectorType == "" { // upstream refuses others, as nobody looks one up
+		client, err := issuerClient(config.Issuer.CertificateAuthority)
+		if err != nil {
+			return nil, err
+		}
+		o.Client = client
 	}
 	ctx, cancel := context.WithCancel(i.lifetime)
 	by, err := oidc.New(ctx, o)
@@ -111,11 +122,19 @@ func (i *issuers) issuer(config apiserver.JWTAuthenticator) (*trustedIssuer, err
 	return &trustedIssuer{by, config, cancel}, nil
 }
 
-// authorities are certificates in PEM, as upstream's authenticator takes them.
-type authorities string
-
-// CurrentCABundleContent implements oidc.CAContentProvider.
-func (a authorities) CurrentCABundleContent() []byte { return []byte(a) }
+// issuerClient asks an issuer whose certificate is of one of these authorities, or, where there are none, of one of the system's. It is
+// upstream's, with answers that are bounded.
+func issuerClient(authorities string) (*http.Client, error) {
+	secured := &tls.Config{}
+	if authorities != "" {
+		var err error
+		if secured.RootCAs, err = certutil.NewPoolFromBytes([]byte(authorities)); err != nil {
+			return nil, fmt.Errorf("the authorities of an issuer: %w", err)
+		}
+	}
+	by := utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: secured})
+	return &http.Client{Transport: bounded.Answers(by), Timeout: 30 * time.Second}, nil
+}
 
 func stop(issuers []*trustedIssuer) {
 	for _, one := range issuers {

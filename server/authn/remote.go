@@ -36,6 +36,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authenticator/token/bootstrap"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/bounded"
 	"github.com/rowlock/rowlock/resources/indexer"
 	"github.com/rowlock/rowlock/resources/upstream"
 )
@@ -148,7 +149,7 @@ func (o *RemoteOptions) bootstrapTokens() authenticator.Token {
 
 // webhook is asked about a token at most once in a while.
 func (o *RemoteOptions) webhook() (authenticator.Token, error) {
-	connection, err := webhookutil.LoadKubeconfig(o.WebhookConfigFile, nil)
+	connection, err := bounded.Config(webhookutil.LoadKubeconfig(o.WebhookConfigFile, nil))
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/bounded"
 	"github.com/rowlock/rowlock/server/authn"
 	"github.com/rowlock/rowlock/server/servertest"
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
@@ -34,7 +35,9 @@ type provider struct {
 	*httptest.Server
 	signer jose.Signer
 	// silence has it answer with errors.
-	silence  atomic.Bool
+	silence atomic.Bool
+	// long has it say its keys in an answer that is longer than what is read of one.
+	long     atomic.Bool
 	requests atomic.Int64
 }
 
@@ -67,6 +70,9 @@ func newProvider(t *testing.T) *provider {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(answer)
+		if p.long.Load() && r.URL.Path == "/keys" {
+			fmt.Fprint(w, strings.Repeat(" ", bounded.MostBytes))
+		}
 	}))
 	t.Cleanup(p.Close)
 	return p

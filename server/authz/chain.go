@@ -16,6 +16,8 @@ import (
 	"k8s.io/apiserver/plugin/pkg/authorizer/webhook"
 	webhookmetrics "k8s.io/apiserver/plugin/pkg/authorizer/webhook/metrics"
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
+
+	"github.com/rowlock/rowlock/resources/bounded"
 )
 
 const (
@@ -87,7 +89,7 @@ type webhookCounters struct {
 }
 
 func (a *Authorizers) webhook(name string, w *apiserver.WebhookConfiguration) (resolving, error) {
-	connection, err := webhookutil.LoadKubeconfig(*w.ConnectionInfo.KubeConfigFile, nil)
+	connection, err := bounded.Config(webhookutil.LoadKubeconfig(*w.ConnectionInfo.KubeConfigFile, nil))
 	if err != nil {
 		return nil, fmt.Errorf("authorizer %s: %w", name, err)
 	}
