@@ -34,10 +34,8 @@ func CheckURL(database string) error {
 // parsePostgres reads the URL of a Postgres. Libpq's environment and its files of passwords and services fill in what
 // the URL leaves out.
 func parsePostgres(database string) (*pgxpool.Config, error) {
-	// When the parts of a URL cannot be told apart, neither can the password.
-	if _, err := url.Parse(database); err != nil {
-		return nil, errors.New("the URL cannot be parsed: in user and password, characters such as / : @ # ? % have to be " +
-			"percent-encoded, and of several hosts all need a port or none")
+	if _, err := url.Parse(database); err != nil || ambiguous(database) {
+		return nil, errParts
 	}
 	config, err := pgxpool.ParseConfig(database)
 	var parse *pgconn.ParseConfigError
@@ -45,11 +43,35 @@ func parsePostgres(database string) (*pgxpool.Config, error) {
 	case errors.As(err, &parse):
 		// Its text repeats the URL first, and has one line for whatever is wrong.
 		text := parse.Error()
-		return nil, fmt.Errorf("the URL of the database: %s", text[strings.LastIndex(text, "`: ")+len("`: "):])
+		text = text[strings.LastIndex(text, "`: ")+len("`: "):]
+		if strings.HasPrefix(text, "failed to parse as URL") { // and repeats the part at which that was
+			return nil, errParts
+		}
+		return nil, fmt.Errorf("the URL of the database: %s", text)
 	case err != nil:
 		return nil, fmt.Errorf("the URL of the database: %w", err)
 	}
 	return config, nil
+}
+
+// errParts says that the parts of a URL cannot be told apart, so that neither can the password.
+var errParts = errors.New("the URL cannot be parsed: in user and password, characters such as / : @ # ? % have to be " +
+	"percent-encoded, and of several hosts all need a port or none")
+
+// ambiguous tells whether an @ stands where not everybody takes it for the end of user and password: libpq and pgx take the first one before a slash,
+// so that what is behind it in a password would be a host, and what is behind a slash the name of a database. In parameters it means nothing.
+func ambiguous(database string) bool {
+	_, rest, _ := strings.Cut(database, "://")
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	authority, rest := rest[:end], rest[end:]
+	path, _, _ := strings.Cut(rest, "?")
+	if strings.Contains(path, "@") || strings.Count(authority, "@") > 1 {
+		return true
+	}
+	return !strings.Contains(authority, "@") && !strings.HasPrefix(rest, "/") && strings.Contains(rest, "@")
 }
 
 // schemaMax is the longest name that Postgres keeps whole, in bytes.
