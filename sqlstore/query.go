@@ -42,7 +42,7 @@ var ErrNotAQuery = errors.New("only a single SELECT (or WITH … SELECT, or VALU
 
 // Query answers a query of a person. more tells that there are more rows than were wanted.
 //
-// Errors: ErrNotAQuery; ErrQueryTooLarge (BoundQueries); those of ctx, which ends it wherever it is; what is wrong with the query; those of the database, and of Row and Columns.
+// Errors: ErrNotAQuery; ErrQueryTooLarge (BoundQueries); those of ctx, which ends it after the step that it is at (which can take minutes); what is wrong with the query; those of the database, and of Row and Columns.
 func (s *Source) Query(ctx context.Context, o QueryOptions) (more bool, err error) {
 	text, err := oneQuery(o.Text)
 	if err != nil {

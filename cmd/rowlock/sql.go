@@ -143,11 +143,15 @@ func (o *sqlOptions) ask(cmd *cobra.Command, store sqlstore.Options, query strin
 	defer cancel()
 	spool := newSpool(ctx, cmd.OutOrStdout())
 	out := newRowWriter(o.output, spool)
-	more, err := o.read(ctx, cmd, store, query, spool, out)
+	var more bool
+	var err error
+	if !endsWith(ctx, func() { more, err = o.read(ctx, cmd, store, query, spool, out) }) {
+		return o.whyEnded(ctx, cmd, ctx.Err()) // what it has is left to it, and ends with the process
+	}
 	switch {
-	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && cmd.Context().Err() == nil:
-		err = fmt.Errorf("the query, with who reads what it writes, took longer than %v, and was ended: narrow it down, have it write into a file, or raise --timeout", o.timeout)
-	case err == nil && !o.list:
+	case err != nil:
+		err = o.whyEnded(ctx, cmd, err)
+	case !o.list:
 		spool.unhurried(cmd.Context())
 		err = out.end()
 	}
@@ -158,6 +162,40 @@ func (o *sqlOptions) ask(cmd *cobra.Command, store sqlstore.Options, query strin
 		fmt.Fprintf(cmd.ErrOrStderr(), "There are more rows than these %d (--max-rows).\n", o.maxRows)
 	}
 	return nil
+}
+
+// whyEnded says it where the time was over.
+func (o *sqlOptions) whyEnded(ctx context.Context, cmd *cobra.Command, err error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && cmd.Context().Err() == nil {
+		return fmt.Errorf("the query, with who reads what it writes, took longer than %v, and was ended: narrow it down, have it write into a file, or raise --timeout", o.timeout)
+	}
+	return err
+}
+
+// endingTime is how long somebody may take to end whose context has.
+const endingTime = 3 * time.Second
+
+// endsWith runs f, and returns when that has ended, or has not some time after ctx; then it returns false, and nobody waits for f any more. SQLite
+// looks whether it is to end between the steps of a query, and one step, as to search one long text in another, can take minutes.
+func endsWith(ctx context.Context, f func()) (ended bool) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(endingTime)
+	defer late.Stop()
+	select {
+	case <-done:
+		return true
+	case <-late.C:
+		return false
+	}
 }
 
 // read is the part of ask that holds on to a state of the database.

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/sqlstore"
+)
+
+// longStepVariable has the test binary be rowlock, with a query upon a database, which is named: only a process ends in the middle of a step.
+const longStepVariable = "ROWLOCK_TEST_LONG_STEP"
+
+// longStep has one row that is more than waits to be written, and one whose only step takes ten minutes.
+const longStep = "WITH v AS MATERIALIZED (SELECT replace(hex(zeroblob(7000000)), '0', 'a') AS x, replace(hex(zeroblob(3000000)), '0', 'a') || 'b' AS y) " +
+	"SELECT hex(zeroblob(100000)) FROM v UNION ALL SELECT instr(x, y) FROM v"
+
+// A query ends with its time, and by signals, also while SQLite is at a step that takes longer than anybody waits.
+func TestSQLEndsWithinAStep(t *testing.T) {
+	if file := os.Getenv(longStepVariable); file != "" {
+		os.Args = append([]string{"rowlock", "sql", "--datastore", "sqlite://" + file, "-o", "csv", longStep}, strings.Fields(os.Getenv(longStepVariable+"_FLAGS"))...)
+		main()
+	}
+	file := filepath.Join(t.TempDir(), "rowlock.db")
+	store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + file, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		flags, says string
+		by          os.Signal
+	}{
+		{"--timeout 2s", "took longer than 2s", nil}, {"--timeout 10m", "canceled", os.Interrupt}, {"--timeout 10m", "canceled", syscall.SIGTERM},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // it is only reached by a test that fails
+		defer cancel()
+		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestSQLEndsWithinAStep$")
+		cmd.Env = append(os.Environ(), longStepVariable+"="+file, longStepVariable+"_FLAGS="+c.flags)
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Read(make([]byte, 1)); err == nil && c.by != nil { // the first row is there, and the long step begins
+			_ = cmd.Process.Signal(c.by)
+		}
+		_, _ = io.Copy(io.Discard, out)
+		var ended *exec.ExitError
+		if err := cmd.Wait(); !errors.As(err, &ended) || ended.ExitCode() != exitFailure || !strings.Contains(errs.String(), c.says) {
+			t.Errorf("%s, %v: %v, %s", c.flags, c.by, err, &errs)
+		}
+	}
+}
+
+// What does not end when its context does is left alone, and what ends is waited for.
+func TestEndsWith(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	if done := false; !endsWith(ctx, func() { done = true }) || !done {
+		t.Error("nobody waited")
+	}
+	over := make(chan struct{})
+	defer close(over)
+	cancel()
+	if endsWith(ctx, func() { <-over }) {
+		t.Error("it has ended")
+	}
+}
