@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -41,6 +42,12 @@ func cellText(v any) string {
 	case int64:
 		return strconv.FormatInt(v, 10)
 	case float64:
+		switch { // in words that databases and languages read as that
+		case math.IsInf(v, 1):
+			return "Infinity"
+		case math.IsInf(v, -1):
+			return "-Infinity"
+		}
 		return strconv.FormatFloat(v, 'g', -1, 64)
 	case []byte:
 		if utf8.Valid(v) {
@@ -162,13 +169,16 @@ func (j *jsonRows) row(values []any) error {
 	return err
 }
 
-// jsonCell is a value as JSON. A text that is an object or a list is that: SQLite has no other way to say so.
+// jsonCell is a value as JSON. A text that is an object or a list is that: SQLite has no other way to say so. What is no number in JSON is a text.
 func jsonCell(v any) ([]byte, error) {
 	if text, ok := v.(string); ok && text != "" && (text[0] == '{' || text[0] == '[') && json.Valid([]byte(text)) {
 		return []byte(text), nil
 	}
 	if bytes, ok := v.([]byte); ok {
 		return json.Marshal(cellText(bytes))
+	}
+	if number, ok := v.(float64); ok && (math.IsInf(number, 0) || math.IsNaN(number)) {
+		return json.Marshal(cellText(number))
 	}
 	return json.Marshal(v)
 }

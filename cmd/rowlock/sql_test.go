@@ -168,6 +168,12 @@ func looksAtOutputs(t *testing.T, place storePlace) {
 		rows[0]["a,b"].(map[string]any)["kubernetes.io/metadata.name"] != "default" {
 		t.Errorf("json: %q%s", stdout, stderr)
 	}
+	for format, want := range map[string]string{"table": "A          B           C\nInfinity   -Infinity   <none>\n", "csv": "a,b,c\nInfinity,-Infinity,\n",
+		"json": `[` + "\n" + `{"a":"Infinity","b":"-Infinity","c":null}` + "\n]\n"} {
+		if code, stdout, stderr := sql("-o", format, "SELECT 1e999 AS a, -1e999 AS b, 1e999 - 1e999 AS c"); code != 0 || stdout != want {
+			t.Errorf("what is infinite, as %s: %d, %q%s", format, code, stdout, stderr)
+		}
+	}
 	if _, stdout, _ = sql("-o", "json", "SELECT * FROM pods WHERE false"); stdout != "[]\n" {
 		t.Errorf("no rows: %q", stdout)
 	}
