@@ -45,6 +45,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	addCompletion(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	var usage *usageError
 	switch {
@@ -95,6 +96,28 @@ func newRootCommand() *cobra.Command {
 		newBackupCommand(), newRestoreCommand(), newVerifyCommand(), newHistoryCommand(), newUndeleteCommand(), newRewriteCommand(), newMigrateCommand(), newImportCommand(), newExportCommand(), newSQLCommand(),
 		newVersionCommand())
 	return root
+}
+
+// addCompletion adds cobra's command, in which a shell that it does not know is a mistake, and no wish for help. It comes when it is known where to
+// scripts are written.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		c.DisableFlagsInUseLine = true
+		c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		c.Args = func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("no completion is known for %q", args[0])
+			}
+			return nil
+		}
+		for _, shell := range c.Commands() {
+			shell.Args = noArguments
+		}
+	}
 }
 
 // noArguments refuses what follows a command that takes flags only.

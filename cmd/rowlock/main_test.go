@@ -28,6 +28,8 @@ func TestRefusals(t *testing.T) {
 		{"unknown command", "server", `unknown command "server"`},
 		{"unknown flag", "serve --colour", "unknown flag: --colour"},
 		{"unknown flag of another command", "version --data-dir x", "unknown flag: --data-dir"},
+		{"unknown shell", "completion tcsh", `no completion is known for "tcsh"`},
+		{"argument after a shell", "completion bash now", `unexpected argument "now"`},
 		{"argument", "serve now", `unexpected argument "now"`},
 		{"flag without value", "serve --listen", "flag needs an argument: --listen"},
 		{"listen without port", "serve --listen localhost", `--listen "localhost" is not of the form host:port`},

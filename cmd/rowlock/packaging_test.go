@@ -115,7 +115,10 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s: %d", shell, code)
 		}
 	}
-	for args, want := range map[string]string{"ser": "serve", "serve --data-d": "--data-dir"} {
+	if code, stdout, _ := command(t, "completion"); code != 0 || !strings.Contains(stdout, "powershell") {
+		t.Errorf("without a shell: %d, %s", code, stdout)
+	}
+	for args, want := range map[string]string{"completion z": "zsh", "ser": "serve", "serve --data-d": "--data-dir"} {
 		if _, stdout, _ := command(t, append([]string{"__complete"}, strings.Fields(args)...)...); !strings.Contains(stdout, want) {
 			t.Errorf("%s: %s", args, stdout)
 		}
