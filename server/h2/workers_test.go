@@ -1,0 +1,66 @@
+package h2
+
+import (
+	"sync"
+	"testing"
+	"time"
+)
+
+type taskFunc func()
+
+func (f taskFunc) run() { f() }
+
+// Those who have worked wait for more, as many as there were at once; few do when nothing comes, and none without connections.
+func TestWorkersWait(t *testing.T) {
+	before := idleTime
+	t.Cleanup(func() { idleTime = before })
+	var ws workers
+	ws.keep(true)
+	idle := func() int {
+		ws.mu.Lock()
+		defer ws.mu.Unlock()
+		return len(ws.idle)
+	}
+	until := func(n int) {
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); idle() != n; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d wait, want %d", idle(), n)
+			}
+		}
+	}
+	atOnce := func(n int) {
+		var under, done sync.WaitGroup
+		under.Add(n)
+		done.Add(n)
+		for range n {
+			ws.run(taskFunc(func() {
+				defer done.Done()
+				under.Done()
+				under.Wait() // for the others
+			}))
+		}
+		done.Wait()
+	}
+	idleTime = time.Hour
+	atOnce(mostIdle + 10)
+	until(mostIdle)
+	atOnce(mostIdle)
+	until(mostIdle)
+	ws.mu.Lock()
+	if ws.timer == nil || !ws.timer.Stop() {
+		t.Error("nobody looks for those who are not needed")
+	}
+	idleTime = 20 * time.Millisecond
+	ws.mu.Unlock()
+	ws.trim() // all were needed
+	if n := idle(); n != mostIdle {
+		t.Errorf("%d wait, and %d were needed", n, mostIdle)
+	}
+	until(fewIdle)
+	ws.keep(false)
+	ws.all.Wait()
+	if n := idle(); n != 0 {
+		t.Errorf("%d wait for no connection", n)
+	}
+}
