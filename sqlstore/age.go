@@ -50,6 +50,13 @@ func parseMarks(noted string, revision int64, opened time.Time) (marks []ageMark
 	return marks
 }
 
+// jumped is by how much the clock has been set forward since the store was opened, and the time that the machine slept. The object history, which
+// outlives the process, goes by the clock; what that skipped makes nothing of it old.
+func (s *Store) jumped() time.Duration {
+	shown := s.clock.Now().Round(0).Sub(s.opened.Round(0)) // by what the clock shows
+	return max(0, shown-s.clock.Since(s.opened))
+}
+
 // noted is what restore takes, of the marks after the floor; empty: there are none.
 func (a *ages) noted(floor int64, now time.Time) (string, error) {
 	a.mu.Lock()

@@ -151,7 +151,7 @@ func (s *recordingStep) oldest(ctx context.Context, c sqlConn) (due time.Time, e
 		return due, unavailable(err)
 	}
 	if at.Valid {
-		due = milliseconds(at.Int64).Add(s.options.Age)
+		due = milliseconds(at.Int64).Add(s.options.Age + s.store.jumped())
 	}
 	return due, nil
 }
@@ -202,7 +202,7 @@ func (s *recordingStep) trim(ctx context.Context, c sqlConn, added int64) error 
 			return err
 		}
 	}
-	before := s.store.clock.Now().Add(-s.options.Age).UnixMilli()
+	before := s.store.clock.Now().Add(-s.options.Age - s.store.jumped()).UnixMilli()
 	for range forgetSteps {
 		n, err := s.forget(ctx, c, forgetOldSQL, before, forgetStep)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/singleflight"
 	"k8s.io/utils/clock"
@@ -22,6 +23,7 @@ import (
 type Store struct {
 	options Options
 	clock   clock.Clock
+	opened  time.Time
 	logger  *slog.Logger
 	lock    *fileLock
 	db      *database
@@ -71,6 +73,7 @@ func Open(ctx context.Context, options Options) (_ *Store, err error) {
 	}
 	s := &Store{options: options, sealer: options.sealer, clock: options.Clock, logger: options.Logger, queue: newQueue(options.limits), applying: newTurn(),
 		committed: make(chan struct{}), budget: logBudget{limit: options.LogSize}}
+	s.opened = s.clock.Now()
 	s.recorder = &recorder{store: s, options: options.ObjectHistory, metrics: newRecorderMetrics()}
 	s.revisions.clock, s.pastCache = s.clock, newPastCache(s.clock)
 	s.catchUps = newCatchUps(s.clock, func() { s.janitor.at(forget, s.clock.Now().Add(segmentsAge)) },
