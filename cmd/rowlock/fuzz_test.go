@@ -19,7 +19,9 @@ import (
 var fuzzed = map[string][]string{
 	"paths":                                {"server/handlers.FuzzPaths"},
 	"query options, resumption of watches": {"server/handlers.FuzzQueries"},
-	"continue tokens":                      {"server/handlers.FuzzContinueTokens"},
+	"continue tokens":                      {"server/handlers.FuzzContinueTokens", "resources/history.FuzzContinue"},
+	"queries of rowlock sql":               {"sqlstore.FuzzOneQuery"},
+	"JSONPaths of printer columns":         {"sqlstore.FuzzColumnPaths"},
 	"label and field selectors":            {"server/handlers.FuzzSelectors"},
 	"bodies in JSON, YAML and protobuf":    {"server/handlers.FuzzBodies", "resources/typedjson.FuzzDecode", "resources/untypedjson.FuzzDecode", "resources/jsonscan.FuzzScan"},
 	"bodies in CBOR":                       {"server/handlers.FuzzCBOR"},

@@ -206,8 +206,12 @@ func TestCostOfPassphrases(t *testing.T) {
 // Whatever a file has, reading it ends, with an error or at its end, and takes no more memory than a record.
 func FuzzRead(f *testing.F) {
 	f.Add(made(f, nil, someRecords()))
+	f.Add(made(f, passphrases["encrypted"], someRecords()))
 	f.Add([]byte(headerStart + "1}\n"))
 	f.Fuzz(func(_ *testing.T, data []byte) {
 		_, _, _ = readAll(data, nil)
+		if bytes.Contains(data, []byte("scrypt")) {
+			_, _, _ = readAll(data, passphrases["encrypted"])
+		}
 	})
 }
