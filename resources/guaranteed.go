@@ -47,7 +47,7 @@ func GuaranteedUpdate(ctx context.Context, s Store, key Key, change func(current
 		switch {
 		case errors.As(err, &conflict) && conflict.Key == key:
 			current = conflict.Current
-		case errors.Is(err, ErrExists) && writes[0].Key != key:
+		case errors.Is(err, ErrExists) && writes[0].Key != key && isTaken(ctx, s, writes[0].Key):
 			return nil, err
 		case errors.As(err, &conflict), errors.Is(err, ErrExists), errors.Is(err, ErrNotFound):
 			if current, err = s.Get(ctx, key, At{Match: MostRecent}); err != nil && !errors.Is(err, ErrNotFound) {
@@ -61,6 +61,12 @@ func GuaranteedUpdate(ctx context.Context, s Store, key Key, change func(current
 			return nil, err
 		}
 	}
+}
+
+// isTaken tells whether there is an object, and not that of another write of the same commit alone.
+func isTaken(ctx context.Context, s Store, key Key) bool {
+	_, err := s.Get(ctx, key, At{Match: MostRecent})
+	return err == nil
 }
 
 func same(a, b *Object) bool {

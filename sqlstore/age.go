@@ -54,8 +54,16 @@ func parseMarks(noted string, revision int64, opened time.Time) (marks []ageMark
 // outlives the process, goes by the clock; what that skipped makes nothing of it old.
 func (s *Store) jumped() time.Duration {
 	shown := s.clock.Now().Round(0).Sub(s.opened.Round(0)) // by what the clock shows
-	return max(0, shown-s.clock.Since(s.opened))
+	jump := shown - s.clock.Since(s.opened)
+	if jump > clockWrong {
+		return 0
+	}
+	return max(0, jump)
 }
+
+// clockWrong is from what jump on a clock counts as one that was wrong when the store was opened, as of a machine that has none of its own, and is
+// right now.
+const clockWrong = 5 * 365 * 24 * time.Hour
 
 // noted is what restore takes, of the marks after the floor; empty: there are none.
 func (a *ages) noted(floor int64, now time.Time) (string, error) {

@@ -23,6 +23,9 @@ type limits struct {
 	gather  time.Duration // for a batch to gather
 }
 
+// deaf is how long news may stay unheard of servers that may be there.
+func (l *limits) deaf() time.Duration { return min(l.poll, l.unheard) }
+
 var usualLimits = limits{step: 15 * time.Second, read: 10 * time.Second, rows: 30 * time.Second, lookUp: 20 * time.Second,
 	lock: 10 * time.Second, idle: 5 * time.Second, ping: 3 * time.Second, poll: 30 * time.Second, unheard: 8 * time.Second,
 	shrink: 5 * time.Second, rest: time.Minute,

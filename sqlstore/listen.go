@@ -40,7 +40,7 @@ func (l *listener) run() {
 
 // poll looks now and then, where notifications do not come.
 func (l *listener) poll() {
-	for l.sleep(l.peers.db.limits.poll) {
+	for l.sleep(l.peers.db.limits.deaf()) {
 		if err := l.peers.catchUp(l.ctx, l.peers.db, 0); err != nil && l.ctx.Err() == nil {
 			l.peers.store.logger.Warn("the log of changes could not be read, trying again", "err", err)
 		}
@@ -111,7 +111,7 @@ func (l *listener) wait(conn *pgx.Conn) (int64, error) {
 	limits := &l.peers.db.limits
 	patience := limits.poll
 	if l.peers.session.knowsOthers() {
-		patience = min(patience, limits.unheard)
+		patience = limits.deaf()
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, patience)
 	defer cancel()

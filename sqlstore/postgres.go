@@ -155,7 +155,7 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 		p.pooled = true
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // prepared statements would belong to a connection
 		p.logger.Warn("a pooler stands between this server and the database: what other servers write is looked for every " +
-			p.limits.poll.String() + " and when it is needed, notifications are not relied upon. Connect to the database directly for less delay")
+			p.limits.deaf().String() + " and when it is needed, notifications are not relied upon. Connect to the database directly for less delay")
 	}
 	if !p.pooled && schema != "" {
 		// A pooler may refuse it at the start of a connection, and knows no other way to set it for a session. The database does.

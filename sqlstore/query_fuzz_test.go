@@ -49,12 +49,8 @@ func FuzzOneQuery(f *testing.F) {
 		if strings.Contains(strings.ToLower(query), "recursive") {
 			return // it may never end
 		}
-		rows, err := db.Query("SELECT count(*) FROM (" + query + "\n)")
-		if err == nil {
-			err = rows.Close()
-		}
-		_ = err // it may say anything
 		var n int
+		_ = db.QueryRow("SELECT count(*) FROM (" + query + "\n)").Scan(&n) // it may say anything
 		if err := db.QueryRow("SELECT count(*) FROM objects").Scan(&n); err != nil || n != 1 {
 			t.Fatalf("%q: %d objects are left, %v", text, n, err)
 		}
@@ -89,13 +85,9 @@ func FuzzColumnPaths(f *testing.F) {
 		if d.sayable() != nil {
 			return
 		}
-		rows, err := db.Query(d.query)
-		if err != nil {
-			t.Fatalf("%q, %q: %v\n%s", path, name, err, d.query)
-		}
-		defer rows.Close()
-		if !rows.Next() {
-			t.Fatalf("%q, %q: no row, %v", path, name, rows.Err())
+		var n int
+		if err := db.QueryRow("SELECT count(*) FROM (SELECT * FROM (" + d.query + ") LIMIT 5)").Scan(&n); err != nil || n != 1 {
+			t.Fatalf("%q, %q: %d rows, %v\n%s", path, name, n, err, d.query)
 		}
 	})
 }

@@ -60,10 +60,10 @@ func (h *sqliteHarness) files(t *testing.T) map[string][]byte {
 func TestPowerCut(t *testing.T) {
 	for then, jump := range map[string]int64{"normal": 0, "full": 1<<50 + 1<<49} { // as after a restore
 		h := &sqliteHarness{path: filepath.Join(t.TempDir(), "rowlock.db"), clock: newSQLiteHarness(t).clock}
-		s := h.openWith(t, "normal")
+		h.openWith(t, "normal")
 		h.close(t)
 		h.jump(t, jump)
-		s = h.openWith(t, "normal")
+		s := h.openWith(t, "normal")
 		kept := mustCommit(t, s, createMap(t, "kept"))[0] // flushed, as the first of all that the mark covers
 		flushed := h.files(t)
 		var lost *resources.Object

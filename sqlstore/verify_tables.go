@@ -77,8 +77,8 @@ func (v *verifier) others(want, have []string) {
 		if strings.HasPrefix(statement, "table "+litestreamTable) {
 			continue // where Litestream, which copies the file as it changes, notes how far it is
 		}
-		if v.state.Moved != "" && slices.ContainsFunc(movedParts, func(part string) bool { return strings.HasPrefix(statement, part) }) {
-			continue // without them, it would take writes again
+		if (v.state.Moved != "" || v.postgres) && slices.ContainsFunc(movedParts, func(part string) bool { return strings.HasPrefix(statement, part) }) {
+			continue // without them, it would take writes again; in Postgres a move that was not ended leaves them, too, and the next one needs them
 		}
 		if !slices.Contains(want, statement) {
 			v.found("database", "remove it, unless you know why it is there", "has something that rowlock did not make: %s", statement)

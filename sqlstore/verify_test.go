@@ -156,6 +156,10 @@ func TestVerifyFindsDamage(t *testing.T) {
 		defer db.Close()
 		verifyDamaged(t, db, setSearchPath(h.schema), damages, func(d damage) string { return d.postgres })
 		verifyWhole(t, o)
+		if err := prepareFence(t.Context(), &o); err != nil { // of a move that has not come to its end
+			t.Fatal(err)
+		}
+		verifyWhole(t, o)
 	})
 	t.Run("Postgres, with updates for servers of the version before", func(t *testing.T) {
 		h := newPostgresHarness(t)

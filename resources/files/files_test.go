@@ -27,7 +27,7 @@ func owners(t *testing.T, path string) [2]uint32 {
 func TestMakeDir(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
-	if err := errors.Join(os.MkdirAll(in("real/deep"), 0o755), os.Symlink("real/deep", in("there")), os.Symlink("../target/x", in("there/second")),
+	if err := errors.Join(os.MkdirAll(in("real/deep"), 0o755), os.Chmod(in("real/deep"), 0o755), os.Symlink("real/deep", in("there")), os.Symlink("../target/x", in("there/second")),
 		os.Symlink("there/second", in("first")), os.Symlink("loop", in("loop")), os.WriteFile(in("file"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}

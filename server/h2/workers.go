@@ -102,5 +102,9 @@ func (ws *workers) keep(kept bool) {
 		return
 	}
 	ws.end(ws.idle)
-	ws.idle = nil
+	ws.idle, ws.unused = nil, 0
+	if ws.timer != nil {
+		ws.timer.Stop()
+		ws.timer = nil
+	}
 }

@@ -51,12 +51,20 @@ func TestWorkersWait(t *testing.T) {
 	if ws.timer == nil || !ws.timer.Stop() {
 		t.Error("nobody looks for those who are not needed")
 	}
-	idleTime = 20 * time.Millisecond
 	ws.mu.Unlock()
 	ws.trim() // all were needed
 	if n := idle(); n != mostIdle {
 		t.Errorf("%d wait, and %d were needed", n, mostIdle)
 	}
+	const needed = fewIdle + 12
+	atOnce(needed)
+	until(mostIdle)
+	ws.trim()
+	until(needed)
+	ws.mu.Lock()
+	idleTime = 20 * time.Millisecond
+	ws.mu.Unlock()
+	ws.trim()
 	until(fewIdle)
 	ws.keep(false)
 	ws.all.Wait()

@@ -15,6 +15,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
+
+	"github.com/rowlock/rowlock/resources/files"
 )
 
 // Keeper makes a backup at intervals, and removes old ones.
@@ -103,7 +105,7 @@ func (k *Keeper) first() time.Duration {
 
 // once makes a backup and removes those that are too many.
 func (k *Keeper) once(ctx context.Context) error {
-	if err := os.MkdirAll(k.Dir, 0o700); err != nil {
+	if err := files.MakeDir(k.Dir); err != nil {
 		return err
 	}
 	if err := k.clean(); err != nil {

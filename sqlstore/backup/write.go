@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rowlock/rowlock/resources/files"
 	"github.com/rowlock/rowlock/sqlstore"
 	"github.com/rowlock/rowlock/sqlstore/archive"
 )
@@ -170,10 +171,11 @@ func WriteFile(ctx context.Context, path string, o Origin) (s Summary, err error
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
-	buffered := bufio.NewWriterSize(f, 1<<20)
-	s, err = Write(ctx, buffered, o)
-	if err == nil {
-		err = buffered.Flush()
+	if err = files.Give(f); err == nil {
+		buffered := bufio.NewWriterSize(f, 1<<20)
+		if s, err = Write(ctx, buffered, o); err == nil {
+			err = buffered.Flush()
+		}
 	}
 	if err == nil {
 		err = f.Sync()
