@@ -163,8 +163,7 @@ func (p *Pipeline) removes(ctx context.Context, r *DeleteRequest, marked runtime
 	if r.Type.Allocate != nil || r.Type.Terminate != nil || r.Precondition != nil && r.Precondition(ctx, marked) != nil {
 		return false
 	}
-	a := r.admitted(marked)
-	return p.admit(ctx, a) == nil && p.validate(ctx, a) == nil
+	return p.allow(ctx, r.admitted(marked)) == nil
 }
 
 // withFreed adds to the write of a deletion those that give back what was allocated to the object.
@@ -222,11 +221,7 @@ func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Ob
 		d.Unchanged, d.Object = true, live
 		return nil, nil
 	}
-	a := r.admitted(obj)
-	if err := p.admit(ctx, a); err != nil {
-		return nil, err
-	}
-	if err := p.validate(ctx, a); err != nil {
+	if err := p.allow(ctx, r.admitted(obj)); err != nil {
 		return nil, err
 	}
 	if t.Terminate != nil {

@@ -82,11 +82,7 @@ func (p *Pipeline) Connect(ctx context.Context, t *Type, decode func() (runtime.
 	if err != nil {
 		return err
 	}
-	a := admitted{t: t, obj: options, op: admission.Connect}
-	if err := p.admit(ctx, a); err != nil {
-		return err
-	}
-	return p.validate(ctx, a)
+	return p.allow(ctx, admitted{t: t, obj: options, op: admission.Connect})
 }
 
 // Update changes an object as part of the operation; see Pipeline.Update.

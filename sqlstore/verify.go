@@ -100,9 +100,6 @@ func (s *Source) Verify(ctx context.Context, o VerifyOptions) (Verified, error) 
 	return v.result, nil
 }
 
-// found is called in many places, none of which is in a hurry.
-//
-//go:noinline
 func (v *verifier) found(where, do, what string, args ...any) {
 	v.result.Findings++
 	v.Found(Finding{where, fmt.Sprintf(what, args...), do})

@@ -6,9 +6,6 @@ import (
 	"strconv"
 )
 
-// counterMost is half of the revisions that there are. Writes do not come near it, nor do jumps to the time that it is.
-const counterMost = 1 << 62
-
 // meta looks at the row of the store.
 func (v *verifier) meta(ctx context.Context) error {
 	var rows int
@@ -24,7 +21,7 @@ func (v *verifier) meta(ctx context.Context) error {
 	if err := v.tx.QueryRowContext(ctx, "SELECT floor FROM meta").Scan(&v.floor); err != nil {
 		return err
 	}
-	if v.state.Revision < 0 || v.state.Revision > counterMost {
+	if v.state.Revision < 0 || v.state.Revision > RevisionMax {
 		v.found("meta", doDisk, "the counter is at %d, to which no writes and no restore lead", v.state.Revision)
 	}
 	if v.floor > v.state.Revision {

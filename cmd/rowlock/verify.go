@@ -14,6 +14,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/resources/custom"
+	"github.com/rowlock/rowlock/server/authn"
+	"github.com/rowlock/rowlock/server/controlplane"
 	"github.com/rowlock/rowlock/sqlstore"
 	"github.com/rowlock/rowlock/sqlstore/backup"
 
@@ -211,7 +213,7 @@ func (s *storedTypes) haveLifetime(resource string) bool {
 	if t, ok := s.catalog.Type(resource); ok {
 		return t.TTL != nil
 	}
-	return resource == "tokens.rowlock.internal" || resource == "servers.rowlock.internal"
+	return resource == authn.TokensResource || resource == controlplane.MembersResource
 }
 
 func checkBuiltin(t *resources.Type, o *resources.Object, r sqlstore.Row) error {

@@ -40,7 +40,7 @@ func NewIssuedTokens(rows *resources.Rows, now func() time.Time) *IssuedTokens {
 	if now == nil {
 		now = time.Now
 	}
-	return &IssuedTokens{rows: rows, now: now, latest: &latestRows{rows: rows, resource: tokensResource}, known: lru.New(4096)}
+	return &IssuedTokens{rows: rows, now: now, latest: &latestRows{rows: rows, resource: TokensResource}, known: lru.New(4096)}
 }
 
 // IssuedToken is what is known of a token, without the token itself.
@@ -62,9 +62,11 @@ type tokenRow struct {
 	Digest string `json:"digest"`
 }
 
+// TokensResource is where tokens of users are, a row for each, until they end. No API serves it.
+const TokensResource = "tokens.rowlock.internal"
+
 const (
-	tokensResource = "tokens.rowlock.internal"
-	tokenKind      = "Token"
+	tokenKind = "Token"
 	// tokenPrefix lets those who look for secrets where none belong find these.
 	tokenPrefix = "rowlock_"
 )
@@ -122,7 +124,7 @@ func (i *IssuedTokens) Create(ctx context.Context, t *IssuedToken, lifetime time
 
 // List returns the tokens that are good, the oldest first.
 func (i *IssuedTokens) List(ctx context.Context) ([]IssuedToken, error) {
-	rows, err := i.rows.Snapshot(ctx, tokensResource, resources.At{Match: resources.MostRecent})
+	rows, err := i.rows.Snapshot(ctx, TokensResource, resources.At{Match: resources.MostRecent})
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +208,7 @@ func issuedID(token string) (string, bool) {
 	return id, ok && len(id) == 12 && len(secret) == 52 && strings.IndexFunc(id+secret, strange) < 0
 }
 
-func tokenKey(id string) resources.Key { return resources.Key{Resource: tokensResource, Name: id} }
+func tokenKey(id string) resources.Key { return resources.Key{Resource: TokensResource, Name: id} }
 
 func digest(token string) string {
 	sum := sha256.Sum256([]byte(token))

@@ -29,7 +29,7 @@ func TestChoreOfEventsAndMore(t *testing.T) {
 		ctx, stop := context.WithCancel(ctx)
 		changed := make(chan struct{})
 		began, calls := 0, []bool{} // whether anything may have happened
-		c := &chore{name: "a test", follow: []resources.Key{{Resource: membersResource}}, begin: func() { began++ },
+		c := &chore{name: "a test", follow: []resources.Key{{Resource: MembersResource}}, begin: func() { began++ },
 			changed: func() <-chan struct{} { return changed }}
 		c.do = func(ctx context.Context, events []*resources.Event) (time.Duration, error) {
 			calls = append(calls, events == nil)
@@ -39,7 +39,7 @@ func TestChoreOfEventsAndMore(t *testing.T) {
 				}
 				return 0, nil
 			}
-			if _, err := rows.Create(ctx, resources.Key{Resource: membersResource, Name: "a"}, memberKind, 1, 0); err != nil {
+			if _, err := rows.Create(ctx, resources.Key{Resource: MembersResource, Name: "a"}, memberKind, 1, 0); err != nil {
 				return 0, err
 			}
 			was := changed
@@ -62,13 +62,13 @@ func TestChoreOfMany(t *testing.T) {
 	defer stop()
 	create := func(names ...string) {
 		for _, name := range names {
-			if _, err := rows.Create(ctx, resources.Key{Resource: membersResource, Name: name}, memberKind, 1, 0); err != nil {
+			if _, err := rows.Create(ctx, resources.Key{Resource: MembersResource, Name: name}, memberKind, 1, 0); err != nil {
 				t.Error(err)
 			}
 		}
 	}
 	var seen []int
-	p.keep(ctx, &chore{name: "a test", follow: []resources.Key{{Resource: membersResource}},
+	p.keep(ctx, &chore{name: "a test", follow: []resources.Key{{Resource: MembersResource}},
 		do: func(_ context.Context, events []*resources.Event) (time.Duration, error) {
 			switch seen = append(seen, len(events)); len(seen) {
 			case 1:

@@ -32,8 +32,8 @@ func (e expiring) Self() string                          { return e.self }
 func (expiring) Alive(context.Context) ([]string, error) { return nil, nil }
 func (expiring) Changed() <-chan struct{}                { return nil }
 
-// membersResource is where servers say how they are reached, a row for each. No API serves it.
-const membersResource = "servers.rowlock.internal"
+// MembersResource is where servers say how they are reached, a row for each, which ends with them. No API serves it.
+const MembersResource = "servers.rowlock.internal"
 
 // memberKind is the kind of the rows.
 const memberKind = "Server"
@@ -61,7 +61,7 @@ func (n Network) membership() *membership {
 }
 
 func (m *membership) key(name string) resources.Key {
-	return resources.Key{Resource: membersResource, Name: name}
+	return resources.Key{Resource: MembersResource, Name: name}
 }
 
 // join writes down how this server is reached, or that it still is.
@@ -98,7 +98,7 @@ func (m *membership) removeDead(ctx context.Context, now time.Time) (again time.
 	if m.term > 0 {
 		return m.term * 2 / 3, nil
 	}
-	rows, err := m.rows.Snapshot(ctx, membersResource, resources.At{Match: resources.MostRecent})
+	rows, err := m.rows.Snapshot(ctx, MembersResource, resources.At{Match: resources.MostRecent})
 	if err != nil {
 		return 0, err
 	}
@@ -137,7 +137,7 @@ func (m *membership) removeDead(ctx context.Context, now time.Time) (again time.
 
 // endpoints are those of all servers that have a row.
 func (m *membership) endpoints(ctx context.Context) (all []endpoint, err error) {
-	rows, err := m.rows.Snapshot(ctx, membersResource, resources.At{Match: resources.MostRecent})
+	rows, err := m.rows.Snapshot(ctx, MembersResource, resources.At{Match: resources.MostRecent})
 	if err != nil {
 		return nil, err
 	}
