@@ -47,6 +47,11 @@ func (u update) decode(ctx context.Context, live *Object) (runtime.Object, error
 	if u.Metadata {
 		return u.Type.decodeKept(live)
 	}
+	if u.Existing != nil {
+		if existing := u.Existing(live); existing != nil {
+			return existing, nil
+		}
+	}
 	return u.Type.DecodeHubInContext(ctx, live)
 }
 

@@ -36,6 +36,8 @@ type UpdateRequest struct {
 	// object and live is nil when there is none. It may be called several times. At a subresource that shows another
 	// kind (Subresource.Projection) both are of that.
 	Change func(ctx context.Context, existing runtime.Object, live *Object) (runtime.Object, error)
+	// Existing, when set, reads the live object for Change, for types with parts that stay text (Type.Lean). Nil: it is read whole.
+	Existing func(live *Object) runtime.Object
 	// UID, when set, must be that of the existing object.
 	UID types.UID
 	// Strategy is given where it is not that of the path of the request, in an operation.

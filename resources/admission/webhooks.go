@@ -3,6 +3,7 @@ package admission
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -39,12 +40,12 @@ func (w *mutatingWebhooks) Admit(ctx context.Context, a admission.Attributes, o 
 	return w.Plugin.Admit(ctx, a, o)
 }
 
-// restored makes the object of a write whole that somebody is about to look at (resources.Lean).
+// restored makes the objects of a write whole that somebody is about to look at (resources.Lean).
 func restored(a admission.Attributes, o admission.ObjectInterfaces) error {
 	if r, ok := o.(interface {
 		Restored(obj runtime.Object) error
 	}); ok {
-		return r.Restored(a.GetObject())
+		return errors.Join(r.Restored(a.GetObject()), r.Restored(a.GetOldObject()))
 	}
 	return nil
 }

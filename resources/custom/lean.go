@@ -38,8 +38,9 @@ type leanSchemas struct {
 }
 
 // Lift implements resources.Lean. Schemas are numbered in the order in which they are there for the first time.
-func (l *leanSchemas) Lift(body []byte) (lean []byte, parts []string, ok bool) {
+func (l *leanSchemas) Lift(body []byte, known []string) (lean []byte, parts []string, ok bool) {
 	s := jsonscan.New(body)
+	parts = slices.Clip(known)
 	done := 0
 	ok = descend(&s, func() bool {
 		from := s.At()
@@ -110,7 +111,7 @@ func numbered(description string, parts []string) (n int, ok bool) {
 }
 
 // Fill implements resources.Lean.
-func (l *leanSchemas) Fill(hub runtime.Object, parts []string) bool {
+func (l *leanSchemas) Fill(hub runtime.Object, parts []string, from int) bool {
 	crd, ok := hub.(*apiextensions.CustomResourceDefinition)
 	if !ok {
 		return false
@@ -124,7 +125,7 @@ func (l *leanSchemas) Fill(hub runtime.Object, parts []string) bool {
 		filled[n] = true
 		return placeholder(parts[n])
 	})
-	return ok && !slices.Contains(filled, false)
+	return ok && !slices.Contains(filled[from:], false)
 }
 
 // eachSchema replaces the schemas of a definition, but not in whatever it shares them with.

@@ -3,6 +3,8 @@ package custom
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
+	"slices"
 	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -45,6 +47,46 @@ func (s *definitionStrategy) validateLean(ctx context.Context, crd *apiextension
 		s.remember(ctx, key, &read)
 	}
 	return errs
+}
+
+// validateLean validates an update of which schemas are text, those of the old definition or of the new one. What is valid as new is valid as
+// an update, which is refused less.
+func (s updateStrategy) validateLean(ctx context.Context, now, before *apiextensions.CustomResourceDefinition) field.ErrorList {
+	whole := func(now, before *apiextensions.CustomResourceDefinition) field.ErrorList {
+		return s.RESTUpdateStrategy.ValidateUpdate(ctx, now, before)
+	}
+	if fastpath.Definitions.On() && isLean(now) && len(s.whole.validateLean(ctx, now)) == 0 && len(whole(withoutSchemas(now), withoutSchemas(before))) == 0 {
+		return nil
+	}
+	read, old := *now, *before
+	if err := errors.Join(restore(&read, readProps), restore(&old, readProps)); err != nil {
+		return field.ErrorList{field.InternalError(field.NewPath("spec", "versions"), err)}
+	}
+	return s.whole.definitions.validated.validate(&read, &old, whole)
+}
+
+// WarningsOnUpdate is upstream's, which looks into schemas for what the old ones do not warn of.
+func (s updateStrategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
+	now, ok := obj.(*apiextensions.CustomResourceDefinition)
+	before, was := old.(*apiextensions.CustomResourceDefinition)
+	if !ok || !was || !isLean(now) && !isLean(before) {
+		return s.RESTUpdateStrategy.WarningsOnUpdate(ctx, obj, old)
+	}
+	if sameSchemas(now, before) || fastpath.Definitions.On() && s.whole.definitions.quiet.Has(specKey(nil, now)) {
+		return s.RESTUpdateStrategy.WarningsOnUpdate(ctx, withoutSchemas(now), withoutSchemas(before))
+	}
+	read, earlier := *now, *before
+	if err := errors.Join(restore(&read, readProps), restore(&earlier, readProps)); err != nil {
+		return nil // they were restored when they were validated
+	}
+	return s.RESTUpdateStrategy.WarningsOnUpdate(ctx, &read, &earlier)
+}
+
+// sameSchemas tells whether two definitions have the same versions with the same schemas, all of them text.
+func sameSchemas(a, b *apiextensions.CustomResourceDefinition) bool {
+	return slices.EqualFunc(a.Spec.Versions, b.Spec.Versions, func(a, b apiextensions.CustomResourceDefinitionVersion) bool {
+		return isPlaceholder(a.Schema) && isPlaceholder(b.Schema) && a.Schema.OpenAPIV3Schema.Description == b.Schema.OpenAPIV3Schema.Description
+	})
 }
 
 // remember keeps that a new definition is valid, and tells whether there is nothing to warn of.
@@ -95,16 +137,18 @@ func placeholder(text string) *apiextensions.JSONSchemaProps {
 
 // isLean tells whether schemas of a definition are placeholders.
 func isLean(crd *apiextensions.CustomResourceDefinition) bool {
-	is := func(v *apiextensions.CustomResourceValidation) bool {
-		return v != nil && v.OpenAPIV3Schema != nil && strings.HasPrefix(v.OpenAPIV3Schema.Description, mark)
-	}
-	if is(crd.Spec.Validation) {
+	if isPlaceholder(crd.Spec.Validation) {
 		return true
 	}
 	for i := range crd.Spec.Versions {
-		if is(crd.Spec.Versions[i].Schema) {
+		if isPlaceholder(crd.Spec.Versions[i].Schema) {
 			return true
 		}
 	}
 	return false
+}
+
+// isPlaceholder tells whether a schema is a placeholder.
+func isPlaceholder(v *apiextensions.CustomResourceValidation) bool {
+	return v != nil && v.OpenAPIV3Schema != nil && strings.HasPrefix(v.OpenAPIV3Schema.Description, mark)
 }

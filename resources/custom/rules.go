@@ -85,6 +85,9 @@ func (s updateStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Obj
 	if !ok || !was {
 		return s.RESTUpdateStrategy.ValidateUpdate(ctx, shown, old)
 	}
+	if isLean(now) || isLean(before) {
+		return s.validateLean(ctx, now, before)
+	}
 	return s.whole.definitions.validated.validate(now, before, func(now, before *apiextensions.CustomResourceDefinition) field.ErrorList {
 		return s.RESTUpdateStrategy.ValidateUpdate(ctx, now, before)
 	})

@@ -30,6 +30,13 @@ func structure(crd *apiextensions.CustomResourceDefinition) {
 
 // violations are what is not structural; without a reason, nothing.
 func violations(crd *apiextensions.CustomResourceDefinition) (status apiextensions.ConditionStatus, reason, message string) {
+	if isLean(crd) {
+		read := *crd
+		if err := restore(&read, readProps); err != nil {
+			return apiextensions.ConditionUnknown, "StructuralError", fmt.Sprintf("failed to read validation schemas: %v", err)
+		}
+		crd = &read
+	}
 	var errs field.ErrorList
 	if ptr.Deref(crd.Spec.PreserveUnknownFields, false) {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "preserveUnknownFields"), true, "must be false"))

@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/e2e/harness"
+	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/server/openapi"
 )
 
 // BenchmarkDefinitions is what definitions cost that projects publish, from the request to the answer: when their schemas are seen for the
-// first time, when they were seen before, and when they are applied again. cpu-µs/op is the processor time of the process for one definition.
+// first time, when they were seen before, and when they are applied again, which is remembered or not. cpu-µs/op is the processor time of the process for one definition.
 func BenchmarkDefinitions(b *testing.B) {
 	published, err := harness.Published(b.Context())
 	if err != nil {
@@ -68,6 +69,8 @@ func BenchmarkDefinitions(b *testing.B) {
 	n := 0
 	run("seen", func(*testing.B, int) { n++ }, func(b *testing.B, i int) { apply(b, n, http.StatusCreated) })
 	run("again", func(*testing.B, int) {}, func(b *testing.B, i int) { apply(b, 0, http.StatusOK) })
+	defer fastpath.Repeats.Turn(false)() // as after a start, and after each change
+	run("unremembered", func(*testing.B, int) {}, func(b *testing.B, i int) { apply(b, 0, http.StatusOK) })
 }
 
 // BenchmarkOpenAPIOfDefinitions is what the document of version 3 costs that is the largest, when its definition has changed and nothing

@@ -1,14 +1,18 @@
 package handlers
 
 import (
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// lifts tells whether parts of the new object that is sent may go to the store as text (resources.Lean). What is recorded of a request
+// lifts tells whether parts of the object that is sent may go to the store as text (resources.Lean). What is recorded of a request
 // shows it whole.
 func (q *request) lifts() bool {
 	return q.served.Lean != nil && q.sub == nil && fastpath.DefinitionSchemas.On() && !q.audit.RecordsObjects()
@@ -16,12 +20,12 @@ func (q *request) lifts() bool {
 
 // decodeLifted reads the hub form of a new object whose parts stay text. Nil: it has to be read whole.
 func (q *request) decodeLifted(body []byte, fieldValidation string) runtime.Object {
-	lean, parts, ok := q.served.Lean.Lift(body)
+	lean, parts, ok := q.served.Lean.Lift(body, nil)
 	if !ok {
 		return nil
 	}
 	obj, ok := q.decodeJSON(lean, fieldValidation, false)
-	if !ok || !q.served.Lean.Fill(obj, parts) {
+	if !ok || !q.served.Lean.Fill(obj, parts, 0) {
 		return nil
 	}
 	return obj
@@ -30,17 +34,66 @@ func (q *request) decodeLifted(body []byte, fieldValidation string) runtime.Obje
 // applyLifted makes a new object of a configuration whose parts stay text. They are values as a whole, and so nobody owns a part of
 // one. Nil: it has to be applied whole.
 func (p *patcher) applyLifted(empty runtime.Object) runtime.Object {
-	if p.typ != types.ApplyYAMLPatchType || !fastpath.ApplyJSON.On() || !p.q.lifts() {
+	if !p.appliesLifted() {
 		return nil
 	}
-	lean, parts, ok := p.q.served.Lean.Lift(p.body)
-	patch := &unstructured.Unstructured{Object: map[string]any{}}
-	if ok && readsAlike(p.body) && readStrictly(lean, &patch.Object) {
-		obj, err := p.manager.Apply(empty, patch, p.opts.FieldManager, p.forces())
-		if err == nil && p.q.served.Lean.Fill(obj, parts) {
+	if l := p.lift(nil); l != nil {
+		obj, err := p.manager.Apply(empty, l.patch, p.opts.FieldManager, p.forces())
+		if err == nil && p.q.served.Lean.Fill(obj, l.parts, 0) {
 			return obj
 		}
 	}
 	fastpath.DefinitionSchemas.Fallback()
 	return nil
+}
+
+func (p *patcher) appliesLifted() bool {
+	return p.typ == types.ApplyYAMLPatchType && fastpath.ApplyJSON.On() && p.q.lifts()
+}
+
+// lifted is a configuration with placeholders for its parts.
+type lifted struct {
+	patch *unstructured.Unstructured
+	// parts are those that the object has, of which there are live, and those that only the configuration has.
+	parts []string
+	live  int
+}
+
+// lift reads the configuration for an object with such parts. Nil: it has to be read whole.
+func (p *patcher) lift(live []string) *lifted {
+	lean, parts, ok := p.q.served.Lean.Lift(p.body, live)
+	l := &lifted{patch: &unstructured.Unstructured{Object: map[string]any{}}, parts: parts, live: len(live)}
+	if !ok || !readsAlike(p.body) || !readStrictly(lean, &l.patch.Object) {
+		return nil
+	}
+	return l
+}
+
+// existingLifted reads the live object for a configuration that is applied with parts that stay text. Nil: it has to be read whole.
+func (p *patcher) existingLifted(live *resources.Object) runtime.Object {
+	p.lifted = nil
+	existing, parts, ok := p.q.served.DecodeLean(live)
+	if ok {
+		p.lifted = p.lift(parts)
+	}
+	if p.lifted == nil {
+		fastpath.DefinitionSchemas.Fallback()
+		return nil
+	}
+	return existing
+}
+
+// applyToLifted applies a configuration to an object that existingLifted has read, which gets its texts. Nil: it has to be applied to the
+// whole object, which this one is then.
+func (p *patcher) applyToLifted(existing runtime.Object) (runtime.Object, error) {
+	l, lean := p.lifted, p.q.served.Lean
+	p.lifted = nil
+	obj, failed := p.manager.Apply(existing, l.patch, p.opts.FieldManager, p.forces())
+	if !lean.Fill(existing, l.parts[:l.live], 0) {
+		return nil, apierrors.NewInternalError(errors.New("what is stored of an object is not where it was"))
+	}
+	if failed == nil && lean.Fill(obj, l.parts, l.live) {
+		return obj, nil
+	}
+	return nil, lean.Restore(existing)
 }

@@ -82,6 +82,9 @@ func (h *Handlers) patch(q *request) error {
 		r.Options, r.DryRun = updateOptionsOf(opts), dryrun.IsDryRun(opts.DryRun)
 		p.keepsRest(h, m.format, r)
 		r.Sent = p.sent
+		if p.appliesLifted() {
+			r.Existing = p.existingLifted
+		}
 		p.manager, err = h.manager(q)
 		return err
 	}
@@ -120,6 +123,8 @@ type patcher struct {
 	manager    *fieldmanager.Manager
 	validation string
 	by         string
+	// lifted is the configuration while it is applied to an object whose parts stay text.
+	lifted *lifted
 }
 
 // sent stands for the patch and all that its outcome depends on.

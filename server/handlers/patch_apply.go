@@ -31,6 +31,11 @@ func (p *patcher) applyServerSide(ctx context.Context, existing runtime.Object, 
 			return obj, nil
 		}
 	}
+	if exists && p.lifted != nil {
+		if obj, err := p.applyToLifted(existing); obj != nil || err != nil {
+			return obj, err
+		}
+	}
 	patch, clean, err := p.configuration()
 	if err != nil {
 		return nil, err
