@@ -15,6 +15,6 @@ func apiextensionsGroup() resources.GroupSpec {
 	return single(v1,
 		define[apiextensions.CustomResourceDefinition, apiextensions.CustomResourceDefinitionList](v1, "customresourcedefinitions",
 			crd.NewStrategy(Scheme), short("crd", "crds"), in("api-extensions"), selectBy(crd.GetAttrs),
-			table(func(schema.GroupResource) rest.TableConvertor { return tableconvertor.New() }), status(crd.NewStatusStrategy(Scheme))),
+			table(func(schema.GroupResource) rest.TableConvertor { return tableconvertor.New() }), statusWithoutTable(crd.NewStatusStrategy(Scheme))),
 	)
 }

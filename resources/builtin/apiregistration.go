@@ -22,7 +22,7 @@ func apiregistrationGroup() resources.GroupSpec {
 	s := apiservice.NewStrategy(Scheme).(strategy)
 	return single(v1,
 		define[apiregistration.APIService, apiregistration.APIServiceList](v1, "apiservices", s,
-			in("api-extensions"), selectBy(apiservice.GetAttrs), status(apiservice.NewStatusStrategy(Scheme)),
+			in("api-extensions"), selectBy(apiservice.GetAttrs), statusWithoutTable(apiservice.NewStatusStrategy(Scheme)),
 			table(func(schema.GroupResource) rest.TableConvertor { return apiServiceTable{} })),
 	)
 }

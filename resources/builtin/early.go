@@ -69,7 +69,7 @@ func withUnstableTypes(g resources.GroupSpec) []resources.VersionSpec {
 		last := &g.Versions[len(g.Versions)-1] // v1alpha3
 		last.Types = append(last.Types, define[resourceapi.ResourcePoolStatusRequest, resourceapi.ResourcePoolStatusRequestList](
 			gv(last.Version), "resourcepoolstatusrequests", resourcepoolstatusrequest.Strategy, returnsDeleted,
-			status(resourcepoolstatusrequest.StatusStrategy)))
+			statusWithoutTable(resourcepoolstatusrequest.StatusStrategy)))
 	case "scheduling.k8s.io":
 		both := gated(features.GenericWorkload, workloads(gv("v1beta1")), podGroups(gv("v1beta1")))
 		return append(g.Versions, version(gv("v1beta1"), both...),
@@ -92,13 +92,13 @@ func workloads(gv schema.GroupVersion) *resources.Type {
 
 func podGroups(gv schema.GroupVersion) *resources.Type {
 	s := podgroup.NewStrategy()
-	return define[scheduling.PodGroup, scheduling.PodGroupList](gv, "podgroups", s, status(podgroup.NewStatusStrategy(s)))
+	return define[scheduling.PodGroup, scheduling.PodGroupList](gv, "podgroups", s, statusWithoutTable(podgroup.NewStatusStrategy(s)))
 }
 
 func compositePodGroups(gv schema.GroupVersion) *resources.Type {
 	s := compositepodgroup.NewStrategy()
 	return define[scheduling.CompositePodGroup, scheduling.CompositePodGroupList](gv, "compositepodgroups", s,
-		status(compositepodgroup.NewStatusStrategy(s)))
+		statusWithoutTable(compositepodgroup.NewStatusStrategy(s)))
 }
 
 func lifecycleGroup() resources.GroupSpec {

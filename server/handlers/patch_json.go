@@ -1,11 +1,10 @@
 package handlers
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"unicode/utf8"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -27,8 +26,10 @@ func (p *patcher) jsonOrMerge(ctx context.Context, old []byte) (runtime.Object, 
 		path, fast = fastpath.JSONPatch, p.operateFast
 	}
 	if path.On() && fastpath.BodyKind.On() { // with which the outcome is decoded
-		if obj, ok := fast(old); ok {
-			return obj, nil
+		if p.isOrderless() {
+			if obj, ok := fast(old); ok {
+				return obj, nil
+			}
 		}
 		path.Fallback()
 	}
@@ -82,14 +83,17 @@ func (p *patcher) mergeFast(old []byte) (obj runtime.Object, ok bool) {
 	if err != nil || len(strict) > 0 || !isJSONObject(p.body) {
 		return nil, false
 	}
-	patched := mergeJSON(old, parsed(p.body))
-	if bytes.ContainsAny(p.body, "&<>\u2028\u2029") {
-		// What is kept as it was sent (runtime.RawExtension) is written anew by a merge.
-		var escaped bytes.Buffer
-		json.HTMLEscape(&escaped, patched)
-		patched = escaped.Bytes()
+	return p.q.decodeJSON(mergeJSON(old, parsed(p.body)), p.validation, true)
+}
+
+// isOrderless tells whether the order of keys and the escapes in the outcome of a patch do not matter: no part of the type is kept as it was
+// sent (runtime.RawExtension), of which upstream's libraries write anew what they patch.
+func (p *patcher) isOrderless() bool {
+	if p.q.served.Untyped {
+		return true
 	}
-	return p.q.decodeJSON(patched, p.validation, true)
+	versioned, err := p.q.served.Scheme.New(p.q.kind)
+	return err == nil && plainTypes.Of(reflect.TypeOf(versioned).Elem(), isPlainType)
 }
 
 func (p *patcher) mergePatch(old []byte) (patched []byte, strict []error, err error) {

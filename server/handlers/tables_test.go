@@ -46,6 +46,8 @@ func TestNoTables(t *testing.T) {
 			header: says{"Accept": asTable["Accept"] + ",application/json"}},
 		exchange{shows: "its metadata", do: reviews, body: review, header: asPartial, code: 201,
 			says: says{"kind": "PartialObjectMetadata", "metadata.managedFields.0.manager": "test", "spec": "-"}},
+		exchange{shows: "nor has the status of some types", do: "GET /apis/apiregistration.k8s.io/v1/apiservices/v1./status", header: asTable, code: 406, says: none},
+		exchange{do: "GET " + definitions + "/none/status", header: asTable, code: 406, says: none},
 		exchange{shows: "a table of a status", do: "GET /api/v1/namespaces/test/status", header: asTable, code: 200,
 			says: says{"kind": "Table", "rows.0.cells.0": "test"}},
 	)
