@@ -80,7 +80,7 @@ leaves_in     := ./server/openapi ./server/codec/...
 e2e_needs     := $(addprefix bin/,kubectl helm kube-controller-manager nfpm h2spec litestream)
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
-.PHONY: help run build test check lean unit unit-plain vet lint test-race test-fast-paths e2e compare extensions conformance check-histories bench bench-postgres bench-custom-resources bench-definitions fuzz packages chart sbom vulncheck generate upgrade flags env clean
+.PHONY: help run build test check lean unit unit-plain vet lint test-race test-fast-paths e2e compare extensions conformance check-histories bench bench-postgres bench-custom-resources bench-definitions fuzz packages chart rules sbom vulncheck generate upgrade flags env clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,7 +93,7 @@ build: bin/rowlock ## Build the static binary bin/rowlock
 # Two at a time: the end-to-end tests wait for most of their time, and the others compute. What several of them need is built first, so
 # that nobody builds it twice. The output of each is shown when it is over.
 test: bin/rowlock bin/rowlock-race bin/golangci-lint $(e2e_needs) ## Everything that has to pass
-	@$(MAKE) --no-print-directory -j2 --output-sync=target vet lint e2e test-race lean unit unit-plain fuzz-briefly
+	@$(MAKE) --no-print-directory -j2 --output-sync=target vet lint e2e test-race lean unit unit-plain fuzz-briefly rules
 
 
 check: vet lint ## What to run while one works: unit tests, the store's contract on SQLite; under 3 minutes when the cache is warm
@@ -207,13 +207,17 @@ chart: bin/helm ## The Helm chart in bin/packages, with this version (VERSION=v1
 	bin/helm package packaging/chart --destination $(stage) --app-version '$(VERSION)' \
 	  --version '$(if $(filter v%,$(VERSION)),$(VERSION:v%=%),0.0.0-git$(VERSION))'
 
+rules: bin/promtool ## The alert rules, and their tests, by promtool
+	bin/promtool check rules packaging/prometheus/rowlock.rules.yaml
+	bin/promtool test rules packaging/prometheus/rowlock.rules.test.yaml
+
 # What the linker has put in, by the binary's own account of it. No proxy is asked for what is not published: licenses are read of the modules
 # that were built.
 sbom: bin/rowlock bin/cyclonedx-gomod ## What bin/rowlock is made of, with licenses, as CycloneDX: bin/packages/rowlock.cdx.json
 	@mkdir -p $(stage)
 	GOPROXY=off bin/cyclonedx-gomod bin -json -std -licenses -version '$(VERSION)' -output $(stage)/rowlock.cdx.json bin/rowlock
 
-# Not a part of test: what it finds depends on the day. The symbols say which functions are in the binary, and which of a module are not.
+# Not a part of test: what it finds depends on the day. `.ci/run` asks it where the database can be reached, and says what it finds. The symbols say which functions are in the binary, and which of a module are not.
 VULNDB ?= https://vuln.go.dev
 vulncheck: bin/govulncheck ## Known vulnerabilities of what is in the binary, by Go's database (VULNDB=file:///a/copy); fails, and says so, where that cannot be reached
 	@go build -ldflags '$(filter-out -s -w,$(rowlock_ld))' -o bin/rowlock-symbols ./cmd/rowlock
@@ -308,6 +312,10 @@ bin/nfpm: packaging/nfpm/go.mod
 
 bin/govulncheck: tools/vulncheck/go.mod
 	go build -C tools/vulncheck -ldflags '-s -w' -o $(CURDIR)/$@ golang.org/x/vuln/cmd/govulncheck
+
+# Without the clients of clouds that Prometheus can ask for what to scrape: they are most of it.
+bin/promtool: tools/promtool/go.mod
+	GOFLAGS=-trimpath go build -C tools/promtool -tags remove_all_sd -ldflags '-s -w' -o $(CURDIR)/$@ github.com/prometheus/prometheus/cmd/promtool
 
 bin/cyclonedx-gomod: tools/sbom/go.mod
 	go build -C tools/sbom -ldflags '-s -w' -o $(CURDIR)/$@ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
