@@ -56,7 +56,9 @@ cold := k8s.io/api k8s.io/client-go k8s.io/kube-aggregator google.golang.org/grp
 	github.com/golang-migrate k8s.io/kubernetes/pkg/quota k8s.io/apiserver/pkg/apis/apiserver k8s.io/apiserver/plugin \
 	github.com/google/cel-go/ext github.com/google/cel-go/common/stdlib github.com/rowlock/rowlock/cmd github.com/rowlock/rowlock/server/controlplane \
 	github.com/fxamacker google.golang.org/protobuf go.yaml.in/yaml/v3 k8s.io/apiserver/pkg/cel/library k8s.io/kubernetes/pkg/apis/resource \
-	k8s.io/kubernetes/pkg/apis/scheduling k8s.io/kubernetes/pkg/apis/admissionregistration k8s.io/kubernetes/pkg/apis/flowcontrol
+	k8s.io/kubernetes/pkg/apis/scheduling k8s.io/kubernetes/pkg/apis/admissionregistration k8s.io/kubernetes/pkg/apis/flowcontrol \
+	k8s.io/kubernetes/pkg/apis/autoscaling k8s.io/kubernetes/pkg/apis/networking k8s.io/kubernetes/pkg/apis/policy k8s.io/kubernetes/pkg/apis/storage \
+	k8s.io/kubernetes/pkg/apis/certificates k8s.io/kubernetes/pkg/apis/extensions k8s.io/kubernetes/pkg/apis/lifecycle
 
 # The same flags for build, test and lint, and no cgo but where it is asked for: with others Go compiles everything a second
 # time. Binaries are static and without the machine's paths. The version is given by -ldflags: Go need not ask git, which may
