@@ -28,6 +28,11 @@ func TestPackagedChartRenders(t *testing.T) {
 	for _, values := range []string{"database=sqlite", onPostgres, "database=postgres,postgres.existingSecret=pg"} {
 		wants(t, h.run(t, "lint", "--strict", packagedChart, "--set", values), "1 chart(s) linted, 0 chart(s) failed")
 	}
+	labelled := h.run(t, "template", "planes", packagedChart, "--set", `podLabels.team=a,podLabels.app\.kubernetes\.io/name=other`)
+	wants(t, labelled, "team: a")
+	if strings.Contains(labelled, "other") {
+		t.Errorf("Pods have a label that their selector does not find:\n%s", labelled)
+	}
 	for values, why := range map[string]string{
 		"database=mysql":                           "'sqlite', 'postgres'",
 		"config.listen=0.0.0.0:1":                  "listen",

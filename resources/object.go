@@ -51,7 +51,7 @@ var etcdPrefixes = map[string]string{
 // withoutGroup are the groups below k8s.io, without that, of which the keys do not have the group; those of definitions and of APIServices
 // and all that definitions define have it.
 const withoutGroup = " admissionregistration authentication authorization certificates coordination discovery events flowcontrol.apiserver " +
-	"internal.apiserver networking node rbac.authorization resource scheduling storage storagemigration "
+	"internal.apiserver lifecycle networking node rbac.authorization resource scheduling storage storagemigration "
 
 func (k Key) String() string { return k.Resource + "/" + k.Path() }
 

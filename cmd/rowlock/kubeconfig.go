@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/rowlock/rowlock/server/pki"
@@ -147,6 +148,9 @@ func (o *kubeconfigOptions) credentials(cmd *cobra.Command, who *clientcmdapi.Au
 		return err
 	case o.kubeconfig != "":
 		who.ClientCertificateData, who.ClientKeyData, err = o.requestCertificate(cmd.Context())
+		if err == nil {
+			o.tellEarlyEnd(cmd, who.ClientCertificateData)
+		}
 		return err
 	}
 	who.ClientCertificateData, who.ClientKeyData, err = pki.IssueClient(o.dataDir, o.user, o.groups, time.Now(), o.ttl)
@@ -154,6 +158,15 @@ func (o *kubeconfigOptions) credentials(cmd *cobra.Command, who *clientcmdapi.Au
 		return fmt.Errorf("%w: 'rowlock serve' makes one when it starts", err)
 	}
 	return err
+}
+
+// tellEarlyEnd says when a certificate is good for less than was asked for: who signs has the last word (--cluster-signing-duration).
+func (o *kubeconfigOptions) tellEarlyEnd(cmd *cobra.Command, certificate []byte) {
+	const rounding = time.Minute
+	all, err := cert.ParseCertsPEM(certificate)
+	if err == nil && all[0].NotAfter.Before(time.Now().Add(o.ttl-rounding)) {
+		cmd.PrintErrf("the server made a certificate that is good until %s, which is less than --ttl\n", all[0].NotAfter.UTC().Format(time.RFC3339))
+	}
 }
 
 // requestCertificate asks a server for a certificate, approves that, and waits for it. The key stays here.

@@ -139,6 +139,13 @@ func TestKubeconfigOfUsers(t *testing.T) {
 			}
 		})
 	}
+	// The signer gives a certificate a year at most.
+	for ttl, told := range map[string]bool{"1h": false, "99999h": true} {
+		code, _, stderr := command(t, "kubeconfig", "--kubeconfig", p.kubeconfig, "--user", "jane", "--ttl", ttl)
+		if code != 0 || strings.Contains(stderr, "which is less than --ttl") != told {
+			t.Errorf("--ttl %s: %d %q", ttl, code, stderr)
+		}
+	}
 	beside := filepath.Join(dir, "beside.kubeconfig")
 	config, err := clientcmd.LoadFromFile(p.kubeconfig)
 	if err != nil {

@@ -38,8 +38,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "rowlock.pod" -}}
 metadata:
   labels:
-    {{- include "rowlock.selector" . | nindent 4 }}
-    {{- with .Values.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
+    {{- /* A label of the selector stays what it is: Pods that have another one are not found. */}}
+    {{- mustMergeOverwrite (dict) .Values.podLabels (include "rowlock.selector" . | fromYaml) | toYaml | nindent 4 }}
   annotations:
     # A server reads its configuration when it starts.
     checksum/config: {{ printf "%s %s" (include "rowlock.config" .) .Values.postgres.url | sha256sum }}
