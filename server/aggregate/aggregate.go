@@ -2,6 +2,7 @@
 // Service (kube-aggregator's part of kube-apiserver), and keeps what they say they serve.
 //
 //	aggregate.go  which APIService answers for a path, as the store has it
+//	local.go      what APIServices without a Service say of discovery
 //	backend.go    how its server is connected to
 //	proxy.go      a request and its answer; upgrades
 //	readers.go    which connections short reads take
@@ -27,7 +28,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -85,33 +85,6 @@ func New(c Config) *Aggregator {
 // External returns what other servers serve. It is the same while that is.
 func (a *Aggregator) External() *discovery.External { return a.external.Load() }
 
-// Local returns the versions that APIServices without a Service stand for and that a catalog does not have: those that somebody else has
-// made, and those of definitions that are not established. It takes what is at hand, which is the most recent for a request that has asked
-// for the most recent types before. Its errors are those of resources.Reader.
-func (a *Aggregator) Local(ctx context.Context, catalog *resources.Catalog) (found []discovery.ExternalVersion, err error) {
-	t, ok := catalog.Type(apiServicesResource)
-	if !ok {
-		return nil, nil
-	}
-	all, err := a.Store.Snapshot(ctx, apiServicesResource, resources.At{Match: resources.Any})
-	if err != nil {
-		return nil, err
-	}
-	all.Ascend("", "", func(o *resources.Object) bool {
-		gv := schema.GroupVersion{}
-		gv.Version, gv.Group, _ = strings.Cut(o.Name, ".")
-		if gv.Group == "" || serves(catalog, gv) {
-			return true
-		}
-		b, failed := a.backendOf(t, o)
-		if err = failed; err == nil && b.local() {
-			found = append(found, discovery.ExternalVersion{GroupVersion: gv, GroupPriority: int(b.group), VersionPriority: int(b.priority)})
-		}
-		return err == nil
-	})
-	return found, err
-}
-
 // OpenAPI returns what other servers describe. It is the same while that is.
 func (a *Aggregator) OpenAPI() *openapi.External {
 	if d := a.descriptions.Load(); d != nil {
@@ -131,25 +104,25 @@ func (a *Aggregator) Find(ctx context.Context, gv schema.GroupVersion) (*Backend
 	if err != nil {
 		return nil, err
 	}
-	if b == nil && serves(catalog, gv) || b != nil && (b.local() || b.available) {
+	if b == nil && catalog.Serves(gv) || b != nil && (b.local() || b.available) {
 		return b.remote(), nil
 	}
 	b, err = a.look(ctx, t, gv, resources.MostRecent)
 	return b.remote(), err
 }
 
-// serves tells whether a version is one of this server's.
-func serves(c *resources.Catalog, gv schema.GroupVersion) bool {
+// served returns a version that is one of this server's, and its group; nil: it is none.
+func served(c *resources.Catalog, gv schema.GroupVersion) (*resources.Group, *resources.Version) {
 	g, ok := c.Group(gv.Group)
 	if !ok {
-		return false
+		return nil, nil
 	}
 	for _, v := range g.Versions {
 		if v.GroupVersion == gv {
-			return true
+			return g, v
 		}
 	}
-	return false
+	return nil, nil
 }
 
 // look returns what an APIService says at a point; nil: there is none.

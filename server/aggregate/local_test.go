@@ -59,3 +59,48 @@ func TestLocalAPIServices(t *testing.T) {
 		t.Errorf("after the last: %d", code)
 	}
 }
+
+// The older documents of groups go by the priorities that APIServices have, also of what this server serves, and aggregated discovery does not.
+func TestPrioritiesOfLocalAPIServices(t *testing.T) {
+	f := newFixture(t)
+	const patch = "application/merge-patch+json"
+	groups := func() gjson.Result { return gjson.Get(f.must("GET", "/apis", ""), "groups.#.name") }
+	before, ordered := groups(), gjson.Get(f.must("GET", "/apis", "", "Accept", aggregated), "items.#.metadata.name").Raw
+	f.must("PATCH", apiServices+"/v1.autoscaling", `{"spec":{"versionPriority":99}}`, "Content-Type", patch)
+	if got := gjson.Get(f.must("GET", "/apis/autoscaling", ""), "preferredVersion.version").Str; got != "v1" {
+		t.Errorf("preferred of autoscaling: %s", got)
+	}
+	if after := groups(); after.Raw != before.Raw {
+		t.Errorf("the group has moved: %s", after)
+	}
+	f.must("PATCH", apiServices+"/v1.batch", `{"spec":{"groupPriorityMinimum":19500}}`, "Content-Type", patch)
+	if got := groups().Get("1").Str; got != "batch" {
+		t.Errorf("batch is not second: %s", groups())
+	}
+	// Of the group's priorities the highest counts, so one that is lowered moves nothing unless it is the only one.
+	f.must("PATCH", apiServices+"/v1.autoscaling", `{"spec":{"groupPriorityMinimum":1}}`, "Content-Type", patch)
+	f.must("PATCH", apiServices+"/v1.batch", `{"spec":{"groupPriorityMinimum":1}}`, "Content-Type", patch)
+	if now := groups().Array(); now[len(now)-1].Str != "batch" {
+		t.Errorf("batch is not last: %s", groups())
+	}
+	if now := gjson.Get(f.must("GET", "/apis", "", "Accept", aggregated), "items.#.metadata.name").Raw; now != ordered {
+		t.Errorf("aggregated discovery has moved:\n%s\n%s", now, ordered)
+	}
+	f.must("PATCH", apiServices+"/v1.batch", `{"spec":{"groupPriorityMinimum":17400}}`, "Content-Type", patch)
+	if after := groups(); after.Raw != before.Raw {
+		t.Errorf("back again: %s, was %s", after, before)
+	}
+}
+
+// A definition does not take the priorities from an APIService that was there before.
+func TestPrioritiesOfDefinedVersions(t *testing.T) {
+	f := newFixture(t)
+	f.must("POST", apiServices, `{"metadata":{"name":"v1.clash.io"},"spec":{"group":"clash.io","version":"v1","groupPriorityMinimum":5,"versionPriority":5}}`)
+	f.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"metadata":{"name":"clashes.clash.io"},"spec":{"group":"clash.io",
+		"scope":"Namespaced","names":{"plural":"clashes","kind":"Clash"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
+	groups := gjson.Get(f.must("GET", "/apis", ""), "groups.#.name").Array()
+	if last := groups[len(groups)-1].Str; last != "clash.io" {
+		t.Errorf("the last is %s", last)
+	}
+	f.must("GET", "/apis/clash.io/v1/clashes", "")
+}

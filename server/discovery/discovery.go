@@ -35,8 +35,8 @@ type Options struct {
 	ServerAddress func(*http.Request) string
 	// External returns what other servers serve, the same while that is; nil: nothing. Nil: there are none.
 	External func() *External
-	// Local returns the versions of which there is nothing but that they are registered, which the older documents of groups tell. Nil:
-	// there are none.
+	// Local returns the versions of which there is nothing but that they are registered, and those that are registered at other priorities
+	// than those of the catalog. The older documents of groups go by both, aggregated discovery by neither. Nil: there are none.
 	Local func(context.Context, *resources.Catalog) ([]ExternalVersion, error)
 	// CBOR is set where it is among the encodings.
 	CBOR bool

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"math"
 	"slices"
 	"sync"
 
@@ -99,7 +100,7 @@ func (h *Handler) shown() *shown {
 	return made
 }
 
-// withLocal returns c with the versions of which there is nothing but that they are registered. Where these cannot be read it returns c:
+// withLocal returns c with the versions and the priorities that are told by their registration alone. Where these cannot be read it returns c:
 // what is served is listed all the same.
 func (h *Handler) withLocal(ctx context.Context, c *shown) *shown {
 	if h.options.Local == nil {
@@ -131,11 +132,18 @@ func newShown(c *resources.Catalog, external *External, local []ExternalVersion)
 		g.priority = max(g.priority, priority)
 		return g
 	}
+	elsewhere := map[schema.GroupVersion]bool{} // what has other priorities than those of this server
+	for _, v := range local {
+		elsewhere[v.GroupVersion] = true
+	}
 	for _, own := range c.Groups() {
-		g := add(own.Name, own.Priority)
+		g := add(own.Name, math.MinInt)
 		g.group = own
 		for _, v := range own.Versions {
 			g.versions = append(g.versions, shownVersion{name: v.Version, priority: v.Priority, own: v})
+			if !elsewhere[v.GroupVersion] {
+				g.priority = own.Priority
+			}
 		}
 	}
 	others := local
