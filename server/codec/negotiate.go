@@ -211,7 +211,7 @@ func accept(params map[string]string, media string) (f Format, ok bool) {
 		case "v":
 			version, converts = v, true
 		case "stream":
-			if v != "" && v != "watch" {
+			if v != "" && (v != "watch" || media == YAML) { // there is no stream of YAML
 				return f, false
 			}
 		case "sv":

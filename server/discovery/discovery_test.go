@@ -248,6 +248,11 @@ func TestNegotiation(t *testing.T) {
 		{"/apis", "application/json;as=Table;v=v1;g=meta.k8s.io", "", list},
 		{"/api", "text/html", "", unstated},
 		{"/api/v1", "application/cbor", "", unstated},
+		{"/api", "application/yaml;stream=watch", "", list},
+		{"/apis", "application/yaml;stream=watch", "", list},
+		{"/apis/apps", "application/yaml;stream=watch,application/json", "application/json", ""},
+		{"/apis/apps/v1", "application/json;stream=watch", "application/json", ""},
+		{"/apis/apps/v1", "application/yaml;stream=", "application/yaml", ""},
 		{"/apis", "text/html", "", list},
 		{"/apis/apps", "text/html", "", list},
 	} {

@@ -75,7 +75,7 @@ func (h *Handler) negotiate(r *http.Request, rules rules) (negotiated, error) {
 				continue
 			}
 			typeOffered = typeOffered || all || exact
-			if rules&strictTypes != 0 && !typeOffered || !n.accept(clause.Params, rules) {
+			if rules&strictTypes != 0 && !typeOffered || !n.accept(clause.Params, info, rules) {
 				continue
 			}
 			n.info = info
@@ -88,8 +88,8 @@ func (h *Handler) negotiate(r *http.Request, rules rules) (negotiated, error) {
 	return negotiated{}, status.NotAcceptable(typesOf(offered))
 }
 
-// accept reports whether the parameters of a clause can be served, and takes them over if so.
-func (n *negotiated) accept(params map[string]string, rules rules) bool {
+// accept reports whether the parameters of a clause can be served in an encoding, and takes them over if so.
+func (n *negotiated) accept(params map[string]string, info runtime.SerializerInfo, rules rules) bool {
 	var convert *schema.GroupVersionKind
 	pretty := false
 	for k, v := range params {
@@ -111,7 +111,7 @@ func (n *negotiated) accept(params map[string]string, rules rules) bool {
 				return false
 			}
 		case "stream":
-			if v != "" && v != "watch" {
+			if v != "" && (v != "watch" || info.StreamSerializer == nil) {
 				return false
 			}
 		case "pretty":
