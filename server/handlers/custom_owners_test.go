@@ -29,3 +29,18 @@ func TestOwnerWithoutUID(t *testing.T) {
 				"message": `failed to create typed patch object (/a; example.com/v1, Kind=Widget): .metadata.ownerReferences: duplicate entries for key [uid=""]`}})
 	}
 }
+
+// An orphan has no list of owners that would be empty.
+func TestOrphanedCustomResource(t *testing.T) {
+	a := newAPI(t)
+	a.work()
+	child := strings.Replace(widget("child", `{"size":1}`), `"metadata":{`, `"metadata":{"ownerReferences":[{"apiVersion":"example.com/v1","kind":"Widget","name":"owner","uid":"{uid}"}],`, 1)
+	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},
+		exchange{do: "POST " + widgets, body: widget("owner", `{"size":1}`), code: 201, keep: says{"uid": "metadata.uid"}},
+		exchange{do: "POST " + widgets, body: child, code: 201})
+	a.run(exchange{do: "DELETE " + widgets + "/owner", body: `{"propagationPolicy":"Orphan"}`, code: 200})
+	a.until("widgets.example.com", "the owner goes", func() bool {
+		return a.send(exchange{do: "GET " + widgets + "/owner"}).Code == 404
+	})
+	a.run(exchange{do: "GET " + widgets + "/child", code: 200, says: says{"metadata.ownerReferences": "-"}})
+}

@@ -49,11 +49,19 @@ func (g *garbage) orphanDependents(ctx context.Context, uid types.UID) error {
 
 // dropOwners removes the references to some owners.
 func (g *garbage) dropOwners(ctx context.Context, t *resources.Type, key resources.Key, uid types.UID, owners []owner) error {
-	return g.change(ctx, t, key, uid, func(m metav1.Object) {
-		m.SetOwnerReferences(slices.DeleteFunc(m.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
-			return slices.ContainsFunc(owners, func(o owner) bool { return o.uid == ref.UID })
-		}))
+	return g.change(ctx, t, key, uid, func(m metav1.Object) { m.SetOwnerReferences(withoutOwners(m.GetOwnerReferences(), owners)) })
+}
+
+// withoutOwners are the references to others than some owners; nil where there are none, as an object without a Go type would keep an
+// empty list.
+func withoutOwners(refs []metav1.OwnerReference, owners []owner) []metav1.OwnerReference {
+	refs = slices.DeleteFunc(refs, func(ref metav1.OwnerReference) bool {
+		return slices.ContainsFunc(owners, func(o owner) bool { return o.uid == ref.UID })
 	})
+	if len(refs) == 0 {
+		return nil
+	}
+	return refs
 }
 
 // unblockOwners keeps the object from blocking the deletion of its owners.
@@ -72,7 +80,11 @@ func (g *garbage) unblockOwners(ctx context.Context, t *resources.Type, key reso
 // dropFinalizer removes one of the garbage collector's finalizers, with which the object may go.
 func (g *garbage) dropFinalizer(ctx context.Context, t *resources.Type, key resources.Key, uid types.UID, finalizer string) error {
 	return g.change(ctx, t, key, uid, func(m metav1.Object) {
-		m.SetFinalizers(slices.DeleteFunc(m.GetFinalizers(), func(f string) bool { return f == finalizer }))
+		left := slices.DeleteFunc(m.GetFinalizers(), func(f string) bool { return f == finalizer })
+		if len(left) == 0 {
+			left = nil // as of references
+		}
+		m.SetFinalizers(left)
 	})
 }
 
