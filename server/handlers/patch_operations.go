@@ -27,11 +27,23 @@ func applyOperations(patch, doc []byte) ([]byte, error) {
 		return nil, apierrors.NewRequestEntityTooLargeError(
 			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", upstream.PatchOperations, len(operations)))
 	}
-	patched, err := operations.Apply(doc)
+	patched, err := applyVersion4(operations, doc)
 	if err != nil {
 		return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 	}
 	return patched, nil
+}
+
+// applyVersion4 applies operations by version 4 of the library. It panics over some that it should refuse: a test or a replacement of the whole
+// document without a value, and a test of an array that has null in it. The panic ends kube-apiserver's connection; here such a patch is
+// refused like others that do not apply.
+func applyVersion4(operations jsonpatchv4.Patch, doc []byte) (patched []byte, err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			err = fmt.Errorf("the operations cannot be applied: %v", why)
+		}
+	}()
+	return operations.Apply(doc)
 }
 
 // operateFast applies a JSON Patch to which there is nothing to object, by version 5 of the library. ok is false for any
