@@ -29,8 +29,12 @@ func (s *Server) writeError(err error, c echo.Context) {
 	st := status.Of(status.ForRequest(err, resourceOf(c), nameOf(c), verbOf(c)))
 	if st.Code >= http.StatusInternalServerError && st.Reason == "" {
 		level := slog.LevelError
-		if c.Request().Context().Err() != nil {
+		var theirs *status.OfRequest
+		switch {
+		case c.Request().Context().Err() != nil:
 			level = slog.LevelDebug // the client is gone, and that is most likely all that is wrong
+		case errors.As(err, &theirs):
+			level = slog.LevelInfo
 		}
 		s.Logger.Log(context.Background(), level, "request failed", "method", c.Request().Method, "path", c.Request().URL.Path, "error", err)
 	}

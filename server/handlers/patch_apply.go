@@ -16,6 +16,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/server/status"
 )
 
 // applyServerSide merges an apply configuration into an object, or makes one of it ("HTTP PATCH using Server-Side Apply",
@@ -42,7 +43,7 @@ func (p *patcher) applyServerSide(ctx context.Context, existing runtime.Object, 
 	}
 	obj, err := p.manager.Apply(live, patch, p.opts.FieldManager, p.forces())
 	if err != nil {
-		return nil, err
+		return nil, &status.OfRequest{Err: err}
 	}
 	if clean || p.validation == metav1.FieldValidationIgnore {
 		return obj, nil
