@@ -182,6 +182,9 @@ func (h *Handlers) serve(q *request) error {
 		return h.streamText(q)
 	}
 	q.warnDeprecated()
+	if err := q.inNoKey(); err != nil {
+		return err
+	}
 	answer := verbs[info.Verb]
 	if q.served.Computed != nil {
 		answer = (*Handlers).computed

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/rowlock/rowlock/server/auditing"
 	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/runs"
+	"github.com/rowlock/rowlock/server/status"
 )
 
 // request is one request for a resource.
@@ -53,6 +55,16 @@ func (q *request) namespace() string {
 		return ""
 	}
 	return q.info.Namespace
+}
+
+// inNoKey refuses a namespace that can be in no key of etcd, in which kube-apiserver would look. A creation asks for the namespace before.
+func (q *request) inNoKey() error {
+	ns := q.namespace()
+	if ns != "." && ns != ".." || q.served.Virtual != nil || q.info.Verb == "create" {
+		return nil
+	}
+	key := strings.TrimPrefix(q.served.KeyOf(ns, q.info.Name).InEtcd(), "/registry")
+	return &status.OfRequest{Err: fmt.Errorf("invalid key: %q", strings.TrimSuffix(key, "/"))}
 }
 
 func (q *request) gvr() schema.GroupVersionResource { return q.served.GVR() }
