@@ -350,15 +350,20 @@ func undecided(err error) string {
 func noSniffing(c echo.Context) { c.Response().Header().Set("X-Content-Type-Options", "nosniff") }
 
 // withAnyMethod takes methods that the router does not know where it takes all others: every path says itself what it
-// refuses.
+// refuses. It likewise takes paths with escapes that the router does not know by how they are written, and may know by what they mean.
 func (s *Server) withAnyMethod(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		err := next(c)
+		path, err := echo.GetPath(c.Request()), next(c)
+		if means := c.Request().URL.Path; errors.Is(err, echo.ErrNotFound) && path != means {
+			path = means
+			s.echo.Router().Find(c.Request().Method, path, c)
+			err = c.Handler()(c)
+		}
 		if !errors.Is(err, echo.ErrMethodNotAllowed) {
 			return err
 		}
 		c.Response().Header().Del("Allow")
-		s.echo.Router().Find(http.MethodPost, echo.GetPath(c.Request()), c)
+		s.echo.Router().Find(http.MethodPost, path, c)
 		return c.Handler()(c)
 	}
 }

@@ -61,3 +61,22 @@ func TestFixedDocuments(t *testing.T) {
 		t.Errorf("below the keys: %d, %s", w.Code, w.Body)
 	}
 }
+
+// What a path means is what is answered for, however it is written.
+func TestEscapedPaths(t *testing.T) {
+	h := newServer(t, nil).Handler()
+	for path, want := range map[string]int{"/%61pi": 200, "/ap%69/v1": 200, "/apis%2Fapps": 200, "/apis%2Fapps%2Fv1": 200, "/%68ealthz": 200, "/healthz%2Fping": 200, "/%76ersion": 200,
+		"/version%2F": 200, "/%69ndex.html": 200, "/openapi%2Fv2": 200, "/%6eosuch": 404, "/%2Fapi": 404, "/healthz%2Fnosuch": 404} {
+		if w := get(h, path, "master"); w.Code != want {
+			t.Errorf("%s: %d %.200s", path, w.Code, w.Body)
+		}
+	}
+	for method, want := range map[string]int{"OPTIONS": 405, "PROPFIND": 405} {
+		r := httptest.NewRequest(method, "/%76ersion", nil)
+		r.Header.Set("Authorization", "master")
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%s: %d %s", method, w.Code, w.Body)
+		}
+	}
+}
