@@ -66,7 +66,7 @@ func (h *Handler) negotiate(r *http.Request, rules rules) (negotiated, error) {
 		n.info = offered[0]
 		return n, nil
 	}
-	typeOffered := false
+	typeOffered, literally := false, strings.Contains(header, "*/*") // "*" is the same to all but the router before strict paths
 	for _, clause := range goautoneg.ParseAccept(header) {
 		for _, info := range offered {
 			all := clause.Type == "*" && clause.SubType == "*"
@@ -74,7 +74,7 @@ func (h *Handler) negotiate(r *http.Request, rules rules) (negotiated, error) {
 			if !all && !exact && (clause.Type != info.MediaTypeType || clause.SubType != "*") {
 				continue
 			}
-			typeOffered = typeOffered || all || exact
+			typeOffered = typeOffered || all && literally || exact
 			if rules&strictTypes != 0 && !typeOffered || !n.accept(clause.Params, info, rules) {
 				continue
 			}
