@@ -41,6 +41,9 @@ func TestGivenFrontProxy(t *testing.T) {
 			t.Errorf("%s is %s, want %s", key, got, want)
 		}
 	}
+	if answer, err := p.client(t).Discovery().RESTClient().Get().AbsPath("/readyz/poststarthook/aggregator-reload-proxy-client-cert").DoRaw(t.Context()); string(answer) != "ok" {
+		t.Errorf("the check of the certificate: %s %v", answer, err)
+	}
 	// Headers that are named are believed, and no others.
 	as, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
 	if err != nil {

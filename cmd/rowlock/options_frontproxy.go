@@ -75,6 +75,14 @@ func (o *frontProxyOptions) frontProxy(certificates *pki.PKI) *controlplane.Fron
 	return f
 }
 
+// hooks are the parts of the start that kube-apiserver has where its certificate is a file; that of the server is read before.
+func (o *frontProxyOptions) hooks() []string {
+	if o.certFile == "" {
+		return nil
+	}
+	return []string{"aggregator-reload-proxy-client-cert"}
+}
+
 // believed says which proxies this server believes; nil: none.
 func (o *frontProxyOptions) believed(certificates *pki.PKI) (*authn.FrontProxies, error) {
 	uid := utilfeature.DefaultFeatureGate.Enabled(features.RemoteRequestHeaderUID)

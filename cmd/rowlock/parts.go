@@ -163,6 +163,7 @@ func (p *parts) newServer() (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	srv.Finish(o.proxies.hooks()...)
 	p.identity.secrets.Server = srv
 	return srv, nil
 }
