@@ -62,6 +62,18 @@ func (u update) encode(ctx context.Context, obj runtime.Object) (Draft, error) {
 	return u.Type.NewDraft(ctx, obj)
 }
 
+// of is the update of a live object. In which version that is stored may be another one in the next round.
+func (u update) of(live *Object) update {
+	t := u.Type
+	if !u.MetadataElsewhere || t.Converted == nil || t.Hub == t.StorageVersion && t.IsIn(live, t.Hub) {
+		return u
+	}
+	kept := *u.UpdateRequest
+	kept.Metadata, kept.Strategy = true, metadataStrategy{t.UpdateStrategy}
+	u.UpdateRequest = &kept
+	return u
+}
+
 // whenMore makes an update of metadata alone a plain one where admission has changed more than that: the object is then held against
 // the rules of its type, in the version of that. The three it returns take the place of the three it is given.
 func (u update) whenMore(ctx context.Context, obj, existing runtime.Object, live *Object) (update, runtime.Object, runtime.Object, error) {

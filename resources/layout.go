@@ -121,3 +121,11 @@ func (d Draft) sameState(o *Object) bool {
 	}
 	return bytes.Equal(d.Data[:d.RevisionStart], stored[:start]) && bytes.Equal(d.Data[d.RevisionEnd:], stored[end:])
 }
+
+// dryResult is what an update that is not stored shows.
+func dryResult(key Key, w Write, live *Object) *Object {
+	if live == nil {
+		return NewObject(key, w.Draft.withoutRevision(), 0)
+	}
+	return NewObject(key, w.Draft.withSelfLink(), live.Revision)
+}

@@ -50,6 +50,9 @@ type UpdateRequest struct {
 	// Metadata: Change touches metadata alone. An object without a Go type is changed in the version that it is stored in, so that
 	// nobody has to be asked for a conversion, and the rest of it is not validated.
 	Metadata bool
+	// MetadataElsewhere is Metadata where somebody else would have to be asked for the object in the version of the type, or in the one that
+	// is stored by now. Any other is changed by the rules of the type.
+	MetadataElsewhere bool
 	// Options are those of the request, for admission. Nil: there are none.
 	Options *metav1.UpdateOptions
 	// DryRun: everything happens but the storing.
@@ -189,19 +192,12 @@ func (p *Pipeline) beginUpdate(ctx context.Context, r *UpdateRequest) (update, e
 	return u, nil
 }
 
-func dryResult(key Key, w Write, live *Object) *Object {
-	if live == nil {
-		return NewObject(key, w.Draft.withoutRevision(), 0)
-	}
-	return NewObject(key, w.Draft.withSelfLink(), live.Revision)
-}
-
 // prepare computes the writes that the request makes of the live object, its own first; none when nothing changes.
 func (u update) prepare(ctx context.Context, live *Object) ([]Write, error) {
 	if live == nil {
 		return u.prepareCreate(ctx)
 	}
-	t := u.Type
+	t, u := u.Type, u.of(live)
 	again := u.repeat(ctx, live)
 	if again.known(t) && u.rewrites(ctx, live) {
 		again = nil

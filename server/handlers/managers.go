@@ -30,6 +30,10 @@ func (h *Handlers) manager(q *request) (*fieldmanager.Manager, error) {
 }
 
 func (h *Handlers) newManager(q *request) (*fieldmanager.Manager, error) {
+	return fieldmanager.New(h.managerConfig(q))
+}
+
+func (h *Handlers) managerConfig(q *request) fieldmanager.Config {
 	c := fieldmanager.Config{Scheme: q.served.Scheme, Kind: q.kind, Hub: q.served.HubOf(q.kind.Group), Types: q.served.FieldTypes,
 		Subresource: q.info.Subresource, ResetFields: q.served.ResetFields, Fallback: h.ManagedFieldsFallback}
 	if q.kind.Group == apiextensions.GroupName {
@@ -43,7 +47,7 @@ func (h *Handlers) newManager(q *request) (*fieldmanager.Manager, error) {
 	if q.sub != nil {
 		c.ResetFields = q.sub.ResetFields
 	}
-	return fieldmanager.New(c)
+	return c
 }
 
 // throughText makes a definition of custom resources of maps, by way of its text. Upstream's converter has whatever decodes itself decoded

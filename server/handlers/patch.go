@@ -61,7 +61,7 @@ func applies(typ types.PatchType) bool {
 // patch changes an object by a patch ("Updates to existing resources").
 func (h *Handlers) patch(q *request) error {
 	opts := &metav1.PatchOptions{}
-	p := &patcher{q: q, typ: types.PatchType(q.patchType()), opts: opts}
+	p := &patcher{h: h, q: q, typ: types.PatchType(q.patchType()), opts: opts}
 	m := &modification{q: q, apply: p.apply}
 	r := m.request()
 	r.Owned = applies(p.typ)
@@ -80,7 +80,8 @@ func (h *Handlers) patch(q *request) error {
 		q.audit.SentPatch(q.ctx, p.json)
 		p.validation, p.by = validationOf(opts.FieldValidation), managerName(opts.FieldManager, q.r.UserAgent())
 		r.Options, r.DryRun = updateOptionsOf(opts), dryrun.IsDryRun(opts.DryRun)
-		p.keepsRest(h, m.format, r)
+		p.metadataElsewhere = p.keepsRest(m.format)
+		r.MetadataElsewhere = p.metadataElsewhere
 		r.Sent = p.sent
 		if p.appliesLifted() {
 			r.Existing = p.existingLifted
@@ -116,6 +117,7 @@ func updateOptionsOf(o *metav1.PatchOptions) *metav1.UpdateOptions {
 
 // patcher applies one patch. What it does depends on the object alone, so that a conflict leads to another round.
 type patcher struct {
+	h          *Handlers
 	q          *request
 	body       []byte
 	typ        types.PatchType
@@ -123,6 +125,8 @@ type patcher struct {
 	manager    *fieldmanager.Manager
 	validation string
 	by         string
+	// metadataElsewhere is that of the UpdateRequest.
+	metadataElsewhere bool
 	// lifted is the configuration while it is applied to an object whose parts stay text.
 	lifted *lifted
 }
@@ -162,6 +166,9 @@ func (p *patcher) apply(ctx context.Context, existing runtime.Object, json func(
 func (p *patcher) patched(ctx context.Context, existing runtime.Object, exists bool, json func() ([]byte, error)) (runtime.Object, error) {
 	if applies(p.typ) {
 		return p.applyServerSide(ctx, existing, exists)
+	}
+	if u := p.elsewhere(existing); u != nil {
+		return p.patchedElsewhere(ctx, u)
 	}
 	old, err := json()
 	if err != nil {

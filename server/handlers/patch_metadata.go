@@ -1,34 +1,75 @@
 package handlers
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fieldmanager"
 	"github.com/rowlock/rowlock/server/codec"
 )
 
-// keepsRest makes a patch of metadata alone, of which no more than metadata is answered, one of the object in the version that is
-// stored, where somebody else would have to be asked for it in that of the request: who takes finalizers off in this way, as
-// kube-controller-manager does, needs nobody else.
-func (p *patcher) keepsRest(h *Handlers, f codec.Format, r *resources.UpdateRequest) {
-	q := p.q
-	if q.served.Converted == nil || q.sub != nil || f.As != codec.AsPartial || h.Definitions == nil || !ofMetadata(p.body, p.typ) {
-		return
+// keepsRest tells whether a patch is one of metadata alone, of which no more than metadata is answered. Where somebody else would have
+// to be asked for the object in the version of the request, or in the one that is stored by now, it is then changed in the one that it is
+// stored in: who takes finalizers off in this way, as kube-controller-manager does, needs nobody else.
+func (p *patcher) keepsRest(f codec.Format) bool {
+	return p.q.served.Converted != nil && p.q.sub == nil && f.As == codec.AsPartial && ofMetadata(p.body, p.typ)
+}
+
+// elsewhere returns an existing object that is to be stored in the version in which it is stored (UpdateRequest.MetadataElsewhere); nil:
+// both are that of the request.
+func (p *patcher) elsewhere(existing runtime.Object) *unstructured.Unstructured {
+	u, ok := existing.(*unstructured.Unstructured)
+	if !p.metadataElsewhere || !ok || u.GroupVersionKind().Version == p.q.kind.Version && p.q.served.StorageVersion == p.q.kind.GroupVersion() {
+		return nil
 	}
-	t, ok := h.Definitions.StoredType(q.served.ResourceName())
-	if !ok || t.Hub == q.served.Hub {
-		return
+	return u
+}
+
+// patchedElsewhere applies a patch of metadata to an object whose rest, which may be in another version than that of the request, is none
+// of its business: it is shown an object that has nothing but metadata.
+func (p *patcher) patchedElsewhere(ctx context.Context, existing *unstructured.Unstructured) (runtime.Object, error) {
+	version, kind := p.q.kind.ToAPIVersionAndKind()
+	old, err := json.Marshal(map[string]any{"apiVersion": version, "kind": kind, "metadata": existing.Object["metadata"]})
+	if err != nil {
+		return nil, err
 	}
-	versions := q.served.Versions
-	if !slices.Contains(versions, t.Hub) {
-		versions = append(slices.Clip(versions), t.Hub)
+	if err := affordable(p.typ, p.body, old); err != nil {
+		return nil, err
 	}
-	q.served = &resources.Served{Type: t, GroupVersionKind: t.StorageKind(), Versions: versions}
-	q.kind, r.Type = q.served.GroupVersionKind, t
+	changed, err := p.jsonOrMerge(ctx, old)
+	if err != nil {
+		return nil, err
+	}
+	only, ok := changed.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("a patch of %s made a %T", p.q.kind, changed)
+	}
+	obj := existing.DeepCopy()
+	obj.Object["metadata"] = only.Object["metadata"]
+	manager, err := p.managerElsewhere(existing.GroupVersionKind())
+	if err != nil {
+		return nil, err
+	}
+	return manager.Update(existing, obj, p.by), nil
+}
+
+// managerElsewhere is the field manager of another version, served or not. It is made for one patch.
+func (p *patcher) managerElsewhere(kind schema.GroupVersionKind) (*fieldmanager.Manager, error) {
+	c := p.h.managerConfig(p.q)
+	c.Kind, c.Hub = kind, kind.GroupVersion()
+	if !slices.Contains(c.Versions, c.Hub) {
+		c.Versions = append(slices.Clip(c.Versions), c.Hub)
+	}
+	return fieldmanager.New(c)
 }
 
 // ofMetadata tells whether a patch changes metadata alone.

@@ -1,0 +1,106 @@
+package handlers_test
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+)
+
+// partialPatch is a patch that is answered with metadata.
+func partialPatch(patch says) says {
+	header := maps.Clone(patch)
+	maps.Copy(header, partially("application/json", ""))
+	return header
+}
+
+// storeIn has new objects of a definition in two versions stored in one of them.
+func storeIn(version string) exchange {
+	return exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asJSONPatch, code: 200, body: fmt.Sprintf(
+		`[{"op":"replace","path":"/spec/versions/0/storage","value":%t},{"op":"replace","path":"/spec/versions/1/storage","value":%t}]`,
+		version == "v1", version == "v2")}
+}
+
+func finalized(name string) string {
+	return strings.Replace(widget(name, `{"one":1}`), `"name":"`+name+`"`, `"name":"`+name+`","finalizers":["example.com/f"]`, 1)
+}
+
+// Who takes a finalizer off by a patch that is answered with metadata asks no webhook, in whatever version the object is stored, and in
+// whatever one it would be by now; with it the object goes, and stays in its version where it does not.
+func TestFinalizerOfAnotherVersion(t *testing.T) {
+	onEveryDatabase(t, func(t *testing.T, a *api) {
+		hook := newConverter(t)
+		hook.down()
+		a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201})
+		patches := map[string]says{`{"metadata":{"finalizers":null}}`: asMergePatch, `[{"op":"remove","path":"/metadata/finalizers"}]`: asJSONPatch}
+		for _, storage := range []string{"v1", "v2"} {
+			for at, path := range []string{widgets, widgetsAsV2} {
+				for body, header := range patches {
+					name := fmt.Sprintf("%s-%d-%d", storage, at, len(body))
+					a.run(storeIn("v1"), exchange{do: "POST " + widgets, body: finalized(name), code: 201}, storeIn(storage))
+					hook.asked()
+					a.run(
+						exchange{do: "PATCH " + path + "/" + name, header: partialPatch(asMergePatch), body: `{"metadata":{"labels":{"a":"b"}}}`, code: 200,
+							says: says{"kind": "PartialObjectMetadata", "metadata.labels.a": "b", "metadata.generation": "1", "metadata.managedFields.#.apiVersion": `["example.com/v1"]`}},
+						exchange{do: "GET " + widgets + "/" + name, code: 200, says: says{"apiVersion": "example.com/v1", "spec": `{"one":1}`}},
+						exchange{do: "DELETE " + path + "/" + name, code: 200},
+						exchange{do: "PATCH " + path + "/" + name, header: partialPatch(header), body: body, code: 200, says: says{"metadata.finalizers": "-"}},
+						exchange{do: "GET " + widgets + "/" + name, header: partially("application/json", ""), code: 404})
+					hook.wants(t, name, 0, 0)
+				}
+			}
+		}
+	})
+}
+
+// A patch of the metadata of an object in another version is held against the rules of metadata, and leaves the rest alone, also where
+// the version is served no more, or gone from the definition.
+func TestMetadataOfAnotherVersion(t *testing.T) {
+	a, hook := newAPI(t), newConverter(t)
+	a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201},
+		exchange{do: "POST " + widgets, body: finalized("a"), code: 201, keep: keptAs("before")},
+		exchange{do: "POST " + widgets, body: finalized("b"), code: 201}, storeIn("v2"),
+		exchange{do: "DELETE " + widgetsAsV2 + "/b", code: 200})
+	hook.down()
+	hook.asked()
+	invalid := says{"reason": "Invalid"}
+	patch := func(name, body string, code int, says says) exchange {
+		return exchange{do: "PATCH " + widgetsAsV2 + "/" + name, header: partialPatch(asMergePatch), body: `{"metadata":` + body + `}`, code: code, says: says}
+	}
+	a.run(
+		patch("a", `{"uid":"another"}`, 422, invalid),
+		patch("a", `{"name":"b"}`, 400, nil),
+		patch("a", `null`, 400, nil),
+		patch("a", `{"labels":{"a":"no label"}}`, 422, invalid),
+		patch("b", `{"finalizers":["example.com/f","example.com/g"]}`, 422, invalid),
+		patch("a", `{"labels":{"a":"b"},"resourceVersion":"1"}`, 409, nil),
+		patch("a", `{"labels":{"a":"b"},"resourceVersion":"{before}"}`, 200, says{"metadata.labels.a": "b"}),
+		patch("a", `{}`, 200, says{"metadata.labels.a": "b"}),
+		exchange{do: "PATCH " + widgetsAsV2 + "/a?dryRun=All", header: partialPatch(asJSONPatch), body: `[{"op":"remove","path":"/metadata/labels"}]`, code: 200,
+			says: says{"metadata.labels": "-"}},
+		exchange{do: "PATCH " + widgetsAsV2 + "/a?fieldValidation=Strict", header: partialPatch(asMergePatch), body: `{"metadata":{"labls":{}}}`, code: 422, says: invalid},
+		exchange{do: "GET " + widgets + "/a", code: 200, says: says{"spec": `{"one":1}`, "metadata.labels.a": "b"}})
+	for _, edit := range []exchange{
+		{do: "PATCH " + definitions + "/widgets.example.com", header: asJSONPatch, body: `[{"op":"replace","path":"/spec/versions/0/served","value":false}]`, code: 200},
+		{do: "PATCH " + definitions + "/widgets.example.com/status", header: asMergePatch, body: `{"status":{"storedVersions":["v2"]}}`, code: 200},
+		{do: "PATCH " + definitions + "/widgets.example.com", header: asJSONPatch, body: `[{"op":"remove","path":"/spec/versions/0"}]`, code: 200},
+	} {
+		a.run(edit, patch("a", `{"labels":{"a":"c"}}`, 200, says{"metadata.labels.a": "c"}), patch("a", `{"labels":{"a":"d"}}`, 200, says{"metadata.labels.a": "d"}))
+	}
+	a.run(patch("a", `{"finalizers":null}`, 200, says{"metadata.finalizers": "-"}))
+	hook.wants(t, "all of that", 0, 0)
+	events := a.events(t, "widgets.example.com")
+	if data := string(events[len(events)-1].Object.Data); !strings.HasPrefix(data, `{"apiVersion":"example.com/v1",`) || !strings.Contains(data, `"spec":{"one":1}`) {
+		t.Errorf("it is stored as %s", data)
+	}
+}
+
+// Where the object is in the version of the request, and stays in that, the rules of the version count.
+func TestMetadataByTheRulesOfItsVersion(t *testing.T) {
+	a, hook := newAPI(t), newConverter(t)
+	changing := `"schema":{"openAPIV3Schema":{"x-kubernetes-validations":[{"rule":"self.metadata.name == oldSelf.metadata.name && self.spec != oldSelf.spec"}],`
+	a.run(exchange{do: "POST " + definitions, body: strings.Replace(hook.definition("v1"), `"schema":{"openAPIV3Schema":{`, changing, 1), code: 201},
+		exchange{do: "POST " + widgets, body: finalized("a"), code: 201},
+		exchange{do: "PATCH " + widgets + "/a", header: partialPatch(asMergePatch), body: `{"metadata":{"labels":{"a":"b"}}}`, code: 422},
+		exchange{do: "PATCH " + widgets + "/a", header: asMergePatch, body: `{"metadata":{"labels":{"a":"b"}}}`, code: 422})
+}
