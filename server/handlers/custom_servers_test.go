@@ -295,3 +295,18 @@ func TestWatchOnAnotherServer(t *testing.T) {
 		}
 	})
 }
+
+// A server that does not know yet that another one stores objects in another version has asked for a conversion that nobody needs: that it
+// failed is no answer.
+func TestConversionByTheDefinitionBefore(t *testing.T) {
+	onEveryDatabase(t, func(t *testing.T, a *api) {
+		hook := newConverter(t)
+		hook.down()
+		a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201})
+		for i := range 10 {
+			a.run(storeIn("v2"), exchange{do: "GET " + widgets, code: 200}, storeIn("v1"),
+				exchange{do: "POST " + widgets, body: widget(fmt.Sprint("w", i), `{"one":1}`), code: 201},
+				exchange{do: "DELETE " + widgets + "/" + fmt.Sprint("w", i), code: 200})
+		}
+	})
+}

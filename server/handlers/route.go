@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
@@ -108,8 +109,8 @@ func takesPath(s *resources.Served, name string) bool {
 }
 
 // laterTypes is the request once more, with the types as they are now, where it was refused because of types that are others by
-// now: there was none of the name, a write was computed by rules that have changed, or refused by a definition that has. Otherwise
-// it returns why the request was refused, or that the store cannot tell.
+// now: there was none of the name, a write was computed by rules that have changed, or refused by a definition that has, or somebody was
+// asked for a conversion by one. Otherwise it returns why the request was refused, or that the store cannot tell.
 func (h *Handlers) laterTypes(r *http.Request, q *request, info *genericapirequest.RequestInfo, refused error) (*http.Request, error) {
 	var expected *resources.ExpectationError
 	switch {
@@ -118,6 +119,7 @@ func (h *Handlers) laterTypes(r *http.Request, q *request, info *genericapireque
 	case q == nil: // no such path
 	case errors.Is(refused, errOtherTypes), errors.As(refused, &expected),
 		apierrors.IsInvalid(refused), apierrors.IsBadRequest(refused), apierrors.IsForbidden(refused):
+	case q.served.Converted != nil && apierrors.ReasonForError(refused) == metav1.StatusReasonUnknown: // the webhook failed, perhaps
 	default:
 		return nil, refused
 	}
