@@ -3,35 +3,26 @@ package custom
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 
 	kjson "sigs.k8s.io/json"
 
 	"github.com/rowlock/rowlock/resources"
 )
 
-// follows notes since when objects are written as the definition shows them: before is the definition that this one takes the
-// place of; nil when that is not known. What was written later than a definition was not written by an earlier one.
+// follows gives the definition the forms of the one that it takes the place of, where it shows the same; nil: that is not known. It also
+// notes since when objects are written as a version shows them: what was written later than a definition was not written by an earlier
+// one. gap: there were others between the two.
 //
 // What a webhook has made of objects is forgotten when it is no longer asked, also when it is asked again later: who brings it back has
 // changed it, perhaps.
-func (d *definition) follows(before *definition) {
-	if d.conversions != nil {
-		d.whoseTurn = d.revision
-		if before != nil && before.who == d.who {
-			d.whoseTurn = before.whoseTurn
-		}
-		for _, t := range d.types {
-			if t.is.StorageVersion.Version != t.version {
-				t.is.Form = fmt.Sprintf("%s %d", t.is.Form, d.whoseTurn)
-			}
-		}
-	}
+func (d *definition) follows(before *definition, gap bool) {
 	for _, t := range d.types {
-		switch {
-		case before == nil, before.types.of(t.version) == nil, before.types.of(t.version).Form != t.is.Form:
-			d.since.set(t.version, d.revision)
-		default:
+		d.since.set(t.version, d.revision)
+		if before == nil || before.types.of(t.version) == nil || !d.showsAs(before, t.version) {
+			continue
+		}
+		t.is.Form = before.types.of(t.version).Form
+		if !gap {
 			d.since.set(t.version, before.since.of(t.version))
 		}
 	}

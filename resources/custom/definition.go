@@ -37,9 +37,9 @@ type definition struct {
 	// conversions are those by its webhook, which is reached by lines; nil: there is none.
 	conversions *conversions
 	lines       *lines
-	// who stands for the webhook, which has converted since the definition had a revision, as far as is known.
-	who       string
-	whoseTurn int64
+	// who stands for the webhook.
+	who    string
+	origin origin
 
 	// types are its types by the version that each is for, the one that is stored included.
 	types byVersion[*resources.Type]
@@ -64,7 +64,7 @@ func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, l 
 	if err != nil {
 		return nil, err
 	}
-	d.sums = crd.sums
+	d.sums, d.origin = crd.sums, originOf(&crd.CustomResourceDefinition)
 	d.leaving = crd.DeletionTimestamp != nil
 	named, established := conditionTrue(&crd.CustomResourceDefinition, apiextensionsv1.NamesAccepted), conditionTrue(&crd.CustomResourceDefinition, apiextensionsv1.Established)
 	d.waiting, d.broken = !named || !established, named && !established
@@ -151,7 +151,7 @@ func (d *definition) makeType(crd *apiextensionsv1.CustomResourceDefinition, v *
 	reset := resetFields{}
 	reset.add(rules)
 	t.ResetFields = reset
-	t.Form = formOf(crd, v, d.sums)
+	t.Form = fmt.Sprintf("%s %s %d", crd.UID, v.Name, d.revision) // but see follows
 	t.Requires = &resources.Requirement{Key: d.key, Revision: d.revision}
 	t.Current = func(o *resources.Object) bool { return d.current(t, o) }
 	if d.conversions != nil {

@@ -282,7 +282,7 @@ func (d *Definitions) observe(events []*resources.Event) {
 				continue
 			}
 			next := d.read(event.Object)
-			next.follows(d.byName[name])
+			next.follows(d.byName[name], false)
 			d.put(e, name, next)
 		}
 	})

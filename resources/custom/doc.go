@@ -25,7 +25,7 @@
 //	conversions.go  conversions of many objects at once, each remembered with its object
 //	current.go      whether what is stored is what is shown
 //	allocate.go     what is written with a definition
-//	form.go         what the bytes of objects depend on
+//	form.go         which definitions show objects by the same bytes; sieve.go: fields that a version does not have make no difference
 //	validated.go    schemas that were found valid; digest.go: what stands for them; seen.go: what is remembered of it
 //	rules.go        what is special about writes of definitions
 //	names.go        which names a definition is given, and the conditions that follow
@@ -39,6 +39,8 @@
 //     condition that its definition is at the revision whose rules were applied (resources.Type.Requires).
 //   - Two definitions of a group never accept the same name: every write that gives or takes names raises the group's own row,
 //     under the condition that nobody else did.
+//   - A version that keeps its form while its definition changes (resources.Type.Form) shows every object that is stored by the same bytes
+//     as before: watches of it go on, and what was made of objects is used again.
 //   - A definition goes when the last of its objects has gone, and none is created once it is being deleted. A definition that is
 //     created again under the name finds nothing.
 package custom

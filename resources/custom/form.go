@@ -1,28 +1,76 @@
 package custom
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
-	"hash"
+	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// formOf stands for all that the bytes of an object in a version depend on besides the stored ones (resources.Type.Form): how it
-// is pruned and defaulted; by whom it is converted, definition.follows adds. Descriptions, validation, columns and other versions are not in it.
-func formOf(crd *apiextensionsv1.CustomResourceDefinition, shown *apiextensionsv1.CustomResourceDefinitionVersion, schemas byVersion[schemaSum]) string {
-	h := sha256.New()
-	writeText(h, string(crd.UID))
-	writeText(h, crd.Status.AcceptedNames.Kind)
+// The bytes that a version shows of an object stored in it are made by its own schema. Of one that is stored in another version they are
+// made by the schema of that, which prunes it and fills in defaults; then it is converted, and pruned by the version that is shown. A
+// definition has the form of the one before it (resources.Type.Form) in a version only where that comes to the same bytes of every object
+// there may be: one in any of the versions that the one before says objects are stored in. Otherwise its form is one that no other
+// definition ever had. Descriptions, validation, columns and versions that nothing is stored in do not matter, nor in which version new objects
+// are stored.
+
+// origin is whose objects a definition has, and in which versions those are stored that were written by now.
+type origin struct {
+	uid    types.UID
+	stored []string
+}
+
+func originOf(crd *apiextensionsv1.CustomResourceDefinition) origin {
+	stored := slices.Clone(crd.Status.StoredVersions)
 	for _, v := range crd.Spec.Versions {
-		if v.Storage || v.Name == shown.Name {
-			writeText(h, v.Name)
-			writeText(h, schemas.of(v.Name).shape)
+		if v.Storage && !slices.Contains(stored, v.Name) {
+			stored = append(stored, v.Name)
 		}
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	return origin{crd.UID, stored}
+}
+
+// showsAs tells whether a version shows every object by the bytes by which it did in the definition before.
+func (d *definition) showsAs(before *definition, version string) bool {
+	if d.origin.uid != before.origin.uid || d.kind != before.kind || d.sums.of(version).shape != before.sums.of(version).shape {
+		return false
+	}
+	converts := d.conversions != nil
+	for _, stored := range before.origin.stored {
+		if stored == version {
+			continue
+		}
+		if converts != (before.conversions != nil) || d.who != before.who {
+			return false
+		}
+		is, there := d.sums.find(stored)
+		was, wasThere := before.sums.find(stored)
+		if is.shape == was.shape && there == wasThere {
+			continue
+		}
+		if converts || !there || !wasThere || !d.sameBelow(before, stored, version) { // a webhook is shown all
+			return false
+		}
+	}
+	return true
+}
+
+// sameBelow tells whether the schemas of a version that is stored, of the definition and of the one before, make the same of what the schema
+// of the version that is shown leaves.
+func (d *definition) sameBelow(before *definition, stored, shown string) bool {
+	is, _ := schemaText(d.text(), stored)
+	was, _ := schemaText(before.text(), stored)
+	by, _ := schemaText(d.text(), shown)
+	a, aOK := jsonscan.NewIndex(string(was))
+	b, bOK := jsonscan.NewIndex(string(is))
+	x, xOK := jsonscan.NewIndex(string(by))
+	if !aOK || !bOK || !xOK {
+		return false // there is no schema that prunes
+	}
+	return sameNodes(subschema{a, a.Whole()}, subschema{b, b.Whole()}, sieve{subschema: subschema{x, x.Whole()}}, 0)
 }
 
 // converterOf stands for who converts the objects of a definition. It may show itself with other certificates.
@@ -35,9 +83,4 @@ func converterOf(crd *apiextensionsv1.CustomResourceDefinition) string {
 	who.CABundle = nil
 	data, _ := json.Marshal(who) // has been read from JSON
 	return string(data)
-}
-
-func writeText(h hash.Hash, s string) {
-	_ = binary.Write(h, binary.BigEndian, uint32(len(s)))
-	h.Write([]byte(s))
 }

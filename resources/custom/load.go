@@ -46,7 +46,7 @@ func (d *Definitions) load(ctx context.Context) error {
 			}
 		}
 		for i, o := range changed {
-			next[i].follows(nil) // what it was in between was not seen
+			next[i].follows(d.byName[o.Name], true)
 			d.put(e, o.Name, next[i])
 		}
 	})
