@@ -72,7 +72,7 @@ func (t *Type) DecodeStored(o *Object) (runtime.Object, error) {
 	return obj, nil
 }
 
-// complete fills in today's defaults of what was stored, or is to be. A kind without a Go type, whose fields no decoder knows,
+// complete fills in today's defaults of what was stored. A kind without a Go type, whose fields no decoder knows,
 // loses those that nobody knows, too.
 func (t *Type) complete(versioned runtime.Object) {
 	if c, ok := t.Scheme.(completer); ok {
@@ -84,6 +84,17 @@ func (t *Type) complete(versioned runtime.Object) {
 
 type completer interface {
 	Complete(versioned runtime.Object)
+	Settle(versioned runtime.Object) error
+}
+
+// settle is complete for what is to be stored, whoever made it: a request that was decoded, a patch, a webhook. Where something is wrong
+// that no rules of the type have found, it is an error.
+func (t *Type) settle(versioned runtime.Object) error {
+	if c, ok := t.Scheme.(completer); ok {
+		return c.Settle(versioned)
+	}
+	t.Scheme.Default(versioned)
+	return nil
 }
 
 // decodeKnown decodes what begins with the kind that is expected, as everything does that was stored by this version. To
@@ -186,7 +197,9 @@ func (t *Type) newDraft(ctx context.Context, hub runtime.Object, in schema.Group
 	if err != nil {
 		return Draft{}, err
 	}
-	t.complete(versioned)
+	if err := t.settle(versioned); err != nil {
+		return Draft{}, err
+	}
 	var parts []string
 	if t.Lean != nil {
 		parts = t.Lean.Shorten(versioned)

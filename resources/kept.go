@@ -89,7 +89,7 @@ func (u update) whenMore(ctx context.Context, obj, existing runtime.Object, live
 	if err != nil {
 		return u, nil, nil, err
 	}
-	u.Type.complete(obj)
+	u.Type.Scheme.Default(obj) // and nothing is dropped yet: what is wrong is to be refused
 	existing, err = u.Type.DecodeHubInContext(ctx, live)
 	return u, obj, existing, err
 }

@@ -18,5 +18,5 @@ func (d *definition) clean(version string, object map[string]any) bool {
 }
 
 func (d *definition) isClean(version string, object map[string]any) bool {
-	return fastpath.CustomDefaults.On() && d.plan(version).Clean(object) && plainMeta(object["metadata"])
+	return fastpath.CustomDefaults.On() && d.plan(version).Clean(object, plainMeta) && plainMeta(object["metadata"])
 }

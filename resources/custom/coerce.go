@@ -22,6 +22,47 @@ import (
 //
 // Errors say what is wrong with the metadata of the object, or of one within it.
 func (d *definition) coerce(u *unstructured.Unstructured, track bool) (unknown []string, err error) {
+	return d.coerceBy(u, coercion{ReturnUnknownFieldPaths: track}, func(version string) (*structuralschema.Structural, bool, error) {
+		s, err := d.schema(version)
+		if errors.Is(err, errNoVersion) {
+			return nil, true, nil // which is said elsewhere: the object has no fields that are known
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		return s.structural, true, nil
+	})
+}
+
+// settle does to an object that is to be stored, or was converted, what coerce does to one that was sent: whoever made it, a patch, a webhook
+// or the server itself. What is in a version that there is not any more keeps its fields.
+func (d *definition) settle(u *unstructured.Unstructured) error {
+	_, err := d.coerceBy(u, coercion{}, d.known)
+	return err
+}
+
+// repair does the same to an object that was stored, but that it drops what is wrong: there is nobody to be told.
+func (d *definition) repair(u *unstructured.Unstructured) {
+	_, _ = d.coerceBy(u, coercion{DropInvalidFields: true}, d.known)
+}
+
+// coercion is how upstream coerces.
+type coercion = schemaobjectmeta.CoerceOptions
+
+// schemaFinder returns the schema of a version to coerce by; not ok: there is nothing to coerce by.
+type schemaFinder func(version string) (s *structuralschema.Structural, ok bool, err error)
+
+// known returns the schema of a version, if it is known what that has in it.
+func (d *definition) known(version string) (s *structuralschema.Structural, ok bool, err error) {
+	v, err := d.schema(version)
+	if err != nil || v.structural == nil {
+		return nil, false, nil //nolint:nilerr // validation refuses what is in such a version
+	}
+	return v.structural, true, nil
+}
+
+// coerceBy coerces by the schema of a version; where that is not known, metadata alone.
+func (d *definition) coerceBy(u *unstructured.Unstructured, how coercion, find schemaFinder) (unknown []string, err error) {
 	kind, hasKind, err := unstructured.NestedString(u.Object, "kind")
 	if err != nil {
 		return nil, err
@@ -30,29 +71,28 @@ func (d *definition) coerce(u *unstructured.Unstructured, track bool) (unknown [
 	if err != nil {
 		return nil, err
 	}
-	if gvk := u.GroupVersionKind(); gvk.Group == d.group && kind == d.kind && d.clean(gvk.Version, u.Object) {
+	gvk := u.GroupVersionKind()
+	own := gvk.Group == d.group && kind == d.kind
+	if own && d.clean(gvk.Version, u.Object) {
 		return nil, nil
 	}
-	meta, hasMeta, unknown, err := schemaobjectmeta.GetObjectMetaWithOptions(u.Object, schemaobjectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: track})
+	meta, hasMeta, unknown, err := schemaobjectmeta.GetObjectMetaWithOptions(u.Object, schemaobjectmeta.ObjectMetaOptions{
+		DropMalformedFields: how.DropInvalidFields, ReturnUnknownFieldPaths: how.ReturnUnknownFieldPaths})
 	if err != nil {
 		return nil, err
 	}
-	if gvk := u.GroupVersionKind(); gvk.Group == d.group && kind == d.kind {
-		s, err := d.schema(gvk.Version)
-		if errors.Is(err, errNoVersion) {
-			s, err = &versionSchema{}, nil // which is said elsewhere: the object has no fields that are known
-		}
+	if own {
+		s, ok, err := find(gvk.Version)
 		if err != nil {
 			return nil, err
 		}
-		unknown = append(unknown, structuralpruning.PruneWithOptions(u.Object, s.structural, true,
-			structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: track})...)
-		structuraldefaulting.PruneNonNullableNullsWithoutDefaults(u.Object, s.structural)
-		wrong, paths := schemaobjectmeta.CoerceWithOptions(nil, u.Object, s.structural, false, schemaobjectmeta.CoerceOptions{ReturnUnknownFieldPaths: track})
-		if wrong != nil {
-			return nil, wrong
+		if ok {
+			paths, err := coerceFields(u.Object, s, how)
+			if err != nil {
+				return nil, err
+			}
+			unknown = append(unknown, paths...)
 		}
-		unknown = append(unknown, paths...)
 	}
 	if hasKind {
 		u.SetKind(kind)
@@ -68,26 +108,15 @@ func (d *definition) coerce(u *unstructured.Unstructured, track bool) (unknown [
 	return unknown, nil
 }
 
-// complete makes an object that was stored, converted or changed one of a version: it prunes what the version's schema does not
-// know, and fills in its defaults. It does nothing to one that it was done to.
-func (d *definition) complete(version string, object map[string]any) {
-	if !fastpath.CustomDefaults.On() || !d.plan(version).Complete(object) {
-		d.prune(version, object)
-		d.fill(version, object)
+// coerceFields does what coerce does below the metadata of an object.
+func coerceFields(object map[string]any, s *structuralschema.Structural, how coercion) (unknown []string, err error) {
+	unknown = structuralpruning.PruneWithOptions(object, s, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: how.ReturnUnknownFieldPaths})
+	structuraldefaulting.PruneNonNullableNullsWithoutDefaults(object, s)
+	wrong, paths := schemaobjectmeta.CoerceWithOptions(nil, object, s, false, how)
+	if wrong != nil {
+		return nil, wrong
 	}
-}
-
-// prune drops what the schema of a version does not know, and nulls where null is not allowed and there is no default.
-func (d *definition) prune(version string, object map[string]any) {
-	if fastpath.CustomDefaults.On() && d.plan(version).Clean(object) {
-		return
-	}
-	s, err := d.schema(version)
-	if err != nil || s.structural == nil {
-		return
-	}
-	structuralpruning.Prune(object, s.structural, true)
-	structuraldefaulting.PruneNonNullableNullsWithoutDefaults(object, s.structural)
+	return append(unknown, paths...), nil
 }
 
 // fill fills in the defaults of a version. It drops nothing: a null that is not allowed, which a patch of server-side apply says,
@@ -105,8 +134,8 @@ func (d *definition) fill(version string, object map[string]any) {
 }
 
 // convert makes an object of one version one of another, apiVersion aside: the webhook of the definition does, or all versions look
-// the same, but for what their schemas do not know. Defaults are those of the version that objects are stored in, and of the one that
-// they were sent in.
+// the same, but for what their schemas do not know, which is there still. Defaults are those of the version that objects are stored in, and
+// of the one that they were sent in. It fails where there is no such version.
 func (d *definition) convert(ctx context.Context, object map[string]any, _, to string) error {
 	if d.conversions != nil {
 		ctx, cancel := context.WithTimeout(ctx, resources.ConversionPatience)
@@ -119,15 +148,9 @@ func (d *definition) convert(ctx context.Context, object map[string]any, _, to s
 		clear(object)
 		maps.Copy(object, content)
 	}
-	return d.fit(to, object)
-}
-
-// fit drops from an object that was converted what the schema of its version does not know. It fails where there is no such version.
-func (d *definition) fit(version string, object map[string]any) error {
-	_, err := d.schema(version)
+	_, err := d.schema(to)
 	if errors.Is(err, errNoVersion) {
-		return fmt.Errorf("request to convert CR to an invalid group/version: %s", d.gv(version)) // as upstream's converter
+		return fmt.Errorf("request to convert CR to an invalid group/version: %s", d.gv(to)) // as upstream's converter
 	}
-	d.prune(version, object)
 	return err
 }

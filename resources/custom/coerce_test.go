@@ -3,6 +3,7 @@ package custom
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -31,7 +32,7 @@ func thing(t testing.TB) *definition {
 	return d
 }
 
-// FuzzCoerce: an object comes out of coerce, and then out of complete, as it does without the fast path.
+// FuzzCoerce: an object comes out of coerce, and then out of fill, as it does without the fast path.
 func FuzzCoerce(f *testing.F) {
 	for _, spec := range []string{`{}`, `{"size":null,"text":null,"junk":null}`, `{"size":1.0,"free":{"a":{"b":null}}}`, `{"entries":{"a":null,"b":{"n":null,"m":1}}}`,
 		`{"items":[{"n":1,"m":2},null]}`, `{"within":{"kind":"K","apiVersion":"v1","metadata":{"name":"x","creationTimestamp":null,"junk":1}}}`, `null`, `[]`} {
@@ -67,7 +68,7 @@ func FuzzCoerce(f *testing.F) {
 			if err != nil {
 				return outcome{err: err.Error()} // the object is thrown away
 			}
-			d.complete("v1", u.Object)
+			d.fill("v1", u.Object)
 			if len(unknown) > 0 {
 				o.unknown = unknown
 			}
@@ -90,11 +91,40 @@ func TestPlainObjectsAreCoercedQuickly(t *testing.T) {
 		"metadata": map[string]any{"name": "a", "labels": map[string]any{"a": "b"}, "creationTimestamp": "2026-05-04T10:20:30Z", "generation": int64(1),
 			"ownerReferences": []any{map[string]any{"apiVersion": "v1", "kind": "K", "name": "n", "uid": "u"}}, "managedFields": []any{map[string]any{"manager": "m",
 				"operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{}}, "time": "2026-05-04T10:20:30Z"}}},
-		"spec": map[string]any{"size": int64(3)}}}
+		"spec": map[string]any{"size": int64(3), "within": map[string]any{"apiVersion": "v1", "kind": "K", "metadata": map[string]any{"name": "b"}, "more": "c"}}}}
 	if unknown, err := thing(t).coerce(u, true); err != nil || unknown != nil {
 		t.Errorf("%v %v", unknown, err)
 	}
 	if fastpath.CustomDefaults.Fallbacks() != before {
 		t.Error("by upstream")
+	}
+}
+
+// What is wrong with an object is dropped where it is read from the store, and an error where it is to be stored.
+func TestWrongMetadataIsRepairedOrRefused(t *testing.T) {
+	d := thing(t)
+	object := func() *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Thing",
+			"metadata": map[string]any{"name": "a", "labels": map[string]any{"a": int64(1)}, "annotations": nil},
+			"spec":     map[string]any{"size": nil, "within": map[string]any{"apiVersion": int64(1), "kind": "K", "metadata": map[string]any{"creationTimestamp": nil, "junk": "b"}}}}}
+	}
+	stored := object()
+	d.repair(stored)
+	want := map[string]any{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a"},
+		"spec": map[string]any{"size": nil, "within": map[string]any{"kind": "K", "metadata": map[string]any{}}}}
+	if !reflect.DeepEqual(stored.Object, want) {
+		t.Errorf("got %v\nwant %v", stored.Object, want)
+	}
+	u := object()
+	if err := d.settle(u); err == nil || !strings.Contains(err.Error(), "ObjectMeta.labels") {
+		t.Errorf("labels: %v", err)
+	}
+	unstructured.RemoveNestedField(u.Object, "metadata", "labels")
+	if err := d.settle(u); err == nil || err.Error() != "spec.within.apiVersion: Invalid value: 1: must be a string" {
+		t.Errorf("apiVersion: %v", err)
+	}
+	u.SetAPIVersion("example.com/gone")
+	if err := d.settle(u); err != nil || !reflect.DeepEqual(u.Object["metadata"], map[string]any{"name": "a"}) || u.Object["spec"] == nil {
+		t.Errorf("in a version that is gone: %v %v", err, u.Object)
 	}
 }

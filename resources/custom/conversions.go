@@ -229,10 +229,11 @@ func (c *conversions) ask(ctx context.Context, t *resources.Type, flights []*fli
 // keep encodes what the webhook has made of an object, and keeps it with that.
 func (c *conversions) keep(t *resources.Type, f *flight, object map[string]any) ([]byte, error) {
 	return f.object.Form(f.form, func() ([]byte, error) {
-		if err := c.d.fit(t.Hub.Version, object); err != nil {
+		object["apiVersion"], object["kind"] = t.Hub.String(), t.Kind
+		u := &unstructured.Unstructured{Object: object}
+		if err := c.d.settle(u); err != nil {
 			return nil, err
 		}
-		object["apiVersion"], object["kind"] = t.Hub.String(), t.Kind
-		return json.Marshal(object)
+		return json.Marshal(u.Object)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/rowlock/rowlock/resources"
@@ -45,7 +46,8 @@ func (d *definition) current(t *resources.Type, o *resources.Object) bool {
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(o.Data, &object); err != nil {
 			return nil, err
 		}
-		d.complete(version, object)
+		d.repair(&unstructured.Unstructured{Object: object})
+		d.fill(version, object)
 		data, err := json.Marshal(object)
 		if err != nil || !bytes.Equal(data, o.Data) {
 			return no, err

@@ -137,7 +137,8 @@ func (d *definition) makeTypes(b *bones) error {
 func (d *definition) makeType(crd *apiextensionsv1.CustomResourceDefinition, v *apiextensionsv1.CustomResourceDefinitionVersion, storage string) (*resources.Type, error) {
 	names := &crd.Status.AcceptedNames
 	kind := d.gv(v.Name).WithKind(d.kind)
-	s := &untyped.Scheme{Kind: kind.GroupKind(), Others: d.others, Prune: d.prune, Defaults: d.fill, Coerce: d.coerce, Clean: d.isClean, Conversion: d.convert}
+	s := &untyped.Scheme{Kind: kind.GroupKind(), Others: d.others, Defaults: d.fill, Conversion: d.convert,
+		Coerce: d.coerce, Clean: d.isClean, Coerced: d.settle, Repair: d.repair}
 	for _, f := range v.SelectableFields {
 		s.SelectableFields = append(s.SelectableFields, strings.TrimPrefix(f.JSONPath, "."))
 	}

@@ -61,7 +61,8 @@ func plainTime(v any) bool {
 		return false
 	}
 	t, err := time.Parse(time.RFC3339, s)
-	return err == nil && !t.IsZero() && t.UTC().Format(time.RFC3339) == s
+	var room [len(time.RFC3339)]byte // every write comes here several times
+	return err == nil && !t.IsZero() && string(t.UTC().AppendFormat(room[:0], time.RFC3339)) == s
 }
 
 func plainList(item func(v any) bool) func(v any) bool {

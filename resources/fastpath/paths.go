@@ -25,7 +25,7 @@ var (
 	Owners         = register("owners", "the controllers read owners and finalizers from stored bytes")
 
 	CustomValidation  = register("custom-validation", "custom resources are found valid along plans that are made of each schema once")
-	CustomDefaults    = register("custom-defaults", "custom resources are pruned and defaulted along the same plans")
+	CustomDefaults    = register("custom-defaults", "custom resources that have nothing to lose are found, and defaulted, along the same plans")
 	CustomPlans       = register("custom-plans", "what custom resources are validated and owned by is made of the stored text of their schemas")
 	CustomCEL         = register("custom-cel", "rules in CEL of custom resources are found to hold by closures that are made of each schema once")
 	Definitions       = register("definitions", "what was found valid of the schemas of a definition of custom resources is not validated again")

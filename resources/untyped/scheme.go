@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/crdserverscheme"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,14 +18,16 @@ type Scheme struct {
 	Kind schema.GroupKind
 	// Defaults fills in what object, which is in the given version, says nothing of. May be nil.
 	Defaults func(version string, object map[string]any)
-	// Prune drops from object, which is in the given version, what nobody knows there. May be nil.
-	Prune func(version string, object map[string]any)
 	// Coerce does to an object that was sent what decoding into a Go type would do: it drops what nobody knows, whose paths it
 	// returns when track is set. May be nil.
 	Coerce func(u *unstructured.Unstructured, track bool) (unknown []string, err error)
 	// Clean tells whether Coerce would leave object, which says that it is in the given version, as it is, and nobody has to be told of
 	// anything. May be nil: nobody knows.
 	Clean func(version string, object map[string]any) bool
+	// Coerced does it to an object that is to be stored, or was converted. May be nil.
+	Coerced func(u *unstructured.Unstructured) error
+	// Repair does it to an object that was stored, and drops what would be an error. May be nil.
+	Repair func(u *unstructured.Unstructured)
 	// Conversion changes object from one version into another, apiVersion aside, unless ctx ends before. Nil: all versions look the same.
 	Conversion func(ctx context.Context, object map[string]any, from, to string) error
 	// SelectableFields are the fields that selectors may name beside metadata.name and metadata.namespace.
@@ -71,12 +72,30 @@ func (s *Scheme) Default(obj runtime.Object) {
 	}
 }
 
-// Complete makes an object that was stored, or is to be, one of the version that it is in: it prunes it and fills in the defaults.
+// Complete makes an object that was stored one of the version that it is in: it drops what nobody knows, and fills in the defaults.
 func (s *Scheme) Complete(obj runtime.Object) {
-	if u, ok := obj.(*unstructured.Unstructured); ok && s.Prune != nil {
-		s.Prune(u.GroupVersionKind().Version, u.Object)
+	if u, ok := obj.(*unstructured.Unstructured); ok && s.Repair != nil {
+		s.Repair(u)
 	}
 	s.Default(obj)
+}
+
+// Settle is Complete for an object that is to be stored. Errors say what is wrong with its metadata, or with that of an object within it.
+func (s *Scheme) Settle(obj runtime.Object) error {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		if err := s.coerced(u); err != nil {
+			return err
+		}
+	}
+	s.Default(obj)
+	return nil
+}
+
+func (s *Scheme) coerced(u *unstructured.Unstructured) error {
+	if s.Coerced == nil {
+		return nil
+	}
+	return s.Coerced(u)
 }
 
 // ConvertToVersion returns an object in another version. in may be changed.
@@ -105,11 +124,14 @@ func (s *Scheme) ConvertInContext(ctx context.Context, in runtime.Object, target
 		}
 	}
 	out.SetGroupVersionKind(to)
+	if err := s.coerced(out); err != nil {
+		return nil, err
+	}
 	return out, nil
 }
 
 // Convert makes out of in; context is the version that out is to be in. Nil: the one that it says it has. It is how admission gives back
-// what it was shown: of metadata that is left which the Go type has.
+// what it was shown. Whatever a webhook has made of that, its kind included, is for the rules of the type to refuse.
 func (s *Scheme) Convert(in, out, context any) error {
 	from, fromOK := in.(*unstructured.Unstructured)
 	into, intoOK := out.(*unstructured.Unstructured)
@@ -120,21 +142,16 @@ func (s *Scheme) Convert(in, out, context any) error {
 	if !versioned {
 		target = into.GroupVersionKind().GroupVersion()
 	}
+	if from.GroupVersionKind().GroupVersion() == target {
+		into.Object = from.Object
+		return nil
+	}
 	converted, err := s.ConvertToVersion(from, target)
 	if err != nil {
 		return err
 	}
 	into.Object = converted.(*unstructured.Unstructured).Object
-	return coerceMetadata(into)
-}
-
-// coerceMetadata drops what the Go type of metadata does not have, as kube-apiserver does on the way to its store.
-func coerceMetadata(u *unstructured.Unstructured) error {
-	metadata, found, _, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{DropMalformedFields: true})
-	if err != nil || !found {
-		return err
-	}
-	return objectmeta.SetObjectMeta(u.Object, metadata)
+	return nil
 }
 
 // ConvertFieldLabel refuses fields that cannot be selected by.

@@ -2,7 +2,7 @@ package plan
 
 import "k8s.io/apimachinery/pkg/runtime"
 
-// pruning is what becomes of fields that the schema does not know.
+// pruning is what is to become of fields that the schema does not know.
 type pruning uint8
 
 const (
@@ -13,35 +13,24 @@ const (
 	none
 )
 
-// Complete does what upstream's Prune, PruneNonNullableNullsWithoutDefaults and Default do to an object, one after the other. It is not
-// ok, and nothing is done, where the plan does not cover that.
-func (n *Node) Complete(object map[string]any) (ok bool) {
-	if n == nil || n.odd {
-		return false
-	}
-	c := completer{}
-	c.object(n, object, prune, true)
-	return true
-}
-
 // Fill does what upstream's Default does to an object: it fills in what is missing, or null where null is not allowed, and drops
 // nothing. It is not ok, and nothing is done, where the plan does not cover that.
 func (n *Node) Fill(object map[string]any) (ok bool) {
 	if n == nil || n.odd {
 		return false
 	}
-	c := completer{keepNulls: true}
+	c := completer{}
 	c.object(n, object, none, true)
 	return true
 }
 
-// Clean tells whether Prune and PruneNonNullableNullsWithoutDefaults would leave an object as it is, and there is no object within it
-// that has metadata of its own, which would have to be looked at. It changes nothing.
-func (n *Node) Clean(object map[string]any) bool {
+// Clean tells whether Prune, PruneNonNullableNullsWithoutDefaults and Coerce would leave an object as it is. It changes nothing. plain tells
+// whether Coerce would leave metadata as it is; that of the object itself is not looked at.
+func (n *Node) Clean(object map[string]any, plain func(metadata any) bool) bool {
 	if n == nil {
 		return false
 	}
-	c := completer{dry: true}
+	c := completer{dry: true, plain: plain}
 	c.object(n, object, prune, true)
 	return !c.found
 }
@@ -49,8 +38,7 @@ func (n *Node) Clean(object map[string]any) bool {
 type completer struct {
 	// dry: nothing is changed, and there are no defaults; found tells whether there was something to do.
 	dry, found bool
-	// keepNulls: a null that is not allowed stays where there is no default.
-	keepNulls bool
+	plain      func(metadata any) bool
 }
 
 func isMeta(name string) bool { return name == "apiVersion" || name == "kind" || name == "metadata" }
@@ -67,20 +55,16 @@ func (c *completer) value(n *Node, v any, p pruning) {
 	}
 }
 
-// object completes an object. At a place of which the schema says nothing (n is nil), everything is pruned.
+// object completes an object. At a place of which the schema says nothing (n is nil), everything would be pruned.
 func (c *completer) object(n *Node, object map[string]any, p pruning, root bool) {
 	if n == nil {
-		if c.dry {
-			c.found = c.found || len(object) > 0
-		} else {
-			clear(object)
-		}
+		c.found = c.found || len(object) > 0
 		return
 	}
 	if p == prune && n.preserve {
 		p = keep
 	}
-	if c.dry && n.embedded && !root {
+	if c.dry && n.embedded && !root && !c.isPlain(object) {
 		c.found = true
 		return
 	}
@@ -91,7 +75,7 @@ func (c *completer) object(n *Node, object map[string]any, p pruning, root bool)
 		case p != none && (root || n.embedded) && isMeta(name):
 			below = none
 		case !known && p == prune:
-			c.remove(object, name)
+			c.found = true
 			continue
 		case !known:
 			continue
@@ -114,18 +98,22 @@ func (c *completer) object(n *Node, object map[string]any, p pruning, root bool)
 	}
 }
 
-func (c *completer) remove(object map[string]any, name string) {
-	if c.found = c.dry; !c.dry {
-		delete(object, name)
+// isPlain tells whether an object within another one has what is there in all objects as it is stored.
+func (c *completer) isPlain(object map[string]any) bool {
+	for name, v := range object {
+		_, text := v.(string)
+		if isMeta(name) && (name == "metadata" && (c.plain == nil || !c.plain(v)) || name != "metadata" && !text) {
+			return false
+		}
 	}
+	return true
 }
 
-// null completes a null that is not allowed.
+// null completes a null that is not allowed. One that has no default is to be dropped, but not by Fill.
 func (c *completer) null(child *Node, object map[string]any, name string) {
 	switch {
-	case child.fallback == nil && c.keepNulls:
 	case child.fallback == nil:
-		c.remove(object, name)
+		c.found = c.dry
 	case !c.dry:
 		c.fill(child, object, name)
 	}
@@ -139,8 +127,6 @@ func (c *completer) fill(child *Node, object map[string]any, name string) {
 
 func (c *completer) filled(n *Node) any {
 	v := runtime.DeepCopyJSONValue(n.fallback)
-	defer func(was bool) { c.keepNulls = was }(c.keepNulls)
-	c.keepNulls = true
 	c.value(n, v, none)
 	return v
 }
