@@ -142,7 +142,8 @@ func (e *edited) write() {
 	e.revision++
 	t := e.now.types.of(threeVersions[e.rand.IntN(3)])
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": t.Hub.String(), "kind": "Thing", "metadata": map[string]any{"name": "x"}, "spec": e.value(3)}}
-	e.now.complete(t.Hub.Version, u.Object)
+	e.now.repair(u)
+	e.now.fill(t.Hub.Version, u.Object)
 	draft, err := t.NewDraft(e.Context(), u)
 	if err != nil {
 		e.Fatal(err)
