@@ -193,7 +193,7 @@ func storedText(props *apiextensions.JSONSchemaProps) (string, bool) {
 	return string(text), ok && !asSent
 }
 
-// Shorten implements resources.Lean.
+// Shorten implements resources.Lean. A schema that is no placeholder it makes what is read back of it.
 func (*leanSchemas) Shorten(versioned runtime.Object) (parts []string) {
 	crd, ok := versioned.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok {
@@ -206,6 +206,7 @@ func (*leanSchemas) Shorten(versioned runtime.Object) (parts []string) {
 		}
 		text := v.Schema.OpenAPIV3Schema.Description
 		if !strings.HasPrefix(text, mark) {
+			forgetNoItems(v.Schema.OpenAPIV3Schema)
 			continue
 		}
 		v.Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Description: mark + strconv.Itoa(len(parts))}}

@@ -106,3 +106,15 @@ func TestConvertedMetadata(t *testing.T) {
 			exchange{do: "GET " + widgets + "/d", code: 404})
 	})
 }
+
+// What a schema says of items that is no schema is neither stored nor shown.
+func TestItemsThatAreNoSchema(t *testing.T) {
+	for _, items := range []string{"true", "false", "[]", "3"} {
+		a := newAPI(t)
+		body := widgetDefinition(widgetVersion("v1", `{"type":"object","properties":{"size":{"type":"integer","items":`+items+`}}}`, true))
+		shows := says{"spec.versions.0.schema.openAPIV3Schema.properties.spec.properties.size": `{"type":"integer"}`}
+		a.run(exchange{shows: items, do: "POST " + definitions + "?dryRun=All", body: body, code: 201, says: shows},
+			exchange{shows: items, do: "POST " + definitions, body: body, code: 201, says: shows},
+			exchange{shows: items, do: "GET " + definitions + "/widgets.example.com", code: 200, says: shows})
+	}
+}
