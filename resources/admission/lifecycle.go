@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -51,7 +51,7 @@ func (p NamespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, _
 		ns, err = p.Store.Get(ctx, key, resources.At{Match: resources.MostRecent})
 	}
 	if errors.Is(err, resources.ErrNotFound) {
-		if why := path.IsValidPathSegmentName(a.GetNamespace()); len(why) > 0 { // kube-apiserver asks itself for it, and cannot
+		if why := content.IsPathSegmentName(a.GetNamespace()); len(why) > 0 { // kube-apiserver asks itself for it, and cannot
 			return apierrors.NewInternalError(fmt.Errorf("invalid resource name %q: %v", a.GetNamespace(), why))
 		}
 		return apierrors.NewNotFound(corev1.Resource("namespaces"), a.GetNamespace())

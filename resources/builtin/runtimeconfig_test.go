@@ -102,7 +102,7 @@ func TestFieldsOfAnEarlierVersionAreStored(t *testing.T) {
 		t.Fatal("not served")
 	}
 	sent := &certificatesv1beta1.PodCertificateRequest{ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "ns"},
-		Spec: certificatesv1beta1.PodCertificateRequestSpec{PKIXPublicKey: []byte("key"), ProofOfPossession: []byte("proof")}}
+		Spec: certificatesv1beta1.PodCertificateRequestSpec{PKIXPublicKey: []byte("key"), ProofOfPossession: []byte("proof")}} //nolint:staticcheck // until v1beta1 is gone
 	hub, err := served.ToHub(sent)
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestFieldsOfAnEarlierVersionAreStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if spec := read.(*certificatesv1beta1.PodCertificateRequest).Spec; string(spec.PKIXPublicKey) != "key" || string(spec.ProofOfPossession) != "proof" {
+	if spec := read.(*certificatesv1beta1.PodCertificateRequest).Spec; string(spec.PKIXPublicKey) != "key" || string(spec.ProofOfPossession) != "proof" { //nolint:staticcheck // as above
 		t.Errorf("read back: %+v", spec)
 	}
 }

@@ -119,6 +119,16 @@ func coerceFields(object map[string]any, s *structuralschema.Structural, how coe
 	return append(unknown, paths...), nil
 }
 
+// prune drops what the schema of a version does not know.
+func (d *definition) prune(version string, object map[string]any) {
+	if d.clean(version, object) {
+		return
+	}
+	if s, ok, _ := d.known(version); ok {
+		structuralpruning.Prune(object, s, true)
+	}
+}
+
 // fill fills in the defaults of a version. It drops nothing: a null that is not allowed, which a patch of server-side apply says,
 // is for validation to refuse.
 func (d *definition) fill(version string, object map[string]any) {

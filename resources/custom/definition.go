@@ -138,7 +138,7 @@ func (d *definition) makeType(crd *apiextensionsv1.CustomResourceDefinition, v *
 	names := &crd.Status.AcceptedNames
 	kind := d.gv(v.Name).WithKind(d.kind)
 	s := &untyped.Scheme{Kind: kind.GroupKind(), Others: d.others, Defaults: d.fill, Conversion: d.convert,
-		Coerce: d.coerce, Clean: d.isClean, Coerced: d.settle, Repair: d.repair}
+		Coerce: d.coerce, Clean: d.isClean, Coerced: d.settle, Repair: d.repair, Prune: d.prune}
 	for _, f := range v.SelectableFields {
 		s.SelectableFields = append(s.SelectableFields, strings.TrimPrefix(f.JSONPath, "."))
 	}

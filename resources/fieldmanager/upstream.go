@@ -49,9 +49,26 @@ type unsafeConvertor interface {
 	UnsafeConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
 }
 
+// fieldsConvertor is a scheme that has a conversion for the management of fields.
+type fieldsConvertor interface {
+	ConvertFields(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
+}
+
+type convertorOfFields struct {
+	runtime.ObjectConvertor
+	fields fieldsConvertor
+}
+
+func (c convertorOfFields) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
+	return c.fields.ConvertFields(in, gv)
+}
+
 // convertor converts without first copying the input, where the scheme can: nothing here writes to converted objects
 // that it did not make.
 func (c Config) convertor() runtime.ObjectConvertor {
+	if f, ok := c.Scheme.(fieldsConvertor); ok {
+		return convertorOfFields{c.Scheme, f}
+	}
 	if u, ok := c.Scheme.(unsafeConvertor); ok {
 		return sharingConvertor{c.Scheme, u}
 	}

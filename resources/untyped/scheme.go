@@ -28,6 +28,8 @@ type Scheme struct {
 	Coerced func(u *unstructured.Unstructured) error
 	// Repair does it to an object that was stored, and drops what would be an error. May be nil.
 	Repair func(u *unstructured.Unstructured)
+	// Prune drops from object, which was converted into the given version, what nobody knows there, and no null. May be nil.
+	Prune func(version string, object map[string]any)
 	// Conversion changes object from one version into another, apiVersion aside, unless ctx ends before. Nil: all versions look the same.
 	Conversion func(ctx context.Context, object map[string]any, from, to string) error
 	// SelectableFields are the fields that selectors may name beside metadata.name and metadata.namespace.
@@ -105,6 +107,21 @@ func (s *Scheme) ConvertToVersion(in runtime.Object, target runtime.GroupVersion
 
 // ConvertInContext is ConvertToVersion for a request: who converts is asked no longer than ctx lasts.
 func (s *Scheme) ConvertInContext(ctx context.Context, in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	return s.convert(ctx, in, target, s.coerced)
+}
+
+// ConvertFields is ConvertToVersion for the management of fields, which has to see what was sent: a null stays that is not allowed, for
+// validation to refuse.
+func (s *Scheme) ConvertFields(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	return s.convert(context.Background(), in, target, func(u *unstructured.Unstructured) error {
+		if s.Prune != nil {
+			s.Prune(u.GroupVersionKind().Version, u.Object)
+		}
+		return nil
+	})
+}
+
+func (s *Scheme) convert(ctx context.Context, in runtime.Object, target runtime.GroupVersioner, settle func(*unstructured.Unstructured) error) (runtime.Object, error) {
 	u, ok := in.(*unstructured.Unstructured)
 	if !ok {
 		return s.Others.ConvertToVersion(in, target)
@@ -124,7 +141,7 @@ func (s *Scheme) ConvertInContext(ctx context.Context, in runtime.Object, target
 		}
 	}
 	out.SetGroupVersionKind(to)
-	if err := s.coerced(out); err != nil {
+	if err := settle(out); err != nil {
 		return nil, err
 	}
 	return out, nil
