@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -98,19 +99,23 @@ func (s *definitionStrategy) remember(ctx context.Context, key [sha256.Size]byte
 	return quiet
 }
 
+var errUnread = errors.New("a schema is out of the ordinary")
+
 // reduced is a definition whose schemas are text with stand-ins for what is known of them, and the parts that are valid if it is valid. It is
 // complete when there are no stand-ins.
 func (d *Definitions) reduced(crd *apiextensions.CustomResourceDefinition) (short *apiextensions.CustomResourceDefinition, parts [][sha256.Size]byte, complete bool, err error) {
 	short, complete = new(*crd), true
+	r := newReducer(&d.parts)
 	err = restore(short, func(text string) (*apiextensions.JSONSchemaProps, error) {
-		less, met, ok := reduced(text, &d.parts)
+		less, ok := r.reduced(text)
 		if !ok {
-			return readProps(text)
+			// Parts may have been met in it whose second place has a stand-in. So all of them have to be looked at where they are.
+			return nil, errUnread
 		}
-		parts, complete = append(parts, met...), complete && less == text
+		complete = complete && less == text
 		return readProps(less)
 	})
-	return short, parts, complete, err
+	return short, slices.Collect(maps.Keys(r.met)), complete, err
 }
 
 // WarningsOnCreate is upstream's, which looks into schemas.

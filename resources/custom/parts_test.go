@@ -1,6 +1,8 @@
 package custom
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -11,17 +13,26 @@ func TestReduced(t *testing.T) {
 	part := `{"type":"object",` + long + `}`
 	var known seen
 	first := `{"type":"object","properties":{"spec":` + part + `}}`
-	short, parts, ok := reduced(first, &known)
-	if !ok || short != first || len(parts) != 1 {
-		t.Fatalf("%s, %d parts, %t", short, len(parts), ok)
+	r := newReducer(&known)
+	short, ok := r.reduced(first)
+	if !ok || short != first || len(r.met) != 1 {
+		t.Fatalf("%s, %d parts, %t", short, len(r.met), ok)
 	}
-	known.AddAll(parts)
+	known.AddAll(slices.Collect(maps.Keys(r.met)))
+	inMap := func(key string) string {
+		return `{"type":"object","properties":{"other":{"type":"array","items":{"type":"object","properties":{"b":` + part + `,"k":{"type":"string"}},"required":["k"]},` +
+			`"x-kubernetes-list-map-keys":["` + key + `"],"x-kubernetes-list-type":"map"}}}`
+	}
 	for text, is := range map[string]bool{
 		first: true,
-		`{"type":"object","properties":{"other":{"type":"array","items":` + part + `}}}`:                                                          true,
-		`{"type":"object","properties":{"other":{"type":"object","additionalProperties":` + part + `}}}`:                                          true,
-		`{"type":"object","properties":{"other":{"type":"array","items":` + part + `,"x-kubernetes-list-type":"atomic"}}}`:                        true,
-		`{"type":"object","properties":{"other":{"type":"array","items":` + part + `,"x-kubernetes-list-type":"set"}}}`:                           false,
+		`{"type":"object","properties":{"other":{"type":"array","items":` + part + `}}}`:                                                                   true,
+		`{"type":"object","properties":{"other":{"type":"object","additionalProperties":` + part + `}}}`:                                                   true,
+		`{"type":"object","properties":{"other":{"type":"array","items":` + part + `,"x-kubernetes-list-type":"atomic"}}}`:                                 true,
+		`{"type":"object","properties":{"other":{"type":"array","items":` + part + `,"x-kubernetes-list-type":"set"}}}`:                                    false,
+		`{"type":"object","properties":{"other":{"type":"array","items":` + part + `,"x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["a"]}}}`: false,
+		`{"type":"object","properties":{"other":{"type":"array","items":` + part + `,"x-kubernetes-list-map-keys":["a"]}}}`:                                false,
+		inMap("k"): true,
+		inMap("b"): false,
 		`{"type":"object","properties":{"other":{"type":"object","default":{},"properties":{"a":` + part + `}}}}`:                                 false,
 		`{"type":"object","properties":{"other":{"type":"object","anyOf":[{}],"properties":{"a":` + part + `}}}}`:                                 false,
 		`{"type":"object","properties":{"other":{"type":"object","properties":{"a":` + part + `},"x-kubernetes-validations":[{"rule":"true"}]}}}`: false,
@@ -31,7 +42,7 @@ func TestReduced(t *testing.T) {
 		`{"type":"object",` + long + `}`:                                         false,
 		`{"type":"object","properties":{"other":{"type":"array",` + long + `}}}`: false,
 	} {
-		short, _, ok := reduced(text, &known)
+		short, ok := newReducer(&known).reduced(text)
 		if got := !strings.Contains(short, "long long"); got != is || !ok || strings.Count(short, "{") != strings.Count(short, "}") {
 			t.Errorf("of %s\nremains %s, %t", text, short, ok)
 		}
@@ -41,8 +52,25 @@ func TestReduced(t *testing.T) {
 // A default that nobody has looked at makes the part around it known, where nobody looks at it either, and not its own.
 func TestUnlookedDefaults(t *testing.T) {
 	part := `{"type":"object","properties":{"a":{"type":"string","default":1,"description":"` + strings.Repeat("long ", 40) + `"}}}`
-	var none seen
-	if _, parts, ok := reduced(`{"type":"object","properties":{"a":{"type":"object","additionalProperties":`+part+`}}}`, &none); !ok || len(parts) != 1 {
-		t.Errorf("%d parts, %t", len(parts), ok)
+	unlooked := `{"type":"object","additionalProperties":` + part + `}`
+	r := newReducer(&seen{})
+	if _, ok := r.reduced(`{"type":"object","properties":{"a":` + unlooked + `}}`); !ok || len(r.met) != 1 {
+		t.Errorf("%d parts, %t", len(r.met), ok)
+	}
+	if short, ok := r.reduced(`{"type":"object","properties":{"b":` + part + `}}`); !ok || !strings.Contains(short, "long long") {
+		t.Errorf("nobody looks at the default in %s, %t", short, ok)
+	}
+}
+
+// A part that a definition has twice is looked at once, in whichever of its schemas.
+func TestPartsThatADefinitionHasAgain(t *testing.T) {
+	part := `{"type":"object","properties":{"a":{"type":"string","description":"` + strings.Repeat("long ", 40) + `"}}}`
+	r := newReducer(&seen{})
+	first, ok := r.reduced(`{"type":"object","properties":{"a":{"type":"array","items":` + part + `},"b":` + part + `}}`)
+	if !ok || strings.Count(first, "long long") == 0 || strings.Count(first, `"properties":{"a":{"type":"string"`) != 1 {
+		t.Errorf("of the first remains %s, %t", first, ok)
+	}
+	if second, ok := r.reduced(`{"type":"object","properties":{"c":` + part + `}}`); !ok || strings.Contains(second, "long long") {
+		t.Errorf("of the second remains %s, %t", second, ok)
 	}
 }

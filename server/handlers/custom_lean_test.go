@@ -92,6 +92,14 @@ func aroundParts() (schemas []string) {
 	spec(`{"anyOf":[%s]}`, object)
 	spec("%s", strings.Replace(object, `{"type":"object"`, `{"type":"array"`, 1))
 	spec("%s", strings.Replace(object, `{"type":"object"`, `{"nullable":true,"type":"object"`, 1))
+	for _, part := range []string{object, wrong} {
+		spec(`{"type":"object","properties":{"a":%s,"b":{"type":"array","items":%s}}}`, part, part)
+		spec(`{"type":"object","properties":{"b":{"type":"object","additionalProperties":%s},"c":%s}}`, part, part)
+		for _, key := range []string{"k", "v"} {
+			spec(`{"type":"object","properties":{"list":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["`+key+`"],
+				"items":{"type":"object","required":["k"],"properties":{"k":{"type":"string"},"v":%s}}}}}`, part)
+		}
+	}
 	for _, name := range []string{"metadata", "kind", "apiVersion"} {
 		schemas = append(schemas, `{"type":"object","properties":{"`+name+`":`+object+`}}`)
 	}
