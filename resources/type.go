@@ -72,7 +72,7 @@ type Type struct {
 	Requires *Requirement
 	// Repeats remembers the updates that changed nothing, of a type whose objects are large. Nil: nobody does.
 	Repeats Repeats
-	// Lean takes the parts out of new objects that few rules look into. Nil: there are none.
+	// Lean takes the parts out of objects that are created or applied, and that few rules look into. Nil: there are none.
 	Lean Lean
 	// Current tells whether the bytes of an object that is stored in the version of the type are what the type shows in that
 	// version. Nil: always.

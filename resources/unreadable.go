@@ -41,6 +41,13 @@ func (e *TransformError) Error() string {
 	return e.Err.Error()
 }
 
+// ConversionError says that somebody who was asked for the conversion of an object failed.
+type ConversionError struct{ Err error }
+
+func (e *ConversionError) Error() string { return e.Err.Error() }
+
+func (e *ConversionError) Unwrap() error { return e.Err }
+
 func (e *TransformError) Unwrap() error { return e.Err }
 
 // Unreadable makes the object of a row that cannot be decrypted. It has its key and its revision, and nothing else: it is for the state

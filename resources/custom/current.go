@@ -19,7 +19,7 @@ import (
 func (d *definition) follows(before *definition, gap bool) {
 	for _, t := range d.types {
 		d.since.set(t.version, d.revision)
-		if before == nil || before.types.of(t.version) == nil || !d.showsAs(before, t.version) {
+		if before == nil || before.types.of(t.version) == nil || !d.showsAs(before, t.version, gap) {
 			continue
 		}
 		t.is.Form = before.types.of(t.version).Form

@@ -13,8 +13,8 @@ import (
 // The bytes that a version shows of an object stored in it are made by its own schema. Of one that is stored in another version they are
 // made by the schema of that, which prunes it and fills in defaults; then it is converted, and pruned by the version that is shown. A
 // definition has the form of the one before it (resources.Type.Form) in a version only where that comes to the same bytes of every object
-// there may be: one in any of the versions that the one before says objects are stored in. Otherwise its form is one that no other
-// definition ever had. Descriptions, validation, columns and versions that nothing is stored in do not matter, nor in which version new objects
+// there may be: one in any of the versions that either of the two says objects are stored in, as a request that began under the one before
+// may still make bytes of what is stored by the one after. Otherwise its form is one that no other definition ever had. Descriptions, validation, columns and versions that nothing is stored in do not matter, nor in which version new objects
 // are stored.
 
 // origin is whose objects a definition has, and in which versions those are stored that were written by now.
@@ -33,23 +33,38 @@ func originOf(crd *apiextensionsv1.CustomResourceDefinition) origin {
 	return origin{crd.UID, stored}
 }
 
-// showsAs tells whether a version shows every object by the bytes by which it did in the definition before.
-func (d *definition) showsAs(before *definition, version string) bool {
+// with are the versions in which objects of either of two definitions are stored.
+func (o origin) with(before origin) []string {
+	all := slices.Clone(o.stored)
+	for _, v := range before.stored {
+		if !slices.Contains(all, v) {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// showsAs tells whether a version shows every object by the bytes by which it does in the definition before. gap: there were others between
+// the two, and who brings a webhook back has changed it, perhaps.
+func (d *definition) showsAs(before *definition, version string, gap bool) bool {
 	if d.origin.uid != before.origin.uid || d.kind != before.kind || d.sums.of(version).shape != before.sums.of(version).shape {
 		return false
 	}
 	converts := d.conversions != nil
-	for _, stored := range before.origin.stored {
+	for _, stored := range d.origin.with(before.origin) {
 		if stored == version {
 			continue
 		}
-		if converts != (before.conversions != nil) || d.who != before.who {
+		if converts != (before.conversions != nil) || d.who != before.who || converts && gap {
 			return false
 		}
 		is, there := d.sums.find(stored)
 		was, wasThere := before.sums.find(stored)
 		if is.shape == was.shape && there == wasThere {
 			continue
+		}
+		if !converts && !wasThere && !slices.Contains(before.origin.stored, stored) {
+			continue // the one before prunes nothing of what is stored in a version that it does not have, and this one has done so
 		}
 		if converts || !there || !wasThere || !d.sameBelow(before, stored, version) { // a webhook is shown all
 			return false

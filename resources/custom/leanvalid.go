@@ -83,11 +83,14 @@ func (s updateStrategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.O
 	return s.RESTUpdateStrategy.WarningsOnUpdate(ctx, &read, &earlier)
 }
 
-// sameSchemas tells whether two definitions have the same versions with the same schemas, all of them text.
+// sameSchemas tells whether two definitions have as many versions, with the same schemas, all of them text. One that all versions have stands
+// for all.
 func sameSchemas(a, b *apiextensions.CustomResourceDefinition) bool {
-	return slices.EqualFunc(a.Spec.Versions, b.Spec.Versions, func(a, b apiextensions.CustomResourceDefinitionVersion) bool {
-		return isPlaceholder(a.Schema) && isPlaceholder(b.Schema) && a.Schema.OpenAPIV3Schema.Description == b.Schema.OpenAPIV3Schema.Description
-	})
+	same := func(a, b *apiextensions.CustomResourceValidation) bool {
+		return a == nil && b == nil || isPlaceholder(a) && isPlaceholder(b) && a.OpenAPIV3Schema.Description == b.OpenAPIV3Schema.Description
+	}
+	return same(a.Spec.Validation, b.Spec.Validation) &&
+		slices.EqualFunc(a.Spec.Versions, b.Spec.Versions, func(a, b apiextensions.CustomResourceDefinitionVersion) bool { return same(a.Schema, b.Schema) })
 }
 
 // remember keeps that a new definition is valid, and tells whether there is nothing to warn of.

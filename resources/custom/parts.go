@@ -22,7 +22,9 @@ type reducer struct {
 	met   map[[sha256.Size]byte]bool
 }
 
-func newReducer(known *seen) *reducer { return &reducer{known: known, met: map[[sha256.Size]byte]bool{}} }
+func newReducer(known *seen) *reducer {
+	return &reducer{known: known, met: map[[sha256.Size]byte]bool{}}
+}
 
 // leastPart is how long a part is at least that is worth a stand-in, which is of 100 bytes.
 const leastPart = 160

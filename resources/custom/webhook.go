@@ -30,10 +30,13 @@ func (d *definition) ask(ctx context.Context, objects []unstructured.Unstructure
 	defer end()
 	l.ctx = asking
 	made, err := d.convertedBy(c, objects, to)
-	if err != nil && ctx.Err() != nil {
+	switch {
+	case err == nil:
+		return made, nil
+	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}
-	return made, err
+	return nil, &resources.ConversionError{Err: err}
 }
 
 func (d *definition) convertedBy(c runtime.ObjectConvertor, objects []unstructured.Unstructured, to string) ([]unstructured.Unstructured, error) {

@@ -50,6 +50,7 @@ func (h *Handlers) create(q *request) error {
 	if err != nil {
 		return err
 	}
+	q.written = true
 	if r.DryRun {
 		if err := h.unwritten(q); err != nil {
 			return err

@@ -38,6 +38,7 @@ func (h *Handlers) delete(q *request) error {
 	if err != nil {
 		return err
 	}
+	q.written = true
 	if d.Unread {
 		return q.value(http.StatusOK, f, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
 			Code: http.StatusOK, Details: &metav1.StatusDetails{Name: q.info.Name, Kind: q.kind.Kind}})

@@ -42,6 +42,7 @@ func (h *Handlers) deleteCollection(q *request) error {
 	if err := h.Pipeline.DeleteCollection(q.ctx, r); err != nil {
 		return err
 	}
+	q.written = true
 	if f.As != codec.AsPartial {
 		if err := q.asStored(objects...); err != nil {
 			return err

@@ -1,9 +1,6 @@
 package handlers
 
 import (
-	"errors"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,6 +54,8 @@ type lifted struct {
 	// parts are those that the object has, of which there are live, and those that only the configuration has.
 	parts []string
 	live  int
+	// existing is the object with placeholders that have the numbers of parts, as those of the configuration.
+	existing runtime.Object
 }
 
 // lift reads the configuration for an object with such parts. Nil: it has to be read whole.
@@ -69,30 +68,32 @@ func (p *patcher) lift(live []string) *lifted {
 	return l
 }
 
-// existingLifted reads the live object for a configuration that is applied with parts that stay text. Nil: it has to be read whole.
+// existingLifted reads the live object for a configuration that is applied with parts that stay text, which they are in what it returns. Nil:
+// the object has to be read whole.
 func (p *patcher) existingLifted(live *resources.Object) runtime.Object {
 	p.lifted = nil
 	existing, parts, ok := p.q.served.DecodeLean(live)
 	if ok {
 		p.lifted = p.lift(parts)
 	}
-	if p.lifted == nil {
-		fastpath.DefinitionSchemas.Fallback()
-		return nil
+	if p.lifted != nil {
+		p.lifted.existing = existing.DeepCopyObject()
+		if p.q.served.Lean.Fill(existing, parts, 0) {
+			return existing
+		}
 	}
-	return existing
+	p.lifted = nil
+	fastpath.DefinitionSchemas.Fallback()
+	return nil
 }
 
-// applyToLifted applies a configuration to an object that existingLifted has read, which gets its texts. Nil: it has to be applied to the
-// whole object, which this one is then.
+// applyToLifted applies a configuration to an object that existingLifted has read. Nil: it has to be applied to the whole object, which
+// this one is then.
 func (p *patcher) applyToLifted(existing runtime.Object) (runtime.Object, error) {
 	l, lean := p.lifted, p.q.served.Lean
 	p.lifted = nil
-	obj, failed := p.manager.Apply(existing, l.patch, p.opts.FieldManager, p.forces())
-	if !lean.Fill(existing, l.parts[:l.live], 0) {
-		return nil, apierrors.NewInternalError(errors.New("what is stored of an object is not where it was"))
-	}
-	if failed == nil && lean.Fill(obj, l.parts, l.live) {
+	obj, err := p.manager.Apply(l.existing, l.patch, p.opts.FieldManager, p.forces())
+	if err == nil && lean.Fill(obj, l.parts, l.live) {
 		return obj, nil
 	}
 	return nil, lean.Restore(existing)

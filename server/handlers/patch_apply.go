@@ -3,6 +3,7 @@ package handlers
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/server/status"
 )
@@ -43,6 +45,9 @@ func (p *patcher) applyServerSide(ctx context.Context, existing runtime.Object, 
 	}
 	obj, err := p.manager.Apply(live, patch, p.opts.FieldManager, p.forces())
 	if err != nil {
+		if unconverted := new(resources.ConversionError); errors.As(err, &unconverted) {
+			return nil, err
+		}
 		return nil, &status.OfRequest{Err: err}
 	}
 	if clean || p.validation == metav1.FieldValidationIgnore {

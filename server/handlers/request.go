@@ -42,6 +42,8 @@ type request struct {
 	sub *resources.Subresource // nil for the type itself
 	// kind is what bodies carry: that of the subresource where it has its own.
 	kind schema.GroupVersionKind
+	// written: the request has done what it was to do, and only its answer is left.
+	written bool
 }
 
 // resource is the type as errors name it.

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
@@ -113,13 +112,14 @@ func takesPath(s *resources.Served, name string) bool {
 // asked for a conversion by one. Otherwise it returns why the request was refused, or that the store cannot tell.
 func (h *Handlers) laterTypes(r *http.Request, q *request, info *genericapirequest.RequestInfo, refused error) (*http.Request, error) {
 	var expected *resources.ExpectationError
+	var unconverted *resources.ConversionError
 	switch {
 	case h.Definitions == nil, q != nil && q.served.Requires == nil:
 		return nil, refused
 	case q == nil: // no such path
 	case errors.Is(refused, errOtherTypes), errors.As(refused, &expected),
 		apierrors.IsInvalid(refused), apierrors.IsBadRequest(refused), apierrors.IsForbidden(refused):
-	case q.served.Converted != nil && apierrors.ReasonForError(refused) == metav1.StatusReasonUnknown: // the webhook failed, perhaps
+	case errors.As(refused, &unconverted) && !q.written: // it need not be asked any more, perhaps
 	default:
 		return nil, refused
 	}

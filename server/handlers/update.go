@@ -142,6 +142,7 @@ func (h *Handlers) modify(m *modification, r *resources.UpdateRequest) error {
 	if err != nil {
 		return err
 	}
+	q.written = true
 	if r.DryRun || stored.Revision == m.live && !r.Removed {
 		if err := h.unwritten(q); err != nil {
 			return err
