@@ -26,8 +26,7 @@ func certificatesGroup(p Parts) resources.GroupSpec {
 		define[certificates.ClusterTrustBundle, certificates.ClusterTrustBundleList](v1, "clustertrustbundles", clustertrustbundle.Strategy,
 			selectBy(trustBundleAttrs)),
 		define[certificates.PodCertificateRequest, certificates.PodCertificateRequestList](v1, "podcertificaterequests", pcr,
-			// In which it has fields that v1 has not, and that are of the internal form.
-			storedIn("v1beta1"), selectBy(podCertificateRequestAttrs),
+			selectBy(podCertificateRequestAttrs),
 			status(podcertificaterequest.NewStatusStrategy(pcr, p.Authorizer, clock.RealClock{}))),
 	)
 }

@@ -133,16 +133,6 @@ func tableOrder(compare func(a, b *resources.Object) int) option {
 	return func(t *resources.Type) { t.TableOrder = compare }
 }
 
-// storedIn says in which version of its group a type is stored, where that is not the one it is declared in.
-func storedIn(version string) option {
-	return func(t *resources.Type) {
-		t.StorageVersion.Version = version
-		if t.UpstreamStorageVersion == t.StorageVersion {
-			t.UpstreamStorageVersion = schema.GroupVersion{}
-		}
-	}
-}
-
 // returnsDeleted marks a type whose deletes answer with the object.
 func returnsDeleted(t *resources.Type) { t.ReturnDeletedObject = true }
 

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rowlock/rowlock/resources"
@@ -91,34 +89,5 @@ func TestDeletesAnswerByVersion(t *testing.T) {
 		if !ok || served.ReturnsDeleted() != want {
 			t.Errorf("%s: served %v, want the object back %v", version, ok, want)
 		}
-	}
-}
-
-// A PodCertificateRequest of v1beta1 has fields that v1 has not, and keeps them in the store.
-func TestFieldsOfAnEarlierVersionAreStored(t *testing.T) {
-	served, ok := serving(t, map[string]string{"api/all": "true"}).Lookup(schema.GroupVersionResource{Group: "certificates.k8s.io", Version: "v1beta1",
-		Resource: "podcertificaterequests"})
-	if !ok {
-		t.Fatal("not served")
-	}
-	sent := &certificatesv1beta1.PodCertificateRequest{ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "ns"},
-		Spec: certificatesv1beta1.PodCertificateRequestSpec{PKIXPublicKey: []byte("key"), ProofOfPossession: []byte("proof")}} //nolint:staticcheck // until v1beta1 is gone
-	hub, err := served.ToHub(sent)
-	if err != nil {
-		t.Fatal(err)
-	}
-	draft, err := served.NewDraft(t.Context(), hub)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if hub, err = served.DecodeHub(resources.NewObject(resources.Key{Resource: served.GroupResource.String(), Namespace: "ns", Name: "r"}, draft, 7)); err != nil {
-		t.Fatal(err)
-	}
-	read, err := served.ToVersion(hub, served.GroupVersion())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if spec := read.(*certificatesv1beta1.PodCertificateRequest).Spec; string(spec.PKIXPublicKey) != "key" || string(spec.ProofOfPossession) != "proof" { //nolint:staticcheck // as above
-		t.Errorf("read back: %+v", spec)
 	}
 }
