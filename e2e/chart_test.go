@@ -30,7 +30,7 @@ func TestPackagedChartRenders(t *testing.T) {
 	}
 	labelled := h.run(t, "template", "planes", packagedChart, "--set", `podLabels.team=a,podLabels.app\.kubernetes\.io/name=other`)
 	wants(t, labelled, "team: a")
-	if strings.Contains(labelled, "other") {
+	if strings.Contains(labelled, "name: other") {
 		t.Errorf("Pods have a label that their selector does not find:\n%s", labelled)
 	}
 	for values, why := range map[string]string{
