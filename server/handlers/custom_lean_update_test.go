@@ -72,7 +72,7 @@ func TestPublishedDefinitionsAppliedAsText(t *testing.T) {
 		if i%4 > 0 {
 			continue
 		}
-		metaLabel(&labelled.Labels)
+		labelled.Labels = map[string]string{"a": "b"}
 		if text, err = json.Marshal(labelled); err != nil {
 			t.Fatal(err)
 		}
@@ -83,8 +83,6 @@ func TestPublishedDefinitionsAppliedAsText(t *testing.T) {
 		t.Errorf("%d times of %d a definition was read whole", n, len(published))
 	}
 }
-
-func metaLabel(labels *map[string]string) { *labels = map[string]string{"a": "b"} }
 
 // Who looks at an update sees the schemas of both objects.
 func TestSchemasOfUpdatesAreShownWhole(t *testing.T) {
