@@ -301,7 +301,7 @@ type informed struct {
 func inform(ctx context.Context, t *testing.T, server *harness.Server) *informed {
 	t.Helper()
 	i := &informed{seen: make(chan string, 1)}
-	factory := informers.NewSharedInformerFactoryWithOptions(clientFor(t, server), 0, informers.WithNamespace("default"))
+	factory := informers.NewSharedInformerFactoryWithOptions(aloneClientFor(t, server), 0, informers.WithNamespace("default"))
 	informer := factory.Core().V1().ConfigMaps().Informer()
 	i.store = informer.GetStore()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{

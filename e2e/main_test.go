@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -172,10 +173,30 @@ func startServer(t *testing.T, options harness.RowlockOptions) *harness.Server {
 // clientFor returns a typed client of a server.
 func clientFor(t *testing.T, server *harness.Server) *kubernetes.Clientset {
 	t.Helper()
+	return newClient(t, configOf(t, server))
+}
+
+// aloneClientFor returns a client that shares its connections with no other. Clients of one configuration share one
+// connection, and if that breaks while one of them writes, Go's HTTP/2 tells all of them the error of that write:
+// client-go knows that a watch that reads EOF can go on where it was, and lists again after any other error.
+func aloneClientFor(t *testing.T, server *harness.Server) *kubernetes.Clientset {
+	t.Helper()
+	config := configOf(t, server)
+	config.Dial = (&net.Dialer{}).DialContext // what has a function of its own to dial with shares nothing
+	return newClient(t, config)
+}
+
+func configOf(t *testing.T, server *harness.Server) *rest.Config {
+	t.Helper()
 	config, err := server.Config()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return config
+}
+
+func newClient(t *testing.T, config *rest.Config) *kubernetes.Clientset {
+	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
