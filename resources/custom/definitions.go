@@ -62,6 +62,10 @@ type Definitions struct {
 	quiet seen
 	// parts remembers what was found valid, and without a warning, within schemas.
 	parts seen
+	// patterns remembers regular expressions that are valid.
+	patterns seen
+	// verdicts are of the rules in CEL that were found valid.
+	verdicts recent[verdict]
 
 	// lines lead to conversion webhooks.
 	lines lines

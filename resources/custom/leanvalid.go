@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 
@@ -28,12 +27,15 @@ func (s *definitionStrategy) validateLean(ctx context.Context, crd *apiextension
 		if d.validated.Has(key) && len(whole(withoutSchemas(crd), nil)) == 0 {
 			return nil
 		}
-		if short, parts, complete, err := d.reduced(crd); err == nil {
+		if short, r, complete, err := d.reduced(crd); err == nil {
 			errs := whole(short, nil)
-			if len(errs) == 0 && s.remember(ctx, key, short) {
-				d.parts.AddAll(parts)
+			valid := len(errs) == 0 && !slices.ContainsFunc(r.ruled, func(places []ruledPlace) bool { return !d.rulesHold(ctx, places) })
+			if valid && s.remember(ctx, key, short) {
+				for part := range r.met {
+					d.parts.Add(part)
+				}
 			}
-			if len(errs) == 0 || complete {
+			if valid || complete {
 				fastpath.Definitions.Fallback()
 				return errs
 			}
@@ -104,11 +106,11 @@ func (s *definitionStrategy) remember(ctx context.Context, key [sha256.Size]byte
 
 var errUnread = errors.New("a schema is out of the ordinary")
 
-// reduced is a definition whose schemas are text with stand-ins for what is known of them, and the parts that are valid if it is valid. It is
-// complete when there are no stand-ins.
-func (d *Definitions) reduced(crd *apiextensions.CustomResourceDefinition) (short *apiextensions.CustomResourceDefinition, parts [][sha256.Size]byte, complete bool, err error) {
-	short, complete = new(*crd), true
-	r := newReducer(&d.parts)
+// reduced is a definition whose schemas are text with stand-ins for what is known of them, and without rules that are left to be looked at on
+// their own. It is complete when it is the same.
+func (d *Definitions) reduced(crd *apiextensions.CustomResourceDefinition) (short *apiextensions.CustomResourceDefinition, r *reducer, complete bool, err error) {
+	short, complete, r = new(*crd), true, newReducer(&d.parts, &d.patterns)
+	r.selected = selectedNames(crd)
 	err = restore(short, func(text string) (*apiextensions.JSONSchemaProps, error) {
 		less, ok := r.reduced(text)
 		if !ok {
@@ -118,7 +120,24 @@ func (d *Definitions) reduced(crd *apiextensions.CustomResourceDefinition) (shor
 		complete = complete && less == text
 		return readProps(less)
 	})
-	return short, slices.Collect(maps.Keys(r.met)), complete, err
+	return short, r, complete, err
+}
+
+// selectedNames are those of the fields on the way to selectable ones.
+func selectedNames(crd *apiextensions.CustomResourceDefinition) map[string]bool {
+	names := map[string]bool{}
+	add := func(fields []apiextensions.SelectableField) {
+		for _, f := range fields {
+			for _, name := range strings.FieldsFunc(f.JSONPath, func(r rune) bool { return strings.ContainsRune(`.[]'"`, r) }) {
+				names[name] = true
+			}
+		}
+	}
+	add(crd.Spec.SelectableFields)
+	for _, v := range crd.Spec.Versions {
+		add(v.SelectableFields)
+	}
+	return names
 }
 
 // WarningsOnCreate is upstream's, which looks into schemas.

@@ -9,9 +9,10 @@ import (
 )
 
 // Definitions have large parts in common, with others and within themselves: the same template of pods, the same spec in one version and the
-// next. What upstream's validation says of an object within a schema that has no rules in CEL depends on nothing around it, but for a few
-// things (see opens). So where such a part was found valid before, or is in the definition for a second time, one that says nothing but
-// which part it is for is validated in its place. What is refused then is validated as a whole.
+// next. What upstream's validation says of an object within a schema depends on nothing around it, but for its rules in CEL, of which others
+// take care (ruled.go), and a few things (see opens). So where such a part was found valid before, or is in the definition for a second time, one that says nothing but
+// which part it is for is validated in its place. Parts that are plain need not even have been seen (plain.go). What is refused then is
+// validated as a whole.
 
 // reducer makes the schemas of a definition shorter, one after the other.
 type reducer struct {
@@ -20,10 +21,17 @@ type reducer struct {
 	// known are the parts that were found valid, and met those that are in this definition as well, and are valid if it is.
 	known *seen
 	met   map[[sha256.Size]byte]bool
+	// strips: rules in CEL are left out of the schema that is made shorter, because they are among the ruled, by schema, and looked at on their own.
+	strips bool
+	ruled  [][]ruledPlace
+	// plain are the plain parts of the schema.
+	plain plainParts
+	// selected are the names of fields that selectableFields look at.
+	selected map[string]bool
 }
 
-func newReducer(known *seen) *reducer {
-	return &reducer{known: known, met: map[[sha256.Size]byte]bool{}}
+func newReducer(known, patterns *seen) *reducer {
+	return &reducer{known: known, met: map[[sha256.Size]byte]bool{}, plain: plainParts{patterns: patterns}}
 }
 
 // leastPart is how long a part is at least that is worth a stand-in, which is of 100 bytes.
@@ -36,16 +44,21 @@ func (r *reducer) reduced(text string) (short string, ok bool) {
 	if !ok {
 		return "", false
 	}
-	r.index, r.out = index, make([]byte, 0, len(text)/2)
+	r.index, r.out, r.strips = index, make([]byte, 0, len(text)/2), false
+	if places, covered := ruledPlaces(index); covered && len(places) > 0 {
+		r.strips, r.ruled = true, append(r.ruled, places)
+	}
+	r.plain.index, r.plain.ruled, r.plain.others = index, r.strips, map[jsonscan.Span]bool{}
+	r.plain.look(index.Whole())
 	ok = r.node(index.Whole(), place{root: true})
 	return string(r.out), ok
 }
 
-// place is where a schema is: at the root, where defaults are not looked at, or in a list whose items are told apart by fields with the names in
+// place is where a schema is: at the root, where defaults are not looked at, where a selectable field may be, or in a list whose items are told apart by fields with the names in
 // keys, which are JSON.
 type place struct {
-	root, unlooked bool
-	keys           string
+	root, unlooked, selected bool
+	keys                     string
 }
 
 // looksAt tells whether a field of an object is looked at for where it is.
@@ -55,23 +68,27 @@ func (p place) looksAt(name string) bool {
 
 // node writes a schema.
 func (r *reducer) node(node jsonscan.Span, at place) bool {
-	if !at.root && at.keys == "" && r.replaced(node, at.unlooked) {
-		return true
+	if !at.root && !at.selected && at.keys == "" {
+		if r.plain.has(node) {
+			r.out = append(r.out, r.plain.standIn(node)...)
+			return true
+		}
+		if r.replaced(node, at.unlooked) {
+			return true
+		}
 	}
 	opens, keys := r.opens(node)
 	if !opens {
-		r.out = append(r.out, r.index.Of(node)...)
-		return true
+		return r.copied(node)
 	}
-	return r.members(node, func(name string, v jsonscan.Span) bool {
+	return r.members(node, r.left(), func(name string, v jsonscan.Span) bool {
 		switch object := r.index.Of(v)[0] == '{'; {
 		case object && name == "properties":
-			return r.members(v, func(name string, v jsonscan.Span) bool {
+			return r.members(v, "", func(name string, v jsonscan.Span) bool {
 				if at.looksAt(name) {
-					r.out = append(r.out, r.index.Of(v)...)
-					return true
+					return r.copied(v)
 				}
-				return r.node(v, place{unlooked: at.unlooked})
+				return r.node(v, place{unlooked: at.unlooked, selected: r.selected[name]})
 			})
 		case object && name == "items":
 			return r.node(v, place{unlooked: at.unlooked, keys: keys})
@@ -83,11 +100,41 @@ func (r *reducer) node(node jsonscan.Span, at place) bool {
 	})
 }
 
-// members writes an object, of whose members write writes the values.
-func (r *reducer) members(object jsonscan.Span, write func(name string, v jsonscan.Span) bool) bool {
+// left is the name of what is left out of schemas.
+func (r *reducer) left() string {
+	if r.strips {
+		return rulesOfNode
+	}
+	return ""
+}
+
+// copied writes a schema as it is, without the rules that are looked at on their own.
+func (r *reducer) copied(node jsonscan.Span) bool {
+	text := r.index.Of(node)
+	if !r.strips || !contains(text, rulesOfNode) {
+		r.out = append(r.out, text...)
+		return true
+	}
+	return r.members(node, r.left(), func(name string, v jsonscan.Span) bool {
+		switch object := r.index.Of(v)[0] == '{'; {
+		case object && name == "properties":
+			return r.members(v, "", func(_ string, v jsonscan.Span) bool { return r.copied(v) })
+		case object && (name == "items" || name == "additionalProperties"):
+			return r.copied(v)
+		}
+		r.out = append(r.out, r.index.Of(v)...)
+		return true
+	})
+}
+
+// members writes an object, of whose members write writes the values, without the one that is left out.
+func (r *reducer) members(object jsonscan.Span, left string, write func(name string, v jsonscan.Span) bool) bool {
 	r.out = append(r.out, '{')
 	begin := len(r.out)
 	ok := r.index.Members(object, func(name string, v jsonscan.Span) bool {
+		if name == left && left != "" {
+			return true
+		}
 		if len(r.out) > begin {
 			r.out = append(r.out, ',')
 		}
@@ -105,7 +152,9 @@ func (r *reducer) opens(node jsonscan.Span) (opens bool, keys string) {
 	opens, isMap := true, false
 	ok := r.index.Members(node, func(name string, v jsonscan.Span) bool {
 		switch name {
-		case "x-kubernetes-validations", "x-kubernetes-embedded-resource", "default", "allOf", "anyOf", "oneOf", "not":
+		case rulesOfNode:
+			opens = opens && r.strips
+		case "x-kubernetes-embedded-resource", "default", "allOf", "anyOf", "oneOf", "not":
 			opens = false
 		case "x-kubernetes-list-type":
 			isMap = r.index.Of(v) == `"map"`
@@ -121,7 +170,7 @@ func (r *reducer) opens(node jsonscan.Span) (opens bool, keys string) {
 // replaced writes the stand-in of a known part. Defaults below additionalProperties are not looked at, and so are not known to be valid.
 func (r *reducer) replaced(node jsonscan.Span, unlooked bool) bool {
 	text := r.index.Of(node)
-	if len(text) < leastPart || contains(text, "x-kubernetes-validations") || contains(text, "x-kubernetes-embedded-resource") || !r.isObject(node) {
+	if len(text) < leastPart || contains(text, rulesOfNode) && !r.strips || contains(text, "x-kubernetes-embedded-resource") || !r.isObject(node) {
 		return false
 	}
 	digest := sha256.Sum256(bytesOf(text))

@@ -8,53 +8,57 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// seen remembers the digests that it was given last.
-type seen struct {
-	mu      sync.Mutex
-	digests map[[sha256.Size]byte]bool
+// recent remembers what was said of the digests that it was given last.
+type recent[V any] struct {
+	mu     sync.Mutex
+	values map[[sha256.Size]byte]V
 	// order is a ring of what is remembered, of which next is the oldest once it is full.
 	order [][sha256.Size]byte
 	next  int
 }
 
-// seenRoom is how many digests are remembered, of 100 bytes each.
-const seenRoom = 4096
+// recentRoom is how many digests are remembered, of 100 bytes each.
+const recentRoom = 4096
+
+// Get finds what was said of a digest.
+func (r *recent[V]) Get(key [sha256.Size]byte) (V, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v, there := r.values[key]
+	return v, there
+}
+
+// Put remembers what is said of a digest. It does not change what was said of it before.
+func (r *recent[V]) Put(key [sha256.Size]byte, v V) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, there := r.values[key]; there {
+		return
+	}
+	if r.values == nil {
+		r.values = map[[sha256.Size]byte]V{}
+	}
+	r.values[key] = v
+	if len(r.order) < recentRoom {
+		r.order = append(r.order, key)
+		return
+	}
+	delete(r.values, r.order[r.next])
+	r.order[r.next] = key
+	r.next = (r.next + 1) % recentRoom
+}
+
+// seen remembers the digests that it was given last.
+type seen struct{ recent[struct{}] }
 
 // Has tells whether a digest is remembered.
 func (s *seen) Has(key [sha256.Size]byte) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.digests[key]
+	_, there := s.Get(key)
+	return there
 }
 
 // Add remembers a digest.
-func (s *seen) Add(key [sha256.Size]byte) { s.AddAll([][sha256.Size]byte{key}) }
-
-// AddAll remembers several.
-func (s *seen) AddAll(keys [][sha256.Size]byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, key := range keys {
-		s.add(key)
-	}
-}
-
-func (s *seen) add(key [sha256.Size]byte) {
-	if s.digests[key] {
-		return
-	}
-	if s.digests == nil {
-		s.digests = map[[sha256.Size]byte]bool{}
-	}
-	s.digests[key] = true
-	if len(s.order) < seenRoom {
-		s.order = append(s.order, key)
-		return
-	}
-	delete(s.digests, s.order[s.next])
-	s.order[s.next] = key
-	s.next = (s.next + 1) % seenRoom
-}
+func (s *seen) Add(key [sha256.Size]byte) { s.Put(key, struct{}{}) }
 
 // repeats remembers the updates of definitions that changed nothing.
 type repeats struct{ seen }

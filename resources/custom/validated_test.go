@@ -219,11 +219,11 @@ func TestSpecKey(t *testing.T) {
 func TestValidatedHasABound(t *testing.T) {
 	var v validated
 	key := func(i int) [32]byte { return [32]byte{byte(i), byte(i >> 8)} }
-	for i := range seenRoom + 3 {
+	for i := range recentRoom + 3 {
 		v.Add(key(i))
 		v.Add(key(i))
 	}
-	if len(v.digests) != seenRoom || len(v.order) != seenRoom || v.Has(key(2)) || !v.Has(key(3)) || !v.Has(key(seenRoom+2)) {
-		t.Errorf("%d are remembered", len(v.digests))
+	if len(v.values) != recentRoom || len(v.order) != recentRoom || v.Has(key(2)) || !v.Has(key(3)) || !v.Has(key(recentRoom+2)) {
+		t.Errorf("%d are remembered", len(v.values))
 	}
 }

@@ -45,6 +45,9 @@ func NewIndex(s string) (t *Index, ok bool) {
 // Span is a value in a text.
 type Span struct{ from, to int }
 
+// IsNone tells whether there is no value.
+func (s Span) IsNone() bool { return s.to == s.from }
+
 // Of is the text of a value, which is a part of the whole.
 func (t *Index) Of(s Span) string { return t.text[s.from:s.to] }
 

@@ -1,0 +1,262 @@
+package custom
+
+import (
+	"crypto/sha256"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	apiservervalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/rowlock/rowlock/resources/jsonscan"
+)
+
+// Most of what a schema says is plain: fields of objects, their types, bounds and descriptions. Upstream's validation has nothing against that,
+// nor a warning, whatever is around it, and finds that out of Go values, which take longer to make. plainParts finds out of the text of a
+// schema which of its parts are that plain for sure. It knows nothing of what schemas have rarely, and so leaves that, and all that is
+// around it, to upstream.
+
+// plainParts are the parts of a schema that are plain.
+type plainParts struct {
+	index *jsonscan.Index
+	// ruled: rules in CEL are looked at elsewhere.
+	ruled bool
+	// patterns are regular expressions that are known to be valid.
+	patterns *seen
+	// others are the parts that were looked at and are not plain. unread: not all were looked at.
+	others map[jsonscan.Span]bool
+	unread bool
+}
+
+// has tells whether a part is plain.
+func (p *plainParts) has(node jsonscan.Span) bool { return !p.unread && !p.others[node] }
+
+// plainNode is what is read of a schema, as JSON.
+type plainNode struct {
+	kind, format, pattern, listType, mapType, anyOf, def string
+	properties, items, values, required, keys, enum      jsonscan.Span
+	// open: there may be other properties than those that are named.
+	open, closed, nullable, either, free, bounded bool
+	minimum                                       string
+}
+
+// look looks at a part and all parts of it.
+func (p *plainParts) look(node jsonscan.Span) (plain bool) {
+	n, plain := p.read(node)
+	plain = plain && p.fits(n)
+	if !n.properties.IsNone() {
+		read := p.index.Members(n.properties, func(_ string, v jsonscan.Span) bool {
+			plain = p.look(v) && plain
+			return true
+		})
+		p.unread = p.unread || !read
+	}
+	for _, below := range []jsonscan.Span{n.items, n.values} {
+		if !below.IsNone() {
+			plain = p.look(below) && plain
+		}
+	}
+	if !plain {
+		p.others[node] = true
+	}
+	return plain
+}
+
+// read reads a schema, without what is below it. It is not ok where there is anything that it does not know.
+func (p *plainParts) read(node jsonscan.Span) (n plainNode, ok bool) {
+	known := true
+	ok = p.index.Members(node, func(name string, v jsonscan.Span) bool {
+		text := p.index.Of(v)
+		switch name {
+		case "description", "title":
+		case "type":
+			n.kind = text
+		case "format":
+			n.format = text
+		case "pattern":
+			n.pattern = text
+		case "default":
+			n.def = text
+		case "anyOf":
+			n.anyOf = text
+		case "enum":
+			n.enum = v
+		case "required":
+			n.required = v
+		case "properties":
+			n.properties = v
+		case "items":
+			n.items = v
+			known = known && text[0] == '{'
+		case "additionalProperties":
+			if n.open, n.closed = text != "false", text == "false"; text[0] == '{' {
+				n.values = v
+			}
+		case "minimum", "minLength", "minItems", "minProperties":
+			n.minimum = text
+		case "maximum", "exclusiveMaximum", "exclusiveMinimum", "maxLength", "maxItems", "maxProperties", "multipleOf":
+			n.bounded = true
+		case "nullable":
+			n.nullable = text == "true"
+		default:
+			known = known && (n.extension(name, text, v) || name == rulesOfNode && p.ruled)
+		}
+		return true
+	})
+	p.unread = p.unread || !ok
+	return n, ok && known
+}
+
+// extension reads one of Kubernetes' own fields.
+func (n *plainNode) extension(name, text string, v jsonscan.Span) (known bool) {
+	switch name {
+	case "x-kubernetes-int-or-string":
+		n.either = text == "true"
+	case "x-kubernetes-preserve-unknown-fields":
+		n.free = text == "true"
+		return n.free
+	case "x-kubernetes-list-type":
+		n.listType = text
+	case "x-kubernetes-list-map-keys":
+		n.keys = v
+	case "x-kubernetes-map-type":
+		n.mapType = text
+	default:
+		return false
+	}
+	return true
+}
+
+// isScalar tells whether values have neither fields nor items.
+func (n *plainNode) isScalar() bool {
+	return !n.either && (n.kind == `"string"` || n.kind == `"integer"` || n.kind == `"number"` || n.kind == `"boolean"`)
+}
+
+// fits tells whether what a schema says fits together, but for what is below it.
+func (p *plainParts) fits(n plainNode) bool {
+	fields, items, values := !n.properties.IsNone(), !n.items.IsNone(), !n.values.IsNone()
+	array, object := n.kind == `"array"`, n.kind == `"object"`
+	switch {
+	case array != items, !object && (fields || n.open || n.closed || n.mapType != ""), fields && (n.open || n.closed), values && n.closed,
+		!array && (n.listType != "" || !n.keys.IsNone()), n.either && (n.kind != "" || n.free), n.free && !object && n.kind != "",
+		!array && !object && !n.isScalar() && !n.either && !n.free, n.mapType != "" && n.mapType != `"atomic"` && n.mapType != `"granular"`,
+		n.anyOf != "" && (!n.either || n.anyOf != `[{"type":"integer"},{"type":"string"}]`):
+		return false
+	}
+	return (!array || p.listFits(n)) && (n.format == "" || p.formatFits(n)) && (n.pattern == "" || p.patternFits(n.pattern)) && (n.def == "" || p.defaultFits(n))
+}
+
+// listFits tells whether a list whose items are told apart has such.
+func (p *plainParts) listFits(n plainNode) bool {
+	if n.listType == "" || n.listType == `"atomic"` {
+		return n.keys.IsNone()
+	}
+	item, ok := p.read(n.items)
+	if !ok || item.nullable {
+		return false
+	}
+	if n.listType == `"set"` {
+		return n.keys.IsNone() && item.isScalar()
+	}
+	if n.listType != `"map"` || item.kind != `"object"` || item.properties.IsNone() || n.keys.IsNone() {
+		return false
+	}
+	keys, required := p.texts(n.keys), p.texts(item.required)
+	slices.Sort(keys)
+	for _, key := range keys {
+		found := false
+		p.index.Members(item.properties, func(name string, v jsonscan.Span) bool {
+			if key == `"`+name+`"` {
+				field, ok := p.read(v)
+				found = ok && field.isScalar() && !field.nullable && (field.def != "" || slices.Contains(required, key))
+			}
+			return true
+		})
+		if !found {
+			return false
+		}
+	}
+	return len(keys) > 0 && len(slices.Compact(keys)) == len(keys)
+}
+
+// texts are the elements of a list; none of what is none.
+func (p *plainParts) texts(list jsonscan.Span) (all []string) {
+	p.index.Elements(list, func(v jsonscan.Span) bool {
+		all = append(all, p.index.Of(v))
+		return true
+	})
+	return all
+}
+
+// formatFits tells whether upstream knows a format, which it would warn of otherwise.
+func (p *plainParts) formatFits(n plainNode) bool {
+	if strings.Contains(n.format, `\`) {
+		return false
+	}
+	s := spec.Schema{SchemaProps: spec.SchemaProps{Format: strings.Trim(n.format, `"`), Type: []string{strings.Trim(n.kind, `"`)}}}
+	return len(apiservervalidation.GetUnrecognizedFormats(&s, environment.DefaultCompatibilityVersion())) == 0
+}
+
+func (p *plainParts) patternFits(text string) bool {
+	key := sha256.Sum256(bytesOf(text))
+	if p.patterns.Has(key) {
+		return true
+	}
+	scanner := jsonscan.New(bytesOf(text))
+	pattern, ok := scanner.Text()
+	if !ok {
+		return false
+	}
+	if _, err := regexp.Compile(pattern); err != nil {
+		return false
+	}
+	p.patterns.Add(key)
+	return true
+}
+
+// defaultFits tells whether a default is a value of its schema, which is so simple that this can be seen.
+func (p *plainParts) defaultFits(n plainNode) bool {
+	if n.bounded || n.pattern != "" || n.either {
+		return false
+	}
+	if !n.enum.IsNone() {
+		if n.kind != `"string"` || !slices.Contains(p.texts(n.enum), n.def) {
+			return false
+		}
+	}
+	switch n.kind {
+	case `"string"`:
+		return n.def[0] == '"' && n.format == "" && n.minimum == ""
+	case `"boolean"`:
+		return n.def == "true" || n.def == "false"
+	case `"integer"`:
+		least, err := int64(0), error(nil)
+		if n.minimum != "" {
+			least, err = strconv.ParseInt(n.minimum, 10, 32)
+		}
+		v, wrong := strconv.ParseInt(n.def, 10, 32)
+		return err == nil && wrong == nil && (n.minimum == "" || v >= least)
+	case `"object"`:
+		return n.def == "{}" && n.required.IsNone() && n.minimum == ""
+	case `"array"`:
+		return n.def == "[]" && n.minimum == ""
+	}
+	return false
+}
+
+// standIn is a schema that says as much as upstream needs of a plain one where it is.
+func (p *plainParts) standIn(node jsonscan.Span) string {
+	n, _ := p.read(node)
+	switch {
+	case n.kind == `"array"`:
+		return `{"items":{"type":"object"},"type":"array"}`
+	case n.kind != "":
+		return `{"type":` + n.kind + `}`
+	case n.either:
+		return `{"x-kubernetes-int-or-string":true}`
+	}
+	return `{"x-kubernetes-preserve-unknown-fields":true}`
+}
