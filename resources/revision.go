@@ -21,7 +21,7 @@ type Revision struct {
 	// managedFields, and with hashes in the place of the values of Secrets unless the history keeps them. Before is nil where
 	// there was none; After of a Delete is the last state.
 	Before, After []byte
-	// Unreadable tells that the object could not be decrypted when the write was recorded, or cannot be now.
+	// Unreadable tells that the object could not be decrypted when the write was recorded, or cannot be now, or that it was too large to be kept.
 	Unreadable bool
 }
 

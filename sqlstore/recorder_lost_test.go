@@ -1,10 +1,15 @@
 package sqlstore
 
 import (
+	"encoding/hex"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -46,4 +51,25 @@ func TestObjectHistoryWithoutItsRow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A write that is larger than all that is to be kept is there without its object, and what was there before it stays.
+func TestObjectHistoryOfALargeObject(t *testing.T) {
+	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, _ interface{ Step(time.Duration) }) {
+		s := open(ObjectHistory{Age: time.Hour, Size: 4096})
+		mustCommit(t, s, object(t, "widgets", "shop", "small", "u1", `"size":1`))
+		random := make([]byte, 8192)
+		_, _ = rand.NewChaCha8([32]byte{}).Read(random)
+		mustCommit(t, s, object(t, "widgets", "shop", "large", "u2", fmt.Sprintf(`"size":%q`, hex.EncodeToString(random))))
+		incomplete := testutil.ToFloat64(s.recorder.metrics.incomplete)
+		wantHistoryOf(t, s, resources.RevisionQuery{}, "create widgets/shop/small u1  []", "create widgets/shop/large u2  []")
+		found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
+		if err != nil || len(found) != 2 || !found[0].Unreadable || found[0].After != nil || found[1].Unreadable || !strings.Contains(string(found[1].After), `"size":1`) {
+			t.Errorf("%+v, %v", found, err)
+		}
+		if got := testutil.ToFloat64(s.recorder.metrics.incomplete); got != incomplete+1 {
+			t.Errorf("%v incomplete, want %v", got, incomplete+1)
+		}
+		s.wantCounted(t)
+	})
 }

@@ -16,7 +16,7 @@ func newRecorderMetrics() *recorderMetrics {
 		gaps: counter("rowlock_object_history_gaps_total",
 			"How often changes were pruned from the log before they were in the object history, or the counter of revisions jumped."),
 		incomplete: counter("rowlock_object_history_incomplete_total",
-			"Writes in the object history without their object, which could not be decrypted or encrypted."),
+			"Writes in the object history without their object, which could not be decrypted or encrypted, or was too large."),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/tidwall/gjson"
 
@@ -27,6 +28,12 @@ func (r *revisionRow) args() []any {
 
 // rowBytes is what a row takes beside what is in it that may be long, its places in indexes among it.
 const rowBytes = 160
+
+// partsOfSize is what part of the size of the history a write has at most with its object. What is oldest goes first, so that a write as large as all of it
+// would leave nothing of the others.
+const partsOfSize = 4
+
+var errTooLarge = errors.New("it is too large for the size of the object history")
 
 // errNoSecret is of a Secret that is none.
 var errNoSecret = errors.New("it has not the members of a Secret")
@@ -74,7 +81,7 @@ func (s *recordingStep) missed() {
 		"for its size, by a server without an object history, or since the counter of revisions jumped", "after", max(s.was.revision, s.seen), "up to", s.floor)
 }
 
-// fill makes a row of a change, and tells whether it is to be kept. What cannot be decrypted, or not encrypted, is kept without the
+// fill makes a row of a change, and tells whether it is to be kept. What cannot be decrypted, or not encrypted, or is too large, is kept without the
 // object: that it was written, and by whom, is known.
 func (s *recordingStep) fill(ctx context.Context, row *revisionRow, data string, prev sql.NullString) bool {
 	after, err := s.state(ctx, row, data)
@@ -107,7 +114,9 @@ func (s *recordingStep) fill(ctx context.Context, row *revisionRow, data string,
 		return true
 	}
 	row.uid = gjson.Get(text(after), "metadata.uid").String()
-	s.measure(row)
+	if s.measure(row); row.size > s.options.Size/partsOfSize {
+		s.without(row, fmt.Errorf("%w: it takes %d bytes of %d", errTooLarge, row.size, s.options.Size))
+	}
 	return true
 }
 

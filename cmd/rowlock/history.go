@@ -126,7 +126,7 @@ func (h *objectHistory) printDiff(ctx context.Context, r *historyRevision, out i
 	}
 	switch {
 	case full.Unreadable:
-		fmt.Fprintln(out, "The object could not be decrypted.")
+		fmt.Fprintln(out, "The object is not there: it could not be decrypted, or is too large for --object-history-size.")
 		return nil
 	case full.Operation == "Delete":
 		return nil // its last state is that of the write before

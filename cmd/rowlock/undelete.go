@@ -102,7 +102,7 @@ func (h *objectHistory) takeBack(ctx context.Context, revision string, t *takeBa
 // being deleted says that it is being deleted.
 func (r *historyRevision) part() (*part, error) {
 	if len(r.State.After) == 0 {
-		return nil, errors.New("the history has no object: it could not be decrypted")
+		return nil, errors.New("the history has no object: it could not be decrypted, or is too large for --object-history-size")
 	}
 	p := &part{resource: r.Object.Resource, object: &unstructured.Unstructured{Object: r.State.After}, uid: r.Object.UID, leaveStatus: true}
 	if p.resource == recording.Secrets && hashed(p.object) {

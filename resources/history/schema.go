@@ -92,7 +92,7 @@ func schemaOf(deleted bool) *spec.Schema {
 		SetProperty("requester", *requester).
 		SetProperty("paths", *spec.ArrayProperty(spec.StringProperty()).WithDescription("paths are the fields that an update changed. The last one is ... where there were more.")).
 		SetProperty("state", *state).
-		SetProperty("unreadable", *spec.BooleanProperty().WithDescription("unreadable tells that the object is not there because it could not be decrypted."))
+		SetProperty("unreadable", *spec.BooleanProperty().WithDescription("unreadable tells that the object is not there because it could not be decrypted, or is too large for the size of the history."))
 }
 
 // operations are the names of what is done.
