@@ -114,6 +114,8 @@ func makeBackup(cmd *cobra.Command, o *placeOptions, file string) (err error) {
 func exposed(s *backup.Summary) string {
 	has := "all Secrets"
 	switch sealed := s.Secrets - s.ClearSecrets; {
+	case s.Objects > 0 && s.Clear == 0:
+		has = "the names of all objects, whose content the store encrypts"
 	case sealed > 0 && s.ClearSecrets == 0:
 		has = "all but the Secrets, which the store encrypts"
 	case sealed > 0:

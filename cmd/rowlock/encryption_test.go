@@ -312,8 +312,14 @@ func TestBackupOfEncrypted(t *testing.T) {
 		says("1 of the 2 Secrets, which the store does not encrypt" + keys)
 		runs(t, append([]string{"rewrite", "--encryption-provider-config", file}, place.args()...)...)
 		says("all but the Secrets, which the store encrypts" + keys)
+		const names = "the names of all objects, whose content the store encrypts"
 		if len(place.flags) == 0 { // on Postgres the keys are in the database
-			says("all but the Secrets, which the store encrypts", "--datastore", "sqlite://"+filepath.Join(place.dir, "rowlock.db"), "--data-dir", t.TempDir())
+			elsewhere := []string{"--datastore", "sqlite://" + filepath.Join(place.dir, "rowlock.db"), "--data-dir", t.TempDir()}
+			says("all but the Secrets, which the store encrypts", elsewhere...)
+			encrypt(t, file, "*.*", secretbox("a"), "identity: {}")
+			runs(t, append([]string{"rewrite", "--encryption-provider-config", file}, place.args()...)...)
+			says(names + keys) // in files
+			says(names, elsewhere...)
 		} else { // in clear as long as nothing else is encrypted
 			says("all but the Secrets, which the store encrypts"+keys, "--data-dir", t.TempDir())
 			encrypt(t, file, "secrets', 'authorities.rowlock.internal", secretbox("a"), "identity: {}")
@@ -321,7 +327,7 @@ func TestBackupOfEncrypted(t *testing.T) {
 			says("all but the Secrets, which the store encrypts"+keys, "--data-dir", t.TempDir()) // the keys of tokens
 			encrypt(t, file, "*.*", secretbox("a"), "identity: {}")
 			runs(t, append([]string{"rewrite", "--encryption-provider-config", file}, place.args()...)...)
-			says("all but the Secrets, which the store encrypts", "--data-dir", t.TempDir())
+			says(names, "--data-dir", t.TempDir())
 		}
 	})
 }

@@ -42,6 +42,8 @@ type Summary struct {
 	Shared bool
 	// History: the store has an object history, which is not in the backup.
 	History bool
+	// Clear is how many objects the store itself does not encrypt.
+	Clear int
 	// Secrets is how many there are, and ClearSecrets how many of them the store itself does not encrypt.
 	Secrets, ClearSecrets int
 	// ClearKeys: the database has keys that its servers share, which it does not encrypt.
@@ -56,6 +58,9 @@ func (s *Summary) count(columns []string, values []any) {
 	s.Objects++
 	text, _ := values[slices.Index(columns, "data")].(string)
 	inClear := !(sqlstore.Row{Data: text}).IsEncrypted()
+	if inClear {
+		s.Clear++
+	}
 	switch values[slices.Index(columns, "resource")] {
 	case "secrets":
 		s.Secrets++
