@@ -26,6 +26,10 @@ func TestOwnersOfFiles(t *testing.T) {
 	keys, scratch := t.TempDir(), t.TempDir()
 	file, snapshot := filepath.Join(scratch, "backup"), filepath.Join(scratch, "snapshot")
 	runs(t, append([]string{"backup", file}, source.args()...)...)
+	policy := filepath.Join(scratch, "policy")
+	if err := os.WriteFile(policy, []byte(`{"apiVersion":"audit.k8s.io/v1","kind":"Policy","rules":[{"level":"Metadata"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	kubeadmPKI(t, keys)
 	if err := etcdtest.Bolt(snapshot, etcdtest.Put{Key: "/registry/namespaces/default", Value: stored(t, &corev1.Namespace{ObjectMeta: importedMeta("", "default")})}); err != nil {
 		t.Fatal(err)
@@ -36,7 +40,7 @@ func TestOwnersOfFiles(t *testing.T) {
 		"import":  func(dir string) { runs(t, "import", "--to", database(dir), "--pki", keys, "--data-dir", dir, snapshot) },
 		"migrate": func(dir string) { runs(t, "migrate", "--from", database(source.dir), "--to", database(dir)) },
 		"serve": func(dir string) {
-			p := start(t, "--data-dir", dir)
+			p := start(t, "--data-dir", dir, "--audit-policy-file", policy, "--audit-log-path", filepath.Join(dir, "audit", "log"))
 			belongToThem(t, "while it runs", dir)
 			p.end()
 			runs(t, "keys", "add", "--data-dir", dir)

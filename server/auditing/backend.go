@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/plugin/pkg/audit/webhook"
 
 	"github.com/rowlock/rowlock/resources/bounded"
+	"github.com/rowlock/rowlock/resources/files"
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
@@ -55,21 +56,25 @@ func (o *LogOptions) backend() (audit.Backend, error) {
 	return o.deliver(closing{one, to}), nil
 }
 
-// open returns the file, which is there then. Nobody but its owner may read one that is new: events can have what is secret.
+// open returns the file, which is there then. Nobody but its owner may read one that is new: events can have what is secret. Who that is, resources/files says.
 func (o *LogOptions) open() (io.WriteCloser, error) {
 	if o.Path == "-" {
 		return standardOutput{os.Stdout}, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(o.Path), 0o700); err != nil {
+	if err := files.MakeDir(filepath.Dir(o.Path)); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(o.Path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
-	if err != nil || o.MaxSize == 0 {
-		return f, err
+	f, err := files.Open(o.Path)
+	if err == nil {
+		err = f.Close()
 	}
-	if err := f.Close(); err != nil {
+	if err != nil {
 		return nil, err
 	}
+	if o.MaxSize == 0 {
+		return os.OpenFile(o.Path, os.O_APPEND|os.O_RDWR, 0)
+	}
+	// A file that is begun anew belongs to whom the one before it does.
 	return &lumberjack.Logger{Filename: o.Path, MaxAge: o.MaxAge, MaxBackups: o.MaxBackups, MaxSize: o.MaxSize, Compress: o.Compress}, nil
 }
 
