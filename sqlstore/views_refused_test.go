@@ -2,8 +2,10 @@ package sqlstore
 
 import (
 	"database/sql"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,4 +112,31 @@ func TestViewsAreBounded(t *testing.T) {
 			t.Errorf("%s is %d ms, want %v: %v", name, got, want, err)
 		}
 	}
+}
+
+// A definition with more columns than a database has in one view has one all the same, of the first of them, and the views of other types live on.
+func TestViewOfManyColumns(t *testing.T) {
+	onViewed(t, nil, func(t *testing.T, s viewed) {
+		columns := make([]string, 2100)
+		for i := range columns {
+			columns[i] = fmt.Sprintf(`{"name":"c%d","type":"string","jsonPath":".spec.p%d"}`, i, i)
+		}
+		wide, ok := views.OfDefinition([]byte(`{"status":{"conditions":[{"type":"Established","status":"True"}]},"spec":{"group":"example.com","names":{"plural":"wides"},
+			"versions":[{"name":"v1","storage":true,"additionalPrinterColumns":[` + strings.Join(columns, ",") + `]}]}}`))
+		if !ok {
+			t.Fatal("it has no view")
+		}
+		s.put(t, "wides.example.com", "a", "w", `},"spec":{"p0":"first","p899":"last"}}`)
+		s.put(t, "widgets.example.com", "a", "w", `},"spec":{"n":1}}`)
+		s.keep(t, wide, widgetsView)
+		if rows := s.both(t, `SELECT name, c0, c899 FROM "wides.example.com"`, wide, widgetsView); len(rows) != 1 || strings.Join(rows[0], " ") != "w first last" {
+			t.Errorf("%q", rows)
+		}
+		if rows := s.both(t, `SELECT * FROM "wides.example.com"`, wide, widgetsView); len(rows) != 1 {
+			t.Errorf("%q", rows)
+		}
+		if rows := s.both(t, `SELECT n FROM "widgets.example.com"`, wide, widgetsView); len(rows) != 1 {
+			t.Errorf("%q", rows)
+		}
+	})
 }
