@@ -197,7 +197,7 @@ func (s *liveSnapshot) hint(says string) string {
 	secured := strings.HasPrefix(s.urls[s.at], "https:")
 	switch {
 	case strings.Contains(says, "dial ") || strings.Contains(says, "x509:"):
-	case secured && strings.Contains(says, "does not look like a TLS handshake"):
+	case secured && (strings.Contains(says, "does not look like a TLS handshake") || strings.HasSuffix(says, "handshake failed: EOF")): // an etcd hangs up
 		return "; it is no etcd and no kine, or to be asked by http://"
 	case secured && s.nameless: // by TLS 1.3 a server may break off without a word
 		return "; it was shown no client certificate"

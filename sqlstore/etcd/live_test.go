@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -127,6 +128,27 @@ func TestLiveServersThatGo(t *testing.T) {
 	}
 }
 
+// hangsUp serves as an etcd without TLS does who speaks TLS: it reads what comes, and ends the connection without a word.
+func hangsUp(t *testing.T) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1<<16)) // all of what TLS begins with, so that the end is no reset
+			c.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
 // What keeps a server from being read is said with its URL.
 func TestLiveErrors(t *testing.T) {
 	web := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -138,6 +160,7 @@ func TestLiveErrors(t *testing.T) {
 	secured.Serve(t, &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12}, puts...)
 	plain := &etcdtest.Server{}
 	plain.Serve(t, nil, puts...)
+	silent := hangsUp(t)
 	refuses := &etcdtest.Server{Asked: func(*etcdserverpb.RangeRequest) error { return rpctypes.ErrGRPCPermissionDenied }}
 	refuses.Serve(t, nil)
 	anyone := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // of a test
@@ -149,6 +172,7 @@ func TestLiveErrors(t *testing.T) {
 		"an unknown authority":    {"https://" + secured.Address, nil, "certificate signed by unknown authority"},
 		"no client certificate":   {"https://" + secured.Address, anyone, "it was shown no client certificate"},
 		"TLS where there is none": {"https://" + plain.Address, anyone, "it is no etcd and no kine, or to be asked by http://"},
+		"TLS for an etcd's cmux":  {"https://" + silent, anyone, "it is no etcd and no kine, or to be asked by http://"},
 		"none where there is TLS": {"http://" + secured.Address, nil, "it is no etcd and no kine, or to be asked by https://"},
 		"no right":                {"http://" + refuses.Address, nil, "etcdserver: permission denied; a client certificate says who asks"},
 		"a web server":            {web.URL, anyone, "404"},
