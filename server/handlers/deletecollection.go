@@ -29,9 +29,13 @@ func (h *Handlers) deleteCollection(q *request) error {
 		if r.Options, err = q.collectionOptions(); err != nil {
 			return err
 		}
-		// kube-apiserver reads the list in pages, so that a version means this one and none later.
-		if rv := list.ResourceVersion; rv != "" && rv != "0" && list.ResourceVersionMatch == "" && q.selection(list).name == "" {
-			list.ResourceVersionMatch = metav1.ResourceVersionMatchExact
+		// kube-apiserver reads the list in pages, so that a version means this one and none later; but for a list of one.
+		if rv := list.ResourceVersion; rv != "" && rv != "0" && list.ResourceVersionMatch == "" {
+			if q.selection(list).name == "" {
+				list.ResourceVersionMatch = metav1.ResourceVersionMatchExact
+			} else {
+				list.Limit = 1
+			}
 		}
 		r.Select = func() (_ []*resources.Object, err error) {
 			objects, m, err = h.collect(q, list)

@@ -28,7 +28,7 @@ func (h *Handlers) get(q *request) error {
 	}
 	o, err := h.Store.Get(q.ctx, key, at)
 	if err != nil {
-		return err
+		return tooLarge(err, q.r.URL.Query().Get("resourceVersion"), q.served.Uncached)
 	}
 	if err := h.outdated(q); err != nil {
 		return err

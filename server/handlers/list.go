@@ -67,7 +67,8 @@ func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([
 	at.Namespace, at.Name = s.namespace, s.name
 	snapshot, err := h.Store.Snapshot(q.ctx, q.served.ResourceName(), at)
 	if err != nil {
-		return nil, metav1.ListMeta{}, page.expired(err)
+		direct := q.served.Uncached || s.name != "" && (at.Match == resources.Exact || opts.Limit > 0 && opts.ResourceVersionMatch == "")
+		return nil, metav1.ListMeta{}, tooLarge(page.expired(err), opts.ResourceVersion, direct)
 	}
 	if err := h.outdated(q); err != nil {
 		return nil, metav1.ListMeta{}, err

@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"context"
+	"maps"
 	"testing"
 
 	"github.com/rowlock/rowlock/resources"
@@ -92,10 +93,25 @@ func TestUnavailableResourceVersions(t *testing.T) {
 	a.store.Store = &aheadStore{a.store.Store}
 	tooLarge := says{"reason": "Timeout", "message": "Timeout: Too large resource version: 5000, current: 7", "details.retryAfterSeconds": "1",
 		"details.causes": `[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]`}
+	direct := maps.Clone(tooLarge)
+	direct["details.retryAfterSeconds"] = "-"
 	a.run(
 		exchange{do: "GET " + configMaps + "/a?resourceVersion=5000", code: 504, says: tooLarge, answer: says{"Retry-After": "1"}},
 		exchange{do: "GET " + configMaps + "?resourceVersion=5000", code: 504, says: tooLarge},
 		exchange{do: "GET " + configMaps + "?resourceVersion=5000&resourceVersionMatch=Exact", code: 504, says: tooLarge},
+		exchange{shows: "a number that no revision reaches is said as it was sent", do: "GET " + configMaps + "/a?resourceVersion=18446744073709551615", code: 504,
+			says: says{"message": "Timeout: Too large resource version: 18446744073709551615, current: 7"}},
+		exchange{do: "GET " + configMaps + "?resourceVersion=9223372036854775808", code: 504,
+			says: says{"message": "Timeout: Too large resource version: 9223372036854775808, current: 7"}},
+		exchange{shows: "what etcd itself is asked for there has no time to wait", do: "GET " + configMaps + "?resourceVersion=5000&limit=1&fieldSelector=metadata.name%3Da",
+			code: 504, says: direct, answer: says{"Retry-After": ""}},
+		exchange{do: "GET " + configMaps + "?resourceVersion=5000&resourceVersionMatch=Exact&fieldSelector=metadata.name%3Da", code: 504, says: direct},
+		exchange{do: "DELETE " + configMaps + "?resourceVersion=5000&resourceVersionMatch=Exact&fieldSelector=metadata.name%3Da", code: 504, says: direct},
+		exchange{do: "DELETE " + configMaps + "?resourceVersion=5000&fieldSelector=metadata.name%3Da", code: 504, says: direct},
+		exchange{do: "GET /api/v1/namespaces/default/events?resourceVersion=5000", code: 504, says: direct},
+		exchange{do: "GET /api/v1/namespaces/default/events/a?resourceVersion=5000", code: 504, says: direct},
+		exchange{do: "GET " + configMaps + "?resourceVersion=5000&limit=1&resourceVersionMatch=NotOlderThan&fieldSelector=metadata.name%3Da", code: 504, says: tooLarge},
+		exchange{do: "GET " + configMaps + "?resourceVersion=5000&limit=1", code: 504, says: tooLarge},
 		exchange{shows: "an accepted watch says it in an event", code: 200, says: says{"type": "ERROR", "object.code": "504", "object.message": tooLarge["message"]},
 			do: "GET " + configMaps + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=5000&timeoutSeconds=1"},
 	)

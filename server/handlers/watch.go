@@ -151,6 +151,7 @@ type watchStream struct {
 	cursor   resources.Watch
 	failed   error // what the stream begins and ends with
 	position int64 // every event up to here was sent
+	named    bool  // and the client has named it, who may name what has not come into being
 	// pending are events that were read and not sent, because it was not known by which type; read is how far that goes.
 	pending []*resources.Event
 	read    int64
@@ -180,7 +181,7 @@ func (w *watchStream) open(early context.Context) error {
 		snapshot, err := w.h.Store.Snapshot(early, w.q.served.ResourceName(), at)
 		var future *resources.FutureRevisionError
 		if errors.As(err, &future) {
-			w.failed = err
+			w.failed = tooLarge(err, w.opts.ResourceVersion, false)
 			return nil
 		}
 		if err != nil {
@@ -194,7 +195,7 @@ func (w *watchStream) open(early context.Context) error {
 	if err := w.h.outdated(w.q); err != nil {
 		return err
 	}
-	w.position = after
+	w.position, w.named = after, !fromState
 	w.cursor, err = w.h.Store.Watch(w.q.ctx, resources.WatchOptions{
 		Resource: w.q.served.ResourceName(), Namespace: w.selection.namespace, Name: w.selection.name, After: after,
 		Group: w.connection(), Notify: w.wake(), Aside: w.aside})

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/util/flowcontrol"
+
+	"github.com/rowlock/rowlock/resources"
 )
 
 // begin sends what the watch begins with. It returns false when the watch is over with that. Whatever happens, the answer has begun: there
@@ -64,7 +66,7 @@ func (w *watchStream) step() (over bool) {
 		return true
 	}
 	if !w.bookmarkAt.IsZero() && !now.Before(w.bookmarkAt) {
-		if !w.bookmark(false) {
+		if !w.isAhead() && !w.bookmark(false) {
 			return true
 		}
 		w.bookmarkAt = now.Add(w.untilBookmark(now))
@@ -90,6 +92,17 @@ func (w *watchStream) due() time.Time {
 		}
 	}
 	return next
+}
+
+// isAhead tells whether the client has asked for what comes after a revision that is not there yet. It gets no bookmark before that: the bookmark would
+// say so of a revision of which nobody knows whether it will be one.
+func (w *watchStream) isAhead() bool {
+	if !w.named {
+		return false
+	}
+	newest, err := w.h.Store.Snapshot(w.q.ctx, w.q.served.ResourceName(), resources.At{Match: resources.Any, Namespace: w.selection.namespace, Name: w.selection.name})
+	w.named = err == nil && newest.Revision() < w.position
+	return w.named
 }
 
 // untilBookmark is how long it is to the next bookmark. One is sent shortly before the watch ends, so that the client can resume from

@@ -3,6 +3,7 @@ package handlers_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -286,6 +287,27 @@ func TestBookmarks(t *testing.T) {
 		}
 		if rv >= created {
 			t.Fatalf("a bookmark at %d comes before the event at %d", rv, created)
+		}
+	}
+}
+
+// A watch from a revision that is not there yet has no bookmarks before that is passed.
+func TestNoBookmarksAhead(t *testing.T) {
+	a := newAPI(t)
+	s := a.hasty(nil)
+	a.run(exchange{do: "GET " + configMaps, code: 200, keep: says{"rv": "metadata.resourceVersion"}})
+	reached := gjson.Parse(a.kept["rv"]).Int()
+	a.watch(s, fmt.Sprintf("%s?allowWatchBookmarks=true&timeoutSeconds=1&resourceVersion=%d", configMaps, reached+1), nil).ends()
+	w := a.watch(s, fmt.Sprintf("%s?allowWatchBookmarks=true&resourceVersion=%d", configMaps, reached+1), nil)
+	a.run(configMap("passed", "y", "1"), configMap("shown", "y", "1"))
+	for added := false; ; {
+		line := w.next()
+		if gjson.Get(line, "type").String() != "BOOKMARK" {
+			added = true
+		} else if rv := gjson.Get(line, "object.metadata.resourceVersion").Int(); added && rv >= reached+2 {
+			break
+		} else if rv > reached+1 {
+			t.Fatalf("a bookmark comes before the event: %s", line)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func ForRequest(err error, resource schema.GroupResource, name, verb string) err
 	case errors.As(err, &expired):
 		return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", expired.Requested, expired.Oldest))
 	case errors.As(err, &future):
-		return TooLarge(future)
+		return TooLarge(uint64(future.Requested), future.Current, 1)
 	case errors.Is(err, resources.ErrNotFound):
 		return apierrors.NewNotFound(resource, name)
 	case errors.Is(err, resources.ErrExists):
@@ -127,9 +127,9 @@ func refused(err error, resource schema.GroupResource, name string) error {
 }
 
 // TooLarge is the answer to a read at a revision that has not come into being ("Unavailable resource versions" of the
-// API concepts page).
-func TooLarge(e *resources.FutureRevisionError) error {
-	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", e.Requested, e.Current), 1)
+// API concepts page). again is in how many seconds it may be asked for again; 0 says nothing about that.
+func TooLarge(requested uint64, current int64, again int) error {
+	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", requested, current), again)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
 	return err
 }

@@ -1,0 +1,28 @@
+package handlers
+
+import (
+	"errors"
+	"math"
+	"strconv"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/status"
+)
+
+// tooLarge is the answer to a read at a revision that has not come into being: with the number that was sent, which may be larger than any revision, and
+// when to ask again. Where kube-apiserver reads etcd itself (direct), and not its watch cache, it does not say when. Other errors pass unchanged.
+func tooLarge(err error, sent string, direct bool) error {
+	var future *resources.FutureRevisionError
+	if !errors.As(err, &future) {
+		return err
+	}
+	requested := uint64(future.Requested)
+	if n, err := strconv.ParseUint(sent, 10, 64); err == nil && n > math.MaxInt64 {
+		requested = n
+	}
+	again := 1
+	if direct {
+		again = 0
+	}
+	return status.TooLarge(requested, future.Current, again)
+}
