@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/util/dryrun"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	podutil "k8s.io/kubernetes/pkg/api/pod"
@@ -71,8 +71,11 @@ func bind(pods *resources.Type) resources.CreateFunc {
 		if !ok {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("not a Binding object: %#v", obj))
 		}
-		key := pods.KeyOf(genericapirequest.NamespaceValue(ctx), name)
-		_, err := o.Rewrite(ctx, key, func(current *resources.Object) ([]resources.Write, error) {
+		key, err := pods.RequestKey(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		_, err = o.Rewrite(ctx, key, func(current *resources.Object) ([]resources.Write, error) {
 			if current == nil {
 				return nil, apierrors.NewNotFound(pods.GroupResource, name)
 			}
@@ -81,7 +84,7 @@ func bind(pods *resources.Type) resources.CreateFunc {
 				return nil, err
 			}
 			pod := hub.(*core.Pod)
-			if err := checkPreconditions(key, pod, string(b.UID), b.ResourceVersion); err != nil {
+			if err := checkPreconditions(keyNamed(key, opts.DryRun), pod, string(b.UID), b.ResourceVersion); err != nil {
 				return nil, apierrors.NewConflict(pods.GroupResource, name, err)
 			}
 			if err := assign(pod, b); err != nil {
@@ -129,16 +132,24 @@ func assign(pod *core.Pod, b *core.Binding) error {
 	return nil
 }
 
+// keyNamed is the key that kube-apiserver names: that in etcd, of which a dry run does not know all.
+func keyNamed(key resources.Key, dryRun []string) string {
+	if dryrun.IsDryRun(dryRun) {
+		return strings.TrimPrefix(key.InEtcd(), "/registry")
+	}
+	return key.InEtcd()
+}
+
 // checkPreconditions reports which of a uid and a resourceVersion, where set, is not the object's, in the words
-// kube-apiserver has for it; they name the key it would have in etcd.
-func checkPreconditions(key resources.Key, m metav1.Object, uid, resourceVersion string) error {
+// kube-apiserver has for it, which name the key.
+func checkPreconditions(key string, m metav1.Object, uid, resourceVersion string) error {
 	const format = "StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, " +
 		"AdditionalErrorMsg: Precondition failed: %s in precondition: %s, %s in object meta: %s"
 	if uid != "" && uid != string(m.GetUID()) {
-		return fmt.Errorf(format, key.InEtcd(), "UID", uid, "UID", m.GetUID())
+		return fmt.Errorf(format, key, "UID", uid, "UID", m.GetUID())
 	}
 	if resourceVersion != "" && resourceVersion != m.GetResourceVersion() {
-		return fmt.Errorf(format, key.InEtcd(), "ResourceVersion", resourceVersion, "ResourceVersion", m.GetResourceVersion())
+		return fmt.Errorf(format, key, "ResourceVersion", resourceVersion, "ResourceVersion", m.GetResourceVersion())
 	}
 	return nil
 }
