@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/rowlock/rowlock/resources"
@@ -20,7 +21,7 @@ import (
 
 // metrics is what the server counts, under kube-apiserver's names where it has the same.
 type metrics struct {
-	requests              *prometheus.CounterVec
+	requests, selfMade    *prometheus.CounterVec
 	durations, own, sizes *prometheus.HistogramVec
 	inflight, inqueue     byKind
 	streams               *prometheus.GaugeVec
@@ -34,9 +35,12 @@ var sliBuckets = []float64{0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4,
 
 func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, error) {
 	upstream.CountRequests()
+	upstream.CountVersions()
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_request_total",
 			Help: "Requests by verb, resource and HTTP status code."}, append(slices.Clone(requestLabels), "code")),
+		selfMade: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_selfrequest_total",
+			Help: "Requests that the server sends itself, by verb and resource."}, []string{"verb", "group", "resource", "subresource"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_duration_seconds",
 			Help:    "Time to answer; of watches, until their end.",
 			Buckets: append([]float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025}, sliBuckets...),
@@ -62,7 +66,7 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 	built := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_openapi_documents_built_total",
 		Help: "OpenAPI documents that had to be built, because none was prepared for what is served."},
 		func() float64 { return float64(builtDocuments()) })
-	all := []prometheus.Collector{built, m.requests, m.durations, m.own, m.sizes, m.inflight, m.inqueue, m.streams, m.outgoing, m.panics, m.fallbacks,
+	all := []prometheus.Collector{built, m.requests, m.selfMade, m.durations, m.own, m.sizes, m.inflight, m.inqueue, m.streams, m.outgoing, m.panics, m.fallbacks,
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
 	all = append(all, upstream.CountClientRequests()...)
 	for _, path := range fastpath.All() {
@@ -120,6 +124,7 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		code := c.Response().Status
 		s.metrics.deprecated(served, values, code)
+		s.metrics.sentByItself(c.Request().Context(), values)
 		if later := laterOf(c); later != nil {
 			later.Do(func(any) {
 				s.metrics.answered(values, code, time.Since(began))
@@ -153,6 +158,13 @@ func (m *metrics) answeredByItself(ctx context.Context, values []string, took ti
 	m.own.WithLabelValues(values...).Observe(took.Seconds())
 	if values[0] == http.MethodGet || values[0] == "LIST" {
 		m.sizes.WithLabelValues(values...).Observe(float64(size))
+	}
+}
+
+// sentByItself counts a request that this server has sent itself.
+func (m *metrics) sentByItself(ctx context.Context, values []string) {
+	if by, known := genericapirequest.UserFrom(ctx); known && by.GetName() == user.APIServerUser {
+		m.selfMade.WithLabelValues(values[0], values[2], values[4], values[5]).Inc()
 	}
 }
 

@@ -69,6 +69,7 @@ func (s *Server) forget() {
 // forget removes what was counted under these labels.
 func (m *metrics) forget(labels prometheus.Labels) {
 	m.requests.DeletePartialMatch(labels)
+	m.selfMade.DeletePartialMatch(prometheus.Labels{"group": labels["group"], "resource": labels["resource"]})
 	m.streams.DeletePartialMatch(labels)
 	m.outgoing.DeletePartialMatch(labels)
 	for _, h := range []*prometheus.HistogramVec{m.durations, m.own, m.sizes} {

@@ -59,6 +59,42 @@ func TestRequestLabels(t *testing.T) {
 	wantLine(t, body, `apiserver_requested_deprecated_apis{group="",removed_release="",resource="endpoints",subresource="",version="v1"} 1`)
 }
 
+// Lists are counted, those of a deletion of a collection too, with how many objects were looked at and returned.
+func TestListsAreCounted(t *testing.T) {
+	h := newServer(t, nil).Handler()
+	for _, query := range []string{"", "?limit=3", "?fieldSelector=metadata.name%3Ddefault", "?labelSelector=kubernetes.io/metadata.name%3Ddefault"} {
+		if w := get(h, "/api/v1/namespaces"+query, "known"); w.Code != 200 {
+			t.Fatal(w.Body)
+		}
+	}
+	body := get(h, "/metrics", "known").Body.String()
+	const of = `resource="namespaces",storage="watchcache"} `
+	wantLine(t, body, `apiserver_storage_list_total{group="",index="",`+of+"4")
+	wantLine(t, body, `apiserver_storage_list_fetched_objects_total{group="",index="",`+of+"12")
+	wantLine(t, body, `apiserver_storage_list_evaluated_objects_total{group="",`+of+"0")
+	wantLine(t, body, `apiserver_storage_list_returned_objects_total{group="",`+of+"9")
+}
+
+// What the server asks itself is counted apart, too.
+func TestOwnRequestsAreCounted(t *testing.T) {
+	h := newServer(t, func(c *server.Config) {
+		by := c.Authenticator
+		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {
+			if r.Header.Get("Authorization") == "itself" {
+				return &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}}, true, nil
+			}
+			return by(r)
+		}
+	}).Handler()
+	for _, by := range []string{"itself", "known"} {
+		get(h, "/api/v1/namespaces/default", by)
+		get(h, "/readyz", by)
+	}
+	body := get(h, "/metrics", "known").Body.String()
+	wantLine(t, body, `apiserver_selfrequest_total{group="",resource="namespaces",subresource="",verb="GET"} 1`)
+	wantLine(t, body, `apiserver_selfrequest_total{group="",resource="",subresource="/readyz",verb="GET"} 1`)
+}
+
 // Watches are counted when they are over, with how long they were open; their events by the sizes of their frames.
 func TestWatchesAreCounted(t *testing.T) {
 	h := newServer(t, nil).Handler()

@@ -8,11 +8,15 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
 )
 
-// What upstream's converter counts of conversion webhooks is among the metrics.
-func TestConversionsAreCounted(t *testing.T) {
+// What upstream's packages count, of conversion webhooks for one, is among the metrics.
+func TestUpstreamsCountsAreShown(t *testing.T) {
 	conversion.Metrics.ObserveConversionWebhookSuccess(t.Context(), time.Second)
 	body := get(newServer(t, nil).Handler(), "/metrics", "master").Body.String()
-	for _, name := range []string{"apiserver_conversion_webhook_request_total{", "apiserver_conversion_webhook_duration_seconds_count{"} {
+	for _, name := range []string{"apiserver_conversion_webhook_request_total{", "apiserver_conversion_webhook_duration_seconds_count{",
+		"apiserver_cel_compilation_duration_seconds_count ", "apiserver_cel_evaluation_duration_seconds_count ",
+		"apiserver_validation_declarative_validation_mismatch_total ", "apiserver_validation_declarative_validation_panic_total ",
+		`registered_metrics_total{deprecated_version="",stability_level="STABLE"} `,
+		`version_info{binary="1.37.1",component="kube",emulation="1.37",min_compat="1.36"} 1`} {
 		if !strings.Contains(body, "\n"+name) {
 			t.Errorf("there is no %s", name)
 		}

@@ -2,6 +2,7 @@ package custom
 
 import (
 	"context"
+	"time"
 
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/cel/metrics"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/rowlock/rowlock/resources/custom/expressions"
@@ -34,6 +36,8 @@ func (h *heavy) closures() (*expressions.Rules, error) {
 		if err != nil {
 			return nil, err
 		}
+		began := time.Now()
+		defer func() { metrics.Metrics.ObserveCompilation(time.Since(began)) }()
 		return expressions.Compile(s.structural), nil
 	})
 	if err != nil {
@@ -84,7 +88,9 @@ func (h *heavy) quickExpressions(ctx context.Context, object, old map[string]any
 	if err != nil || own == nil {
 		return nil, false
 	}
+	began := time.Now()
 	cost, holds := own.Hold(object, old)
+	metrics.Metrics.ObserveEvaluation(time.Since(began))
 	if !holds || own.Rest == nil {
 		return nil, holds
 	}

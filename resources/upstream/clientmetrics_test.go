@@ -2,6 +2,7 @@ package upstream_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -24,7 +25,11 @@ func TestClientRequestsAreCounted(t *testing.T) {
 	for _, c := range upstream.CountClientRequests() {
 		registry.MustRegister(c)
 	}
-	s := httptest.NewServer(http.NotFoundHandler())
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":404}`)
+	}))
 	defer s.Close()
 	host := strings.TrimPrefix(s.URL, "http://")
 	client, err := rest.UnversionedRESTClientFor(&rest.Config{Host: s.URL, ContentConfig: rest.ContentConfig{
@@ -40,8 +45,10 @@ func TestClientRequestsAreCounted(t *testing.T) {
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "rest_client_requests_total"); err != nil {
 		t.Error(err)
 	}
-	if n, err := testutil.GatherAndCount(registry, "rest_client_request_duration_seconds"); err != nil || n != 1 {
-		t.Errorf("%d durations, %v", n, err)
+	for _, name := range []string{"rest_client_request_duration_seconds", "rest_client_request_size_bytes", "rest_client_response_size_bytes"} {
+		if n, err := testutil.GatherAndCount(registry, name); err != nil || n != 1 {
+			t.Errorf("%d of %s, %v", n, name, err)
+		}
 	}
 }
 

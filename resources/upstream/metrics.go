@@ -1,11 +1,15 @@
 package upstream
 
 import (
+	"context"
+	"strings"
+
 	impersonation "k8s.io/apiserver/pkg/endpoints/filters/impersonation/metrics"
 	requests "k8s.io/apiserver/pkg/endpoints/metrics"
 	authentication "k8s.io/apiserver/pkg/server/options/authenticationconfig/metrics"
 	"k8s.io/apiserver/pkg/server/options/authorizationconfig/metrics"
 	base "k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/prometheus/compatversion"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/node"
 )
@@ -26,6 +30,13 @@ func CountServiceAccountTokens() { serviceaccount.RegisterMetrics() }
 
 // CountImpersonations has upstream show how often users were others, or tried to. It comes before the first is counted.
 func CountImpersonations() { impersonation.RegisterMetrics() }
+
+// CountVersions has upstream show which release this is, and of which it could be.
+func CountVersions() {
+	v := Version()
+	compatversion.RecordCompatVersionInfo(context.Background(), "kube", strings.TrimPrefix(Release, "v"), v.EmulationMajor+"."+v.EmulationMinor,
+		v.MinCompatibilityMajor+"."+v.MinCompatibilityMinor)
+}
 
 // CountRequests has upstream count which requests its filters ended, and which handshakes failed. It comes before the first is counted.
 func CountRequests() { requests.Register() }

@@ -10,11 +10,13 @@ import (
 // counts are kube-apiserver's histograms of what is known where requests are answered.
 type counts struct {
 	bodies, watchLists *prometheus.HistogramVec
+	lists              listCounts
 	shards             shardCounts
 }
 
 func newCounts() counts {
 	return counts{
+		lists:  newListCounts(),
 		shards: newShardCounts(),
 		bodies: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_body_size_bytes",
 			Help:    "Apiserver request body size in bytes broken out by resource and verb.",
@@ -58,6 +60,7 @@ func (c counts) forget(version schema.GroupVersionResource, last bool) {
 	if last {
 		resource := prometheus.Labels{"group": version.Group, "resource": version.Resource}
 		c.bodies.DeletePartialMatch(resource)
+		c.lists.forget(resource)
 		c.shards.forget(resource)
 	}
 }

@@ -75,9 +75,11 @@ func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([
 	}
 	if s.name != "" {
 		objects, m := one(snapshot, &s)
+		h.counts.lists.add(q.served.GroupResource, 1, len(objects))
 		return objects, m, s.failed
 	}
 	objects, m := page.read(q.ctx, snapshot, &s)
+	h.counts.lists.add(q.served.GroupResource, page.fetched, len(objects))
 	return objects, m, s.failed
 }
 
@@ -96,6 +98,8 @@ type page struct {
 	token *continueToken // nil for the first page
 	exact bool           // a revision was asked for
 	began beginning
+	// fetched is how many objects were looked at.
+	fetched int
 }
 
 // at says at which point the collection is to be read: the table of "Semantics for get and list".
@@ -150,6 +154,7 @@ func (p *page) read(ctx context.Context, snapshot resources.Snapshot, s *selecti
 			more = true
 			return false
 		}
+		p.fetched++
 		if s.matches(o) {
 			objects = append(objects, o)
 		}

@@ -69,6 +69,9 @@ func (h *Handlers) Describe(to chan<- *prometheus.Desc) {
 	h.counts.watchLists.Describe(to)
 	h.counts.shards.watches.Describe(to)
 	h.counts.shards.filtered.Describe(to)
+	for _, counter := range h.counts.lists.all() {
+		counter.Describe(to)
+	}
 }
 
 // Collect implements prometheus.Collector.
@@ -77,6 +80,9 @@ func (h *Handlers) Collect(to chan<- prometheus.Metric) {
 	h.counts.watchLists.Collect(to)
 	h.counts.shards.watches.Collect(to)
 	h.counts.shards.filtered.Collect(to)
+	for _, counter := range h.counts.lists.all() {
+		counter.Collect(to)
+	}
 	h.sent.mu.Lock()
 	defer h.sent.mu.Unlock()
 	for version, sent := range h.sent.all {
