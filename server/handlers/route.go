@@ -49,6 +49,9 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 		if !q.sub.Kind.Empty() {
 			q.kind = q.sub.Kind
 		}
+		if info.Name == "" && !served.Untyped && q.sub.HasVerb(singular(info.Verb)) {
+			return nil, apierrors.NewBadRequest("name must be provided")
+		}
 	}
 	if !q.allowed() {
 		if q.defined() {
@@ -56,7 +59,18 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 		}
 		return nil, status.MethodNotAllowed()
 	}
+	if info.Name != "" && info.Namespace == "" && served.Namespaced && !served.Untyped {
+		return nil, apierrors.NewBadRequest("Namespace parameter required.")
+	}
 	return q, nil
+}
+
+// singular is the verb of a request for one object where that of a path without its name is another.
+func singular(verb string) string {
+	if verb == "list" {
+		return "get"
+	}
+	return verb
 }
 
 // noSubresource is the answer for a subresource that there is not. kube-apiserver says of a custom resource that the object is
@@ -73,11 +87,14 @@ func noSubresource(info *genericapirequest.RequestInfo, served *resources.Served
 func leadsNowhere(info *genericapirequest.RequestInfo, served *resources.Served) bool {
 	named := len(info.Parts) > 1
 	inNamespace := info.Namespace != ""
+	// A namespace without a name is found out when the object is looked for. Slashes at the end are none.
+	unnamed := strings.Contains(strings.TrimRight(info.Path, "/"), "/namespaces//") && info.Verb != "watch"
+	ofNamespace := info.Resource == "namespaces" && info.Subresource != ""
 	if info.Resource == "namespaces" {
 		inNamespace = inNamespace && info.Namespace != info.Name // its own path reads as if it were within itself
 	}
 	switch {
-	case (inNamespace || strings.Contains(info.Path, "/namespaces//")) && !served.Namespaced, served.Namespaced && !inNamespace && (named || served.Virtual != nil),
+	case (inNamespace || unnamed && !ofNamespace) && !served.Namespaced, served.Namespaced && !inNamespace && (named && !unnamed || served.Virtual != nil),
 		served.Virtual != nil && named, info.Verb == "proxy", unwatched(info, served):
 		return true
 	}
