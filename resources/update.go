@@ -311,6 +311,13 @@ func (u update) prepareCreate(ctx context.Context) ([]Write, error) {
 	if u.projection() != nil || !u.ForceCreate && !u.Strategy.AllowCreateOnUpdate(ctx) {
 		return nil, apierrors.NewNotFound(resource, u.Name)
 	}
+	if u.UID != "" { // before anybody is asked, as where there is an object
+		key, err := u.Type.RequestKey(ctx, u.Name)
+		if err != nil {
+			return nil, err
+		}
+		return nil, apierrors.NewConflict(resource, u.Name, u.uidPreconditionError(key, ""))
+	}
 	obj, err := u.change(ctx, u.Type.New(), nil)
 	if err != nil {
 		return nil, err
@@ -334,13 +341,6 @@ func (u update) prepareCreate(ctx context.Context) ([]Write, error) {
 	DedupOwners(ctx, m, true)
 	if _, err := revisionOfObject(m.GetResourceVersion()); err != nil {
 		return nil, err
-	}
-	if u.UID != "" {
-		key, err := u.Type.RequestKey(ctx, u.Name)
-		if err != nil {
-			return nil, err
-		}
-		return nil, apierrors.NewConflict(resource, u.Name, u.uidPreconditionError(key, ""))
 	}
 	rest.WipeObjectMetaSystemFields(m)
 	// Who creates by way of the status gets nothing of a supply, as with kube-apiserver.
