@@ -81,9 +81,6 @@ func (o *httpOptions) check() (errs []error) {
 	if o.shutdownDelay < 0 {
 		errs = append(errs, errors.New("--shutdown-delay-duration can not be negative value"))
 	}
-	if o.maxStreams < 0 {
-		errs = append(errs, errors.New("--http2-max-streams-per-connection can not be a negative value"))
-	}
 	for _, check := range []func() error{o.checkHSTS, o.checkOrigins, func() error { return o.fillTLS(&pki.Options{}) }} {
 		if err := check(); err != nil {
 			errs = append(errs, err)
@@ -167,7 +164,7 @@ func (o *httpOptions) server(log *logOptions) server.HTTP {
 	if o.contention {
 		runtime.SetBlockProfileRate(1)
 	}
-	return server.HTTP{CORSAllowedOrigins: o.corsOrigins, HSTSDirectives: o.hsts, GoawayChance: o.goawayChance, MaxStreams: o.maxStreams,
+	return server.HTTP{CORSAllowedOrigins: o.corsOrigins, HSTSDirectives: o.hsts, GoawayChance: o.goawayChance, MaxStreams: max(o.maxStreams, 0),
 		WithoutHTTP2: o.withoutHTTP2, MinWatchTimeout: time.Duration(o.watchTimeout) * time.Second, ShutdownDelay: o.shutdownDelay,
 		RetryAfter: o.retryAfter, WithoutProfiling: !o.profiling, SetVerbosity: log.setVerbosity}
 }

@@ -82,3 +82,16 @@ func TestDisableHTTP2(t *testing.T) {
 		t.Errorf("ended with %d: %s", code, p.stderr.String())
 	}
 }
+
+// As with kube-apiserver, a negative number of streams means nothing.
+func TestNegativeStreams(t *testing.T) {
+	for asked, want := range map[int]int{-1: 0, 0: 0, 7: 7} {
+		o := httpOptions{maxStreams: asked}
+		if errs := o.check(); len(errs) > 0 {
+			t.Errorf("%d: %v", asked, errs)
+		}
+		if got := o.server(&logOptions{}).MaxStreams; got != want {
+			t.Errorf("%d: %d streams, want %d", asked, got, want)
+		}
+	}
+}
