@@ -105,7 +105,7 @@ func command() *cobra.Command {
 	flags.BoolVar(&o.Quick, "quick", false, "seconds instead of minutes; shows that it works, not how fast")
 	flags.StringVar(&o.page, "page", "", "also write the report into this Markdown file, between the lines\n"+pageBegin+" and "+pageEnd)
 	flags.StringVar(&o.json, "json", "", "also write the results to this file, as JSON")
-	root.AddCommand(measureCommand(&o), compareCommand(&o), largeCommand(&o), watchesCommand(&o), scaleCommand(&o), streamCommand(&o), dayCommand(&o), definitionsCommand(&o), customCommand(&o), admissionCommand(&o), reportCommand(&o))
+	root.AddCommand(measureCommand(&o), compareCommand(&o), largeCommand(&o), watchesCommand(&o), scaleCommand(&o), streamCommand(&o), dayCommand(&o), definitionsCommand(&o), customCommand(&o), admissionCommand(&o), forceCommand(&o), reportCommand(&o))
 	return root
 }
 
