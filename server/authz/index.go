@@ -30,6 +30,8 @@ type role struct {
 	key    roleKey
 	exists bool
 	rules  []rbacv1.PolicyRule
+	// about is what the rules are about: most roles are not about what is asked.
+	about marks
 	// refers counts the bindings.
 	refers int
 }
@@ -121,7 +123,7 @@ func (p *policy) put(o *resources.Object) error {
 	switch o.Resource {
 	case clusterRolesResource, rolesResource:
 		r := p.role(keyOfRole(o.Key))
-		r.exists, r.rules = true, is.Rules
+		r.exists, r.rules, r.about = true, is.Rules, marksOf(is.Rules)
 	default:
 		p.unbind(o.Key)
 		p.bind(o.Key, is)
@@ -133,7 +135,7 @@ func (p *policy) remove(o *resources.Object) {
 	switch o.Resource {
 	case clusterRolesResource, rolesResource:
 		r := p.role(keyOfRole(o.Key))
-		r.exists, r.rules = false, nil
+		r.exists, r.rules, r.about = false, nil, 0
 		p.drop(r)
 	default:
 		p.unbind(o.Key)

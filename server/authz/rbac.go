@@ -98,6 +98,7 @@ func (r *RBAC) Authorize(ctx context.Context, a authorizer.Attributes) (authoriz
 		case g.role == nil || !g.role.exists:
 			errs = append(errs, missing(g.ref))
 		case g.role == last: // looked at already
+		case asked.ofResource && asked.about&g.role.about == 0: // as of most
 		case asked.allowed(g.role.rules):
 			by = g
 			return false
@@ -123,13 +124,16 @@ type question struct {
 	// resource has the subresource after a slash.
 	resource, subresource string
 	name                  string
+	about                 marks
 }
 
 func newQuestion(a authorizer.Attributes) question {
-	q := question{a.IsResourceRequest(), a.GetVerb(), a.GetPath(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetName()}
+	q := question{a.IsResourceRequest(), a.GetVerb(), a.GetPath(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetName(), 0}
 	if q.subresource != "" {
 		q.resource += "/" + q.subresource
+		q.about = markOf("*/" + q.subresource)
 	}
+	q.about |= markOf(q.resource)
 	return q
 }
 
