@@ -58,7 +58,8 @@ cold := k8s.io/api k8s.io/client-go k8s.io/kube-aggregator google.golang.org/grp
 	github.com/fxamacker google.golang.org/protobuf go.yaml.in/yaml/v3 k8s.io/apiserver/pkg/cel/library k8s.io/kubernetes/pkg/apis/resource \
 	k8s.io/kubernetes/pkg/apis/scheduling k8s.io/kubernetes/pkg/apis/admissionregistration k8s.io/kubernetes/pkg/apis/flowcontrol \
 	k8s.io/kubernetes/pkg/apis/autoscaling k8s.io/kubernetes/pkg/apis/networking k8s.io/kubernetes/pkg/apis/policy k8s.io/kubernetes/pkg/apis/storage \
-	k8s.io/kubernetes/pkg/apis/certificates k8s.io/kubernetes/pkg/apis/extensions k8s.io/kubernetes/pkg/apis/lifecycle
+	k8s.io/kubernetes/pkg/apis/certificates k8s.io/kubernetes/pkg/apis/extensions k8s.io/kubernetes/pkg/apis/lifecycle \
+	k8s.io/kubernetes/plugin/pkg/admission k8s.io/kubernetes/pkg/registry/batch k8s.io/kubernetes/pkg/registry/resource
 
 # The same flags for build, test and lint, and no cgo but where it is asked for: with others Go compiles everything a second
 # time. Binaries are static and without the machine's paths. The version is given by -ldflags: Go need not ask git, which may
