@@ -47,7 +47,9 @@ func TestKMSIsAskedSeldom(t *testing.T) {
 			}
 		})
 		asked("verify of a backup", servers, func() { runs(t, append(verify, backup)...) })
-		asked("sql", servers, func() { runs(t, slices.Concat([]string{"sql", "SELECT count(*), min(data) FROM configmaps"}, keys, place.args())...) })
+		asked("sql", servers, func() {
+			runs(t, slices.Concat([]string{"sql", "SELECT count(*), min(data) FROM configmaps"}, keys, place.args())...)
+		})
 		p := start(t, slices.Concat(keys, place.args())...)
 		asked("restore", servers, func() {
 			runs(t, append(slices.Concat([]string{"restore", "--namespace", "default", "--dry-run"}, keys, place.args()), backup)...)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -110,6 +111,7 @@ var errUnread = errors.New("a schema is out of the ordinary")
 // their own. It is complete when it is the same.
 func (d *Definitions) reduced(crd *apiextensions.CustomResourceDefinition) (short *apiextensions.CustomResourceDefinition, r *reducer, complete bool, err error) {
 	short, complete, r = new(*crd), true, newReducer(&d.parts, &d.patterns)
+	different := 0
 	r.selected = selectedNames(crd)
 	err = restore(short, func(text string) (*apiextensions.JSONSchemaProps, error) {
 		less, ok := r.reduced(text)
@@ -118,7 +120,12 @@ func (d *Definitions) reduced(crd *apiextensions.CustomResourceDefinition) (shor
 			return nil, errUnread
 		}
 		complete = complete && less == text
-		return readProps(less)
+		props, err := readProps(less)
+		if err == nil && less != text {
+			different++
+			props.Description = strconv.Itoa(different) // upstream wants one schema for all versions in another place
+		}
+		return props, err
 	})
 	return short, r, complete, err
 }

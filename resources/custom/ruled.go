@@ -2,19 +2,13 @@ package custom
 
 import (
 	"context"
-	"crypto/sha256"
 	"math/bits"
-	"slices"
 	"strconv"
 	"strings"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
-	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
-	"k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
@@ -26,18 +20,6 @@ import (
 // the schema, and whether these have old ones.
 
 const rulesOfNode = "x-kubernetes-validations"
-
-// verdict is what upstream's compiler says of the rules of a schema that are all valid, in CEL's units of cost.
-type verdict struct {
-	// most is what the most expensive rule costs for one value, and all what all of them do; messages is what messageExpressions cost.
-	most, all, messages uint64
-	// often is how many values there may be in an object where nothing around says so.
-	often uint64
-	// held is what it costs to hold the default against the rules.
-	held uint64
-	// old: a rule looks at the old value.
-	old bool
-}
 
 // ruledPlace is a place in the schema of a version that has rules, or a default that is held against some.
 type ruledPlace struct {
@@ -187,83 +169,6 @@ func (d *Definitions) rulesHold(ctx context.Context, places []ruledPlace) bool {
 		}
 	}
 	return true
-}
-
-// verdict finds out of a schema what its rules are like. It is not ok where one of them is not valid.
-func (d *Definitions) verdict(ctx context.Context, p ruledPlace) (v verdict, ok bool) {
-	key := sha256.Sum256([]byte(strconv.FormatBool(p.root) + p.text))
-	if v, ok = d.verdicts.Get(key); ok {
-		return v, true
-	}
-	props, err := readProps(p.text)
-	if err != nil {
-		return v, false
-	}
-	s, err := structuralschema.NewStructural(props)
-	if err != nil || p.ruled && !v.ofRules(s, p.root) || p.defaults && !v.ofDefault(ctx, s) {
-		return v, false
-	}
-	d.verdicts.Put(key, v)
-	return v, true
-}
-
-// ofRules has upstream's compiler look at the rules of a schema.
-func (v *verdict) ofRules(s *structuralschema.Structural, root bool) (ok bool) {
-	if slices.ContainsFunc(s.XValidations, func(r apiextensionsv1.ValidationRule) bool { return !wellSaid(r, s) }) {
-		return false
-	}
-	results, err := cel.Compile(s, model.SchemaDeclType(s, root || s.XEmbeddedResource), celconfig.PerCallLimit,
-		environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()), cel.NewExpressionsEnvLoader())
-	if err != nil {
-		return false
-	}
-	for i, r := range results {
-		if r.Error != nil || r.MessageExpressionError != nil || r.Program == nil || r.MessageExpressionMaxCost > validation.StaticEstimatedCostLimit ||
-			!r.UsesOldSelf && s.XValidations[i].OptionalOldSelf != nil {
-			return false
-		}
-		v.most, v.all, v.messages = max(v.most, r.MaxCost), sum(v.all, r.MaxCost), sum(v.messages, r.MessageExpressionMaxCost)
-		v.often, v.old = r.MaxCardinality, v.old || r.UsesOldSelf
-	}
-	return true
-}
-
-// ofDefault holds the default of a schema against its rules and those below, as upstream does: as one that was there before, and as a new one.
-func (v *verdict) ofDefault(ctx context.Context, s *structuralschema.Structural) (ok bool) {
-	validator := cel.NewValidator(s, s.XEmbeddedResource, celconfig.PerCallLimit)
-	if validator == nil {
-		return true
-	}
-	for _, old := range []any{s.Default.Object, nil} {
-		errs, left := validator.Validate(ctx, nil, s, s.Default.Object, old, celconfig.RuntimeCELCostBudget)
-		if len(errs) > 0 || left < 0 {
-			return false
-		}
-		v.held = max(v.held, uint64(celconfig.RuntimeCELCostBudget-left))
-	}
-	return true
-}
-
-// wellSaid tells whether what upstream asks of a rule beside its expressions is kept for sure.
-func wellSaid(r apiextensionsv1.ValidationRule, s *structuralschema.Structural) bool {
-	empty := func(text string) bool { return strings.TrimSpace(text) == "" }
-	lines := func(text string) bool { return strings.ContainsAny(strings.TrimSpace(text), "\r\n") }
-	switch {
-	case empty(r.Rule), r.Message != "" && empty(r.Message), lines(r.Message), lines(r.Rule) && r.Message == "", r.MessageExpression != "" && empty(r.MessageExpression):
-		return false
-	}
-	if r.Reason != nil {
-		switch *r.Reason {
-		case apiextensionsv1.FieldValueRequired, apiextensionsv1.FieldValueForbidden, apiextensionsv1.FieldValueInvalid, apiextensionsv1.FieldValueDuplicate:
-		default:
-			return false
-		}
-	}
-	if r.FieldPath == "" {
-		return true
-	}
-	_, _, err := cel.ValidFieldPath(r.FieldPath, s)
-	return err == nil && !empty(r.FieldPath) && !strings.ContainsAny(r.FieldPath, "\r\n")
 }
 
 // product and sum are the largest number where they would be larger.

@@ -9,9 +9,12 @@ import (
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/rowlock/rowlock/e2e/harness"
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
@@ -163,6 +166,21 @@ func FuzzRuled(f *testing.F) {
 	})
 }
 
+// Schemas of versions that are different stay different, whatever is left of them.
+func TestReducedSchemasOfVersions(t *testing.T) {
+	by := newTextStrategy(t)
+	crd := asText(`{"type":"object","properties":{"spec":{"type":"string"}}}`)
+	crd.Spec.Versions[1].Schema = asText(`{"type":"object","properties":{"spec":{"type":"string","maxLength":5}}}`).Spec.Versions[0].Schema
+	short, _, complete, err := by.definitions.reduced(crd)
+	if err != nil || complete || len(upstreams(short, nil)) > 0 {
+		t.Errorf("complete %t, %v, %v", complete, err, upstreams(short, nil))
+	}
+	crd.Spec.Versions[1].Schema = crd.Spec.Versions[0].Schema
+	if short, _, _, err = by.definitions.reduced(crd); err != nil || len(upstreams(short, nil)) != 1 {
+		t.Errorf("%v, %v", err, upstreams(short, nil))
+	}
+}
+
 // Rules that are valid where they are are not looked at again elsewhere, but for what depends on where that is.
 func TestRulesAreLookedAtOnce(t *testing.T) {
 	by := newTextStrategy(t)
@@ -219,5 +237,87 @@ func TestRulesHaveALimitTogether(t *testing.T) {
 	}
 	if valid == 0 || refused == 0 || len(by.definitions.verdicts.values) != 1 {
 		t.Errorf("%d valid, %d refused, %d verdicts", valid, refused, len(by.definitions.verdicts.values))
+	}
+}
+
+// The rules of published definitions cost what upstream says that they do.
+func TestCostsOfRulesAreUpstreams(t *testing.T) {
+	published, err := harness.Published(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var compare func(s *structuralschema.Structural, root bool)
+	rules, looks := 0, 0
+	compare = func(s *structuralschema.Structural, root bool) {
+		if s == nil {
+			return
+		}
+		if len(s.XValidations) > 0 {
+			rules += len(s.XValidations)
+			var ours, upstreams verdict
+			if got, want := ours.ofRules(s, root), upstreams.byUpstream(s, model.SchemaDeclType(s, root || s.XEmbeddedResource)); ours != upstreams || got != want {
+				t.Errorf("%v: %+v, %t, want %+v, %t", s.XValidations, ours, got, upstreams, want)
+			}
+			if ours.old {
+				looks++
+			}
+		}
+		compare(s.Items, false)
+		if s.AdditionalProperties != nil {
+			compare(s.AdditionalProperties.Structural, false)
+		}
+		for _, property := range s.Properties {
+			compare(&property, false)
+		}
+	}
+	for _, crd := range published {
+		for _, v := range crd.Spec.Versions {
+			text, err := json.Marshal(v.Schema.OpenAPIV3Schema)
+			if err != nil {
+				t.Fatal(err)
+			}
+			props, err := readProps(string(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := structuralschema.NewStructural(props)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(s, true)
+		}
+	}
+	if rules < 500 || looks == 0 {
+		t.Errorf("%d rules, of which %d look at the old value", rules, looks)
+	}
+}
+
+// Rules that a default is held against stay, and others need not be compiled.
+func TestRulesForValues(t *testing.T) {
+	props, err := readProps(`{"type":"object","x-kubernetes-validations":[{"rule":"1"}],"properties":{
+		"a":{"type":"string","x-kubernetes-validations":[{"rule":"2"}]},"b":{"type":"string","x-kubernetes-validations":[{"rule":"3"}]},
+		"c":{"type":"array","items":{"type":"object","properties":{"d":{"type":"string","x-kubernetes-validations":[{"rule":"4"}]},"e":{"type":"string","x-kubernetes-validations":[{"rule":"5"}]},"f":{"type":"string","x-kubernetes-validations":[{"rule":"6"}]}}}},
+		"g":{"type":"object","additionalProperties":{"type":"string","x-kubernetes-validations":[{"rule":"7"}]}},"h":{"type":"object","additionalProperties":{"type":"string","x-kubernetes-validations":[{"rule":"8"}]}}}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := structuralschema.NewStructural(props)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := s.DeepCopy()
+	got := withRulesFor(s, []any{map[string]any{"a": nil, "c": []any{map[string]any{"d": ""}, map[string]any{"e": ""}}, "g": map[string]any{"x": ""}, "h": map[string]any{}}})
+	rules := func(s *structuralschema.Structural) string {
+		text, err := json.Marshal(s.ToKubeOpenAPI())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(slices.Sorted(slices.Values(regexp.MustCompile(`"rule":"\d"`).FindAllString(string(text), -1))), " ")
+	}
+	if got, want := rules(got), `"rule":"1" "rule":"2" "rule":"4" "rule":"5" "rule":"7"`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if rules(s) != rules(before) {
+		t.Errorf("of the schema is left %s", rules(s))
 	}
 }

@@ -95,7 +95,7 @@ func (b *builder) rules(n *node, rest *structuralschema.Structural, declared *ap
 	scoped := shapeOf(&of)
 	n.of = scoped.kind
 	rest.XValidations = nil
-	env, err := environmentOf(declared)
+	env, err := Environment(declared, environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv())
 	for _, r := range rules {
 		made, fits := rule{}, false
 		if err == nil && n.of != foreign {
@@ -112,9 +112,8 @@ func (b *builder) rules(n *node, rest *structuralschema.Structural, declared *ap
 	}
 }
 
-// environmentOf has what upstream compiles rules in: all that rules which are stored may say.
-func environmentOf(declared *apiservercel.DeclType) (*celgo.Env, error) {
-	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
+// Environment has what upstream compiles the rules of a schema in: what base has, and the variables self and oldSelf.
+func Environment(declared *apiservercel.DeclType, base *celgo.Env) (*celgo.Env, error) {
 	scoped := declared.MaybeAssignTypeName("selfType")
 	provider := apiservercel.NewDeclTypeProvider(scoped)
 	provider.SetRecognizeKeywordAsFieldName(true)
