@@ -100,6 +100,12 @@ func aroundParts() (schemas []string) {
 				"items":{"type":"object","required":["k"],"properties":{"k":{"type":"string"},"v":%s}}}}}`, part)
 		}
 	}
+	list := `{"type":"array","items":{"type":"string","maxLength":9},"x-kubernetes-validations":[{"rule":"self.all(x, self.exists(y, x == y))"},{"rule":"self == oldSelf"}],"maxItems":99}`
+	for _, around := range []string{`%s`, `{"type":"object","properties":{"a":%s}}`, `{"type":"array","items":%s,"maxItems":5}`, `{"type":"object","additionalProperties":%s,"maxProperties":5}`,
+		`{"type":"object","additionalProperties":%s}`, `{"type":"object","properties":{"a":%s},"default":{"a":["x"]}}`, `{"type":"object","properties":{"a":%s},"default":{"a":["0123456789"]}}`,
+		`{"type":"object","properties":{"metadata":%s},"x-kubernetes-embedded-resource":true}`, `{"type":"object","properties":{"a":%s},"x-kubernetes-map-type":"atomic"}`} {
+		spec(around, list)
+	}
 	for _, name := range []string{"metadata", "kind", "apiVersion"} {
 		schemas = append(schemas, `{"type":"object","properties":{"`+name+`":`+object+`}}`)
 	}
