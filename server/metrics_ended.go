@@ -61,6 +61,7 @@ func (s *Server) forget() {
 		s.handlers.Forget(version)
 		if _, other := catalog.Type(version.GroupResource().String()); !other {
 			s.commits.forget(version.GroupResource())
+			s.metrics.selfMade.DeletePartialMatch(prometheus.Labels{"group": version.Group, "resource": version.Resource})
 		}
 		s.metrics.forget(prometheus.Labels{"group": version.Group, "version": version.Version, "resource": version.Resource})
 	}
@@ -69,7 +70,6 @@ func (s *Server) forget() {
 // forget removes what was counted under these labels.
 func (m *metrics) forget(labels prometheus.Labels) {
 	m.requests.DeletePartialMatch(labels)
-	m.selfMade.DeletePartialMatch(prometheus.Labels{"group": labels["group"], "resource": labels["resource"]})
 	m.streams.DeletePartialMatch(labels)
 	m.outgoing.DeletePartialMatch(labels)
 	for _, h := range []*prometheus.HistogramVec{m.durations, m.own, m.sizes} {

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
@@ -55,20 +57,20 @@ func (r *reducer) reduced(text string) (short string, ok bool) {
 }
 
 // place is where a schema is: at the root, where defaults are not looked at, where a selectable field may be, or in a list whose items are told apart by fields with the names in
-// keys, which are JSON.
+// keys.
 type place struct {
 	root, unlooked, selected bool
-	keys                     string
+	keys                     sets.Set[string]
 }
 
 // looksAt tells whether a field of an object is looked at for where it is.
 func (p place) looksAt(name string) bool {
-	return p.root && (name == "metadata" || name == "kind" || name == "apiVersion") || strings.Contains(p.keys, `"`+name+`"`)
+	return p.root && (name == "metadata" || name == "kind" || name == "apiVersion") || p.keys.Has(name)
 }
 
 // node writes a schema.
 func (r *reducer) node(node jsonscan.Span, at place) bool {
-	if !at.root && !at.selected && at.keys == "" {
+	if !at.root && !at.selected && at.keys == nil {
 		if r.plain.has(node) {
 			r.out = append(r.out, r.plain.standIn(node)...)
 			return true
@@ -148,7 +150,7 @@ func (r *reducer) members(object jsonscan.Span, left string, write func(name str
 // opens tells whether parts below a node may have stand-ins: no rule, no default and no junctor of it looks at them, and it is no resource, of
 // whose metadata other things are true. A list whose items are told apart by some of their fields looks at these, and at the items: keys are
 // their names.
-func (r *reducer) opens(node jsonscan.Span) (opens bool, keys string) {
+func (r *reducer) opens(node jsonscan.Span) (opens bool, keys sets.Set[string]) {
 	opens, isMap := true, false
 	ok := r.index.Members(node, func(name string, v jsonscan.Span) bool {
 		switch name {
@@ -160,11 +162,15 @@ func (r *reducer) opens(node jsonscan.Span) (opens bool, keys string) {
 			isMap = r.index.Of(v) == `"map"`
 			opens = opens && (isMap || r.index.Of(v) == `"atomic"`)
 		case "x-kubernetes-list-map-keys":
-			keys = r.index.Of(v)
+			keys = sets.New[string]()
+			return r.index.Elements(v, func(key jsonscan.Span) bool {
+				keys.Insert(strings.Trim(r.index.Of(key), `"`))
+				return true
+			})
 		}
 		return true
 	})
-	return ok && opens && isMap == (keys != ""), keys
+	return ok && opens && isMap == (keys != nil), keys
 }
 
 // replaced writes the stand-in of a known part. Defaults below additionalProperties are not looked at, and so are not known to be valid.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	apiservervalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -95,9 +96,9 @@ func (p *plainParts) read(node jsonscan.Span) (n plainNode, ok bool) {
 			if n.open, n.closed = text != "false", text == "false"; text[0] == '{' {
 				n.values = v
 			}
-		case "minimum", "minLength", "minItems", "minProperties":
+		case "minimum":
 			n.minimum = text
-		case "maximum", "exclusiveMaximum", "exclusiveMinimum", "maxLength", "maxItems", "maxProperties", "multipleOf":
+		case "minLength", "minItems", "minProperties", "maximum", "exclusiveMaximum", "exclusiveMinimum", "maxLength", "maxItems", "maxProperties", "multipleOf":
 			n.bounded = true
 		case "nullable":
 			n.nullable = text == "true"
@@ -164,22 +165,18 @@ func (p *plainParts) listFits(n plainNode) bool {
 	if n.listType != `"map"` || item.kind != `"object"` || item.properties.IsNone() || n.keys.IsNone() {
 		return false
 	}
-	keys, required := p.texts(n.keys), p.texts(item.required)
-	slices.Sort(keys)
-	for _, key := range keys {
-		found := false
-		p.index.Members(item.properties, func(name string, v jsonscan.Span) bool {
-			if key == `"`+name+`"` {
-				field, ok := p.read(v)
-				found = ok && field.isScalar() && !field.nullable && (field.def != "" || slices.Contains(required, key))
-			}
-			return true
-		})
-		if !found {
-			return false
+	keys, required := p.texts(n.keys), sets.New(p.texts(item.required)...)
+	left := sets.New(keys...)
+	fit := len(keys) > 0 && len(left) == len(keys)
+	p.index.Members(item.properties, func(name string, v jsonscan.Span) bool {
+		if key := `"` + name + `"`; left.Has(key) {
+			left.Delete(key)
+			field, ok := p.read(v)
+			fit = fit && ok && field.isScalar() && !field.nullable && (field.def != "" || required.Has(key))
 		}
-	}
-	return len(keys) > 0 && len(slices.Compact(keys)) == len(keys)
+		return true
+	})
+	return fit && len(left) == 0
 }
 
 // texts are the elements of a list; none of what is none.

@@ -42,9 +42,18 @@ type around struct {
 // they depend on more than around.
 func ruledPlaces(index *jsonscan.Index) (places []ruledPlace, ok bool) {
 	r := ruledReader{index: index}
-	ok = r.node(index.Whole(), around{root: true, bounded: true, often: 1})
-	return r.places, ok
+	whole := index.Whole()
+	ok = r.node(whole, around{root: true, bounded: true, often: 1})
+	// Each is read with all that is below it: where they are within each other many times over, upstream, which reads all once, is faster.
+	size := 0
+	for _, p := range r.places {
+		size += len(p.text)
+	}
+	return r.places, ok && size <= mostNested*len(index.Of(whole))
 }
+
+// mostNested is how many times the schema the ones with rules may be long, all together. Of the published ones that is 4 at most.
+const mostNested = 12
 
 type ruledReader struct {
 	index  *jsonscan.Index

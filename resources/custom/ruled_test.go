@@ -72,7 +72,7 @@ var ruleChoices = []string{`{"rule":"true"}`, `{"rule":"self == oldSelf"}`, `{"r
 	`{"rule":"true","messageExpression":"'a' + 'b'"}`, `{"rule":"true","messageExpression":"1"}`, `{"rule":"true","fieldPath":".a"}`, `{"rule":"true","fieldPath":" "}`,
 	`{"rule":"true","reason":"FieldValueRequired"}`, `{"rule":"true","reason":"Nonsense"}`, `{"rule":"true","optionalOldSelf":true}`, `{"rule":"oldSelf.hasValue() || self == 1","optionalOldSelf":true}`,
 	`{"rule":"true\n"}`, `{"rule":"true ||\ntrue"}`, `{"rule":"true","message":"a\nb"}`, `{"rule":" "}`, `{"rule":"self.matches('[')"}`, `{"rule":"1"}`, `{"rule":"self.contains('*') == false"}`,
-	`{"rule":"true","message":"  "}`, `{"rule":"true","messageExpression":"  "}`, `{"rule":"self.all(x, x.size() < 5)"}`, `{"rule":"self.all(k, self[k] == 'a')"}`}
+	`{"rule":"self == selfType{}"}`, `{"rule":"selfType{a: 'x'}.a == 'x'"}`, `{"rule":"self == @selfType{}"}`, `{"rule":"true","message":"  "}`, `{"rule":"true","messageExpression":"  "}`, `{"rule":"self.all(x, x.size() < 5)"}`, `{"rule":"self.all(k, self[k] == 'a')"}`}
 
 // ruledSchema makes a schema of choices.
 func ruledSchema(choices *[]byte, depth int) map[string]any {
@@ -203,6 +203,7 @@ func TestRulesAreLookedAtOnce(t *testing.T) {
 		{`{"type":"object","x-kubernetes-map-type":"atomic","properties":{"a":` + old + `}}`, true, 3},
 		{`{"type":"object","maxProperties":3,"additionalProperties":` + old + `}`, true, 3},
 		{`{"type":"array","maxItems":2,"items":` + old + `}`, false, 3},
+		{`{"type":"object","properties":{"b":{"type":"string"}},"x-kubernetes-validations":[{"rule":"self == selfType{}"}]}`, false, 3},
 		{`{"type":"object","properties":{"a":{"type":"object","default":{"b":["x"]},"properties":{"b":` + cheap + `}}}}`, false, 3},
 		{`{"type":"object","properties":{"a":{"type":"object","default":{"b":["x","y"]},"properties":{"b":` + cheap + `}}}}`, true, 4},
 		{`{"type":"object","properties":{"a":{"type":"array","items":{"x-kubernetes-preserve-unknown-fields":true,"properties":{"b":` + cheap + `}}}},"x-kubernetes-validations":[{"rule":"true"}]}`, false, 4},

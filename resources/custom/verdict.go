@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
@@ -19,6 +20,7 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
+	"k8s.io/apiserver/pkg/cel/metrics"
 
 	"github.com/rowlock/rowlock/resources/custom/expressions"
 )
@@ -68,6 +70,8 @@ func (v *verdict) ofRules(s *structuralschema.Structural, root bool) (ok bool) {
 	if slices.ContainsFunc(s.XValidations, unusual) {
 		return v.byUpstream(s, declared)
 	}
+	began := time.Now()
+	defer func() { metrics.Metrics.ObserveCompilation(time.Since(began)) }()
 	env, err := expressions.Environment(declared, environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).NewExpressionsEnv())
 	if err != nil {
 		return false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -59,7 +60,8 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 		}
 		return nil, status.MethodNotAllowed()
 	}
-	if info.Name != "" && info.Namespace == "" && served.Namespaced && !served.Untyped {
+	// A name in the path: lists and watches have that of their field selector as theirs.
+	if len(info.Parts) > 1 && info.Namespace == "" && served.Namespaced && !served.Untyped {
 		return nil, apierrors.NewBadRequest("Namespace parameter required.")
 	}
 	return q, nil
@@ -88,7 +90,8 @@ func leadsNowhere(info *genericapirequest.RequestInfo, served *resources.Served)
 	named := len(info.Parts) > 1
 	inNamespace := info.Namespace != ""
 	// A namespace without a name is found out when the object is looked for. Slashes at the end are none.
-	unnamed := strings.Contains(strings.TrimRight(info.Path, "/"), "/namespaces//") && info.Verb != "watch"
+	inNone := "/" + path.Join(info.APIPrefix, info.APIGroup, info.APIVersion) + "/namespaces//"
+	unnamed := strings.HasPrefix(strings.TrimRight(info.Path, "/"), inNone) && info.Verb != "watch"
 	ofNamespace := info.Resource == "namespaces" && info.Subresource != ""
 	if info.Resource == "namespaces" {
 		inNamespace = inNamespace && info.Namespace != info.Name // its own path reads as if it were within itself

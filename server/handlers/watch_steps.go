@@ -101,7 +101,10 @@ func (w *watchStream) isAhead() bool {
 		return false
 	}
 	newest, err := w.h.Store.Snapshot(w.q.ctx, w.q.served.ResourceName(), resources.At{Match: resources.Any, Namespace: w.selection.namespace, Name: w.selection.name})
-	w.named = err == nil && newest.Revision() < w.position
+	if err != nil {
+		return true // nobody can tell at the moment
+	}
+	w.named = newest.Revision() < w.position
 	return w.named
 }
 

@@ -114,7 +114,7 @@ func (b *builder) rules(n *node, rest *structuralschema.Structural, declared *ap
 
 // Environment has what upstream compiles the rules of a schema in: what base has, and the variables self and oldSelf.
 func Environment(declared *apiservercel.DeclType, base *celgo.Env) (*celgo.Env, error) {
-	scoped := declared.MaybeAssignTypeName("selfType")
+	scoped := declared.MaybeAssignTypeName("@selfType") // which no rule can say
 	provider := apiservercel.NewDeclTypeProvider(scoped)
 	provider.SetRecognizeKeywordAsFieldName(true)
 	options, err := provider.EnvOptions(base.CELTypeProvider())
