@@ -27,6 +27,9 @@
 //	allocate.go     what is written with a definition
 //	form.go         which definitions show objects by the same bytes; sieve.go: fields that a version does not have make no difference
 //	validated.go    schemas that were found valid; digest.go: what stands for them; seen.go: what is remembered of it
+//	lean.go         the schemas of definitions go to the store as text; canonical.go: that in the order in which it is stored
+//	leanvalid.go    such text is found valid: parts.go says what of it upstream has to look at, beside what is plain (plain.go), and
+//	                without the rules in CEL, which are looked at by their places (ruled.go) and once for each schema (verdict.go)
 //	rules.go        what is special about writes of definitions
 //	names.go        which names a definition is given, and the conditions that follow
 //	structure.go    the condition of schemas that are not structural
