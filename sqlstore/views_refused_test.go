@@ -53,7 +53,7 @@ func TestViewsThatAreRefused(t *testing.T) {
 		mended := zeros
 		mended.Columns = nil
 		s.keep(t, mended, widgetsView)
-		s.both(t, `SELECT * FROM "zeros.example.com"`, mended)
+		s.bothButAge(t, "zeros.example.com", mended)
 	})
 }
 
@@ -132,7 +132,7 @@ func TestViewOfManyColumns(t *testing.T) {
 		if rows := s.both(t, `SELECT name, c0, c899 FROM "wides.example.com"`, wide, widgetsView); len(rows) != 1 || strings.Join(rows[0], " ") != "w first last" {
 			t.Errorf("%q", rows)
 		}
-		if rows := s.both(t, `SELECT * FROM "wides.example.com"`, wide, widgetsView); len(rows) != 1 {
+		if rows := s.bothButAge(t, "wides.example.com", wide, widgetsView); len(rows) != 1 {
 			t.Errorf("%q", rows)
 		}
 		if rows := s.both(t, `SELECT n FROM "widgets.example.com"`, wide, widgetsView); len(rows) != 1 {
