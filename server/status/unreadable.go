@@ -19,7 +19,7 @@ import (
 // AllowUnsafeMalformedObjectDeletion say of which objects that is so.
 func unreadable(e *resources.TransformError, resource schema.GroupResource, verb string) error {
 	switch {
-	case e.Undecodable && !malformedMayGo():
+	case e.Undecodable && (e.Revision == 0 || !malformedMayGo()): // of a dry run nothing is stored
 		return e.Err
 	case e.Revision == 0, !malformedMayGo():
 		return apierrors.NewInternalError(e)
