@@ -245,6 +245,8 @@ type Changeable interface {
 	ToChange(parent runtime.Object) (runtime.Object, error)
 	// ForAdmission makes the one that admission sees of a parent before and after an update.
 	ForAdmission(parent runtime.Object) (runtime.Object, error)
+	// Changed makes the one that an update of parent is answered with.
+	Changed(parent runtime.Object) (runtime.Object, error)
 }
 
 // HasVerb reports whether the path is served with a verb.

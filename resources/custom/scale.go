@@ -87,6 +87,16 @@ func (s *scale) ForAdmission(parent runtime.Object) (runtime.Object, error) {
 	return shown, err
 }
 
+// Changed makes the Scale that a change is answered with. What somebody who converts objects has made of the replicas is known only then:
+// the change is stored, so replicas that are missing are zero.
+func (s *scale) Changed(parent runtime.Object) (runtime.Object, error) {
+	shown, _, err := s.of(parent)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return shown, nil
+}
+
 func (s *scale) of(parent runtime.Object) (shown *autoscaling.Scale, found bool, err error) {
 	u, ok := parent.(*unstructured.Unstructured)
 	if !ok {

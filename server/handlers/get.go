@@ -34,7 +34,7 @@ func (h *Handlers) get(q *request) error {
 		return err
 	}
 	if q.sub != nil && q.sub.Projection != nil {
-		return q.projected(http.StatusOK, f, o)
+		return q.projected(http.StatusOK, f, o, q.sub.Projection.FromParent)
 	}
 	return q.object(http.StatusOK, f, o)
 }
@@ -71,12 +71,12 @@ func (q *request) getAt() (resources.At, error) {
 }
 
 // projected writes what a subresource of another kind makes of an object.
-func (q *request) projected(code int, f codec.Format, o *resources.Object) error {
+func (q *request) projected(code int, f codec.Format, o *resources.Object, show func(parent runtime.Object) (runtime.Object, error)) error {
 	parent, err := q.served.DecodeHub(o)
 	if err != nil {
 		return err
 	}
-	sub, err := q.sub.Projection.FromParent(parent)
+	sub, err := show(parent)
 	if err != nil {
 		return err
 	}

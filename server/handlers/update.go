@@ -153,7 +153,11 @@ func (h *Handlers) modify(m *modification, r *resources.UpdateRequest) error {
 		code = http.StatusCreated
 	}
 	if q.sub != nil && q.sub.Projection != nil {
-		return q.projected(code, m.format, stored)
+		show := q.sub.Projection.FromParent
+		if c, ok := q.sub.Projection.(resources.Changeable); ok {
+			show = c.Changed
+		}
+		return q.projected(code, m.format, stored, show)
 	}
 	return q.object(code, m.format, stored)
 }
