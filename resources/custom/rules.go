@@ -109,9 +109,15 @@ func withNamesOf(obj, other runtime.Object) runtime.Object {
 // controllers would write it again.
 type definitionStatusStrategy struct{ rest.RESTUpdateStrategy }
 
-// PrepareForUpdate keeps names and what follows from them.
-func (s definitionStatusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
-	s.RESTUpdateStrategy.PrepareForUpdate(ctx, obj, old)
+// ValidateUpdate is upstream's, of the status as the client sent it, which is put right afterwards: names that nobody could have are refused.
+func (s definitionStatusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	errs := s.RESTUpdateStrategy.ValidateUpdate(ctx, obj, old)
+	keepSettled(obj, old)
+	return errs
+}
+
+// keepSettled keeps names and what follows from them.
+func keepSettled(obj, old runtime.Object) {
 	now, ok := obj.(*apiextensions.CustomResourceDefinition)
 	before, was := old.(*apiextensions.CustomResourceDefinition)
 	if !ok || !was {

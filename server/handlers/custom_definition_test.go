@@ -128,3 +128,17 @@ func TestApplyOfWholeNumbers(t *testing.T) {
 			"x-kubernetes-validations":[{"rule":"self.size >= oldSelf.size"}]}`, true))},
 		apply("1", 201), apply("2", 200), grown, apply("1", 422))
 }
+
+// Names that nobody could have are refused in a status, too. Others are no client's to give: a definition keeps what it was given.
+func TestNamesInStatus(t *testing.T) {
+	a := newAPI(t)
+	names := func(kind string) string { return `{"status":{"acceptedNames":{"kind":"` + kind + `"}}}` }
+	const status = definitions + "/widgets.example.com/status"
+	a.run(
+		exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},
+		exchange{do: "PATCH " + status, header: asMergePatch, body: names("no kind"), code: 422, says: says{"reason": "Invalid", "details.causes.#.field": `["status.acceptedNames.kind"]`}},
+		exchange{do: "PATCH " + status + "?dryRun=All", header: asMergePatch, body: names("no kind"), code: 422},
+		exchange{do: "PATCH " + status, header: asMergePatch, body: names("Gadget"), code: 200, says: says{"status.acceptedNames.kind": "Widget"}},
+		exchange{do: "PATCH " + status, header: asMergePatch, body: names(""), code: 200, says: says{"status.acceptedNames.kind": "Widget"}},
+	)
+}
