@@ -213,7 +213,7 @@ func prepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object, a
 			return nil, err
 		}
 	}
-	if err := withoutOwners(func() error { return beforeCreate(ctx, t.CreateStrategy, obj) }, obj); err != nil {
+	if err := beforeCreate(ctx, t.CreateStrategy, obj); err != nil {
 		return nil, err
 	}
 	if validate != nil {

@@ -49,19 +49,39 @@ func (b briefly) DeclarativeValidationConfig(ctx context.Context, obj, old runti
 type createBriefly struct {
 	rest.RESTCreateStrategy
 	briefly
+	show func()
+}
+
+// Validate brings back what errors may quote.
+func (b createBriefly) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	errs := b.RESTCreateStrategy.Validate(ctx, obj)
+	if len(errs) > 0 {
+		b.show()
+	}
+	return errs
 }
 
 type updateBriefly struct {
 	rest.RESTUpdateStrategy
 	briefly
+	show func()
+}
+
+// ValidateUpdate brings back what errors may quote.
+func (b updateBriefly) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	errs := b.RESTUpdateStrategy.ValidateUpdate(ctx, obj, old)
+	if len(errs) > 0 {
+		b.show()
+	}
+	return errs
 }
 
 // beforeCreate applies the rules of a create. It tells a bounded number of errors.
 func beforeCreate(ctx context.Context, s rest.RESTCreateStrategy, obj runtime.Object) error {
-	return rest.BeforeCreate(createBriefly{s, briefly{s}}, ctx, obj)
+	return withoutOwners(func(show func()) error { return rest.BeforeCreate(createBriefly{s, briefly{s}, show}, ctx, obj) }, obj)
 }
 
 // beforeUpdate applies the rules of an update. It tells a bounded number of errors.
 func beforeUpdate(ctx context.Context, s rest.RESTUpdateStrategy, obj, old runtime.Object) error {
-	return rest.BeforeUpdate(updateBriefly{s, briefly{s}}, ctx, obj, old)
+	return withoutOwners(func(show func()) error { return rest.BeforeUpdate(updateBriefly{s, briefly{s}, show}, ctx, obj, old) }, obj, old)
 }

@@ -12,15 +12,26 @@ import (
 )
 
 // withoutOwners runs rules while the managedFields of objects without a Go type are out of their sight. Upstream's rules do nothing
-// with them but hold them against what is valid, as has been done here then, and make Go values of them by reflection each time.
-func withoutOwners(rules func() error, objects ...runtime.Object) error {
+// with them but hold them against what is valid, as has been done here then, and make Go values of them by reflection each time. show
+// brings them back: an error may quote the object as it is when the error is worded.
+func withoutOwners(rules func(show func()) error, objects ...runtime.Object) error {
 	if !fastpath.ManagedFields.On() {
-		return rules()
+		return rules(func() {})
 	}
+	var all []unowned
+	show := func() {
+		for _, one := range all {
+			// The rules may have made another map of metadata, or of all.
+			if metadata, ok := one.object.Object["metadata"].(map[string]any); ok {
+				metadata["managedFields"] = one.owners
+			}
+		}
+	}
+	defer show()
 	for _, obj := range objects {
 		u, ok := obj.(*unstructured.Unstructured)
 		if !ok {
-			return rules()
+			break
 		}
 		metadata, _ := u.Object["metadata"].(map[string]any)
 		owners, there := metadata["managedFields"]
@@ -28,14 +39,15 @@ func withoutOwners(rules func() error, objects ...runtime.Object) error {
 			continue
 		}
 		delete(metadata, "managedFields")
-		defer func() {
-			// The rules may have made another map of metadata.
-			if metadata, ok := u.Object["metadata"].(map[string]any); ok {
-				metadata["managedFields"] = owners
-			}
-		}()
+		all = append(all, unowned{u, owners})
 	}
-	return rules()
+	return rules(show)
+}
+
+// unowned is an object whose managedFields are out of sight.
+type unowned struct {
+	object *unstructured.Unstructured
+	owners any
 }
 
 // validOwners follows upstream's ValidateManagedFields.

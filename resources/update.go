@@ -221,7 +221,7 @@ func (u update) prepare(ctx context.Context, live *Object) ([]Write, error) {
 			return nil, err
 		}
 	}
-	if err := withoutOwners(func() error { return beforeUpdate(ctx, u.Strategy, obj, existing) }, obj, existing); err != nil {
+	if err := beforeUpdate(ctx, u.Strategy, obj, existing); err != nil {
 		return nil, err
 	}
 	if err := u.validate(ctx, obj, existing); err != nil {

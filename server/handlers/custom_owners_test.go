@@ -1,8 +1,11 @@
 package handlers_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
@@ -43,4 +46,22 @@ func TestOrphanedCustomResource(t *testing.T) {
 		return a.send(exchange{do: "GET " + widgets + "/owner"}).Code == 404
 	})
 	a.run(exchange{do: "GET " + widgets + "/child", code: 200, says: says{"metadata.ownerReferences": "-"}})
+}
+
+// Metadata that is no metadata is quoted whole, with the owners of fields that nothing is wrong with.
+func TestMetadataIsQuotedWhole(t *testing.T) {
+	for _, on := range []bool{true, false} {
+		t.Run(fmt.Sprintf("fast=%t", on), func(t *testing.T) {
+			t.Cleanup(fastpath.TurnAll(on))
+			a := newAPI(t)
+			a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},
+				exchange{do: "POST " + widgets + "?fieldManager=poster", body: widget("a", `{"size":1}`), code: 201})
+			const body = `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"deletionTimestamp":"soon"}}`
+			_, answer := a.request("PATCH", widgets+"/a?fieldManager=applier", body, asApply)
+			quoted := gjson.Parse(strings.TrimPrefix(gjson.Get(answer, "details.causes.0.message").Str, "Invalid value: "))
+			if got := quoted.Get("managedFields.#.manager").Raw; got != `["applier","poster"]` || quoted.Get("deletionTimestamp").Str != "soon" {
+				t.Errorf("managers %s are quoted in %s", got, answer)
+			}
+		})
+	}
 }
