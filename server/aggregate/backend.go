@@ -101,9 +101,9 @@ func (b *Backend) newTransport() (*http.Transport, error) {
 		TLSClientConfig:     config,
 		TLSHandshakeTimeout: 10 * time.Second,
 		MaxIdleConnsPerHost: 25,
-		DialContext:         (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		// What the client accepts is passed on, and the answer as it comes.
-		DisableCompression: true,
+		// What the client accepts is passed on, and the answer as it comes. Of a client that says nothing of it, the server is asked for gzip,
+		// as by kube-apiserver, and the client is sent what that was made of.
+		DialContext: (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 	}), nil
 }
 

@@ -1,6 +1,7 @@
 package aggregate_test
 
 import (
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -98,6 +99,17 @@ func (e *extension) serve(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
+	case strings.HasSuffix(r.URL.Path, "/encoded"):
+		asked := strings.Join(r.Header["Accept-Encoding"], ",")
+		w.Header().Set("Asked", asked)
+		if strings.Contains(asked, "gzip") {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			defer z.Close()
+			fmt.Fprint(z, "an apple")
+			return
+		}
+		fmt.Fprint(w, "an apple")
 	case e.orchard.serve(w, r):
 	case strings.HasPrefix(r.URL.Path, "/openapi/"):
 		e.describe(w, r)
