@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -99,6 +102,24 @@ func readStrictly(body []byte, into *map[string]any) bool {
 	return err == nil && len(strict) == 0 && *into != nil
 }
 
+// numberLength is how many bytes the number has that a JSON text begins with.
+func numberLength(text []byte) int {
+	if n := bytes.IndexFunc(text, func(r rune) bool { return !strings.ContainsRune("+-.0123456789Ee", r) }); n >= 0 {
+		return n
+	}
+	return len(text)
+}
+
+// numberReadsAlike tells whether YAML makes of a number what JSON makes of it: a whole number with a fraction or an exponent is an integer
+// to those who read YAML, and a float to those who read JSON.
+func numberReadsAlike(number string) bool {
+	if !strings.ContainsAny(number, ".eE") {
+		return true
+	}
+	f, err := strconv.ParseFloat(number, 64)
+	return err == nil && f != math.Trunc(f)
+}
+
 // readsAlike tells whether YAML takes all characters of a JSON text, and for what they are: it knows no escaped slash, no
 // surrogates and no control characters, more ends of lines, and no key that is longer than 1,024 characters or not on one
 // line with its colon.
@@ -125,6 +146,12 @@ func readsAlike(body []byte) bool {
 				return false
 			}
 			i += 2
+		case opened < 0 && (c == '-' || c >= '0' && c <= '9'):
+			n := numberLength(body[i:])
+			if !numberReadsAlike(string(body[i : i+n])) {
+				return false
+			}
+			i += n
 		case c < 0x7f:
 			i++
 		default:
