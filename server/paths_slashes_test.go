@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -17,12 +18,11 @@ func TestPathsWithoutNames(t *testing.T) {
 		message      string
 	}{
 		{"GET", "/api/v1/namespaces//configmaps/x", 400, noNamespace},
-		{"PUT", "/api/v1/namespaces//configmaps/x", 400, noNamespace},
+		{"PUT", "/api/v1/namespaces//configmaps/x", 400, "the name of the object (x based on URL) was undeterminable: name must be provided"},
 		{"PATCH", "/api/v1/namespaces//configmaps/x", 400, noNamespace},
 		{"DELETE", "/apis/apps/v1/namespaces//deployments/x", 400, noNamespace},
 		{"GET", "/apis/apps/v1/namespaces//deployments/x/status", 400, noNamespace},
 		{"GET", "/api/v1/namespaces//pods/a/log", 400, noNamespace},
-		{"POST", "/api/v1/namespaces//serviceaccounts/default/token", 400, noNamespace},
 		{"GET", "/api/v1/namespaces//configmaps", 200, ""},
 		{"GET", "/api/v1/configmaps?fieldSelector=metadata.name%3Dx", 200, ""},
 		{"GET", "/api/v1/configmaps?fieldSelector=metadata.name%3Dx&limit=5", 200, ""},
@@ -45,15 +45,65 @@ func TestPathsWithoutNames(t *testing.T) {
 		{"GET", "/api/v1/namespaces///", 200, ""},
 	} {
 		r := httptest.NewRequest(c.method, c.path, strings.NewReader("{}"))
-		r.Header.Set("Authorization", "master")
-		r.Header.Set("Content-Type", "application/json")
-		if c.method == "PATCH" {
-			r.Header.Set("Content-Type", "application/merge-patch+json")
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if w.Code != c.code || !strings.Contains(w.Body.String(), `"message":"`+c.message+`"`) && c.message != "" {
-			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.path, w.Code, w.Body, c.code, c.message)
-		}
+		answersWith(t, h, r, c.code, c.message)
+	}
+}
+
+// answersWith has a request of a master answered with a code and, unless it is empty, a message.
+func answersWith(t *testing.T, h http.Handler, r *http.Request, code int, message string) {
+	t.Helper()
+	r.Header.Set("Authorization", "master")
+	r.Header.Set("Content-Type", "application/json")
+	if r.Method == "PATCH" {
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Code != code || !strings.Contains(w.Body.String(), `"message":"`+message+`"`) && message != "" {
+		t.Errorf("%s %s: %d %s, want %d %s", r.Method, r.URL, w.Code, w.Body, code, message)
+	}
+}
+
+// A path in a namespace that has no name is one, and what it lacks is found out by what looks for the object: what is wrong before is said
+// before, as by kube-apiserver. Nothing is written there, and nothing deleted.
+func TestPathsInNoNamespace(t *testing.T) {
+	h := newServer(t, nil).Handler()
+	const noNamespace, nothing, notAllowed = "Namespace parameter required.", "the server could not find the requested resource",
+		"the server does not allow this method on the requested resource"
+	const x, percent = `{"metadata":{"name":"x"}}`, `Name parameter invalid: \"a%\": may not contain '%'`
+	const review = `{"spec":{"user":"jane","resourceAttributes":{"verb":"get","resource":"pods"}}}`
+	for _, c := range []struct {
+		method, path, body string
+		code               int
+		message            string
+	}{
+		{"POST", "/api/v1/namespaces/default/configmaps", x, 201, ""},
+		{"POST", "/api/v1/namespaces//configmaps", x, 422, `ConfigMap \"x\" is invalid: metadata.namespace: Required value`},
+		{"POST", "/api/v1/configmaps", x, 405, notAllowed},
+		{"PUT", "/api/v1/namespaces//configmaps/x", x, 400, noNamespace},
+		{"PUT", "/api/v1/namespaces//configmaps/y", x, 400, "the name of the object (x) does not match the name on the URL (y)"},
+		{"PATCH", "/api/v1/namespaces//configmaps/x", "{", 400, "invalid JSON patch"},
+		{"GET", "/api/v1/namespaces//configmaps/x?resourceVersion=a", "", 400, noNamespace},
+		{"DELETE", "/api/v1/namespaces//configmaps", "", 400, noNamespace},
+		{"DELETE", "/api/v1/namespaces//replicationcontrollers", "", 200, ""},
+		{"DELETE", "/api/v1/configmaps", "", 405, notAllowed},
+		{"GET", "/api/v1/namespaces/default/configmaps/x", "", 200, ""},
+		{"GET", "/api/v1/watch/namespaces//configmaps/x?timeoutSeconds=1", "", 200, ""},
+		{"GET", "/api/v1/watch/namespaces//nodes?timeoutSeconds=1", "", 404, nothing},
+		{"GET", "/api/v1/watch/namespaces//nodes/x?timeoutSeconds=1", "", 404, nothing},
+		{"GET", "/api/v1/watch/namespaces/default/pods/x/status", "", 404, nothing},
+		{"GET", "/api/v1/watch/nodes/x/proxy", "", 404, nothing},
+		{"GET", "/api/v1/namespaces//services/s/proxy", "", 400, "missing required namespace"},
+		{"GET", "/api/v1/namespaces//pods/s/proxy", "", 400, noNamespace},
+		{"GET", "/api/v1/nodes/a%25/proxy", "", 400, percent},
+		{"GET", "/api/v1/namespaces/default/pods/a%25/log", "", 400, percent},
+		{"POST", "/api/v1/namespaces//pods/x/eviction", x, 400, noNamespace},
+		{"POST", "/api/v1/namespaces//pods/s/eviction", x, 400, "name in URL does not match name in Eviction object"},
+		{"POST", "/api/v1/namespaces//bindings", "{}", 500, "target.name: Required value"},
+		{"POST", "/apis/authorization.k8s.io/v1/namespaces//localsubjectaccessreviews", review, 400, "namespace is required on this type: "},
+		{"GET", "/apis/authorization.k8s.io/v1/namespaces//localsubjectaccessreviews", "", 405, notAllowed},
+		{"POST", "/apis/authorization.k8s.io/v1/localsubjectaccessreviews", "{}", 404, nothing},
+	} {
+		answersWith(t, h, httptest.NewRequest(c.method, c.path, strings.NewReader(c.body)), c.code, c.message)
 	}
 }

@@ -76,7 +76,11 @@ type kubeletsOf struct {
 }
 
 func (k kubeletsOf) GetConnectionInfo(ctx context.Context, name types.NodeName) (*client.ConnectionInfo, error) {
-	o, err := k.s.Get(ctx, k.nodes.KeyOf("", string(name)), resources.At{Match: resources.MostRecent})
+	key, err := k.nodes.RequestKey(ctx, string(name))
+	if err != nil {
+		return nil, err
+	}
+	o, err := k.s.Get(ctx, key, resources.At{Match: resources.MostRecent})
 	if errors.Is(err, resources.ErrNotFound) {
 		return nil, apierrors.NewNotFound(requested(ctx, k.nodes.GroupResource), string(name))
 	}
@@ -115,11 +119,11 @@ type getter struct {
 }
 
 func (g getter) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	namespace := ""
-	if g.t.Namespaced {
-		namespace = genericapirequest.NamespaceValue(ctx)
+	key, err := g.t.RequestKey(ctx, name)
+	if err != nil {
+		return nil, err
 	}
-	return find[runtime.Object](ctx, g.s, g.t, g.t.KeyOf(namespace, name))
+	return find[runtime.Object](ctx, g.s, g.t, key)
 }
 
 // proxyTransport connects to what is no kubelet: pods serve whatever certificates they like.

@@ -50,6 +50,9 @@ func (b behindService) locate(ctx context.Context, id string) (*url.URL, http.Ro
 			return nil, nil, err
 		}
 	}
+	if genericapirequest.NamespaceValue(ctx) == "" {
+		return nil, nil, apierrors.NewBadRequest("missing required namespace")
+	}
 	endpoints, err := b.endpoints(ctx, name)
 	if err != nil {
 		return nil, nil, apierrors.NewInternalError(err)

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	podutil "k8s.io/kubernetes/pkg/api/pod"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/policy"
@@ -104,7 +103,10 @@ func (e *eviction) run(ctx context.Context) error {
 // withoutBudget evicts a pod that disturbs nobody by going: one that has ended, has not started or is being deleted.
 // done is false when the pod is none of these; it is returned as it was then.
 func (e *eviction) withoutBudget(ctx context.Context) (p *core.Pod, done bool, err error) {
-	key := e.pods.KeyOf(genericapirequest.NamespaceValue(ctx), e.name)
+	key, err := e.pods.RequestKey(ctx, e.name)
+	if err != nil {
+		return nil, false, err
+	}
 	for range evictionRounds {
 		if p, err = find[*core.Pod](ctx, e.op, e.pods, key); err != nil {
 			return nil, false, err

@@ -160,7 +160,11 @@ func (i *issue) matches(req *authentication.TokenRequest, name string) error {
 }
 
 func (i *issue) account(ctx context.Context, name string) (*core.ServiceAccount, error) {
-	return find[*core.ServiceAccount](ctx, i.op, i.serviceAccounts, i.serviceAccounts.KeyOf(i.namespace, name))
+	key, err := i.serviceAccounts.RequestKey(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return find[*core.ServiceAccount](ctx, i.op, i.serviceAccounts, key)
 }
 
 // differ is upstream's sentence about an account that has another UID than was asked for.

@@ -92,3 +92,17 @@ func TestAccountMadeAgainMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+// Where a path names no account that there could be, that is said, as by kube-apiserver.
+func TestTokenRequestsOfNobody(t *testing.T) {
+	w := newWorld(t, builtin.Tokens{})
+	for path, want := range map[string]string{
+		"/api/v1/namespaces//serviceaccounts/robot/token":      "Namespace parameter required.",
+		"/api/v1/namespaces/space/serviceaccounts/a%25/token":  `Name parameter invalid: \"a%\": may not contain '%'`,
+		"/api/v1/namespaces/space/serviceaccounts/other/token": `serviceaccounts \"other\" not found`,
+	} {
+		if a := w.do("POST", path, "{}", admin); !strings.Contains(a.Body.String(), `"message":"`+want+`"`) {
+			t.Errorf("%s: %d %s, want %s", path, a.Code, a.Body, want)
+		}
+	}
+}

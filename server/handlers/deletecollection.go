@@ -38,7 +38,9 @@ func (h *Handlers) deleteCollection(q *request) error {
 			}
 		}
 		r.Select = func() (_ []*resources.Object, err error) {
-			objects, m, err = h.collect(q, list)
+			if objects, m, err = h.collect(q, list); err == nil && len(objects) > 0 {
+				_, err = q.served.RequestKey(q.ctx, objects[0].Name) // a path in a namespace without a name lists those of all, and deletes none
+			}
 			return objects, err
 		}
 		return nil

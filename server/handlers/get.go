@@ -18,11 +18,15 @@ func (h *Handlers) get(q *request) error {
 	if err != nil {
 		return err
 	}
-	at, err := q.getAt()
+	revision, err := q.getRevision()
 	if err != nil {
 		return err
 	}
 	key, err := q.served.RequestKey(q.ctx, q.info.Name)
+	if err != nil {
+		return err
+	}
+	at, err := q.getAt(revision)
 	if err != nil {
 		return err
 	}
@@ -39,31 +43,34 @@ func (h *Handlers) get(q *request) error {
 	return q.object(http.StatusOK, f, o)
 }
 
-// getAt reads the point at which the object is wanted.
-func (q *request) getAt() (resources.At, error) {
+// getRevision is what the query asks for as a resourceVersion. It is read as one when it is known that there can be such an object.
+func (q *request) getRevision() (string, error) {
 	if q.r.URL.RawQuery == "" {
-		return resources.At{Match: resources.MostRecent}, nil
+		return "", nil
 	}
 	if values := q.r.URL.Query()["export"]; len(values) > 0 {
 		var export bool
 		if err := runtime.Convert_Slice_string_To_bool(&values, &export, nil); err != nil {
-			return resources.At{}, apierrors.NewBadRequest(fmt.Sprintf("the export parameter cannot be parsed: %v", err))
+			return "", apierrors.NewBadRequest(fmt.Sprintf("the export parameter cannot be parsed: %v", err))
 		}
 		if export {
-			return resources.At{}, apierrors.NewBadRequest("the export parameter, deprecated since v1.14, is no longer supported")
+			return "", apierrors.NewBadRequest("the export parameter, deprecated since v1.14, is no longer supported")
 		}
 	}
 	opts := metav1.GetOptions{}
-	if err := q.decodeOptions(&opts); err != nil {
-		return resources.At{}, err
-	}
-	switch opts.ResourceVersion {
+	err := q.decodeOptions(&opts)
+	return opts.ResourceVersion, err
+}
+
+// getAt is the point at which the object is wanted.
+func (q *request) getAt(revision string) (resources.At, error) {
+	switch revision {
 	case "":
 		return resources.At{Match: resources.MostRecent}, nil
 	case "0":
 		return resources.At{Match: resources.Any}, nil
 	}
-	rv, err := resources.RevisionOfParameter(opts.ResourceVersion)
+	rv, err := resources.RevisionOfParameter(revision)
 	if err != nil && q.served.Uncached {
 		return resources.At{}, apierrors.NewBadRequest("invalid resource version: " + err.Error())
 	}

@@ -99,7 +99,7 @@ func (q *request) allowed() bool {
 	}
 	switch verb {
 	case "create", "deletecollection":
-		return !named && (!q.served.Namespaced || q.info.Namespace != "")
+		return !named && (!q.served.Namespaced || q.info.Namespace != "" || inUnnamed(q.info))
 	case "list", "watch":
 		return true
 	}

@@ -60,10 +60,6 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 		}
 		return nil, status.MethodNotAllowed()
 	}
-	// A name in the path: lists and watches have that of their field selector as theirs.
-	if len(info.Parts) > 1 && info.Namespace == "" && served.Namespaced && !served.Untyped {
-		return nil, apierrors.NewBadRequest("Namespace parameter required.")
-	}
 	return q, nil
 }
 
@@ -89,19 +85,24 @@ func noSubresource(info *genericapirequest.RequestInfo, served *resources.Served
 func leadsNowhere(info *genericapirequest.RequestInfo, served *resources.Served) bool {
 	named := len(info.Parts) > 1
 	inNamespace := info.Namespace != ""
-	// A namespace without a name is found out when the object is looked for. Slashes at the end are none.
-	inNone := "/" + path.Join(info.APIPrefix, info.APIGroup, info.APIVersion) + "/namespaces//"
-	unnamed := strings.HasPrefix(strings.TrimRight(info.Path, "/"), inNone) && info.Verb != "watch"
+	unnamed := inUnnamed(info)
 	ofNamespace := info.Resource == "namespaces" && info.Subresource != ""
 	if info.Resource == "namespaces" {
 		inNamespace = inNamespace && info.Namespace != info.Name // its own path reads as if it were within itself
 	}
 	switch {
-	case (inNamespace || unnamed && !ofNamespace) && !served.Namespaced, served.Namespaced && !inNamespace && (named && !unnamed || served.Virtual != nil),
+	case (inNamespace || unnamed && !ofNamespace) && !served.Namespaced, served.Namespaced && !inNamespace && !unnamed && (named || served.Virtual != nil),
 		served.Virtual != nil && named, info.Verb == "proxy", unwatched(info, served):
 		return true
 	}
 	return len(info.Parts) > 3 && (info.Subresource == "" || !takesPath(served, info.Subresource))
+}
+
+// inUnnamed tells whether a path is within a namespace that has no name: it is a path, and what it lacks is found out by what looks for
+// the object. Slashes at the end are no part of a path.
+func inUnnamed(info *genericapirequest.RequestInfo) bool {
+	below, ok := strings.CutPrefix(strings.TrimRight(info.Path, "/"), "/"+path.Join(info.APIPrefix, info.APIGroup, info.APIVersion))
+	return ok && strings.HasPrefix(strings.TrimPrefix(below, "/watch"), "/namespaces//")
 }
 
 // leadsToNone is what is wrong with a path of a type that is defined by an object, where anything is: kube-apiserver has another
@@ -117,9 +118,10 @@ func leadsToNone(info *genericapirequest.RequestInfo, served *resources.Served) 
 	return nil
 }
 
-// unwatched tells whether a path of the old form /watch/… is of a type that has no watches.
+// unwatched tells whether a path of the old form /watch/… is of a type that has no watches, or below an object.
 func unwatched(info *genericapirequest.RequestInfo, served *resources.Served) bool {
-	return info.Verb == "watch" && !slices.Contains(served.Verbs(), "watch") && strings.Contains(info.Path, "/"+info.APIVersion+"/watch/")
+	none := info.Subresource != "" || !slices.Contains(served.Verbs(), "watch")
+	return none && info.Verb == "watch" && strings.Contains(info.Path, "/"+info.APIVersion+"/watch/")
 }
 
 // takesPath tells whether a subresource takes a path below it, as proxies do.
