@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -201,11 +203,23 @@ func (s *Server) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 		err := next(c)
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !c.Response().Committed {
 			epmetrics.RecordRequestTermination(c.Request(), requestInfo(c), epmetrics.APIServerComponent, http.StatusGatewayTimeout)
-			return c.Blob(http.StatusGatewayTimeout, "text/plain; charset=utf-8", timedOut)
+			return timeIsOver(c)
 		}
 		return err
 	}
 }
+
+// timeIsOver is the answer when a request's time is. As with kube-apiserver, it has nothing of the answer that the request would have had,
+// its headers neither.
+func timeIsOver(c echo.Context) error {
+	h := c.Response().Header()
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return !slices.Contains(untimed, name) })
+	h["Content-Length"] = []string{strconv.Itoa(len(timedOut))} // it is flushed before it is whole
+	return c.Blob(http.StatusGatewayTimeout, "text/plain; charset=utf-8", timedOut)
+}
+
+// untimed are the headers that are there before the time of a request begins.
+var untimed = []string{"Audit-Id", "Cache-Control", "Strict-Transport-Security", "Connection"}
 
 // timedOut is the answer when a request's time is over. kube-apiserver's is a Status without a kind, and calls it text.
 var timedOut = []byte(`{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout",` +

@@ -2,14 +2,14 @@ package server
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/labstack/echo/v4"
 	"k8s.io/apiserver/pkg/server/filters"
+
+	"github.com/rowlock/rowlock/server/handlers"
 )
 
 // HTTP is what all answers and all connections have in common.
@@ -79,16 +79,12 @@ func through(filter http.Handler) echo.MiddlewareFunc {
 	}
 }
 
-// readBody reads a body of at most so many bytes, in the time that the request has: one that never comes would hold its place for ever.
+// readBody reads a body of at most so many bytes, in the time that the request has.
 func readBody(c echo.Context, most int64) ([]byte, error) {
-	if deadline, ok := c.Request().Context().Deadline(); ok {
-		_ = http.NewResponseController(c.Response()).SetReadDeadline(deadline) // what has no deadlines is no connection
-	}
-	data, err := io.ReadAll(http.MaxBytesReader(c.Response(), c.Request().Body, most))
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil, context.DeadlineExceeded
-	}
-	return data, err
+	r := c.Request()
+	return handlers.InTime(r.Context(), c.Response(), r, func() ([]byte, error) {
+		return io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, most))
+	})
 }
 
 // lastWords is how long a client may take to read that the time of its request is over.

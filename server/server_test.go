@@ -129,19 +129,6 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// ?timeout= bounds a request.
-func TestTimeout(t *testing.T) {
-	var store *blockedStore
-	h := newServer(t, func(c *server.Config) { store = blocked(c) }).Handler()
-	defer close(store.release)
-	w := get(h, "/api/v1/namespaces/slow?timeout=1ms", "known")
-	const want = `{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout",` +
-		`"reason":"Timeout","details":{},"code":504}` + "\n"
-	if got := w.Body.String(); w.Code != 504 || got != want || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
-		t.Errorf("the answer is %d %v %s", w.Code, w.Header(), got)
-	}
-}
-
 // A body that does not come is not waited for longer than the request may take.
 func TestBodyThatNeverComes(t *testing.T) {
 	s := httptest.NewServer(newServer(t, func(c *server.Config) { c.RequestTimeout = 50 * time.Millisecond }).Handler())

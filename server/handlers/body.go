@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,17 +45,35 @@ func (q *request) readBody() ([]byte, error) {
 	return q.sent.data, q.sent.err
 }
 
-// receive reads the body, in the time that the request has: one that never comes would hold its place among the
-// requests under way for ever.
+// receive reads the body.
 func (q *request) receive() ([]byte, error) {
-	if deadline, ok := q.ctx.Deadline(); ok {
-		_ = http.NewResponseController(q.w).SetReadDeadline(deadline) // what has no deadlines is no connection
+	return InTime(q.ctx, q.w, q.r, func() ([]byte, error) { return readLimited(q.r) })
+}
+
+// InTime reads the body of a request in the time that its context has: one that never comes would hold its place among the requests under way
+// for ever.
+//
+// From the end of the body on, net/http waits for that of the connection. It would take a limit that is reached for that, and all later
+// requests of the connection would be over before they begin.
+func InTime(ctx context.Context, w http.ResponseWriter, r *http.Request, read func() ([]byte, error)) ([]byte, error) {
+	deadline, limited := ctx.Deadline()
+	if !limited || r.ContentLength == 0 {
+		return read()
 	}
-	data, err := readLimited(q.r)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(deadline) // what has no deadlines is no connection
+	data, err := read()
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, context.DeadlineExceeded
+	case err != nil:
+		return nil, err // there may be more of the body, which is read in this time, too
 	}
-	return data, err
+	_ = c.SetReadDeadline(time.Time{})
+	if r.ProtoMajor == 1 && !time.Now().Before(deadline) {
+		w.Header().Set("Connection", "close") // it may have been reached in between
+	}
+	return data, nil
 }
 
 func readLimited(r *http.Request) ([]byte, error) {

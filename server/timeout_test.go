@@ -1,0 +1,93 @@
+package server_test
+
+import (
+	"context"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server"
+)
+
+// slowAdmission lets no deletion pass, and nothing of one name, before it is too late.
+type slowAdmission struct{}
+
+func (slowAdmission) Handles(admission.Operation) bool { return true }
+
+func (slowAdmission) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetName() == "slow" || a.GetOperation() == admission.Delete {
+		<-ctx.Done()
+		time.Sleep(20 * time.Millisecond) // it is not the first to notice
+		return ctx.Err()
+	}
+	return nil
+}
+
+// ?timeout= bounds a request. The answer has nothing of the one that the request would have had, as with kube-apiserver, and the next
+// requests of the connection are answered as if nothing had been, be it over before the body is read, or later.
+func TestTimeout(t *testing.T) {
+	var pipeline *resources.Pipeline
+	s := newServer(t, func(c *server.Config) { pipeline = c.Pipeline })
+	pipeline.Use(slowAdmission{}, nil)
+	address, stop, done := serve(t, s)
+	const want = `{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout",` +
+		`"reason":"Timeout","details":{},"code":504}` + "\n"
+	var dialed int
+	client := http.Client{Timeout: patience, Transport: &http.Transport{MaxConnsPerHost: 1, DialContext: func(ctx context.Context, network, to string) (net.Conn, error) {
+		dialed++
+		return new(net.Dialer).DialContext(ctx, network, to)
+	}}}
+	ask := func(method, path, body string) (int, http.Header, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "known")
+		a, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		data, err := io.ReadAll(a.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.StatusCode, a.Header, string(data)
+	}
+	if code, _, body := ask("POST", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"kept"}}`); code != 201 {
+		t.Fatal(code, body)
+	}
+	for _, timed := range [][3]string{
+		{"GET", "/api/v1/namespaces/slow?timeout=1ns", ""},
+		{"DELETE", "/api/v1/namespaces/default/configmaps/kept?timeout=100ms", ""},
+		{"POST", "/api/v1/namespaces/default/configmaps?timeout=100ms", `{"metadata":{"name":"slow"}}`},
+	} {
+		code, header, body := ask(timed[0], timed[1], timed[2])
+		if code != 504 || body != want || header.Get("Content-Type") != "text/plain; charset=utf-8" {
+			t.Errorf("%v: %d %v %s", timed, code, header, body)
+		}
+		if got := slices.Sorted(maps.Keys(header)); !slices.Equal(got, []string{"Audit-Id", "Cache-Control", "Content-Length", "Content-Type", "Date"}) {
+			t.Errorf("%v is answered with %v", timed, header)
+		}
+		if code, _, body := ask("GET", "/api/v1/namespaces/default", ""); code != 200 {
+			t.Errorf("after %v, the next is answered with %d %s", timed, code, body)
+		}
+	}
+	if dialed != 1 {
+		t.Errorf("there were %d connections", dialed)
+	}
+	client.CloseIdleConnections()
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
