@@ -105,7 +105,7 @@ func (o *kubeAPIServerOptions) setDefaults(acting, own *pflag.FlagSet) {
 	o.serve.controllers.list, own.Lookup("controllers").DefValue = nil, "[]"
 	o.serve.dataDir, own.Lookup("data-dir").DefValue = "", ""
 	o.serve.admission.besides = nil
-	o.serve.proxies.onlyNamed = true
+	o.serve.proxies.onlyNamed, o.serve.tokens.onlyKeyFiles = true, true
 	o.serve.authorization.modes, acting.Lookup("authorization-mode").DefValue = []string{modes.ModeAlwaysAllow}, "[AlwaysAllow]"
 }
 

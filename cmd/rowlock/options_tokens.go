@@ -27,8 +27,10 @@ type tokenOptions struct {
 	jwksURI        string
 	signingKeyFile string
 	keyFiles       []string
-	maxExpiration  time.Duration
-	extend         bool
+	// onlyKeyFiles: the key that signs is good only if it is among keyFiles, if there are any.
+	onlyKeyFiles  bool
+	maxExpiration time.Duration
+	extend        bool
 	// lookup: the tokens of Secrets are good as long as these are there.
 	lookup bool
 	// documents are filled in when it is known where the server listens.
@@ -105,7 +107,7 @@ func (o *tokenOptions) complete() error {
 
 // keyOptions say where the keys are.
 func (o *tokenOptions) keyOptions() pki.TokenKeyOptions {
-	return pki.TokenKeyOptions{Issuer: o.issuers[0], SigningKeyFile: o.signingKeyFile, KeyFiles: o.keyFiles}
+	return pki.TokenKeyOptions{Issuer: o.issuers[0], SigningKeyFile: o.signingKeyFile, KeyFiles: o.keyFiles, OnlyKeyFiles: o.onlyKeyFiles}
 }
 
 // issued says how tokens are made.

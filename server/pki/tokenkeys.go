@@ -31,6 +31,8 @@ type TokenKeyOptions struct {
 	// KeyFiles hold further keys in PEM, public or private, whose tokens are good. With SigningKeyFile, and without KeyFiles, that is
 	// the one.
 	KeyFiles []string
+	// OnlyKeyFiles: with SigningKeyFile and KeyFiles, that is not good unless it is among these, as with kube-apiserver.
+	OnlyKeyFiles bool
 }
 
 // TokenKeys sign tokens and say whose signature is good. Of pki/sa.key the first key signs and every one verifies, so that keys
@@ -41,8 +43,10 @@ type TokenKeyOptions struct {
 type TokenKeys struct {
 	issuer string
 	given  []any // keys of the user's files, which only verify
-	file   *reloading[[]any]
-	rows   *resources.Rows
+	// onlyGiven: none but these verify.
+	onlyGiven bool
+	file      *reloading[[]any]
+	rows      *resources.Rows
 
 	mu        sync.Mutex
 	listeners []serviceaccount.Listener
@@ -91,6 +95,7 @@ func (p *PKI) TokenKeys(o TokenKeyOptions) (*TokenKeys, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--service-account-signing-key-file: %w", err)
 		}
+		t.onlyGiven = o.OnlyKeyFiles
 		set, err := t.made(nil, []any{key}, t.given)
 		if err != nil {
 			return nil, fmt.Errorf("--service-account-signing-key-file: %w", err)
@@ -199,11 +204,15 @@ func (t *TokenKeys) made(source any, keys, further []any) (*tokenKeySet, error) 
 	if err != nil {
 		return nil, err
 	}
+	// Keys of files are published as they are given: in their order, and as often.
 	var all []any
-	for _, key := range append(slices.Clone(keys), further...) {
-		if !hasKey(all, key) {
+	for _, key := range keys {
+		if !t.onlyGiven && !hasKey(all, key) && !hasKey(further, key) {
 			all = append(all, publicOf(key))
 		}
+	}
+	for _, key := range further {
+		all = append(all, publicOf(key))
 	}
 	getter, err := serviceaccount.StaticPublicKeysGetter(all)
 	if err != nil {

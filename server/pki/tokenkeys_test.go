@@ -6,6 +6,7 @@ import (
 	"crypto/rsa"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -187,6 +188,47 @@ func TestGivenTokenKeys(t *testing.T) {
 	for _, o := range []TokenKeyOptions{{SigningKeyFile: "/nonexistent"}, {KeyFiles: []string{"/nonexistent"}}} {
 		if _, err := p.TokenKeys(o); err == nil {
 			t.Errorf("%+v is taken", o)
+		}
+	}
+}
+
+// Keys of files are published as they are given, as by kube-apiserver: in their order, with those of certificates, and as often. The key that
+// signs comes before them where it is not among them, unless it is to be one of them.
+func TestPublishedTokenKeys(t *testing.T) {
+	dir := t.TempDir()
+	p := mustOpen(t, testOptions(dir, newClock()))
+	file := func(name string, contents ...[]byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, bytes.Join(contents, nil), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	a, b, signing := newKeyPEM(t), newKeyPEM(t), newKeyPEM(t)
+	two, signs, all := file("two", b, a), file("signs", signing), file("all", a, signing)
+	published := func(o TokenKeyOptions) (ids []string) {
+		for _, k := range mustTokenKeys(t, p, o).GetPublicKeys(t.Context(), "") {
+			ids = append(ids, k.KeyID)
+		}
+		return ids
+	}
+	id := func(file string) string { return published(TokenKeyOptions{SigningKeyFile: file})[0] }
+	first, second, third := id(file("a", a)), id(file("b", b)), id(signs)
+	for _, c := range []struct {
+		files []string
+		only  bool
+		want  []string
+	}{
+		{nil, true, []string{third}},
+		{[]string{two}, false, []string{third, second, first}},
+		{[]string{two}, true, []string{second, first}},
+		{[]string{two, all}, false, []string{second, first, first, third}},
+		{[]string{two, all}, true, []string{second, first, first, third}},
+		{[]string{file("certificate", read(t, filepath.Join(dir, "pki", "ca.crt"))), all}, true, []string{id(filepath.Join(dir, "pki", "ca.key")), first, third}},
+	} {
+		o := TokenKeyOptions{SigningKeyFile: signs, KeyFiles: c.files, OnlyKeyFiles: c.only}
+		if got := published(o); !slices.Equal(got, c.want) {
+			t.Errorf("%v, only these: %t: %v, want %v", c.files, c.only, got, c.want)
 		}
 	}
 }
