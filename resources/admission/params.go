@@ -5,9 +5,11 @@ import (
 	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/rowlock/rowlock/resources"
@@ -88,6 +90,9 @@ func (p params) show(o *resources.Object) (runtime.Object, error) {
 	}
 	if _, ok := versioned.(*unstructured.Unstructured); ok {
 		return versioned, nil
+	}
+	if m, err := meta.Accessor(versioned); err == nil && scheme.Scheme.Recognizes(p.served.GroupVersionKind) {
+		m.SetManagedFields(nil) // the informers of kube-apiserver, of kinds that client-go has, do not keep them
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(versioned)
 	if err != nil {

@@ -93,6 +93,24 @@ func TestPoliciesByCustomParams(t *testing.T) {
 	a.run(create)
 }
 
+// Params of the kinds that client-go has come without managedFields, as kube-apiserver's informers keep them; all others with theirs.
+func TestManagedFieldsOfParams(t *testing.T) {
+	a := newAPI(t)
+	create := exchange{do: "POST /api/v1/namespaces/test/configmaps?dryRun=All", body: `{"metadata":{"name":"a"}}`}
+	a.run(exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"w"},"data":{"a":"b"}}`, code: 201},
+		exchange{do: "GET " + configMaps + "/w", code: 200, says: says{"metadata.managedFields.0.operation": "Update"}},
+		exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},
+		exchange{do: "POST " + widgets, body: widget("w", `{"size":4}`), code: 201})
+	for kind, want := range map[string]int{`{"apiVersion":"v1","kind":"ConfigMap"}`: 422, `{"apiVersion":"example.com/v1","kind":"Widget"}`: 201} {
+		create.code = want
+		a.run(exchange{do: "POST " + validatingPolicies, code: 201, body: policy("p", "", "configmaps",
+			`"paramKind":`+kind+`,"validations":[{"expression":"has(params.metadata.managedFields)"}]`)},
+			exchange{do: "POST " + validatingBindings, code: 201, body: binding("b", "p", `,"validationActions":["Deny"],"paramRef":{"name":"w","parameterNotFoundAction":"Deny"}`)},
+			create,
+			exchange{do: "DELETE " + validatingBindings + "/b", code: 200}, exchange{do: "DELETE " + validatingPolicies + "/p", code: 200})
+	}
+}
+
 // Who validates is not asked about what is refused without: deletions by their preconditions, bindings and evictions that are wrong in themselves.
 // Of a dry run, an eviction says so in the options of the deletion.
 func TestPoliciesComeAfterPreconditions(t *testing.T) {
