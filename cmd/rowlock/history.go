@@ -96,7 +96,11 @@ func printHistory(revisions []*historyRevision, out io.Writer) error {
 		if len(paths) > shownPaths {
 			paths = append(paths[:shownPaths:shownPaths], fmt.Sprintf("and %d more", len(r.Paths)-shownPaths))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.when(), r.Operation, r.who(), dash(agent), dash(string(r.Object.UID)), dash(strings.Join(paths, ", ")))
+		cells := []string{r.Name, r.when(), r.Operation, r.who(), dash(agent), dash(string(r.Object.UID)), dash(strings.Join(paths, ", "))}
+		for i := range cells {
+			cells[i] = harmless(cells[i])
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	return w.Flush()
 }
@@ -119,7 +123,8 @@ func (r *historyRevision) who() string {
 
 // printDiff prints a write with what it changed.
 func (h *objectHistory) printDiff(ctx context.Context, r *historyRevision, out io.Writer) error {
-	fmt.Fprintf(out, "revision %s\nTime: %s\nUser: %s\nAgent: %s\nOperation: %s %s\n", r.Name, r.when(), r.who(), dash(r.Requester.UserAgent), r.Operation, h)
+	fmt.Fprintf(out, "revision %s\nTime: %s\nUser: %s\nAgent: %s\nOperation: %s %s\n",
+		r.Name, r.when(), harmless(r.who()), harmless(dash(r.Requester.UserAgent)), r.Operation, h)
 	full, err := h.get(ctx, r.Name)
 	if err != nil {
 		return err
@@ -128,8 +133,8 @@ func (h *objectHistory) printDiff(ctx context.Context, r *historyRevision, out i
 	case full.Unreadable:
 		fmt.Fprintln(out, "The object is not there: it could not be decrypted, or is too large for --object-history-size.")
 		return nil
-	case full.Operation == "Delete":
-		return nil // its last state is that of the write before
+	case full.Operation == "Delete": // the write before, which has the same, may be forgotten
+		full.State.Before, full.State.After = full.State.After, nil
 	}
 	before, err := yamlLines(full.State.Before)
 	if err != nil {

@@ -117,6 +117,9 @@ func TestHistoryCommands(t *testing.T) {
 		undelete := []string{"undelete", "configmap/a", "-n", "shop"}
 		h.refuses(t, "no deletion of configmaps/a in the namespace shop", undelete...)
 		send(t, h.client, "DELETE", shopMap, "")
+		if diff := h.does(t, "history", "cm/a", "-n", "shop", "--diff"); !strings.Contains(strings.Split(diff, "\nrevision ")[0], "\n-data:\n-  v: \"1\"\n") {
+			t.Errorf("the deletion does not show what was deleted:\n%s", diff)
+		}
 		if out := h.does(t, append(undelete, "--dry-run")...); out != "configmaps/shop/a: would be created\n" {
 			t.Errorf("the dry run says %s", out)
 		}
@@ -167,6 +170,20 @@ func TestHistoryOfUsers(t *testing.T) {
 	send(t, h.client, "DELETE", shopMap, "")
 	h.refuses(t, `User "jane" cannot create resource "configmaps"`, as("undelete", "cm/a")...)
 	h.end()
+}
+
+// What is in objects and requests does not control the terminal of who reads about them, nor make rows.
+func TestHistoryOnATerminal(t *testing.T) {
+	r := &historyRevision{Paths: []string{"spec[\x1b[2J]", "spec[a\nb\tc]"}}
+	r.Name, r.Requester.User, r.Requester.UserAgent = "7", "ann\u009b2J", "evil\ttabs"
+	var out strings.Builder
+	if err := printHistory([]*historyRevision{r}, &out); err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	if len(rows) != 2 || strings.ContainsAny(out.String(), "\x1b\u009b") || !strings.Contains(rows[1], "   evil tabs   ") {
+		t.Errorf("it is shown as %q", out.String())
+	}
 }
 
 // A Secret comes back where its values are kept, and never with hashes in their place. Without an object history there is nothing of it.

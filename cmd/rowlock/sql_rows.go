@@ -88,15 +88,19 @@ func (t *tableRows) row(values []any) error {
 	return t.line(cells)
 }
 
-// shownCell is what a terminal shows of a text: what others have written into objects does not control it.
-func shownCell(s string) string {
-	s = s[:min(len(s), utf8.UTFMax*cellMost+utf8.UTFMax)] // what follows is not shown
-	s = strings.Map(func(r rune) rune {
+// harmless is a text for a terminal: what others have written into objects does not control it.
+func harmless(s string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
 	}, s)
+}
+
+// shownCell is what a table shows of a text.
+func shownCell(s string) string {
+	s = harmless(s[:min(len(s), utf8.UTFMax*cellMost+utf8.UTFMax)]) // what follows is not shown
 	if utf8.RuneCountInString(s) > cellMost {
 		s = string([]rune(s)[:cellMost-1]) + "…"
 	}
