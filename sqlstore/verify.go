@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -203,6 +204,9 @@ func (r *Row) digest() uint64 {
 func plainObject(r *Row, decode func(Row) error) error {
 	if !gjson.Valid(r.Data) || !strings.HasPrefix(r.Data, "{") {
 		return errors.New("is not JSON")
+	}
+	if !utf8.ValidString(r.Data) { // which decoders make U+FFFD of, and no server has written
+		return errors.New("has bytes that are not UTF-8")
 	}
 	if r.Fields != nil && !gjson.Valid(*r.Fields) {
 		return errors.New("has selectable fields that are not JSON")

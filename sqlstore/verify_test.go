@@ -77,6 +77,7 @@ var damages = []damage{
 	both("a deleted object is there", "INSERT INTO objects (resource, namespace, name, revision, data) SELECT resource, namespace, name, revision, data FROM changes WHERE op = 'delete' AND name = 'b'",
 		"objects configmaps/default/b: is there, and by the log it was deleted"),
 	both("an object is not JSON", "UPDATE objects SET data = substr(data, 1, 20) WHERE name = 'old'", "objects configmaps/default/old: is not JSON"),
+	{"an object is not UTF-8", `UPDATE objects SET data = replace(data, '"1"', '"' || CAST(x'ff' AS TEXT) || '"') WHERE name = 'old'`, "", "objects configmaps/default/old: has bytes that are not UTF-8"},
 	both("fields are not JSON", "UPDATE objects SET fields = '{' WHERE name = 'old'", "objects configmaps/default/old: has selectable fields that are not JSON"),
 	both("an object has another revision inside", "UPDATE objects SET revision = revision + 1 WHERE name = 'old'", "resourceVersion"),
 	both("an object is ahead of the counter", "UPDATE objects SET revision = 1000000 WHERE "+ofA, "revisions would be given twice"),

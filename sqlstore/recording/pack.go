@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 
 	"github.com/klauspost/compress/flate"
@@ -42,6 +43,8 @@ func (p *Packer) Pack(before, after []byte) []byte {
 	p.w.Reset(&out)
 	_, _ = p.w.Write(p.plain) // into memory
 	_ = p.w.Close()
+	sum := binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(p.plain)) // behind the end of the stream, where releases of before do not look
+	_, _ = out.Write(sum)
 	if cap(p.plain) > plainKept {
 		p.plain = nil
 	}
@@ -74,10 +77,14 @@ func Unpack(packed []byte) (before, after []byte, err error) {
 	if len(packed) == 0 {
 		return nil, nil, nil
 	}
-	r := flate.NewReader(bytes.NewReader(packed))
-	plain, err := io.ReadAll(io.LimitReader(r, unpackedMax+1))
+	stream := bytes.NewReader(packed)
+	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(stream), unpackedMax+1))
 	if err != nil || len(plain) > unpackedMax {
 		return nil, nil, errors.Join(errPacked, err)
+	}
+	sum := packed[len(packed)-stream.Len():]
+	if len(sum) > 0 && !bytes.Equal(sum, binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(plain))) { // releases of before had none
+		return nil, nil, errPacked
 	}
 	var numbers [3]uint64
 	for i := range numbers {
