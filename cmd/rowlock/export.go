@@ -39,6 +39,9 @@ func newExportCommand() *cobra.Command {
 			"  rowlock export --datastore-file ./url --target-encryption-provider-config enc.yaml snapshot.db",
 		Args: oneArgument("the name of a file"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if args[0] == "-" { // as 'rowlock backup' takes it
+				return usagef("a snapshot is not written from its beginning to its end, so not to the standard output: name a file")
+			}
 			if o.dataDir, err = absoluteDataDir(o.dataDir); err != nil {
 				return err
 			}

@@ -82,6 +82,10 @@ func TestRefusals(t *testing.T) {
 		{"feature gate that is neither on nor off", "serve --feature-gates CBORServingAndStorage=maybe", "--feature-gates"},
 		{"unknown group", "serve --runtime-config colours/v1=true", "--runtime-config: unknown api groups colours/v1"},
 		{"unknown fast path", "serve --fast-paths -merge-patch,-tomorrow", `--fast-paths: there is no fast path "tomorrow"; there are json-decode, `},
+		{"snapshot of etcd for the standard output", "export -", "not to the standard output: name a file"},
+		{"namespace of a variable that is empty", "restore --namespace= backup", "--namespace and --object need a name"},
+		{"object of a variable that is empty", "restore --namespace=shop --object= backup", "--namespace and --object need a name"},
+		{"one namespace of two", "restore --namespace shop, backup", "--namespace and --object need a name"},
 		{"unknown log level", "serve --log-level loud", "must be one of warn, error, info, debug"},
 		{"unknown log format", "serve --log-format xml", "must be one of text, json"},
 	} {

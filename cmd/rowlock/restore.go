@@ -34,7 +34,7 @@ func newRestoreCommand() *cobra.Command {
 				return err
 			}
 			parts.byRevision = cmd.Flags().Changed("revision")
-			if err := parts.complete(); err != nil {
+			if err := parts.complete(cmd.Flags()); err != nil {
 				return err
 			}
 			if parts.byRevision {

@@ -45,9 +45,13 @@ func (o *partOptions) addFlags(flags *pflag.FlagSet) {
 
 func (o *partOptions) wanted() bool { return len(o.namespaces)+len(o.objects) > 0 }
 
-func (o *partOptions) complete() error {
+func (o *partOptions) complete(flags *pflag.FlagSet) error {
 	if o.byRevision {
 		return o.completeRevision()
+	}
+	empty := func(values []string) bool { return len(values) == 0 || slices.Contains(values, "") } // "$NAMESPACE", say, of a variable that is not set
+	if flags.Changed("namespace") && empty(o.namespaces) || flags.Changed("object") && empty(o.objects) {
+		return usagef("--namespace and --object need a name: without one, the whole backup would be restored")
 	}
 	if !o.wanted() && (o.dryRun || o.kubeconfig != "") {
 		return usagef("--dry-run and --kubeconfig need --namespace, --object or --revision: a whole restore makes a new store")

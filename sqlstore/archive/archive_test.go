@@ -178,7 +178,7 @@ func TestRefusals(t *testing.T) {
 		text       string
 	}{
 		{name: "empty", want: ErrNotBackup},
-		{name: "another file", data: []byte("SQLite format 3\x00 and so on, and so on"), want: ErrNotBackup},
+		{name: "another file", data: []byte("SQLite format 3\x00 and so on, and so on"), want: ErrNotBackup, text: "--datastore sqlite://"},
 		{name: "no passphrase", data: encrypted, want: ErrNeedsPassphrase},
 		{name: "another passphrase", data: encrypted, passphrase: "wrong", want: ErrPassphrase},
 		{name: "a later format", data: []byte(strings.Replace(string(plain), `{"rowlockBackup":1`, `{"rowlockBackup":2`, 1)), text: "use a newer rowlock"},

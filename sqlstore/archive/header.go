@@ -59,6 +59,9 @@ func readHeader(r *bufio.Reader) (h Header, line []byte, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return h, nil, err
 	}
+	if bytes.HasPrefix(start, []byte("SQLite format 3\x00")) {
+		return h, nil, fmt.Errorf("%w, but a SQLite database, which 'rowlock verify' and 'rowlock backup' read by --datastore sqlite:///its/path", ErrNotBackup)
+	}
 	if !bytes.Equal(start, []byte(headerStart)) {
 		return h, nil, ErrNotBackup
 	}
