@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,29 +85,67 @@ func wrapped(text string, columns int) (lines []string) {
 func TestManualPages(t *testing.T) {
 	dir := cmp.Or(*man, t.TempDir())
 	root := newRootCommand()
+	root.InitDefaultCompletionCmd()
 	root.DisableAutoGenTag = true
+	texts := forManualPages(root)
 	date := time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC) // so that the same source gives the same pages
 	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "Rowlock", Manual: "Rowlock", Date: &date}, dir); err != nil {
 		t.Fatal(err)
 	}
-	var check func(c *cobra.Command)
-	check = func(c *cobra.Command) {
-		if c.IsAvailableCommand() || c == root {
-			page, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"))
-			if err != nil {
-				t.Error(err)
-			}
-			c.Flags().VisitAll(func(f *pflag.Flag) {
-				if !f.Hidden && !strings.Contains(strings.ReplaceAll(string(page), `\-`, "-"), "--"+f.Name) {
-					t.Errorf("%s: no --%s", c.CommandPath(), f.Name)
-				}
-			})
+	for c, said := range texts {
+		page, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"))
+		if err != nil {
+			t.Error(err)
 		}
-		for _, sub := range c.Commands() {
-			check(sub)
+		for _, text := range said {
+			if !strings.Contains(shownText(string(page)), shownText(text)) {
+				t.Errorf("%s: %q is not there as it is said", c.CommandPath(), text)
+			}
 		}
 	}
-	check(root)
+}
+
+// forManualPages has commands say what they say in Markdown, of which the pages are made, and returns it as it was: the names of flags, and paragraphs.
+func forManualPages(c *cobra.Command) map[*cobra.Command][]string {
+	texts := map[*cobra.Command][]string{}
+	if c.HasParent() && !c.IsAvailableCommand() {
+		return texts
+	}
+	special := regexp.MustCompile(`[\\<>*_\[\]|~&]`)
+	escape := func(text string) string {
+		lines := strings.Split(text, "\n")
+		for i, line := range lines {
+			if strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "\t") {
+				continue // as it is
+			}
+			parts := strings.Split(line, "`")
+			for j := 0; j < len(parts); j += 2 {
+				parts[j] = special.ReplaceAllString(parts[j], `\$0`)
+			}
+			lines[i] = strings.Join(parts, "`")
+		}
+		return strings.Join(lines, "\n")
+	}
+	texts[c] = append(strings.Split(c.Long, "\n\n"), c.Short)
+	c.Long, c.Short = escape(c.Long), escape(c.Short)
+	c.InitDefaultHelpFlag()
+	c.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			texts[c] = append(texts[c], "--"+f.Name, f.Usage)
+			f.Usage = escape(f.Usage)
+		}
+	})
+	for _, sub := range c.Commands() {
+		maps.Copy(texts, forManualPages(sub))
+	}
+	return texts
+}
+
+// shownText is what a reader sees of a page, or of a text: without fonts and the breaks of lines.
+func shownText(text string) string {
+	text = regexp.MustCompile(`(?m)^(\.(PP|EX|EE|IP.*|RS|RE)|\.S[HS]|####)|\\f[A-Z]|\\&|[`+"`"+`]`).ReplaceAllString(text, "")
+	text = strings.NewReplacer(`\-`, "-", `\(aq`, "'", `\e`, `\`, `\\`, `\`).Replace(text)
+	return strings.Join(strings.Fields(text), " ")
 }
 
 // Shells complete commands and flags.
