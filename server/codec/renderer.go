@@ -108,11 +108,40 @@ func finish(data []byte, f Format) ([]byte, error) {
 		return yaml.JSONToYAML(data)
 	case f.Pretty:
 		var buf bytes.Buffer
+		buf.Grow(indentedLen(data))
 		err := json.Indent(&buf, data, "", "  ")
 		return buf.Bytes(), err
 	}
 	out := make([]byte, 0, len(data)+1)
 	return append(append(out, data...), '\n'), nil
+}
+
+// indentedLen is how long compact JSON is when it is indented. That grows with the square of its depth: 60 KB of 9,000 levels, which a custom
+// resource may have, become 400 MB, and a buffer that were doubled until it has them would take five times as much.
+func indentedLen(data []byte) int {
+	n, depth, quoted := len(data), 0, false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case quoted:
+		case c == ':':
+			n++
+		case (c == '{' || c == '[') && i+1 < len(data) && data[i+1] == c+2: // empty
+			i++
+		case c == '{' || c == '[':
+			depth++
+			n += 1 + 2*depth
+		case c == '}' || c == ']':
+			depth--
+			n += 1 + 2*depth
+		case c == ',':
+			n += 1 + 2*depth
+		}
+	}
+	return max(n, 0) // of what is no JSON
 }
 
 // asStored tells whether an object is stored in the version asked for. One that was written by an older release may not be in

@@ -1,0 +1,30 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// What is indented gets the memory that it takes, and no more.
+func TestIndentedLen(t *testing.T) {
+	for _, text := range []string{`{}`, `[]`, `1`, `""`, `{"a":[]}`, `{"a":{},"b":[1,2,{"c":null}]}`, `{"a\"{[,:":"]}\\","b":":"}`, `[[[[1]],2]]`,
+		strings.Repeat(`{"a":`, 500) + "1" + strings.Repeat("}", 500)} {
+		var want bytes.Buffer
+		if err := json.Indent(&want, []byte(text), "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		if got := indentedLen([]byte(text)); got != want.Len() {
+			t.Errorf("%.60s: %d, want %d", text, got, want.Len())
+		}
+		if out, err := finish([]byte(text), Format{Media: JSON, Pretty: true}); err != nil || !bytes.Equal(out, want.Bytes()) || cap(out) > want.Len()+want.Len()/4+64 {
+			t.Errorf("%.60s: %d bytes in %d, %v", text, len(out), cap(out), err)
+		}
+	}
+	for _, text := range []string{"", "}", "]]]]", `"`, `"\`, "{"} {
+		if _, err := finish([]byte(text), Format{Media: JSON, Pretty: true}); err == nil {
+			t.Errorf("%q is no JSON", text)
+		}
+	}
+}
