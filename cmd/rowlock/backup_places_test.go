@@ -151,3 +151,33 @@ func (f *followed) until(t *testing.T, want string) {
 		}
 	}
 }
+
+// A Postgres that was filled, and of which no server has begun yet, has no keys: who makes a backup of it elsewhere is told, and who restores that.
+func TestBackupWithoutKeys(t *testing.T) {
+	c, err := pgtest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	root := t.TempDir()
+	first, file := filepath.Join(root, "first"), filepath.Join(root, "backup")
+	start(t, "--data-dir", first).end()
+	runs(t, "migrate", "--from", "sqlite://"+filepath.Join(first, "rowlock.db"), "--to", c.URL())
+	elsewhere := []string{"backup", "--data-dir", filepath.Join(root, "none"), "--datastore", c.URL(), file}
+	const lacks = "has no keys and certificates"
+	for i, has := range []bool{false, true} {
+		if has { // its server shares them
+			start(t, "--data-dir", first, "--datastore", c.URL()).end()
+		}
+		if _, _, said := command(t, elsewhere...); strings.Contains(said, lacks) == has {
+			t.Errorf("the backup, with keys: %t: %s", has, said)
+		}
+		if said := runs(t, "restore", "--data-dir", filepath.Join(root, fmt.Sprint(i)), file); strings.Contains(said, lacks) == has {
+			t.Errorf("restored, with keys: %t: %s", has, said)
+		}
+	}
+}

@@ -16,6 +16,8 @@ import (
 type Checked struct {
 	archive.Header
 	Objects, Files int
+	// Shared: its rows have the keys that the servers of a database share.
+	Shared bool
 }
 
 // Check reads a backup to its end. It refuses what could be read, and of which no store can be made that works: a checksum says that a file is as
@@ -29,7 +31,7 @@ func Check(r io.Reader, passphrase []byte) (*Checked, error) {
 	if err := checkHeader(&c.Header); err != nil {
 		return nil, err
 	}
-	revision := -1 // which column has it
+	revision, resource := -1, -1 // which columns have them
 	for {
 		record, err := a.Next()
 		switch {
@@ -39,13 +41,14 @@ func Check(r io.Reader, passphrase []byte) (*Checked, error) {
 		case err != nil:
 			return nil, err
 		case record.Table != nil:
-			revision = slices.Index(record.Table.Columns, "revision")
+			revision, resource = slices.Index(record.Table.Columns, "revision"), slices.Index(record.Table.Columns, "resource")
 		case record.Row != nil && revision >= 0:
 			n, ok := record.Row[revision].(int64)
 			if !ok || n < 0 || n > sqlstore.RevisionMax {
 				return nil, fmt.Errorf("%w: a row has the revision %v", archive.ErrDamaged, record.Row[revision])
 			}
 			c.Beyond = max(c.Beyond, n)
+			c.Shared = c.Shared || resource >= 0 && record.Row[resource] == authorities
 		}
 	}
 }

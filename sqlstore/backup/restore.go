@@ -35,7 +35,7 @@ type Restored struct {
 }
 
 // HasKeys tells whether the store has the keys of its cluster, in files or in the database.
-func (r *Restored) HasKeys() bool { return r.Files > 0 || r.Database == sharedKind }
+func (r *Restored) HasKeys() bool { return r.Files > 0 || r.Shared }
 
 // Unfinished is the file of a data directory that Restore has begun to fill and not finished.
 const Unfinished = "restore.unfinished"

@@ -67,16 +67,18 @@ func (s *Summary) count(columns []string, values []any) {
 		if inClear {
 			s.ClearSecrets++
 		}
-	case "authorities.rowlock.internal", "tokenkeys.rowlock.internal":
+	case authorities, "tokenkeys.rowlock.internal":
 		s.ClearKeys = s.ClearKeys || inClear
+		s.Shared = s.Shared || values[slices.Index(columns, "resource")] == authorities
 	}
 }
 
 // keptDir is the part of a data directory that a backup has. The rest of it is the database, and what is made anew.
 const keptDir = "pki"
 
-// sharedKind is the kind of databases in which servers keep the keys that they share.
-const sharedKind = "postgres"
+// authorities is the resource of the certificate authorities that servers of one database share. Before the first of them has started, one that was filled by
+// a migration or a restore has none.
+const authorities = "authorities.rowlock.internal"
 
 // fileMax is more than a file of keys or certificates has, in bytes.
 const fileMax = 4 << 20
@@ -94,7 +96,7 @@ func Write(ctx context.Context, w io.Writer, o Origin) (s Summary, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.Revision, s.Moved, s.Shared = state.Revision, state.Moved, state.Kind == sharedKind
+	s.Revision, s.Moved = state.Revision, state.Moved
 	if s.History, err = source.HasHistory(ctx); err != nil {
 		return s, err
 	}
