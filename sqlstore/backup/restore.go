@@ -124,7 +124,9 @@ func (d *Destination) checkEmpty(ctx context.Context) error {
 		return err
 	}
 	for _, entry := range entries {
-		if name := entry.Name(); name != "lost+found" && !strings.HasSuffix(name, ".lock") {
+		switch name := entry.Name(); {
+		case name == "lost+found", name == Unfinished+partial, strings.HasSuffix(name, ".lock"): // the second one of a restore that was killed at its begin
+		default:
 			return fmt.Errorf("%w: the directory %s has %s. Give an empty one, or move what is there away", sqlstore.ErrNotEmpty, d.DataDir, name)
 		}
 	}

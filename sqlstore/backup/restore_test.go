@@ -121,6 +121,14 @@ func TestKilledWhileRestoring(t *testing.T) {
 	if _, err := Restore(t.Context(), bytes.NewReader(filled(t, 3)), ended); !errors.Is(err, sqlstore.ErrNotEmpty) || CheckFinished(to) == nil {
 		t.Errorf("another backup than the one that is there: %v", err)
 	}
+	// And the first one: there is nothing but a mark that has not got its name, with which nothing was begun.
+	first := t.TempDir()
+	if err := os.WriteFile(filepath.Join(first, Unfinished+partial), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(t.Context(), bytes.NewReader(data), Destination{Store: sqliteAt(first), DataDir: first}); err != nil || count(t, sqliteAt(first)) != 300 {
+		t.Errorf("killed at the first moment: again: %v", err)
+	}
 	left = append(left, to)
 	for i, dir := range left {
 		if err := CheckFinished(dir); !errors.Is(err, ErrUnfinished) {
