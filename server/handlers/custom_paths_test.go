@@ -33,3 +33,16 @@ func TestMethodsOfDiscovery(t *testing.T) {
 	}
 	a.run(exchange{do: "HEAD /apis/example.com/v1", code: 200}, exchange{do: "HEAD /apis/apps/v1", code: 405})
 }
+
+// Below /watch/ a custom resource is watched, whatever the method is: kube-apiserver goes by the verb alone.
+func TestWatchOfCustomResourceByAnyMethod(t *testing.T) {
+	a := newAPI(t)
+	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},
+		exchange{do: "POST " + widgets, body: widget("a", `{"size":1}`), code: 201})
+	const below = "/apis/example.com/v1/watch/namespaces/test/widgets"
+	for _, method := range []string{"POST", "DELETE", "OPTIONS"} {
+		a.run(exchange{do: method + " " + below + "?timeoutSeconds=1", code: 200, says: says{"type": "ADDED", "object.metadata.name": "a"}})
+	}
+	a.run(exchange{do: "HEAD " + widgets + "?watch=1&timeoutSeconds=1", code: 200},
+		exchange{do: "POST /api/v1/watch/namespaces/test/configmaps", code: 405})
+}

@@ -78,10 +78,13 @@ func (q *request) allowed() bool {
 		// nowhere. OPTIONS has none.
 		return slices.Contains(q.sub.Connect(nil).ConnectMethods(), q.r.Method) && (q.info.Verb == "" || q.sub.HasVerb(q.info.Verb))
 	}
+	verb, named := q.info.Verb, len(q.info.Parts) > 1
+	if q.defined() && q.sub == nil && verb == "watch" {
+		return true // below /watch/, whatever the method is
+	}
 	if q.r.Method == http.MethodHead && !q.defined() || q.r.Method == http.MethodOptions {
 		return false
 	}
-	verb, named := q.info.Verb, len(q.info.Parts) > 1
 	if q.sub != nil {
 		return q.sub.HasVerb(verb)
 	}
