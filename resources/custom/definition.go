@@ -136,13 +136,13 @@ func (d *definition) makeTypes(b *bones) error {
 
 func (d *definition) makeType(crd *apiextensionsv1.CustomResourceDefinition, v *apiextensionsv1.CustomResourceDefinitionVersion, storage string) (*resources.Type, error) {
 	names := &crd.Status.AcceptedNames
-	kind := d.gv(v.Name).WithKind(d.kind)
-	s := &untyped.Scheme{Kind: kind.GroupKind(), Others: d.others, Defaults: d.fill, Conversion: d.convert,
+	kind, namespaced := d.gv(v.Name).WithKind(d.kind), crd.Spec.Scope == apiextensionsv1.NamespaceScoped
+	s := &untyped.Scheme{WithoutNamespace: !namespaced, Kind: kind.GroupKind(), Others: d.others, Defaults: d.fill, Conversion: d.convert,
 		Coerce: d.coerce, Clean: d.isClean, Coerced: d.settle, Repair: d.repair, Prune: d.prune}
 	for _, f := range v.SelectableFields {
 		s.SelectableFields = append(s.SelectableFields, strings.TrimPrefix(f.JSONPath, "."))
 	}
-	rules, status, err := d.strategies(s, kind, crd.Spec.Scope == apiextensionsv1.NamespaceScoped, v)
+	rules, status, err := d.strategies(s, kind, namespaced, v)
 	if err != nil {
 		return nil, err
 	}

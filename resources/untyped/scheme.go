@@ -34,6 +34,8 @@ type Scheme struct {
 	Conversion func(ctx context.Context, object map[string]any, from, to string) error
 	// SelectableFields are the fields that selectors may name beside metadata.name and metadata.namespace.
 	SelectableFields []string
+	// WithoutNamespace is set where objects are in no namespace, and cannot be selected by it either.
+	WithoutNamespace bool
 	// Others are the kinds with Go types.
 	Others resources.Scheme
 }
@@ -173,8 +175,7 @@ func (s *Scheme) Convert(in, out, context any) error {
 
 // ConvertFieldLabel refuses fields that cannot be selected by.
 func (s *Scheme) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
-	switch label {
-	case "metadata.name", "metadata.namespace":
+	if label == "metadata.name" || label == "metadata.namespace" && !s.WithoutNamespace {
 		return label, value, nil
 	}
 	for _, f := range s.SelectableFields {

@@ -1,6 +1,9 @@
 package handlers_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // What follows a subresource of a custom resource in a path is not looked at, whatever the method, as by kube-apiserver. It is for
 // what is built in.
@@ -45,4 +48,19 @@ func TestWatchOfCustomResourceByAnyMethod(t *testing.T) {
 	}
 	a.run(exchange{do: "HEAD " + widgets + "?watch=1&timeoutSeconds=1", code: 200},
 		exchange{do: "POST /api/v1/watch/namespaces/test/configmaps", code: 405})
+}
+
+// Who is in no namespace cannot be selected by it.
+func TestSelectorsOfCustomResourcesWithoutNamespace(t *testing.T) {
+	a := newAPI(t)
+	const selected = "?fieldSelector=metadata.namespace%3Dtest"
+	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},
+		exchange{do: "POST " + widgets, body: widget("a", `{"size":1}`), code: 201},
+		exchange{do: "GET /apis/example.com/v1/widgets" + selected, code: 200, says: says{"items.#": "1"}},
+		exchange{do: "POST " + definitions, code: 201, body: strings.NewReplacer(`"Namespaced"`, `"Cluster"`, "widgets", "gadgets", "Widget", "Gadget", `"widget"`, `"gadget"`, `["wd"]`, `["gd"]`).Replace(
+			widgetDefinition(widgetVersion("v1", widgetSpec, true)))})
+	for _, q := range []string{selected, selected + "&watch=1", "?fieldSelector=metadata.namespace%3D"} {
+		a.run(exchange{do: "GET /apis/example.com/v1/gadgets" + q, code: 400, says: says{"reason": "BadRequest", "message": "field label not supported: metadata.namespace"}})
+	}
+	a.run(exchange{do: "GET /apis/example.com/v1/gadgets?fieldSelector=metadata.name%3Da", code: 200})
 }
