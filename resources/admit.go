@@ -103,7 +103,14 @@ type objectInterfaces struct {
 func (o objectInterfaces) GetObjectCreater() runtime.ObjectCreater     { return o.t.Scheme }
 func (o objectInterfaces) GetObjectTyper() runtime.ObjectTyper         { return o.t.Scheme }
 func (o objectInterfaces) GetObjectDefaulter() runtime.ObjectDefaulter { return o.t.Scheme }
-func (o objectInterfaces) GetObjectConvertor() runtime.ObjectConvertor { return o.t.Scheme }
+func (o objectInterfaces) GetObjectConvertor() runtime.ObjectConvertor {
+	if s, ok := o.t.Scheme.(interface {
+		ForAdmission() runtime.ObjectConvertor
+	}); ok {
+		return s.ForAdmission()
+	}
+	return o.t.Scheme
+}
 func (o objectInterfaces) GetEquivalentResourceMapper() runtime.EquivalentResourceMapper {
 	return equivalents{o}
 }

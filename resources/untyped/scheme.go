@@ -123,6 +123,30 @@ func (s *Scheme) ConvertFields(in runtime.Object, target runtime.GroupVersioner)
 	})
 }
 
+// ForAdmission is what plugins convert with. What they are shown has all that the object has, whether the version knows it or not: they give it
+// back, and nothing is lost on the way. What is left of it is for the version to say in which the object is written.
+func (s *Scheme) ForAdmission() runtime.ObjectConvertor { return whole{s} }
+
+type whole struct{ *Scheme }
+
+// ConvertToVersion implements runtime.ObjectConvertor.
+func (w whole) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	if u, ok := in.(*unstructured.Unstructured); ok && u.GetKind() != w.Kind.Kind {
+		// Who was shown it has made another kind of it, which the rules of the type refuse.
+		if to, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{u.GroupVersionKind()}); ok && to.Group == w.Kind.Group {
+			out := u.DeepCopy()
+			out.SetGroupVersionKind(to)
+			return out, nil
+		}
+	}
+	return w.convert(context.Background(), in, target, func(*unstructured.Unstructured) error { return nil })
+}
+
+// Convert implements runtime.ObjectConvertor.
+func (w whole) Convert(in, out, context any) error {
+	return w.convertInto(in, out, context, w.ConvertToVersion)
+}
+
 func (s *Scheme) convert(ctx context.Context, in runtime.Object, target runtime.GroupVersioner, settle func(*unstructured.Unstructured) error) (runtime.Object, error) {
 	u, ok := in.(*unstructured.Unstructured)
 	if !ok {
@@ -152,6 +176,10 @@ func (s *Scheme) convert(ctx context.Context, in runtime.Object, target runtime.
 // Convert makes out of in; context is the version that out is to be in. Nil: the one that it says it has. It is how admission gives back
 // what it was shown. Whatever a webhook has made of that, its kind included, is for the rules of the type to refuse.
 func (s *Scheme) Convert(in, out, context any) error {
+	return s.convertInto(in, out, context, s.ConvertToVersion)
+}
+
+func (s *Scheme) convertInto(in, out, context any, convert func(runtime.Object, runtime.GroupVersioner) (runtime.Object, error)) error {
 	from, fromOK := in.(*unstructured.Unstructured)
 	into, intoOK := out.(*unstructured.Unstructured)
 	if !fromOK || !intoOK {
@@ -165,7 +193,7 @@ func (s *Scheme) Convert(in, out, context any) error {
 		into.Object = from.Object
 		return nil
 	}
-	converted, err := s.ConvertToVersion(from, target)
+	converted, err := convert(from, target)
 	if err != nil {
 		return err
 	}
