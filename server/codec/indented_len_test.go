@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // What is indented gets the memory that it takes, and no more.
@@ -26,5 +28,19 @@ func TestIndentedLen(t *testing.T) {
 		if _, err := finish([]byte(text), Format{Media: JSON, Pretty: true}); err == nil {
 			t.Errorf("%q is no JSON", text)
 		}
+	}
+}
+
+// What indenting would make too long is sent on a line, and is no YAML: memory is bounded by what is sent.
+func TestIndentedTooDeep(t *testing.T) {
+	text := []byte(strings.Repeat("[", 9000) + strings.Repeat("0,", 5000) + "0" + strings.Repeat("]", 9000))
+	if n := indentedLen(text); n <= indentedMost {
+		t.Fatal(n)
+	}
+	if out, err := finish(text, Format{Media: JSON, Pretty: true}); err != nil || string(out) != string(text)+"\n" {
+		t.Errorf("%d bytes, %v", len(out), err)
+	}
+	if out, err := finish(text, Format{Media: YAML}); !apierrors.IsNotAcceptable(err) {
+		t.Errorf("%d bytes, %v", len(out), err)
 	}
 }

@@ -44,7 +44,7 @@ func (r *Renderer) yamlItem(w io.Writer, o *resources.Object) error {
 		return err
 	}
 	list.WriteString(`]}`)
-	data, err := yaml.JSONToYAML(list.Bytes())
+	data, err := toYAML(list.Bytes())
 	if err != nil {
 		return err
 	}

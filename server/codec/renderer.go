@@ -103,12 +103,15 @@ func (r *Renderer) Pieces(o *resources.Object) (document, end []byte, err error)
 func (r *Renderer) finish(data []byte) ([]byte, error) { return finish(data, r.Format) }
 
 func finish(data []byte, f Format) ([]byte, error) {
-	switch {
+	switch n := 0; {
 	case f.Media == YAML:
-		return yaml.JSONToYAML(data)
+		return toYAML(data)
 	case f.Pretty:
+		if n = indentedLen(data); n > indentedMost {
+			break
+		}
 		var buf bytes.Buffer
-		buf.Grow(indentedLen(data))
+		buf.Grow(n)
 		err := json.Indent(&buf, data, "", "  ")
 		return buf.Bytes(), err
 	}
@@ -116,8 +119,19 @@ func finish(data []byte, f Format) ([]byte, error) {
 	return append(append(out, data...), '\n'), nil
 }
 
-// indentedLen is how long compact JSON is when it is indented. That grows with the square of its depth: 60 KB of 9,000 levels, which a custom
-// resource may have, become 400 MB, and a buffer that were doubled until it has them would take five times as much.
+// indentedMost bounds what an object is when it is indented, in bytes: the objects of one request, as people read them, are far below. JSON that would
+// be longer is sent on a line, and not as YAML.
+const indentedMost = 64 << 20
+
+func toYAML(data []byte) ([]byte, error) {
+	if indentedLen(data) > indentedMost {
+		return nil, notAcceptable("the object is nested too deeply to be written as YAML, ask for JSON")
+	}
+	return yaml.JSONToYAML(data)
+}
+
+// indentedLen is how long compact JSON is when it is indented. That grows with its length times its depth: 0.8 MB with 9,000 levels, which a custom
+// resource may have, become 7 GB.
 func indentedLen(data []byte) int {
 	n, depth, quoted := len(data), 0, false
 	for i := 0; i < len(data); i++ {
