@@ -197,11 +197,13 @@ func (s *Server) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 		whole := c.Request()
 		ctx, end := requestctx.Limit(whole.Context(), timeout)
 		defer end()
-		defer cutOff(ctx, c.Response())()
+		defer cutOff(ctx, whole, c.Response())()
 		setContext(c, ctx)
 		defer c.SetRequest(whole) // whose context still tells whether the client is there
+		until, _ := ctx.Deadline()
 		err := next(c)
-		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !c.Response().Committed {
+		// By the clock: net/http cancels the request when the limit of reading its body is reached, which is the same.
+		if err != nil && !time.Now().Before(until) && !c.Response().Committed {
 			epmetrics.RecordRequestTermination(c.Request(), requestInfo(c), epmetrics.APIServerComponent, http.StatusGatewayTimeout)
 			return timeIsOver(c)
 		}

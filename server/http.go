@@ -90,13 +90,16 @@ func readBody(c echo.Context, most int64) ([]byte, error) {
 // lastWords is how long a client may take to read that the time of its request is over.
 const lastWords = time.Second
 
-// cutOff ends writes of an answer that nobody reads, soon after the time of the request is over, which ctx says. The caller calls stop when
-// it is answered.
-func cutOff(ctx context.Context, w *echo.Response) (stop func()) {
+// cutOff ends writes of an answer that nobody reads, soon after the time of the request is over, which ctx says, and reads of a body that
+// nobody asks for: over HTTP/1.1 net/http waits for that before it answers. The caller calls stop when it is answered.
+func cutOff(ctx context.Context, r *http.Request, w *echo.Response) (stop func()) {
 	until, limited := ctx.Deadline()
 	c := http.NewResponseController(w.Writer) // echo keeps the error of a Flush to itself
 	if !limited || c.SetWriteDeadline(until.Add(lastWords)) != nil {
 		return func() {} // what has no deadlines is no connection
+	}
+	if r.ProtoMajor == 1 && r.ContentLength != 0 {
+		_ = c.SetReadDeadline(until) // until the body is read: InTime; or until the next request of the connection
 	}
 	return func() {
 		// What is left of an answer whose client does not read would be waited for without an end.

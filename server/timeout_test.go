@@ -68,8 +68,8 @@ func TestTimeout(t *testing.T) {
 	}
 	for _, timed := range [][3]string{
 		{"GET", "/api/v1/namespaces/slow?timeout=1ns", ""},
-		{"DELETE", "/api/v1/namespaces/default/configmaps/kept?timeout=100ms", ""},
-		{"POST", "/api/v1/namespaces/default/configmaps?timeout=100ms", `{"metadata":{"name":"slow"}}`},
+		{"DELETE", "/api/v1/namespaces/default/configmaps/kept?timeout=1s", ""},
+		{"POST", "/api/v1/namespaces/default/configmaps?timeout=1s", `{"metadata":{"name":"slow"}}`},
 	} {
 		code, header, body := ask(timed[0], timed[1], timed[2])
 		if code != 504 || body != want || header.Get("Content-Type") != "text/plain; charset=utf-8" {
