@@ -175,13 +175,13 @@ func TestHistoryOfUsers(t *testing.T) {
 // What is in objects and requests does not control the terminal of who reads about them, nor make rows.
 func TestHistoryOnATerminal(t *testing.T) {
 	r := &historyRevision{Paths: []string{"spec[\x1b[2J]", "spec[a\nb\tc]"}}
-	r.Name, r.Requester.User, r.Requester.UserAgent = "7", "ann\u009b2J", "evil\ttabs"
+	r.Name, r.Requester.User, r.Requester.UserAgent = "7", "ann\u009b2J", "evil\ttabs\u202e"
 	var out strings.Builder
 	if err := printHistory([]*historyRevision{r}, &out); err != nil {
 		t.Fatal(err)
 	}
 	rows := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
-	if len(rows) != 2 || strings.ContainsAny(out.String(), "\x1b\u009b") || !strings.Contains(rows[1], "   evil tabs   ") {
+	if len(rows) != 2 || strings.ContainsAny(out.String(), "\x1b\u009b\u202e") || !strings.Contains(rows[1], "   evil tabs   ") {
 		t.Errorf("it is shown as %q", out.String())
 	}
 }

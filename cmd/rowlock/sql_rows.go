@@ -91,7 +91,7 @@ func (t *tableRows) row(values []any) error {
 // harmless is a text for a terminal: what others have written into objects does not control it.
 func harmless(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
 			return ' '
 		}
 		return r
