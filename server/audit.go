@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -44,6 +45,9 @@ func (s *Server) withAudit(next echo.HandlerFunc) echo.HandlerFunc {
 		ctx := r.Context()
 		q, began := auditing.Of(ctx), time.Now()
 		ctx, err := q.Begin(ctx, r, longRunning(requestInfo(c)))
+		if over := ctx.Err(); over != nil && errors.Is(err, over) {
+			return err // the audit has not had its answer in time
+		}
 		if err != nil {
 			internalError(c, err)
 			return nil

@@ -16,6 +16,8 @@ type Auditor struct {
 	// agent is the User-Agent of what the server writes of itself.
 	agent string
 	close func()
+	// waits: requests wait for a webhook, which is asked again and again for more than a minute when it is dead.
+	waits bool
 	// overdue are last events of the server's own writes which a back end has had for longer than ownIn.
 	overdue atomic.Int32
 }
@@ -43,7 +45,11 @@ func Open(o Options, agent string) (*Auditor, error) {
 	if err != nil || backend == nil {
 		return nil, err
 	}
-	return New(policy.NewPolicyRuleEvaluator(rules), backend, agent)
+	a, err := New(policy.NewPolicyRuleEvaluator(rules), backend, agent)
+	if err == nil {
+		a.waits = o.Webhook.ConfigFile != "" && o.Webhook.Mode != ModeBatch
+	}
+	return a, err
 }
 
 // New returns an audit by a policy, into a back end, which it runs and shuts down. Close has to be called.

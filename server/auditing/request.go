@@ -23,8 +23,8 @@ import (
 type Request struct {
 	audit.AuditContext
 	auditor *Auditor
-	// received is when the request came.
-	received time.Time
+	// came is when the request did.
+	came time.Time
 	// about is what the policy decides by.
 	about authorizer.AttributesRecord
 	// info says which request it is: what is done for another one within it is not its own.
@@ -58,7 +58,7 @@ func Of(ctx context.Context) *Request {
 
 // With returns the context of a request with its audit. Nothing is decided about it yet.
 func (a *Auditor) With(ctx context.Context, id string, received time.Time) (context.Context, *Request) {
-	q := &Request{auditor: a, received: received}
+	q := &Request{auditor: a, came: received}
 	q.SetEventStage(auditinternal.StageResponseStarted) // as audit.WithAuditContext
 	ctx = requestctx.WithAuditContext(Apart(ctx), &q.AuditContext)
 	audit.WithAuditID(ctx, types.UID(id))
@@ -75,17 +75,35 @@ func (q *Request) Authenticated(took time.Duration) {
 // Begin has the policy decide about a request, whose context has its user and its RequestInfo, and records that it was received. It
 // returns the context that the request goes on with. stream: its answer is one.
 //
-// Errors: resources.ErrNotRecorded, where a back end that has to take every first event did not: the request is not to be carried out.
+// Errors: resources.ErrNotRecorded, where a back end that has to take every first event did not; that of ctx, where it ended before a webhook had
+// an answer. The request is not to be carried out.
 func (q *Request) Begin(ctx context.Context, r *http.Request, stream bool) (context.Context, error) {
 	if err := q.evaluate(ctx, r); err != nil || !q.Enabled() {
 		return ctx, err
 	}
-	return q.receive(ctx, stream)
+	if _, limited := ctx.Deadline(); !limited || !q.auditor.waits {
+		return q.receive(ctx, stream)
+	}
+	taken := make(chan bool, 1)
+	go func() { // it may go on for longer than the request, and nothing else is recorded of it then
+		taken <- q.ProcessEventStage(context.Background(), auditinternal.StageRequestReceived)
+	}()
+	select {
+	case ok := <-taken:
+		return q.received(ctx, stream, ok)
+	case <-ctx.Done():
+		return ctx, ctx.Err()
+	}
 }
 
 // receive records that a request was received, of which there are to be events.
 func (q *Request) receive(ctx context.Context, stream bool) (context.Context, error) {
-	if !q.ProcessEventStage(ctx, auditinternal.StageRequestReceived) {
+	return q.received(ctx, stream, q.ProcessEventStage(ctx, auditinternal.StageRequestReceived))
+}
+
+// received goes on with a request whose first event was taken, or not.
+func (q *Request) received(ctx context.Context, stream, taken bool) (context.Context, error) {
+	if !taken {
 		audit.ApiserverAuditDroppedCounter.WithContext(ctx).Inc()
 		return ctx, resources.ErrNotRecorded
 	}
@@ -129,7 +147,7 @@ func (q *Request) initialize(ctx context.Context, r *http.Request) error {
 		return fmt.Errorf("failed to create audit event: %w", err)
 	}
 	q.omitManagedFields = config.OmitManagedFields
-	audit.LogRequestMetadata(ctx, r, q.received, &q.about)
+	audit.LogRequestMetadata(ctx, r, q.came, &q.about)
 	return nil
 }
 

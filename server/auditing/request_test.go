@@ -1,0 +1,63 @@
+package auditing
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit/policy"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// A request with a limit of time waits no longer than that for a webhook to take its first event; whatever it is answered then is not held
+// up by the audit either. One without a limit, a watch, waits until the webhook was asked for the last time.
+func TestRequestWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		backend answering
+		limit   time.Duration
+		took    time.Duration
+		want    error
+	}{
+		"taken":      {answering{time.Second, true}, 5 * time.Second, time.Second, nil},
+		"not taken":  {answering{time.Second, false}, 5 * time.Second, time.Second, resources.ErrNotRecorded},
+		"no answer":  {answering{81 * time.Second, false}, 5 * time.Second, 5 * time.Second, context.DeadlineExceeded},
+		"no limit":   {answering{81 * time.Second, false}, 0, 81 * time.Second, resources.ErrNotRecorded},
+		"nobody yet": {answering{81 * time.Second, true}, 0, 81 * time.Second, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, err := New(policy.NewFakePolicyRuleEvaluator(auditinternal.LevelMetadata, nil), c.backend, "rowlock")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer a.Close()
+				a.waits = true
+				defer time.Sleep(2 * c.backend.in) // who asks the back end goes on until that has an answer
+				ctx := genericapirequest.WithRequestInfo(t.Context(), &genericapirequest.RequestInfo{IsResourceRequest: true, Verb: "get", APIVersion: "v1", Resource: "namespaces"})
+				ctx, q := a.With(ctx, "id", time.Now())
+				if c.limit > 0 {
+					limited, end := context.WithTimeout(ctx, c.limit)
+					defer end()
+					ctx = limited
+				}
+				began := time.Now()
+				_, err = q.Begin(ctx, httptest.NewRequest("GET", "/api/v1/namespaces", nil), false)
+				if took := time.Since(began); !errors.Is(err, c.want) || took != c.took {
+					t.Errorf("after %v: %v", took, err)
+				}
+				if err != nil {
+					q.End(ctx)
+				}
+				if took := time.Since(began); took != c.took {
+					t.Errorf("its end is held up until %v", took)
+				}
+			})
+		})
+	}
+}
