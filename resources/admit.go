@@ -104,15 +104,19 @@ func (o objectInterfaces) GetObjectCreater() runtime.ObjectCreater     { return 
 func (o objectInterfaces) GetObjectTyper() runtime.ObjectTyper         { return o.t.Scheme }
 func (o objectInterfaces) GetObjectDefaulter() runtime.ObjectDefaulter { return o.t.Scheme }
 func (o objectInterfaces) GetObjectConvertor() runtime.ObjectConvertor {
-	if s, ok := o.t.Scheme.(interface {
-		ForAdmission() runtime.ObjectConvertor
-	}); ok {
+	if s, ok := o.t.Scheme.(admissionScheme); ok {
 		return s.ForAdmission()
 	}
 	return o.t.Scheme
 }
+
 func (o objectInterfaces) GetEquivalentResourceMapper() runtime.EquivalentResourceMapper {
 	return equivalents{o}
+}
+
+// admissionScheme is a scheme that has another convertor for what plugins are shown than for what clients are.
+type admissionScheme interface {
+	ForAdmission() runtime.ObjectConvertor
 }
 
 // The options that plugins see of a write that came without: those of a client that asked for nothing. They are shared,

@@ -38,21 +38,28 @@ func onEachDatabase(t *testing.T, test func(t *testing.T, empty places)) {
 	sqlite := func(t *testing.T) storePlace { return storePlace{dir: filepath.Join(t.TempDir(), "data")} }
 	t.Run("SQLite", func(t *testing.T) { test(t, sqlite) })
 	t.Run("Postgres", func(t *testing.T) {
-		c, err := pgtest.New()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := c.Stop(); err != nil {
-				t.Error(err)
-			}
-		})
+		c := newPostgres(t)
 		schemas := 0
 		test(t, func(t *testing.T) storePlace {
 			schemas++
 			return storePlace{filepath.Join(t.TempDir(), "data"), []string{"--datastore", c.URL(), "--schema", fmt.Sprintf("s%d", schemas)}}
 		})
 	})
+}
+
+// newPostgres starts a Postgres that ends with the test.
+func newPostgres(t *testing.T) *pgtest.Cluster {
+	t.Helper()
+	c, err := pgtest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
 }
 
 // runs runs a command that has to succeed.
@@ -154,15 +161,7 @@ func (f *followed) until(t *testing.T, want string) {
 
 // A Postgres that was filled, and of which no server has begun yet, has no keys: who makes a backup of it elsewhere is told, and who restores that.
 func TestBackupWithoutKeys(t *testing.T) {
-	c, err := pgtest.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	c := newPostgres(t)
 	root := t.TempDir()
 	first, file := filepath.Join(root, "first"), filepath.Join(root, "backup")
 	start(t, "--data-dir", first).end()

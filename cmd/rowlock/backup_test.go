@@ -14,8 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
 // Objects, uids, times, resourceVersions and managedFields of a restored backup are as they were when it was made, whatever was written since, and
@@ -155,15 +153,7 @@ func TestBackupWhileWriting(t *testing.T) {
 
 // A backup of one kind of database is restored into the other, and back.
 func TestRestoreIntoTheOtherDatabase(t *testing.T) {
-	c, err := pgtest.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	c := newPostgres(t)
 	sqlite, postgres, again := storePlace{dir: filepath.Join(t.TempDir(), "a")}, storePlace{filepath.Join(t.TempDir(), "b"), []string{"--datastore", c.URL()}},
 		storePlace{dir: filepath.Join(t.TempDir(), "c")}
 	p := start(t, sqlite.args()...)

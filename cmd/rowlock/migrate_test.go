@@ -8,22 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
 // A store moves while its server runs: that refuses writes from then on, and a server of the target, with the same data directory, goes on
 // with what there was; clients keep their credentials, and informers what they have.
 func TestMigrate(t *testing.T) {
-	c, err := pgtest.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	c := newPostgres(t)
 	for _, m := range []struct {
 		name     string
 		from, to func(*testing.T, string) []string // URL and schema

@@ -23,8 +23,8 @@ import (
 type Request struct {
 	audit.AuditContext
 	auditor *Auditor
-	// came is when the request did.
-	came time.Time
+	// received is when the request came.
+	received time.Time
 	// about is what the policy decides by.
 	about authorizer.AttributesRecord
 	// info says which request it is: what is done for another one within it is not its own.
@@ -58,7 +58,7 @@ func Of(ctx context.Context) *Request {
 
 // With returns the context of a request with its audit. Nothing is decided about it yet.
 func (a *Auditor) With(ctx context.Context, id string, received time.Time) (context.Context, *Request) {
-	q := &Request{auditor: a, came: received}
+	q := &Request{auditor: a, received: received}
 	q.SetEventStage(auditinternal.StageResponseStarted) // as audit.WithAuditContext
 	ctx = requestctx.WithAuditContext(Apart(ctx), &q.AuditContext)
 	audit.WithAuditID(ctx, types.UID(id))
@@ -90,7 +90,7 @@ func (q *Request) Begin(ctx context.Context, r *http.Request, stream bool) (cont
 	}()
 	select {
 	case ok := <-taken:
-		return q.received(ctx, stream, ok)
+		return q.begun(ctx, stream, ok)
 	case <-ctx.Done():
 		return ctx, ctx.Err()
 	}
@@ -98,11 +98,11 @@ func (q *Request) Begin(ctx context.Context, r *http.Request, stream bool) (cont
 
 // receive records that a request was received, of which there are to be events.
 func (q *Request) receive(ctx context.Context, stream bool) (context.Context, error) {
-	return q.received(ctx, stream, q.ProcessEventStage(ctx, auditinternal.StageRequestReceived))
+	return q.begun(ctx, stream, q.ProcessEventStage(ctx, auditinternal.StageRequestReceived))
 }
 
-// received goes on with a request whose first event was taken, or not.
-func (q *Request) received(ctx context.Context, stream, taken bool) (context.Context, error) {
+// begun goes on with a request whose first event was taken, or not.
+func (q *Request) begun(ctx context.Context, stream, taken bool) (context.Context, error) {
 	if !taken {
 		audit.ApiserverAuditDroppedCounter.WithContext(ctx).Inc()
 		return ctx, resources.ErrNotRecorded
@@ -147,7 +147,7 @@ func (q *Request) initialize(ctx context.Context, r *http.Request) error {
 		return fmt.Errorf("failed to create audit event: %w", err)
 	}
 	q.omitManagedFields = config.OmitManagedFields
-	audit.LogRequestMetadata(ctx, r, q.came, &q.about)
+	audit.LogRequestMetadata(ctx, r, q.received, &q.about)
 	return nil
 }
 

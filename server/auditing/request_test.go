@@ -24,11 +24,11 @@ func TestRequestWaits(t *testing.T) {
 		took    time.Duration
 		want    error
 	}{
-		"taken":      {answering{time.Second, true}, 5 * time.Second, time.Second, nil},
-		"not taken":  {answering{time.Second, false}, 5 * time.Second, time.Second, resources.ErrNotRecorded},
-		"no answer":  {answering{81 * time.Second, false}, 5 * time.Second, 5 * time.Second, context.DeadlineExceeded},
-		"no limit":   {answering{81 * time.Second, false}, 0, 81 * time.Second, resources.ErrNotRecorded},
-		"nobody yet": {answering{81 * time.Second, true}, 0, 81 * time.Second, nil},
+		"taken":          {answering{time.Second, true}, 5 * time.Second, time.Second, nil},
+		"not taken":      {answering{time.Second, false}, 5 * time.Second, time.Second, resources.ErrNotRecorded},
+		"no answer":      {answering{81 * time.Second, false}, 5 * time.Second, 5 * time.Second, context.DeadlineExceeded},
+		"no limit":       {answering{81 * time.Second, false}, 0, 81 * time.Second, resources.ErrNotRecorded},
+		"late, no limit": {answering{81 * time.Second, true}, 0, 81 * time.Second, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -103,24 +103,23 @@ func (r *Renderer) Pieces(o *resources.Object) (document, end []byte, err error)
 func (r *Renderer) finish(data []byte) ([]byte, error) { return finish(data, r.Format) }
 
 func finish(data []byte, f Format) ([]byte, error) {
-	switch n := 0; {
-	case f.Media == YAML:
+	if f.Media == YAML {
 		return toYAML(data)
-	case f.Pretty:
-		if n = indentedLen(data); n > indentedMost {
-			break
+	}
+	if f.Pretty {
+		if n := indentedLen(data); n <= indentedMost {
+			var buf bytes.Buffer
+			buf.Grow(n)
+			err := json.Indent(&buf, data, "", "  ")
+			return buf.Bytes(), err
 		}
-		var buf bytes.Buffer
-		buf.Grow(n)
-		err := json.Indent(&buf, data, "", "  ")
-		return buf.Bytes(), err
 	}
 	out := make([]byte, 0, len(data)+1)
 	return append(append(out, data...), '\n'), nil
 }
 
-// indentedMost bounds what an object is when it is indented, in bytes: the objects of one request, as people read them, are far below. JSON that would
-// be longer is sent on a line, and not as YAML.
+// indentedMost is how long an object may become by being indented, in bytes: far longer than any that people write, which have some ten levels. JSON that
+// would be longer is sent on a line, and YAML that would be is refused.
 const indentedMost = 64 << 20
 
 func toYAML(data []byte) ([]byte, error) {

@@ -53,8 +53,8 @@ func (q *request) receive() ([]byte, error) {
 // InTime reads the body of a request in the time that its context has: one that never comes would hold its place among the requests under way
 // for ever.
 //
-// From the end of the body on, net/http waits for that of the connection. It would take a limit that is reached for that, and all later
-// requests of the connection would be over before they begin.
+// Over HTTP/1.1 the limit is taken back when the body has been read: from then on net/http reads on to notice that the client goes away, would take a
+// limit that is reached for that, and cancel all later requests of the connection.
 func InTime(ctx context.Context, w http.ResponseWriter, r *http.Request, read func() ([]byte, error)) ([]byte, error) {
 	deadline, limited := ctx.Deadline()
 	if !limited || r.ContentLength == 0 {
