@@ -52,6 +52,7 @@ func newKubeconfigCommand() *cobra.Command {
 			"The certificate is signed with the key in the data directory, whether a server runs or not. With --kubeconfig a\n" +
 			"server is asked for it, from wherever that is reached, by a CertificateSigningRequest.",
 		Example: "  rowlock kubeconfig > ~/.kube/config\n" +
+			"  rowlock kubeconfig --server https://api.example.com:6443 > admin.kubeconfig\n" +
 			"  rowlock kubeconfig --user jane --group team --namespace team --server https://api.example.com:6443 > jane.kubeconfig\n" +
 			"  rowlock kubeconfig --user system:serviceaccount:team:ci --ttl 8h > ci.kubeconfig",
 		Args: noArguments,
@@ -94,16 +95,19 @@ func (o *kubeconfigOptions) run(cmd *cobra.Command) error {
 	return err
 }
 
-// printAdmin prints the file as it is.
+// printAdmin prints the file as it is, but for the server and the namespace that are asked for.
 func (o *kubeconfigOptions) printAdmin(cmd *cobra.Command) error {
-	for _, name := range []string{"group", "token", "ttl", "allow-system-masters", "namespace", "server", "kubeconfig"} {
+	for _, name := range []string{"group", "token", "ttl", "allow-system-masters", "kubeconfig"} {
 		if cmd.Flags().Changed(name) {
-			return usagef("--%s needs --user: without it the administrator's kubeconfig is printed as it is", name)
+			return usagef("--%s needs --user: without it the administrator's kubeconfig is printed, with the credentials that it has", name)
 		}
 	}
 	data, err := os.ReadFile(filepath.Join(o.dataDir, pki.KubeconfigName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("no %s in %s: 'rowlock serve' writes it when it starts", pki.KubeconfigName, o.dataDir)
+	}
+	if err == nil && (o.server != "" || o.namespace != "") {
+		data, err = o.elsewhere(data)
 	}
 	if err != nil {
 		return err
@@ -112,17 +116,44 @@ func (o *kubeconfigOptions) printAdmin(cmd *cobra.Command) error {
 	return err
 }
 
+// elsewhere is the administrator's kubeconfig with the server and the namespace that are asked for.
+func (o *kubeconfigOptions) elsewhere(data []byte) ([]byte, error) {
+	admin, err := clientcmd.Load(data)
+	if err != nil {
+		return nil, err
+	}
+	current, cluster, err := currentCluster(admin)
+	if err != nil {
+		return nil, err
+	}
+	if o.server != "" {
+		cluster.Server = o.server
+	}
+	if o.namespace != "" {
+		current.Namespace = o.namespace
+	}
+	return clientcmd.Write(*admin)
+}
+
+// currentCluster is the current context of a kubeconfig, and its cluster.
+func currentCluster(config *clientcmdapi.Config) (*clientcmdapi.Context, *clientcmdapi.Cluster, error) {
+	current := config.Contexts[config.CurrentContext]
+	if current == nil || config.Clusters[current.Cluster] == nil {
+		return nil, nil, errors.New("the administrator's kubeconfig has no current context")
+	}
+	return current, config.Clusters[current.Cluster], nil
+}
+
 // forUser is a kubeconfig with the cluster of the administrator's, and credentials of the user.
 func (o *kubeconfigOptions) forUser(cmd *cobra.Command) (*clientcmdapi.Config, error) {
 	admin, err := o.config()
 	if err != nil {
 		return nil, err
 	}
-	current := admin.Contexts[admin.CurrentContext]
-	if current == nil || admin.Clusters[current.Cluster] == nil {
-		return nil, errors.New("the administrator's kubeconfig has no current context")
+	current, cluster, err := currentCluster(admin)
+	if err != nil {
+		return nil, err
 	}
-	cluster := admin.Clusters[current.Cluster]
 	cluster.LocationOfOrigin, cluster.Extensions = "", nil
 	if o.server != "" {
 		cluster.Server = o.server

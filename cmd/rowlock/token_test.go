@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
@@ -171,6 +173,25 @@ func TestKubeconfigOfUsers(t *testing.T) {
 	if !strings.Contains(elsewhere, "server: https://api.example.com:6443\n") {
 		t.Errorf("printed %s", elsewhere)
 	}
+	checkAdminElsewhere(t, before, must(t, "kubeconfig", "--data-dir", dir, "--server", "https://api.example.com:6443", "--namespace", "shop"))
+}
+
+// checkAdminElsewhere: the administrator's kubeconfig for another machine is the same but for what was asked for.
+func checkAdminElsewhere(t *testing.T, before, after string) {
+	t.Helper()
+	var configs [2]*clientcmdapi.Config
+	for i, text := range []string{before, after} {
+		config, err := clientcmd.Load([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		configs[i] = config
+	}
+	current := configs[0].Contexts[configs[0].CurrentContext]
+	current.Namespace, configs[0].Clusters[current.Cluster].Server = "shop", "https://api.example.com:6443"
+	if !reflect.DeepEqual(configs[0], configs[1]) {
+		t.Errorf("printed %s", after)
+	}
 }
 
 // Nobody becomes an administrator by accident, or a ServiceAccount by force.
@@ -204,7 +225,7 @@ func TestCredentialsThatAreRefused(t *testing.T) {
 			}
 		}
 	}
-	if code, _, stderr := command(t, "kubeconfig", "--data-dir", dir, "--namespace", "x"); code != exitUsage || !strings.Contains(stderr, "--namespace needs --user") {
+	if code, _, stderr := command(t, "kubeconfig", "--data-dir", dir, "--group", "x"); code != exitUsage || !strings.Contains(stderr, "--group needs --user") {
 		t.Errorf("%d %s", code, stderr)
 	}
 	if code, _, stderr := command(t, "token", "create", "--data-dir", t.TempDir(), "--user", "x"); code != exitFailure || !strings.Contains(stderr, "no admin.kubeconfig") {
