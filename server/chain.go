@@ -56,6 +56,7 @@ func (s *Server) passes() []echo.MiddlewareFunc {
 		s.withFlow,          // not too many at once: 429
 		s.withAuthorization, // whether they may do this: 403
 		s.withAnyMethod,     // one that the router does not know
+		withTimeLeft,        // nothing is begun that is too late: 504
 	})
 }
 
@@ -208,6 +209,19 @@ func (s *Server) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 			return timeIsOver(c)
 		}
 		return err
+	}
+}
+
+// withTimeLeft refuses what is too late already. What takes no time, such as /version, would be answered all the same.
+func withTimeLeft(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		if strings.Contains(r.URL.RawQuery, "timeout=") && !longRunning(requestInfo(c)) {
+			if until, limited := r.Context().Deadline(); limited && !time.Now().Before(until) {
+				return context.DeadlineExceeded
+			}
+		}
+		return next(c)
 	}
 }
 

@@ -21,9 +21,10 @@ func (s *Server) newEcho() *echo.Echo {
 	e.Use(s.chain())
 
 	for _, name := range healthPaths {
-		h := echo.WrapHandler(health.New(name, s.Logger, func() []health.Check { return s.healthChecks(name) }))
-		e.Any("/"+name, h)
-		e.Any("/"+name+"/*", h)
+		h := health.New(name, s.Logger, func() []health.Check { return s.healthChecks(name) })
+		serve := func(c echo.Context) error { return h.Serve(c.Response(), c.Request()) }
+		e.Any("/"+name, serve)
+		e.Any("/"+name+"/*", serve)
 	}
 	e.Any("/version", fixed("application/json", versionDocument))
 	e.Any("/version/", fixed("application/json", versionDocument))

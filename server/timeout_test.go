@@ -68,6 +68,12 @@ func TestTimeout(t *testing.T) {
 	}
 	for _, timed := range [][3]string{
 		{"GET", "/api/v1/namespaces/slow?timeout=1ns", ""},
+		{"GET", "/healthz?timeout=1ns", ""},
+		{"GET", "/readyz/ping?timeout=1ns", ""},
+		{"GET", "/version?timeout=1ns", ""},
+		{"GET", "/apis?timeout=1ns", ""},
+		{"GET", "/openapi/v2?timeout=1ns", ""},
+		{"GET", "/?timeout=1ns", ""},
 		{"DELETE", "/api/v1/namespaces/default/configmaps/kept?timeout=1s", ""},
 		{"POST", "/api/v1/namespaces/default/configmaps?timeout=1s", `{"metadata":{"name":"slow"}}`},
 	} {

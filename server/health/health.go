@@ -4,6 +4,7 @@ package health
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -76,38 +77,53 @@ func (h *Handler) runWithin(c Check, r *http.Request) error {
 
 // ServeHTTP runs all checks, or the one that the path names.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := h.Serve(w, r); err != nil {
+		http.Error(w, err.Error(), http.StatusGatewayTimeout)
+	}
+}
+
+// Serve is ServeHTTP of a caller that answers itself when the time of the request is over: it returns an error, and has written nothing,
+// when a check fails after that.
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request) error {
 	rest, below := strings.CutPrefix(r.URL.Path, "/"+h.name+"/")
 	if !below {
-		h.serveAll(w, r)
-		return
+		return h.serveAll(w, r)
 	}
 	checks := h.checks()
 	i := slices.IndexFunc(checks, func(c Check) bool { return c.Name == rest })
 	if i < 0 {
 		http.NotFound(w, r)
-		return
+		return nil
 	}
 	if err := checks[i].Run(r); err != nil {
-		http.Error(w, fmt.Sprintf("internal server error: %v", err), http.StatusInternalServerError)
-		return
+		return refuse(w, r, fmt.Sprintf("internal server error: %v", err))
 	}
 	fmt.Fprint(w, "ok")
+	return nil
 }
 
-func (h *Handler) serveAll(w http.ResponseWriter, r *http.Request) {
+func refuse(w http.ResponseWriter, r *http.Request, why string) error {
+	if err := r.Context().Err(); errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	http.Error(w, why, http.StatusInternalServerError)
+	return nil
+}
+
+func (h *Handler) serveAll(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	report, failed := h.report(r, query)
 	if failed {
-		http.Error(w, fmt.Sprintf("%s%s check failed", report, h.name), http.StatusInternalServerError)
-		return
+		return refuse(w, r, fmt.Sprintf("%s%s check failed", report, h.name))
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if query.Has("verbose") {
 		fmt.Fprintf(w, "%s%s check passed\n", report, h.name)
-		return
+		return nil
 	}
 	fmt.Fprint(w, "ok")
+	return nil
 }
 
 // count tells the metrics of health checks, at /metrics/slis, how one has ended.

@@ -2,6 +2,7 @@ package health
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -81,6 +83,22 @@ func TestReasonIsLogged(t *testing.T) {
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/livez", nil))
 	if !strings.Contains(log.String(), "disk on fire") {
 		t.Errorf("log says %q", log.String())
+	}
+}
+
+// A check that has not passed when the time of the request is over says nothing of what it looks at: the caller answers.
+func TestTimeOfRequestIsOver(t *testing.T) {
+	h := New("livez", slog.New(slog.DiscardHandler),
+		func() []Check {
+			return []Check{{Name: "store", Run: func(r *http.Request) error { <-r.Context().Done(); return r.Context().Err() }}}
+		})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	for _, path := range []string{"/livez", "/livez/store"} {
+		w := httptest.NewRecorder()
+		if err := h.Serve(w, httptest.NewRequestWithContext(ctx, "GET", path, nil)); !errors.Is(err, context.DeadlineExceeded) || w.Body.Len() > 0 {
+			t.Errorf("%s: %v, answered with %q", path, err, w.Body)
+		}
 	}
 }
 
