@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -37,4 +38,41 @@ func TestCompiledSchemasAreCounted(t *testing.T) {
 	post("/apis/example.com/v1/widgets", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"spec":{"a":2}}`)
 	wants(`rowlock_custom_resource_compiled{kind="plan"} 1`, `rowlock_custom_resource_compiled{kind="cel-closures"} 1`,
 		`rowlock_custom_resource_compiled{kind="cel-programs"} 0`, `rowlock_custom_resource_compilations_total{kind="cel-closures"} 1`)
+}
+
+// The rules in CEL of an object that they refuse are asked twice, by closures and by upstream, which says what is wrong. They are counted
+// once: upstream counts each value that rules are about or within.
+func TestRefusedObjectsAreEvaluatedOnce(t *testing.T) {
+	t.Cleanup(fastpath.TurnAll(true))
+	h := newServer(t, nil).Handler()
+	post := func(path, body string, code int) {
+		t.Helper()
+		r, w := httptest.NewRequest("POST", path, strings.NewReader(body)), httptest.NewRecorder()
+		r.Header.Set("Authorization", "master")
+		r.Header.Set("Content-Type", "application/json")
+		if h.ServeHTTP(w, r); w.Code != code {
+			t.Fatal(w.Code, w.Body)
+		}
+	}
+	evaluations := func() int {
+		t.Helper()
+		_, after, found := strings.Cut(get(h, "/metrics", "master").Body.String(), "\napiserver_cel_evaluation_duration_seconds_count ")
+		count, _, _ := strings.Cut(after, "\n")
+		n, err := strconv.Atoi(count)
+		if !found || err != nil {
+			t.Fatal(count, err)
+		}
+		return n
+	}
+	post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+		"metadata":{"name":"gauges.example.com"},"spec":{"group":"example.com","scope":"Cluster","names":{"plural":"gauges","kind":"Gauge"},
+		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object",
+			"properties":{"a":{"type":"integer"}},"x-kubernetes-validations":[{"rule":"self.a > 1"}]}}}}}]}}`, 201)
+	before := evaluations()
+	post("/apis/example.com/v1/gauges", `{"apiVersion":"example.com/v1","kind":"Gauge","metadata":{"name":"a"},"spec":{"a":2}}`, 201)
+	held := evaluations()
+	post("/apis/example.com/v1/gauges", `{"apiVersion":"example.com/v1","kind":"Gauge","metadata":{"name":"b"},"spec":{"a":1}}`, 422)
+	if refused := evaluations(); held-before != 1 || refused-held != 2 { // the object and its spec
+		t.Errorf("%d for an object that is right, %d for one that is not", held-before, refused-held)
+	}
 }

@@ -90,7 +90,13 @@ func (h *heavy) quickExpressions(ctx context.Context, object, old map[string]any
 	}
 	began := time.Now()
 	cost, holds := own.Hold(object, old)
-	metrics.Metrics.ObserveEvaluation(time.Since(began))
+	took := time.Since(began)
+	// What is not ok is no evaluation: upstream is asked in its place, and counts that.
+	defer func() {
+		if ok {
+			metrics.Metrics.ObserveEvaluation(took)
+		}
+	}()
 	if !holds || own.Rest == nil {
 		return nil, holds
 	}
