@@ -182,7 +182,11 @@ type unsafeConvertor interface {
 //
 // Where somebody else has to be asked for the version that is stored, they are asked no longer than ctx lasts.
 func (t *Type) NewDraft(ctx context.Context, hub runtime.Object) (Draft, error) {
-	return t.newDraft(ctx, hub, t.StorageVersion)
+	in := t.StorageVersion
+	if t.StoredIn != nil {
+		in = t.StoredIn(hub)
+	}
+	return t.newDraft(ctx, hub, in)
 }
 
 func (t *Type) newDraft(ctx context.Context, hub runtime.Object, in schema.GroupVersion) (Draft, error) {

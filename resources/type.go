@@ -53,6 +53,9 @@ type Type struct {
 	Serializer runtime.NegotiatedSerializer
 	// StorageVersion is what objects are stored in.
 	StorageVersion schema.GroupVersion
+	// StoredIn returns the version that an object in the hub form is stored in, where some have what StorageVersion has no place for. Nil: all
+	// are stored in that.
+	StoredIn func(hub runtime.Object) schema.GroupVersion
 	// UpstreamStorageVersion is the one that kube-apiserver stores them in, where that is another (for the sake of its own
 	// older releases). Discovery has a hash of it, which says nothing to clients but that it is the same as before: they
 	// then leave what is stored alone, also where one server takes the place of the other.

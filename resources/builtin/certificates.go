@@ -26,7 +26,7 @@ func certificatesGroup(p Parts) resources.GroupSpec {
 		define[certificates.ClusterTrustBundle, certificates.ClusterTrustBundleList](v1, "clustertrustbundles", clustertrustbundle.Strategy,
 			selectBy(trustBundleAttrs)),
 		define[certificates.PodCertificateRequest, certificates.PodCertificateRequestList](v1, "podcertificaterequests", pcr,
-			selectBy(podCertificateRequestAttrs),
+			selectBy(podCertificateRequestAttrs), storedIn(versionOfPodCertificateRequest),
 			status(podcertificaterequest.NewStatusStrategy(pcr, p.Authorizer, clock.RealClock{}))),
 	)
 }
@@ -37,6 +37,15 @@ func trustBundleAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {
 		return nil, nil, fmt.Errorf("%T is not a ClusterTrustBundle", obj)
 	}
 	return b.Labels, fields.Set{"metadata.name": b.Name, "spec.signerName": b.Spec.SignerName}, nil
+}
+
+// versionOfPodCertificateRequest: v1 has no place for the key of a request that is not in PKCS #10, which v1beta1 allows.
+func versionOfPodCertificateRequest(obj runtime.Object) schema.GroupVersion {
+	gv := schema.GroupVersion{Group: "certificates.k8s.io", Version: "v1"}
+	if r, ok := obj.(*certificates.PodCertificateRequest); ok && len(r.Spec.PKIXPublicKey)+len(r.Spec.ProofOfPossession) > 0 {
+		gv.Version = "v1beta1"
+	}
+	return gv
 }
 
 func podCertificateRequestAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {

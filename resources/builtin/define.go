@@ -120,6 +120,11 @@ func selectBy(attrs func(runtime.Object) (labels.Set, fields.Set, error)) option
 	return func(t *resources.Type) { t.Attrs = attrs }
 }
 
+// storedIn stores some objects in another version than the rest.
+func storedIn(version func(hub runtime.Object) schema.GroupVersion) option {
+	return func(t *resources.Type) { t.StoredIn = version }
+}
+
 // table replaces the columns.
 func table(c func(schema.GroupResource) rest.TableConvertor) option {
 	return func(t *resources.Type) { t.Table = c(t.GroupResource) }
