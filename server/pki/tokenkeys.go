@@ -96,6 +96,10 @@ func (p *PKI) TokenKeys(o TokenKeyOptions) (*TokenKeys, error) {
 			return nil, fmt.Errorf("--service-account-signing-key-file: %w", err)
 		}
 		t.onlyGiven = o.OnlyKeyFiles
+		if t.onlyGiven && !hasKey(t.given, key) {
+			p.opts.Logger.Warn("tokens of ServiceAccounts will be signed, and refused: the key of --service-account-signing-key-file is none of --service-account-key-file",
+				"signing", o.SigningKeyFile, "accepted", o.KeyFiles)
+		}
 		set, err := t.made(nil, []any{key}, t.given)
 		if err != nil {
 			return nil, fmt.Errorf("--service-account-signing-key-file: %w", err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"crypto/rsa"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -193,10 +194,12 @@ func TestGivenTokenKeys(t *testing.T) {
 }
 
 // Keys of files are published as they are given, as by kube-apiserver: in their order, with those of certificates, and as often. The key that
-// signs comes before them where it is not among them, unless it is to be one of them.
+// signs comes before them where it is not among them, unless it is to be one of them: then the log says that its tokens are refused.
 func TestPublishedTokenKeys(t *testing.T) {
 	dir := t.TempDir()
-	p := mustOpen(t, testOptions(dir, newClock()))
+	options, log := testOptions(dir, newClock()), &bytes.Buffer{}
+	options.Logger = slog.New(slog.NewTextHandler(log, nil))
+	p := mustOpen(t, options)
 	file := func(name string, contents ...[]byte) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, bytes.Join(contents, nil), 0o600); err != nil {
@@ -227,8 +230,12 @@ func TestPublishedTokenKeys(t *testing.T) {
 		{[]string{file("certificate", read(t, filepath.Join(dir, "pki", "ca.crt"))), all}, true, []string{id(filepath.Join(dir, "pki", "ca.key")), first, third}},
 	} {
 		o := TokenKeyOptions{SigningKeyFile: signs, KeyFiles: c.files, OnlyKeyFiles: c.only}
+		log.Reset()
 		if got := published(o); !slices.Equal(got, c.want) {
 			t.Errorf("%v, only these: %t: %v, want %v", c.files, c.only, got, c.want)
+		}
+		if warned := strings.Contains(log.String(), "and refused"); warned == slices.Contains(c.want, third) {
+			t.Errorf("%v, only these: %t: the log says %q", c.files, c.only, log)
 		}
 	}
 }
