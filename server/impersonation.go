@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/features"
@@ -27,7 +29,8 @@ func (s *Server) withImpersonation(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		began := time.Now()
-		wanted, err := impersonated(r.Header)
+		constrained := s.Features.Enabled(features.ConstrainedImpersonation)
+		wanted, err := impersonated(r.Header, constrained)
 		if err != nil {
 			noSniffing(c)
 			return err
@@ -35,7 +38,7 @@ func (s *Server) withImpersonation(next echo.HandlerFunc) echo.HandlerFunc {
 		if wanted == nil {
 			return next(c)
 		}
-		as, err := s.impersonate(r.Context(), wanted, s.Features.Enabled(features.ConstrainedImpersonation))
+		as, err := s.impersonate(r.Context(), wanted, constrained)
 		if err != nil {
 			noSniffing(c)
 			return err
@@ -57,8 +60,9 @@ func namesAnother(h http.Header) bool {
 	return false
 }
 
-// impersonated returns the user that the headers name, word for word, and nil if they name none.
-func impersonated(h http.Header) (*user.DefaultInfo, error) {
+// impersonated returns the user that the headers name, word for word, and nil if they name none. constrained says by which of kube-apiserver's
+// filters, which differ in the words for who has no name.
+func impersonated(h http.Header, constrained bool) (*user.DefaultInfo, error) {
 	u := &user.DefaultInfo{
 		Name:   h.Get(authenticationv1.ImpersonateUserHeader),
 		UID:    h.Get(authenticationv1.ImpersonateUIDHeader),
@@ -83,10 +87,30 @@ func impersonated(h http.Header) (*user.DefaultInfo, error) {
 	if u.Name != "" {
 		return u, nil
 	}
+	if asked && !constrained {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("requested %v without impersonating a user", references(u)))
+	}
 	if asked {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("requested %#v without impersonating a user name", u))
 	}
 	return nil, nil
+}
+
+// references are what is asked for besides a name, as kube-apiserver's older filter lists it.
+func references(u *user.DefaultInfo) (all []corev1.ObjectReference) {
+	for _, group := range u.Groups {
+		all = append(all, corev1.ObjectReference{Kind: "Group", Name: group})
+	}
+	of := authenticationv1.SchemeGroupVersion.String()
+	for _, key := range slices.Sorted(maps.Keys(u.Extra)) {
+		for _, value := range u.Extra[key] {
+			all = append(all, corev1.ObjectReference{Kind: "UserExtra", APIVersion: of, Name: value, FieldPath: key})
+		}
+	}
+	if u.UID != "" {
+		all = append(all, corev1.ObjectReference{Kind: "UID", APIVersion: of, Name: u.UID})
+	}
+	return all
 }
 
 // forget removes the headers that name the user, which no later step may read.

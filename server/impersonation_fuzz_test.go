@@ -19,7 +19,7 @@ func FuzzImpersonation(f *testing.F) {
 		h := http.Header{}
 		h.Add(name, value)
 		h.Add(other, more)
-		u, err := impersonated(h)
+		u, err := impersonated(h, true)
 		switch {
 		case err != nil && !apierrors.IsBadRequest(err):
 			t.Errorf("%q: %v", h, err)
@@ -34,7 +34,7 @@ func FuzzImpersonation(f *testing.F) {
 				t.Errorf("%q is left", left)
 			}
 		}
-		if u, err := impersonated(h); u != nil || err != nil {
+		if u, err := impersonated(h, true); u != nil || err != nil {
 			t.Errorf("%q: is still %v, %v", h, u, err)
 		}
 	})

@@ -76,9 +76,9 @@ func onlyName(u *user.DefaultInfo) bool {
 	return u.UID == "" && len(u.Groups) == 0 && len(u.Extra) == 0
 }
 
-// impersonate returns the user as whom a request is answered that names wanted. The error is that of the mode that was right for the
-// requester the last time, or else of the first one that is for such a user, as with kube-apiserver. (There the one of the last time
-// is also tried before the others, so that who may everything gets different groups by what was asked before.)
+// impersonate returns the user as whom a request is answered that names wanted. As with kube-apiserver, the mode that was right for the
+// requester the last time is tried before the others, so that who may everything gets different groups by what was asked before, and the
+// error is that of the first one that is for such a user.
 func (s *Server) impersonate(ctx context.Context, wanted *user.DefaultInfo, constrained bool) (user.Info, error) {
 	request, err := s.Pipeline.Attributes(ctx)
 	if err != nil {
@@ -100,8 +100,7 @@ func (s *Server) impersonate(ctx context.Context, wanted *user.DefaultInfo, cons
 // impersonateInAny tries the modes, and says which one it was.
 func (s *Server) impersonateInAny(ctx context.Context, wanted *user.DefaultInfo, request authorizer.AttributesRecord) (as user.Info, name string, told error) {
 	who := request.User.GetName()
-	last, _ := s.impersonations.Get(who)
-	for _, mode := range impersonationModes {
+	for _, mode := range s.modesFor(who) {
 		if !mode.takes(wanted, request.User) {
 			continue
 		}
@@ -110,11 +109,30 @@ func (s *Server) impersonateInAny(ctx context.Context, wanted *user.DefaultInfo,
 			s.impersonations.Add(who, mode.name)
 			return as, mode.label(), nil
 		}
-		if told == nil || last == mode.name {
+		if told == nil {
 			told = err
 		}
 	}
 	return nil, "", told
+}
+
+// modesFor returns the modes in the order in which they are tried.
+func (s *Server) modesFor(who string) []impersonationMode {
+	last, known := s.impersonations.Get(who)
+	if !known {
+		return impersonationModes
+	}
+	ordered := slices.Clone(impersonationModes)
+	slices.SortStableFunc(ordered, func(a, b impersonationMode) int {
+		switch last {
+		case a.name:
+			return -1
+		case b.name:
+			return 1
+		}
+		return 0
+	})
+	return ordered
 }
 
 // impersonation is a check of one user in one mode.
@@ -122,7 +140,7 @@ type impersonation struct {
 	*Server
 	mode impersonationMode
 	who  user.Info
-	// attempted: somebody wants to be the user now, which is counted.
+	// attempted: the modes are on, and what is asked is counted.
 	attempted bool
 }
 
@@ -141,10 +159,7 @@ func (s *Server) impersonateIn(ctx context.Context, mode impersonationMode, want
 	if err := i.name(ctx, &as); err != nil {
 		return nil, err
 	}
-	if err := i.groups(ctx, wanted.Groups); err != nil {
-		return nil, err
-	}
-	if err := i.extra(ctx, wanted.Extra); err != nil {
+	if err := i.parts(ctx, wanted); err != nil {
 		return nil, err
 	}
 	all := user.AllAuthenticated
@@ -158,6 +173,22 @@ func (s *Server) impersonateIn(ctx context.Context, mode impersonationMode, want
 		audit.LogImpersonatedUser(ctx, &as, i.constraint())
 	}
 	return &as, nil
+}
+
+// parts checks what is wanted besides the name, in the order in which kube-apiserver does, which differs where the modes are off.
+func (i impersonation) parts(ctx context.Context, wanted *user.DefaultInfo) error {
+	if i.attempted {
+		if err := i.uid(ctx, wanted.UID); err != nil {
+			return err
+		}
+	}
+	if err := i.groups(ctx, wanted.Groups); err != nil {
+		return err
+	}
+	if err := i.extra(ctx, wanted.Extra); err != nil || i.attempted {
+		return err
+	}
+	return i.uid(ctx, wanted.UID)
 }
 
 // constraint is the right by which somebody is somebody else, where there are several.
@@ -177,6 +208,9 @@ func (i impersonation) attributes(resource, name string) authorizer.AttributesRe
 		a.Verb += ":" + i.mode.name
 	case resource == "users", resource == "groups", resource == "serviceaccounts":
 		a.APIGroup = ""
+		if !i.attempted {
+			a.APIVersion = ""
+		}
 	}
 	return a
 }
@@ -194,13 +228,16 @@ func (i impersonation) may(ctx context.Context, a authorizer.AttributesRecord) e
 	if err == nil || apierrors.IsForbidden(err) {
 		return err
 	}
+	if !i.attempted {
+		return resources.Forbidden(&a, "") // kube-apiserver does not say what kept an authorizer from an answer, where the modes are off
+	}
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause
 	}
 	return resources.Forbidden(&a, err.Error())
 }
 
-// name checks name and UID, and adds the groups that go with the name.
+// name checks the name, and adds the groups that go with the name.
 func (i impersonation) name(ctx context.Context, as *user.DefaultInfo) error {
 	a := i.attributes("users", as.Name)
 	if node, ok := nodeName(as.Name); ok && i.mode.name != "" {
@@ -211,16 +248,19 @@ func (i impersonation) name(ctx context.Context, as *user.DefaultInfo) error {
 		as.Groups = []string{user.NodesGroup}
 	}
 	if namespace, name, err := serviceaccount.SplitUsername(as.Name); err == nil {
-		a.APIGroup = i.attributes("serviceaccounts", "").APIGroup
 		a.Resource, a.Namespace, a.Name = "serviceaccounts", namespace, name
 		if len(as.Groups) == 0 {
 			as.Groups = serviceaccount.MakeGroupNames(namespace)
 		}
 	}
-	if err := i.may(ctx, a); err != nil || as.UID == "" {
-		return err
+	return i.may(ctx, a)
+}
+
+func (i impersonation) uid(ctx context.Context, uid string) error {
+	if uid == "" {
+		return nil
 	}
-	return i.may(ctx, i.attributes("uids", as.UID))
+	return i.may(ctx, i.attributes("uids", uid))
 }
 
 // many is from how many groups or values on the right to all of them is looked for first.

@@ -1,7 +1,9 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -9,6 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server"
 )
 
 // whoAmI asks under whose name a request with these headers is answered.
@@ -38,7 +45,6 @@ func whoAmI(t *testing.T, h http.Handler, headers http.Header) (int, authenticat
 // The answers were kube-apiserver's.
 func TestImpersonation(t *testing.T) {
 	type extra = map[string]authenticationv1.ExtraValue
-	h := newServer(t, nil).Handler()
 	for name, c := range map[string]struct {
 		headers http.Header
 		want    authenticationv1.UserInfo
@@ -70,6 +76,7 @@ func TestImpersonation(t *testing.T) {
 			authenticationv1.UserInfo{Username: "system:node:N_1", Groups: []string{"system:authenticated"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			h := newServer(t, nil).Handler() // on which nobody was anybody else before
 			c.headers.Set("Authorization", "known")
 			code, got, message := whoAmI(t, h, c.headers)
 			if diff := cmp.Diff(c.want, got); code != http.StatusCreated || diff != "" {
@@ -99,5 +106,66 @@ func TestImpersonationRefused(t *testing.T) {
 				t.Errorf("%d %s", code, message)
 			}
 		})
+	}
+}
+
+// Who was somebody else in one mode is tried to be others in that first: a node has its group in the modes for nodes alone.
+func TestLastImpersonationComesFirst(t *testing.T) {
+	h := newServer(t, nil).Handler()
+	node := func(want ...string) {
+		t.Helper()
+		_, got, _ := whoAmI(t, h, http.Header{"Authorization": {"known"}, "Impersonate-User": {"system:node:n1"}})
+		if diff := cmp.Diff(want, got.Groups); diff != "" {
+			t.Errorf("groups of a node (-want +got):\n%s", diff)
+		}
+	}
+	node("system:nodes", "system:authenticated")
+	if code, _, message := whoAmI(t, h, http.Header{"Authorization": {"known"}, "Impersonate-User": {"system:node:n1"}, "Impersonate-Group": {"g"}}); code != 201 {
+		t.Fatal(code, message)
+	}
+	node("system:authenticated")
+	if code, _, message := whoAmI(t, h, http.Header{"Authorization": {"known"}, "Impersonate-User": {"jane"}}); code != 201 {
+		t.Fatal(code, message)
+	}
+	node("system:authenticated") // jane was one in the older mode, too
+}
+
+// With ConstrainedImpersonation=false authorizers are asked by kube-apiserver's older filter: in another order, of names and groups in no
+// version. Of a failing authorizer the client is told nothing.
+func TestUnconstrainedImpersonation(t *testing.T) {
+	var asked []string
+	h := newServer(t, func(c *server.Config) {
+		gates := utilfeature.DefaultMutableFeatureGate.DeepCopy()
+		if err := gates.SetFromMap(map[string]bool{"ConstrainedImpersonation": false}); err != nil {
+			t.Fatal(err)
+		}
+		c.Features = gates
+		c.Pipeline = resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{Authorizer: authorizer.AuthorizerFunc(
+			func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+				if a.GetVerb() != "impersonate" {
+					return authorizer.DecisionAllow, "", nil
+				}
+				asked = append(asked, strings.Join([]string{a.GetAPIGroup(), a.GetAPIVersion(), a.GetResource(), a.GetName()}, "|"))
+				if a.GetName() == "broken" {
+					return authorizer.DecisionNoOpinion, "", errors.New("out of order")
+				}
+				return authorizer.DecisionAllow, "", nil
+			})})
+	}).Handler()
+	all := http.Header{"Authorization": {"known"}, "Impersonate-User": {"jane"}, "Impersonate-Group": {"g"}, "Impersonate-Uid": {"7"}, "Impersonate-Extra-K": {"v"}}
+	if code, _, message := whoAmI(t, h, all.Clone()); code != 201 {
+		t.Fatal(code, message)
+	}
+	if diff := cmp.Diff([]string{"||users|jane", "||groups|g", "authentication.k8s.io|v1|userextras|v", "authentication.k8s.io|v1|uids|7"}, asked); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+	code, _, message := whoAmI(t, h, http.Header{"Authorization": {"known"}, "Impersonate-User": {"broken"}})
+	if want := `users "broken" is forbidden: User "known" cannot impersonate resource "users" in API group "" at the cluster scope`; code != 403 || message != want {
+		t.Errorf("a failing authorizer: %d %s", code, message)
+	}
+	all.Del("Impersonate-User")
+	code, _, message = whoAmI(t, h, all)
+	if want := "requested [{Group  g    } {UserExtra  v  authentication.k8s.io/v1  k} {UID  7  authentication.k8s.io/v1  }] without impersonating a user"; code != 400 || message != want {
+		t.Errorf("nobody by name: %d %s", code, message)
 	}
 }
