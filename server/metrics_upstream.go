@@ -23,6 +23,7 @@ var upstreamFamilies = []string{
 	"apiserver_flowcontrol_", "apiserver_request_terminations_total", "apiserver_tls_handshake_errors_total",
 	"apiserver_storage_transformation_", "apiserver_storage_envelope_transformation_", "apiserver_storage_data_key_generation_",
 	"apiserver_envelope_encryption_", "apiserver_encryption_config_controller_",
+	"kube_apiserver_clusterip_allocator_allocation_", "kube_apiserver_nodeport_allocator_allocation_", // their gauges are builtin.ServiceMetrics
 }
 
 // withUpstreams is what a registry has, and what upstream's packages have counted.

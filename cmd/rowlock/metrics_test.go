@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	base "k8s.io/component-base/metrics"
 
 	"github.com/rowlock/rowlock/resources/upstream"
@@ -36,4 +39,63 @@ func TestMetricsAreLimited(t *testing.T) {
 			t.Errorf("/flagz does not show %s", line)
 		}
 	}
+}
+
+// Addresses and node ports of Services are counted as by kube-apiserver: what was asked for, and what the store says is taken.
+func TestAllocationsOfServicesAreCounted(t *testing.T) {
+	p := start(t, "--data-dir", t.TempDir(), "--service-cluster-ip-range", "10.99.0.0/24", "--service-node-port-range", "30100-30109")
+	services := p.client(t).CoreV1().Services("default")
+	create := func(name, ip string, port int32, refused bool) {
+		t.Helper()
+		_, err := services.Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{ClusterIP: ip,
+			Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, NodePort: port}}}}, metav1.CreateOptions{})
+		if (err != nil) != refused {
+			t.Fatal(err)
+		}
+	}
+	before := p.path(t, "/metrics")
+	create("a", "", 0, false)
+	create("b", "10.99.0.200", 30101, false)
+	create("c", "10.99.0.200", 0, true)
+	create("d", "", 30101, true)
+	if err := services.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	after := p.path(t, "/metrics")
+	of := `{cidr="10.99.0.0/24"`
+	for name, want := range map[string]int{ // what was counted before is that of the Service kubernetes
+		"kube_apiserver_clusterip_allocator_allocated_ips" + of + "}":                          1,
+		"kube_apiserver_clusterip_allocator_available_ips" + of + "}":                          -1,
+		"kube_apiserver_nodeport_allocator_allocated_ports":                                    1,
+		"kube_apiserver_nodeport_allocator_available_ports":                                    -1,
+		"kube_apiserver_clusterip_allocator_allocation_total" + of + `,scope="dynamic"}`:       2, // d gave it back
+		"kube_apiserver_clusterip_allocator_allocation_total" + of + `,scope="static"}`:        1,
+		"kube_apiserver_clusterip_allocator_allocation_errors_total" + of + `,scope="static"}`: 1,
+		"kube_apiserver_clusterip_allocator_allocation_duration_seconds_count" + of + "}":      3,
+		`kube_apiserver_nodeport_allocator_allocation_total{scope="dynamic"}`:                  1,
+		`kube_apiserver_nodeport_allocator_allocation_total{scope="static"}`:                   1,
+		`kube_apiserver_nodeport_allocator_allocation_errors_total{scope="static"}`:            1,
+	} {
+		if got := valueIn(t, after, name) - valueIn(t, before, name); got != float64(want) {
+			t.Errorf("%s went up by %v, want %d", name, got, want)
+		}
+	}
+	if got := valueIn(t, after, "kube_apiserver_nodeport_allocator_available_ports"); got != 9 {
+		t.Errorf("%v ports are left of 10", got)
+	}
+}
+
+// valueIn is the value of a series, 0 where there is none.
+func valueIn(t *testing.T, metrics, series string) float64 {
+	t.Helper()
+	_, rest, found := strings.Cut(metrics, "\n"+series+" ")
+	if !found {
+		return 0
+	}
+	text, _, _ := strings.Cut(rest, "\n")
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
 }

@@ -99,6 +99,9 @@ func (p *parts) define(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := p.metrics.Register(builtin.ServiceMetrics{Reader: p.store, Network: o.services.ServiceNetwork}); err != nil {
+		return err
+	}
 	p.registry = resources.NewRegistry()
 	groups := builtin.Parts{Reader: p.store, Registry: p.registry, Authenticator: p.identity.authenticator, Audiences: o.tokens.audiences, Tokens: o.tokens.issued(p.identity.keys),
 		Authorizer: p.authorizers, Rules: p.authorizers.Rules(), Services: o.services.ServiceNetwork, APIs: o.apis, Kubelets: kubelets, EventTTL: o.storage.eventTTL}.Groups()

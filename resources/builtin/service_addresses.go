@@ -58,6 +58,7 @@ func (f *addressAllocator) ranges(yield func(netip.Prefix, *ipallocator.Allocato
 			if err != nil {
 				continue // a range too large to allocate from
 			}
+			r.EnableMetrics()
 			if !yield(prefix, r) {
 				return false
 			}
@@ -212,7 +213,7 @@ func (l addressesByNames) Get(name string) (*networkingv1.IPAddress, error) {
 	return nil, apierrors.NewNotFound(t.GroupResource, name)
 }
 
-// List returns none: the allocator counts for its metrics, which are off.
+// List returns none: the allocator would count for gauges at each address that it gives, which are those of ServiceMetrics here.
 func (l addressesByNames) List(labels.Selector) ([]*networkingv1.IPAddress, error) { return nil, nil }
 
 var _ networkinginformers.IPAddressInformer = addressInformer{}

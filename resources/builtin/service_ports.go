@@ -58,6 +58,7 @@ func (p *portAllocator) ports() (*portRange, error) {
 		}
 		return true
 	})
+	drawn.EnableMetrics() // what it is asked for from now on is counted
 	a.drawn = drawn
 	return drawn, nil
 }
