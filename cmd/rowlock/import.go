@@ -41,8 +41,8 @@ func newImportCommand() *cobra.Command {
 			"(k3s's state.db), or an etcd or kine that runs, by its URL (https://host:2379, http://…, unix:///path), as it was when it was asked first.\n" +
 			"It makes a store of it in an empty database: built-in and custom resources with their uids, times, resourceVersions\n" +
 			"and managedFields, below admission. Revisions go on far above all of them, so that whoever watches begins anew.\n\n" +
-			"First it looks at every key. --dry-run says what would come and what would not, and why, and ends there. Where objects would be lost, nothing\n" +
-			"is imported unless --incomplete says that this is meant.\n\n" +
+			"First it looks at every key. --dry-run says what would come and what would not, and why, and ends there, with an error where the import\n" +
+			"would be refused. Where objects would be lost, nothing is imported unless --incomplete says that this is meant.\n\n" +
 			"With --pki, the keys of the cluster are adopted, from kubeadm's /etc/kubernetes/pki or k3s's /var/lib/rancher/k3s/server/tls, into the data\n" +
 			"directory of a server that has not started yet: kubeconfigs, certificates and tokens of before go on being good.",
 		Example: "  rowlock import --dry-run snapshot.db\n" +
@@ -65,7 +65,7 @@ func newImportCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	o.to.addFlags(flags, "that is filled, which is empty")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would come and what would not, and write nothing")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would come and what would not, and write nothing; it ends as the import would")
 	flags.BoolVar(&o.incomplete, "incomplete", false, "import the rest where objects cannot be imported")
 	flags.StringVar(&o.prefix, "etcd-prefix", "/registry", "`prefix` of the keys, kube-apiserver's flag of this name")
 	flags.StringVar(&o.tls.CAFile, "etcd-cafile", "", "`file` with the certificate authorities of a server that is read, in PEM; this and the next two are kube-apiserver's flags (default those of the system)")
@@ -104,12 +104,13 @@ func (o *importOptions) open(ctx context.Context, source string) (etcd.Snapshot,
 // run looks at all that is to come before any of it is written. Keys are written first: what is there of them already stays when it is run again.
 func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) (err error) {
 	var to sqlstore.Options
-	if !o.dryRun && len(args) > 0 {
-		if to, err = o.to.complete(); err == nil {
-			err = sqlstore.CheckTarget(ctx, to)
-		}
-		if err != nil {
+	var refused error // in a dry run, which says first what would come
+	if len(args) > 0 && (!o.dryRun || o.to.isNamed()) {
+		if to, err = o.to.complete(); err != nil {
 			return err
+		}
+		if refused = sqlstore.CheckTarget(ctx, to); refused != nil && !o.dryRun {
+			return refused
 		}
 	}
 	keys, err := o.pki.read(out)
@@ -140,20 +141,20 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) (
 		return fmt.Errorf("no key there begins with %s: say what the kube-apiserver has for --etcd-prefix", i.types.Prefix())
 	}
 	i.print(out)
-	switch lost := i.report.lostKeys(); {
-	case o.dryRun:
-		return nil
-	case lost > 0 && !o.incomplete:
-		return fmt.Errorf("%d objects cannot be imported: say --incomplete to go without them", lost)
+	if lost := i.report.lostKeys(); lost > 0 && !o.incomplete {
+		refused = errors.Join(refused, fmt.Errorf("%d objects cannot be imported: say --incomplete to go without them", lost))
 	}
-	if err := o.adopt(keys, out); err != nil {
-		return err
+	if !o.dryRun && refused != nil {
+		return refused
 	}
 	own, err := o.own.open(ctx)
 	if err != nil {
-		return err
+		return errors.Join(refused, err)
 	}
 	defer own.close()
+	if err := o.adopt(keys, out); err != nil || o.dryRun {
+		return errors.Join(refused, err)
+	}
 	to.Transformers = own.transformers
 	revision, err := i.fill(ctx, to)
 	if err != nil {
@@ -176,10 +177,12 @@ func (i *importer) print(out io.Writer) {
 // adopt writes keys, if there are any to write.
 func (o *importOptions) adopt(keys *pki.Adoption, out io.Writer) error {
 	switch {
-	case keys == nil || o.dryRun:
+	case keys == nil:
 		return nil
 	case len(keys.Missing) > 0 && !o.incomplete:
 		return errors.New("not all keys can be adopted: say --incomplete to go without them, which are made anew then")
+	case o.dryRun:
+		return nil
 	}
 	return o.pki.write(keys, out)
 }

@@ -171,14 +171,17 @@ func importAndServe(t *testing.T, config string, source ...string) {
 	place := storePlace{dir: filepath.Join(t.TempDir(), "data")}
 	url := "sqlite://" + filepath.Join(place.dir, "rowlock.db")
 	args := append([]string{"import", "--to", url, "--source-encryption-provider-config", config}, source...)
-	said := runs(t, append(slices.Clone(args), "--dry-run")...)
+	if code, _, stderr := command(t, append(slices.Clone(args), "--dry-run")...); code != exitFailure || !strings.Contains(stderr, "2 objects cannot be imported: say --incomplete") {
+		t.Errorf("the dry run of what loses objects: exit code %d, %s", code, stderr)
+	}
+	said := runs(t, append(slices.Clone(args), "--dry-run", "--incomplete")...)
 	for _, want := range []string{"7 objects\n", "/registry/podsecuritypolicies/old", "/registry/configmaps/default/broken", "/registry/masterleases/10.0.0.1",
 		"/registry/leases/kube-system/apiserver-x"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the dry run does not say %q:\n%s", want, said)
 		}
 	}
-	if said := runs(t, append([]string{"import", "--dry-run"}, source...)...); !strings.Contains(said, "no configuration says by which key\n    /registry/secrets/default/hidden\n") {
+	if said := runs(t, append([]string{"import", "--dry-run", "--incomplete"}, source...)...); !strings.Contains(said, "no configuration says by which key\n    /registry/secrets/default/hidden\n") {
 		t.Errorf("without keys, the dry run says:\n%s", said)
 	}
 	if code, _, stderr := command(t, args...); code == 0 || !strings.Contains(stderr, "--incomplete") {
@@ -188,6 +191,10 @@ func importAndServe(t *testing.T, config string, source ...string) {
 		t.Fatal("it was written all the same")
 	}
 	runs(t, append(args, "--incomplete")...)
+	if code, said, stderr := command(t, append(slices.Clone(args), "--incomplete", "--dry-run")...); code != exitFailure || !strings.Contains(said, "7 objects\n") ||
+		!strings.Contains(stderr, "rowlock.db") {
+		t.Errorf("the dry run into a store that is there: exit code %d, %s, and:\n%s", code, stderr, said)
+	}
 	runs(t, append([]string{"verify"}, place.args()...)...)
 
 	p := start(t, place.args()...)

@@ -28,6 +28,9 @@ func (o *databaseOptions) addFlags(flags *pflag.FlagSet, what string) {
 	flags.StringVar(&o.schema, o.name+"-schema", "", "`name` of the Postgres schema there (default the first one of the search path)")
 }
 
+// isNamed reports whether a database is named at all.
+func (o *databaseOptions) isNamed() bool { return o.url != "" || o.file != "" }
+
 // complete finds the URL, which no error repeats.
 func (o *databaseOptions) complete() (sqlstore.Options, error) {
 	switch {
