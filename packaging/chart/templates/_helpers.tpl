@@ -17,6 +17,20 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
+{{/* Fails for values that the chart has to set itself. Helm tells of a name that a schema refuses in the place of another value, so it is said here. */}}
+{{- define "rowlock.check" -}}
+{{- range $flag := list "config" "data-dir" "datastore" "datastore-file" "listen" }}
+{{- if hasKey $.Values.config $flag }}
+{{- fail (printf "config.%s: the chart sets this itself (the database by database and postgres, the port by service.port)" $flag) }}
+{{- end }}
+{{- end }}
+{{- range $label, $value := include "rowlock.selector" . | fromYaml }}
+{{- if ne $value (get $.Values.podLabels $label | default $value) }}
+{{- fail (printf "podLabels: %s is what selects the Pods, and stays %s" $label $value) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "rowlock.secret" -}}
 {{- default (printf "%s-datastore" (include "rowlock.name" .)) .Values.postgres.existingSecret -}}
 {{- end }}
@@ -38,7 +52,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "rowlock.pod" -}}
 metadata:
   labels:
-    {{- /* A label of the selector stays what it is: Pods that have another one are not found. */}}
     {{- mustMergeOverwrite (dict) .Values.podLabels (include "rowlock.selector" . | fromYaml) | toYaml | nindent 4 }}
   annotations:
     # A server reads its configuration when it starts.
