@@ -249,10 +249,21 @@ func (t *Type) encode(versioned runtime.Object) ([]byte, error) {
 	}
 	var buf bytes.Buffer
 	s := json.NewSerializerWithOptions(json.DefaultMetaFactory, t.Scheme, t.Scheme, json.SerializerOptions{})
-	if err := s.Encode(versioned, &buf); err != nil {
+	err := s.Encode(versioned, &buf)
+	if err != nil {
 		return nil, err
 	}
 	data := bytes.TrimRight(buf.Bytes(), "\n")
+	if t.Untyped && bytes.Contains(data, []byte("-0")) {
+		var again unstructured.Unstructured // -0 is read as a whole number, which has no sign
+		if err := again.UnmarshalJSON(data); err != nil {
+			return nil, err
+		}
+		if data, err = again.MarshalJSON(); err != nil {
+			return nil, err
+		}
+		data = bytes.TrimRight(data, "\n")
+	}
 	if t.hides(data) {
 		data = append(data, notShown)
 	}

@@ -52,6 +52,9 @@ func (e *encoder) appendUntyped(dst []byte, v any) []byte {
 	case int64:
 		return strconv.AppendInt(dst, v, 10)
 	case float64:
+		if v == 0 && e.stored { // read again, -0 is a whole number, which has no sign
+			return append(dst, '0')
+		}
 		return appendFloat64(e, dst, unsafe.Pointer(&v))
 	}
 	if e.depth++; e.depth > maxUntyped {

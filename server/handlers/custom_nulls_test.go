@@ -41,3 +41,22 @@ func TestNullsAppliedInAnotherVersion(t *testing.T) {
 		})
 	}
 }
+
+// A zero has no sign once it was stored: kube-apiserver answers with what it reads back.
+func TestZerosHaveNoSign(t *testing.T) {
+	test := func(t *testing.T, a *api) {
+		a.TB = t
+		const spec = `{"type":"object","properties":{"size":{"type":"integer"},"share":{"type":"number"},"any":{"x-kubernetes-preserve-unknown-fields":true}}}`
+		a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", spec, true)), code: 201},
+			exchange{do: "POST " + widgets, body: widget("a", `{"size":-0.0,"share":-0.0,"any":{"-0.5":"-0","list":[-0.0,-0.5]}}`), code: 201,
+				says: says{"spec": `{"any":{"-0.5":"-0","list":[0,-0.5]},"share":0,"size":0}`}},
+			exchange{do: "GET " + widgets + "/a", code: 200, says: says{"spec": `{"any":{"-0.5":"-0","list":[0,-0.5]},"share":0,"size":0}`}},
+			exchange{do: "PATCH " + widgets + "/a", header: asMergePatch, body: `{"spec":{"share":-0e0,"any":-0.0}}`, code: 200, says: says{"spec": `{"any":0,"share":0,"size":0}`}},
+			exchange{do: "PATCH " + widgets + "/a", header: asJSONPatch, body: `[{"op":"add","path":"/spec/size","value":-0.0}]`, code: 200, says: says{"spec": `{"any":0,"share":0,"size":0}`}})
+	}
+	test(t, newAPI(t))
+	t.Run("without fast paths", func(t *testing.T) {
+		t.Cleanup(fastpath.TurnAll(false))
+		test(t, newAPI(t))
+	})
+}
