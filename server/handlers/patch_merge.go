@@ -66,7 +66,7 @@ func mergeValue(out *bytes.Buffer, old, patch gjson.Result) {
 	switch {
 	case patch.IsObject():
 		mergeObject(out, old, patch)
-	case patch.IsArray():
+	case patch.IsArray() && !old.IsObject():
 		mergeArray(out, patch)
 	default:
 		out.WriteString(patch.Raw)
@@ -74,7 +74,7 @@ func mergeValue(out *bytes.Buffer, old, patch gjson.Result) {
 }
 
 // mergeArray writes an array, which replaces whatever was there. The RFC takes it as it is; kube-apiserver leaves null
-// members of objects in it out.
+// members of objects in it out, unless it replaces an object.
 func mergeArray(out *bytes.Buffer, patch gjson.Result) {
 	open := byte('[')
 	patch.ForEach(func(_, element gjson.Result) bool {
