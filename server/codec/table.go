@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -136,6 +137,9 @@ func (r *Renderer) row(buf *bytes.Buffer, o *resources.Object, include metav1.In
 		return err
 	}
 	buf.WriteString(`,"object":`)
+	if include != metav1.IncludeObject && endsInitialEvents(o) {
+		include = metav1.IncludeMetadata // or nobody could tell
+	}
 	switch include {
 	case metav1.IncludeNone:
 		buf.WriteString("null")
@@ -158,6 +162,13 @@ func (r *Renderer) row(buf *bytes.Buffer, o *resources.Object, include metav1.In
 	}
 	buf.WriteByte('}')
 	return nil
+}
+
+// endsInitialEvents tells whether an object says that all initial events of a watch were sent.
+func endsInitialEvents(o *resources.Object) bool {
+	const mark = metav1.InitialEventsAnnotationKey
+	m := resources.MetadataOf(o.Data)
+	return strings.Contains(m, mark) && gjson.Get(m, "annotations."+gjson.Escape(mark)).Str == "true"
 }
 
 // cells writes `{"cells":[…]` and the row's conditions. They are kept with the object, but for the age, unless something

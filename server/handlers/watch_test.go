@@ -196,6 +196,13 @@ func TestStreamingLists(t *testing.T) {
 			t.Errorf("%s of the bookmark is %s\nwant %s", path, got, want)
 		}
 	}
+	rows := a.watch(s, configMaps+"?sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&includeObject=None", asTable)
+	if row := rows.next(); gjson.Get(row, "object.rows.0.object").Type != gjson.Null {
+		t.Errorf("a row without its object has one: %s", row)
+	}
+	if end := rows.next(); gjson.Get(end, `object.rows.0.object.metadata.annotations.k8s\.io/initial-events-end`).Str != "true" {
+		t.Errorf("the rows do not say that the initial events were sent: %s", end)
+	}
 	a.run(configMap("b", "x", "1"))
 	w.expect(`ADDED b {"k":"1"}`)
 
