@@ -137,7 +137,7 @@ func (r *Renderer) row(buf *bytes.Buffer, o *resources.Object, include metav1.In
 		return err
 	}
 	buf.WriteString(`,"object":`)
-	if include != metav1.IncludeObject && endsInitialEvents(o) {
+	if include == metav1.IncludeNone && endsInitialEvents(o) {
 		include = metav1.IncludeMetadata // or nobody could tell
 	}
 	switch include {
