@@ -28,10 +28,22 @@ func (r *Renderer) yamlList(objects []*resources.Object, m metav1.ListMeta) (*Li
 	if len(objects) == 0 {
 		return &List{Write: func(w io.Writer) error { return writeAll(w, string(head), "items: []\n", string(tail)) }}, nil
 	}
+	for _, o := range objects {
+		// What is too deep for YAML is looked for before anything is written.
+		if len(o.Data) > mayBeDeep && indentedLen(o.Data) > indentedMost/2 {
+			if err := r.yamlItem(io.Discard, o); err != nil {
+				return nil, err
+			}
+		}
+	}
 	items := r.items(objects, func(w io.Writer, i int) error { return r.yamlItem(w, objects[i]) })
 	items.Head, items.Tail = append(head, yamlItems...), tail
 	return &List{Write: items.Write, Items: items}, nil
 }
+
+// mayBeDeep is how long JSON is at least that becomes longer than half of indentedMost: n bytes have n/2 levels at most, of which each costs
+// twice its number at its begin and at its end.
+const mayBeDeep = 4 << 10
 
 const yamlItems = "items:\n"
 
