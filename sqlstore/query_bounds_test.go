@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,6 +75,22 @@ func TestQueryOfHarm(t *testing.T) {
 			}}}
 		if err := q.run(context.Background(), "SELECT rowlock_emit_known(1, 2)"); err == nil {
 			t.Error("it has handed in a row")
+		}
+	})
+}
+
+// A text goes on behind U+0000, and backslashes are what they are; of JSON that is too deep for SQLite there are the names.
+func TestQueryOfOddJSON(t *testing.T) {
+	onViewed(t, nil, func(t *testing.T, s viewed) {
+		s.put(t, "widgets.example.com", "a", "zero", `,"annotations":{"z":"a\u0000b\u0000","y":"a\\u0000b","x":"\\\u0000"}}}`)
+		s.put(t, "widgets.example.com", "a", "deep", `},"kind":"Widget","spec":`+strings.Repeat("[", 1001)+strings.Repeat("]", 1001)+`}`)
+		rows, err := s.query(t, `SELECT annotations ->> '$.z', annotations ->> '$.y', annotations ->> '$.x' FROM "widgets.example.com" WHERE name = 'zero'`, widgetsView)
+		if want := [][]string{{"a\ufffdb\ufffd", `a\u0000b`, "\\\ufffd"}}; err != nil || !slices.EqualFunc(rows, want, slices.Equal) {
+			t.Errorf("%q, %v", rows, err)
+		}
+		rows, err = s.query(t, `SELECT resource, namespace, name FROM all_objects WHERE kind IS NULL AND NOT encrypted AND name = 'deep'`, widgetsView)
+		if len(rows) != 1 || err != nil {
+			t.Errorf("%q, %v", rows, err)
 		}
 	})
 }

@@ -245,9 +245,32 @@ func (c *rowsCursor) object(rows *sql.Rows) ([]vtab.Value, bool, error) {
 		plain, err = withoutSecrets(key.Resource, plain)
 	}
 	if err == nil {
-		values[objectData] = string(plain)
+		values[objectData] = withoutNUL(string(plain))
 	}
 	return values, true, c.ctx.Err() // what nobody can read has no data
+}
+
+// withoutNUL is JSON with U+FFFD for U+0000, as the views in Postgres have it: SQLite ends a text of JSON there, which would show another one.
+func withoutNUL(data string) string {
+	const nul, instead = `\u0000`, `\ufffd`
+	var out strings.Builder
+	from := 0
+	for at := 0; ; {
+		i := strings.Index(data[at:], nul)
+		if i < 0 {
+			break
+		}
+		i += at
+		at = i + len(nul)
+		if before := data[:i]; (len(before)-len(strings.TrimRight(before, `\`)))%2 == 0 { // else it is a backslash, and letters
+			out.WriteString(data[from:i] + instead)
+			from = at
+		}
+	}
+	if from == 0 {
+		return data
+	}
+	return out.String() + data[from:]
 }
 
 // plain is the data of a row in clear.
