@@ -73,3 +73,20 @@ func TestObjectHistoryOfALargeObject(t *testing.T) {
 		s.wantCounted(t)
 	})
 }
+
+// A write that makes a large object small is there with what the object became, and without what it was: it can be taken back.
+func TestObjectHistoryOfALargeObjectThatShrinks(t *testing.T) {
+	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, _ interface{ Step(time.Duration) }) {
+		s := open(ObjectHistory{Age: time.Hour, Size: 4096})
+		random := make([]byte, 8192)
+		_, _ = rand.NewChaCha8([32]byte{}).Read(random)
+		large := mustCommit(t, s, object(t, "widgets", "shop", "w", "u1", fmt.Sprintf(`"size":%q`, hex.EncodeToString(random))))
+		mustCommit(t, s, update(object(t, "widgets", "shop", "w", "u1", `"size":1`), large[0]))
+		wantHistoryOf(t, s, resources.RevisionQuery{}, "create widgets/shop/w u1  []", "update widgets/shop/w u1  [size]")
+		found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
+		if err != nil || len(found) != 2 || found[0].Unreadable || found[0].Before != nil || !strings.Contains(string(found[0].After), `"size":1`) || !found[1].Unreadable {
+			t.Errorf("%+v, %v", found, err)
+		}
+		s.wantCounted(t)
+	})
+}

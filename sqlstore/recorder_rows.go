@@ -103,21 +103,32 @@ func (s *recordingStep) fill(ctx context.Context, row *revisionRow, data string,
 	case before != nil && len(changes.Paths) == 0:
 		changes.Paths = append(changes.Paths, "metadata.managedFields")
 	}
-	paths, err := json.Marshal(changes.Paths)
-	if err == nil {
-		var kept sealed
-		kept, err = s.store.sealer.seal(ctx, row.key, s.packer.Pack(before, after), sql.NullString{String: text(paths), Valid: true})
-		row.data, row.fields = bytesOf(kept.data), kept.fields
+	row.uid = gjson.Get(text(after), "metadata.uid").String()
+	err = s.pack(ctx, row, changes.Paths, before, after)
+	if errors.Is(err, errTooLarge) && before != nil { // what has become small can be taken back, however large it was before
+		err = s.pack(ctx, row, changes.Paths, nil, after)
 	}
 	if err != nil {
 		s.without(row, err)
-		return true
-	}
-	row.uid = gjson.Get(text(after), "metadata.uid").String()
-	if s.measure(row); row.size > s.options.Size/partsOfSize {
-		s.without(row, fmt.Errorf("%w: it takes %d bytes of %d", errTooLarge, row.size, s.options.Size))
 	}
 	return true
+}
+
+// pack puts what is kept of a write into its row. Errors: errTooLarge; it cannot be encrypted.
+func (s *recordingStep) pack(ctx context.Context, row *revisionRow, changed []string, before, after []byte) error {
+	paths, err := json.Marshal(changed)
+	if err != nil {
+		return err
+	}
+	kept, err := s.store.sealer.seal(ctx, row.key, s.packer.Pack(before, after), sql.NullString{String: text(paths), Valid: true})
+	if err != nil {
+		return err
+	}
+	row.data, row.fields = bytesOf(kept.data), kept.fields
+	if s.measure(row); row.size > s.options.Size/partsOfSize {
+		return fmt.Errorf("%w: it takes %d bytes of %d", errTooLarge, row.size, s.options.Size)
+	}
+	return nil
 }
 
 func (s *recordingStep) without(row *revisionRow, err error) {

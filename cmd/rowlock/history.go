@@ -135,6 +135,8 @@ func (h *objectHistory) printDiff(ctx context.Context, r *historyRevision, out i
 		return nil
 	case full.Operation == "Delete": // the write before, which has the same, may be forgotten
 		full.State.Before, full.State.After = full.State.After, nil
+	case full.Operation == "Update" && full.State.Before == nil:
+		fmt.Fprintln(out, "What it was before is not there: it is too large for --object-history-size.")
 	}
 	before, err := yamlLines(full.State.Before)
 	if err != nil {

@@ -84,7 +84,7 @@ func schemaOf(deleted bool) *spec.Schema {
 		SetProperty("userAgent", text("userAgent is what the client says it is."))
 	state := new(spec.Schema).Typed("object", "").WithDescription("state is the object, in the version that it was stored in, without managedFields and resourceVersion. "+
 		"In the place of the values of Secrets there are hashes, unless the server keeps them. Lists leave it out.").
-		SetProperty("before", whole("before is the object before the write.")).
+		SetProperty("before", whole("before is the object before the write; of an update, it is left out where it is too large for the size of the history.")).
 		SetProperty("after", whole("after is the object after the write; of a deletion its last state."))
 	return new(spec.Schema).Typed("object", "").WithDescription(what).
 		SetProperty("object", *object).
