@@ -66,7 +66,7 @@ var anyKey = []string{}
 // keysCommand is one that takes an argument out of some, of any where there are none, or, with nil, no argument.
 func keysCommand(use, short string, arguments []string, run func(*keysOptions, *resources.Rows, string) error) *cobra.Command {
 	o := &keysOptions{}
-	cmd := &cobra.Command{Use: use, Short: short, Args: func(_ *cobra.Command, args []string) error {
+	cmd := &cobra.Command{Use: use, Short: short, ValidArgs: arguments, Args: func(_ *cobra.Command, args []string) error {
 		switch {
 		case arguments == nil:
 			return noArguments(nil, args)

@@ -163,4 +163,26 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s: %s", args, stdout)
 		}
 	}
+	for args, want := range map[string]string{
+		"serve --log-level ''":                       "warn\nerror\ninfo\ndebug\n:4\n",
+		"sql --output=c":                             "csv\n:4\n",
+		"serve --authorization-mode Node,R":          "Node,RBAC\n:4\n",
+		"kube-apiserver --audit-log-mode blocking-":  "blocking-strict\n:4\n",
+		"serve --disable-admission-plugins ServiceA": "ServiceAccount\n:4\n",
+		"serve --data-dir ''":                        ":16\n", // directories
+		"serve --tls-cert-file ''":                   ":0\n",  // files
+		"keys replace f":                             "front-proxy-ca\n:4\n",
+	} {
+		if got := completes(t, strings.Fields(args)...); got != want {
+			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
+}
+
+// completes is what a shell is told; two quotes are an empty word.
+func completes(t *testing.T, args ...string) string {
+	t.Helper()
+	args[len(args)-1] = strings.TrimPrefix(args[len(args)-1], "''")
+	_, stdout, _ := command(t, append([]string{"__complete"}, args...)...)
+	return stdout
 }

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
+
+	"github.com/rowlock/rowlock/resources/admission"
+	"github.com/rowlock/rowlock/server/auditing"
+	"github.com/rowlock/rowlock/server/controlplane/controllers"
+)
+
+// flagValues are the values of a flag that has a few; nil: it has any. They are asked for when a shell wants them.
+func flagValues(f *pflag.Flag) func() []string {
+	if c, ok := f.Value.(*choice); ok {
+		return func() []string { return c.of }
+	}
+	switch f.Name {
+	case "audit-log-format":
+		return func() []string { return auditing.Formats }
+	case "audit-log-mode", "audit-webhook-mode":
+		return func() []string { return auditing.Modes }
+	case "authentication-token-webhook-version", "authorization-webhook-version":
+		return func() []string { return []string{"v1", "v1beta1"} }
+	case "authorization-mode":
+		return func() []string { return modes.AuthorizationModeChoices }
+	case "controllers":
+		return func() []string { return append([]string{"*"}, controllers.Names()...) }
+	case "disable-admission-plugins", "enable-admission-plugins":
+		return admission.Names
+	case "tls-cipher-suites":
+		return cliflag.TLSCipherPossibleValues
+	case "tls-min-version":
+		return func() []string { return []string{"VersionTLS12", "VersionTLS13"} }
+	}
+	return nil
+}
+
+// addFlagCompletion has shells complete the values of flags of a command and of those below it.
+func addFlagCompletion(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		values := flagValues(f)
+		if what, _ := pflag.UnquoteUsage(f); what == "directory" {
+			_ = cmd.MarkFlagDirname(f.Name) // the flag is there
+		} else if _, known := cmd.GetFlagCompletionFunc(f.Name); values != nil && !known {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+				return withoutFiles(completed(values(), typed, f.Value.Type() == "stringSlice"))
+			})
+		}
+	})
+	for _, c := range cmd.Commands() {
+		addFlagCompletion(c)
+	}
+}
+
+func withoutFiles(values []string) ([]string, cobra.ShellCompDirective) {
+	return values, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completed are values that begin with what was typed; those of a list come behind its last comma, and each once.
+func completed(values []string, typed string, list bool) (out []string) {
+	before := ""
+	if i := strings.LastIndexByte(typed, ','); list && i >= 0 {
+		before = typed[:i+1]
+	}
+	given := strings.Split(before, ",")
+	for _, v := range values {
+		if strings.HasPrefix(before+v, typed) && !slices.Contains(given, v) {
+			out = append(out, before+v)
+		}
+	}
+	return out
+}
