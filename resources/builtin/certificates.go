@@ -42,7 +42,7 @@ func trustBundleAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {
 // versionOfPodCertificateRequest: v1 has no place for the key of a request that is not in PKCS #10, which v1beta1 allows.
 func versionOfPodCertificateRequest(obj runtime.Object) schema.GroupVersion {
 	gv := schema.GroupVersion{Group: "certificates.k8s.io", Version: "v1"}
-	if r, ok := obj.(*certificates.PodCertificateRequest); ok && len(r.Spec.PKIXPublicKey)+len(r.Spec.ProofOfPossession) > 0 {
+	if r, ok := obj.(*certificates.PodCertificateRequest); ok && len(r.Spec.PKIXPublicKey)+len(r.Spec.ProofOfPossession) > 0 { //nolint:staticcheck // deprecated, and still served in v1beta1
 		gv.Version = "v1beta1"
 	}
 	return gv

@@ -21,7 +21,7 @@ func TestKeysOfPodCertificateRequestsAreKept(t *testing.T) {
 		}
 		for _, hub := range []*certificates.PodCertificateRequest{
 			{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "old"}, Spec: certificates.PodCertificateRequestSpec{
-				MaxExpirationSeconds: ptr.To[int32](3600), PKIXPublicKey: []byte("key"), ProofOfPossession: []byte("proof")}},
+				MaxExpirationSeconds: ptr.To[int32](3600), PKIXPublicKey: []byte("key"), ProofOfPossession: []byte("proof")}}, //nolint:staticcheck // deprecated, and still served in v1beta1
 			{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "new"}, Spec: certificates.PodCertificateRequestSpec{
 				MaxExpirationSeconds: ptr.To[int32](3600), StubPKCS10Request: []byte("request")}},
 		} {
