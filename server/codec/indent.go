@@ -14,22 +14,65 @@ type indenter struct {
 	quoted, escaped bool
 }
 
-// Write implements io.Writer.
+// indentedPiece is how many bytes are gathered before they are written.
+const indentedPiece = 64 << 10
+
+// Write implements io.Writer. A piece, such as an item of a list, that would be longer than indentedMost is written on a line.
 func (n *indenter) Write(p []byte) (int, error) {
 	n.out = n.out[:0]
+	if len(p) > mayBeDeep && indentedLen(p, n.depth) > indentedMost {
+		return n.onALine(p)
+	}
 	for _, c := range p {
 		if n.quoted {
+			n.inString(c)
 			n.out = append(n.out, c)
-			n.quoted = c != '"' || n.escaped
-			n.escaped = c == '\\' && !n.escaped
-			continue
+		} else {
+			n.between(c)
 		}
-		n.between(c)
+		if len(n.out) >= indentedPiece {
+			if _, err := n.w.Write(n.out); err != nil {
+				return 0, err
+			}
+			n.out = n.out[:0]
+		}
 	}
 	if _, err := n.w.Write(n.out); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// onALine writes a piece as it is. What comes after it is indented again.
+func (n *indenter) onALine(p []byte) (int, error) {
+	if n.opened {
+		n.line()
+		if _, err := n.w.Write(n.out); err != nil {
+			return 0, err
+		}
+	}
+	for _, c := range p {
+		if n.quoted {
+			n.inString(c)
+			continue
+		}
+		switch c {
+		case '"':
+			n.quoted = true
+		case '{', '[':
+			n.depth++
+		case '}', ']':
+			n.depth--
+		}
+	}
+	n.opened = false // such a piece ends with a value
+	return n.w.Write(p)
+}
+
+// inString takes a byte that is within a string.
+func (n *indenter) inString(c byte) {
+	n.quoted = c != '"' || n.escaped
+	n.escaped = c == '\\' && !n.escaped
 }
 
 // between takes a byte that is not within a string.

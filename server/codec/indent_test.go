@@ -3,6 +3,7 @@ package codec
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 )
 
@@ -31,4 +32,46 @@ func FuzzIndent(f *testing.F) {
 			t.Errorf("%s becomes\n%s\nwant\n%s", data, got.Bytes(), want.Bytes())
 		}
 	})
+}
+
+// longest is how much is written at once.
+type longest struct {
+	bytes.Buffer
+	most int
+}
+
+func (l *longest) Write(p []byte) (int, error) {
+	l.most = max(l.most, len(p))
+	return l.Buffer.Write(p)
+}
+
+// What is deep is not in memory as a whole when it is indented, and what would be too long is written on a line, between others that are indented.
+func TestIndentingWhatIsDeep(t *testing.T) {
+	deep := func(levels, values int) string {
+		return `{"a\\\"[":` + strings.Repeat("[", levels) + strings.Repeat("0,", values) + "0" + strings.Repeat("]", levels) + `}`
+	}
+	for item, short := range map[string]bool{deep(5000, 0): false, deep(9000, 5000): true} { // 50 and 250 MB, in two pieces
+		var out longest
+		in := &indenter{w: &out}
+		for _, piece := range []string{`{"items":[`, `{"b":[]}`, `,`, item[:5000], item[5000:], `,`, `{"c":{"d":1}}`, `]}`} {
+			if _, err := in.Write([]byte(piece)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !short && out.most > 2*indentedPiece {
+			t.Errorf("%d bytes were written at once", out.most)
+		}
+		if short && out.Len() > 100<<20 {
+			t.Errorf("it became %d bytes", out.Len())
+		}
+		for _, want := range []string{"{\n  \"items\": [\n    {\n      \"b\": []\n    },\n    {", "},\n    {\n      \"c\": {\n        \"d\": 1\n      }\n    }\n  ]\n}"} {
+			if !bytes.Contains(out.Bytes(), []byte(want)) {
+				t.Errorf("of %d bytes, it is not %q around what is deep", len(item), want)
+			}
+		}
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, out.Bytes()); err != nil || compact.String() != `{"items":[{"b":[]},`+item+`,{"c":{"d":1}}]}` {
+			t.Errorf("of %d bytes, it is another document: %v", len(item), err)
+		}
+	}
 }

@@ -17,7 +17,7 @@ func TestIndentedLen(t *testing.T) {
 		if err := json.Indent(&want, []byte(text), "", "  "); err != nil {
 			t.Fatal(err)
 		}
-		if got := indentedLen([]byte(text)); got != want.Len() {
+		if got := indentedLen([]byte(text), 0); got != want.Len() {
 			t.Errorf("%.60s: %d, want %d", text, got, want.Len())
 		}
 		if out, err := finish([]byte(text), Format{Media: JSON, Pretty: true}); err != nil || !bytes.Equal(out, want.Bytes()) || cap(out) > want.Len()+want.Len()/4+64 {
@@ -34,7 +34,7 @@ func TestIndentedLen(t *testing.T) {
 // What indenting would make too long is sent on a line, and is no YAML: memory is bounded by what is sent.
 func TestIndentedTooDeep(t *testing.T) {
 	text := []byte(strings.Repeat("[", 9000) + strings.Repeat("0,", 5000) + "0" + strings.Repeat("]", 9000))
-	if n := indentedLen(text); n <= indentedMost {
+	if n := indentedLen(text, 0); n <= indentedMost {
 		t.Fatal(n)
 	}
 	if out, err := finish(text, Format{Media: JSON, Pretty: true}); err != nil || string(out) != string(text)+"\n" {

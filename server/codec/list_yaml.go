@@ -30,7 +30,7 @@ func (r *Renderer) yamlList(objects []*resources.Object, m metav1.ListMeta) (*Li
 	}
 	for _, o := range objects {
 		// What is too deep for YAML is looked for before anything is written.
-		if len(o.Data) > mayBeDeep && indentedLen(o.Data) > indentedMost/2 {
+		if len(o.Data) > mayBeDeep && indentedLen(o.Data, 0) > indentedMost/2 {
 			if err := r.yamlItem(io.Discard, o); err != nil {
 				return nil, err
 			}

@@ -107,7 +107,7 @@ func finish(data []byte, f Format) ([]byte, error) {
 		return toYAML(data)
 	}
 	if f.Pretty {
-		if n := indentedLen(data); n <= indentedMost {
+		if n := indentedLen(data, 0); n <= indentedMost {
 			var buf bytes.Buffer
 			buf.Grow(n)
 			err := json.Indent(&buf, data, "", "  ")
@@ -123,16 +123,16 @@ func finish(data []byte, f Format) ([]byte, error) {
 const indentedMost = 64 << 20
 
 func toYAML(data []byte) ([]byte, error) {
-	if indentedLen(data) > indentedMost {
+	if indentedLen(data, 0) > indentedMost {
 		return nil, notAcceptable("the object is nested too deeply to be written as YAML, ask for JSON")
 	}
 	return yaml.JSONToYAML(data)
 }
 
-// indentedLen is how long compact JSON is when it is indented. That grows with its length times its depth: 0.8 MB with 9,000 levels, which a custom
+// indentedLen is how long compact JSON is when it is indented, within so many levels. That grows with its length times its depth: 0.8 MB with 9,000 levels, which a custom
 // resource may have, become 7 GB.
-func indentedLen(data []byte) int {
-	n, depth, quoted := len(data), 0, false
+func indentedLen(data []byte, depth int) int {
+	n, quoted := len(data), false
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
 		case c == '"':
