@@ -63,7 +63,7 @@ func newKubeconfigCommand() *cobra.Command {
 	o.subjectOptions.addFlags(flags, certificateTTL, "`name` of the user, or system:serviceaccount:<namespace>:<name> (default: the administrator)")
 	flags.BoolVar(&o.token, "token", false, "put a token that can be revoked into it, instead of a certificate")
 	flags.StringVar(&o.namespace, "namespace", "", "`namespace` that commands are about unless they name another one")
-	flags.StringVar(&o.server, "server", "", "`URL` under which the user reaches the server (default: that of the administrator's kubeconfig)")
+	flags.StringVar(&o.server, "server", "", "`URL` under which the server is reached (default: that of the administrator's kubeconfig)")
 	o.adminOptions.addFlags(flags)
 	o.storage.addDatabaseFlags(flags)
 	o.encryption.addFileFlag(flags)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	base "k8s.io/component-base/metrics"
 
@@ -53,7 +54,12 @@ func TestAllocationsOfServicesAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	gateways := &networkingv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Name: "10.99.0.77"}, Spec: networkingv1.IPAddressSpec{
+		ParentRef: &networkingv1.ParentReference{Group: "gateway.networking.k8s.io", Resource: "gateways", Namespace: "default", Name: "g"}}}
 	before := p.path(t, "/metrics")
+	if _, err := p.client(t).NetworkingV1().IPAddresses().Create(t.Context(), gateways, metav1.CreateOptions{}); err != nil { // not a Service's
+		t.Fatal(err)
+	}
 	create("a", "", 0, false)
 	create("b", "10.99.0.200", 30101, false)
 	create("c", "10.99.0.200", 0, true)

@@ -3,11 +3,13 @@ package builtin
 import (
 	"context"
 	"encoding/json"
+	"net/netip"
+	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	networkinglisters "k8s.io/client-go/listers/networking/v1"
 	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
 	netutils "k8s.io/utils/net"
 
@@ -36,76 +38,90 @@ func (m ServiceMetrics) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. What cannot be read is left out.
+// scrapeTime is how long a scrape waits for what is not in memory: rows that nobody could decrypt so far.
+const scrapeTime = time.Second
+
+// Collect implements prometheus.Collector. What cannot be read in time is left out.
 func (m ServiceMetrics) Collect(to chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
+	defer cancel()
 	gauge := func(d *prometheus.Desc, n int, of ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), of...)
 	}
 	read := func(resource string) (resources.Snapshot, bool) {
-		s, err := m.Reader.Snapshot(context.Background(), resource, resources.At{Match: resources.Any})
+		s, err := m.Reader.Snapshot(ctx, resource, resources.At{Match: resources.Any})
 		return s, err == nil
 	}
 	if ports, ok := read(portsResource); ok {
-		used := ports.Count("", "")
+		in, used := m.Network.withDefaults().NodePorts, 0
+		ports.Ascend("", "", func(o *resources.Object) bool {
+			if port, err := strconv.Atoi(o.Name); err == nil && in.Contains(port) { // it may have been another range
+				used++
+			}
+			return true
+		})
 		gauge(allocatedPorts, used)
-		gauge(availablePorts, m.Network.withDefaults().NodePorts.Size-used)
+		gauge(availablePorts, in.Size-used)
 	}
 	addresses, ok := read("ipaddresses.networking.k8s.io")
 	cidrs, known := read("servicecidrs.networking.k8s.io")
 	if !ok || !known {
 		return
 	}
-	seen := map[string]bool{}
+	taken, seen := takenAddresses(addresses), map[string]bool{}
 	cidrs.Ascend("", "", func(o *resources.Object) bool {
 		var c networkingv1.ServiceCIDR
 		if json.Unmarshal(o.Data, &c) != nil {
 			return true
 		}
 		for _, text := range c.Spec.CIDRs {
-			r, err := allocatorOf(text, addresses)
+			prefix, size, err := sizeOfRange(text)
 			if err != nil || seen[text] { // two objects may name one range
 				continue
 			}
 			seen[text] = true
-			gauge(allocatedIPs, r.Used(), text)
-			gauge(availableIPs, r.Free(), text)
+			used := 0
+			for _, address := range taken {
+				if prefix.Contains(address) {
+					used++
+				}
+			}
+			gauge(allocatedIPs, used, text)
+			gauge(availableIPs, max(size-used, 0), text)
 		}
 		return true
 	})
 }
 
-// allocatorOf is upstream's allocator of a range, to ask how many addresses are taken.
-func allocatorOf(cidr string, taken resources.Snapshot) (*ipallocator.Allocator, error) {
-	_, n, err := netutils.ParseCIDRSloppy(cidr)
-	if err != nil {
-		return nil, err
-	}
-	return ipallocator.NewIPAllocator(n, nil, takenInformer{taken: taken})
-}
-
-type (
-	takenInformer struct {
-		addressInformer
-		taken resources.Snapshot
-	}
-	takenAddresses struct {
-		networkinglisters.IPAddressLister
-		taken resources.Snapshot
-	}
-)
-
-// Lister returns the addresses of the snapshot.
-func (i takenInformer) Lister() networkinglisters.IPAddressLister {
-	return takenAddresses{taken: i.taken}
-}
-
-// List returns the addresses that are taken, with their names alone.
-func (l takenAddresses) List(labels.Selector) (all []*networkingv1.IPAddress, err error) {
-	l.taken.Ascend("", "", func(o *resources.Object) bool {
-		a := &networkingv1.IPAddress{}
-		a.Name = o.Name
-		all = append(all, a)
+// takenAddresses are those that were made for Services, as upstream's allocator tells them from others.
+func takenAddresses(all resources.Snapshot) (taken []netip.Addr) {
+	all.Ascend("", "", func(o *resources.Object) bool {
+		address, err := netip.ParseAddr(o.Name)
+		family := corev1.IPv4Protocol
+		if address.Is6() {
+			family = corev1.IPv6Protocol
+		}
+		if err == nil && o.Labels[networkingv1.LabelManagedBy] == ipallocator.ControllerName && o.Labels[networkingv1.LabelIPAddressFamily] == string(family) {
+			taken = append(taken, address)
+		}
 		return true
 	})
-	return all, nil
+	return taken
+}
+
+// sizeOfRange is how many addresses upstream's allocator has to give of a range.
+func sizeOfRange(cidr string) (netip.Prefix, int, error) {
+	_, n, err := netutils.ParseCIDRSloppy(cidr)
+	if err != nil {
+		return netip.Prefix{}, 0, err
+	}
+	prefix, err := netip.ParsePrefix(n.String())
+	if err != nil {
+		return netip.Prefix{}, 0, err
+	}
+	r, err := ipallocator.NewIPAllocator(n, nil, addressInformer{}) // which finds none that is taken
+	if err != nil {
+		return netip.Prefix{}, 0, err
+	}
+	return prefix, r.Free(), nil
 }

@@ -17,7 +17,8 @@ type indenter struct {
 // indentedPiece is how many bytes are gathered before they are written.
 const indentedPiece = 64 << 10
 
-// Write implements io.Writer. A piece, such as an item of a list, that would be longer than indentedMost is written on a line.
+// Write implements io.Writer. A piece that would be longer than indentedMost, such as an item of a list, is written on a line: no such piece
+// begins within a string.
 func (n *indenter) Write(p []byte) (int, error) {
 	n.out = n.out[:0]
 	if len(p) > mayBeDeep && indentedLen(p, n.depth) > indentedMost {

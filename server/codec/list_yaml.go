@@ -28,22 +28,34 @@ func (r *Renderer) yamlList(objects []*resources.Object, m metav1.ListMeta) (*Li
 	if len(objects) == 0 {
 		return &List{Write: func(w io.Writer) error { return writeAll(w, string(head), "items: []\n", string(tail)) }}, nil
 	}
-	for _, o := range objects {
-		// What is too deep for YAML is looked for before anything is written.
-		if len(o.Data) > mayBeDeep && indentedLen(o.Data, 0) > indentedMost/2 {
-			if err := r.yamlItem(io.Discard, o); err != nil {
-				return nil, err
-			}
-		}
+	if err := r.shallowEnough(objects); err != nil { // before anything is written
+		return nil, err
 	}
 	items := r.items(objects, func(w io.Writer, i int) error { return r.yamlItem(w, objects[i]) })
 	items.Head, items.Tail = append(head, yamlItems...), tail
 	return &List{Write: items.Write, Items: items}, nil
 }
 
-// mayBeDeep is how long JSON is at least that becomes longer than half of indentedMost: n bytes have n/2 levels at most, of which each costs
-// twice its number at its begin and at its end.
-const mayBeDeep = 4 << 10
+// shallowEnough refuses what toYAML would.
+func (r *Renderer) shallowEnough(objects []*resources.Object) error {
+	var list bytes.Buffer
+	for _, o := range objects {
+		if len(o.Data) < mayBeDeep && r.Served.Converted == nil {
+			continue
+		}
+		list.Reset()
+		if err := r.yamlSource(&list, o); err != nil {
+			return err
+		}
+		if err := checkYAML(list.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayBeDeep is how long JSON is at least that becomes longer than indentedMost: n bytes that are n/2 levels become n*n/2, and no others more.
+const mayBeDeep = 10 << 10
 
 const yamlItems = "items:\n"
 
@@ -51,15 +63,23 @@ const yamlItems = "items:\n"
 // how deep they stand.
 func (r *Renderer) yamlItem(w io.Writer, o *resources.Object) error {
 	var list bytes.Buffer
-	list.WriteString(`{"items":[`)
-	if err := r.jsonItem(&list, o); err != nil {
+	if err := r.yamlSource(&list, o); err != nil {
 		return err
 	}
-	list.WriteString(`]}`)
 	data, err := toYAML(list.Bytes())
 	if err != nil {
 		return err
 	}
 	_, err = w.Write(bytes.TrimPrefix(data, []byte(yamlItems)))
 	return err
+}
+
+// yamlSource writes the list of one item that becomes YAML.
+func (r *Renderer) yamlSource(list *bytes.Buffer, o *resources.Object) error {
+	list.WriteString(`{"items":[`)
+	if err := r.jsonItem(list, o); err != nil {
+		return err
+	}
+	list.WriteString(`]}`)
+	return nil
 }

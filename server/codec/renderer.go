@@ -123,10 +123,17 @@ func finish(data []byte, f Format) ([]byte, error) {
 const indentedMost = 64 << 20
 
 func toYAML(data []byte) ([]byte, error) {
-	if indentedLen(data, 0) > indentedMost {
-		return nil, notAcceptable("the object is nested too deeply to be written as YAML, ask for JSON")
+	if err := checkYAML(data); err != nil {
+		return nil, err
 	}
 	return yaml.JSONToYAML(data)
+}
+
+func checkYAML(data []byte) error {
+	if len(data) > mayBeDeep && indentedLen(data, 0) > indentedMost {
+		return notAcceptable("the object is nested too deeply to be written as YAML, ask for JSON")
+	}
+	return nil
 }
 
 // indentedLen is how long compact JSON is when it is indented, within so many levels. That grows with its length times its depth: 0.8 MB with 9,000 levels, which a custom

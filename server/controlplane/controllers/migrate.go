@@ -72,7 +72,7 @@ func migratable(t *resources.Type) bool {
 func (c *migrations) rewrite(ctx context.Context, t *resources.Type, s resources.Snapshot, upTo int64) (left int, err error) {
 	var keys []resources.Key
 	s.Ascend("", "", func(o *resources.Object) bool {
-		if o.Revision <= upTo || !t.IsIn(o, t.StorageVersion) {
+		if o.Revision <= upTo || t.StoredIn == nil && !t.IsIn(o, t.StorageVersion) {
 			keys = append(keys, o.Key)
 		}
 		return true
