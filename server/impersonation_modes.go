@@ -140,8 +140,8 @@ type impersonation struct {
 	*Server
 	mode impersonationMode
 	who  user.Info
-	// attempted: the modes are on, and what is asked is counted.
-	attempted bool
+	// constrained: the modes are on, and what is asked is counted.
+	constrained bool
 }
 
 func (s *Server) impersonateIn(ctx context.Context, mode impersonationMode, wanted *user.DefaultInfo, request authorizer.AttributesRecord) (user.Info, error) {
@@ -177,7 +177,7 @@ func (s *Server) impersonateIn(ctx context.Context, mode impersonationMode, want
 
 // parts checks what is wanted besides the name, in the order in which kube-apiserver does, which differs where the modes are off.
 func (i impersonation) parts(ctx context.Context, wanted *user.DefaultInfo) error {
-	if i.attempted {
+	if i.constrained {
 		if err := i.uid(ctx, wanted.UID); err != nil {
 			return err
 		}
@@ -185,7 +185,7 @@ func (i impersonation) parts(ctx context.Context, wanted *user.DefaultInfo) erro
 	if err := i.groups(ctx, wanted.Groups); err != nil {
 		return err
 	}
-	if err := i.extra(ctx, wanted.Extra); err != nil || i.attempted {
+	if err := i.extra(ctx, wanted.Extra); err != nil || i.constrained {
 		return err
 	}
 	return i.uid(ctx, wanted.UID)
@@ -208,7 +208,7 @@ func (i impersonation) attributes(resource, name string) authorizer.AttributesRe
 		a.Verb += ":" + i.mode.name
 	case resource == "users", resource == "groups", resource == "serviceaccounts":
 		a.APIGroup = ""
-		if !i.attempted {
+		if !i.constrained {
 			a.APIVersion = ""
 		}
 	}
@@ -218,7 +218,7 @@ func (i impersonation) attributes(resource, name string) authorizer.AttributesRe
 func (i impersonation) may(ctx context.Context, a authorizer.AttributesRecord) error {
 	began := time.Now()
 	err := i.Pipeline.May(ctx, &a)
-	if i.attempted {
+	if i.constrained {
 		decision := "allowed"
 		if err != nil {
 			decision = "denied"
@@ -228,7 +228,7 @@ func (i impersonation) may(ctx context.Context, a authorizer.AttributesRecord) e
 	if err == nil || apierrors.IsForbidden(err) {
 		return err
 	}
-	if !i.attempted {
+	if !i.constrained {
 		return resources.Forbidden(&a, "") // kube-apiserver does not say what kept an authorizer from an answer, where the modes are off
 	}
 	if cause := errors.Unwrap(err); cause != nil {

@@ -46,12 +46,8 @@ func (f *addressAllocator) ranges(yield func(netip.Prefix, *ipallocator.Allocato
 			return true
 		}
 		for _, text := range cidr.Spec.CIDRs {
-			_, n, err := netutils.ParseCIDRSloppy(text)
+			n, prefix, err := parseRange(text)
 			if err != nil || familyOf(netutils.IsIPv6CIDR(n)) != f.family {
-				continue
-			}
-			prefix, err := netip.ParsePrefix(n.String())
-			if err != nil {
 				continue
 			}
 			r, err := ipallocator.NewIPAllocator(n, addressClient{a: a}, addressInformer{a: a})
@@ -66,6 +62,16 @@ func (f *addressAllocator) ranges(yield func(netip.Prefix, *ipallocator.Allocato
 		return true
 	})
 	return failed
+}
+
+// parseRange reads a range as it is in a ServiceCIDR.
+func parseRange(text string) (*net.IPNet, netip.Prefix, error) {
+	_, n, err := netutils.ParseCIDRSloppy(text)
+	if err != nil {
+		return nil, netip.Prefix{}, err
+	}
+	prefix, err := netip.ParsePrefix(n.String())
+	return n, prefix, err
 }
 
 // inUse: a range that nobody has looked at is used too, where no controller manager runs.

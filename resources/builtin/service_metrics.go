@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
-	netutils "k8s.io/utils/net"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -111,17 +110,13 @@ func takenAddresses(all resources.Snapshot) (taken []netip.Addr) {
 
 // sizeOfRange is how many addresses upstream's allocator has to give of a range.
 func sizeOfRange(cidr string) (netip.Prefix, int, error) {
-	_, n, err := netutils.ParseCIDRSloppy(cidr)
+	n, prefix, err := parseRange(cidr)
 	if err != nil {
-		return netip.Prefix{}, 0, err
-	}
-	prefix, err := netip.ParsePrefix(n.String())
-	if err != nil {
-		return netip.Prefix{}, 0, err
+		return prefix, 0, err
 	}
 	r, err := ipallocator.NewIPAllocator(n, nil, addressInformer{}) // which finds none that is taken
 	if err != nil {
-		return netip.Prefix{}, 0, err
+		return prefix, 0, err
 	}
 	return prefix, r.Free(), nil
 }
