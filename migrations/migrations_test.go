@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 	"github.com/google/go-cmp/cmp"
@@ -291,5 +292,17 @@ func write(t *testing.T, path string, data []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// There are errors after which SQLite has given the transaction up by itself, as on a full disk. They say why, and not that there was nothing left to give up.
+func TestGivenUpByTheDatabase(t *testing.T) {
+	db := openSQLite(t)
+	err := sqliteUp(t.Context(), db, fstest.MapFS{"sqlite/0001_a.up.sql": {Data: []byte("CREATE TABLE a (b UNIQUE); INSERT OR ROLLBACK INTO a VALUES (1), (1)")}})
+	if err == nil || !strings.Contains(err.Error(), "UNIQUE") || strings.Contains(err.Error(), "no transaction is active") {
+		t.Errorf("it says: %v", err)
+	}
+	if got := schema(t, db); len(got) > 0 {
+		t.Errorf("there is %v", got)
 	}
 }

@@ -19,6 +19,21 @@ type fileLock struct{ file *os.File }
 // lockFile takes the lock beside a database file. The lock is on a file of its own because SQLite's locks on the
 // database are of the kind that a process loses when it closes any handle of the file.
 func lockFile(database string) (*fileLock, error) {
+	for {
+		l, err := lockOnce(database)
+		if err != nil {
+			return nil, err
+		}
+		if l.isInPlace() {
+			return l, nil
+		}
+		if err := l.release(); err != nil { // whoever had the lock has removed its file meanwhile
+			return nil, err
+		}
+	}
+}
+
+func lockOnce(database string) (*fileLock, error) {
 	path := database + ".lock"
 	f, err := files.Open(path)
 	if err != nil {
@@ -33,9 +48,7 @@ func lockFile(database string) (*fileLock, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 	}
-	if err := errors.Join(f.Truncate(0), writePID(f)); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
-	}
+	_ = errors.Join(f.Truncate(0), writePID(f)) // it makes a message nicer; what a full disk keeps from being done says so itself
 	return &fileLock{f}, nil
 }
 
@@ -44,7 +57,20 @@ func writePID(f *os.File) error {
 	return err
 }
 
-// release lets the next process in. The file stays: taking it away would race with a process that has just opened it. To close it is not
+// isInPlace reports whether the file that is locked is the one that others find by its name.
+func (l *fileLock) isInPlace() bool {
+	have, err := l.file.Stat()
+	if err != nil {
+		return false
+	}
+	found, err := os.Stat(l.file.Name())
+	return err == nil && os.SameFile(have, found)
+}
+
+// remove takes the file away, for a database that was not made. Whoever has opened it before finds, once it has the lock, that it is not in place.
+func (l *fileLock) remove() error { return errors.Join(os.Remove(l.file.Name()), l.release()) }
+
+// release lets the next process in. The file stays, and with it who had the lock last: the database is there. To close it is not
 // enough, for a process that is being started may have it open, too, for a moment.
 func (l *fileLock) release() error {
 	return errors.Join(syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN), l.file.Close())

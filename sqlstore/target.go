@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
+
+	"github.com/rowlock/rowlock/resources/files"
 )
 
 // Target is an empty database that is filled with the rows of another one, and becomes a store by Commit. What was not committed leaves
@@ -50,14 +53,17 @@ func OpenTarget(ctx context.Context, o Options) (*Target, error) {
 	return &Target{o, f}, nil
 }
 
-// CheckTarget says whether OpenTarget would find an empty database, without making anything. Errors: as of OpenTarget.
+// CheckTarget says whether OpenTarget would find an empty database, or a directory in which one can be made, and leaves nothing there. Errors: as of OpenTarget.
 func CheckTarget(ctx context.Context, o Options) error {
 	if !isPostgres(o.URL) {
 		path, err := sqlitePath(o.URL)
 		if err != nil {
 			return err
 		}
-		return checkNoFile(path)
+		if err := checkNoFile(path); err != nil {
+			return err
+		}
+		return files.CheckDir(filepath.Dir(path))
 	}
 	source, err := OpenSource(ctx, o)
 	if errors.Is(err, ErrNoTables) {
@@ -113,7 +119,10 @@ func (t *Target) Finish(ctx context.Context, beyond int64, announce func(revisio
 	if err := announce(revision); err != nil {
 		return 0, err
 	}
-	return revision, t.filler.commit(ctx, revision)
+	if err := t.filler.commit(ctx, revision); err != nil {
+		return 0, fmt.Errorf("fill the database: %w", err)
+	}
+	return revision, nil
 }
 
 // Close gives up what was not committed.

@@ -140,7 +140,11 @@ func (t *sqliteTarget) close() error {
 		errs = append(errs, t.db.Close())
 	}
 	if t.lock != nil {
-		errs = append(errs, t.discard(), t.lock.release())
+		release := t.lock.remove
+		if checkNoFile(t.path) != nil {
+			release = t.lock.release
+		}
+		errs = append(errs, t.discard(), release())
 	}
 	return errors.Join(errs...)
 }

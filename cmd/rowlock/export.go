@@ -25,7 +25,7 @@ type exportOptions struct {
 }
 
 func newExportCommand() *cobra.Command {
-	o := &exportOptions{}
+	o := &exportOptions{target: encryptionOptions{of: "target-"}}
 	cmd := &cobra.Command{
 		Use:   "export FILE",
 		Short: "Write a snapshot of etcd, for kube-apiserver",
@@ -85,7 +85,7 @@ func (o *exportOptions) run(ctx context.Context, file string, out io.Writer) (er
 	defer own.close()
 	target, err := o.target.open(ctx)
 	if err != nil {
-		return fmt.Errorf("--target-encryption-provider-config: %w", err)
+		return err
 	}
 	defer target.close()
 	source, err := sqlstore.OpenSource(ctx, sqlstore.Options{URL: o.storage.datastore, Schema: o.storage.schema, Transformers: own.transformers})

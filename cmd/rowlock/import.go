@@ -33,7 +33,7 @@ type importOptions struct {
 }
 
 func newImportCommand() *cobra.Command {
-	o := &importOptions{to: databaseOptions{name: "to"}}
+	o := &importOptions{to: databaseOptions{name: "to"}, encryption: encryptionOptions{of: "source-"}}
 	cmd := &cobra.Command{
 		Use:   "import [FILE|URL[,URL]]",
 		Short: "Make a store of what kube-apiserver has in etcd, or k3s in its state.db",
@@ -127,7 +127,7 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) (
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
 	from, err := o.encryption.open(ctx)
 	if err != nil {
-		return fmt.Errorf("--source-encryption-provider-config: %w", err)
+		return err
 	}
 	defer from.close()
 	i, err := newImporter(snapshot, o.prefix, from.transformers)

@@ -147,6 +147,8 @@ func TestImportOfServer(t *testing.T) {
 		"it was shown no client certificate": {"--etcd-cafile", crt, url},
 		"no such file":                       {"--etcd-cafile", crt + "x", url},
 		"are for servers":                    {"--etcd-cafile", crt, config},
+		"Error: --source-encryption-provider-config: error while parsing": {"--source-encryption-provider-config", crt, url, "--etcd-cafile", crt, "--etcd-certfile", crt, "--etcd-keyfile", key},
+		"no file can be made in /proc":                                    {"--to", "sqlite:///proc/a/rowlock.db", url, "--etcd-cafile", crt, "--etcd-certfile", crt, "--etcd-keyfile", key},
 	} {
 		if code, _, stderr := command(t, append([]string{"import", "--dry-run"}, args...)...); code == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("%q: exit code %d, %s", args, code, stderr)

@@ -26,6 +26,8 @@ import (
 type encryptionOptions struct {
 	file   string
 	reload bool
+	// of says whose objects these are, before the name of the flag: "source-", of another server.
+	of string
 }
 
 func (o *encryptionOptions) addFlags(flags *pflag.FlagSet) {
@@ -77,7 +79,7 @@ func (o *encryptionOptions) open(ctx context.Context) (e encryption, err error) 
 	}()
 	c, err := encryptionconfig.LoadEncryptionConfig(within, o.file, o.reload, id)
 	if err != nil {
-		return e, fmt.Errorf("--encryption-provider-config: %w", hideKeys(err))
+		return e, fmt.Errorf("--%sencryption-provider-config: %w", o.of, hideKeys(err))
 	}
 	if !o.reload {
 		e.transformers = encryptionconfig.StaticTransformers(c.Transformers)

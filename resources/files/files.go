@@ -7,6 +7,7 @@ package files
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -43,6 +44,25 @@ func MakeDir(path string) error {
 		return err
 	}
 	return errors.Join(Give(made), made.Close())
+}
+
+// CheckDir tries whether a file can be made in a directory, or, where that is missing, in the one above it in which it would be made. Nothing is left of it.
+func CheckDir(path string) error {
+	for path = filepath.Clean(path); ; path = filepath.Dir(path) {
+		f, err := os.CreateTemp(path, ".tried-*")
+		if errors.Is(err, fs.ErrNotExist) && filepath.Dir(path) != path {
+			if _, statErr := os.Stat(path); errors.Is(statErr, fs.ErrNotExist) {
+				continue
+			}
+		}
+		if err != nil {
+			if at := (*fs.PathError)(nil); errors.As(err, &at) {
+				err = at.Err
+			}
+			return fmt.Errorf("no file can be made in %s: %w", path, err)
+		}
+		return errors.Join(f.Close(), os.Remove(f.Name()))
+	}
 }
 
 // Open opens a file to read and write it. One that is not there is made, and its owner alone can read it.

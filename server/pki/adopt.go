@@ -218,15 +218,16 @@ func kindOf(key any) string {
 	return fmt.Sprintf("%T", key)
 }
 
-// Check says whether Write would write. Errors: ErrHasKeys, where what is there is not what would come.
+// Check says whether the keys are there already, or Write could write them. Errors: ErrHasKeys, where what is there is not what would come; that no file can be
+// made there.
 func (a *Adoption) Check(dataDir string) (written bool, err error) {
 	dir := filepath.Join(dataDir, "pki")
 	there, err := os.ReadDir(dir)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return false, nil
-	case err != nil || len(there) == 0:
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return false, err
+	case len(there) == 0:
+		return false, files.CheckDir(dataDir)
 	}
 	for name, data := range a.files {
 		have, err := os.ReadFile(filepath.Join(dir, name))

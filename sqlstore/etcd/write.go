@@ -88,7 +88,7 @@ func create(path string, by naming) (_ *Writer, err error) {
 		return nil
 	})
 	if err != nil {
-		return nil, errors.Join(err, w.Close())
+		return nil, errors.Join(w.named(err), w.Close())
 	}
 	return w, nil
 }
@@ -118,6 +118,14 @@ func (w *Writer) Put(e Entry) error {
 	return w.flush()
 }
 
+// named returns an error that speaks of the file by the name that it is to have.
+func (w *Writer) named(err error) error {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) && at.Path == w.partial {
+		at.Path = w.path
+	}
+	return err
+}
+
 func (w *Writer) flush() error {
 	err := w.db.Update(func(tx *bbolt.Tx) error {
 		for _, e := range w.pending {
@@ -129,7 +137,7 @@ func (w *Writer) flush() error {
 	})
 	clear(w.pending)
 	w.pending, w.bytes = w.pending[:0], 0
-	return err
+	return w.named(err)
 }
 
 func (w *Writer) put(tx *bbolt.Tx, e Entry) error {
@@ -183,6 +191,7 @@ func (w *Writer) lease(tx *bbolt.Tx, lives time.Duration) (uint64, error) {
 // nothing to Close. Errors: fs.ErrExist where the name has been taken meanwhile; what has it stays as it is. An error after the snapshot has its name says
 // that it is whole.
 func (w *Writer) Finish(revision int64) (err error) {
+	defer func() { err = w.named(err) }()
 	if err := w.flush(); err != nil {
 		return err
 	}

@@ -1,0 +1,93 @@
+package sqlstore
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// A store that is begun and given up leaves nothing where there was nothing, and one that is made keeps its lock.
+func TestTargetThatIsGivenUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rowlock.db")
+	options := Options{URL: "sqlite://" + path}
+	for _, finish := range []bool{false, true} {
+		if err := CheckTarget(t.Context(), options); err != nil {
+			t.Fatal(err)
+		}
+		target, err := OpenTarget(t.Context(), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		if finish {
+			want = 2
+			if _, err := target.Finish(t.Context(), 1, func(int64) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := target.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != want {
+			t.Errorf("finished: %v, and there is %v, %v", finish, left, err)
+		}
+	}
+	if err := CheckTarget(t.Context(), options); !errors.Is(err, ErrNotEmpty) {
+		t.Errorf("a store that is there: %v", err)
+	}
+}
+
+// Who waits for a lock whose file is removed is not let in by the file that is gone.
+func TestLockThatIsRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rowlock.db")
+	first, err := lockFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, err := os.Open(path + ".lock") // by a process that was about to lock it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gone.Close()
+	if err := first.remove(); err != nil {
+		t.Fatal(err)
+	}
+	second, err := lockFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(gone.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		t.Fatal(err)
+	}
+	if late := (&fileLock{gone}); late.isInPlace() || !second.isInPlace() {
+		t.Errorf("in place: the one that is gone %v, the other %v", late.isInPlace(), second.isInPlace())
+	}
+	if _, err := lockFile(path); err == nil {
+		t.Error("a third one got the lock")
+	}
+	if err := second.release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Where no database can be made, that is known before, and nothing is left of the attempt to find out.
+func TestTargetThatCannotBe(t *testing.T) {
+	dir := t.TempDir()
+	if err := CheckTarget(t.Context(), Options{URL: "sqlite://" + filepath.Join(dir, "a/b/rowlock.db")}); err != nil {
+		t.Errorf("in a directory that can be made: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("there is %v, %v", left, err)
+	}
+	if _, err := os.Stat("/proc/self"); err != nil {
+		t.Skip("there is no /proc, in which nobody makes a file")
+	}
+	for _, path := range []string{"/proc/rowlock.db", "/proc/a/b/rowlock.db"} {
+		if err := CheckTarget(t.Context(), Options{URL: "sqlite://" + path}); err == nil || errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
