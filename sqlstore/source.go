@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"strings"
@@ -75,6 +76,9 @@ func (s *Source) openSQLite(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 	if _, err := os.Stat(s.path); err != nil {
+		if _, begun := os.Stat(s.path + moving); begun == nil && errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%s: %w", s.path, ErrMoving)
+		}
 		return err
 	}
 	// Not by mode=ro: without a server the write-ahead log may have to be recovered first.
