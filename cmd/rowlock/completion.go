@@ -40,8 +40,15 @@ func flagValues(f *pflag.Flag) func() []string {
 	return nil
 }
 
-// addFlagCompletion has shells complete the values of flags of a command and of those below it.
-func addFlagCompletion(cmd *cobra.Command) {
+// addValueCompletion has shells complete the values of flags of a command and of those below it, and files only where an argument is one.
+func addValueCompletion(cmd *cobra.Command) {
+	switch {
+	case cmd.ValidArgsFunction != nil || len(cmd.ValidArgs) > 0 || strings.Contains(cmd.Use, "FILE"):
+	case strings.HasSuffix(cmd.Use, "DIR"):
+		cmd.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
+	default:
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		values := flagValues(f)
 		if what, _ := pflag.UnquoteUsage(f); what == "directory" {
@@ -53,7 +60,7 @@ func addFlagCompletion(cmd *cobra.Command) {
 		}
 	})
 	for _, c := range cmd.Commands() {
-		addFlagCompletion(c)
+		addValueCompletion(c)
 	}
 }
 

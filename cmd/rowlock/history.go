@@ -34,7 +34,8 @@ func newHistoryCommand() *cobra.Command {
 			"  rowlock history deployment/web -n shop --diff\n" +
 			"  rowlock history namespace/shop\n" +
 			"  rowlock history widgets.example.com/w -n shop --revision 48211 --diff",
-		Args: oneArgument("an object, as in deployment/web,"),
+		Args:              oneArgument("an object, as in deployment/web,"),
+		ValidArgsFunction: completeObject(&o.admin, &o.namespace, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.admin.complete(); err != nil {
 				return err

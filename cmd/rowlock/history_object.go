@@ -143,21 +143,32 @@ func (h *objectHistory) list(ctx context.Context, path string, revision int64) (
 	if revision != 0 {
 		selector += ",metadata.name=" + strconv.FormatInt(revision, 10)
 	}
-	query := url.Values{"fieldSelector": {selector}, "limit": {strconv.Itoa(historyPage)}}
+	query := h.query(selector)
 	for {
-		var list struct {
-			Metadata metav1.ListMeta    `json:"metadata"`
-			Items    []*historyRevision `json:"items"`
-		}
-		if err := h.client.do(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &list); err != nil {
+		items, next, err := h.page(ctx, path, query)
+		if err != nil {
 			return nil, err
 		}
-		all = append(all, list.Items...)
-		if list.Metadata.Continue == "" {
+		all = append(all, items...)
+		if next == "" {
 			return all, nil
 		}
-		query.Set("continue", list.Metadata.Continue)
+		query.Set("continue", next)
 	}
+}
+
+func (h *objectHistory) query(selector string) url.Values {
+	return url.Values{"fieldSelector": {selector}, "limit": {strconv.Itoa(historyPage)}}
+}
+
+// page is a part of a list; next continues it.
+func (h *objectHistory) page(ctx context.Context, path string, query url.Values) (items []*historyRevision, next string, err error) {
+	var list struct {
+		Metadata metav1.ListMeta    `json:"metadata"`
+		Items    []*historyRevision `json:"items"`
+	}
+	err = h.client.do(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &list)
+	return list.Items, list.Metadata.Continue, err
 }
 
 // get returns a revision with the object. It may be one of another object.

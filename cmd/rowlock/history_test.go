@@ -76,6 +76,29 @@ func (h historian) history(t *testing.T, object string) (rows []string) {
 	return rows
 }
 
+// A shell completes the types that are served, and the names that the history has; for undelete those that were deleted.
+func TestHistoryCompletion(t *testing.T) {
+	h := startHistorian(t, storePlace{dir: t.TempDir()})
+	defer h.end()
+	send(t, h.client, "POST", "/api/v1/namespaces/shop/configmaps", `{"metadata":{"name":"gone"}}`)
+	send(t, h.client, "DELETE", "/api/v1/namespaces/shop/configmaps/gone", "")
+	for args, want := range map[string]string{
+		"history deploym":              "deployments.apps/\n:6\n",
+		"history -n shop cm/g":         "cm/gone\n:4\n",
+		"history cm/a":                 ":4\n",
+		"undelete -n shop configmaps/": "configmaps/gone\n:4\n",
+		"undelete -n shop nothings/":   ":4\n",
+		"history -n shop cm/a ''":      ":4\n",
+	} {
+		if got := completes(t, append([]string{strings.Fields(args)[0], "--data-dir", h.dir}, strings.Fields(args)[1:]...)...); got != want {
+			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
+	if got := completes(t, "history", "--data-dir", t.TempDir(), "cm/"); got != ":4\n" {
+		t.Errorf("without a server: %q", got)
+	}
+}
+
 // An object is shown with who wrote it and what changed, is made again what it was after a write, and comes back when it is deleted; each
 // is a write like others, which the history has.
 func TestHistoryCommands(t *testing.T) {

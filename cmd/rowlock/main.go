@@ -102,7 +102,7 @@ func newRootCommand() *cobra.Command {
 // scripts are written.
 func addCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
-	addFlagCompletion(root)
+	addValueCompletion(root)
 	for _, c := range root.Commands() {
 		if c.Name() != "completion" {
 			continue

@@ -172,6 +172,10 @@ func TestCompletion(t *testing.T) {
 		"serve --data-dir ''":                        ":16\n", // directories
 		"serve --tls-cert-file ''":                   ":0\n",  // files
 		"keys replace f":                             "front-proxy-ca\n:4\n",
+		"keys list ''":                               ":4\n", // no files
+		"serve ''":                                   ":4\n",
+		"verify ''":                                  ":0\n",
+		"envtest-assets ''":                          ":16\n",
 	} {
 		if got := completes(t, strings.Fields(args)...); got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)

@@ -36,7 +36,8 @@ func newUndeleteCommand() *cobra.Command {
 			"What the object needs comes first: its namespace, and the definition of its type.",
 		Example: "  rowlock undelete configmap/settings -n shop --dry-run\n" +
 			"  rowlock undelete namespace/shop && rowlock undelete deployment/web -n shop",
-		Args: oneArgument("an object, as in deployment/web,"),
+		Args:              oneArgument("an object, as in deployment/web,"),
+		ValidArgsFunction: completeObject(&o.admin, &o.namespace, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.admin.complete(); err != nil {
 				return err
