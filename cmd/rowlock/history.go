@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -11,7 +13,10 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/rowlock/rowlock/resources/history"
+	"github.com/rowlock/rowlock/server/codec"
 )
 
 // historyOptions are the flags of rowlock history.
@@ -140,11 +145,11 @@ func (h *objectHistory) printDiff(ctx context.Context, r *historyRevision, out i
 		fmt.Fprintln(out, "What it was before is not there: it is too large for --object-history-size.")
 	}
 	before, err := yamlLines(full.State.Before)
-	if err != nil {
-		return err
-	}
-	after, err := yamlLines(full.State.After)
-	if err != nil {
+	after, errAfter := yamlLines(full.State.After)
+	if err := cmp.Or(err, errAfter); apierrors.IsNotAcceptable(err) {
+		fmt.Fprintln(out, "The object is nested too deeply to be shown as YAML: kubectl get --raw", h.path(history.Revisions, history.ClusterRevisions)+"/"+r.Name)
+		return nil
+	} else if err != nil {
 		return err
 	}
 	return difflib.WriteUnifiedDiff(out, difflib.UnifiedDiff{A: before, B: after, FromFile: "before", ToFile: "after", Context: 3})
@@ -155,7 +160,10 @@ func yamlLines(object storedObject) ([]string, error) {
 	if object == nil {
 		return nil, nil
 	}
-	text, err := yaml.Marshal(object)
+	text, err := json.Marshal(object)
+	if err == nil {
+		text, err = codec.ToYAML(text)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
@@ -76,14 +77,14 @@ func (h historian) history(t *testing.T, object string) (rows []string) {
 	return rows
 }
 
-// A shell completes the types that are served, and the names that the history has; for undelete those that were deleted.
+// A shell completes the names that the history has; for undelete those that were deleted.
 func TestHistoryCompletion(t *testing.T) {
 	h := startHistorian(t, storePlace{dir: t.TempDir()})
 	defer h.end()
 	send(t, h.client, "POST", "/api/v1/namespaces/shop/configmaps", `{"metadata":{"name":"gone"}}`)
 	send(t, h.client, "DELETE", "/api/v1/namespaces/shop/configmaps/gone", "")
 	for args, want := range map[string]string{
-		"history deploym":              "deployments.apps/\n:6\n",
+		"history deploym":              ":4\n",
 		"history -n shop cm/g":         "cm/gone\n:4\n",
 		"history cm/a":                 ":4\n",
 		"undelete -n shop configmaps/": "configmaps/gone\n:4\n",
@@ -315,5 +316,19 @@ func TestHistoryUsage(t *testing.T) {
 	code, _, stderr := command(t, "restore", "cm/q", "--revision", "0", "--data-dir", t.TempDir())
 	if code != exitUsage || !strings.Contains(stderr, "--revision 0 is no number of a write") {
 		t.Errorf("the revision 0: exit code %d, %s", code, stderr)
+	}
+}
+
+// YAML of an object that is nested deeply would be longer than memory is large.
+func TestHistoryOfDeepObjects(t *testing.T) {
+	var deep any = strings.Split(strings.Repeat("0,", 5000), ",")
+	for range 9000 {
+		deep = []any{deep}
+	}
+	if lines, err := yamlLines(storedObject{"a": deep}); !apierrors.IsNotAcceptable(err) {
+		t.Errorf("%d lines, %v", len(lines), err)
+	}
+	if lines, err := yamlLines(storedObject{"a": []any{"<"}}); err != nil || !slices.Equal(lines, []string{"a:\n", "- <\n", ""}) {
+		t.Errorf("%q, %v", lines, err)
 	}
 }

@@ -36,7 +36,7 @@ func (r *Renderer) yamlList(objects []*resources.Object, m metav1.ListMeta) (*Li
 	return &List{Write: items.Write, Items: items}, nil
 }
 
-// shallowEnough refuses what toYAML would.
+// shallowEnough refuses what ToYAML would.
 func (r *Renderer) shallowEnough(objects []*resources.Object) error {
 	var list bytes.Buffer
 	for _, o := range objects {
@@ -66,7 +66,7 @@ func (r *Renderer) yamlItem(w io.Writer, o *resources.Object) error {
 	if err := r.yamlSource(&list, o); err != nil {
 		return err
 	}
-	data, err := toYAML(list.Bytes())
+	data, err := ToYAML(list.Bytes())
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func (r *Renderer) finish(data []byte) ([]byte, error) { return finish(data, r.F
 
 func finish(data []byte, f Format) ([]byte, error) {
 	if f.Media == YAML {
-		return toYAML(data)
+		return ToYAML(data)
 	}
 	if f.Pretty {
 		if n := indentedLen(data, 0); n <= indentedMost {
@@ -122,7 +122,8 @@ func finish(data []byte, f Format) ([]byte, error) {
 // would be longer is sent on a line, and YAML that would be is refused.
 const indentedMost = 64 << 20
 
-func toYAML(data []byte) ([]byte, error) {
+// ToYAML makes YAML of JSON. It refuses, with 406, what would be too long for being nested deeply.
+func ToYAML(data []byte) ([]byte, error) {
 	if err := checkYAML(data); err != nil {
 		return nil, err
 	}
