@@ -54,7 +54,7 @@ func OpenSource(ctx context.Context, o Options) (_ *Source, err error) {
 	s := &Source{postgres: isPostgres(o.URL), sealer: o.sealer}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("read the database: %w", err), s.Close())
+			err = errors.Join(advised(fmt.Errorf("read the database: %w", err)), s.Close())
 		}
 	}()
 	if s.postgres {

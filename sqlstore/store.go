@@ -84,10 +84,13 @@ func Open(ctx context.Context, options Options) (_ *Store, err error) {
 		}
 	}()
 	if err := s.connect(ctx); err != nil {
-		return nil, err
+		return nil, advised(err)
 	}
 	s.db.limits, s.db.sealer = s.options.limits, s.sealer
 	if err := s.Await(ctx, func() error { return s.load(ctx) }); err != nil {
+		if s.peers == nil && ctx.Err() == nil {
+			err = fmt.Errorf("%w: the database may be damaged: 'rowlock verify' says where, and what to do", err)
+		}
 		return nil, err
 	}
 	if s.metrics, err = newMetrics(s, options.Registerer); err != nil {

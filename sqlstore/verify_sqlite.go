@@ -1,6 +1,13 @@
 package sqlstore
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
 
 // sqliteValuesSQL makes a statement for each column, which finds values that are not of its type: SQLite takes them all the same.
 const sqliteValuesSQL = `SELECT format('SELECT ''row '' || rowid || '' of %s, in which %s is of the type '' || typeof("%s") FROM %s WHERE typeof("%s") NOT IN (''%s'', ''%s'') LIMIT 100',
@@ -16,6 +23,15 @@ func (v *verifier) sqliteValues(ctx context.Context) error {
 		for _, text := range strange {
 			v.found("database", "put it right by hand; else "+doDisk, "has %s", text)
 		}
+	}
+	return err
+}
+
+// advised says what to do about a file of which SQLite can make nothing.
+func advised(err error) error {
+	var e *sqlite.Error
+	if errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB) {
+		return fmt.Errorf("%w: %s", err, doDisk)
 	}
 	return err
 }

@@ -42,11 +42,7 @@ func flagValues(f *pflag.Flag) func() []string {
 
 // addValueCompletion has shells complete the values of flags of a command and of those below it, and files only where an argument is one.
 func addValueCompletion(cmd *cobra.Command) {
-	switch {
-	case cmd.ValidArgsFunction != nil || len(cmd.ValidArgs) > 0 || strings.Contains(cmd.Use, "FILE"):
-	case strings.HasSuffix(cmd.Use, "DIR"):
-		cmd.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
-	default:
+	if cmd.ValidArgsFunction == nil && len(cmd.ValidArgs) == 0 && !strings.Contains(cmd.Use, "FILE") && !strings.Contains(cmd.Use, "DIR") {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

@@ -175,7 +175,7 @@ func TestCompletion(t *testing.T) {
 		"keys list ''":                               ":4\n", // no files
 		"serve ''":                                   ":4\n",
 		"verify ''":                                  ":0\n",
-		"envtest-assets ''":                          ":16\n",
+		"envtest-assets ''":                          ":0\n",
 	} {
 		if got := completes(t, strings.Fields(args)...); got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)
