@@ -20,36 +20,30 @@ type fileLock struct{ file *os.File }
 // database are of the kind that a process loses when it closes any handle of the file.
 func lockFile(database string) (*fileLock, error) {
 	for {
-		l, err := lockOnce(database)
+		f, err := files.Open(database + ".lock")
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("lock the database: %w", err)
 		}
-		if l.isInPlace() {
+		l := &fileLock{f}
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil && l.isInPlace():
+			_ = errors.Join(f.Truncate(0), writePID(f)) // it makes a message nicer; what a full disk keeps from being done says so itself
 			return l, nil
+		case err == nil: // whoever had the lock has removed its file meanwhile
+			if err := l.release(); err != nil {
+				return nil, err
+			}
+			continue
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			pid, _ := io.ReadAll(io.LimitReader(f, 20)) //nolint:errcheck // only makes the message nicer
+			err = fmt.Errorf("the database %s is in use by another process (pid %s): "+
+				"stop it first, or give this one another file", database, strings.TrimSpace(string(pid)))
+		default:
+			err = fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
-		if err := l.release(); err != nil { // whoever had the lock has removed its file meanwhile
-			return nil, err
-		}
+		return nil, errors.Join(err, f.Close())
 	}
-}
-
-func lockOnce(database string) (*fileLock, error) {
-	path := database + ".lock"
-	f, err := files.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("lock the database: %w", err)
-	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		pid, _ := io.ReadAll(io.LimitReader(f, 20)) //nolint:errcheck // only makes the message nicer
-		return nil, errors.Join(fmt.Errorf("the database %s is in use by another process (pid %s): "+
-			"stop it first, or give this one another file", database, strings.TrimSpace(string(pid))), f.Close())
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
-	}
-	_ = errors.Join(f.Truncate(0), writePID(f)) // it makes a message nicer; what a full disk keeps from being done says so itself
-	return &fileLock{f}, nil
 }
 
 func writePID(f *os.File) error {

@@ -67,7 +67,7 @@ func CheckTarget(ctx context.Context, o Options) error {
 	}
 	source, err := OpenSource(ctx, o)
 	if errors.Is(err, ErrNoTables) {
-		return nil
+		return mayMakeTables(ctx, &o)
 	}
 	if err != nil {
 		return err

@@ -40,6 +40,24 @@ func postgresEmpty(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
+// mayMakeTablesSQL is whether the role may make tables in the schema, or that where it is not there.
+const mayMakeTablesSQL = `SELECT CASE WHEN current_schema() IS NULL THEN has_database_privilege(current_database(), 'CREATE')
+ELSE has_schema_privilege(current_schema(), 'CREATE') END`
+
+// mayMakeTables refuses a schema without tables in which none can be made.
+func mayMakeTables(ctx context.Context, o *Options) (err error) {
+	s := &Source{postgres: true}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := s.openPostgres(ctx, o); err != nil {
+		return err
+	}
+	var may bool
+	if err := s.tx.QueryRowContext(ctx, mayMakeTablesSQL).Scan(&may); err != nil || may {
+		return err
+	}
+	return errors.New("the role has not the right to make tables there: CREATE on the schema, or on the database where there is no schema yet")
+}
+
 func openPostgresTarget(ctx context.Context, o *Options) (_ filler, err error) {
 	config, err := postgresConfig(o)
 	if err != nil {

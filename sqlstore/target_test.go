@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -88,6 +89,32 @@ func TestTargetThatCannotBe(t *testing.T) {
 	for _, path := range []string{"/proc/rowlock.db", "/proc/a/b/rowlock.db"} {
 		if err := CheckTarget(t.Context(), Options{URL: "sqlite://" + path}); err == nil || errors.Is(err, fs.ErrExist) {
 			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// Who may make no tables is told so before, and by an error of their own.
+func TestTargetOfARoleWithoutRights(t *testing.T) {
+	t.Parallel()
+	admin := postgresOptions(t)
+	role := strings.ReplaceAll(admin.Schema, " ", "") + "weak"
+	ask(t, admin, "CREATE ROLE "+nameSQL(role)+" LOGIN")
+	weak := admin
+	weak.URL = strings.Replace(admin.URL, "user=postgres", "user="+role, 1)
+	for _, step := range []struct {
+		statement string
+		may       bool
+	}{
+		{"SELECT 1", false},
+		{"CREATE SCHEMA " + nameSQL(admin.Schema), false},
+		{"GRANT USAGE, CREATE ON SCHEMA " + nameSQL(admin.Schema) + " TO " + nameSQL(role), true},
+	} {
+		ask(t, admin, step.statement)
+		if err := CheckTarget(t.Context(), weak); (err == nil) != step.may {
+			t.Errorf("after %s: %v", step.statement, err)
+		}
+		if err := CheckTarget(t.Context(), admin); err != nil {
+			t.Errorf("after %s, the owner of all: %v", step.statement, err)
 		}
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/rowlock/rowlock/resources/history"
 )
 
 // completionTimeout is how long a shell waits for a server.
@@ -28,22 +26,17 @@ func completeObject(admin *adminOptions, namespace *string, deleted bool) cobra.
 		if err != nil {
 			return withoutFiles(nil)
 		}
-		return withoutFiles(completed(h.names(ctx, kind+"/", deleted), typed, false))
-	}
-}
-
-// names are those of the objects of the type and the namespace that were written last, behind a prefix.
-func (h *objectHistory) names(ctx context.Context, prefix string, deleted bool) (names []string) {
-	path := h.path(history.Revisions, history.ClusterRevisions)
-	if deleted {
-		path = h.path(history.Trash, history.ClusterTrash)
-	}
-	revisions, _, _ := h.page(ctx, path, h.query("object.resource="+h.resource.String())) // of an error there is nothing to say
-	for _, r := range revisions {
-		if name := prefix + r.Object.Name; !slices.Contains(names, name) {
-			names = append(names, name)
+		h.name = ""
+		ask := h.revisions
+		if deleted {
+			ask = h.deletions
 		}
+		revisions, _ := ask(ctx, 0) // of an error there is nothing to say
+		var names []string
+		for _, r := range revisions {
+			names = append(names, kind+"/"+r.Object.Name)
+		}
+		slices.Sort(names)
+		return withoutFiles(completed(slices.Compact(names), typed, false))
 	}
-	slices.Sort(names)
-	return names
 }

@@ -55,7 +55,7 @@ type objectHistory struct {
 	resource   schema.GroupResource
 	namespaced bool
 	namespace  string // empty where the resource has none
-	name       string
+	name       string // empty: all of the type
 }
 
 // String names the object as kubectl does.
@@ -139,36 +139,28 @@ func (h *objectHistory) deletions(ctx context.Context, revision int64) ([]*histo
 }
 
 func (h *objectHistory) list(ctx context.Context, path string, revision int64) (all []*historyRevision, err error) {
-	selector := "object.resource=" + h.resource.String() + ",object.name=" + fields.EscapeValue(h.name)
+	selector := "object.resource=" + h.resource.String()
+	if h.name != "" {
+		selector += ",object.name=" + fields.EscapeValue(h.name)
+	}
 	if revision != 0 {
 		selector += ",metadata.name=" + strconv.FormatInt(revision, 10)
 	}
-	query := h.query(selector)
+	query := url.Values{"fieldSelector": {selector}, "limit": {strconv.Itoa(historyPage)}}
 	for {
-		items, next, err := h.page(ctx, path, query)
-		if err != nil {
+		var list struct {
+			Metadata metav1.ListMeta    `json:"metadata"`
+			Items    []*historyRevision `json:"items"`
+		}
+		if err := h.client.do(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &list); err != nil {
 			return nil, err
 		}
-		all = append(all, items...)
-		if next == "" {
+		all = append(all, list.Items...)
+		if list.Metadata.Continue == "" {
 			return all, nil
 		}
-		query.Set("continue", next)
+		query.Set("continue", list.Metadata.Continue)
 	}
-}
-
-func (h *objectHistory) query(selector string) url.Values {
-	return url.Values{"fieldSelector": {selector}, "limit": {strconv.Itoa(historyPage)}}
-}
-
-// page is a part of a list; next continues it.
-func (h *objectHistory) page(ctx context.Context, path string, query url.Values) (items []*historyRevision, next string, err error) {
-	var list struct {
-		Metadata metav1.ListMeta    `json:"metadata"`
-		Items    []*historyRevision `json:"items"`
-	}
-	err = h.client.do(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &list)
-	return list.Items, list.Metadata.Continue, err
 }
 
 // get returns a revision with the object. It may be one of another object.
