@@ -19,7 +19,7 @@ var (
 	// ErrPassphrase: the passphrase is another one, or the first part of the file is damaged, which cannot be told apart.
 	ErrPassphrase = errors.New("the passphrase is not that of the backup, or the backup is damaged")
 	// ErrNeedsPassphrase: the backup is encrypted.
-	ErrNeedsPassphrase = errors.New("the backup is encrypted: its passphrase is needed")
+	ErrNeedsPassphrase = errors.New("the backup is encrypted: its passphrase is needed (--passphrase-file)")
 )
 
 // Format is the version of the format that is written, and the latest that is read.

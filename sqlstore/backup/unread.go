@@ -3,14 +3,23 @@ package backup
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 )
 
 // Open opens a backup to be read more than once. What comes from a stream is put into a temporary file, which has no name and goes with the
-// process. in is the stream that the name "-" means.
+// process. in is the stream that the name "-" means. A pipe that has a name, as a shell makes one of <(command), is such a stream, too.
 func Open(name string, in io.Reader) (*os.File, error) {
 	if name != "-" {
-		return os.Open(name)
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		if info, err := f.Stat(); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
+			return f, err
+		}
+		defer f.Close() //nolint:errcheck // it was only read
+		in = f
 	}
 	f, err := os.CreateTemp("", "rowlock-restore-*")
 	if err != nil {
