@@ -59,7 +59,9 @@ cold := k8s.io/api k8s.io/client-go k8s.io/kube-aggregator google.golang.org/grp
 	k8s.io/kubernetes/pkg/apis/scheduling k8s.io/kubernetes/pkg/apis/admissionregistration k8s.io/kubernetes/pkg/apis/flowcontrol \
 	k8s.io/kubernetes/pkg/apis/autoscaling k8s.io/kubernetes/pkg/apis/networking k8s.io/kubernetes/pkg/apis/policy k8s.io/kubernetes/pkg/apis/storage \
 	k8s.io/kubernetes/pkg/apis/certificates k8s.io/kubernetes/pkg/apis/extensions k8s.io/kubernetes/pkg/apis/lifecycle \
-	k8s.io/kubernetes/plugin/pkg/admission k8s.io/kubernetes/pkg/registry/batch k8s.io/kubernetes/pkg/registry/resource
+	k8s.io/kubernetes/plugin/pkg/admission k8s.io/kubernetes/pkg/registry/batch k8s.io/kubernetes/pkg/registry/resource \
+	github.com/rowlock/rowlock/migrations github.com/rowlock/rowlock/resources/files github.com/rowlock/rowlock/resources/imports \
+	github.com/rowlock/rowlock/server/pki github.com/rowlock/rowlock/sqlstore/backup github.com/rowlock/rowlock/sqlstore/etcd
 
 # SQLite is C that was translated to Go, and guards itself by mutexes that it was translated with. The race detector cannot find anything of ours in
 # there, and with its checks of every pointer a query takes fifteen times as long: tests on SQLite waited for that more than for anything else.
