@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -90,6 +92,9 @@ func (o *importOptions) open(ctx context.Context, source string) (etcd.Snapshot,
 	if !strings.Contains(source, "://") {
 		if o.tls.CAFile != "" || o.tls.CertFile != "" || o.tls.KeyFile != "" {
 			return nil, usagef("--etcd-cafile, --etcd-certfile and --etcd-keyfile are for servers, and %s is a file", source)
+		}
+		if info, err := os.Stat(source); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+			return nil, usagef("%s is a pipe, and a snapshot is not read from its beginning to its end: name a file", source)
 		}
 		return etcd.Open(ctx, source)
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -224,6 +225,17 @@ func importAndServe(t *testing.T, config string, source ...string) {
 				t.Errorf("%s: %s is %q and not %q", path, field, have, value)
 			}
 		}
+	}
+}
+
+// A snapshot is no stream.
+func TestImportOfPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := command(t, "import", "--dry-run", pipe); code != exitUsage || !strings.Contains(stderr, "is a pipe") {
+		t.Errorf("exit code %d, %s", code, stderr)
 	}
 }
 
