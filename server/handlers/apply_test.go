@@ -1,6 +1,9 @@
 package handlers_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // "Server-Side Apply" and "HTTP PATCH using Server-Side Apply".
 func TestServerSideApply(t *testing.T) {
@@ -57,4 +60,19 @@ func TestManagersOfSubresources(t *testing.T) {
 		exchange{do: "PUT " + d + "/scale", body: `{"metadata":{"name":"d","uid":"other"},"spec":{"replicas":1}}`, code: 409},
 		exchange{do: "GET " + d, code: 200, says: says{"metadata.generation": "2"}},
 	)
+}
+
+// A bundle of authorities that is empty is none: who applies it again changes nothing.
+func TestEmptyBundlesChangeNothing(t *testing.T) {
+	for _, kind := range []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"} {
+		of := "/apis/admissionregistration.k8s.io/v1/" + strings.ToLower(kind) + "s/w"
+		body := `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"` + kind + `","metadata":{"name":"w"},"webhooks":[{"name":"a.b.c","sideEffects":"None",` +
+			`"admissionReviewVersions":["v1"],"clientConfig":{"url":"https://127.0.0.1:1","caBundle":""}}]}`
+		same := says{"metadata.generation": "1", "webhooks.0.clientConfig.caBundle": "-"}
+		newAPI(t).run(
+			exchange{do: "PATCH " + of + "?fieldManager=m", header: asApply, body: body, code: 201, says: same},
+			exchange{do: "PATCH " + of + "?fieldManager=m", header: asApply, body: body, code: 200, says: same},
+			exchange{do: "PATCH " + of, header: asMergePatch, body: body, code: 200, says: same},
+		)
+	}
 }
