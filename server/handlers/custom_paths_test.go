@@ -64,3 +64,13 @@ func TestSelectorsOfCustomResourcesWithoutNamespace(t *testing.T) {
 	}
 	a.run(exchange{do: "GET /apis/example.com/v1/gadgets?fieldSelector=metadata.name%3Da", code: 200})
 }
+
+// A patch of no object is first of all one in a form that is taken, as by kube-apiserver.
+func TestPatchWithoutName(t *testing.T) {
+	a := newAPI(t)
+	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},
+		exchange{do: "PATCH " + widgets, header: asMergePatch, body: "{}", code: 400, says: says{"message": "name must be provided"}},
+		exchange{do: "PATCH " + widgets, header: says{"Content-Type": "application/strategic-merge-patch+json"}, body: "{}", code: 415},
+		exchange{do: "PATCH " + widgets, body: "{}", code: 415, says: says{"message": "the body of the request was in an unknown format - accepted media types include: " +
+			"application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"}})
+}

@@ -31,8 +31,9 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 		}
 		return nil, status.NotFound()
 	}
+	q := &request{w: w, r: r, ctx: r.Context(), info: info, offer: h.Offer, runs: h.runs, counts: h.counts, found: served, served: served, kind: served.GroupVersionKind}
 	if served.Untyped {
-		err := leadsToNone(info, served)
+		err := q.leadsToNone()
 		if !errors.Is(err, ErrNoSuchGroup) {
 			warnOf(r.Context(), served)
 		}
@@ -42,7 +43,6 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 	} else if leadsNowhere(info, served) {
 		return nil, status.NotFound()
 	}
-	q := &request{w: w, r: r, ctx: r.Context(), info: info, offer: h.Offer, runs: h.runs, counts: h.counts, found: served, served: served, kind: served.GroupVersionKind}
 	if info.Subresource != "" {
 		if q.sub, ok = served.Subresources[info.Subresource]; !ok {
 			return nil, noSubresource(info, served)
@@ -107,11 +107,14 @@ func inUnnamed(info *genericapirequest.RequestInfo) bool {
 
 // leadsToNone is what is wrong with a path of a type that is defined by an object, where anything is: kube-apiserver has another
 // way of looking at those: what follows a subresource in a path is not looked at.
-func leadsToNone(info *genericapirequest.RequestInfo, served *resources.Served) error {
+func (q *request) leadsToNone() error {
+	info, served := q.info, q.served
 	across := info.Verb == "list" || info.Verb == "watch"
 	switch {
 	case info.Namespace != "" && !served.Namespaced, info.Namespace == "" && served.Namespaced && !across:
 		return ErrNoSuchGroup
+	case info.Name == "" && info.Verb == "patch" && !q.takesPatch(q.patchType()):
+		return q.unknownPatch()
 	case info.Name == "" && (info.Verb == "update" || info.Verb == "patch"):
 		return apierrors.NewBadRequest("name must be provided")
 	}
