@@ -57,6 +57,7 @@ type shownGroup struct {
 type shownVersion struct {
 	name     string
 	priority int
+	ofGroup  int // what it asks for its group
 	own      *resources.Version
 	external *ExternalVersion
 }
@@ -140,7 +141,7 @@ func newShown(c *resources.Catalog, external *External, local []ExternalVersion)
 		g := add(own.Name, math.MinInt)
 		g.group = own
 		for _, v := range own.Versions {
-			g.versions = append(g.versions, shownVersion{name: v.Version, priority: v.Priority, own: v})
+			g.versions = append(g.versions, shownVersion{name: v.Version, priority: v.Priority, ofGroup: own.Priority, own: v})
 			if !elsewhere[v.GroupVersion] {
 				g.priority = own.Priority
 			}
@@ -158,7 +159,7 @@ func newShown(c *resources.Catalog, external *External, local []ExternalVersion)
 		g := add(v.Group, v.GroupPriority)
 		g.group = nil // it is more than that
 		g.versions = slices.DeleteFunc(g.versions, func(own shownVersion) bool { return own.name == v.Version })
-		g.versions = append(g.versions, shownVersion{name: v.Version, priority: v.VersionPriority, external: v})
+		g.versions = append(g.versions, shownVersion{name: v.Version, priority: v.VersionPriority, ofGroup: v.GroupPriority, external: v})
 	}
 	for _, g := range s.groups {
 		slices.SortStableFunc(g.versions, func(a, b shownVersion) int {

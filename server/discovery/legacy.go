@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
@@ -35,12 +36,28 @@ func (h *Handler) apiVersions(r *http.Request, c *resources.Catalog) *metav1.API
 // apiGroupList is /apis.
 func apiGroupList(c *shown) *metav1.APIGroupList {
 	doc := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}, Groups: []metav1.APIGroup{}}
-	for _, g := range c.groups {
+	for _, g := range byFirstVersion(c.groups) {
 		if g.name != "" && len(g.versions) > 0 {
 			doc.Groups = append(doc.Groups, g.legacy())
 		}
 	}
 	return doc
+}
+
+// byFirstVersion sorts groups as kube-apiserver's list of them does, which is not how aggregated discovery does it: among those of one priority, as
+// all that are defined by objects are, the name of the first APIService decides, which begins with its version.
+func byFirstVersion(groups []*shownGroup) []*shownGroup {
+	first := make(map[*shownGroup]string, len(groups))
+	for _, g := range groups {
+		for _, v := range g.versions {
+			if name := v.name + "." + g.name; v.ofGroup == g.priority && (first[g] == "" || name < first[g]) {
+				first[g] = name
+			}
+		}
+	}
+	return slices.SortedStableFunc(slices.Values(groups), func(a, b *shownGroup) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(first[a], first[b]))
+	})
 }
 
 // apiResourceList is /api/v1 and /apis/GROUP/VERSION.

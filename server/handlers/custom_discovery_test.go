@@ -1,6 +1,9 @@
 package handlers_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // asAggregated asks for all of discovery at once.
 var asAggregated = says{"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
@@ -27,4 +30,20 @@ func TestDiscoveryOfTerminatingDefinition(t *testing.T) {
 	offers(remaining)
 	a.run(exchange{do: "PATCH " + widgets + "/a", header: asMergePatch, body: `{"spec":{"size":2}}`, code: 200, says: says{"spec.size": "2"}},
 		exchange{do: "POST " + widgets, body: widget("b", `{"size":1}`), code: 403})
+}
+
+// The list of groups has those of one priority in the order of the names of their first APIServices, and aggregated discovery in that of
+// their own names, both as kube-apiserver's.
+func TestOrderOfDefinedGroups(t *testing.T) {
+	a := newAPI(t)
+	for group, versions := range map[string][]string{"a.example": {"v1alpha1"}, "b.example": {"v1"}, "c.example": {"v2"}, "d.example": {"v1beta1", "v1"}} {
+		var all []string
+		for i, v := range versions {
+			all = append(all, widgetVersion(v, widgetSpec, i == 0))
+		}
+		a.run(exchange{do: "POST " + definitions, code: 201, body: strings.ReplaceAll(widgetDefinition(all...), "example.com", group)})
+	}
+	const defined = `|#(%"?.example")#`
+	a.run(exchange{do: "GET /apis", code: 200, says: says{"groups.#.name" + defined: `["b.example","d.example","a.example","c.example"]`}},
+		exchange{do: "GET /apis", header: asAggregated, code: 200, says: says{"items.#.metadata.name" + defined: `["a.example","b.example","c.example","d.example"]`}})
 }
