@@ -94,6 +94,9 @@ func (t *Type) settle(versioned runtime.Object) error {
 		return c.Settle(versioned)
 	}
 	t.Scheme.Default(versioned)
+	if t.Settle != nil {
+		t.Settle(versioned)
+	}
 	return nil
 }
 

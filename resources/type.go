@@ -56,6 +56,9 @@ type Type struct {
 	// StoredIn returns the version that an object in the hub form is stored in, where some have what StorageVersion has no place for. Nil: all
 	// are stored in that.
 	StoredIn func(hub runtime.Object) schema.GroupVersion
+	// Settle changes an object in the version that it is stored in to what kube-apiserver reads from its storage, which has no place for some
+	// of what JSON tells apart. Nil: there is nothing of that.
+	Settle func(versioned runtime.Object)
 	// UpstreamStorageVersion is the one that kube-apiserver stores them in, where that is another (for the sake of its own
 	// older releases). Discovery has a hash of it, which says nothing to clients but that it is the same as before: they
 	// then leave what is stored alone, also where one server takes the place of the other.

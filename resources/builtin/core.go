@@ -40,12 +40,12 @@ type shared struct {
 func coreGroup(p Parts, s shared) resources.GroupSpec {
 	nodes := nodes(p.Kubelets)
 	pods := pods(nodes, s.budgets, p)
-	secrets := define[core.Secret, core.SecretList](coreV1, "secrets", secret.Strategy, selectBy(secret.GetAttrs))
+	secrets := define[core.Secret, core.SecretList](coreV1, "secrets", secret.Strategy, selectBy(secret.GetAttrs), nullsAreEmpty)
 	with(serviceProxy(s.services, pods, s.endpointSlices, p.Services.family()))(s.services)
 	return single(coreV1,
 		bindings(pods),
 		componentStatuses(),
-		define[core.ConfigMap, core.ConfigMapList](coreV1, "configmaps", configmap.Strategy, short("cm"), selectBy(configmap.GetAttrs)),
+		define[core.ConfigMap, core.ConfigMapList](coreV1, "configmaps", configmap.Strategy, short("cm"), selectBy(configmap.GetAttrs), nullsAreEmpty),
 		define[core.Endpoints, core.EndpointsList](coreV1, "endpoints", endpoint.Strategy, short("ep")),
 		s.events,
 		define[core.LimitRange, core.LimitRangeList](coreV1, "limitranges", limitrange.Strategy,

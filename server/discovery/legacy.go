@@ -55,9 +55,11 @@ func byFirstVersion(groups []*shownGroup) []*shownGroup {
 			}
 		}
 	}
-	return slices.SortedStableFunc(slices.Values(groups), func(a, b *shownGroup) int {
+	sorted := slices.Clone(groups)
+	slices.SortStableFunc(sorted, func(a, b *shownGroup) int {
 		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(first[a], first[b]))
 	})
+	return sorted
 }
 
 // apiResourceList is /api/v1 and /apis/GROUP/VERSION.

@@ -135,3 +135,20 @@ func TestConcurrentPatches(t *testing.T) {
 	}
 	a.run(e)
 }
+
+// Bytes that are given as null are stored as empty ones, whatever they were written by: kube-apiserver has no null there.
+func TestNullBytesAreEmpty(t *testing.T) {
+	const s = "/api/v1/namespaces/test/secrets"
+	newAPI(t).run(
+		exchange{do: "POST " + s + "?dryRun=All", body: `{"metadata":{"name":"a"},"data":{"x":null}}`, code: 201, says: says{"data": `{"x":""}`}},
+		exchange{do: "POST " + s, body: `{"metadata":{"name":"a"},"data":{"x":null,"y":"eQ=="}}`, code: 201, says: says{"data": `{"x":"","y":"eQ=="}`}},
+		exchange{do: "GET " + s + "/a", code: 200, says: says{"data": `{"x":"","y":"eQ=="}`}},
+		exchange{do: "PATCH " + s + "/a", header: asJSONPatch, body: `[{"op":"add","path":"/data/z","value":null}]`, code: 200, says: says{"data.z": ""}},
+		exchange{do: "PATCH " + s + "/a?fieldManager=m", header: asApply, body: `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"},"data":{"w":null}}`, code: 200,
+			says: says{"data": `{"w":"","x":"","y":"eQ==","z":""}`}},
+		exchange{do: "PATCH " + s + "/b?fieldManager=m", header: asApply, body: `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"b"},"data":{"w":null}}`, code: 201,
+			says: says{"data": `{"w":""}`}},
+		exchange{do: "PUT " + s + "/a", body: `{"metadata":{"name":"a"},"data":{"x":null}}`, code: 200, says: says{"data": `{"x":""}`}},
+		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a"},"binaryData":{"x":null}}`, code: 201, says: says{"binaryData": `{"x":""}`}},
+	)
+}
