@@ -56,6 +56,9 @@ type Type struct {
 	// StoredIn returns the version that an object in the hub form is stored in, where some have what StorageVersion has no place for. Nil: all
 	// are stored in that.
 	StoredIn func(hub runtime.Object) schema.GroupVersion
+	// Prepare changes the new object (hub form) of an update before it is compared with the old one, where JSON, as which that was stored, has no
+	// place for what it differs in. Nil: there is nothing of that.
+	Prepare func(obj runtime.Object)
 	// Settle changes an object in the version that it is stored in to what kube-apiserver reads from its storage, which has no place for some
 	// of what JSON tells apart. Nil: there is nothing of that.
 	Settle func(versioned runtime.Object)

@@ -221,6 +221,9 @@ func (u update) prepare(ctx context.Context, live *Object) ([]Write, error) {
 			return nil, err
 		}
 	}
+	if t.Prepare != nil {
+		t.Prepare(obj)
+	}
 	if err := beforeUpdate(ctx, u.Strategy, obj, existing); err != nil {
 		return nil, err
 	}

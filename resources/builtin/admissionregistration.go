@@ -47,12 +47,12 @@ var admissionregistrationV1 = schema.GroupVersion{Group: "admissionregistration.
 
 func validatingWebhooks() *resources.Type {
 	return define[api.ValidatingWebhookConfiguration, api.ValidatingWebhookConfigurationList](admissionregistrationV1, "validatingwebhookconfigurations",
-		validatingwebhookconfiguration.Strategy, in("api-extensions"), emptyBundles(validatingwebhookconfiguration.Strategy.DeclarativeValidation))
+		validatingwebhookconfiguration.Strategy, in("api-extensions"), emptyBundles)
 }
 
 func mutatingWebhooks() *resources.Type {
 	return define[api.MutatingWebhookConfiguration, api.MutatingWebhookConfigurationList](admissionregistrationV1, "mutatingwebhookconfigurations",
-		mutatingwebhookconfiguration.Strategy, in("api-extensions"), emptyBundles(mutatingwebhookconfiguration.Strategy.DeclarativeValidation))
+		mutatingwebhookconfiguration.Strategy, in("api-extensions"), emptyBundles)
 }
 
 // kindsOf knows the resources of the kinds that are served; nil: of none. It is a resolver.ResourceResolver.
