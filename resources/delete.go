@@ -221,17 +221,18 @@ func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Ob
 		d.Unchanged, d.Object = true, live
 		return nil, nil
 	}
+	marked := m.GetDeletionTimestamp() != nil
+	if marked && t.Terminate != nil && t.Terminate(obj, metav1.Now()) {
+		return r.mark(ctx, obj, live, d) // it stays as it is, and admission is not asked
+	}
 	if err := p.allow(ctx, r.admitted(obj)); err != nil {
 		return nil, err
 	}
-	if t.Terminate != nil {
-		marked := m.GetDeletionTimestamp() != nil
-		if t.Terminate(obj, metav1.Now()) {
-			if !marked && !t.TerminatesPlainly {
-				t.setDeletionFinalizers(ctx, m, r.Options)
-			}
-			return r.mark(ctx, obj, live, d)
+	if !marked && t.Terminate != nil && t.Terminate(obj, metav1.Now()) {
+		if !t.TerminatesPlainly {
+			t.setDeletionFinalizers(ctx, m, r.Options)
 		}
+		return r.mark(ctx, obj, live, d)
 	}
 	graceful, _, err := rest.BeforeDelete(t.DeleteStrategy, ctx, obj, r.Options)
 	if err != nil {

@@ -100,6 +100,24 @@ func TestNamespaceDeletion(t *testing.T) {
 	)
 }
 
+// Who deletes once more what is on its way is told so, whatever webhooks think of it: they are asked about the first deletion, and about
+// the last one, which removes it.
+func TestNamespaceDeletionAsksOnce(t *testing.T) {
+	a, v := newAPI(t), newReviewer(t)
+	const namespace, asked = "/api/v1/namespaces/test", "hook DELETE v1 namespaces Namespace test/test old DeleteOptions"
+	a.run(exchange{do: "POST " + validatingConfigurations, code: 201, body: webhooks("v", v.webhook("/hook", ruleFor("", "v1", "namespaces"), ""))},
+		exchange{do: "PATCH " + namespace, header: asMergePatch, body: `{"metadata":{"finalizers":["x.y/z"]}}`, code: 200})
+	v.take()
+	a.run(exchange{do: "DELETE " + namespace, code: 200})
+	v.wants(t, "the first deletion", asked)
+	a.run(exchange{do: "DELETE " + namespace, code: 200, says: says{"status.phase": "Terminating"}}, exchange{do: "DELETE " + namespace + "?dryRun=All", code: 200})
+	v.wants(t, "further ones")
+	a.run(exchange{do: "PUT " + namespace + "/finalize", body: `{"metadata":{"name":"test","finalizers":["x.y/z"]},"spec":{"finalizers":[]}}`, code: 200})
+	v.take()
+	a.run(exchange{do: "DELETE " + namespace, code: 200})
+	v.wants(t, "the last one", asked)
+}
+
 func TestDeleteCollection(t *testing.T) {
 	newAPI(t).run(
 		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a","labels":{"x":"1"}}}`, code: 201},
