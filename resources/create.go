@@ -156,7 +156,7 @@ func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Ob
 	// Without a name there is nothing to allocate to. A dry run goes on to say all that is wrong.
 	nothing := r.DryRun && m.GetName() == "" && m.GetGenerateName() == ""
 	a := r.admitted(obj)
-	writes, err := prepareCreate(ctx, p.store, r.Type, obj, !nothing, func() error { return p.validate(ctx, a) })
+	writes, err := prepareCreate(allocatingDry(ctx, r.DryRun), p.store, r.Type, obj, !nothing, func() error { return p.validate(ctx, a) })
 	if err != nil {
 		return nil, err
 	}
@@ -250,6 +250,18 @@ func (t *Type) allocate(ctx context.Context, s Reader, obj, old runtime.Object) 
 	}
 	return t.Allocate(ctx, s, obj, old)
 }
+
+type dryAllocationKey struct{}
+
+func allocatingDry(ctx context.Context, dry bool) context.Context {
+	if dry {
+		return context.WithValue(ctx, dryAllocationKey{}, true)
+	}
+	return ctx
+}
+
+// AllocatesDry tells Type.Allocate whether nothing of what it allocates is going to be stored.
+func AllocatesDry(ctx context.Context) bool { return ctx.Value(dryAllocationKey{}) != nil }
 
 func createDry(ctx context.Context, s Reader, t *Type, w Write, obj runtime.Object) (*Object, error) {
 	switch _, err := s.Get(ctx, w.Key, At{Match: MostRecent}); {

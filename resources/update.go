@@ -217,7 +217,7 @@ func (u update) prepare(ctx context.Context, live *Object) ([]Write, error) {
 	}
 	var allocated []Write
 	if t.Allocate != nil && u.whole {
-		if allocated, err = t.Allocate(ctx, u.p.store, obj, existing); err != nil {
+		if allocated, err = t.Allocate(allocatingDry(ctx, u.DryRun), u.p.store, obj, existing); err != nil {
 			return nil, err
 		}
 	}
@@ -347,7 +347,7 @@ func (u update) prepareCreate(ctx context.Context) ([]Write, error) {
 	}
 	rest.WipeObjectMetaSystemFields(m)
 	// Who creates by way of the status gets nothing of a supply, as with kube-apiserver.
-	return prepareCreate(ctx, u.p.store, u.Type, obj, u.whole, func() error {
+	return prepareCreate(allocatingDry(ctx, u.DryRun), u.p.store, u.Type, obj, u.whole, func() error {
 		if err := u.p.authorizeCreate(ctx); err != nil {
 			return err
 		}

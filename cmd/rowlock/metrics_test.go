@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	base "k8s.io/component-base/metrics"
 
 	"github.com/rowlock/rowlock/resources/upstream"
@@ -60,10 +61,25 @@ func TestAllocationsOfServicesAreCounted(t *testing.T) {
 	if _, err := p.client(t).NetworkingV1().IPAddresses().Create(t.Context(), gateways, metav1.CreateOptions{}); err != nil { // not a Service's
 		t.Fatal(err)
 	}
+	for _, nothing := range []corev1.ServiceSpec{{}, {ClusterIP: "10.99.0.201"}, {Ports: []corev1.ServicePort{{Port: 80, NodePort: 30102}}}, {ClusterIP: "10.98.0.1"}} {
+		if nothing.Type = corev1.ServiceTypeNodePort; nothing.Ports == nil {
+			nothing.Ports = []corev1.ServicePort{{Port: 80}}
+		}
+		_, err := services.Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "dry"}, Spec: nothing}, metav1.CreateOptions{DryRun: []string{"All"}})
+		if (err != nil) != (nothing.ClusterIP == "10.98.0.1") {
+			t.Fatal(err)
+		}
+	}
 	create("a", "", 0, false)
 	create("b", "10.99.0.200", 30101, false)
 	create("c", "10.99.0.200", 0, true)
 	create("d", "", 30101, true)
+	const more = `{"apiVersion":"v1","kind":"Service","metadata":{"name":%q},"spec":{"type":"NodePort","ports":[{"port":81,"name":"more"},{"port":80,"name":"b"}]}}`
+	for name, kind := range map[string]types.PatchType{"b": types.StrategicMergePatchType, "e": types.ApplyPatchType} { // of which one is not there yet
+		if _, err := services.Patch(t.Context(), name, kind, fmt.Appendf(nil, more, name), metav1.PatchOptions{FieldManager: "m", DryRun: []string{"All"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := services.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

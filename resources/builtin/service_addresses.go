@@ -54,7 +54,9 @@ func (f *addressAllocator) ranges(yield func(netip.Prefix, *ipallocator.Allocato
 			if err != nil {
 				continue // a range too large to allocate from
 			}
-			r.EnableMetrics()
+			if !resources.AllocatesDry(a.ctx) {
+				r.EnableMetrics()
+			}
 			if !yield(prefix, r) {
 				return false
 			}

@@ -58,7 +58,9 @@ func (p *portAllocator) ports() (*portRange, error) {
 		}
 		return true
 	})
-	drawn.EnableMetrics() // what it is asked for from now on is counted
+	if !resources.AllocatesDry(a.ctx) {
+		drawn.EnableMetrics() // what it is asked for from now on is counted
+	}
 	a.drawn = drawn
 	return drawn, nil
 }
