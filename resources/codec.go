@@ -94,8 +94,8 @@ func (t *Type) settle(versioned runtime.Object) error {
 		return c.Settle(versioned)
 	}
 	t.Scheme.Default(versioned)
-	if t.Settle != nil {
-		t.Settle(versioned)
+	if t.Normalize != nil {
+		t.Normalize(versioned)
 	}
 	return nil
 }

@@ -56,12 +56,12 @@ type Type struct {
 	// StoredIn returns the version that an object in the hub form is stored in, where some have what StorageVersion has no place for. Nil: all
 	// are stored in that.
 	StoredIn func(hub runtime.Object) schema.GroupVersion
-	// Prepare changes the new object (hub form) of an update before it is compared with the old one, where JSON, as which that was stored, has no
-	// place for what it differs in. Nil: there is nothing of that.
+	// Prepare removes from the new object (hub form) of an update what the stored JSON cannot hold, so that it is not taken for a change. Nil: there
+	// is nothing of that.
 	Prepare func(obj runtime.Object)
-	// Settle changes an object in the version that it is stored in to what kube-apiserver reads from its storage, which has no place for some
-	// of what JSON tells apart. Nil: there is nothing of that.
-	Settle func(versioned runtime.Object)
+	// Normalize changes an object, in the version that it is about to be stored in, to what kube-apiserver reads from its storage, which cannot hold
+	// some of what JSON tells apart. Nil: there is nothing of that. It is not called for types whose Scheme completes objects itself.
+	Normalize func(versioned runtime.Object)
 	// UpstreamStorageVersion is the one that kube-apiserver stores them in, where that is another (for the sake of its own
 	// older releases). Discovery has a hash of it, which says nothing to clients but that it is the same as before: they
 	// then leave what is stored alone, also where one server takes the place of the other.

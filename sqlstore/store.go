@@ -89,7 +89,7 @@ func Open(ctx context.Context, options Options) (_ *Store, err error) {
 	s.db.limits, s.db.sealer = s.options.limits, s.sealer
 	if err := s.Await(ctx, func() error { return s.load(ctx) }); err != nil {
 		if s.peers == nil && ctx.Err() == nil {
-			err = fmt.Errorf("%w: the database may be damaged: 'rowlock verify' says where, and what to do", err)
+			err = advisedOfRows(err)
 		}
 		return nil, err
 	}

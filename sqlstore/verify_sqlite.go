@@ -35,3 +35,11 @@ func advised(err error) error {
 	}
 	return err
 }
+
+// advisedOfRows says what to do where SQLite gives rows of which nothing can be made.
+func advisedOfRows(err error) error {
+	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
+		return advised(err)
+	}
+	return fmt.Errorf("%w: the database may be damaged: 'rowlock verify' says where, and what to do", err)
+}

@@ -8,9 +8,10 @@ import (
 )
 
 // nullsAreEmpty stores the bytes of a key that a client gave null as empty ones, as kube-apiserver does: a template that finds no value for a
-// key of a Secret writes that, and clients in languages other than Go do not expect to read it.
+// key of a Secret writes that, and clients in languages other than Go do not expect to read it. What an earlier release has stored as null is
+// shown so until it is written.
 func nullsAreEmpty(t *resources.Type) {
-	t.Settle = func(versioned runtime.Object) {
+	t.Normalize = func(versioned runtime.Object) {
 		var data map[string][]byte
 		switch obj := versioned.(type) {
 		case *corev1.Secret:

@@ -2,10 +2,12 @@ package discovery_test
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
@@ -52,5 +54,24 @@ func TestBuiltinGroupOrder(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A group of which another server has taken over all versions is where that wants it.
+func TestOrderOfGroupsServedElsewhere(t *testing.T) {
+	reg := resources.NewRegistry()
+	reg.SetGroups([]resources.GroupSpec{
+		{Name: "a.example", Priority: 1000, Versions: []resources.VersionSpec{{Version: "v1"}}},
+		{Name: "b.example", Priority: 1000, Versions: []resources.VersionSpec{{Version: "v1"}}},
+	})
+	elsewhere := &discovery.External{Versions: []discovery.ExternalVersion{
+		{GroupVersion: schema.GroupVersion{Group: "a.example", Version: "v1"}, GroupPriority: 10, VersionPriority: 1}}}
+	h := discovery.New(reg, discovery.Options{External: func() *discovery.External { return elsewhere }})
+	var names []string
+	for _, g := range decode[metav1.APIGroupList](t, get(t, h, "/apis", "application/json")).Groups {
+		names = append(names, g.Name)
+	}
+	if want := []string{"b.example", "a.example"}; !slices.Equal(names, want) {
+		t.Errorf("groups %q, want %q", names, want)
 	}
 }

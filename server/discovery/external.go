@@ -123,43 +123,40 @@ func (h *Handler) withLocal(ctx context.Context, c *shown) *shown {
 func newShown(c *resources.Catalog, external *External, local []ExternalVersion) *shown {
 	s := &shown{catalog: c, external: external, local: local, made: map[any]any{}}
 	byName := map[string]*shownGroup{}
-	add := func(name string, priority int) *shownGroup {
+	add := func(name string) *shownGroup {
 		g := byName[name]
 		if g == nil {
-			g = &shownGroup{name: name, priority: priority}
+			g = &shownGroup{name: name, priority: math.MinInt}
 			byName[name] = g
 			s.groups = append(s.groups, g)
 		}
-		g.priority = max(g.priority, priority)
 		return g
 	}
-	elsewhere := map[schema.GroupVersion]bool{} // what has other priorities than those of this server
-	for _, v := range local {
-		elsewhere[v.GroupVersion] = true
-	}
 	for _, own := range c.Groups() {
-		g := add(own.Name, math.MinInt)
+		g := add(own.Name)
 		g.group = own
 		for _, v := range own.Versions {
 			g.versions = append(g.versions, shownVersion{name: v.Version, priority: v.Priority, ofGroup: own.Priority, own: v})
-			if !elsewhere[v.GroupVersion] {
-				g.priority = own.Priority
-			}
 		}
 	}
 	others := local
 	if external != nil {
 		others = slices.Concat(external.Versions, local)
 	}
-	if len(others) == 0 {
-		return s
-	}
 	for i := range others {
 		v := &others[i]
-		g := add(v.Group, v.GroupPriority)
+		g := add(v.Group)
 		g.group = nil // it is more than that
 		g.versions = slices.DeleteFunc(g.versions, func(own shownVersion) bool { return own.name == v.Version })
 		g.versions = append(g.versions, shownVersion{name: v.Version, priority: v.VersionPriority, ofGroup: v.GroupPriority, external: v})
+	}
+	for _, g := range s.groups {
+		for _, v := range g.versions {
+			g.priority = max(g.priority, v.ofGroup) // of those that are left: others stand in the place of some
+		}
+	}
+	if len(others) == 0 {
+		return s
 	}
 	for _, g := range s.groups {
 		slices.SortStableFunc(g.versions, func(a, b shownVersion) int {

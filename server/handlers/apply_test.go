@@ -68,9 +68,9 @@ func TestEmptyBundlesChangeNothing(t *testing.T) {
 		of := "/apis/admissionregistration.k8s.io/v1/" + strings.ToLower(kind) + "s/w"
 		body := `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"` + kind + `","metadata":{"name":"w"},"webhooks":[{"name":"a.b.c","sideEffects":"None",` +
 			`"admissionReviewVersions":["v1"],"clientConfig":{"url":"https://127.0.0.1:1","caBundle":""}}]}`
-		same := says{"metadata.generation": "1", "webhooks.0.clientConfig.caBundle": "-"}
+		same := says{"metadata.generation": "1", "metadata.resourceVersion": "{rv}", "webhooks.0.clientConfig.caBundle": "-"}
 		newAPI(t).run(
-			exchange{do: "PATCH " + of + "?fieldManager=m", header: asApply, body: body, code: 201, says: same},
+			exchange{do: "PATCH " + of + "?fieldManager=m", header: asApply, body: body, code: 201, keep: says{"rv": "metadata.resourceVersion"}},
 			exchange{do: "PATCH " + of + "?fieldManager=m", header: asApply, body: body, code: 200, says: same},
 			exchange{do: "PATCH " + of, header: asMergePatch, body: body, code: 200, says: same},
 		)

@@ -2,14 +2,16 @@ package hosted
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// untilEnd is a log in which a controller says nothing once its time has ended: that what it was doing then failed is no news. Nor is it, but for those who want
-// to know more, that somebody else was quicker to write an object: it is looked at again.
+// untilEnd is a log in which a controller says nothing once its time has ended: that what it was doing then failed is no news. A conflict with
+// another writer is logged at info: the controller looks at the object again.
 type untilEnd struct {
 	slog.Handler
 	ended <-chan struct{}
@@ -22,7 +24,7 @@ func (h untilEnd) Handle(ctx context.Context, r slog.Record) error {
 		return nil
 	default:
 	}
-	if isOfConflicts(&r) {
+	if r.Level > slog.LevelInfo && isOfConflicts(&r) {
 		if r.Level = slog.LevelInfo; !h.Enabled(ctx, r.Level) {
 			return nil
 		}
@@ -34,10 +36,19 @@ func (h untilEnd) Handle(ctx context.Context, r slog.Record) error {
 func isOfConflicts(r *slog.Record) (found bool) {
 	r.Attrs(func(a slog.Attr) bool {
 		err, ok := a.Value.Any().(error)
-		found = ok && utilerrors.FilterOut(err, apierrors.IsConflict) == nil
+		found = ok && utilerrors.FilterOut(err, isConflict) == nil
 		return !found
 	})
 	return found
+}
+
+// isConflict tells whether an error is a conflict, and nothing else was joined to it.
+func isConflict(err error) bool {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !isConflict(err) })
+	}
+	return apierrors.IsConflict(err)
 }
 
 // WithAttrs implements slog.Handler.

@@ -3,6 +3,7 @@ package hosted_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -50,13 +51,15 @@ func TestConflictsAreNoErrors(t *testing.T) {
 				utilruntime.HandleErrorWithContext(ctx, conflict, "of a conflict")
 				utilruntime.HandleErrorWithContext(ctx, utilerrors.NewAggregate([]error{conflict}), "of a conflict in a list")
 				utilruntime.HandleErrorWithContext(ctx, utilerrors.NewAggregate([]error{conflict, other}), "of something else")
+				utilruntime.HandleErrorWithContext(ctx, errors.Join(conflict, other), "of something joined")
 				stop()
 				return nil
 			}})
 		c.Forget()
 		c.Opened()
 		c.Work(ctx)
-		if got := log.String(); strings.Contains(got, "of a conflict\"") != want || strings.Contains(got, "of a conflict in a list") != want || strings.Contains(got, "ERROR msg=\"of a conflict") || !strings.Contains(got, "ERROR msg=\"of something else") {
+		if got := log.String(); strings.Contains(got, "of a conflict\"") != want || strings.Contains(got, "of a conflict in a list") != want || strings.Contains(got, "ERROR msg=\"of a conflict") || !strings.Contains(got, "ERROR msg=\"of something else") ||
+			!strings.Contains(got, "ERROR msg=\"of something joined") {
 			t.Errorf("%v: %s", level, got)
 		}
 	}
