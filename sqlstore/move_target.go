@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -43,6 +44,19 @@ const (
 
 // ErrMoving says that a database is not a store yet.
 var ErrMoving = errors.New("'rowlock migrate' was begun to fill this database, and has not ended: run it again")
+
+// checkNotMoving refuses a name beside which there is what was begun to be moved there: Open would refuse what gets that name otherwise, and the
+// move would end with ErrNotEmpty.
+func checkNotMoving(path string) error {
+	_, err := os.Lstat(path + moving)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = fmt.Errorf("%w, or remove the files %s*", ErrMoving, path+moving)
+	}
+	return err
+}
 
 // place says which database the options name, without users and passwords. Two that name the same one differently have two places.
 func (o *Options) place() (string, error) {
@@ -294,11 +308,14 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
+// hasTableSQL is whether there is a table in the schema of a Postgres.
+const hasTableSQL = "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = $1)"
+
 // hasTable reports whether there is a table.
 func hasTable(ctx context.Context, from querier, postgres bool, name string) (found bool, err error) {
 	find := "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = $1)"
 	if postgres {
-		find = "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = $1)"
+		find = hasTableSQL
 	}
 	err = from.QueryRowContext(ctx, find, name).Scan(&found)
 	return found, err

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -76,8 +77,8 @@ func (s *Source) openSQLite(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 	if _, err := os.Stat(s.path); err != nil {
-		if _, begun := os.Stat(s.path + moving); begun == nil && errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%s: %w", s.path, ErrMoving)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = cmp.Or(checkNotMoving(s.path), err)
 		}
 		return err
 	}

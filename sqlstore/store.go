@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -140,8 +138,8 @@ func (s *Store) connect(ctx context.Context) (err error) {
 	if s.lock, err = lockFile(path); err != nil {
 		return err
 	}
-	if _, err := os.Lstat(path + moving); !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(fmt.Errorf("%s: %w", path, ErrMoving), err)
+	if err := checkNotMoving(path); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	if err := s.options.Begin(); err != nil {
 		return err

@@ -34,7 +34,7 @@ type filler interface {
 var ErrNotEmpty = errors.New("there is a store already")
 
 // OpenTarget makes the tables of a store in an empty database, or in one where that was begun before and not finished. Options.URL and
-// Options.Schema say where. Errors: ErrNotEmpty; that another process has the file; those of the database.
+// Options.Schema say where. Errors: ErrNotEmpty; ErrMoving; that another process has the file; those of the database.
 func OpenTarget(ctx context.Context, o Options) (*Target, error) {
 	if err := errors.Join(CheckURL(o.URL), CheckSchema(o.URL, o.Schema)); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func CheckTarget(ctx context.Context, o Options) error {
 		if err != nil {
 			return err
 		}
-		if err := checkNoFile(path); err != nil {
+		if err := errors.Join(checkNoFile(path), checkNotMoving(path)); err != nil {
 			return err
 		}
 		return files.CheckDir(filepath.Dir(path))

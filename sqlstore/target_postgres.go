@@ -93,17 +93,28 @@ func openPostgresTarget(ctx context.Context, o *Options) (_ filler, err error) {
 			return nil, err
 		}
 	}
-	var empty bool
+	return t, t.lock(ctx)
+}
+
+// lock keeps servers and other fillers from the tables until the end of the transaction, and refuses those that have or get rows of another one.
+func (t *postgresTarget) lock(ctx context.Context) error {
 	if _, err := t.tx.Exec(ctx, "SELECT FROM meta FOR UPDATE"); err != nil {
-		return nil, err
+		return err
+	}
+	var begun, empty bool
+	if err := t.tx.QueryRow(ctx, hasTableSQL, "moving").Scan(&begun); err != nil {
+		return err
+	}
+	if begun {
+		return ErrMoving
 	}
 	if err := t.tx.QueryRow(ctx, emptySQL).Scan(&empty); err != nil {
-		return nil, err
+		return err
 	}
 	if !empty {
-		return nil, errSchemaNotEmpty
+		return errSchemaNotEmpty
 	}
-	return t, nil
+	return nil
 }
 
 // copied are rows on their way into a table.

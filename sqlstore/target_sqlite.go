@@ -42,7 +42,7 @@ func openSQLiteTarget(ctx context.Context, o *Options) (_ filler, err error) {
 	if t.lock, err = lockFile(t.path); err != nil {
 		return nil, err
 	}
-	if err := checkNoFile(t.path); err != nil {
+	if err := errors.Join(checkNoFile(t.path), checkNotMoving(t.path)); err != nil {
 		return nil, err
 	}
 	if err := t.discard(); err != nil { // of an attempt that was cut off

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/rowlock/rowlock/resources"
 )
 
 // A store that is begun and given up leaves nothing where there was nothing, and one that is made keeps its lock.
@@ -38,6 +40,39 @@ func TestTargetThatIsGivenUp(t *testing.T) {
 	}
 	if err := CheckTarget(t.Context(), options); !errors.Is(err, ErrNotEmpty) {
 		t.Errorf("a store that is there: %v", err)
+	}
+}
+
+// Where a move was begun, nothing else makes a store, and the move can go on.
+func TestTargetOfAMoveThatWasBegun(t *testing.T) {
+	for kind, place := range map[string]func(*testing.T) Options{"SQLite": sqliteOptions, "Postgres": postgresOptions} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			from, to := sqliteOptions(t), place(t)
+			s := openStore(t, from)
+			if _, err := movable(t.Context(), s, resources.Create, 1, "first"); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				move, err := OpenMove(t.Context(), from, to)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := move.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if err := CheckTarget(t.Context(), to); !errors.Is(err, ErrMoving) {
+					t.Errorf("it is looked at: %v", err)
+				}
+				target, err := OpenTarget(t.Context(), to)
+				if !errors.Is(err, ErrMoving) {
+					t.Errorf("it is opened: %v", err)
+				}
+				if err == nil {
+					_ = target.Close() // it should not be there
+				}
+			}
+		})
 	}
 }
 
