@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/rowlock/rowlock/resources"
@@ -73,39 +72,6 @@ func TestTargetOfAMoveThatWasBegun(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// Who waits for a lock whose file is removed is not let in by the file that is gone.
-func TestLockThatIsRemoved(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "rowlock.db")
-	first, err := lockFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone, err := os.Open(path + ".lock") // by a process that was about to lock it
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer gone.Close()
-	if err := first.remove(); err != nil {
-		t.Fatal(err)
-	}
-	second, err := lockFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Flock(int(gone.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		t.Fatal(err)
-	}
-	if late := (&fileLock{gone}); late.isInPlace() || !second.isInPlace() {
-		t.Errorf("in place: the one that is gone %v, the other %v", late.isInPlace(), second.isInPlace())
-	}
-	if _, err := lockFile(path); err == nil {
-		t.Error("a third one got the lock")
-	}
-	if err := second.release(); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -1,0 +1,100 @@
+package sqlstore
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// Who has opened the file of a lock before it was removed is not let in by it.
+func TestLockThatIsRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rowlock.db")
+	first, err := lockFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, err := os.Open(path + ".lock") // by a process that was about to lock it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.remove(); err != nil {
+		t.Fatal(err)
+	}
+	second, err := lockFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.release() //nolint:errcheck // its file goes
+	if late, err := lockOpened(path, gone); late != nil || err != nil {
+		t.Errorf("the file that is gone: %v, %v", late, err)
+	}
+	if _, err := lockFile(path); err == nil {
+		t.Error("a third one got the lock")
+	}
+}
+
+// One at a time has the lock, however many try, while its file is removed again and again.
+func TestLockIsOfOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rowlock.db")
+	var owners, locked atomic.Int64
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() {
+			for i := 0; i < 300 && !t.Failed(); i++ {
+				lock, err := lockFile(path)
+				if err != nil {
+					if !strings.Contains(err.Error(), "in use by another process") {
+						t.Error(err)
+					}
+					continue
+				}
+				locked.Add(1)
+				if owners.Add(1) != 1 {
+					t.Error("two have the lock")
+				}
+				runtime.Gosched()
+				owners.Add(-1)
+				leave := lock.remove
+				if (n+i)%2 == 0 {
+					leave = lock.release
+				}
+				if err := leave(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if locked.Load() == 0 {
+		t.Error("nobody got it")
+	}
+}
+
+// Where the file that was locked is never the one that is there, or nobody can say, that is an error.
+func TestLockThatIsNeverInPlace(t *testing.T) {
+	dir := t.TempDir()
+	rounds := 0
+	removed := func(path string) (*os.File, error) {
+		rounds++
+		f, err := os.Create(path)
+		return f, errors.Join(err, os.Remove(path))
+	}
+	if _, err := lockOf(filepath.Join(dir, "rowlock.db"), removed); err == nil || rounds != lockRounds {
+		t.Errorf("after %d rounds: %v", rounds, err)
+	}
+	unknown := func(string) (*os.File, error) {
+		rounds++
+		fd, err := syscall.Open(os.Args[0], syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+		return os.NewFile(uintptr(fd), filepath.Join(os.Args[0], "rowlock.db.lock")), err
+	}
+	rounds = 0
+	if _, err := lockOf(filepath.Join(dir, "rowlock.db"), unknown); !errors.Is(err, syscall.ENOTDIR) || rounds != 1 {
+		t.Errorf("after %d rounds: %v", rounds, err)
+	}
+}
