@@ -40,9 +40,11 @@ func postgresEmpty(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// mayMakeTablesSQL is whether the role may make tables in the schema, or that where it is not there.
-const mayMakeTablesSQL = `SELECT CASE WHEN current_schema() IS NULL THEN has_database_privilege(current_database(), 'CREATE')
-ELSE has_schema_privilege(current_schema(), 'CREATE') END`
+// rightsSQL is where the tables would be made, whether that is there, and which rights the role has there. A schema that it may not use is not current_schema(),
+// which passes it over. One call that names two rights would ask for either.
+const rightsSQL = `SELECT coalesce(s.name, ''), n.oid IS NOT NULL, has_database_privilege(current_database(), 'CREATE'),
+coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_schema_privilege(n.oid, 'CREATE'), false)
+FROM (SELECT coalesce(nullif($1::text, ''), current_schema()) AS name) s LEFT JOIN pg_namespace n ON n.nspname = s.name`
 
 // mayMakeTables refuses a schema without tables in which none can be made.
 func mayMakeTables(ctx context.Context, o *Options) (err error) {
@@ -51,11 +53,20 @@ func mayMakeTables(ctx context.Context, o *Options) (err error) {
 	if err := s.openPostgres(ctx, o); err != nil {
 		return err
 	}
-	var may bool
-	if err := s.tx.QueryRowContext(ctx, mayMakeTablesSQL).Scan(&may); err != nil || may {
+	var schema string
+	var there, mayMakeSchemas, mayFill bool
+	if err := s.tx.QueryRowContext(ctx, rightsSQL, o.Schema).Scan(&schema, &there, &mayMakeSchemas, &mayFill); err != nil {
 		return err
 	}
-	return errors.New("the role has not the right to make tables there: CREATE on the schema, or on the database where there is no schema yet")
+	switch {
+	case schema == "":
+		return errors.New("of the schemas in its search_path, the role may use none: it needs USAGE and CREATE on one")
+	case !there && !mayMakeSchemas:
+		return fmt.Errorf("there is no schema %q, and the role may not make it: it needs CREATE on the database", schema)
+	case there && !mayFill:
+		return fmt.Errorf("the role may not make tables in the schema %q: it needs USAGE and CREATE on it", schema)
+	}
+	return nil
 }
 
 func openPostgresTarget(ctx context.Context, o *Options) (_ filler, err error) {

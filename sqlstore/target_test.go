@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"errors"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,28 +95,45 @@ func TestTargetThatCannotBe(t *testing.T) {
 	}
 }
 
-// Who may make no tables is told so before, and by an error of their own.
+// Who may make no tables is told so before, with the right that is missing; who is not told so makes them.
 func TestTargetOfARoleWithoutRights(t *testing.T) {
 	t.Parallel()
+	const noSchema, noRight, nowhere = "the role may not make it: it needs CREATE on the database", "it needs USAGE and CREATE on it", "search_path, the role may use none"
 	admin := postgresOptions(t)
-	role := strings.ReplaceAll(admin.Schema, " ", "") + "weak"
-	ask(t, admin, "CREATE ROLE "+nameSQL(role)+" LOGIN")
+	role, schema := nameSQL(strings.ReplaceAll(admin.Schema, " ", "")+"weak"), nameSQL(admin.Schema)
+	ask(t, admin, "CREATE ROLE "+role+" LOGIN")
 	weak := admin
-	weak.URL = strings.Replace(admin.URL, "user=postgres", "user="+role, 1)
-	for _, step := range []struct {
-		statement string
-		may       bool
-	}{
-		{"SELECT 1", false},
-		{"CREATE SCHEMA " + nameSQL(admin.Schema), false},
-		{"GRANT USAGE, CREATE ON SCHEMA " + nameSQL(admin.Schema) + " TO " + nameSQL(role), true},
+	weak.URL = strings.Replace(admin.URL, "user=postgres", "user="+strings.Trim(role, `"`), 1)
+	inPath := weak // by the search_path alone
+	inPath.URL, inPath.Schema = weak.URL+"&search_path="+url.PathEscape(schema), ""
+	database := nameSQL(ask(t, admin, "SELECT current_database()")[0][0])
+	for _, step := range []struct{ statement, weak, inPath string }{
+		{"SELECT 1", noSchema, nowhere},
+		{"GRANT CREATE ON DATABASE " + database + " TO " + role, "", nowhere},
+		{"CREATE SCHEMA " + schema, noRight, nowhere},
+		{"GRANT CREATE ON SCHEMA " + schema + " TO " + role, noRight, nowhere},
+		{"REVOKE CREATE ON SCHEMA " + schema + " FROM " + role, noRight, nowhere},
+		{"GRANT USAGE ON SCHEMA " + schema + " TO " + role, noRight, noRight},
+		{"REVOKE CREATE ON DATABASE " + database + " FROM " + role, noRight, noRight},
+		{"GRANT CREATE ON SCHEMA " + schema + " TO " + role, "", ""},
 	} {
 		ask(t, admin, step.statement)
-		if err := CheckTarget(t.Context(), weak); (err == nil) != step.may {
-			t.Errorf("after %s: %v", step.statement, err)
+		for _, has := range []struct {
+			options Options
+			want    string
+		}{{weak, step.weak}, {inPath, step.inPath}, {admin, ""}} {
+			if err := CheckTarget(t.Context(), has.options); (err == nil) != (has.want == "") || err != nil && !strings.Contains(err.Error(), has.want) {
+				t.Errorf("after %s, %s, schema %q: %v, want %q", step.statement, has.options.URL, has.options.Schema, err, has.want)
+			}
 		}
-		if err := CheckTarget(t.Context(), admin); err != nil {
-			t.Errorf("after %s, the owner of all: %v", step.statement, err)
+	}
+	for _, options := range []Options{weak, inPath} {
+		target, err := OpenTarget(t.Context(), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := target.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
