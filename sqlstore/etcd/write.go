@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -69,14 +70,14 @@ func create(path string, by naming) (_ *Writer, err error) {
 	if w.held == nil {
 		f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // which its owner alone can read
 		if err != nil {
-			return nil, err
+			return nil, named(err, path)
 		}
 		w.partial = f.Name()
 		if err := f.Close(); err != nil {
 			return nil, errors.Join(err, w.drop())
 		}
 	}
-	if w.db, err = bbolt.Open(w.partial, 0o600, &bbolt.Options{NoSync: true, Timeout: lockTimeout}); err != nil {
+	if w.db, err = bbolt.Open(w.partial, 0o600, &bbolt.Options{NoSync: true, Timeout: lockTimeout, OpenFile: w.open}); err != nil {
 		return nil, errors.Join(err, w.drop())
 	}
 	err = w.db.Update(func(tx *bbolt.Tx) error {
@@ -88,7 +89,7 @@ func create(path string, by naming) (_ *Writer, err error) {
 		return nil
 	})
 	if err != nil {
-		return nil, errors.Join(w.named(err), w.Close())
+		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
 }
@@ -118,10 +119,25 @@ func (w *Writer) Put(e Entry) error {
 	return w.flush()
 }
 
-// named returns an error that speaks of the file by the name that it is to have.
-func (w *Writer) named(err error) error {
-	if at := (*fs.PathError)(nil); errors.As(err, &at) && at.Path == w.partial {
-		at.Path = w.path
+// open opens a file whose errors speak of the snapshot by the name that it is to have. Those of bbolt have what the system said as text alone, so that they
+// cannot be told another name later.
+func (w *Writer) open(path string, flag int, mode fs.FileMode) (*os.File, error) {
+	f, err := os.OpenFile(path, flag, mode)
+	if err != nil {
+		return nil, named(err, w.path)
+	}
+	defer f.Close() // the other one is the same file
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "dup", Path: w.path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), w.path), nil
+}
+
+// named returns an error that speaks of a file by another name.
+func named(err error, as string) error {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		at.Path = as
 	}
 	return err
 }
@@ -137,7 +153,7 @@ func (w *Writer) flush() error {
 	})
 	clear(w.pending)
 	w.pending, w.bytes = w.pending[:0], 0
-	return w.named(err)
+	return err
 }
 
 func (w *Writer) put(tx *bbolt.Tx, e Entry) error {
@@ -190,8 +206,7 @@ func (w *Writer) lease(tx *bbolt.Tx, lives time.Duration) (uint64, error) {
 // Finish makes a snapshot of what was added. An etcd of it goes on above a revision, and who watches from before is told that it was compacted. Then there is
 // nothing to Close. Errors: fs.ErrExist where the name has been taken meanwhile; what has it stays as it is. An error after the snapshot has its name says
 // that it is whole.
-func (w *Writer) Finish(revision int64) (err error) {
-	defer func() { err = w.named(err) }()
+func (w *Writer) Finish(revision int64) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
@@ -206,13 +221,13 @@ func (w *Writer) Finish(revision int64) (err error) {
 	if err := w.db.Close(); err != nil {
 		return err
 	}
-	if err := appendSum(w.partial); err != nil {
+	if err := w.appendSum(); err != nil {
 		return err
 	}
 	if err := w.publish(); err != nil {
 		return err
 	}
-	err = errors.Join(w.drop(), syncNames(filepath.Dir(w.path)))
+	err := errors.Join(w.drop(), syncNames(filepath.Dir(w.path)))
 	w.partial = ""
 	if err != nil {
 		return fmt.Errorf("%s is whole and has its name, but what comes after that failed: %w", w.path, err)
@@ -248,9 +263,9 @@ func (w *Writer) drop() error {
 	return nil
 }
 
-// appendSum puts the checksum at the end of a file, and has both written to the disk.
-func appendSum(name string) (err error) {
-	f, err := os.OpenFile(name, os.O_RDWR, 0)
+// appendSum puts the checksum at the end of the file, and has both written to the disk.
+func (w *Writer) appendSum() (err error) {
+	f, err := w.open(w.partial, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
