@@ -4,16 +4,21 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 )
 
-// completionTimeout is how long a shell waits for a server.
-const completionTimeout = 3 * time.Second
+const (
+	// completionTimeout is how long a shell waits for a server.
+	completionTimeout = 3 * time.Second
+	// completionMore is how long it waits for more than a server has told already.
+	completionMore = time.Second
+)
 
 // completeObject completes the name in TYPE/NAME, of objects that the history has: those that were deleted, where these are meant, or all. Where no server
-// answers there is nothing to choose from.
+// answers there is nothing to choose from, and of a history that is long to read, what has been read.
 func completeObject(admin *adminOptions, namespace *string, deleted bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		kind, _, named := strings.Cut(typed, "/")
@@ -27,14 +32,20 @@ func completeObject(admin *adminOptions, namespace *string, deleted bool) cobra.
 			return withoutFiles(nil)
 		}
 		h.name = ""
-		ask := h.revisions
+		path := h.written()
 		if deleted {
-			ask = h.deletions
+			path = h.trash()
 		}
-		revisions, _ := ask(ctx, 0) // of an error there is nothing to say
 		var names []string
-		for _, r := range revisions {
-			names = append(names, kind+"/"+r.Object.Name)
+		begun := sync.OnceFunc(func() { time.AfterFunc(completionMore, cancel) })
+		for page, err := range h.pages(ctx, path, 0) {
+			if err != nil {
+				break // of that there is nothing to say
+			}
+			begun()
+			for _, r := range page {
+				names = append(names, kind+"/"+r.Object.Name)
+			}
 		}
 		slices.Sort(names)
 		return withoutFiles(completed(slices.Compact(names), typed, false))

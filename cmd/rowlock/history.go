@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/rowlock/rowlock/resources/history"
 	"github.com/rowlock/rowlock/server/codec"
 )
 
@@ -147,7 +146,7 @@ func (h *objectHistory) printDiff(ctx context.Context, r *historyRevision, out i
 	before, err := yamlLines(full.State.Before)
 	after, errAfter := yamlLines(full.State.After)
 	if err := cmp.Or(err, errAfter); apierrors.IsNotAcceptable(err) {
-		fmt.Fprintln(out, "The object is nested too deeply to be shown as YAML: kubectl get --raw", h.path(history.Revisions, history.ClusterRevisions)+"/"+r.Name)
+		fmt.Fprintln(out, "The object is nested too deeply to be shown as YAML: kubectl get --raw", h.written()+"/"+r.Name)
 		return nil
 	} else if err != nil {
 		return err

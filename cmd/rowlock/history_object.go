@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -125,20 +126,35 @@ func (h *objectHistory) path(namespaced, clustered string) string {
 	return pathOf(history.GroupVersion, "", clustered)
 }
 
+func (h *objectHistory) written() string { return h.path(history.Revisions, history.ClusterRevisions) }
+
+func (h *objectHistory) trash() string { return h.path(history.Trash, history.ClusterTrash) }
+
 // historyPage is how many revisions are asked for at a time.
 const historyPage = 500
 
 // revisions are the writes of the object, or the one of a revision; without objects.
 func (h *objectHistory) revisions(ctx context.Context, revision int64) ([]*historyRevision, error) {
-	return h.list(ctx, h.path(history.Revisions, history.ClusterRevisions), revision)
+	return h.list(ctx, h.written(), revision)
 }
 
 // deletions are those of them that are deletions.
 func (h *objectHistory) deletions(ctx context.Context, revision int64) ([]*historyRevision, error) {
-	return h.list(ctx, h.path(history.Trash, history.ClusterTrash), revision)
+	return h.list(ctx, h.trash(), revision)
 }
 
 func (h *objectHistory) list(ctx context.Context, path string, revision int64) (all []*historyRevision, err error) {
+	for page, err := range h.pages(ctx, path, revision) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+	}
+	return all, nil
+}
+
+// pages are what is listed, a request each. An error is the last of them.
+func (h *objectHistory) pages(ctx context.Context, path string, revision int64) iter.Seq2[[]*historyRevision, error] {
 	selector := "object.resource=" + h.resource.String()
 	if h.name != "" {
 		selector += ",object.name=" + fields.EscapeValue(h.name)
@@ -147,24 +163,23 @@ func (h *objectHistory) list(ctx context.Context, path string, revision int64) (
 		selector += ",metadata.name=" + strconv.FormatInt(revision, 10)
 	}
 	query := url.Values{"fieldSelector": {selector}, "limit": {strconv.Itoa(historyPage)}}
-	for {
-		var list struct {
-			Metadata metav1.ListMeta    `json:"metadata"`
-			Items    []*historyRevision `json:"items"`
+	return func(yield func([]*historyRevision, error) bool) {
+		for {
+			var list struct {
+				Metadata metav1.ListMeta    `json:"metadata"`
+				Items    []*historyRevision `json:"items"`
+			}
+			err := h.client.do(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &list)
+			if !yield(list.Items, err) || err != nil || list.Metadata.Continue == "" {
+				return
+			}
+			query.Set("continue", list.Metadata.Continue)
 		}
-		if err := h.client.do(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &list); err != nil {
-			return nil, err
-		}
-		all = append(all, list.Items...)
-		if list.Metadata.Continue == "" {
-			return all, nil
-		}
-		query.Set("continue", list.Metadata.Continue)
 	}
 }
 
 // get returns a revision with the object. It may be one of another object.
 func (h *objectHistory) get(ctx context.Context, revision string) (*historyRevision, error) {
 	r := &historyRevision{}
-	return r, h.client.do(ctx, http.MethodGet, h.path(history.Revisions, history.ClusterRevisions)+"/"+revision, nil, r)
+	return r, h.client.do(ctx, http.MethodGet, h.written()+"/"+revision, nil, r)
 }
