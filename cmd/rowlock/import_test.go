@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 	appsv1 "k8s.io/api/apps/v1"
@@ -228,14 +229,27 @@ func importAndServe(t *testing.T, config string, source ...string) {
 	}
 }
 
-// A snapshot is no stream.
+// A snapshot is no stream, and who names one is told so before it is opened, which would wait for a writer.
 func TestImportOfPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := command(t, "import", "--dry-run", pipe); code != exitUsage || !strings.Contains(stderr, "is a pipe") {
-		t.Errorf("exit code %d, %s", code, stderr)
+	ended := make(chan bool)
+	go func() {
+		defer close(ended)
+		if code, _, stderr := command(t, "import", "--dry-run", pipe); code != exitUsage || !strings.Contains(stderr, "is a pipe") {
+			t.Errorf("exit code %d, %s", code, stderr)
+		}
+	}()
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Error("it waits for a writer")
+		if writer, err := os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
+			_ = writer.Close() // it has let the command go on
+		}
+		<-ended
 	}
 }
 

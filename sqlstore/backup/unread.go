@@ -15,8 +15,12 @@ func Open(name string, in io.Reader) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if info, err := f.Stat(); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
-			return f, err
+		info, err := f.Stat()
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		if info.Mode()&fs.ModeNamedPipe == 0 {
+			return f, nil
 		}
 		defer f.Close() //nolint:errcheck // it was only read
 		in = f
