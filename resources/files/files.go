@@ -46,10 +46,13 @@ func MakeDir(path string) error {
 	return errors.Join(Give(made), made.Close())
 }
 
+// Tried begins the names of the empty files by which CheckDir tries. One is there as long as that takes, or longer where the process was killed.
+const Tried = ".tried-"
+
 // CheckDir tries whether a file can be made in a directory, or, where that is missing, in the one above it in which it would be made. Nothing is left of it.
 func CheckDir(path string) error {
 	for path = filepath.Clean(path); ; path = filepath.Dir(path) {
-		f, err := os.CreateTemp(path, ".tried-*")
+		f, err := os.CreateTemp(path, Tried+"*")
 		if errors.Is(err, fs.ErrNotExist) && filepath.Dir(path) != path {
 			if _, statErr := os.Stat(path); errors.Is(statErr, fs.ErrNotExist) {
 				continue

@@ -125,7 +125,9 @@ func (d *Destination) checkEmpty(ctx context.Context) error {
 	}
 	for _, entry := range entries {
 		switch name := entry.Name(); {
-		case name == "lost+found", name == Unfinished+partial, strings.HasSuffix(name, ".lock"): // partial: of a restore that was killed while it made its mark
+		case name == "lost+found",
+			name == Unfinished+partial, // of a restore that was killed while it made its mark
+			strings.HasSuffix(name, ".lock"), strings.HasPrefix(name, files.Tried):
 		default:
 			return fmt.Errorf("%w: the directory %s has %s. Give an empty one, or move what is there away", sqlstore.ErrNotEmpty, d.DataDir, name)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/files"
 	"github.com/rowlock/rowlock/sqlstore"
 	"github.com/rowlock/rowlock/sqlstore/archive"
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
@@ -121,10 +122,12 @@ func TestKilledWhileRestoring(t *testing.T) {
 	if _, err := Restore(t.Context(), bytes.NewReader(filled(t, 3)), ended); !errors.Is(err, sqlstore.ErrNotEmpty) || CheckFinished(to) == nil {
 		t.Errorf("another backup than the one that is there: %v", err)
 	}
-	// And the first one: there is nothing but a mark that has not got its name, with which nothing was begun.
+	// And the first ones: there is nothing but a file by which the directory was tried, and a mark that has not got its name, with which nothing was begun.
 	first := t.TempDir()
-	if err := os.WriteFile(filepath.Join(first, Unfinished+partial), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{Unfinished + partial, files.Tried + "1"} {
+		if err := os.WriteFile(filepath.Join(first, name), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, err := Restore(t.Context(), bytes.NewReader(data), Destination{Store: sqliteAt(first), DataDir: first}); err != nil || count(t, sqliteAt(first)) != 300 {
 		t.Errorf("killed at the first moment: again: %v", err)
