@@ -70,8 +70,8 @@ func TestAllocationsOfServicesAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	create("b", "10.99.0.200", 30101, false) // before those that take what is free
 	create("a", "", 0, false)
-	create("b", "10.99.0.200", 30101, false)
 	create("c", "10.99.0.200", 0, true)
 	create("d", "", 30101, true)
 	const more = `{"apiVersion":"v1","kind":"Service","metadata":{"name":%q},"spec":{"type":"NodePort","ports":[{"port":81,"name":"more"},{"port":80,"name":"b"}]}}`
