@@ -46,8 +46,8 @@ TAGS := grpcnotrace,nopgxregisterdefaulttypes
 
 # Packages in which no function is put into those that call it, which makes the binary 4 MB smaller: what they do for a request is to copy, to
 # read protobuf or CBOR, to print a table, or nothing, as commands, controllers, configurations and scrapes do, or to count where there is a quota,
-# or they are the rules and older versions of types that few write. Other rules (k8s.io/kubernetes), and what is on the way of every request, are
-# not among them.
+# or to choose the certificate of a connection, or they are the rules and older versions of types that few write. Other rules (k8s.io/kubernetes), and
+# what is on the way of every request, are not among them.
 cold := k8s.io/api k8s.io/client-go k8s.io/kube-aggregator google.golang.org/grpc google.golang.org/genproto go.etcd.io/etcd \
 	github.com/google/gnostic-models github.com/antlr4-go github.com/spf13 golang.org/x/text go.uber.org go.opentelemetry.io gopkg.in/go-jose \
 	k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy k8s.io/kubernetes/pkg/printers k8s.io/apiextensions-apiserver/pkg/apis \
