@@ -102,11 +102,10 @@ run: build ## Build and start `rowlock serve` (DATA_DIR=.rowlock LISTEN=127.0.0.
 
 build: bin/rowlock ## Build the static binary bin/rowlock
 
-# Two at a time: the end-to-end tests wait for most of their time, and the others compute. What several of them need is built first, so
-# that nobody builds it twice. The output of each is shown when it is over.
+# Three at a time: the end-to-end tests, those on one database beside those on the other, wait for most of their time, and the rest computes.
+# What several of them need is built first, so that nobody builds it twice. The output of each is shown when it is over.
 test: bin/rowlock bin/rowlock-race bin/golangci-lint $(e2e_needs) ## Everything that has to pass
-	@$(MAKE) --no-print-directory -j2 --output-sync=target vet lint e2e test-race lean unit unit-plain fuzz-briefly rules
-
+	@$(MAKE) --no-print-directory -j3 --output-sync=target vet lint e2e-sqlite e2e-postgres test-race lean unit unit-plain fuzz-briefly bench-briefly rules
 
 check: vet lint ## What to run while one works: unit tests, the store's contract on SQLite; under 3 minutes when the cache is warm
 	go test $$(go list ./... | grep -v -x -E -e '$(module)/(e2e|sqlstore|migrations)')
@@ -146,7 +145,16 @@ test-fast-paths: ## All unit tests and the end-to-end tests without the fast pat
 	ROWLOCK_FAST_PATHS=$(OFF) go test -timeout 80m -count=1 ./e2e
 
 e2e: $(e2e_needs) ## The built binary on each database against kubectl, helm, client-go, controller-runtime and kube-controller-manager, and a quick run of the benchmark
-	go test -timeout 80m -count=1 ./e2e
+	@$(MAKE) --no-print-directory -j2 --output-sync=target e2e-sqlite e2e-postgres
+	@$(MAKE) --no-print-directory bench-briefly
+
+# What does not depend on the database is tested beside SQLite alone.
+.PHONY: e2e-sqlite e2e-postgres bench-briefly
+e2e-sqlite e2e-postgres: bin/rowlock $(e2e_needs)
+	E2E_DATABASE=$(@:e2e-%=%) go test -timeout 80m -count=1 ./e2e
+
+# That it works, not how fast.
+bench-briefly:
 	go run ./e2e/bench compare --servers rowlock --quick --protocol both
 	go run ./e2e/bench day --day 5m --within 5s --backups
 
@@ -194,7 +202,7 @@ fuzz: ## Run every fuzz target for FUZZTIME seconds (20); a failing input goes t
 # What CI runs of it.
 .PHONY: fuzz-briefly
 fuzz-briefly:
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=8 RUNS=3000
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=8 RUNS=1000
 
 # What of a package is the same for all machines is made by the program itself, and by its test.
 stage := bin/packages

@@ -24,6 +24,9 @@ const (
 
 // The chart is right for helm, and says what is wrong with values.
 func TestPackagedChartRenders(t *testing.T) {
+	if database.url != "" {
+		return // what is rendered does not depend on the database under these tests
+	}
 	h := newHelm(t, "default")
 	for _, values := range []string{"database=sqlite", onPostgres, "database=postgres,postgres.existingSecret=pg"} {
 		wants(t, h.run(t, "lint", "--strict", packagedChart, "--set", values), "1 chart(s) linted, 0 chart(s) failed")

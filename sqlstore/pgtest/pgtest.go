@@ -86,11 +86,20 @@ func programs() (string, error) {
 	return "", errors.New("no Postgres 15 or later is installed (looked for initdb in PATH and /usr/lib/postgresql): install the package postgresql")
 }
 
-// install installs a package of Debian's, where that is possible.
-func install(name string) error {
+// install installs a package of Debian's, where that is possible. Packages are tested beside each other, and apt-get ends with an error
+// where another one is at work: one waits for the other.
+func install(name string) (err error) {
 	apt, err := exec.LookPath("apt-get")
 	if err != nil || os.Geteuid() != 0 {
 		return nil //nolint:nilerr // what is missing is said by who looks for it
+	}
+	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "rowlock-tests-apt-get.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return err
 	}
 	// A fresh machine has no lists of packages yet.
 	for _, args := range [][]string{{"update", "-qq"}, {"install", "-y", "-qq", "--no-install-recommends", name}} {
