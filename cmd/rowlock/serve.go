@@ -72,6 +72,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	warnEmptied(logger, store, o.dataDir)
 	// What requests need goes on until the last is answered, which may be long after ctx has ended (--shutdown-delay-duration): who may do
 	// what, which types there are, and whom issuers know.
 	serving, served := context.WithCancel(context.WithoutCancel(ctx))
