@@ -53,17 +53,25 @@ func (h *Header) line() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// readHeader also returns the line. Errors: ErrNotBackup, ErrDamaged, those of the reader.
-func readHeader(r *bufio.Reader) (h Header, line []byte, err error) {
+// CheckStart tells by its first bytes, which it leaves unread, whether a file can be a backup. Errors: ErrNotBackup, those of the reader.
+func CheckStart(r *bufio.Reader) error {
 	start, err := r.Peek(len(headerStart))
 	if err != nil && !errors.Is(err, io.EOF) {
-		return h, nil, err
+		return err
 	}
 	if bytes.HasPrefix(start, []byte("SQLite format 3\x00")) {
-		return h, nil, fmt.Errorf("%w, but a SQLite database, which 'rowlock verify' and 'rowlock backup' read by --datastore sqlite:///its/path", ErrNotBackup)
+		return fmt.Errorf("%w, but a SQLite database, which 'rowlock verify' and 'rowlock backup' read by --datastore sqlite:///its/path", ErrNotBackup)
 	}
 	if !bytes.Equal(start, []byte(headerStart)) {
-		return h, nil, ErrNotBackup
+		return ErrNotBackup
+	}
+	return nil
+}
+
+// readHeader also returns the line. Errors: ErrNotBackup, ErrDamaged, those of the reader.
+func readHeader(r *bufio.Reader) (h Header, line []byte, err error) {
+	if err := CheckStart(r); err != nil {
+		return h, nil, err
 	}
 	line, err = readLine(r, headerMax)
 	if err != nil {

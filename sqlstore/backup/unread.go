@@ -1,14 +1,18 @@
 package backup
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/rowlock/rowlock/sqlstore/archive"
 )
 
 // Open opens a backup to be read more than once. What comes from a stream is put into a temporary file, which has no name and goes with the
-// process. in is the stream that the name "-" means. A pipe that has a name, as a shell makes one of <(command), is such a stream, too.
+// process; what does not begin as a backup is not read further, which might never end. in is the stream that the name "-" means. A pipe that has a
+// name, as a shell makes one of <(command), is such a stream, too.
 func Open(name string, in io.Reader) (*os.File, error) {
 	if name != "-" {
 		f, err := os.Open(name)
@@ -25,13 +29,17 @@ func Open(name string, in io.Reader) (*os.File, error) {
 		defer f.Close() //nolint:errcheck // it was only read
 		in = f
 	}
+	stream := bufio.NewReader(in)
+	if err := archive.CheckStart(stream); err != nil {
+		return nil, err
+	}
 	f, err := os.CreateTemp("", "rowlock-restore-*")
 	if err != nil {
 		return nil, err
 	}
 	err = os.Remove(f.Name())
 	if err == nil {
-		_, err = io.Copy(f, in)
+		_, err = io.Copy(f, stream)
 	}
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)
