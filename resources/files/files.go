@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -46,10 +47,12 @@ func MakeDir(path string) error {
 	return errors.Join(Give(made), made.Close())
 }
 
-// Tried begins the names of the empty files by which CheckDir tries. One is there as long as that takes, or longer where the process was killed.
+// Tried begins the names of the empty files by which CheckDir tries. One is there as long as that takes, or, where the process was killed, until somebody
+// tries again.
 const Tried = ".tried-"
 
-// CheckDir tries whether a file can be made in a directory, or, where that is missing, in the one above it in which it would be made. Nothing is left of it.
+// CheckDir tries whether a file can be made in a directory, or, where that is missing, in the one above it in which it would be made. Nothing is left of it,
+// nor of those who were killed while they tried.
 func CheckDir(path string) error {
 	for path = filepath.Clean(path); ; path = filepath.Dir(path) {
 		f, err := os.CreateTemp(path, Tried+"*")
@@ -64,8 +67,27 @@ func CheckDir(path string) error {
 			}
 			return fmt.Errorf("no file can be made in %s: %w", path, err)
 		}
-		return errors.Join(f.Close(), os.Remove(f.Name()))
+		err = errors.Join(f.Close(), removeTried(f.Name()))
+		left, _ := os.ReadDir(path)
+		for _, entry := range left {
+			if strings.HasPrefix(entry.Name(), Tried) {
+				_ = removeTried(filepath.Join(path, entry.Name())) // where it cannot be, it does no harm
+			}
+		}
+		return err
 	}
+}
+
+// removeTried removes an empty file, if nobody else has: that it could be made is all that there was to know.
+func removeTried(name string) error {
+	info, err := os.Lstat(name)
+	if err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		err = os.Remove(name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // Open opens a file to read and write it. One that is not there is made, and its owner alone can read it.

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 )
@@ -88,5 +89,41 @@ func TestGiven(t *testing.T) {
 	}
 	if got := owners(t, foreign); got != roots {
 		t.Errorf("what a link leads to belongs to %v", got)
+	}
+}
+
+// What those left who were killed while they tried goes, also while others try. What has another name or content, or is no file, stays.
+func TestCheckDirLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(os.WriteFile(in(Tried+"123"), nil, 0o600), os.WriteFile(in(Tried+"4"), []byte("x"), 0o600), os.Mkdir(in(Tried+"5"), 0o700),
+		os.WriteFile(in("other"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	for range 8 {
+		go func() {
+			var errs []error
+			for range 50 {
+				errs = append(errs, CheckDir(in("missing/deep")))
+			}
+			done <- errors.Join(errs...)
+		}()
+	}
+	for range 8 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	if want := []string{Tried + "4", Tried + "5", "other"}; !slices.Equal(names, want) {
+		t.Errorf("there are %v, want %v", names, want)
 	}
 }
