@@ -1,6 +1,8 @@
 package etcd
 
 import (
+	"bytes"
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -88,5 +90,49 @@ func TestDamagedFiles(t *testing.T) {
 		} else if known := errors.Is(err, ErrUnknownFile); known != (name != "changed") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// What a kine that was killed has left is read, its write-ahead log too, and all of it is as it was afterwards. A database of
+// something else is refused.
+func TestKineIsLeftAlone(t *testing.T) {
+	running, path := filepath.Join(t.TempDir(), "db"), filepath.Join(t.TempDir(), "db")
+	if err := etcdtest.Kine(running, puts...); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", running)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), "PRAGMA journal_mode = wal; UPDATE kine SET created = created + 1"); err != nil {
+		t.Fatal(err)
+	}
+	left := map[string][]byte{}
+	for _, suffix := range []string{"", "-wal"} {
+		if left[suffix], err = os.ReadFile(running + suffix); err != nil || len(left[suffix]) == 0 {
+			t.Fatal(len(left[suffix]), err)
+		}
+		if err := os.WriteFile(path+suffix, left[suffix], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil || s.Revision() != int64(len(puts)+1) {
+		t.Error(s.Revision(), err)
+	}
+	for suffix, before := range left {
+		if after, err := os.ReadFile(path + suffix); err != nil || !bytes.Equal(after, before) {
+			t.Errorf("%q: %d bytes and an error %v, of %d bytes", suffix, len(after), err, len(before))
+		}
+	}
+	if _, err := db.ExecContext(t.Context(), "ALTER TABLE kine RENAME TO other"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), running); !errors.Is(err, ErrUnknownFile) {
+		t.Errorf("without the table: %v", err)
 	}
 }

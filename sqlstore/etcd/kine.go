@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"time"
 
-	_ "modernc.org/sqlite" // kine's database
+	"modernc.org/sqlite" // kine's database
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // kineSnapshot is a database of kine: its table has a row per write, of which the id is the revision.
@@ -28,9 +30,13 @@ func openKine(ctx context.Context, path string) (_ *kineSnapshot, err error) {
 	if err != nil {
 		return nil, err
 	}
+	query := "?_busy_timeout=10000&_query_only=1"
+	if wal, err := os.Stat(path + "-wal"); err == nil && wal.Size() > 0 {
+		query += "&mode=ro" // who could write would put what is in it into the file, and remove it, at the end
+	}
 	file := url.URL{Scheme: "file", Path: path}
 	s := &kineSnapshot{}
-	if s.db, err = sql.Open("sqlite", file.String()+"?_busy_timeout=10000&_query_only=1"); err != nil {
+	if s.db, err = sql.Open("sqlite", file.String()+query); err != nil {
 		return nil, err
 	}
 	s.db.SetMaxOpenConns(1)
@@ -38,9 +44,24 @@ func openKine(ctx context.Context, path string) (_ *kineSnapshot, err error) {
 		return nil, errors.Join(err, s.db.Close())
 	}
 	if err := s.tx.QueryRowContext(ctx, "SELECT coalesce(max(id), 0) FROM kine").Scan(&s.revision); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %w", ErrUnknownFile, err), s.Close())
+		return nil, errors.Join(unreadKine(err), s.Close())
 	}
 	return s, nil
+}
+
+// unreadKine says what it means that a database cannot be read.
+func unreadKine(err error) error {
+	code := 0
+	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
+		code = e.Code() & 0xff
+	}
+	switch code {
+	case sqlite3.SQLITE_ERROR: // there is no such table
+		return fmt.Errorf("%w: %w", ErrUnknownFile, err)
+	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
+		return fmt.Errorf("SQLite has to make a file beside it (-shm): copy it, and what of -wal there is, to a directory where one can be made: %w", err)
+	}
+	return err
 }
 
 func (s *kineSnapshot) Revision() int64 { return s.revision }

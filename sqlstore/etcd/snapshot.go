@@ -39,7 +39,7 @@ const (
 	boltMagicAt = 16
 )
 
-// Open opens a file of one of these kinds. It is not changed, but that SQLite may have to recover its write-ahead log. Errors: ErrUnknownFile;
+// Open opens a file of one of these kinds. It is not changed, nor is a write-ahead log beside it, to which SQLite may add an index (-shm). Errors: ErrUnknownFile;
 // that the checksum of a snapshot is wrong, or that a process has the file; those of the file system.
 func Open(ctx context.Context, path string) (Snapshot, error) {
 	f, err := os.Open(path)
