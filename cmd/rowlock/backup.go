@@ -94,7 +94,7 @@ func makeBackup(cmd *cobra.Command, o *placeOptions, file string) (err error) {
 		return err
 	}
 	said := cmd.ErrOrStderr() // the standard output may be the backup
-	fmt.Fprintf(said, "Backup of revision %d: %d rows, %d files of keys and certificates.\n", s.Revision, s.Objects, s.Files)
+	fmt.Fprintf(said, "Backup of revision %d: %s, %s of keys and certificates.\n", s.Revision, counted(s.Objects, "row"), counted(s.Files, "file"))
 	if s.Moved != "" {
 		fmt.Fprintf(said, "It is of what the store was before it moved to %s: what was written since is there, and not in this backup.\n", s.Moved)
 	}
@@ -119,7 +119,7 @@ func exposed(s *backup.Summary) string {
 	case sealed > 0 && s.ClearSecrets == 0:
 		has = "all but the Secrets, which the store encrypts"
 	case sealed > 0:
-		has = fmt.Sprintf("%d of the %d Secrets, which the store does not encrypt", s.ClearSecrets, s.Secrets)
+		has = fmt.Sprintf("%d of the %s, which the store does not encrypt", s.ClearSecrets, counted(s.Secrets, "Secret"))
 	}
 	if s.Files > 0 || s.ClearKeys {
 		has += ", and the keys of the cluster, by which one may do everything there"

@@ -114,14 +114,14 @@ func (o *exportOptions) run(ctx context.Context, file string, out io.Writer) (er
 		printKeys(out, e.large)
 	}
 	if lost := e.report.lostKeys(); lost > 0 && !o.incomplete {
-		return fmt.Errorf("%d objects cannot be exported: say --incomplete to go without them", lost)
+		return fmt.Errorf("%s cannot be exported: say --incomplete to go without", counted(lost, "object"))
 	}
 	if err := writer.Finish(source.State().Beyond); err != nil {
 		return err
 	}
 	clear := ""
 	if e.clear > 0 {
-		clear = fmt.Sprintf(" %d Secrets are in it in clear.", e.clear)
+		clear = " " + counted(e.clear, "Secret is", "Secrets are") + " in it in clear."
 	}
 	fmt.Fprintf(out, "%s has the state of revision %d.%s\n", file, source.State().Revision, clear)
 	return nil

@@ -75,12 +75,12 @@ func TestExport(t *testing.T) {
 			t.Errorf("over a file that is there: exit code %d, %s", code, stderr)
 		}
 		clear := file + ".clear"
-		if said := runs(t, append(args, clear)...); !strings.Contains(said, "1 Secrets are in it in clear") {
+		if said := runs(t, append(args, clear)...); !strings.Contains(said, "1 Secret is in it in clear") {
 			t.Errorf("without encryption it says:\n%s", said)
 		}
 		others := filepath.Join(dir, "others")
 		writeTo(t, others, []byte(strings.ReplaceAll(sourceEncryption, "secrets", "configmaps")))
-		if said := runs(t, append(args, "--target-encryption-provider-config", others, file+".others")...); !strings.Contains(said, "1 Secrets are in it in clear") {
+		if said := runs(t, append(args, "--target-encryption-provider-config", others, file+".others")...); !strings.Contains(said, "1 Secret is in it in clear") {
 			t.Errorf("where other types are encrypted it says:\n%s", said)
 		}
 		if info, err := os.Stat(clear); err != nil || info.Mode().Perm() != 0o600 {

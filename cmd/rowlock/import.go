@@ -147,7 +147,7 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) (
 	}
 	i.print(out)
 	if lost := i.report.lostKeys(); lost > 0 && !o.incomplete {
-		refused = errors.Join(refused, fmt.Errorf("%d objects cannot be imported: say --incomplete to go without them", lost))
+		refused = errors.Join(refused, fmt.Errorf("%s cannot be imported: say --incomplete to go without", counted(lost, "object")))
 	}
 	if !o.dryRun && refused != nil {
 		return refused
@@ -266,8 +266,8 @@ func (i *importer) fill(ctx context.Context, to sqlstore.Options) (revision int6
 		return 0, err
 	}
 	if !maps.Equal(known.imported, i.report.imported) {
-		return 0, fmt.Errorf("what was read the second time is not what was read the first time: %d objects could not be read, before %d; run it again",
-			i.report.lostKeys(), known.lostKeys())
+		return 0, fmt.Errorf("what was read the second time is not what was read the first time: %s could not be read, before %d; run it again",
+			counted(i.report.lostKeys(), "object"), known.lostKeys())
 	}
 	return target.Finish(ctx, i.snapshot.Revision(), func(int64) error { return nil })
 }
@@ -303,7 +303,7 @@ func (r *importReport) printAs(out io.Writer, lost string) {
 		all += r.imported[resource]
 		fmt.Fprintf(out, "%8d %s\n", r.imported[resource], resource)
 	}
-	fmt.Fprintf(out, "%8d objects\n", all)
+	fmt.Fprintf(out, "%8d%s\n", all, strings.TrimLeft(counted(all, "object"), "0123456789"))
 	for _, part := range []struct {
 		what string
 		keys map[string][]string

@@ -148,6 +148,6 @@ func (m *moveTeller) tell(p sqlstore.MoveProgress) {
 	}
 	m.told = p
 	if p.Of > 0 {
-		fmt.Fprintf(m.out, "revision %d, %s: %d of %d rows, %d copied\n", p.Revision, p.Table, p.Rows, p.Of, p.Different)
+		fmt.Fprintf(m.out, "revision %d, %s: %d of %s, %d copied\n", p.Revision, p.Table, p.Rows, counted(p.Of, "row"), p.Different)
 	}
 }

@@ -62,8 +62,8 @@ func restoreAll(cmd *cobra.Command, o *placeOptions, name string) error {
 		return err
 	}
 	said := cmd.OutOrStdout()
-	fmt.Fprintf(said, "Restored revision %d of %s: %d rows, %d files of keys and certificates. The store begins at revision %d.\n",
-		r.Revision, r.Created.Format(time.RFC3339), r.Objects, r.Files, r.Counter)
+	fmt.Fprintf(said, "Restored revision %d of %s: %s, %s of keys and certificates. The store begins at revision %d.\n",
+		r.Revision, r.Created.Format(time.RFC3339), counted(r.Objects, "row"), counted(r.Files, "file"), r.Counter)
 	if !r.HasKeys() {
 		fmt.Fprintf(said, "The backup has no keys and certificates: put those of the cluster into %s/pki, or clients need new kubeconfigs.\n", o.dataDir)
 	}

@@ -137,7 +137,7 @@ func restoreParts(cmd *cobra.Command, place *placeOptions, o *partOptions, name 
 		return err
 	}
 	t := &takeBack{client: client, out: cmd.OutOrStdout(), dryRun: o.dryRun, resources: map[string]*servedResources{}, uids: map[types.UID]types.UID{}}
-	fmt.Fprintf(t.out, "Taking back %d objects of revision %d.\n", len(parts), checked.Revision)
+	fmt.Fprintf(t.out, "Taking back %s of revision %d.\n", counted(len(parts), "object"), checked.Revision)
 	return t.all(cmd.Context(), parts)
 }
 
@@ -280,7 +280,7 @@ func (t *takeBack) all(ctx context.Context, parts []*part) error {
 		}
 	}
 	if t.failed > 0 {
-		return fmt.Errorf("%d objects cannot be taken back", t.failed)
+		return fmt.Errorf("%s cannot be taken back", counted(t.failed, "object"))
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func (o *rewriteOptions) run(ctx context.Context, logger *slog.Logger, stdout io
 	defer func() { err = errors.Join(err, store.Close()) }()
 	done, told := map[string]sqlstore.Rewritten{}, int64(0)
 	tell := func(r sqlstore.Rewritten) {
-		fmt.Fprintf(stdout, "%s: %d of %d rows encrypted anew\n", r.Table, r.Stale, r.Rows)
+		fmt.Fprintf(stdout, "%s: %d of %s encrypted anew\n", r.Table, r.Stale, counted(r.Rows, "row"))
 	}
 	if err := store.Rewrite(ctx, func(r sqlstore.Rewritten) {
 		if done[r.Table] = r; r.Rows/10000 > told/10000 {
@@ -93,7 +93,8 @@ func (o *rewriteOptions) run(ctx context.Context, logger *slog.Logger, stdout io
 	tell(done["changes"])
 	for _, r := range done {
 		if r.Unreadable > 0 {
-			err = errors.Join(err, fmt.Errorf("%d rows of %s cannot be decrypted, and were left as they are: %w", r.Unreadable, r.Table, r.Unread))
+			err = errors.Join(err, fmt.Errorf("%s cannot be decrypted, and nothing was changed there: %w",
+				counted(r.Unreadable, "row of "+r.Table, "rows of "+r.Table), r.Unread))
 		}
 	}
 	return err

@@ -159,7 +159,7 @@ func (o *sqlOptions) ask(cmd *cobra.Command, store sqlstore.Options, query strin
 		return err
 	}
 	if more {
-		fmt.Fprintf(cmd.ErrOrStderr(), "There are more rows than these %d (--max-rows).\n", o.maxRows)
+		fmt.Fprintf(cmd.ErrOrStderr(), "There are more rows than the %d of --max-rows.\n", o.maxRows)
 	}
 	return nil
 }

@@ -128,16 +128,18 @@ func verifyDatabase(ctx context.Context, store *sqlstore.Options, out io.Writer)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%d objects and %d changes at revision %d: ", result.Objects, result.Changes, source.State().Revision)
+	fmt.Fprintf(out, "%s and %s at revision %d: ", counted(result.Objects, "object"), counted(result.Changes, "change"), source.State().Revision)
 	if result.Revisions > 0 {
-		fmt.Fprintf(out, "with %d writes in the object history; ", result.Revisions)
+		fmt.Fprintf(out, "with %s in the object history; ", counted(result.Revisions, "write"))
 	}
 	if result.Encrypted > 0 {
-		fmt.Fprintf(out, "%d of them are encrypted, and were not decoded, for want of --encryption-provider-config; ", result.Encrypted)
+		fmt.Fprintf(out, "%s not decoded, for want of --encryption-provider-config; ",
+			counted(result.Encrypted, "of them is encrypted, and was", "of them are encrypted, and were"))
 	}
 	if result.Findings > 0 {
-		fmt.Fprintf(out, "%d things are wrong.\n", result.Findings)
-		return fmt.Errorf("the database is not whole: %d things are wrong", result.Findings)
+		wrong := counted(result.Findings, "thing is", "things are") + " wrong"
+		fmt.Fprintf(out, "%s.\n", wrong)
+		return fmt.Errorf("the database is not whole: %s", wrong)
 	}
 	fmt.Fprintln(out, "nothing is wrong.")
 	return nil
