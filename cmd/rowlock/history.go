@@ -72,6 +72,9 @@ func (o *historyOptions) show(ctx context.Context, h *objectHistory, out io.Writ
 	if err != nil {
 		return err
 	}
+	if len(revisions) == 0 && o.revision > 0 {
+		return fmt.Errorf("the history has no write of %s with revision %d", h, o.revision)
+	}
 	if len(revisions) == 0 {
 		return fmt.Errorf("the history has nothing of %s", h)
 	}

@@ -155,6 +155,8 @@ func TestHistoryCommands(t *testing.T) {
 
 		h.refuses(t, "the history has nothing of configmaps/b in the namespace shop", "history", "cm/b", "-n", "shop")
 		h.refuses(t, "the history has nothing of configmaps/a in the namespace default", "history", "cm/a")
+		h.refuses(t, "the history has no write of configmaps/a in the namespace shop with revision 1\n", "history", "cm/a", "-n", "shop", "--revision", "1")
+		h.refuses(t, "by --revision\n", "restore", "cm/a", "-n", "shop")
 		h.refuses(t, "is one of configmaps/a", "restore", "cm/b", "-n", "shop", "--revision", h.created)
 		h.refuses(t, `revisions.history.rowlock.dev "999999999" not found`, "restore", "cm/a", "-n", "shop", "--revision", "999999999")
 		h.refuses(t, "the server does not serve things", "undelete", "things/a")

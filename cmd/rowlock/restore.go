@@ -1,7 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,8 +56,17 @@ func newRestoreCommand() *cobra.Command {
 	return cmd
 }
 
+// openRestored opens a backup. What is named in its place may be an object.
+func openRestored(name string, in io.Reader) (*os.File, error) {
+	f, err := openBackup(name, in)
+	if errors.Is(err, fs.ErrNotExist) && strings.Count(name, "/") == 1 {
+		err = fmt.Errorf("%w; to make an object what it was, say after which write, by --revision", err)
+	}
+	return f, err
+}
+
 func restoreAll(cmd *cobra.Command, o *placeOptions, name string) error {
-	f, err := openBackup(name, cmd.InOrStdin())
+	f, err := openRestored(name, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func (p *part) String() string {
 
 // restoreParts takes objects back through the API: whoever may write them may do this, and admission is asked as ever.
 func restoreParts(cmd *cobra.Command, place *placeOptions, o *partOptions, name string) error {
-	f, err := openBackup(name, cmd.InOrStdin())
+	f, err := openRestored(name, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,11 @@ func (o *partOptions) read(ctx context.Context, r io.Reader, passphrase []byte, 
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("the backup does not have %s", strings.Join(missing, ", "))
+		err := fmt.Errorf("the backup does not have %s", strings.Join(missing, ", "))
+		if kind, name, ok := strings.Cut(missing[0], "/"); ok && !strings.Contains(name, "/") {
+			err = fmt.Errorf("%w; what is in a namespace is named with it, %s/NAMESPACE/%s", err, kind, name)
+		}
+		return nil, err
 	}
 	return parts, nil
 }

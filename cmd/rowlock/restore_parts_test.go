@@ -140,6 +140,9 @@ func TestRestoreObjects(t *testing.T) {
 	if code != exitFailure || !strings.Contains(stderr, "does not have configmap/shop/b") {
 		t.Errorf("an object that is not there: %d, %s", code, stderr)
 	}
+	if _, _, stderr = command(t, "restore", file, "--data-dir", dir, "--object", "configmap/a"); !strings.HasSuffix(stderr, "does not have configmap/a; what is in a namespace is named with it, configmap/NAMESPACE/a\n") {
+		t.Errorf("an object without its namespace: %s", stderr)
+	}
 	// Somebody else has the address of the Service.
 	if _, err := client.CoreV1().Services("shop").Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "other"},
 		Spec: corev1.ServiceSpec{ClusterIP: service.Spec.ClusterIP, Ports: []corev1.ServicePort{{Port: 80}}}}, metav1.CreateOptions{}); err != nil {
