@@ -230,7 +230,7 @@ var (
 	// ErrFull comes with ErrUnavailable: the database has no room on its disk. Reads go on.
 	ErrFull = errors.New("the disk of the database is full")
 	// ErrMoved comes with ErrUnavailable: the store is in another database now, and nothing is written to this one any more.
-	ErrMoved = errors.New("store moved")
+	ErrMoved = errors.New("the store has moved")
 	// ErrBusy: what was asked for takes more than is free at the moment; repeating after a while is right.
 	ErrBusy = errors.New("store busy")
 	// ErrUnknownOutcome: a commit was sent and its answer lost. It may or may not have taken effect.

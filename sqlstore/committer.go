@@ -159,14 +159,14 @@ func (s *Store) write(tx transaction, p *batchBuilder, now time.Time) error {
 		s.uncut = true
 	}
 	if errors.Is(err, resources.ErrRefused) {
-		return fmt.Errorf("commit %d writes: %w", len(b.changes), err) // the database works
+		return fmt.Errorf("commit: %w", err) // the database works
 	}
 	s.failure.set(err)
 	if err != nil {
 		if !s.saidBefore(err) {
 			s.logger.Error("commit failed", "writes", len(b.changes), "err", err)
 		}
-		return fmt.Errorf("commit %d writes: %w", len(b.changes), err)
+		return fmt.Errorf("commit: %w", err)
 	}
 	s.accept(b)
 	s.metrics.committed(b, s.clock.Since(now))

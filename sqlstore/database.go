@@ -228,7 +228,7 @@ func unavailable(err error) error {
 // unusable says that the database cannot be used, for a reason that is not the caller's.
 func unusable(err error) error {
 	if isMoved(err) {
-		return fmt.Errorf("%w: %w: %s", resources.ErrUnavailable, resources.ErrMoved, movedSaid(err))
+		return fmt.Errorf("%w: %w to %s", resources.ErrUnavailable, resources.ErrMoved, movedPlace(err))
 	}
 	if isFull(err) {
 		return fmt.Errorf("%w: %w: %w", resources.ErrUnavailable, resources.ErrFull, err)

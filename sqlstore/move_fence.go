@@ -265,7 +265,7 @@ func (f *fence) last(ctx context.Context, place string) error {
 	case err != nil:
 		return err
 	case there != place:
-		return fmt.Errorf("%w: %s%s", resources.ErrMoved, movedText, there)
+		return fmt.Errorf("%w to %s", resources.ErrMoved, there)
 	}
 	// It is not to be known by half whether this happened: the time that writes are held does not end it.
 	if _, err := f.conn.ExecContext(context.WithoutCancel(ctx), "COMMIT"); err != nil {
@@ -302,7 +302,7 @@ func checkPlace(ctx context.Context, from querier, postgres bool) error {
 		return err
 	}
 	if place != "" {
-		return fmt.Errorf("%w: %s%s", resources.ErrMoved, movedText, place)
+		return fmt.Errorf("%w to %s", resources.ErrMoved, place)
 	}
 	unfinished, err := hasTable(ctx, from, postgres, "moving")
 	if err == nil && unfinished {
@@ -335,15 +335,15 @@ func isMoved(err error) bool {
 	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_ERROR && strings.Contains(e.Error(), movedText)
 }
 
-// movedSaid is what the trigger says, without what the database has made of it: clients read it.
-func movedSaid(err error) string {
+// movedPlace is where the store has moved to by what the trigger says, without what the database has made of it: clients read it.
+func movedPlace(err error) string {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) {
-		return pgErr.Message
+		return strings.TrimPrefix(pgErr.Message, movedText)
 	}
 	_, place, _ := strings.Cut(err.Error(), movedText)
 	if end := strings.LastIndexByte(place, '\''); end >= 0 {
 		place = place[:end] // SQLite quotes it
 	}
-	return movedText + place
+	return place
 }

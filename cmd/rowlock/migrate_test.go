@@ -64,7 +64,7 @@ func migrateWhileItRuns(t *testing.T, from, to []string) {
 	if said := err.Error(); strings.Contains(said, "SQL logic") || strings.Contains(said, "SQLSTATE") {
 		t.Errorf("a client is told what the database says: %s", said)
 	}
-	if seconds, again := apierrors.SuggestsClientDelay(err); !apierrors.IsServiceUnavailable(err) || !again || seconds == 0 || !strings.Contains(err.Error(), "the store has moved to ") {
+	if seconds, again := apierrors.SuggestsClientDelay(err); !apierrors.IsServiceUnavailable(err) || !again || seconds == 0 || !strings.HasPrefix(err.Error(), "the store has moved to ") {
 		t.Errorf("a write after the switch: %v", err)
 	}
 	p.end()

@@ -107,7 +107,8 @@ const movedRetry = 5
 
 // moved is the answer to a write by a server whose store is elsewhere now.
 func moved(err error) error {
-	s := apierrors.NewServiceUnavailable(err.Error())
+	_, where, _ := strings.Cut(err.Error(), resources.ErrMoved.Error())
+	s := apierrors.NewServiceUnavailable(resources.ErrMoved.Error() + where)
 	s.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: movedRetry}
 	return s
 }
