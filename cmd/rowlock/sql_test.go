@@ -51,7 +51,7 @@ func fillForQueries(t *testing.T, client kubernetes.Interface) {
 		post(core+"persistentvolumeclaims", `{"kind":"PersistentVolumeClaim","apiVersion":"v1","metadata":{"name":"`+claim+`"},
 			"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`)
 	}
-	post(core+"pods", `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p1"},"spec":{"nodeName":"n1","containers":[{"name":"c","image":"nginx"}],
+	post(core+"pods", `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p1"},"spec":{"nodeName":"n1","containers":[{"name":"c","image":"localhost:5000/nginx"}],
 		"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"used"}}]}}`)
 	post(core+"pods", `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p2"},"spec":{"containers":[{"name":"c","image":"nginx:1.27"}]}}`)
 	post(core+"configmaps", `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"orphan",`+gone+`}}`)

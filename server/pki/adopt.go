@@ -126,7 +126,7 @@ func (a *Adoption) authority(name string, as authority) error {
 	a.files[as.name+".key"], a.files[as.name+".crt"] = private, pair.certPEM()
 	a.Adopted = append(a.Adopted, fmt.Sprintf("%s.crt and %s.key as pki/%s: %s, %s, until %s", name, name, as.name, pair.cert.Subject, kindOf(key), pair.cert.NotAfter.Format(time.DateOnly)))
 	if len(certs) > 1 {
-		a.Advice = append(a.Advice, fmt.Sprintf("%s.crt has %d more certificates, which are not adopted: those whose clients are to be believed go to --client-ca-file", name, len(certs)-1))
+		a.Advice = append(a.Advice, fmt.Sprintf("%s.crt has further certificates, %d, which are not adopted: those whose clients are to be believed go to --client-ca-file", name, len(certs)-1))
 	}
 	return nil
 }
@@ -166,7 +166,11 @@ func (a *Adoption) tokenKeys(layout pkiLayout) error {
 		}
 	}
 	a.files[tokenKeysName+".key"] = append(all, '\n')
-	a.Adopted = append(a.Adopted, fmt.Sprintf("%s as pki/%s.key: %s signs tokens, and %d more verify them", name, tokenKeysName, kindOf(keys[0]), len(keys)-1))
+	signs := fmt.Sprintf("%s as pki/%s.key: %s signs tokens", name, tokenKeysName, kindOf(keys[0]))
+	if more := len(keys) - 1; more > 0 {
+		signs += fmt.Sprintf("; others that verify them: %d", more)
+	}
+	a.Adopted = append(a.Adopted, signs)
 	a.Advice = append(a.Advice, "tokens of ServiceAccounts are good under the kube-apiserver's --service-account-issuer, which kubeadm and k3s have as https://kubernetes.default.svc.cluster.local")
 	return nil
 }
