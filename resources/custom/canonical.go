@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rowlock/rowlock/resources/jsonscan"
 	"github.com/rowlock/rowlock/resources/typedjson"
@@ -19,7 +20,8 @@ import (
 // members of maps in the order of their names. canonicalSchema makes the one text of the other, without values of the Go type between.
 
 // canonicalSchema appends a schema to dst as it is stored. It is not ok where that is out of the ordinary: unknown fields and fields given twice,
-// null, numbers that could be written in another way, lists of schemas for items, defaults with characters that JSON escapes.
+// null, numbers that could be written in another way, lists of schemas for items, defaults with characters that JSON escapes, lists and objects
+// that are empty and so not stored, which upstream's validation tells from none, and rules that are there twice, which an apply may not have.
 func canonicalSchema(dst, text []byte) (out []byte, ok bool) {
 	fieldsFound.Do(findFields)
 	c := canonical{Scanner: jsonscan.New(text), out: slices.Grow(dst, len(text)+1)}
@@ -36,6 +38,8 @@ type canonical struct {
 	// parts are the members of the objects that are being written, and room is for putting those of one in order.
 	parts []part
 	room  []byte
+	// expression is that of the rule in CEL that was read last.
+	expression string
 }
 
 // part is a member that was written: the field at a place of a struct, or the entry of a map with a name. One that says nothing is empty.
@@ -63,7 +67,8 @@ func findFields() {
 	schemaFields = fieldsOf(reflect.TypeFor[apiextensionsv1.JSONSchemaProps]())
 	ruleFields = fieldsOf(reflect.TypeFor[apiextensionsv1.ValidationRule]())
 	ruleFields["rule"].read = func(c *canonical) (bool, bool) { // which is written though it is empty
-		_, ok := c.text()
+		var ok bool
+		c.expression, ok = c.text()
 		return true, ok
 	}
 }
@@ -116,7 +121,7 @@ func readerOf(t reflect.Type) func(c *canonical) (keep, ok bool) {
 	case reflect.TypeFor[map[string]apiextensionsv1.JSONSchemaProps]():
 		return func(c *canonical) (bool, bool) { return c.members((*canonical).schema) }
 	case reflect.TypeFor[apiextensionsv1.ValidationRules]():
-		return listOf((*canonical).rule)
+		return (*canonical).rules
 	}
 	if t.Kind() != reflect.Pointer {
 		return nil
@@ -136,6 +141,16 @@ func readerOf(t reflect.Type) func(c *canonical) (keep, ok bool) {
 
 func (c *canonical) schema() bool { return c.fields(schemaFields) }
 
+// rules goes past rules in CEL, which are told apart by their expressions.
+func (c *canonical) rules() (keep, ok bool) {
+	known := sets.Set[string]{}
+	return c.list(func(c *canonical) bool {
+		ok := c.rule() && !known.Has(c.expression)
+		known.Insert(c.expression)
+		return ok
+	})
+}
+
 // rule goes past a rule in CEL. One without an expression is written with an empty one.
 func (c *canonical) rule() bool {
 	from := len(c.out)
@@ -154,6 +169,9 @@ func (c *canonical) fields(known map[string]*typeField) bool {
 		from := len(c.out)
 		c.out = append(c.out, f.key...)
 		keep, ok := f.read(c)
+		if last := c.out[len(c.out)-1]; !keep && (last == ']' || last == '}') {
+			return false
+		}
 		c.end(part{at: f.at, from: from}, keep)
 		return ok
 	}) && c.order(parts, begin)

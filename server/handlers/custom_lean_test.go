@@ -27,7 +27,9 @@ func FuzzDefinitionSchemas(f *testing.F) {
 		`{"type":"object","properties":{"spec":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"object","x-kubernetes-map-type":"atomic"}}}}`,
 		`{"type":"object","properties":{"spec":{"type":"string","default":"<a>"},"n":{"type":"number","default":1.5,"minimum":0.5}}}`, `{"type":"object","description":"é < \"x\""}`,
 		`{"type":"object","properties":{"spec":{"type":"integer","default":"a"}}}`, `{"type":"object","properties":{"metadata":{"type":"object","properties":{"name":{"type":"string"}}}}}`,
-		`null`, `1`, `[]`, `"a"`, `{"type":"object","description":"schema 0"}`, `{"type":"object","properties":null}`} {
+		`null`, `1`, `[]`, `"a"`, `{"type":"object","description":"schema 0"}`, `{"type":"object","properties":null}`,
+		`{"type":"object","enum":[]}`, `{"type":"object","x-kubernetes-list-map-keys":[],"properties":{"a":{"type":"object","required":[]}}}`, `{"type":"object","patternProperties":{}}`,
+		`{"type":"object","x-kubernetes-validations":[{"rule":"true"},{"rule":"true","message":"again"}]}`} {
 		f.Add(text, text, false)
 		f.Add(text, plain, true)
 	}
