@@ -106,3 +106,31 @@ func TestAnotherWebhookShowsOlderObjects(t *testing.T) {
 		t.Error("watches of v2 live on")
 	}
 }
+
+// A watch goes on while its definition has the fields that it selects by, and ends with the first event after that: the client would miss
+// what nobody can say of whether it matches, and for good where the fields come back.
+func TestWatchByFieldThatGoes(t *testing.T) {
+	onEveryDatabase(t, func(t *testing.T, a *api) {
+		a.TB = t
+		s := a.listen()
+		edit := func(version string) exchange {
+			return exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch, code: 200, body: widgetDefinition(version)}
+		}
+		create := func(name string) exchange {
+			return exchange{do: "POST " + widgets, body: widget(name, `{"size":1}`), code: 201}
+		}
+		with := widgetVersion("v1", widgetSpec, true)
+		without := strings.Replace(with, `"selectableFields":[{"jsonPath":".spec.color"}],`, "", 1)
+		a.run(exchange{do: "POST " + definitions, body: widgetDefinition(with), code: 201})
+		red, all := a.watch(s, widgets+"?fieldSelector=spec.color%3Dred", nil), a.watch(s, widgets+"?fieldSelector=metadata.name!%3Dx", nil)
+		a.run(create("a"), edit(strings.Replace(with, ".spec.color", `.spec.size"},{"jsonPath":".spec.color`, 1)), create("b"))
+		red.expect("ADDED a", "ADDED b")
+		a.run(edit(without), create("c"))
+		if e := red.next(); gjson.Get(e, "type").Str != "ERROR" || gjson.Get(e, "object.code").Int() != 410 {
+			t.Errorf("got %s, want an error with 410", e)
+		}
+		red.ends()
+		a.run(exchange{do: "GET " + widgets + "?fieldSelector=spec.color%3Dred", code: 400}, edit(with), create("d"))
+		all.expect("ADDED a", "ADDED b", "ADDED c", "ADDED d")
+	})
+}

@@ -3,8 +3,10 @@ package handlers
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/rowlock/rowlock/resources"
@@ -208,10 +210,10 @@ type shownEvent struct {
 
 // follow finds the type that events which were just read are shown by. It takes up one that has replaced the one at hand and shows
 // objects by the same bytes: what it says of rows and their columns is what is sent from now on. Where the bytes are others, the
-// client has to list again: what it knows of objects that do not change would stay as it was. Where nothing serves the version any
-// more, what was written until then is still sent.
+// client has to list again: what it knows of objects that do not change would stay as it was. So it has where it selects by a field that is
+// no longer one to select by: nobody can say what matches. Where nothing serves the version any more, what was written until then is still sent.
 //
-// Errors: an ExpiredError where the bytes are others, and those of resources.Watcher while it cannot be known.
+// Errors: an ExpiredError where the client has to list again, and those of resources.Watcher while it cannot be known.
 func (w *watchStream) follow() error {
 	if w.h.Definitions != nil && w.q.served.Requires != nil {
 		w.aside()
@@ -229,7 +231,7 @@ func (w *watchStream) follow() error {
 		if err := w.endWithDefinition(); err != nil {
 			return err
 		}
-	case s.Ended() != w.q.served.Ended():
+	case s.Ended() != w.q.served.Ended() || !selectsBy(s, w.opts.FieldSelector):
 		return &resources.ExpiredError{Requested: w.position, Oldest: w.position + 1}
 	case s != w.q.served:
 		w.q.served = s
@@ -240,6 +242,17 @@ func (w *watchStream) follow() error {
 	}
 	w.catalog = c
 	return nil
+}
+
+// selectsBy tells whether objects of a version can be selected by all fields of a selector.
+func selectsBy(s *resources.Served, selector fields.Selector) bool {
+	if selector == nil {
+		return true
+	}
+	return !slices.ContainsFunc(selector.Requirements(), func(r fields.Requirement) bool {
+		_, _, err := s.Scheme.ConvertFieldLabel(s.GroupVersionKind, r.Field, r.Value)
+		return err != nil
+	})
 }
 
 // endWithDefinition finds the last revision at which objects were written that the type at hand shows: that of the definition which
