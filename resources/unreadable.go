@@ -1,6 +1,9 @@
 package resources
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // TransformError says that an object cannot be encrypted as the database is to have it, or that what the database has of it cannot be
 // decrypted.
@@ -14,10 +17,23 @@ type TransformError struct {
 	Undecodable bool
 	// Deleted is set where the object cannot be shown to those who watch its deletion.
 	Deleted bool
+	// DryRun is set where a dry run of an update has found that: kube-apiserver gets the object for it.
+	DryRun bool
 	// Among is set where the object is one of many that were asked for.
 	Among bool
 	// Others are, with Among, those of the next objects, up to UnreadableMost in all.
 	Others []*TransformError
+}
+
+// foundBy says of an error about an object that is stored whether it is one of a dry run.
+func foundBy(r *UpdateRequest, err error) error {
+	var e *TransformError
+	if !r.DryRun || !errors.As(err, &e) || e.Revision == 0 {
+		return err
+	}
+	found := *e
+	found.DryRun = true
+	return &found
 }
 
 // UnreadableMost is how many objects that cannot be read are named in the error of a list, as by kube-apiserver.

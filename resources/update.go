@@ -118,7 +118,7 @@ func (u update) commit(ctx context.Context, key Key) (stored *Object, created bo
 		return nil, false, r.errRenamed()
 	}
 	if err != nil {
-		return nil, false, err
+		return nil, false, foundBy(r, err)
 	}
 	switch {
 	case removed != nil:

@@ -167,6 +167,8 @@ func TestConversionByWebhook(t *testing.T) {
 				exchange{do: "GET " + widgetsAsV2 + "?watch=1&timeoutSeconds=5", code: 429, says: notReady},
 				exchange{do: "GET " + widgetsAsV2 + "?watch=1&timeoutSeconds=5&resourceVersion={before}", code: 200, says: says{"type": "ERROR", "object.code": "500", "object.message": c}},
 				exchange{do: "PATCH " + widgetsAsV2 + "/c", header: asMergePatch, body: `{"spec":{"other":3}}`, code: 500, says: plain},
+				exchange{do: "PATCH " + widgetsAsV2 + "/c?dryRun=All", header: asMergePatch, body: `{"spec":{"other":3}}`, code: 500, says: says{"reason": "InternalError",
+					"message": "Internal error occurred: " + corrupt("/example.com/widgets/test/c", c)}},
 				exchange{do: "PUT " + widgetsAsV2 + "/c", body: widgetAsV2("c", `{"other":2}`), code: 500, says: plain},
 			)
 		})

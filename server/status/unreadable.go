@@ -28,7 +28,7 @@ func unreadable(e *resources.TransformError, resource schema.GroupResource, verb
 	case e.Deleted:
 		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
 			Reason: metav1.StatusReasonStoreReadError, Message: "saw a DELETED event, but object data is corrupt - " + corrupt(e)}}
-	case verb == "get", verb == "delete":
+	case verb == "get", verb == "delete", e.DryRun:
 		return apierrors.NewInternalError(errors.New(corruptObject(e, strings.TrimPrefix(e.Key.InEtcd(), "/registry"))))
 	}
 	if e.Undecodable {
