@@ -2,6 +2,7 @@ package custom
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 
@@ -14,7 +15,7 @@ import (
 
 // ask has the webhook convert objects of the definition. They may be changed.
 //
-// Errors: those of ctx, and others as upstream's converter words them, which names the kind of what it was given: a list has that of its
+// Errors: those of ctx (but see errImpatient), and others as upstream's converter words them, which names the kind of what it was given: a list has that of its
 // first item.
 func (d *definition) ask(ctx context.Context, objects []unstructured.Unstructured, to string) ([]unstructured.Unstructured, error) {
 	l, err := d.lines.take()
@@ -30,13 +31,21 @@ func (d *definition) ask(ctx context.Context, objects []unstructured.Unstructure
 	defer end()
 	l.ctx = asking
 	made, err := d.convertedBy(c, objects, to)
-	switch {
-	case err == nil:
-		return made, nil
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
+	if err != nil {
+		return nil, unconverted(ctx, err)
 	}
-	return nil, &resources.ConversionError{Err: err}
+	return made, nil
+}
+
+// errImpatient is why a webhook is waited for no longer, whatever time the request has left.
+var errImpatient = errors.New("a conversion takes too long")
+
+// unconverted is the error of a webhook that was asked with a context: that of the request where its time is over.
+func unconverted(ctx context.Context, err error) error {
+	if over := ctx.Err(); over != nil && !errors.Is(context.Cause(ctx), errImpatient) {
+		return over
+	}
+	return &resources.ConversionError{Err: err}
 }
 
 func (d *definition) convertedBy(c runtime.ObjectConvertor, objects []unstructured.Unstructured, to string) ([]unstructured.Unstructured, error) {

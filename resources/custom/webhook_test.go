@@ -1,0 +1,35 @@
+package custom
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// A webhook that does not answer is said to be why an object is not converted. Only where the time of the request is over that is why.
+func TestWhoseTimeIsOver(t *testing.T) {
+	said := errors.New(`conversion webhook for example.com/v1, Kind=Widget failed: Post "https://example.com": context deadline exceeded`)
+	impatient, cancel := context.WithTimeoutCause(t.Context(), 0, errImpatient)
+	defer cancel()
+	late, done := context.WithTimeout(t.Context(), 0)
+	defer done()
+	both, end := context.WithTimeoutCause(late, time.Hour, errImpatient)
+	defer end()
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		late bool
+	}{
+		"of nobody":      {t.Context(), false},
+		"of the webhook": {impatient, false},
+		"of the request": {late, true},
+		"of the request, earlier than that of the webhook": {both, true},
+	} {
+		err := unconverted(c.ctx, said)
+		if errors.Is(err, context.DeadlineExceeded) != c.late || errors.As(err, new(*resources.ConversionError)) == c.late {
+			t.Errorf("the time %s is over: %v", name, err)
+		}
+	}
+}
