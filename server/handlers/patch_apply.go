@@ -21,6 +21,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/resources/jsonscan"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -126,6 +127,11 @@ func numberReadsAlike(number string) bool {
 func readsAlike(body []byte) bool {
 	opened := -1 // where the string begins that is being read
 	for i := 0; i < len(body); {
+		if opened >= 0 {
+			if i += jsonscan.PrintableLength(body[i:]); i == len(body) {
+				break
+			}
+		}
 		switch c := body[i]; {
 		case c == '\t':
 			return false
