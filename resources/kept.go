@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -150,9 +151,18 @@ func isConverted(id string) bool { return strings.HasPrefix(id, ConvertedForm+" 
 // request of one who converts may take.
 const ConversionPatience = 30 * time.Second
 
+// ErrImpatient is why a conversion is waited for no longer, whatever time the request has left.
+var ErrImpatient = errors.New("a conversion takes too long")
+
+// Patiently returns the context of a conversion, which ends with ErrImpatient. It ends a second after ConversionPatience: upstream's clients of
+// webhooks are as patient, and say why they wait no longer.
+func Patiently(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, ConversionPatience+time.Second, ErrImpatient)
+}
+
 // decodeConverted returns an object in the hub form, which somebody else makes.
 func (t *Type) decodeConverted(ctx context.Context, o *Object) (runtime.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, ConversionPatience)
+	ctx, cancel := Patiently(ctx)
 	defer cancel()
 	made, err := t.Converted(ctx, []*Object{o})
 	if err != nil {

@@ -148,7 +148,7 @@ func (d *definition) fill(version string, object map[string]any) {
 // of the one that they were sent in. It fails where there is no such version.
 func (d *definition) convert(ctx context.Context, object map[string]any, _, to string) error {
 	if d.conversions != nil {
-		ctx, cancel := context.WithTimeoutCause(ctx, resources.ConversionPatience, errImpatient)
+		ctx, cancel := resources.Patiently(ctx)
 		defer cancel()
 		made, err := d.ask(ctx, []unstructured.Unstructured{{Object: object}}, to)
 		if err != nil {

@@ -15,8 +15,8 @@ import (
 
 // ask has the webhook convert objects of the definition. They may be changed.
 //
-// Errors: those of ctx (but see errImpatient), and others as upstream's converter words them, which names the kind of what it was given: a list has that of its
-// first item.
+// Errors: those of ctx (but see resources.ErrImpatient), and others as upstream's converter words them, which names the kind of what it was given: a list
+// has that of its first item.
 func (d *definition) ask(ctx context.Context, objects []unstructured.Unstructured, to string) ([]unstructured.Unstructured, error) {
 	l, err := d.lines.take()
 	if err != nil {
@@ -37,12 +37,9 @@ func (d *definition) ask(ctx context.Context, objects []unstructured.Unstructure
 	return made, nil
 }
 
-// errImpatient is why a webhook is waited for no longer, whatever time the request has left.
-var errImpatient = errors.New("a conversion takes too long")
-
 // unconverted is the error of a webhook that was asked with a context: that of the request where its time is over.
 func unconverted(ctx context.Context, err error) error {
-	if over := ctx.Err(); over != nil && !errors.Is(context.Cause(ctx), errImpatient) {
+	if over := ctx.Err(); over != nil && !errors.Is(context.Cause(ctx), resources.ErrImpatient) {
 		return over
 	}
 	return &resources.ConversionError{Err: err}

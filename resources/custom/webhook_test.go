@@ -12,11 +12,11 @@ import (
 // A webhook that does not answer is said to be why an object is not converted. Only where the time of the request is over that is why.
 func TestWhoseTimeIsOver(t *testing.T) {
 	said := errors.New(`conversion webhook for example.com/v1, Kind=Widget failed: Post "https://example.com": context deadline exceeded`)
-	impatient, cancel := context.WithTimeoutCause(t.Context(), 0, errImpatient)
+	impatient, cancel := context.WithTimeoutCause(t.Context(), 0, resources.ErrImpatient)
 	defer cancel()
 	late, done := context.WithTimeout(t.Context(), 0)
 	defer done()
-	both, end := context.WithTimeoutCause(late, time.Hour, errImpatient)
+	both, end := context.WithTimeoutCause(late, time.Hour, resources.ErrImpatient)
 	defer end()
 	for name, c := range map[string]struct {
 		ctx  context.Context

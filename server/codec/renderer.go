@@ -190,7 +190,7 @@ func (r *Renderer) json(o *resources.Object) ([]byte, error) {
 		fastpath.StoredJSON.Fallback()
 	}
 	if r.converts(o) {
-		ctx, cancel := context.WithTimeout(context.Background(), resources.ConversionPatience)
+		ctx, cancel := resources.Patiently(context.Background())
 		defer cancel()
 		made, err := r.Served.Converted(ctx, []*resources.Object{o})
 		if err != nil {
