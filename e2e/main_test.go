@@ -55,6 +55,9 @@ func run(m *testing.M) (code int) {
 		return runShared(m)
 	}
 	only := os.Getenv("E2E_DATABASE")
+	if only != "" && only != "sqlite" && only != "postgres" {
+		return fail(fmt.Errorf("E2E_DATABASE is %q, and neither sqlite nor postgres", only))
+	}
 	if only != "postgres" {
 		fmt.Println("=== on SQLite")
 		code = runShared(m)

@@ -22,6 +22,7 @@ func TestPackage(t *testing.T) {
 		t.Skip("there is no dpkg here: it is Debian's")
 	}
 	build := exec.CommandContext(t.Context(), "make", "-C", "..", "packages", "ARCHS="+runtime.GOARCH)
+	build.Env = append(os.Environ(), "MAKEFLAGS=") // those of the make that runs the tests name pipes that are not passed on
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

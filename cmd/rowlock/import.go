@@ -303,7 +303,7 @@ func (r *importReport) printAs(out io.Writer, lost string) {
 		all += r.imported[resource]
 		fmt.Fprintf(out, "%8d %s\n", r.imported[resource], resource)
 	}
-	fmt.Fprintf(out, "%8d%s\n", all, strings.TrimLeft(counted(all, "object"), "0123456789"))
+	fmt.Fprintf(out, "%8d %s\n", all, noun(all, "object"))
 	for _, part := range []struct {
 		what string
 		keys map[string][]string

@@ -59,7 +59,7 @@ func newRestoreCommand() *cobra.Command {
 // openRestored opens a backup. What is named in its place may be an object.
 func openRestored(name string, in io.Reader) (*os.File, error) {
 	f, err := openBackup(name, in)
-	if errors.Is(err, fs.ErrNotExist) && strings.Count(name, "/") == 1 {
+	if errors.Is(err, fs.ErrNotExist) && strings.Count(name, "/") == 1 && !strings.HasPrefix(name, "/") && !strings.HasPrefix(name, ".") {
 		err = fmt.Errorf("%w; to make an object what it was, say after which write, by --revision", err)
 	}
 	return f, err

@@ -106,7 +106,11 @@ func (p *part) String() string {
 
 // restoreParts takes objects back through the API: whoever may write them may do this, and admission is asked as ever.
 func restoreParts(cmd *cobra.Command, place *placeOptions, o *partOptions, name string) error {
-	f, err := openRestored(name, cmd.InOrStdin())
+	open := openRestored
+	if len(o.objects) > 0 {
+		open = openBackup
+	}
+	f, err := open(name, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
@@ -178,8 +182,8 @@ func (o *partOptions) read(ctx context.Context, r io.Reader, passphrase []byte, 
 	}
 	if len(missing) > 0 {
 		err := fmt.Errorf("the backup does not have %s", strings.Join(missing, ", "))
-		if kind, name, ok := strings.Cut(missing[0], "/"); ok && !strings.Contains(name, "/") {
-			err = fmt.Errorf("%w; what is in a namespace is named with it, %s/NAMESPACE/%s", err, kind, name)
+		if slices.ContainsFunc(missing, func(name string) bool { return strings.Count(name, "/") == 1 }) {
+			err = fmt.Errorf("%w; what is in a namespace is named with it, as in deployment/shop/web", err)
 		}
 		return nil, err
 	}

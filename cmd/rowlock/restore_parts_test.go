@@ -140,7 +140,7 @@ func TestRestoreObjects(t *testing.T) {
 	if code != exitFailure || !strings.Contains(stderr, "does not have configmap/shop/b") {
 		t.Errorf("an object that is not there: %d, %s", code, stderr)
 	}
-	if _, _, stderr = command(t, "restore", file, "--data-dir", dir, "--object", "configmap/a"); !strings.HasSuffix(stderr, "does not have configmap/a; what is in a namespace is named with it, configmap/NAMESPACE/a\n") {
+	if _, _, stderr = command(t, "restore", file, "--data-dir", dir, "--object", "configmap/a"); !strings.HasSuffix(stderr, "does not have configmap/a; what is in a namespace is named with it, as in deployment/shop/web\n") {
 		t.Errorf("an object without its namespace: %s", stderr)
 	}
 	// Somebody else has the address of the Service.

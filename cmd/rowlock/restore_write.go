@@ -66,7 +66,7 @@ func (t *takeBack) group(ctx context.Context, parts []*part) error {
 		steps = append(steps, s)
 	}
 	if t.failed += failed; failed > 0 && !t.dryRun {
-		return fmt.Errorf("%s cannot be taken back: nothing of such kinds was written", counted(failed, "object"))
+		return fmt.Errorf("%s cannot be taken back: nothing of that group was written", counted(failed, "object"))
 	}
 	for _, s := range steps {
 		if err := t.do(ctx, s); err != nil {

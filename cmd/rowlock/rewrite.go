@@ -93,7 +93,7 @@ func (o *rewriteOptions) run(ctx context.Context, logger *slog.Logger, stdout io
 	tell(done["changes"])
 	for _, r := range done {
 		if r.Unreadable > 0 {
-			err = errors.Join(err, fmt.Errorf("%s cannot be decrypted, and nothing was changed there: %w",
+			err = errors.Join(err, fmt.Errorf("%s cannot be decrypted: left unchanged: %w",
 				counted(r.Unreadable, "row of "+r.Table, "rows of "+r.Table), r.Unread))
 		}
 	}

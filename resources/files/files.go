@@ -49,7 +49,7 @@ func MakeDir(path string) error {
 
 // Tried begins the names of the empty files by which CheckDir tries. One is there as long as that takes, or, where the process was killed, until somebody
 // tries again.
-const Tried = ".tried-"
+const Tried = ".rowlock-tried-"
 
 // CheckDir tries whether a file can be made in a directory, or, where that is missing, in the one above it in which it would be made. Nothing is left of it,
 // nor of those who were killed while they tried.

@@ -123,6 +123,8 @@ func TestWatchByFieldThatGoes(t *testing.T) {
 		without := strings.Replace(with, `"selectableFields":[{"jsonPath":".spec.color"}],`, "", 1)
 		a.run(exchange{do: "POST " + definitions, body: widgetDefinition(with), code: 201})
 		red, all := a.watch(s, widgets+"?fieldSelector=spec.color%3Dred", nil), a.watch(s, widgets+"?fieldSelector=metadata.name!%3Dx", nil)
+		// A built-in type's fields may have other names in the form that is selected.
+		events := a.watch(s, "/apis/events.k8s.io/v1/events?fieldSelector=regarding.kind%3DPod", nil)
 		a.run(create("a"), edit(strings.Replace(with, ".spec.color", `.spec.size"},{"jsonPath":".spec.color`, 1)), create("b"))
 		red.expect("ADDED a", "ADDED b")
 		a.run(edit(without), create("c"))
@@ -132,5 +134,8 @@ func TestWatchByFieldThatGoes(t *testing.T) {
 		red.ends()
 		a.run(exchange{do: "GET " + widgets + "?fieldSelector=spec.color%3Dred", code: 400}, edit(with), create("d"))
 		all.expect("ADDED a", "ADDED b", "ADDED c", "ADDED d")
+		a.run(exchange{do: "POST /api/v1/namespaces/test/events", code: 201,
+			body: `{"metadata":{"name":"e"},"involvedObject":{"kind":"Pod","namespace":"test"},"type":"Normal"}`})
+		events.expect("ADDED e")
 	})
 }

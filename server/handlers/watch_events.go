@@ -231,7 +231,7 @@ func (w *watchStream) follow() error {
 		if err := w.endWithDefinition(); err != nil {
 			return err
 		}
-	case s.Ended() != w.q.served.Ended() || !selectsBy(s, w.opts.FieldSelector):
+	case s.Ended() != w.q.served.Ended() || s.Requires != nil && !selectsBy(s, w.opts.FieldSelector):
 		return &resources.ExpiredError{Requested: w.position, Oldest: w.position + 1}
 	case s != w.q.served:
 		w.q.served = s
@@ -244,7 +244,7 @@ func (w *watchStream) follow() error {
 	return nil
 }
 
-// selectsBy tells whether objects of a version can be selected by all fields of a selector.
+// selectsBy tells whether custom resources can be selected by all fields of a selector, whose names no conversion changes.
 func selectsBy(s *resources.Served, selector fields.Selector) bool {
 	if selector == nil {
 		return true

@@ -126,7 +126,7 @@ func (a *Adoption) authority(name string, as authority) error {
 	a.files[as.name+".key"], a.files[as.name+".crt"] = private, pair.certPEM()
 	a.Adopted = append(a.Adopted, fmt.Sprintf("%s.crt and %s.key as pki/%s: %s, %s, until %s", name, name, as.name, pair.cert.Subject, kindOf(key), pair.cert.NotAfter.Format(time.DateOnly)))
 	if len(certs) > 1 {
-		a.Advice = append(a.Advice, fmt.Sprintf("%s.crt has further certificates, %d, which are not adopted: those whose clients are to be believed go to --client-ca-file", name, len(certs)-1))
+		a.Advice = append(a.Advice, fmt.Sprintf("%s.crt has further certificates (%d), which are not adopted: those whose clients are to be believed go to --client-ca-file", name, len(certs)-1))
 	}
 	return nil
 }

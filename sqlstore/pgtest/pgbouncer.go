@@ -72,7 +72,7 @@ func (c *Cluster) Pooler() (_ *Pooler, err error) {
 }
 
 func pgbouncer() (string, error) {
-	find := func() string {
+	look := func() string {
 		for _, name := range []string{"pgbouncer", "/usr/sbin/pgbouncer"} {
 			if path, err := exec.LookPath(name); err == nil {
 				return path
@@ -80,16 +80,7 @@ func pgbouncer() (string, error) {
 		}
 		return ""
 	}
-	if path := find(); path != "" {
-		return path, nil
-	}
-	if err := install("pgbouncer"); err != nil {
-		return "", err
-	}
-	if path := find(); path != "" {
-		return path, nil
-	}
-	return "", errors.New("no PgBouncer is installed (looked for it in PATH and /usr/sbin): install the package pgbouncer")
+	return find(look, "pgbouncer", "no PgBouncer is installed (looked for it in PATH and /usr/sbin)")
 }
 
 func (p *Pooler) awaitReady(c *Cluster) error {

@@ -74,32 +74,42 @@ func (o Options) New() (_ *Cluster, err error) {
 
 // programs finds the directory of initdb, and installs it if need be.
 func programs() (string, error) {
-	if bin := installed(); bin != "" {
-		return bin, nil
-	}
-	if err := install("postgresql"); err != nil {
-		return "", err
-	}
-	if bin := installed(); bin != "" {
-		return bin, nil
-	}
-	return "", errors.New("no Postgres 15 or later is installed (looked for initdb in PATH and /usr/lib/postgresql): install the package postgresql")
+	return find(installed, "postgresql", "no Postgres 15 or later is installed (looked for initdb in PATH and /usr/lib/postgresql)")
 }
 
-// install installs a package of Debian's, where that is possible. Packages are tested beside each other, and apt-get ends with an error
-// where another one is at work: one waits for the other.
-func install(name string) (err error) {
+// find looks for something of a package of Debian's, which it installs if need be. Tests run beside each other: what another one
+// installs is there before it can be used, and apt-get ends with an error where one is at work. So one waits for the other.
+func find(look func() string, name, missing string) (found string, err error) {
+	if os.Geteuid() == 0 { // others install nothing
+		lock, err := os.OpenFile(filepath.Join(os.TempDir(), "rowlock-tests-apt-get.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return "", err
+		}
+		defer lock.Close() //nolint:errcheck // nothing is written to it
+		for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+			err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	if found = look(); found != "" {
+		return found, nil
+	}
+	if err := install(name); err != nil {
+		return "", err
+	}
+	if found = look(); found != "" {
+		return found, nil
+	}
+	return "", fmt.Errorf("%s: install the package %s", missing, name)
+}
+
+// install installs a package of Debian's, where that is possible.
+func install(name string) error {
 	apt, err := exec.LookPath("apt-get")
 	if err != nil || os.Geteuid() != 0 {
 		return nil //nolint:nilerr // what is missing is said by who looks for it
-	}
-	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "rowlock-tests-apt-get.lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return err
 	}
 	// A fresh machine has no lists of packages yet.
 	for _, args := range [][]string{{"update", "-qq"}, {"install", "-y", "-qq", "--no-install-recommends", name}} {
