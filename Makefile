@@ -102,10 +102,11 @@ run: build ## Build and start `rowlock serve` (DATA_DIR=.rowlock LISTEN=127.0.0.
 
 build: bin/rowlock ## Build the static binary bin/rowlock
 
-# Three at a time: the end-to-end tests, those on one database beside those on the other, wait for most of their time, and the rest computes.
-# What several of them need is built first, so that nobody builds it twice. The output of each is shown when it is over.
+# Three at a time, first what computes: the end-to-end tests, those on one database beside those on the other, wait for most of their time, and
+# for less where little else computes. What several of them need is built first, so that nobody builds it twice. The output of each is shown when
+# it is over.
 test: bin/rowlock bin/rowlock-race bin/golangci-lint $(e2e_needs) ## Everything that has to pass
-	@$(MAKE) --no-print-directory -j3 --output-sync=target vet lint e2e-sqlite e2e-postgres test-race lean unit unit-plain fuzz-briefly bench-briefly rules
+	@$(MAKE) --no-print-directory -j3 --output-sync=target vet lint test-race lean unit unit-plain e2e-sqlite e2e-postgres fuzz-briefly bench-briefly rules
 
 check: vet lint ## What to run while one works: unit tests, the store's contract on SQLite; under 3 minutes when the cache is warm
 	go test $$(go list ./... | grep -v -x -E -e '$(module)/(e2e|sqlstore|migrations)')
@@ -144,13 +145,13 @@ test-fast-paths: ## All unit tests and the end-to-end tests without the fast pat
 	ROWLOCK_FAST_PATHS=$(OFF) go test -timeout 80m $$(go list ./... | grep -v -x -F -e $(module)/e2e)
 	ROWLOCK_FAST_PATHS=$(OFF) go test -timeout 80m -count=1 ./e2e
 
-e2e: $(e2e_needs) ## The built binary on each database against kubectl, helm, client-go, controller-runtime and kube-controller-manager, and a quick run of the benchmark
+e2e: bin/rowlock $(e2e_needs) ## The built binary on each database against kubectl, helm, client-go, controller-runtime and kube-controller-manager, and a quick run of the benchmark
 	@$(MAKE) --no-print-directory -j2 --output-sync=target e2e-sqlite e2e-postgres
 	@$(MAKE) --no-print-directory bench-briefly
 
-# What does not depend on the database is tested beside SQLite alone.
+# What does not depend on the database is tested beside SQLite alone. Who makes these two has built what they need.
 .PHONY: e2e-sqlite e2e-postgres bench-briefly
-e2e-sqlite e2e-postgres: bin/rowlock $(e2e_needs)
+e2e-sqlite e2e-postgres:
 	E2E_DATABASE=$(@:e2e-%=%) go test -timeout 80m -count=1 ./e2e
 
 # That it works, not how fast.
