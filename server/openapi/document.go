@@ -123,7 +123,7 @@ func (d *document) makeJSON(s *source) error {
 	s.used = s.used || d.sum == nil // a few types without a Go type are not worth a collection of all garbage
 	s.built.Add(1)
 	if d.sum == nil && fastpath.OpenAPI.On() {
-		fastpath.OpenAPI.Fallback() // of types without a Go type, those count that are described the plain way; see storedTexts
+		fastpath.OpenAPI.Fallback() // of types without a Go type, those count that are described the plain way; see wordV3
 	}
 	json, err := d.build(s, all)
 	if err != nil {

@@ -30,7 +30,7 @@ func (s *source) fingerprint(format string, all []*routes) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	f.add(format, string(head), s.kindsDigest(), strconv.FormatBool(utilfeature.DefaultFeatureGate.Enabled(genericfeatures.OpenAPIEnums)))
+	f.add(format, string(head), s.known().digest(), strconv.FormatBool(utilfeature.DefaultFeatureGate.Enabled(genericfeatures.OpenAPIEnums)))
 	for _, r := range all {
 		f.add(r.root)
 		f.addList(sortedDigests(r.list))

@@ -24,6 +24,8 @@ type knownKinds struct {
 	byModel map[string][]schema.GroupVersionKind
 	// digest sums them up.
 	digest func() string
+	// worded are documents of nobody's types, which name these kinds. Who holds the handler's building may read it and add to it.
+	worded map[wordingKey]*wordedV3
 }
 
 // kindsOf returns the kinds of the Go types of a catalog.
@@ -32,7 +34,7 @@ func (h *Handler) kindsOf(c *resources.Catalog) *knownKinds {
 	if known := h.goKinds.Load(); known != nil && maps.Equal(known.schemes, schemes) {
 		return known
 	}
-	known := &knownKinds{schemes: schemes, byModel: kindsByModel(schemes)}
+	known := &knownKinds{schemes: schemes, byModel: kindsByModel(schemes), worded: map[wordingKey]*wordedV3{}}
 	known.digest = sync.OnceValue(known.sum)
 	h.goKinds.Store(known)
 	return known

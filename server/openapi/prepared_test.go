@@ -195,7 +195,9 @@ func TestFingerprintTellsApart(t *testing.T) {
 	same := func(*route) {}
 	check("the same", same, "v3", nil)
 	check("version", same, "v2", nil)
-	check("kinds", same, "v3", func(s *source) { s.kindsDigest = func() string { return "other" } })
+	check("kinds", same, "v3", func(s *source) {
+		s.known = func() *knownKinds { return &knownKinds{digest: func() string { return "other" }} }
+	})
 	for what, change := range map[string]func(*route){
 		"method":      func(r *route) { r.method = "PUT" },
 		"path":        func(r *route) { r.path += "x" },

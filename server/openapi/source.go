@@ -18,16 +18,13 @@ type source struct {
 	catalog *resources.Catalog
 	used    bool // to build
 
-	kinds         func() map[string][]schema.GroupVersionKind
-	kindsDigest   func() string
+	known         func() *knownKinds
 	definitionsV3 func() (map[string]common.OpenAPIDefinition, error)
 }
 
 func newSource(h *Handler, c *resources.Catalog) *source {
 	s := &source{Handler: h, catalog: c}
-	known := sync.OnceValue(func() *knownKinds { return h.kindsOf(c) })
-	s.kinds = func() map[string][]schema.GroupVersionKind { return known().byModel }
-	s.kindsDigest = func() string { return known().digest() }
+	s.known = sync.OnceValue(func() *knownKinds { return h.kindsOf(c) })
 	s.definitionsV3 = sync.OnceValues(func() (map[string]common.OpenAPIDefinition, error) { return s.definitions(definitionsV3, nil) })
 	return s
 }
@@ -36,14 +33,14 @@ func newSource(h *Handler, c *resources.Catalog) *source {
 // one that is kept, would count against the process until the next collection, minutes away in an idle server.
 func (s *source) release() {
 	if s.used {
-		s.kinds, s.definitionsV3 = nil, nil
+		s.known, s.definitionsV3 = nil, nil
 		debug.FreeOSMemory()
 	}
 }
 
 // name returns the name of a definition and its vendor extension: the kinds that keep lets pass. A nil keep lets all.
 func (s *source) name(model string, keep func(schema.GroupVersionKind) bool) (string, spec.Extensions) {
-	kinds := s.kinds()[model]
+	kinds := s.known().byModel[model]
 	if len(kinds) == 0 {
 		return model, nil
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
 var formatV3 = &format{"v3", buildV3, protobufV3}
@@ -24,46 +25,44 @@ var formatV3 = &format{"v3", buildV3, protobufV3}
 // buildV3 makes the JSON of one document of OpenAPI 3.
 func buildV3(s *source, all []*routes) ([]byte, error) {
 	r := all[0]
-	definitions, texts, err := s.definitionsOf(r)
+	if r.onlyUntyped() && fastpath.OpenAPI.On() {
+		if text, ok, err := s.wordV3(r); ok || err != nil {
+			return text, err
+		}
+		fastpath.OpenAPI.Fallback()
+	}
+	definitions, err := s.definitionsOf(r)
 	if err != nil {
 		return nil, err
 	}
-	untyped := r.onlyUntyped()
-	config := s.configV3(r.root, untyped, definitions)
-	if untyped {
-		config.Info = &spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}}
-		config.SecuritySchemes, config.DefaultSecurity = nil, nil
-	}
-	doc, err := builder3.BuildOpenAPISpecFromRoutes([]common.RouteContainer{r}, config)
-	if err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(doc)
-	if err != nil {
-		return nil, err
-	}
-	return texts.fill(text), nil
+	return s.builtV3(r, definitions)
 }
 
-// definitionsOf are the definitions that a document may need, and the texts of those that are only named.
-func (s *source) definitionsOf(r *routes) (definitions map[string]common.OpenAPIDefinition, texts storedTexts, err error) {
+// builtV3 has kube-openapi make a document.
+func (s *source) builtV3(r *routes, definitions map[string]common.OpenAPIDefinition) ([]byte, error) {
+	doc, err := builder3.BuildOpenAPISpecFromRoutes([]common.RouteContainer{r}, s.configV3(r.root, r.onlyUntyped(), definitions))
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(doc)
+}
+
+// definitionsOf are the definitions that a document may need.
+func (s *source) definitionsOf(r *routes) (definitions map[string]common.OpenAPIDefinition, err error) {
 	if r.onlyUntyped() {
 		definitions, err = s.fewDefinitions()
 	} else {
 		definitions, err = s.definitionsV3()
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, u := range r.untyped {
-		if texts.add(s, definitions, u) {
-			continue
-		}
 		if err := addUntyped(definitions, u, definitionsV3); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return definitions, texts, nil
+	return definitions, nil
 }
 
 // onlyUntyped: all operations are those of types without a Go type.
@@ -75,7 +74,7 @@ func (r *routes) onlyUntyped() bool {
 // clients know them as, as kube-apiserver's of custom resources do.
 func (s *source) configV3(root string, untyped bool, definitions map[string]common.OpenAPIDefinition) *common.OpenAPIV3Config {
 	token := tokenScheme()
-	return &common.OpenAPIV3Config{
+	config := &common.OpenAPIV3Config{
 		Info: info(),
 		CommonResponses: map[int]*spec3.Response{
 			http.StatusUnauthorized: {ResponseProps: spec3.ResponseProps{Description: unauthorized}},
@@ -95,6 +94,11 @@ func (s *source) configV3(root string, untyped bool, definitions map[string]comm
 		},
 		DefaultSecurity: []map[string][]string{{tokenSchemeName: {}}},
 	}
+	if untyped {
+		config.Info = &spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}}
+		config.SecuritySchemes, config.DefaultSecurity = nil, nil
+	}
+	return config
 }
 
 // tellsKind says whether a definition in the document of a root names a kind it is registered as. Two kinds are

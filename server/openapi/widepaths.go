@@ -20,6 +20,12 @@ type wordingKey struct {
 	verbs                     string
 }
 
+func wordingKeyOf(s *resources.Served) wordingKey {
+	_, status := s.Subresources["status"]
+	_, scale := s.Subresources["scale"]
+	return wordingKey{s.Namespaced, status, scale, strings.Join(s.Verbs(), ",")}
+}
+
 // wording is the text of the operations of a type, with places for its names.
 type wording []wordedPath
 
@@ -36,8 +42,9 @@ type named struct {
 	ids, paths []string
 }
 
-func namesOf(s *resources.Served) (n named, err error) {
-	n.words = []string{"#/definitions/" + string(modelOf(s, s.Type.Kind)), "#/definitions/" + string(modelOf(s, s.KindOfLists())),
+// namesOf: prefix is where the document has its definitions.
+func namesOf(s *resources.Served, prefix string) (n named, err error) {
+	n.words = []string{prefix + string(modelOf(s, s.Type.Kind)), prefix + string(modelOf(s, s.KindOfLists())),
 		"name of the " + s.Type.Kind, s.GroupVersionKind.Group, s.GroupVersionKind.Version, s.GroupVersionKind.Kind}
 	for _, op := range routesOf(s, true) {
 		id, tags, err := operationID(op)
@@ -55,12 +62,12 @@ func namesOf(s *resources.Served) (n named, err error) {
 
 // covered: the names are written as they are, wherever they are, and kube-openapi does not take bodies of the type for everybody's.
 func (n named) covered() bool {
-	const models = "#/definitions/"
-	if strings.HasPrefix(n.words[0], models+"io.k8s.apimachinery") {
-		return false
-	}
 	for _, word := range n.words {
-		if !isPlain(word) || strings.HasPrefix(word, models) && strings.ContainsFunc(word[len(models):], isOdd) {
+		model, is := strings.CutPrefix(word, definitionsV2)
+		if !is {
+			model, is = strings.CutPrefix(word, definitionsV3)
+		}
+		if !isPlain(word) || is && (strings.ContainsFunc(model, isOdd) || strings.HasPrefix(model, "io.k8s.apimachinery")) {
 			return false
 		}
 	}
@@ -110,9 +117,7 @@ func nobody(s *resources.Served) *resources.Served {
 
 // wordingFor returns the wording of a type, by the order of its paths.
 func (w *wideWriter) wordingFor(s *resources.Served) (wording, error) {
-	_, status := s.Subresources["status"]
-	_, scale := s.Subresources["scale"]
-	key := wordingKey{s.Namespaced, status, scale, strings.Join(s.Verbs(), ",")}
+	key := wordingKeyOf(s)
 	if known, there := w.wordings[key]; there {
 		return known, nil
 	}
@@ -121,7 +126,7 @@ func (w *wideWriter) wordingFor(s *resources.Served) (wording, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := namesOf(n)
+	names, err := namesOf(n, definitionsV2)
 	if err != nil {
 		return nil, err
 	}
@@ -178,15 +183,12 @@ func (w *wideWriter) wordPaths(v *resources.Version) (ok bool, err error) {
 	var all []of
 	ids := map[string]bool{}
 	for _, u := range v.Resources {
-		names, err := namesOf(u)
+		names, err := namesOf(u, definitionsV2)
 		if err != nil || !names.covered() {
 			return false, err
 		}
-		for _, id := range names.ids {
-			if ids[id] {
-				return false, nil // which it refuses
-			}
-			ids[id] = true
+		if !names.areNew(ids) {
+			return false, nil
 		}
 		wording, err := w.wordingFor(u)
 		if err != nil {

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ const (
 	withoutStatus
 	withScale
 	onlyRead
+	selectableFields
 )
 
 // namedType is a type with names, and what else there is to choose; nil: no definition has such names.
@@ -46,18 +48,21 @@ func namedType(t *testing.T, group, version, kind, plural string, choice uint8) 
 		scale.Name = "scale"
 		toy.Subresources["scale"] = &scale
 	}
+	if choice&selectableFields != 0 {
+		toy.OpenAPI.SelectableFields = []string{".spec.<colour>"}
+	}
 	if choice&onlyRead != 0 {
 		toy.ServedVerbs = []string{"get", "list"}
 	}
 	return toy
 }
 
-// documentOfTypes is the document of version 2, made a type at a time or whole.
-func documentOfTypes(registry *resources.Registry, fast bool) (w *httptest.ResponseRecorder, fallbacks int64) {
+// documentOfTypes is a document, made a type at a time or whole.
+func documentOfTypes(registry *resources.Registry, path string, fast bool) (w *httptest.ResponseRecorder, fallbacks int64) {
 	defer fastpath.OpenAPI.Turn(fast)()
 	before := fastpath.OpenAPI.Fallbacks()
 	w = httptest.NewRecorder()
-	New(registry, false).ServeHTTP(w, httptest.NewRequest("GET", pathV2, nil))
+	New(registry, false).ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 	return w, fastpath.OpenAPI.Fallbacks() - before
 }
 
@@ -69,20 +74,25 @@ func FuzzWordings(f *testing.F) {
 	f.Add("apimachinery.k8s.io", "get", "Status", "object", uint8(0))
 	f.Add("nobody.rowlock.internal", "v987654321", "RowlocksNobody", "rowlocksnobodies", uint8(0))
 	f.Add("list.name", "string", "List", "name", uint8(onlyRead|clusterScoped))
+	f.Add("example.org", "v1", "ToyList", "toylists", uint8(selectableFields|withScale))
 	f.Fuzz(func(t *testing.T, group, version, kind, plural string, choice uint8) {
 		registry := resources.NewRegistry()
-		one, two := namedType(t, group, version, kind, plural, choice), namedType(t, "second."+group, version, kind+"Second", plural, choice)
-		if one == nil || two == nil {
+		types := []*resources.Type{namedType(t, group, version, kind, plural, choice), namedType(t, "second."+group, version, kind+"Second", plural, choice),
+			namedType(t, group, version, kind+"List", plural+"others", choice^withScale)} // beside the first, of whose lists it may have the name
+		if slices.Contains(types, nil) {
 			return
 		}
 		registry.Edit(func(e *resources.Edit) {
-			e.SetType(one.StorageVersion, 1000, 100, one)
-			e.SetType(two.StorageVersion, 1000, 100, two)
+			for _, of := range types {
+				e.SetType(of.StorageVersion, 1000, 100, of)
+			}
 		})
-		fast, _ := documentOfTypes(registry, true)
-		plain, _ := documentOfTypes(registry, false)
-		if fast.Code != plain.Code || fast.Body.String() != plain.Body.String() {
-			t.Errorf("%d and %d\nworded %.3000s\nbuilt  %.3000s", fast.Code, plain.Code, fast.Body, plain.Body)
+		for _, path := range []string{pathV2, pathV3 + versionPath(types[0].StorageVersion), pathV3 + versionPath(types[1].StorageVersion)} {
+			fast, _ := documentOfTypes(registry, path, true)
+			plain, _ := documentOfTypes(registry, path, false)
+			if fast.Code != plain.Code || fast.Body.String() != plain.Body.String() {
+				t.Errorf("%s: %d and %d\nworded %.3000s\nbuilt  %.3000s", path, fast.Code, plain.Code, fast.Body, plain.Body)
+			}
 		}
 	})
 }
@@ -93,9 +103,12 @@ func TestWordedOperations(t *testing.T) {
 		registry := resources.NewRegistry()
 		toy := namedType(t, group, "v1", "Toy", "toys", withScale)
 		registry.Edit(func(e *resources.Edit) { e.SetType(toy.StorageVersion, 1000, 100, toy) })
-		w, fallbacks := documentOfTypes(registry, true)
+		w, fallbacks := documentOfTypes(registry, pathV2, true)
 		if w.Code != 200 || fallbacks != 1+left { // the document of everything else is not prepared
 			t.Errorf("%s: %d, %d left to kube-openapi", group, w.Code, fallbacks-1)
+		}
+		if w, fallbacks = documentOfTypes(registry, pathV3+versionPath(toy.StorageVersion), true); w.Code != 200 || fallbacks != left {
+			t.Errorf("version 3 of %s: %d, %d left to kube-openapi", group, w.Code, fallbacks)
 		}
 	}
 }

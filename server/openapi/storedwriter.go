@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
-	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kube-openapi/pkg/builder3/util"
@@ -15,37 +14,6 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
-
-// storedTexts are schemas of a document that are written as text. The builder of kube-openapi, which would copy and walk them, is given
-// others that stand for them.
-type storedTexts [][]byte
-
-// standInName, and a number, is the description of what stands for a text. No schema of a Go type has it, nor one of a list.
-const standInName = "rowlock.internal/schema/"
-
-func standIn(i int) *spec.Schema {
-	return new(spec.Schema).WithDescription(standInName + strconv.Itoa(i))
-}
-
-// add adds the definitions of a type whose schema is stored. It is false where they are to be made of that of kube-openapi.
-func (t *storedTexts) add(src *source, definitions map[string]common.OpenAPIDefinition, s *resources.Served) bool {
-	if s.OpenAPI == nil || s.OpenAPI.Stored == nil || !fastpath.OpenAPI.On() {
-		return false
-	}
-	text, ok := (&storedWriter{definitions: definitions, prefix: definitionsV3}).write(s, nil)
-	if _, kinds := src.name(string(modelOf(s, s.Type.Kind)), nil); kinds != nil {
-		ok = false // it is also the name of a Go type, of which the builder says which kinds it has
-	}
-	if !ok {
-		fastpath.OpenAPI.Fallback()
-		return false
-	}
-	object, list := string(modelOf(s, s.Type.Kind)), string(modelOf(s, s.KindOfLists()))
-	definitions[object] = common.OpenAPIDefinition{Schema: *standIn(len(*t)), Dependencies: []string{objectMeta}}
-	definitions[list] = common.OpenAPIDefinition{Schema: *listSchema(definitions, s, definitionsV3), Dependencies: []string{object, listMeta}}
-	*t = append(*t, text)
-	return true
-}
 
 // storedWriter writes schemas that are stored as documents have them.
 type storedWriter struct {
@@ -80,6 +48,21 @@ func (t *storedWriter) write(s *resources.Served, out []byte) (text []byte, ok b
 	w.object = &object
 	ok = w.write(stored)
 	return w.out, ok
+}
+
+// object is the schema of a type in a document of version 3.
+func (t *storedWriter) schema(s *resources.Served) ([]byte, error) {
+	if s.OpenAPI != nil && s.OpenAPI.Stored != nil {
+		if text, ok := t.write(s, nil); ok {
+			return text, nil
+		}
+		fastpath.OpenAPI.Fallback()
+	}
+	schema, err := objectSchema(t.definitions, s, t.prefix)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(util.WrapRefs(schema))
 }
 
 // describeObject is what objectSchema says of every object, but for which kind it is.
@@ -141,32 +124,4 @@ func marshalV2(v any) ([]byte, error) {
 	e.SetEscapeHTML(false)
 	err := e.Encode(v)
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
-}
-
-// fill puts the texts into a document in place of what stands for them.
-func (t storedTexts) fill(document []byte) []byte {
-	if len(t) == 0 {
-		return document
-	}
-	size := len(document)
-	for _, text := range t {
-		size += len(text)
-	}
-	const standIn = `{"description":"` + standInName
-	out := make([]byte, 0, size)
-	for rest := document; ; {
-		before, after, found := bytes.Cut(rest, []byte(standIn))
-		out = append(out, before...)
-		if !found {
-			return out
-		}
-		number, after, _ := bytes.Cut(after, []byte(`"}`))
-		i, err := strconv.Atoi(string(number))
-		if err != nil || i < 0 || i >= len(t) { // of a definition that has such a description itself
-			rest = rest[len(before)+len(standIn):]
-			out = append(out, standIn...)
-			continue
-		}
-		out, rest = append(out, t[i]...), after
-	}
 }

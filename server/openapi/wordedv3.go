@@ -1,0 +1,176 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/kube-openapi/pkg/builder3/util"
+	"k8s.io/kube-openapi/pkg/common"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// A document of version 3 of types without a Go type is written as the part of the one of version 2 is that describes them: operations in the
+// words of nobody's, schemas from the stored texts. Most of the time that kube-openapi needs for it goes to operations, which an edit of a
+// definition leaves as they are.
+
+// wordedV3 is the document of nobody's type, taken apart.
+type wordedV3 struct {
+	openapi, info json.RawMessage
+	paths         wording
+	// schemas are those of Go types.
+	schemas map[string][]byte
+}
+
+// textV3 is a document of version 3 by its members, in their order.
+type textV3 struct {
+	OpenAPI    json.RawMessage            `json:"openapi"`
+	Info       json.RawMessage            `json:"info"`
+	Paths      map[string]json.RawMessage `json:"paths"`
+	Components struct {
+		Schemas map[string]json.RawMessage `json:"schemas"`
+	} `json:"components"`
+}
+
+// wordedFor returns the document of nobody's type that has the operations of another. The caller holds building.
+func (s *source) wordedFor(u *resources.Served) (*wordedV3, error) {
+	key, known := wordingKeyOf(u), s.known().worded
+	if made, there := known[key]; there {
+		return made, nil
+	}
+	n := nobody(u)
+	made, err := s.takeApart(n)
+	if err != nil {
+		return nil, fmt.Errorf("the document of nobody's type: %w", err)
+	}
+	known[key] = made
+	return made, nil
+}
+
+// takeApart has kube-openapi make the document of nobody's type.
+func (s *source) takeApart(n *resources.Served) (*wordedV3, error) {
+	definitions, err := s.fewDefinitions()
+	if err != nil {
+		return nil, err
+	}
+	own := []string{string(modelOf(n, n.Type.Kind)), string(modelOf(n, n.KindOfLists()))}
+	for _, name := range own {
+		definitions[name] = common.OpenAPIDefinition{Dependencies: []string{objectMeta, listMeta}}
+	}
+	r := s.encoded(&routes{root: versionPath(n.GroupVersion()), list: untypedRoutes(n), untyped: []*resources.Served{n}})
+	text, err := s.builtV3(r, definitions)
+	if err != nil {
+		return nil, err
+	}
+	var parts textV3
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&parts); err != nil {
+		return nil, err
+	}
+	names, err := namesOf(n, definitionsV3)
+	if err != nil {
+		return nil, err
+	}
+	made := &wordedV3{openapi: parts.OpenAPI, info: parts.Info, schemas: map[string][]byte{}}
+	for name, text := range parts.Components.Schemas {
+		if !slices.Contains(own, name) {
+			made.schemas[name] = text
+		}
+	}
+	for _, path := range names.paths {
+		made.paths = append(made.paths, worded(parts.Paths[path], names.words))
+	}
+	if len(made.paths) != len(parts.Paths) {
+		return nil, errors.New("it has other paths than the type")
+	}
+	return made, nil
+}
+
+// wordV3 writes the document of a version. It is not ok where kube-openapi has to make it.
+func (s *source) wordV3(r *routes) (text []byte, ok bool, err error) {
+	definitions, err := s.fewDefinitions()
+	if err != nil {
+		return nil, false, err
+	}
+	stored := &storedWriter{definitions: definitions, prefix: definitionsV3}
+	paths, schemas, ids := map[string][]byte{}, map[string][]byte{}, map[string]bool{}
+	var of *wordedV3
+	for _, u := range r.untyped {
+		names, err := namesOf(u, definitionsV3)
+		if err != nil || !names.covered() || !names.areNew(ids) {
+			return nil, false, err
+		}
+		if of, err = s.wordedFor(u); err != nil {
+			return nil, false, err
+		}
+		maps.Copy(schemas, of.schemas)
+		for i, path := range names.paths {
+			if paths[path] != nil {
+				return nil, false, nil // which kube-openapi refuses
+			}
+			paths[path] = of.paths[i].in(names.words, nil)
+		}
+	}
+	for _, u := range r.untyped { // whose names may not be those of anything else
+		if ok, err := s.addSchemas(schemas, stored, u); !ok || err != nil {
+			return nil, false, err
+		}
+	}
+	return of.join(paths, schemas), true, nil
+}
+
+// areNew: none of the operations of a type has the name of another's, which kube-openapi refuses.
+func (n named) areNew(ids map[string]bool) bool {
+	for _, id := range n.ids {
+		if ids[id] {
+			return false
+		}
+		ids[id] = true
+	}
+	return true
+}
+
+// addSchemas adds those of a type and of its lists.
+func (s *source) addSchemas(schemas map[string][]byte, stored *storedWriter, u *resources.Served) (ok bool, err error) {
+	object, list := string(modelOf(u, u.Type.Kind)), string(modelOf(u, u.KindOfLists()))
+	for _, name := range []string{object, list} {
+		if _, kinds := s.name(name, nil); kinds != nil || schemas[name] != nil {
+			return false, nil // it is also the name of another type
+		}
+	}
+	if schemas[object], err = stored.schema(u); err != nil {
+		return false, err
+	}
+	schemas[list], err = json.Marshal(util.WrapRefs(listSchema(stored.definitions, u, definitionsV3)))
+	return err == nil, err
+}
+
+// join puts a document together.
+func (of *wordedV3) join(paths, schemas map[string][]byte) []byte {
+	size := len(of.openapi) + len(of.info) + 100
+	for _, members := range []map[string][]byte{paths, schemas} {
+		for name, text := range members {
+			size += len(name) + len(text) + 4
+		}
+	}
+	out := make([]byte, 0, size)
+	out = append(append(out, `{"openapi":`...), of.openapi...)
+	out = append(append(out, `,"info":`...), of.info...)
+	out = appendMembers(append(out, `,"paths":`...), paths)
+	out = appendMembers(append(out, `,"components":{"schemas":`...), schemas)
+	return append(out, "}}"...)
+}
+
+// appendMembers writes an object. None of its names needs an escape.
+func appendMembers(out []byte, members map[string][]byte) []byte {
+	for i, name := range slices.Sorted(maps.Keys(members)) {
+		out = append(out, "{,"[min(i, 1)])
+		out = appendMember(out, name, members[name])
+	}
+	return append(out, '}')
+}
