@@ -85,7 +85,8 @@ OFF      ?= -all
 # Packages in which many goroutines meet; the rest gains nothing from the race detector and takes ten times as long.
 race_packages := ./sqlstore/... ./server/... ./resources ./resources/follow
 # Comparisons of every document and every type with what upstream makes of them, by one goroutine: the race detector, which has
-# nothing to find there, makes minutes of them. `unit` runs them without it; no other test of race_packages may have such a name.
+# nothing to find there, makes minutes of them. `unit` runs them without it; no other test of race_packages may have such a name. They turn fast
+# paths on and off themselves: `unit-plain` leaves them out.
 race_leaves   := ^(TestWhatIsServedIsWhatIsBuilt|TestPreparedFilesAreFresh|TestEmbeddedDefinitionsAreUpstreams|TestV[23]IsUpstreams|TestAgreesWithUpstream|TestFastPathsAgree|TestMergeStrategicAgrees|TestPlansOfPublishedDefinitions|TestPublishedDefinitions(Applied)?AsText|TestOpenAPIOfPublishedDefinitions)$$
 leaves_in     := ./server/openapi ./server/codec/... ./server/handlers
 # What the end-to-end tests run: built beforehand, so that their time limit is for the tests.
@@ -103,10 +104,10 @@ run: build ## Build and start `rowlock serve` (DATA_DIR=.rowlock LISTEN=127.0.0.
 build: bin/rowlock ## Build the static binary bin/rowlock
 
 # Three at a time, first what computes: the end-to-end tests, those on one database beside those on the other, wait for most of their time, and
-# for less where little else computes. What several of them need is built first, so that nobody builds it twice. The output of each is shown when
-# it is over.
+# for less where little else computes. `lint` makes the checks of `vet`, too. What several of them need is built first, so that nobody builds it
+# twice. The output of each is shown when it is over.
 test: bin/rowlock bin/rowlock-race bin/golangci-lint $(e2e_needs) ## Everything that has to pass
-	@$(MAKE) --no-print-directory -j3 --output-sync=target vet lint test-race lean unit unit-plain e2e-sqlite e2e-postgres fuzz-briefly bench-briefly rules
+	@$(MAKE) --no-print-directory -j3 --output-sync=target lint test-race lean unit unit-plain e2e-sqlite e2e-postgres fuzz-briefly bench-briefly rules
 
 check: vet lint ## What to run while one works: unit tests, the store's contract on SQLite; under 3 minutes when the cache is warm
 	go test $$(go list ./... | grep -v -x -E -e '$(module)/(e2e|sqlstore|migrations)')
@@ -139,7 +140,7 @@ test-race: ## Where goroutines meet, under the race detector: unit tests, the st
 # The environment is inherited by the servers of the end-to-end tests. Tests that depend on it are not taken for done because
 # they were under another one: go test notices that they read it.
 unit-plain: ## Unit tests without the fast paths (OFF=-merge-patch: without one of them), of the packages that have any
-	ROWLOCK_FAST_PATHS=$(OFF) go test -timeout 80m ./resources ./resources/admission ./resources/builtin ./resources/upstream ./server/...
+	ROWLOCK_FAST_PATHS=$(OFF) go test -timeout 80m -skip '$(race_leaves)' ./resources ./resources/admission ./resources/builtin ./resources/upstream ./server/...
 
 test-fast-paths: ## All unit tests and the end-to-end tests without the fast paths (OFF=-merge-patch: without one of them)
 	ROWLOCK_FAST_PATHS=$(OFF) go test -timeout 80m $$(go list ./... | grep -v -x -F -e $(module)/e2e)
@@ -203,7 +204,7 @@ fuzz: ## Run every fuzz target for FUZZTIME seconds (20); a failing input goes t
 # What CI runs of it.
 .PHONY: fuzz-briefly
 fuzz-briefly:
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=8 RUNS=1000
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=5 RUNS=1000
 
 # What of a package is the same for all machines is made by the program itself, and by its test.
 stage := bin/packages
