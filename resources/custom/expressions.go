@@ -32,18 +32,39 @@ const closureCost = 3 << 10
 func (h *heavy) closures() (*expressions.Rules, error) {
 	sum := h.definition.sums.of(h.version)
 	v, err := h.definition.compiled.get(closuresKey{sum.digest}, int64(sum.rules)*closureCost, func() (any, error) {
+		if rules := h.closuresOfPart(); rules != nil && rules.Rest == nil {
+			return rules, nil
+		}
 		s, err := h.definition.schema(h.version)
 		if err != nil {
 			return nil, err
 		}
-		began := time.Now()
-		defer func() { metrics.Metrics.ObserveCompilation(time.Since(began)) }()
-		return expressions.Compile(s.structural), nil
+		return compileRules(s.structural), nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	return v.(*expressions.Rules), nil
+}
+
+// closuresOfPart compiles what closures depend on. Nil: there are none.
+func (h *heavy) closuresOfPart() *expressions.Rules {
+	text, _ := schemaText(h.definition.text(), h.version)
+	part, ok := expressions.Part(text)
+	if !ok {
+		return nil
+	}
+	s, err := newVersionSchema(part)
+	if err != nil {
+		return nil
+	}
+	return compileRules(s.structural)
+}
+
+func compileRules(s *structuralschema.Structural) *expressions.Rules {
+	began := time.Now()
+	defer func() { metrics.Metrics.ObserveCompilation(time.Since(began)) }()
+	return expressions.Compile(s)
 }
 
 // upstreams returns upstream's validator of the rules of a schema, of which there are some.

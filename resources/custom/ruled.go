@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
+	"github.com/rowlock/rowlock/resources/custom/expressions"
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
@@ -19,7 +20,7 @@ import (
 // and the rest of upstream's rules for rules, which does depend on what is around, is followed here: how many values there may be of
 // the schema, and whether these have old ones.
 
-const rulesOfNode = "x-kubernetes-validations"
+const rulesOfNode = expressions.Field
 
 // ruledPlace is a place in the schema of a version that has rules, or a default that is held against some.
 type ruledPlace struct {

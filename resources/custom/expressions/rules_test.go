@@ -1,6 +1,7 @@
 package expressions
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"math/rand/v2"
@@ -46,7 +47,7 @@ func compare(t testing.TB, data []byte, sum *tally) {
 	text, rule := g.definition()
 	s := structuralOf(t, text)
 	upstream := cel.NewValidator(s, true, celconfig.PerCallLimit)
-	ours := Compile(s)
+	ours := ofPart(t, text, Compile(s))
 	if len(compileErrors(upstream)) > 0 {
 		if ours != nil {
 			t.Errorf("%s compiles, which upstream refuses: %v", rule, compileErrors(upstream))
@@ -89,6 +90,27 @@ func compare(t testing.TB, data []byte, sum *tally) {
 			t.Errorf("%s was changed into %s", before, after)
 		}
 	}
+}
+
+// ofPart compiles the part of a schema, where closures of that are to be those of the whole.
+func ofPart(t testing.TB, text string, whole *Rules) *Rules {
+	t.Helper()
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	short, ok := Part(compact.Bytes())
+	if !ok {
+		t.Errorf("%s cannot be read", text)
+	}
+	part := Compile(structuralOf(t, string(short)))
+	if (part == nil) != (whole == nil) || whole != nil && (part.Covered != whole.Covered || part.RestCount != whole.RestCount) {
+		t.Errorf("of %s: %+v, of the whole, %s: %+v", short, part, text, whole)
+	}
+	if whole == nil || whole.Rest != nil {
+		return whole
+	}
+	return part
 }
 
 func must(text []byte, err error) []byte {
