@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -102,6 +104,58 @@ func TestStorageVersionMigration(t *testing.T) {
 		is := gjson.Get(after, fmt.Sprintf("items.%d", i))
 		if is.Get("spec").Raw != was.Get("spec").Raw || is.Get("metadata.resourceVersion").Int() <= was.Get("metadata.resourceVersion").Int() {
 			t.Errorf("%s was not written again: %s", was.Raw, is.Raw)
+		}
+	}
+	if code := p.end(); code != 0 {
+		t.Errorf("ended with %d", code)
+	}
+}
+
+// A migration ends at once where there is nothing to do, and where nothing can be done. The words are kube-controller-manager's.
+func TestStorageVersionMigrationOfNothing(t *testing.T) {
+	p := start(t, "--data-dir", t.TempDir())
+	migrations := p.client(t).StoragemigrationV1().StorageVersionMigrations()
+	events, err := migrations.Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Stop()
+	cannot := func(resource string) string {
+		return fmt.Sprintf("StorageVersionMigrationFailed: resource %q does not support discovery operations: [update patch list]", resource)
+	}
+	const succeeded = "StorageVersionMigrationSucceeded: Migration completed"
+	want := map[string]string{
+		"horizontalpodautoscalers.autoscaling":      succeeded,
+		"pods.":                                     succeeded,
+		"componentstatuses.":                        cannot("/v1, Resource=componentstatuses"),
+		"subjectaccessreviews.authorization.k8s.io": cannot("authorization.k8s.io/v1, Resource=subjectaccessreviews"),
+	}
+	for resource := range want {
+		name, group, _ := strings.Cut(resource, ".")
+		_, err := migrations.Create(t.Context(), &storagemigrationv1.StorageVersionMigration{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: storagemigrationv1.StorageVersionMigrationSpec{Resource: metav1.GroupResource{Group: group, Resource: name}}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Sooner than the minute for which a resource may be unknown.
+	for late := time.After(30 * time.Second); len(want) > 0; {
+		select {
+		case e := <-events.ResultChan():
+			m, ok := e.Object.(*storagemigrationv1.StorageVersionMigration)
+			if !ok {
+				t.Fatalf("%v %v", e.Type, e.Object)
+			}
+			if !meta.IsStatusConditionFalse(m.Status.Conditions, "Running") {
+				continue
+			}
+			resource := m.Spec.Resource.Resource + "." + m.Spec.Resource.Group
+			if end := m.Status.Conditions[len(m.Status.Conditions)-1]; end.Reason+": "+end.Message != want[resource] {
+				t.Errorf("%s ended with %+v", resource, m.Status)
+			}
+			delete(want, resource)
+		case <-late:
+			t.Fatalf("these have not ended: %v", want)
 		}
 	}
 	if code := p.end(); code != 0 {

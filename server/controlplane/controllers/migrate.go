@@ -26,7 +26,8 @@ const objectsAtOnce = 16
 
 // migrate takes the active migration of a resource a step further.
 func (c *migrations) migrate(ctx context.Context, m migration, of schema.GroupResource) error {
-	t, ok := c.registry.Catalog().Type(of.String())
+	catalog := c.registry.Catalog()
+	served, ok := preferred(catalog, of)
 	switch {
 	case !ok:
 		if elsewhere, err := c.isElsewhere(ctx, of); err != nil || elsewhere {
@@ -36,10 +37,17 @@ func (c *migrations) migrate(ctx context.Context, m migration, of schema.GroupRe
 			c.queue.addAfter(of, lookAgain) // another server may have been told of it first
 			return nil
 		}
+		if m.Status.ResourceVersion != "" {
+			return c.fail(ctx, m, "migration encountered unhandled error: unable to obtain GVR from discovery")
+		}
 		return c.fail(ctx, m, "resource does not exist in discovery")
-	case !migratable(t):
+	case !migratable(served.Type):
 		// The words are kube-controller-manager's, the list of verbs in its order.
-		return c.fail(ctx, m, fmt.Sprintf("resource %q does not support discovery operations: [update patch list]", t.StorageVersion.WithResource(t.Resource).String()))
+		return c.fail(ctx, m, fmt.Sprintf("resource %q does not support discovery operations: [update patch list]", served.GVR().String()))
+	}
+	t, ok := catalog.Type(of.String())
+	if !ok {
+		return fmt.Errorf("%s can be written and is not stored", of)
 	}
 	s, err := c.store.Snapshot(ctx, of.String(), resources.At{Match: resources.MostRecent})
 	if err != nil {
@@ -60,6 +68,20 @@ func (c *migrations) migrate(ctx context.Context, m migration, of schema.GroupRe
 	}
 	left, err := c.rewrite(ctx, t, s, upTo)
 	return c.told(ctx, m, of, left, s.Count("", ""), err)
+}
+
+// preferred finds a resource in the version of its group that clients prefer, whether or not it is stored.
+func preferred(catalog *resources.Catalog, of schema.GroupResource) (*resources.Served, bool) {
+	g, ok := catalog.Group(of.Group)
+	if !ok {
+		return nil, false
+	}
+	for _, v := range g.Versions {
+		if s, ok := catalog.Lookup(v.GroupVersion.WithResource(of.Resource)); ok {
+			return s, true
+		}
+	}
+	return nil, false
 }
 
 func migratable(t *resources.Type) bool {
@@ -101,7 +123,11 @@ func (c *migrations) told(ctx context.Context, m migration, of schema.GroupResou
 	switch {
 	case err == nil:
 		return c.write(ctx, m, func(now migration) bool {
-			return !now.over() && now.run(runningMessage(0, all)) && now.set(storagemigration.MigrationSucceeded, "StorageVersionMigrationSucceeded", "Migration completed")
+			if now.over() {
+				return false
+			}
+			now.run(runningMessage(0, all)) // which may be what it says already: where there are no objects
+			return now.set(storagemigration.MigrationSucceeded, "StorageVersionMigrationSucceeded", "Migration completed")
 		})
 	case ctx.Err() != nil:
 		return nil
@@ -117,8 +143,11 @@ func (c *migrations) told(ctx context.Context, m migration, of schema.GroupResou
 		}))
 	}
 	return c.write(ctx, m, func(now migration) bool {
-		return !now.over() && now.run(runningMessage(left, all)) &&
-			now.set(storagemigration.MigrationFailed, "StorageVersionMigrationFailed", fmt.Sprintf("%d/%d not yet migrated. migration encountered unhandled error: %s", left, all, err))
+		if now.over() {
+			return false
+		}
+		now.run(runningMessage(left, all))
+		return now.set(storagemigration.MigrationFailed, "StorageVersionMigrationFailed", fmt.Sprintf("%d/%d not yet migrated. migration encountered unhandled error: %s", left, all, err))
 	})
 }
 
