@@ -162,6 +162,22 @@ func TestDescribeV2(t *testing.T) {
 	}
 }
 
+// Of two definitions with a name, that of the APIService which comes first by name keeps it, whatever the priorities of its version.
+func TestDefinitionsOfTwoVersions(t *testing.T) {
+	f := newFixture(t)
+	f.ext.describeV2("sweet")
+	f.register()
+	f.openapi("there", "/openapi/v2", described, says("sweet"))
+	f.ext.documents.Store("/openapi/v2", `{"swagger":"2.0","info":{"title":"apples","version":"2"},
+		"paths":{"/apis/apples.example.com/v2/apples":{"get":{"responses":{"200":{"description":"OK","schema":{"$ref":"#/definitions/Apple"}}}}}},
+		"definitions":{"Apple":{"description":"sour","type":"object"}}}`)
+	spec := gjson.Get(f.must("GET", apiServices+"/v1.apples.example.com", ""), "spec").Raw
+	spec = strings.NewReplacer(`"version":"v1"`, `"version":"v2"`, `"versionPriority":10`, `"versionPriority":20`).Replace(spec)
+	f.must("POST", apiServices, `{"metadata":{"name":"v2.apples.example.com"},"spec":`+spec+`}`)
+	f.openapi("there", "/openapi/v2", "definitions.Apple_v2.description", says("sour"))
+	f.openapi("first", "/openapi/v2", "definitions.Apple.description", says("sweet"))
+}
+
 // get is send with the headers of the answer, without following redirects.
 func (f *fixture) get(path string, headers ...string) (int, http.Header, string) {
 	f.Helper()

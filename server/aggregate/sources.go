@@ -246,7 +246,8 @@ func (s *sources) publish() {
 	s.publishDescriptions()
 }
 
-// publishDescriptions is publish for OpenAPI documents. Those of the most important groups and versions come first, as upstream.
+// publishDescriptions is publish for OpenAPI documents. Those of the most important groups come first, whatever the priorities of
+// versions, as upstream: of definitions with one name and two contents the first keeps it.
 func (s *sources) publishDescriptions() {
 	var described []*source
 	priorities := map[string]int32{}
@@ -258,8 +259,7 @@ func (s *sources) publishDescriptions() {
 		}
 	}
 	slices.SortFunc(described, func(a, b *source) int {
-		return cmp.Or(cmp.Compare(priorities[b.is.Spec.Group], priorities[a.is.Spec.Group]), strings.Compare(a.is.Spec.Group, b.is.Spec.Group),
-			cmp.Compare(b.is.Spec.VersionPriority, a.is.Spec.VersionPriority), strings.Compare(a.is.Name, b.is.Name))
+		return cmp.Or(cmp.Compare(priorities[b.is.Spec.Group], priorities[a.is.Spec.Group]), strings.Compare(a.is.Name, b.is.Name))
 	})
 	now := &descriptions{}
 	for _, src := range described {
