@@ -172,6 +172,20 @@ func TestUnknownKind(t *testing.T) {
 	c.stays(virtual)
 }
 
+// The kind of an owner may be written in lower case.
+func TestOwnerInLowerCase(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	lower := func(m *core.ConfigMap) { m.OwnerReferences[0].Kind = "configmap" }
+	owner := c.thing("owner")
+	child := c.thing("child", ownedBy(owner), lower)
+	orphaned := c.thing("orphaned", ownedBy(owner), lower, func(m *core.ConfigMap) { m.OwnerReferences[0].UID = "other" })
+	c.gone(orphaned)
+	c.stays(child)
+	c.delete(owner, background)
+	c.gone(child)
+}
+
 // Foreground: the owner stays, being deleted, until the dependents that block it are gone, and theirs before.
 func TestForeground(t *testing.T) {
 	c := newCluster(t)

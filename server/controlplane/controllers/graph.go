@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -104,7 +105,7 @@ func (g *graph) leave(resource string, kind schema.GroupKind) map[types.UID]abse
 			missing.Insert(uid)
 		}
 		for _, o := range n.owners {
-			if k := schema.FromAPIVersionAndKind(o.apiVersion, o.kind); k.GroupKind() == kind {
+			if k := schema.FromAPIVersionAndKind(o.apiVersion, o.kind); k.Group == kind.Group && (k.Kind == kind.Kind || k.Kind == strings.ToLower(kind.Kind)) {
 				refer[uid] = absent{kind: k}
 			}
 		}

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -24,11 +25,30 @@ const (
 // errNamespacedOwner: a cluster-scoped object cannot belong to a namespaced one. It is left alone.
 var errNamespacedOwner = errors.New("cluster-scoped object with a namespaced owner")
 
+// kindOf finds the kind that a reference means, which may be written in lower case, as with kube-controller-manager.
+func kindOf(c *resources.Catalog, kind schema.GroupVersionKind) (*resources.Served, bool) {
+	if s, ok := c.Kind(kind); ok {
+		return s, true
+	}
+	g, ok := c.Group(kind.Group)
+	if !ok {
+		return nil, false
+	}
+	for _, v := range g.Versions {
+		for _, s := range v.Resources {
+			if v.GroupVersion == kind.GroupVersion() && s.Stored() && strings.ToLower(s.Type.Kind) == kind.Kind {
+				return s, true
+			}
+		}
+	}
+	return nil, false
+}
+
 // ownerType finds the type that a reference means. Errors: absentError; errNamespacedOwner, with which the type is returned
 // as well.
 func (g *garbage) ownerType(o owner, of resources.Key) (*resources.Type, error) {
 	kind := schema.FromAPIVersionAndKind(o.apiVersion, o.kind)
-	t, ok := g.registry.Catalog().Kind(kind)
+	t, ok := kindOf(g.registry.Catalog(), kind)
 	switch {
 	case !ok:
 		return nil, &absentError{absent{kind: kind}}

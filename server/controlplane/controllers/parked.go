@@ -23,7 +23,7 @@ func (a absent) served(c *resources.Catalog) bool {
 	if a.resource != "" {
 		_, ok = c.Type(a.resource)
 	} else {
-		_, ok = c.Kind(a.kind)
+		_, ok = kindOf(c, a.kind)
 	}
 	return ok
 }
