@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"bytes"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -213,54 +211,4 @@ func (n *Node) shared() *Node {
 	key := n.key()
 	shared, _ := nodes.of(key, func() (*Node, error) { return n, nil })
 	return shared
-}
-
-// key has all that a node says, and the addresses of its children.
-func (n *Node) key() string {
-	var b bytes.Buffer
-	child := func(of ...*Node) {
-		for _, n := range of {
-			fmt.Fprintf(&b, " %p", n)
-		}
-		b.WriteByte(';')
-	}
-	fmt.Fprintf(&b, "%t %d %t %t %#v %v %q %t %t %v %d %q %q %v %t %t ", n.foreign, n.types, n.nullable, n.formatted, n.enum, n.text.length,
-		n.text.format, n.int32, n.noFloats, n.size, n.list, n.keys, n.required, n.properties, n.open, n.closed)
-	fmt.Fprintf(&b, "%p %t %t %q", n.text.pattern, n.preserve, n.embedded, n.defaults)
-	for _, limit := range []*bound{n.min, n.max} {
-		fmt.Fprintf(&b, " %t", limit != nil)
-		if limit != nil {
-			fmt.Fprintf(&b, " %v", *limit)
-		}
-	}
-	writeValue(&b, n.fallback)
-	child(n.item, n.entry, n.not)
-	for _, name := range slices.Sorted(maps.Keys(n.fields)) {
-		fmt.Fprintf(&b, "%q", name)
-		child(n.fields[name])
-	}
-	child(n.allOf...)
-	child(n.anyOf...)
-	child(n.oneOf...)
-	return b.String()
-}
-
-// writeValue writes a default, whose numbers have types.
-func writeValue(b *bytes.Buffer, v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			fmt.Fprintf(b, "{%q", name)
-			writeValue(b, v[name])
-		}
-		b.WriteByte('}')
-	case []any:
-		for _, item := range v {
-			b.WriteByte('[')
-			writeValue(b, item)
-		}
-		b.WriteByte(']')
-	default:
-		fmt.Fprintf(b, "%T %#v", v, v)
-	}
 }
