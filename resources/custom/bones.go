@@ -23,7 +23,14 @@ import (
 type bones struct {
 	apiextensionsv1.CustomResourceDefinition
 	sums byVersion[schemaSum] // by version; none of one without a schema
+	// texts are where the schemas of all versions are.
+	texts byVersion[textSpan]
 }
+
+// textSpan is where the schema of a version is in the text of its definition. It is empty where there is none.
+type textSpan struct{ from, to int }
+
+func (s textSpan) of(definition []byte) []byte { return definition[s.from:s.to] }
 
 // schemaSum stands for a schema.
 type schemaSum struct {
@@ -42,6 +49,7 @@ func readBones(data []byte, known *compiled) (*bones, error) {
 	var wrong error
 	eachVersion(text, func(name string, schema gjson.Result) bool {
 		if !schema.Exists() {
+			b.texts.set(name, textSpan{})
 			return true
 		}
 		var sum schemaSum
@@ -49,6 +57,7 @@ func readBones(data []byte, known *compiled) (*bones, error) {
 			return false
 		}
 		b.sums.set(name, sum)
+		b.texts.set(name, textSpan{schema.Index, schema.Index + len(schema.Raw)})
 		short = append(append(short, text[done:schema.Index]...), "{}"...)
 		done = schema.Index + len(schema.Raw)
 		return true
@@ -70,17 +79,6 @@ func eachVersion(definition string, yield func(name string, schema gjson.Result)
 		schema.Index += at
 		return yield(strings.Clone(v.Get("name").String()), schema) // which does not keep all of the text
 	})
-}
-
-// schemaText is the schema of a version of a definition, empty where there is none. It is a part of the definition, and must not be changed.
-func schemaText(definition []byte, version string) (text []byte, found bool) {
-	eachVersion(unsafe.String(unsafe.SliceData(definition), len(definition)), func(name string, schema gjson.Result) bool {
-		if found = name == version; found {
-			text = bytesOf(schema.Raw)
-		}
-		return !found
-	})
-	return text, found
 }
 
 // sumKey is the key of the sum of the schema with a digest among what is compiled, and sumSize about what that takes.

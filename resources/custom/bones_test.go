@@ -27,7 +27,8 @@ func TestBones(t *testing.T) {
 	whole.ManagedFields = nil
 	for i := range whole.Spec.Versions {
 		v := &whole.Spec.Versions[i]
-		text, found := schemaText([]byte(boned), v.Name)
+		span, found := b.texts.find(v.Name)
+		text := span.of([]byte(boned))
 		if !found || (len(text) > 0) != (v.Schema != nil) {
 			t.Errorf("%s: a schema of %q, %v", v.Name, text, found)
 		}
@@ -55,7 +56,7 @@ func TestBones(t *testing.T) {
 	if b.sums.of("v2").rules != 2 || len(b.sums) != 2 {
 		t.Errorf("%+v", b.sums)
 	}
-	if _, found := schemaText([]byte(boned), "v4"); found {
+	if _, found := b.texts.find("v4"); found {
 		t.Error("a schema of a version that there is not")
 	}
 }

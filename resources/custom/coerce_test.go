@@ -28,7 +28,7 @@ func thing(t testing.TB) *definition {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.group, d.kind, d.sums = "example.com", "Thing", bones.sums
+	d.group, d.kind, d.sums, d.texts = "example.com", "Thing", bones.sums, bones.texts
 	return d
 }
 

@@ -31,8 +31,9 @@ type definition struct {
 	broken, namespaced bool
 	// claimed are the versions that it would serve.
 	claimed []string
-	// sums stand for the schemas of its versions, and compiled has what was made of them of late.
+	// sums stand for the schemas of its versions, texts are where they are in its text, and compiled has what was made of them of late.
 	sums     byVersion[schemaSum]
+	texts    byVersion[textSpan]
 	compiled *compiled
 	// conversions are those by its webhook, which is reached by lines; nil: there is none.
 	conversions *conversions
@@ -64,7 +65,7 @@ func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, l 
 	if err != nil {
 		return nil, err
 	}
-	d.sums, d.origin = crd.sums, originOf(&crd.CustomResourceDefinition)
+	d.sums, d.texts, d.origin = crd.sums, crd.texts, originOf(&crd.CustomResourceDefinition)
 	d.leaving = crd.DeletionTimestamp != nil
 	named, established := conditionTrue(&crd.CustomResourceDefinition, apiextensionsv1.NamesAccepted), conditionTrue(&crd.CustomResourceDefinition, apiextensionsv1.Established)
 	d.waiting, d.broken = !named || !established, named && !established
@@ -96,6 +97,12 @@ func (d *definition) decode() (*bones, error) {
 
 // text is the definition as it is stored.
 func (d *definition) text() []byte { return d.object.Load().Unpacked().Data }
+
+// schemaText is the schema of a version as it is stored, empty where there is none. It is a part of the text, and must not be changed.
+func (d *definition) schemaText(version string) (text []byte, found bool) {
+	span, found := d.texts.find(version)
+	return span.of(d.text()), found
+}
 
 // gv is a version of the definition in its group.
 func (d *definition) gv(version string) schema.GroupVersion {
@@ -207,15 +214,14 @@ func (d *definition) openAPI(v *apiextensionsv1.CustomResourceDefinitionVersion,
 	return &resources.OpenAPI{Digest: d.sums.of(version).digest, SelectableFields: selectable,
 		Schema: func(v2 bool) (*spec.Schema, error) { return d.openAPIOf(version, v2) },
 		Stored: func(room *[]byte) ([]byte, error) {
-			text, _ := schemaText(d.object.Load().DataIn(room), version)
-			return text, nil
+			return d.texts.of(version).of(d.object.Load().DataIn(room)), nil
 		}}
 }
 
 // openAPIOf is the schema of a version as documents of OpenAPI have it; nil: it says nothing. Nothing of it is kept: a document of all
 // definitions needs each schema once.
 func (d *definition) openAPIOf(version string, v2 bool) (*spec.Schema, error) {
-	text, found := schemaText(d.text(), version)
+	text, found := d.schemaText(version)
 	if !found {
 		return nil, fmt.Errorf("schema of %s in version %s: %w", d.name, version, errNoVersion)
 	}

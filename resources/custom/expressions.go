@@ -49,7 +49,7 @@ func (h *heavy) closures() (*expressions.Rules, error) {
 
 // closuresOfPart compiles what closures depend on. Nil: there are none.
 func (h *heavy) closuresOfPart() *expressions.Rules {
-	text, _ := schemaText(h.definition.text(), h.version)
+	text, _ := h.definition.schemaText(h.version)
 	part, ok := expressions.Part(text)
 	if !ok {
 		return nil

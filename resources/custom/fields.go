@@ -89,7 +89,7 @@ func (d *definition) newFieldTypes(crd *apiextensionsv1.CustomResourceDefinition
 		},
 		keep: func(key any, build func() (any, error)) (any, error) { return d.compiled.get(key, room, build) },
 		stored: func(version string) []byte {
-			text, _ := schemaText(d.text(), version)
+			text, _ := d.schemaText(version)
 			return bytes.Clone(text) // what is made of it keeps parts
 		},
 	}

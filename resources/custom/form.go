@@ -76,9 +76,9 @@ func (d *definition) showsAs(before *definition, version string, gap bool) bool 
 // sameBelow tells whether the schemas of a version that is stored, of the definition and of the one before, make the same of what the schema
 // of the version that is shown leaves.
 func (d *definition) sameBelow(before *definition, stored, shown string) bool {
-	is, _ := schemaText(d.text(), stored)
-	was, _ := schemaText(before.text(), stored)
-	by, _ := schemaText(d.text(), shown)
+	is, _ := d.schemaText(stored)
+	was, _ := before.schemaText(stored)
+	by, _ := d.schemaText(shown)
 	a, aOK := jsonscan.NewIndex(string(was))
 	b, bOK := jsonscan.NewIndex(string(is))
 	x, xOK := jsonscan.NewIndex(string(by))

@@ -35,13 +35,13 @@ const schemaCost = 5
 func (d *definition) schema(version string) (*versionSchema, error) {
 	sum, there := d.sums.find(version)
 	if !there {
-		if _, found := schemaText(d.text(), version); !found {
+		if _, found := d.schemaText(version); !found {
 			return nil, fmt.Errorf("schema of %s in version %s: %w", d.name, version, errNoVersion)
 		}
 		return &versionSchema{}, nil
 	}
 	v, err := d.compiled.get(schemaKey{sum.digest}, int64(sum.size)*schemaCost, func() (any, error) {
-		text, _ := schemaText(d.text(), version)
+		text, _ := d.schemaText(version)
 		s, err := newVersionSchema(text)
 		if err != nil {
 			return nil, fmt.Errorf("schema of %s in version %s: %w", d.name, version, err)
@@ -68,7 +68,7 @@ func (d *definition) plan(version string) *plan.Node {
 	}
 	v, err := d.compiled.get(planKey{sum.digest}, int64(sum.size)*planCost, func() (any, error) {
 		if fastpath.CustomPlans.On() {
-			if text, _ := schemaText(d.text(), version); text != nil {
+			if text, _ := d.schemaText(version); len(text) > 0 {
 				if n, ok := plan.CompileStored(string(text)); ok {
 					return n, nil
 				}
