@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // nameMax is how many bytes of a name Postgres keeps.
@@ -44,13 +46,13 @@ func Together(all []View) []View {
 // columnNames gives out names of columns, each once.
 type columnNames map[string]bool
 
-// next is the name of a column that kubectl prints under a title: in lower case, with _ for all but letters and digits. Empty: it has none, or is
-// there already.
+// next is the name of a column that kubectl prints under a title: in lower case, with _ for all but letters, the marks upon them, and digits, of whatever
+// script. Empty: it has none, or is there already.
 func (n columnNames) next(title string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(title) {
 		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+		case r != utf8.RuneError && unicode.In(r, unicode.Letter, unicode.Mark, unicode.Digit):
 			b.WriteRune(r)
 		case b.Len() > 0 && !strings.HasSuffix(b.String(), "_"):
 			b.WriteByte('_')
@@ -60,8 +62,11 @@ func (n columnNames) next(title string) string {
 	if common[name] {
 		name = "printed_" + name
 	}
-	if len(name) > nameMax {
-		name = name[:nameMax]
+	if end := nameMax; len(name) > end {
+		for !utf8.RuneStart(name[end]) {
+			end-- // not in the middle of a letter
+		}
+		name = name[:end]
 	}
 	if name == "" || n[name] {
 		return ""

@@ -28,6 +28,17 @@ func TestColumnsOfDefinition(t *testing.T) {
 	}
 }
 
+// Letters of any script stay in the name of a column, which is cut between two of them.
+func TestColumnNames(t *testing.T) {
+	names := columnNames{}
+	for _, c := range [][2]string{{"Up To-Date", "up_to_date"}, {"Größe", "größe"}, {"GRÖSSE (m²)", "grösse_m"}, {"名前", "名前"}, {"E\u0301te\u0301", "e\u0301te\u0301"}, {"größe", ""}, {"Name", "printed_name"},
+		{"→", ""}, {"\xff", ""}, {strings.Repeat("д", 40), strings.Repeat("д", 31)}} {
+		if got := names.next(c[0]); got != c[1] {
+			t.Errorf("%q is called %q, want %q", c[0], got, c[1])
+		}
+	}
+}
+
 // Views of different resources have different names, also where somebody has looked for those that are cut to the same one, and they do not depend on the order. Of one
 // resource there is one view.
 func TestTogether(t *testing.T) {
