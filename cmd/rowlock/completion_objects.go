@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,20 @@ const (
 	// completionMore is how long it waits for more than a server has told already.
 	completionMore = time.Second
 )
+
+// completeFileOrObject completes the object of restore --revision, which stands in the place of a file; where there is nothing of the kind, files.
+func completeFileOrObject(o *placeOptions, parts *partOptions) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		directory, _, _ := strings.Cut(typed, "/")
+		if s, err := os.Stat(directory); err == nil && s.IsDir() || strings.Count(typed, "/") != 1 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		// cobra reads the flags twice, so that a namespace is there twice.
+		admin, namespace := parts.admin(o, cmd.Flags()), strings.Join(slices.Compact(parts.namespaces), "")
+		names, _ := completeObject(&admin, &namespace, false)(cmd, args, typed)
+		return names, cobra.ShellCompDirectiveDefault
+	}
+}
 
 // completeObject completes the name in TYPE/NAME, of objects that the history has: those that were deleted, where these are meant, or all. Where no server
 // answers there is nothing to choose from, and of a history that is long to read, what has been read.
@@ -32,6 +47,7 @@ func completeObject(admin *adminOptions, namespace *string, deleted bool) cobra.
 			return withoutFiles(nil)
 		}
 		h.name = ""
+		h = h.located(ctx, 0)
 		path := h.written()
 		if deleted {
 			path = h.trash()

@@ -44,7 +44,7 @@ func newHistoryCommand() *cobra.Command {
 			if err := o.admin.complete(); err != nil {
 				return err
 			}
-			h, err := openHistory(cmd.Context(), &o.admin, args[0], o.namespace)
+			h, err := openObjectHistory(cmd.Context(), &o.admin, args[0], o.namespace, o.revision)
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,7 @@ type objectHistory struct {
 	namespaced bool
 	namespace  string // empty where the resource has none
 	name       string // empty: all of the type
+	other      string // a namespace that was named although the resource has none
 }
 
 // String names the object as kubectl does.
@@ -88,13 +90,39 @@ func openHistory(ctx context.Context, admin *adminOptions, object, namespace str
 	}
 	switch at := config.Contexts[config.CurrentContext]; {
 	case !h.namespaced:
-		h.namespace = ""
+		h.namespace, h.other = "", namespace
 	case h.namespace == "" && at != nil && at.Namespace != "":
 		h.namespace = at.Namespace
 	case h.namespace == "":
 		h.namespace = metav1.NamespaceDefault
 	}
 	return h, nil
+}
+
+// openObjectHistory is openHistory where the history has the object, or its write of a revision that is not 0.
+func openObjectHistory(ctx context.Context, admin *adminOptions, object, namespace string, revision int64) (*objectHistory, error) {
+	h, err := openHistory(ctx, admin, object, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return h.located(ctx, revision), nil
+}
+
+// located is where the history has something: objects of a definition whose scope has changed are where that scope had them. A namespace that is named
+// comes before none. Where nothing is, or may be read, it is the history as it was, by which it is said.
+func (h *objectHistory) located(ctx context.Context, revision int64) *objectHistory {
+	if !h.namespaced && h.other == "" {
+		return h
+	}
+	first, then := *h, *h
+	first.namespaced, first.namespace = true, cmp.Or(h.namespace, h.other)
+	then.namespaced, then.namespace = false, ""
+	for _, at := range []*objectHistory{&first, &then} {
+		if page, _, err := at.page(ctx, at.written(), at.query(revision, 1)); err == nil && len(page) > 0 {
+			return at
+		}
+	}
+	return h
 }
 
 // resolve finds the resource that a type is. What is served is known by all its names, what is not by plural and group alone.
@@ -153,8 +181,8 @@ func (h *objectHistory) list(ctx context.Context, path string, revision int64) (
 	return all, nil
 }
 
-// pages are what is listed, a request each. An error is the last of them.
-func (h *objectHistory) pages(ctx context.Context, path string, revision int64) iter.Seq2[[]*historyRevision, error] {
+// query asks for the writes of the object, or for the one of a revision, and for so many at a time.
+func (h *objectHistory) query(revision int64, limit int) url.Values {
 	selector := "object.resource=" + h.resource.String()
 	if h.name != "" {
 		selector += ",object.name=" + fields.EscapeValue(h.name)
@@ -162,20 +190,31 @@ func (h *objectHistory) pages(ctx context.Context, path string, revision int64) 
 	if revision != 0 {
 		selector += ",metadata.name=" + strconv.FormatInt(revision, 10)
 	}
-	query := url.Values{"fieldSelector": {selector}, "limit": {strconv.Itoa(historyPage)}}
+	return url.Values{"fieldSelector": {selector}, "limit": {strconv.Itoa(limit)}}
+}
+
+// pages are what is listed, a request each. An error is the last of them.
+func (h *objectHistory) pages(ctx context.Context, path string, revision int64) iter.Seq2[[]*historyRevision, error] {
+	query := h.query(revision, historyPage)
 	return func(yield func([]*historyRevision, error) bool) {
 		for {
-			var list struct {
-				Metadata metav1.ListMeta    `json:"metadata"`
-				Items    []*historyRevision `json:"items"`
-			}
-			err := h.client.do(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &list)
-			if !yield(list.Items, err) || err != nil || list.Metadata.Continue == "" {
+			page, next, err := h.page(ctx, path, query)
+			if !yield(page, err) || err != nil || next == "" {
 				return
 			}
-			query.Set("continue", list.Metadata.Continue)
+			query.Set("continue", next)
 		}
 	}
+}
+
+// page is one of them, and where the next one begins.
+func (h *objectHistory) page(ctx context.Context, path string, query url.Values) (page []*historyRevision, next string, err error) {
+	var list struct {
+		Metadata metav1.ListMeta    `json:"metadata"`
+		Items    []*historyRevision `json:"items"`
+	}
+	err = h.client.do(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &list)
+	return list.Items, list.Metadata.Continue, err
 }
 
 // get returns a revision with the object. It may be one of another object.

@@ -90,6 +90,9 @@ func TestHistoryCompletion(t *testing.T) {
 		"undelete -n shop configmaps/": "configmaps/gone\n:4\n",
 		"undelete -n shop nothings/":   ":4\n",
 		"history -n shop cm/a ''":      ":4\n",
+		"restore -n shop cm/a":         "cm/a\n:0\n",
+		"restore cm/a":                 ":0\n",
+		"restore /dev":                 ":0\n",
 	} {
 		if got := completes(t, append([]string{strings.Fields(args)[0], "--data-dir", h.dir}, strings.Fields(args)[1:]...)...); got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)

@@ -33,7 +33,8 @@ func newRestoreCommand() *cobra.Command {
 			"  rowlock restore --namespace shop --dry-run /backup/today\n" +
 			"  rowlock restore --object deployment/shop/web --kubeconfig ~/.kube/config /backup/today\n" +
 			"  rowlock restore deployment/web -n shop --revision 48211",
-		Args: oneArgument("the name of a file, or -, or with --revision an object,"),
+		Args:              oneArgument("the name of a file, or -, or with --revision an object,"),
+		ValidArgsFunction: completeFileOrObject(o, parts),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.complete(); err != nil {
 				return err

@@ -77,10 +77,15 @@ func (o *partOptions) completeRevision() error {
 	return nil
 }
 
+// admin is how the control plane is reached.
+func (o *partOptions) admin(place *placeOptions, flags *pflag.FlagSet) adminOptions {
+	return adminOptions{dataDir: place.dataDir, kubeconfig: o.kubeconfig, flags: flags}
+}
+
 // restoreRevision makes an object what it was after a write.
 func restoreRevision(cmd *cobra.Command, place *placeOptions, o *partOptions, object string) error {
-	admin := adminOptions{dataDir: place.dataDir, kubeconfig: o.kubeconfig, flags: cmd.Flags()}
-	h, err := openHistory(cmd.Context(), &admin, object, strings.Join(o.namespaces, ""))
+	admin := o.admin(place, cmd.Flags())
+	h, err := openObjectHistory(cmd.Context(), &admin, object, strings.Join(o.namespaces, ""), o.revision)
 	if err != nil {
 		return err
 	}
@@ -122,7 +127,7 @@ func restoreParts(cmd *cobra.Command, place *placeOptions, o *partOptions, name 
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	admin := adminOptions{dataDir: place.dataDir, kubeconfig: o.kubeconfig, flags: cmd.Flags()}
+	admin := o.admin(place, cmd.Flags())
 	client, err := admin.client()
 	if err != nil {
 		return err

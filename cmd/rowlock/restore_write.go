@@ -123,8 +123,16 @@ func (t *takeBack) stepFor(ctx context.Context, p *part) (*step, error) {
 		return nil, err
 	}
 	plural, _, _ := strings.Cut(p.resource, ".")
-	if _, ok := served.byName[plural]; !ok {
+	r, ok := served.byName[plural]
+	if !ok {
 		return nil, fmt.Errorf("the server does not serve %s in %s", plural, gv)
+	}
+	if r.Namespaced != (p.object.GetNamespace() != "") {
+		now := "without namespaces"
+		if r.Namespaced {
+			now = "in namespaces"
+		}
+		return nil, errors.New("the server serves " + p.resource + " " + now + " now")
 	}
 	_, s.status = served.byName[plural+"/status"]
 	s.list = pathOf(gv, p.object.GetNamespace(), plural)
