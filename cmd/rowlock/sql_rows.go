@@ -90,8 +90,13 @@ func (t *tableRows) row(values []any) error {
 
 // harmless is a text for a terminal: what others have written into objects does not control it.
 func harmless(s string) string {
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(harmlessLines(s))
+}
+
+// harmlessLines is harmless for a text that has lines, and tabs within them.
+func harmlessLines(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
 			return ' '
 		}
 		return r

@@ -117,7 +117,7 @@ func verifyDatabase(ctx context.Context, store *sqlstore.Options, out io.Writer)
 	shown := 0
 	found := func(f sqlstore.Finding) {
 		if shown++; shown <= mostFindings {
-			fmt.Fprintf(out, "%s: %s\n    %s\n", f.Where, f.What, f.Do)
+			fmt.Fprintf(out, "%s: %s\n    %s\n", harmless(f.Where), harmless(f.What), f.Do)
 		}
 	}
 	options := sqlstore.VerifyOptions{Decode: types.check, DecodePast: types.checkPast, HasLifetime: types.haveLifetime, Found: found}

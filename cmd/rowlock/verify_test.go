@@ -89,6 +89,12 @@ func verifyRewritten(t *testing.T, data []byte) {
 		{"a field of another type", "objects configmaps/default/a: does not decode", replace(configMap, `"data":{"v":"2"}`, `"data":["v"]`)},
 		{"another name", `objects configmaps/default/a: has the name "z" in its data`, replace(configMap, `"name":"a"`, `"name":"z"`)},
 		{"another namespace", "in its data", replace(configMap, `"namespace":"default"`, `"namespace":"z"`)},
+		{"a name that would control a terminal", "objects configmaps/default/a [2J\ufffd: ", func(row []any) []any {
+			if *at(row, "resource") == any(configMap) && *at(row, "name") == any("a") {
+				*at(row, "name") = "a\x1b[2J\xff"
+			}
+			return row
+		}},
 		{"no uid", "has no uid", replace(configMap, `"uid":"`, `"was":"`)},
 		{"another kind", "objects configmaps/", replace(configMap, `"kind":"ConfigMap"`, `"kind":"Secret"`)},
 		{"a selectable field", "for the selectable field", func(row []any) []any {
