@@ -47,6 +47,28 @@ func TestPackagedChartRenders(t *testing.T) {
 	}
 }
 
+// Names and values that YAML would take for numbers are texts, and the name of a release may have a dot, which that of a Service may not.
+func TestPackagedChartOfOddNames(t *testing.T) {
+	namespace := newNamespace(t)
+	h, k := newHelm(t, namespace), kubectl{namespace: namespace}
+	for release, values := range map[string]string{
+		"1e3":   "serviceAccountName=1,priorityClassName=2,persistence.storageClass=3,nodeSelector.a=4",
+		"a.b":   onPostgres,
+		"true":  "fullnameOverride=7,database=postgres,postgres.existingSecret=8,postgres.existingSecretKey=9,priorityClassName=system-node-critical",
+		"nulls": "config=null,podLabels=null,podAnnotations=null,tolerations=null",
+	} {
+		manifest := filepath.Join(t.TempDir(), "manifest.yaml")
+		flag := "--set-string"
+		if release == "nulls" {
+			flag = "--set"
+		}
+		if err := os.WriteFile(manifest, []byte(h.run(t, "template", release, packagedChart, flag, values)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		wants(t, k.run(t, "create", "--dry-run=server", "--validate=strict", "-f", manifest), "configmap/", "service/")
+	}
+}
+
 // TestPackagedChart takes the chart through its life: SQLite, another configuration, Postgres, and nothing is left. What its Pods would
 // start serves what its probes ask for.
 func TestPackagedChart(t *testing.T) {

@@ -1,13 +1,13 @@
 {{/* The name of all objects. A Pod of a StatefulSet has more behind it. */}}
 {{- define "rowlock.name" -}}
 {{- $name := ternary .Release.Name (printf "%s-%s" .Release.Name .Chart.Name) (contains .Chart.Name .Release.Name) -}}
-{{- default $name .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- default $name .Values.fullnameOverride | replace "." "-" | trunc 50 | trimSuffix "-" -}}
 {{- end }}
 
 {{/* What selects the Pods; it never changes. */}}
 {{- define "rowlock.selector" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ .Chart.Name | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "rowlock.labels" -}}
@@ -20,12 +20,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{/* Fails for values that the chart has to set itself. Helm tells of a name that a schema refuses in the place of another value, so it is said here. */}}
 {{- define "rowlock.check" -}}
 {{- range $flag := list "config" "data-dir" "datastore" "datastore-file" "listen" }}
-{{- if hasKey $.Values.config $flag }}
+{{- if hasKey (default dict $.Values.config) $flag }}
 {{- fail (printf "config.%s: the chart sets this itself (the database by database and postgres, the port by service.port)" $flag) }}
 {{- end }}
 {{- end }}
 {{- range $label, $value := include "rowlock.selector" . | fromYaml }}
-{{- if ne $value (get $.Values.podLabels $label | default $value) }}
+{{- if ne $value (get (default dict $.Values.podLabels) $label | default $value) }}
 {{- fail (printf "podLabels: %s is what selects the Pods, and stays %s" $label $value) }}
 {{- end }}
 {{- end }}
@@ -40,7 +40,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $name := include "rowlock.name" . -}}
 {{- $service := printf "%s.%s" $name .Release.Namespace -}}
 {{- $names := list $name $service (printf "%s.svc" $service) (printf "%s.svc.cluster.local" $service) -}}
-{{- $config := mergeOverwrite (dict "shutdown-delay-duration" "5s") (deepCopy .Values.config) -}}
+{{- $config := mergeOverwrite (dict "shutdown-delay-duration" "5s") (deepCopy (default dict .Values.config)) -}}
 {{- $given := default list (get $config "tls-san") -}}
 {{- $config = set $config "tls-san" (concat $names (ternary $given (list $given) (kindIs "slice" $given)) | uniq) -}}
 {{- range $flag, $value := $config }}
@@ -52,7 +52,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "rowlock.pod" -}}
 metadata:
   labels:
-    {{- mustMergeOverwrite (dict) .Values.podLabels (include "rowlock.selector" . | fromYaml) | toYaml | nindent 4 }}
+    {{- mustMergeOverwrite (dict) (default dict .Values.podLabels) (include "rowlock.selector" . | fromYaml) | toYaml | nindent 4 }}
   annotations:
     # A server reads its configuration when it starts.
     checksum/config: {{ printf "%s %s" (include "rowlock.config" .) .Values.postgres.url | sha256sum }}
@@ -63,10 +63,10 @@ spec:
   terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
   securityContext: {{ toJson .Values.podSecurityContext }}
   {{- with .Values.serviceAccountName }}
-  serviceAccountName: {{ . }}
+  serviceAccountName: {{ quote . }}
   {{- end }}
   {{- with .Values.priorityClassName }}
-  priorityClassName: {{ . }}
+  priorityClassName: {{ quote . }}
   {{- end }}
   {{- range $field := list "nodeSelector" "tolerations" "affinity" }}
   {{- with get $.Values $field }}
@@ -130,7 +130,7 @@ spec:
         {{- with .Values.extraVolumeMounts }}{{ toYaml . | nindent 8 }}{{ end }}
   volumes:
     - name: config
-      configMap: {name: {{ include "rowlock.name" . }}}
+      configMap: {name: {{ include "rowlock.name" . | quote }}}
     - name: tmp
       emptyDir: {}
     {{- if eq .Values.database "postgres" }}
@@ -139,9 +139,9 @@ spec:
       emptyDir: {}
     - name: datastore
       secret:
-        secretName: {{ include "rowlock.secret" . }}
+        secretName: {{ include "rowlock.secret" . | quote }}
         defaultMode: 0440
-        items: [{key: {{ ternary .Values.postgres.existingSecretKey "url" (ne .Values.postgres.existingSecret "") }}, path: url}]
+        items: [{key: {{ ternary .Values.postgres.existingSecretKey "url" (ne .Values.postgres.existingSecret "") | quote }}, path: url}]
     {{- end }}
     {{- with .Values.extraVolumes }}{{ toYaml . | nindent 4 }}{{ end }}
 {{- end }}
