@@ -205,6 +205,9 @@ func rowOf(columns []string, values []any) (r sqlstore.Row) {
 	return r
 }
 
+// quotas are counted anew, by what there is.
+const quotas = "resourcequotas"
+
 // notTaken are types whose objects are of their moment. An old Lease would take the office from whoever holds it now.
 var notTaken = []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io", "leasecandidates.coordination.k8s.io"}
 
@@ -271,7 +274,8 @@ func (o *partOptions) choose(r sqlstore.Row, unreadable error, named []namedObje
 		return nil, fmt.Errorf("%s: %w", r.Key, err)
 	}
 	p.uid = p.object.GetUID()
-	p.leaveStatus = p.object.GetDeletionTimestamp() != nil // it says that the object is being deleted, which it is not any more
+	// That of what was being deleted says so, which is over; that of a quota counts what there was.
+	p.leaveStatus = p.object.GetDeletionTimestamp() != nil || p.resource == quotas
 	return p, nil
 }
 
@@ -299,8 +303,8 @@ func (t *takeBack) all(ctx context.Context, parts []*part) error {
 }
 
 // ranks is how many groups there are: namespaces are needed by all, definitions of types and ServiceAccounts by others, and Pods
-// need the rest.
-const ranks = 4
+// need the rest. What says how much there may be, and how large, comes last: what there was may be more.
+const ranks = 5
 
 func rankOf(p *part) int {
 	switch p.resource {
@@ -310,6 +314,8 @@ func rankOf(p *part) int {
 		return 1
 	case "pods":
 		return 3
+	case quotas, "limitranges":
+		return 4
 	}
 	return 2
 }

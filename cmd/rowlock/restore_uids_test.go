@@ -25,7 +25,6 @@ func TestRestoreWhatIsOfItsMoment(t *testing.T) {
 	send(t, client, "POST", namespaces+"/shop/serviceaccounts", `{"metadata":{"name":"bot"}}`)
 	send(t, client, "POST", namespaces+"/shop/secrets", `{"metadata":{"name":"token","annotations":{"kubernetes.io/service-account.name":"bot"}},"type":"kubernetes.io/service-account-token"}`)
 	send(t, client, "POST", namespaces+"/shop/pods", `{"metadata":{"name":"p"},"spec":{"serviceAccountName":"bot","containers":[{"name":"c","image":"nginx"}]}}`)
-	send(t, client, "POST", namespaces+"/shop/limitranges", `{"metadata":{"name":"l"},"spec":{"limits":[{"type":"Container","default":{"cpu":"500m"}}]}}`)
 	before := tokenOf(t, client)
 	file := filepath.Join(t.TempDir(), "backup")
 	runs(t, "backup", file, "--data-dir", dir)
@@ -38,6 +37,8 @@ func TestRestoreWhatIsOfItsMoment(t *testing.T) {
 			return apierrors.IsNotFound(err)
 		})
 	}
+	send(t, client, "POST", namespaces, `{"metadata":{"name":"shop"}}`)
+	send(t, client, "POST", namespaces+"/shop/limitranges", `{"metadata":{"name":"l"},"spec":{"limits":[{"type":"Container","default":{"cpu":"500m"}}]}}`)
 	runs(t, "restore", file, "--data-dir", dir, "--namespace", "shop", "--namespace", "stuck")
 	if after := tokenOf(t, client); after == before {
 		t.Error("the token is that of the ServiceAccount of before")
@@ -52,6 +53,43 @@ func TestRestoreWhatIsOfItsMoment(t *testing.T) {
 	}
 	runs(t, "restore", file, "--data-dir", dir, "--object", "secret/shop/token")
 	p.end()
+}
+
+// What a quota counts, and what a LimitRange would not let in any more, comes back before them, and the quota counts it anew.
+func TestRestoreUnderQuotas(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	p := start(t, "--data-dir", dir)
+	defer p.end()
+	client := p.client(t)
+	const namespaces = "/api/v1/namespaces"
+	used := func(want string) {
+		t.Helper()
+		until(t, "the quota has counted "+want+" services", func() bool {
+			quota, err := client.CoreV1().ResourceQuotas("shop").Get(t.Context(), "quota", metav1.GetOptions{})
+			services := quota.Status.Used[corev1.ResourceServices]
+			return err == nil && services.String() == want
+		})
+	}
+	send(t, client, "POST", namespaces, `{"metadata":{"name":"shop"}}`)
+	send(t, client, "POST", namespaces+"/shop/resourcequotas", `{"metadata":{"name":"quota"},"spec":{"hard":{"services":"1","pods":"1"}}}`)
+	used("0")
+	send(t, client, "POST", namespaces+"/shop/services", `{"metadata":{"name":"web"},"spec":{"ports":[{"port":80}]}}`)
+	send(t, client, "POST", namespaces+"/shop/pods", `{"metadata":{"name":"web"},"spec":{"containers":[{"name":"c","image":"nginx","resources":{"limits":{"cpu":"2"}}}]}}`)
+	send(t, client, "POST", namespaces+"/shop/limitranges", `{"metadata":{"name":"small"},"spec":{"limits":[{"type":"Container","max":{"cpu":"1"}}]}}`)
+	used("1")
+	file := filepath.Join(t.TempDir(), "backup")
+	runs(t, "backup", file, "--data-dir", dir)
+	send(t, client, "DELETE", namespaces+"/shop", "")
+	until(t, "the namespace is gone", func() bool {
+		_, err := client.CoreV1().Namespaces().Get(t.Context(), "shop", metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+	runs(t, "restore", file, "--data-dir", dir, "--namespace", "shop")
+	used("1")
+	send(t, client, "DELETE", namespaces+"/shop/services/web", "")
+	used("0")
+	runs(t, "restore", file, "--data-dir", dir, "--object", "service/shop/web", "--object", "quota/shop/quota")
+	used("1")
 }
 
 // tokenOf waits for the token of the Secret, which its controller makes, for the ServiceAccount that there is.
