@@ -123,9 +123,23 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 	if fieldValidation != metav1.FieldValidationIgnore {
 		decoder = info.StrictSerializer
 	}
+	toHub := q.served.Serializer.DecoderToVersion(decoder, q.served.HubOf(q.kind.Group))
 	defaultKind := q.kind
-	obj, kind, err := q.served.Serializer.DecoderToVersion(decoder, q.served.HubOf(q.kind.Group)).Decode(body, &defaultKind, into)
+	var obj runtime.Object
+	var kind *schema.GroupVersionKind
+	read := func() (err error) {
+		obj, kind, err = toHub.Decode(body, &defaultKind, into)
+		return err
+	}
+	if media == codec.YAML {
+		err = inTurn(q.ctx, body, read)
+	} else {
+		err = read()
+	}
 	if err != nil {
+		if errors.Is(err, q.ctx.Err()) {
+			return nil, err
+		}
 		strict, isStrict := runtime.AsStrictDecodingError(err)
 		if !isStrict || obj == nil || fieldValidation == metav1.FieldValidationStrict {
 			return nil, q.decodeError(err, into, kind, body)

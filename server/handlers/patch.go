@@ -74,7 +74,7 @@ func (h *Handlers) patch(q *request) error {
 		if err != nil {
 			return err
 		}
-		if err := wellFormed(p.body, p.typ); err != nil {
+		if err := wellFormed(q.ctx, p.body, p.typ); err != nil {
 			return err
 		}
 		q.audit.SentPatch(q.ctx, p.json)
@@ -93,15 +93,20 @@ func (h *Handlers) patch(q *request) error {
 }
 
 // wellFormed refuses what is no JSON, or no YAML, before anything is looked up.
-func wellFormed(body []byte, typ types.PatchType) error {
+func wellFormed(ctx context.Context, body []byte, typ types.PatchType) error {
 	switch typ {
 	case types.ApplyCBORPatchType:
 		return nil // that is seen when it is applied
 	case types.ApplyYAMLPatchType:
-		if _, err := utilyaml.ToJSON(body); err != nil {
-			return apierrors.NewBadRequest("error encoding patch: " + err.Error())
+		if utilyaml.IsJSONBuffer(body) {
+			return nil // that is seen when it is applied, too
 		}
-		return nil
+		return inTurn(ctx, body, func() error {
+			if _, err := utilyaml.ToJSON(body); err != nil {
+				return apierrors.NewBadRequest("error encoding patch: " + err.Error())
+			}
+			return nil
+		})
 	}
 	if !json.Valid(body) {
 		return apierrors.NewBadRequest("invalid JSON patch")

@@ -43,7 +43,7 @@ func (p *patcher) applyServerSide(ctx context.Context, existing runtime.Object, 
 			return obj, err
 		}
 	}
-	patch, clean, err := p.configuration()
+	patch, clean, err := p.configuration(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,11 @@ func (p *patcher) applyServerSide(ctx context.Context, existing runtime.Object, 
 	if clean || p.validation == metav1.FieldValidationIgnore {
 		return obj, nil
 	}
-	if err := yaml.UnmarshalStrict(p.body, &map[string]any{}); err != nil {
+	err = inTurn(ctx, p.body, func() error { return yaml.UnmarshalStrict(p.body, &map[string]any{}) })
+	if err != nil {
+		if errors.Is(err, ctx.Err()) {
+			return nil, err
+		}
 		if p.validation == metav1.FieldValidationStrict {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: %v", err))
 		}
@@ -68,7 +72,7 @@ func (p *patcher) applyServerSide(ctx context.Context, existing runtime.Object, 
 
 // configuration reads what is to be applied. clean is set when no key is in it twice. Clients send JSON, which is YAML
 // too, but takes a tenth of the time to read as what it is.
-func (p *patcher) configuration() (patch *unstructured.Unstructured, clean bool, err error) {
+func (p *patcher) configuration(ctx context.Context) (patch *unstructured.Unstructured, clean bool, err error) {
 	patch = &unstructured.Unstructured{Object: map[string]any{}}
 	if p.typ == types.ApplyCBORPatchType {
 		if err := cbor.Unmarshal(p.body, &patch.Object); err != nil {
@@ -83,10 +87,12 @@ func (p *patcher) configuration() (patch *unstructured.Unstructured, clean bool,
 		fastpath.ApplyJSON.Fallback()
 		patch.Object = map[string]any{}
 	}
-	if err := yaml.Unmarshal(p.body, &patch.Object); err != nil {
-		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
-	}
-	return patch, false, nil
+	return patch, false, inTurn(ctx, p.body, func() error {
+		if err := yaml.Unmarshal(p.body, &patch.Object); err != nil {
+			return apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+		}
+		return nil
+	})
 }
 
 // readJSON reads a configuration that is JSON, has no key twice, and means the same as YAML, as which kube-apiserver reads it. It
