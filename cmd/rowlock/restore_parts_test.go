@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -125,14 +124,9 @@ func TestRestoreObjects(t *testing.T) {
 	p := start(t, "--data-dir", dir)
 	client := p.client(t)
 	shop(t, client)
-	send(t, client, "POST", "/api/v1/namespaces/shop/services", `{"metadata":{"name":"s"},"spec":{"ports":[{"port":80}]}}`)
-	service, err := client.CoreV1().Services("shop").Get(t.Context(), "s", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	send(t, client, "POST", "/api/v1/namespaces/shop/configmaps", `{"metadata":{"name":"set"},"data":{"v":"1"}}`)
 	file := filepath.Join(t.TempDir(), "backup")
 	runs(t, "backup", file, "--data-dir", dir)
-	send(t, client, "DELETE", "/api/v1/namespaces/shop/services/s", "")
 	send(t, client, "DELETE", "/api/v1/namespaces/shop/configmaps/a", "")
 	send(t, client, "PATCH", "/api/v1/namespaces/shop", `{"metadata":{"labels":{"of":"them"}}}`)
 
@@ -143,14 +137,10 @@ func TestRestoreObjects(t *testing.T) {
 	if _, _, stderr = command(t, "restore", file, "--data-dir", dir, "--object", "configmap/a"); !strings.HasSuffix(stderr, "does not have configmap/a; what is in a namespace is named with it, as in deployment/shop/web\n") {
 		t.Errorf("an object without its namespace: %s", stderr)
 	}
-	// Somebody else has the address of the Service.
-	if _, err := client.CoreV1().Services("shop").Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "other"},
-		Spec: corev1.ServiceSpec{ClusterIP: service.Spec.ClusterIP, Ports: []corev1.ServicePort{{Port: 80}}}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	code, stdout, stderr := command(t, "restore", file, "--data-dir", dir, "--object", "configmaps/shop/a", "--object", "Service/shop/s")
-	if code != exitFailure || !strings.Contains(stdout, "services/shop/s: cannot be taken back") {
-		t.Errorf("an address that is taken: %d, %s%s", code, stdout, stderr)
+	send(t, client, "PATCH", "/api/v1/namespaces/shop/configmaps/set", `{"data":{"v":"2"},"immutable":true}`)
+	code, stdout, stderr := command(t, "restore", file, "--data-dir", dir, "--object", "configmaps/shop/a", "--object", "ConfigMap/shop/set")
+	if code != exitFailure || !strings.Contains(stdout, "configmaps/shop/set: cannot be taken back") {
+		t.Errorf("what cannot be changed: %d, %s%s", code, stdout, stderr)
 	}
 	if _, err := client.CoreV1().ConfigMaps("shop").Get(t.Context(), "a", metav1.GetOptions{}); err == nil {
 		t.Error("a part of what cannot be done was done")

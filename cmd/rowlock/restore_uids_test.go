@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +92,43 @@ func TestRestoreUnderQuotas(t *testing.T) {
 	used("0")
 	runs(t, "restore", file, "--data-dir", dir, "--object", "service/shop/web", "--object", "quota/shop/quota")
 	used("1")
+}
+
+// A Service whose address and port others have by now comes back with others, and that is said.
+func TestRestoreOfTakenAddresses(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, empty places) {
+		place := empty(t)
+		h := startHistorian(t, place)
+		defer h.end()
+		const services = "/api/v1/namespaces/shop/services"
+		send(t, h.client, "POST", services, `{"metadata":{"name":"web"},"spec":{"type":"NodePort","ports":[{"name":"a","port":80},{"name":"b","port":81}]}}`)
+		web := func() *corev1.Service {
+			t.Helper()
+			s, err := h.client.CoreV1().Services("shop").Get(t.Context(), "web", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		was := web()
+		file := filepath.Join(t.TempDir(), "backup")
+		runs(t, append([]string{"backup", file}, place.args()...)...)
+		send(t, h.client, "DELETE", services+"/web", "")
+		send(t, h.client, "POST", services, fmt.Sprintf(`{"metadata":{"name":"other"},"spec":{"type":"NodePort","clusterIP":%q,"ports":[{"port":80,"nodePort":%d}]}}`,
+			was.Spec.ClusterIP, was.Spec.Ports[1].NodePort))
+		for _, args := range [][]string{{"undelete", "service/web", "-n", "shop"}, {"restore", file, "--object", "service/shop/web"}} {
+			out := h.does(t, args...)
+			if is := web(); !strings.Contains(out, "services/shop/web: created, with another address or node port: ") || !strings.Contains(out, was.Spec.ClusterIP) ||
+				is.Spec.ClusterIP == was.Spec.ClusterIP || is.Spec.Ports[1].NodePort == was.Spec.Ports[1].NodePort || is.Spec.Ports[1].NodePort == 0 || is.Spec.Ports[0].NodePort != was.Spec.Ports[0].NodePort {
+				t.Errorf("%q: %s%v", args, out, is.Spec)
+			}
+			had := web().Spec.ClusterIP
+			if out := h.does(t, "restore", file, "--object", "service/shop/web"); !strings.Contains(out, "updated, with another") || web().Spec.ClusterIP != had {
+				t.Errorf("once more: %s%v", out, web().Spec)
+			}
+			send(t, h.client, "DELETE", services+"/web", "")
+		}
+	})
 }
 
 // tokenOf waits for the token of the Secret, which its controller makes, for the ServiceAccount that there is.

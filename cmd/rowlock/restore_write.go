@@ -101,7 +101,12 @@ func (t *takeBack) feasible(ctx context.Context, p *part) (s *step, err error) {
 		if s, err = t.stepFor(ctx, p); err != nil || s.does == "unchanged" {
 			return s, err
 		}
-		if err = t.try(ctx, s); !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) {
+		err = t.try(ctx, s)
+		for p.resource == "services" && withoutTaken(s.body, err) {
+			s.does += ", with another address or node port: " + err.Error()
+			err = t.try(ctx, s)
+		}
+		if !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) {
 			return s, err
 		}
 	}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// withoutTaken takes from a Service what was refused: addresses and node ports that another one has by now, or that are out of the ranges of this server.
+// It is given others then, or keeps those that it has. ok is false where that is not why it was refused.
+func withoutTaken(service *unstructured.Unstructured, refusal error) (ok bool) {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(refusal) || !errors.As(refusal, &status) || status.Status().Details == nil {
+		return false
+	}
+	spec, _, _ := unstructured.NestedFieldNoCopy(service.Object, "spec")
+	fields, _ := spec.(map[string]any)
+	remove := func(from map[string]any, names ...string) {
+		for _, name := range names {
+			_, has := from[name]
+			delete(from, name)
+			ok = ok || has
+		}
+	}
+	ports, _ := fields["ports"].([]any)
+	for _, cause := range status.Status().Details.Causes {
+		at := -1
+		switch _, err := fmt.Sscanf(cause.Field, "spec.ports[%d].nodePort", &at); {
+		case err == nil && at >= 0 && at < len(ports):
+			port, _ := ports[at].(map[string]any)
+			remove(port, "nodePort")
+		case strings.HasPrefix(cause.Field, "spec.clusterIP"):
+			remove(fields, "clusterIP", "clusterIPs")
+		case cause.Field == "spec.healthCheckNodePort":
+			remove(fields, "healthCheckNodePort")
+		default:
+			return false
+		}
+	}
+	return ok
+}
