@@ -74,6 +74,7 @@
 //	jobs.go             Jobs that have finished
 //	policystatus.go     the status of ValidatingAdmissionPolicies
 //	quotas.go           the status of ResourceQuotas
+//	quotas_calm.go      a quota is measured when nobody was let in just now
 //	quotas_measured.go  types of which more is measured than a number
 //	rootca.go           kube-root-ca.crt
 //	trustbundle.go      the ClusterTrustBundle

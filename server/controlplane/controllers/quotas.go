@@ -41,6 +41,7 @@ type quotas struct {
 	// measured are the types of which more is measured than their number, and how stored objects of them are read.
 	measured map[string]measuredType
 	frees    func(resource schema.GroupVersionResource, before, now any) bool
+	calm     *calmQuotas
 }
 
 // newQuotas returns what measures the use of quotas.
@@ -53,15 +54,17 @@ func newQuotas(c Config) controller {
 		{Resource: claimsResource, Shows: never},
 		{Resource: deviceClassesResource},
 	}}
-	q := &quotas{bounded: map[string]map[string][]string{}, measured: measuredTypes(c.Store), frees: install.DefaultUpdateFilter()}
+	q := &quotas{bounded: map[string]map[string][]string{}, measured: measuredTypes(c.Store), frees: install.DefaultUpdateFilter(),
+		calm: newCalmQuotas()}
 	run := func(ctx context.Context, informers *hosted.Informers, client kubernetes.Interface) error {
 		listers := quotaListers{store: c.Store, measured: q.measured}
 		evaluators, err := core.NewEvaluators(listers.of, quotaInformers{factory: informers}, nil)
 		if err != nil {
 			return err
 		}
+		calm := calmInformer{quotaInformers{factory: informers}.Core().V1().ResourceQuotas(), ctx, q.calm, q.hosted.Again}
 		controller, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{QuotaClient: client.CoreV1(),
-			ResourceQuotaInformer: quotaInformers{factory: informers}.Core().V1().ResourceQuotas(),
+			ResourceQuotaInformer: calm,
 			ResyncPeriod:          func() time.Duration { return quotasEvery },
 			Registry:              newQuotaRegistry(c.Registry, c.Store, evaluators)})
 		if err != nil {
@@ -77,6 +80,7 @@ func newQuotas(c Config) controller {
 // forget implements observer.
 func (q *quotas) forget() {
 	clear(q.bounded)
+	q.calm.forget()
 	q.hosted.forget()
 }
 
@@ -86,6 +90,7 @@ func (q *quotas) observe(e *resources.Event) {
 	namespace, name := e.Object.Namespace, e.Object.Name
 	if e.Object.Resource == quotasResource {
 		if e.Op == resources.Delete {
+			q.calm.gone(e.Object.Key)
 			delete(q.bounded[namespace], name)
 			if len(q.bounded[namespace]) == 0 {
 				delete(q.bounded, namespace)
@@ -95,6 +100,7 @@ func (q *quotas) observe(e *resources.Event) {
 				q.bounded[namespace] = map[string][]string{}
 			}
 			q.bounded[namespace][name] = boundedBy(e.Object)
+			q.calm.since(e.Object.Key, e.Object.Revision)
 		}
 	}
 	quotas := q.bounded[namespace]

@@ -3,6 +3,7 @@ package controllers_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -60,6 +61,42 @@ func TestResourceQuotaStatus(t *testing.T) {
 	c.edit(c.get(q.Key), func(m metav1.Object) { m.(*core.ResourceQuota).Spec.Hard["configmaps"] = resource.MustParse("1") })
 	c.delete(second, metav1.DeletePropagationBackground)
 	uses("with another bound", "0 0 0 1 0")
+}
+
+// What a request uses is added to a quota before the request is carried out: a quota that is measured between the two keeps it.
+func TestQuotaKeepsWhatIsUnderWay(t *testing.T) {
+	c := newCluster(t)
+	c.thing("stays")
+	c.serve()
+	c.change = append(c.change, func(o *controllers.Config) { o.Enabled = []string{controllers.ResourceQuota} })
+	c.start()
+	configMaps := func(o *resources.Object) int64 {
+		used := decode[corev1.ResourceQuota](t, o).Status.Used[corev1.ResourceConfigMaps]
+		return used.Value()
+	}
+	judged := 0
+	for round := 0; judged < 5; round++ {
+		goes := c.thing(fmt.Sprintf("goes-%d", round))
+		q := c.create("resourcequotas", &core.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("q-%d", round)},
+			Spec: core.ResourceQuotaSpec{Hard: core.ResourceList{core.ResourceConfigMaps: resource.MustParse("100")}}})
+		there := int64(2 + round)
+		c.until("what there is", q.Key, func(o *resources.Object) bool { return configMaps(o) == there })
+		began := time.Now()
+		c.edit(c.get(q.Key), func(m metav1.Object) {
+			m.(*core.ResourceQuota).Status.Used[core.ResourceConfigMaps] = *resource.NewQuantity(there+1, resource.DecimalSI)
+		}, "status")
+		let := c.get(q.Key)
+		c.delete(goes, metav1.DeletePropagationBackground)
+		time.Sleep(20 * time.Millisecond)
+		c.put("configmaps", &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("comes-%d", round)}})
+		if time.Since(began) > 80*time.Millisecond {
+			continue // a machine so slow would not have been waited for
+		}
+		judged++
+		c.until("one that went and one that came", q.Key, func(o *resources.Object) bool {
+			return o.Revision > let.Revision && configMaps(o) == there
+		})
+	}
 }
 
 func deploymentOf(namespace, name string) *apps.Deployment {
