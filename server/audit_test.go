@@ -160,6 +160,35 @@ func TestAuditLevels(t *testing.T) {
 	}
 }
 
+// At the level Metadata nothing of a Secret is recorded, also when a patch of it is refused with what it would have become.
+func TestAuditKeepsSecrets(t *testing.T) {
+	const old, sent = "b2xk", "not-encoded!"
+	patches := map[string]string{
+		"application/merge-patch+json":           `{"data":{"new":"` + sent + `"}}`,
+		"application/strategic-merge-patch+json": `{"data":{"new":"` + sent + `"}}`,
+		"application/json-patch+json":            `[{"op":"add","path":"/data/new","value":"` + sent + `"}]`,
+	}
+	for level, recorded := range map[string]bool{"Metadata": false, "Request": true} {
+		s, kept := audited(t, "- level: "+level+"\n  omitStages: [RequestReceived]", nil)
+		ask(s.Handler(), "POST", "/api/v1/namespaces", aNamespace)
+		ask(s.Handler(), "POST", "/api/v1/namespaces/ns/secrets", `{"metadata":{"name":"s"},"data":{"a":"`+old+`"}}`)
+		kept.take()
+		for form, patch := range patches {
+			w := ask(s.Handler(), "PATCH", "/api/v1/namespaces/ns/secrets/s", patch, "Content-Type", form)
+			if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), sent) {
+				t.Errorf("%s: the answer is %d: %s", form, w.Code, w.Body)
+			}
+			event, err := json.Marshal(kept.take())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := bytes.Contains(event, []byte(old)) || bytes.Contains(event, []byte(sent)); got != recorded || !bytes.Contains(event, []byte("is invalid: patch: Invalid value: ")) {
+				t.Errorf("%s, %s: the events are %s", level, form, event)
+			}
+		}
+	}
+}
+
 // What a client got is what is recorded, whatever the encoding in which it asked for it.
 func TestAuditRecordsTheAnswer(t *testing.T) {
 	s, kept := audited(t, "- level: RequestResponse\n  omitStages: [RequestReceived]", nil)

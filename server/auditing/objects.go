@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -58,7 +59,27 @@ func (q *Request) Answered(status *metav1.Status, object []byte) {
 		}
 		answer = &runtime.Unknown{Raw: object, ContentType: runtime.ContentTypeJSON}
 	}
+	if status != nil && q.about.Resource == "secrets" && q.about.APIGroup == "" && !q.RecordsObjects() {
+		status = withoutContents(status)
+	}
 	q.LogResponseObject(status, answer)
+}
+
+// withoutContents is the refusal of a patch of a Secret without what the Secret would have become. kube-apiserver records that at every
+// level: who patches one value and forgets to encode it puts all values of the Secret into the audit.
+func withoutContents(s *metav1.Status) *metav1.Status {
+	const field, instead = "patch", `Invalid value: "<secret contents redacted>"`
+	if s.Details == nil || !slices.ContainsFunc(s.Details.Causes, func(c metav1.StatusCause) bool { return c.Field == field }) {
+		return s
+	}
+	s = s.DeepCopy()
+	for i := range s.Details.Causes {
+		if s.Details.Causes[i].Field == field {
+			s.Details.Causes[i].Message = instead
+		}
+	}
+	s.Message = ` "" is invalid: ` + field + ": " + instead
+	return s
 }
 
 // withoutManagedFields is the JSON of an object, a list or a Table without metadata.managedFields of any object.
