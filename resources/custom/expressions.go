@@ -32,7 +32,7 @@ const closureCost = 3 << 10
 func (h *heavy) closures() (*expressions.Rules, error) {
 	sum := h.definition.sums.of(h.version)
 	v, err := h.definition.compiled.get(closuresKey{sum.digest}, int64(sum.rules)*closureCost, func() (any, error) {
-		if rules := h.closuresOfPart(); rules != nil && rules.Rest == nil {
+		if rules := h.closuresOfPart(sum.rules); rules != nil {
 			return rules, nil
 		}
 		s, err := h.definition.schema(h.version)
@@ -47,8 +47,8 @@ func (h *heavy) closures() (*expressions.Rules, error) {
 	return v.(*expressions.Rules), nil
 }
 
-// closuresOfPart compiles what closures depend on. Nil: there are none.
-func (h *heavy) closuresOfPart() *expressions.Rules {
+// closuresOfPart compiles the part of the schema that its rules, of which there are so many, depend on. Nil: they are not all there.
+func (h *heavy) closuresOfPart(many int) *expressions.Rules {
 	text, _ := h.definition.schemaText(h.version)
 	part, ok := expressions.Part(text)
 	if !ok {
@@ -58,7 +58,10 @@ func (h *heavy) closuresOfPart() *expressions.Rules {
 	if err != nil {
 		return nil
 	}
-	return compileRules(s.structural)
+	if rules := compileRules(s.structural); rules != nil && rules.Covered+rules.RestCount == many {
+		return rules
+	}
+	return nil
 }
 
 func compileRules(s *structuralschema.Structural) *expressions.Rules {
@@ -68,9 +71,9 @@ func compileRules(s *structuralschema.Structural) *expressions.Rules {
 }
 
 // upstreams returns upstream's validator of the rules of a schema, of which there are some.
-func (h *heavy) upstreams(key any, rules int, of *structuralschema.Structural) (*cel.Validator, error) {
+func (h *heavy) upstreams(key any, rules int, of func() *structuralschema.Structural) (*cel.Validator, error) {
 	v, err := h.definition.compiled.get(key, int64(rules)*ruleCost, func() (any, error) {
-		return cel.NewValidator(of, true, celconfig.PerCallLimit), nil
+		return cel.NewValidator(of(), true, celconfig.PerCallLimit), nil
 	})
 	if err != nil {
 		return nil, err
@@ -94,7 +97,7 @@ func (h *heavy) expressions(ctx context.Context, object, old map[string]any) (er
 	if err != nil {
 		return nil, false
 	}
-	rules, err := h.upstreams(expressionsKey{sum.digest}, sum.rules, s.structural)
+	rules, err := h.upstreams(expressionsKey{sum.digest}, sum.rules, func() *structuralschema.Structural { return s.structural })
 	if err != nil {
 		return nil, false
 	}
@@ -118,14 +121,18 @@ func (h *heavy) quickExpressions(ctx context.Context, object, old map[string]any
 			metrics.Metrics.ObserveEvaluation(took)
 		}
 	}()
-	if !holds || own.Rest == nil {
+	if !holds || own.RestCount == 0 {
 		return nil, holds
 	}
-	rest, err := h.upstreams(restKey{h.definition.sums.of(h.version).digest}, own.RestCount, own.Rest)
+	s, err := h.definition.schema(h.version)
 	if err != nil {
 		return nil, false
 	}
-	errs, left := h.ask(ctx, rest, own.Rest, object, old)
+	rest, err := h.upstreams(restKey{h.definition.sums.of(h.version).digest}, own.RestCount, func() *structuralschema.Structural { return own.Rest(s.structural) })
+	if err != nil {
+		return nil, false
+	}
+	errs, left := h.ask(ctx, rest, s.structural, object, old)
 	return errs, left > cost
 }
 

@@ -45,11 +45,20 @@ func NewIndex(s string) (t *Index, ok bool) {
 // Span is a value in a text.
 type Span struct{ from, to int }
 
+// Has tells whether a place in the text is within the value.
+func (s Span) Has(at int) bool { return s.from <= at && at < s.to }
+
+// From is the place where the value begins.
+func (s Span) From() int { return s.from }
+
 // IsNone tells whether there is no value.
 func (s Span) IsNone() bool { return s.to == s.from }
 
 // Of is the text of a value, which is a part of the whole.
 func (t *Index) Of(s Span) string { return t.text[s.from:s.to] }
+
+// ValueAt is the value that begins at a place; none begins where it is empty.
+func (t *Index) ValueAt(at int) Span { return t.value(at) }
 
 // Whole is the value that the text is. Of a text that is not one value, nothing can be read.
 func (t *Index) Whole() Span {

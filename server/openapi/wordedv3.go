@@ -102,7 +102,7 @@ func (s *source) wordV3(r *routes) (text []byte, ok bool, err error) {
 	var of *wordedV3
 	for _, u := range r.untyped {
 		names, err := namesOf(u, definitionsV3)
-		if err != nil || !names.covered() || !names.areNew(ids) {
+		if err != nil || !names.covered() || !names.areNew(ids) || !slices.Contains(u.Verbs(), "list") { // whose lists are described, and so it is
 			return nil, false, err
 		}
 		if of, err = s.wordedFor(u); err != nil {
@@ -168,8 +168,11 @@ func (of *wordedV3) join(paths, schemas map[string][]byte) []byte {
 
 // appendMembers writes an object. None of its names needs an escape.
 func appendMembers(out []byte, members map[string][]byte) []byte {
+	out = append(out, '{')
 	for i, name := range slices.Sorted(maps.Keys(members)) {
-		out = append(out, "{,"[min(i, 1)])
+		if i > 0 {
+			out = append(out, ',')
+		}
 		out = appendMember(out, name, members[name])
 	}
 	return append(out, '}')

@@ -1,6 +1,8 @@
 package expressions
 
 import (
+	"encoding/json"
+	"sort"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -18,43 +20,86 @@ const Field = "x-kubernetes-validations"
 type partWriter struct {
 	index *jsonscan.Index
 	out   []byte
+	// ruled are the places in the text where rules begin, in their order, and words what the rules consist of, without what is neither letter nor digit.
+	ruled []int
+	words sets.Set[string]
 }
 
 // within is where a schema is.
 type within struct {
-	// said is the text of all rules of the schema and of those around it.
-	said string
+	// root: of the object itself. ruled: rules here or around look at it.
+	root, ruled bool
 	// keys are the names of the fields by which a list tells such objects apart.
 	keys sets.Set[string]
 }
 
-// Part returns the part of a schema, as it is stored, of which Compile makes the same closures as of the whole, where it makes some of all rules:
-// upstream's, which compare objects and lists as wholes, too, need the whole. It is not ok where the schema cannot be read.
+// Part returns the part of a schema, as it is stored, of which Compile makes the same closures as of the whole. It is not ok where the schema cannot be
+// read.
 func Part(text []byte) (part []byte, ok bool) {
 	index, ok := jsonscan.NewIndex(string(text))
 	if !ok {
 		return nil, false
 	}
-	w := partWriter{index: index}
-	ok = w.node(index.Whole(), within{})
+	w := partWriter{index: index, words: sets.New[string]()}
+	w.findRules()
+	ok = w.node(index.Whole(), within{root: true})
 	return w.out, ok
+}
+
+// findRules finds all that may be rules: a field may have the name, too.
+func (w *partWriter) findRules() {
+	const name = `"` + Field + `":`
+	text := w.index.Of(w.index.Whole())
+	for at := 0; ; {
+		i := strings.Index(text[at:], name)
+		if i < 0 {
+			return
+		}
+		w.ruled = append(w.ruled, at+i)
+		at += i + len(name)
+		w.index.Elements(w.index.ValueAt(at), func(rule jsonscan.Span) bool {
+			return w.index.Members(rule, func(name string, v jsonscan.Span) bool {
+				if name == "rule" {
+					w.say(w.index.Of(v))
+				}
+				return true
+			})
+		})
+	}
+}
+
+// say adds the words of a rule.
+func (w *partWriter) say(text string) {
+	var rule string
+	if json.Unmarshal([]byte(text), &rule) == nil {
+		w.words.Insert(strings.FieldsFunc(rule, isOdd)...)
+	}
+}
+
+// isOdd: CEL may say a name that has the character in another way.
+func isOdd(c rune) bool {
+	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9')
+}
+
+// hasRules tells whether there are rules in a schema.
+func (w *partWriter) hasRules(node jsonscan.Span) bool {
+	i := sort.SearchInts(w.ruled, node.From())
+	return i < len(w.ruled) && node.Has(w.ruled[i])
 }
 
 // node writes a schema.
 func (w *partWriter) node(node jsonscan.Span, at within) (ok bool) {
 	at, below, ok := w.read(node, at)
-	return ok && w.members(node, func(name string, _ jsonscan.Span) bool { return name != "description" }, func(name string, v jsonscan.Span) bool {
+	return ok && w.members(node, func(name string, v jsonscan.Span) (needed, ok bool) {
 		switch object := w.index.Of(v)[0] == '{'; {
+		case name == "description":
+			return false, true
 		case object && name == "properties":
-			needed := func(name string, v jsonscan.Span) bool {
-				return at.needs(name) || strings.Contains(w.index.Of(v), `"`+Field+`":`)
-			}
-			return w.members(v, needed, func(_ string, v jsonscan.Span) bool { return w.node(v, within{said: at.said}) })
+			return true, w.properties(v, at)
 		case object && (name == "items" || name == "additionalProperties"):
-			return w.node(v, below)
+			return true, w.node(v, below)
 		}
-		w.out = append(w.out, w.index.Of(v)...)
-		return true
+		return true, w.copied(v)
 	})
 }
 
@@ -63,7 +108,7 @@ func (w *partWriter) read(node jsonscan.Span, at within) (inside, below within, 
 	ok = w.index.Members(node, func(name string, v jsonscan.Span) bool {
 		switch name {
 		case Field:
-			at.said += w.index.Of(v)
+			at.ruled = true
 		case "x-kubernetes-list-map-keys":
 			below.keys = sets.New[string]()
 			return w.index.Elements(v, func(key jsonscan.Span) bool {
@@ -73,31 +118,60 @@ func (w *partWriter) read(node jsonscan.Span, at within) (inside, below within, 
 		}
 		return true
 	})
-	below.said = at.said
+	below.ruled = at.ruled
 	return at, below, ok
 }
 
-// needs tells whether rules may look at a field with a name, because they say it or it has characters that CEL says in another way, or a list
-// does.
-func (at within) needs(name string) bool {
-	odd := func(c rune) bool { return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') }
-	return at.keys.Has(name) || at.said != "" && (strings.Contains(at.said, name) || strings.ContainsFunc(name, odd))
+// properties writes those that are needed; one, where none is: an object without some is another to CEL.
+func (w *partWriter) properties(object jsonscan.Span, at within) bool {
+	some := false
+	write := func(name string, v jsonscan.Span) (needed, ok bool) {
+		switch {
+		case at.root && (name == "metadata" || name == "kind" || name == "apiVersion"), at.keys.Has(name):
+			needed, ok = true, w.copied(v)
+		case w.hasRules(v), at.ruled && (w.words.Has(name) || strings.ContainsFunc(name, isOdd)):
+			needed, ok = true, w.node(v, within{ruled: at.ruled})
+		default:
+			ok = true
+		}
+		some = some || needed
+		return needed, ok
+	}
+	began := len(w.out)
+	if ok := w.members(object, write); some || !ok {
+		return ok
+	}
+	w.out = w.out[:began]
+	return w.members(object, func(_ string, v jsonscan.Span) (needed, ok bool) {
+		if some {
+			return false, true
+		}
+		some = true
+		return true, w.node(v, within{ruled: at.ruled})
+	})
 }
 
-// members writes those members of an object that are needed; write writes the value of one.
-func (w *partWriter) members(object jsonscan.Span, needed, write func(name string, v jsonscan.Span) bool) (ok bool) {
+// members writes those members of an object that are needed; write writes the value of one that is.
+func (w *partWriter) members(object jsonscan.Span, write func(name string, v jsonscan.Span) (needed, ok bool)) (ok bool) {
 	w.out = append(w.out, '{')
 	begin := len(w.out)
 	ok = w.index.Members(object, func(name string, v jsonscan.Span) bool {
-		if !needed(name, v) {
-			return true
-		}
-		if len(w.out) > begin {
+		before := len(w.out)
+		if before > begin {
 			w.out = append(w.out, ',')
 		}
 		w.out = append(append(append(w.out, '"'), name...), '"', ':')
-		return write(name, v)
+		needed, ok := write(name, v)
+		if !needed {
+			w.out = w.out[:before]
+		}
+		return ok
 	})
 	w.out = append(w.out, '}')
 	return ok
+}
+
+func (w *partWriter) copied(v jsonscan.Span) bool {
+	w.out = append(w.out, w.index.Of(v)...)
+	return true
 }

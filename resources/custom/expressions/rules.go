@@ -16,9 +16,34 @@ type Rules struct {
 	root *node
 	// Covered is how many rules there are.
 	Covered int
-	// Rest is the schema with the other rules, of which there are RestCount. Nil: there are none.
-	Rest      *structuralschema.Structural
+	// RestCount is how many others there are, and rest what they were compiled of, with them alone. Nil: there are none.
 	RestCount int
+	rest      *structuralschema.Structural
+}
+
+// Rest returns a schema with the rules that are not covered. whole is the one of which, or of the part of which, the rules were compiled. It is not
+// changed.
+func (r *Rules) Rest(whole *structuralschema.Structural) *structuralschema.Structural {
+	return restOf(whole, r.rest)
+}
+
+// restOf is a schema with the rules of its part, which is nil where that has none.
+func restOf(whole, part *structuralschema.Structural) *structuralschema.Structural {
+	if whole == nil || part == nil {
+		return whole
+	}
+	rest := *whole
+	rest.XValidations = part.XValidations
+	rest.Items = restOf(whole.Items, part.Items)
+	if a, b := whole.AdditionalProperties, part.AdditionalProperties; a != nil && b != nil {
+		rest.AdditionalProperties = &structuralschema.StructuralOrBool{Structural: restOf(a.Structural, b.Structural), Bool: a.Bool}
+	}
+	rest.Properties = maps.Clone(whole.Properties)
+	for name, property := range part.Properties {
+		of := whole.Properties[name]
+		rest.Properties[name] = *restOf(&of, &property)
+	}
+	return &rest
 }
 
 // node has the rules at one place of a schema, and below it.
@@ -178,7 +203,7 @@ func Compile(s *structuralschema.Structural) *Rules {
 	}
 	rules := &Rules{root: n, Covered: b.covered, RestCount: b.left}
 	if b.left > 0 {
-		rules.Rest = &rest
+		rules.rest = &rest
 	}
 	return rules
 }
