@@ -186,6 +186,15 @@ func TestAuditKeepsSecrets(t *testing.T) {
 				t.Errorf("%s, %s: the events are %s", level, form, event)
 			}
 		}
+		w := ask(s.Handler(), "PATCH", "/api/v1/namespaces/ns/secrets/s?fieldManager=m", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},"data":{"new":["`+sent+`"]}}`,
+			"Content-Type", "application/apply-patch+yaml")
+		event, err := json.Marshal(kept.take())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := bytes.Contains(event, []byte(sent)); !strings.Contains(w.Body.String(), sent) || got != recorded || !bytes.Contains(event, []byte("failed to create typed patch object")) {
+			t.Errorf("apply, %s: the events are %s, the answer %s", level, event, w.Body)
+		}
 	}
 }
 

@@ -138,8 +138,7 @@ func TestStorageVersionMigrationOfNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Sooner than the minute for which a resource may be unknown.
-	for late := time.After(30 * time.Second); len(want) > 0; {
+	for late := time.After(2 * time.Minute); len(want) > 0; {
 		select {
 		case e := <-events.ResultChan():
 			m, ok := e.Object.(*storagemigrationv1.StorageVersionMigration)

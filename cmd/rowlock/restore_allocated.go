@@ -10,8 +10,8 @@ import (
 )
 
 // withoutTaken takes from a Service what was refused: addresses and node ports that another one has by now, or that are out of the ranges of this server.
-// It is given others then, or keeps those that it has. ok is false where that is not why it was refused.
-func withoutTaken(service *unstructured.Unstructured, refusal error) (ok bool) {
+// It is given others then, or keeps those that it has. ok is false where that is not why it was refused. live is the Service that is there; nil: none is.
+func withoutTaken(service, live *unstructured.Unstructured, refusal error) (ok bool) {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(refusal) || !errors.As(refusal, &status) || status.Status().Details == nil {
 		return false
@@ -32,7 +32,7 @@ func withoutTaken(service *unstructured.Unstructured, refusal error) (ok bool) {
 		case err == nil && at >= 0 && at < len(ports):
 			port, _ := ports[at].(map[string]any)
 			remove(port, "nodePort")
-		case strings.HasPrefix(cause.Field, "spec.clusterIP"):
+		case strings.HasPrefix(cause.Field, "spec.clusterIP") && !isHeadless(service) && !isHeadless(live):
 			remove(fields, "clusterIP", "clusterIPs")
 		case cause.Field == "spec.healthCheckNodePort":
 			remove(fields, "healthCheckNodePort")
@@ -41,4 +41,13 @@ func withoutTaken(service *unstructured.Unstructured, refusal error) (ok bool) {
 		}
 	}
 	return ok
+}
+
+// isHeadless tells whether a Service is without an address on purpose: it is another one then, and not one whose address is taken.
+func isHeadless(service *unstructured.Unstructured) bool {
+	if service == nil {
+		return false
+	}
+	address, _, _ := unstructured.NestedString(service.Object, "spec", "clusterIP")
+	return address == "None"
 }

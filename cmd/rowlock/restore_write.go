@@ -78,17 +78,17 @@ func (t *takeBack) group(ctx context.Context, parts []*part) error {
 
 // do does what a step says, unless it is a dry run, and says so.
 func (t *takeBack) do(ctx context.Context, s *step) error {
-	said := s.does
+	would := ""
 	switch {
-	case said == "unchanged":
+	case s.does == "unchanged":
 	case t.dryRun:
-		said = "would be " + said
+		would = "would be "
 	default:
 		if err := t.write(ctx, s); err != nil {
 			return fmt.Errorf("%s: %w", s.part, err)
 		}
 	}
-	fmt.Fprintf(t.out, "%s: %s\n", s.part, said)
+	fmt.Fprintf(t.out, "%s: %s\n", s.part, would+s.does)
 	return nil
 }
 
@@ -102,10 +102,6 @@ func (t *takeBack) feasible(ctx context.Context, p *part) (s *step, err error) {
 			return s, err
 		}
 		err = t.try(ctx, s)
-		for p.resource == "services" && withoutTaken(s.body, err) {
-			s.does += ", with another address or node port: " + err.Error()
-			err = t.try(ctx, s)
-		}
 		if !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) {
 			return s, err
 		}
@@ -242,7 +238,17 @@ func (t *takeBack) try(ctx context.Context, s *step) error {
 	return err
 }
 
+// send sends what is to be written, a Service again with other addresses while those that it had are another's.
 func (t *takeBack) send(ctx context.Context, s *step, more string) (*unstructured.Unstructured, error) {
+	written, err := t.sendOnce(ctx, s, more)
+	for s.resource == "services" && withoutTaken(s.body, s.live, err) {
+		s.does += ", with another address or node port: " + err.Error()
+		written, err = t.sendOnce(ctx, s, more)
+	}
+	return written, err
+}
+
+func (t *takeBack) sendOnce(ctx context.Context, s *step, more string) (*unstructured.Unstructured, error) {
 	written := &unstructured.Unstructured{}
 	query := "?fieldManager=" + takeBackManager + more
 	if s.live == nil {

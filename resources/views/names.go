@@ -51,10 +51,11 @@ type columnNames map[string]bool
 func (n columnNames) next(title string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(title) {
+		within := b.Len() > 0 && !strings.HasSuffix(b.String(), "_")
 		switch {
-		case r != utf8.RuneError && unicode.In(r, unicode.Letter, unicode.Mark, unicode.Digit):
+		case r != utf8.RuneError && unicode.In(r, unicode.Letter, unicode.Digit), within && unicode.Is(unicode.Mark, r):
 			b.WriteRune(r)
-		case b.Len() > 0 && !strings.HasSuffix(b.String(), "_"):
+		case within:
 			b.WriteByte('_')
 		}
 	}

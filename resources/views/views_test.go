@@ -32,7 +32,7 @@ func TestColumnsOfDefinition(t *testing.T) {
 func TestColumnNames(t *testing.T) {
 	names := columnNames{}
 	for _, c := range [][2]string{{"Up To-Date", "up_to_date"}, {"Größe", "größe"}, {"GRÖSSE (m²)", "grösse_m"}, {"名前", "名前"}, {"E\u0301te\u0301", "e\u0301te\u0301"}, {"größe", ""}, {"Name", "printed_name"},
-		{"→", ""}, {"\xff", ""}, {strings.Repeat("д", 40), strings.Repeat("д", 31)}} {
+		{"→", ""}, {"\u26a0\ufe0f", ""}, {"\xff", ""}, {strings.Repeat("д", 40), strings.Repeat("д", 31)}} {
 		if got := names.next(c[0]); got != c[1] {
 			t.Errorf("%q is called %q, want %q", c[0], got, c[1])
 		}

@@ -65,10 +65,15 @@ func (q *Request) Answered(status *metav1.Status, object []byte) {
 	q.LogResponseObject(status, answer)
 }
 
-// withoutContents is the refusal of a patch of a Secret without what the Secret would have become. kube-apiserver records that at every
-// level: who patches one value and forgets to encode it puts all values of the Secret into the audit.
+// withoutContents is the refusal of a patch or an apply of a Secret without the Secret. kube-apiserver records that at every level: who patches
+// one value and forgets to encode it puts all values of the Secret into the audit.
 func withoutContents(s *metav1.Status) *metav1.Status {
-	const field, instead = "patch", `Invalid value: "<secret contents redacted>"`
+	const field, instead, applied = "patch", `Invalid value: "<secret contents redacted>"`, "failed to create typed patch object"
+	if before, _, found := strings.Cut(s.Message, applied); found {
+		s = s.DeepCopy()
+		s.Message = before + applied + ": <secret contents redacted>"
+		return s
+	}
 	if s.Details == nil || !slices.ContainsFunc(s.Details.Causes, func(c metav1.StatusCause) bool { return c.Field == field }) {
 		return s
 	}

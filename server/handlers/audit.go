@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,7 +25,7 @@ func (q *request) auditSent(obj runtime.Object) {
 }
 
 // json is the patch as JSON, as it is recorded.
-func (p *patcher) json() ([]byte, error) {
+func (p *patcher) json(ctx context.Context) (text []byte, err error) {
 	switch p.typ {
 	case types.ApplyCBORPatchType:
 		var patch any
@@ -33,7 +34,11 @@ func (p *patcher) json() ([]byte, error) {
 		}
 		return json.Marshal(patch)
 	case types.ApplyYAMLPatchType:
-		return utilyaml.ToJSON(p.body)
+		err = inTurn(ctx, p.body, func() (err error) {
+			text, err = utilyaml.ToJSON(p.body)
+			return err
+		})
+		return text, err
 	}
 	return p.body, nil
 }

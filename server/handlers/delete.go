@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -102,7 +103,19 @@ func (q *request) decodeDeleteOptions(body []byte, into *metav1.DeleteOptions) e
 		return fmt.Errorf("no serializer for %s", media)
 	}
 	kind := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
-	obj, _, err := codecs.DecoderToVersion(info.Serializer, kind.GroupVersion()).Decode(body, &kind, into)
+	var obj runtime.Object
+	read := func() (err error) {
+		obj, _, err = codecs.DecoderToVersion(info.Serializer, kind.GroupVersion()).Decode(body, &kind, into)
+		return err
+	}
+	if media == codec.YAML {
+		err = inTurn(q.ctx, body, read)
+	} else {
+		err = read()
+	}
+	if err != nil && errors.Is(err, q.ctx.Err()) {
+		return err
+	}
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}

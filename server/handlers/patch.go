@@ -77,7 +77,7 @@ func (h *Handlers) patch(q *request) error {
 		if err := wellFormed(q.ctx, p.body, p.typ); err != nil {
 			return err
 		}
-		q.audit.SentPatch(q.ctx, p.json)
+		q.audit.SentPatch(q.ctx, func() ([]byte, error) { return p.json(q.ctx) })
 		p.validation, p.by = validationOf(opts.FieldValidation), managerName(opts.FieldManager, q.r.UserAgent())
 		r.Options, r.DryRun = updateOptionsOf(opts), dryrun.IsDryRun(opts.DryRun)
 		p.metadataElsewhere = p.keepsRest(m.format)

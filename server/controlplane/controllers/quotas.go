@@ -54,17 +54,16 @@ func newQuotas(c Config) controller {
 		{Resource: claimsResource, Shows: never},
 		{Resource: deviceClassesResource},
 	}}
-	q := &quotas{bounded: map[string]map[string][]string{}, measured: measuredTypes(c.Store), frees: install.DefaultUpdateFilter(),
-		calm: newCalmQuotas()}
+	q := &quotas{bounded: map[string]map[string][]string{}, measured: measuredTypes(c.Store), frees: install.DefaultUpdateFilter()}
+	q.calm = newCalmQuotas(func(key resources.Key) { q.hosted.Again(key) })
 	run := func(ctx context.Context, informers *hosted.Informers, client kubernetes.Interface) error {
 		listers := quotaListers{store: c.Store, measured: q.measured}
 		evaluators, err := core.NewEvaluators(listers.of, quotaInformers{factory: informers}, nil)
 		if err != nil {
 			return err
 		}
-		calm := calmInformer{quotaInformers{factory: informers}.Core().V1().ResourceQuotas(), ctx, q.calm, q.hosted.Again}
 		controller, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{QuotaClient: client.CoreV1(),
-			ResourceQuotaInformer: calm,
+			ResourceQuotaInformer: quotaInformers{factory: informers}.Core().V1().ResourceQuotas(),
 			ResyncPeriod:          func() time.Duration { return quotasEvery },
 			Registry:              newQuotaRegistry(c.Registry, c.Store, evaluators)})
 		if err != nil {
@@ -100,7 +99,7 @@ func (q *quotas) observe(e *resources.Event) {
 				q.bounded[namespace] = map[string][]string{}
 			}
 			q.bounded[namespace][name] = boundedBy(e.Object)
-			q.calm.since(e.Object.Key, e.Object.Revision)
+			q.calm.isNow(e)
 		}
 	}
 	quotas := q.bounded[namespace]
@@ -112,7 +111,7 @@ func (q *quotas) observe(e *resources.Event) {
 		if more || slices.ContainsFunc(bounded, func(what string) bool {
 			return what == e.Object.Resource || strings.TrimPrefix(what, "count/") == e.Object.Resource
 		}) {
-			q.hosted.Again(resources.Key{Resource: quotasResource, Namespace: namespace, Name: name})
+			q.calm.soon(resources.Key{Resource: quotasResource, Namespace: namespace, Name: name})
 		}
 	}
 }

@@ -1,14 +1,11 @@
 package controllers
 
 import (
-	"context"
-	"strconv"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	informersv1 "k8s.io/client-go/informers/core/v1"
-	listersv1 "k8s.io/client-go/listers/core/v1"
+	"github.com/tidwall/gjson"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -17,100 +14,107 @@ const (
 	// quotaCalm is for how long a quota has to be as it is before it is measured: what a request uses is added to the quota first, and is
 	// there to be counted only when the request has been carried out, which takes a few milliseconds.
 	quotaCalm = 100 * time.Millisecond
-	// quotaUnrest is how long that is waited for. What was measured without it is measured again.
+	// quotaUnrest is how long that is waited for at most, and after how long a quota is measured again whose use has become less: a request
+	// that was slower than that may have been lost.
 	quotaUnrest = 2 * time.Second
 )
 
-// calmQuotas tells how long quotas have been as they are. Measured in the moment in which a request was let through and is not carried out
-// yet, a quota would lose what the request uses: more than it allows would be let in, and its status would be wrong until something goes.
+// calmQuotas has quotas measured when they have been as they are for a while. Measured in the moment in which a request was let through and is
+// not carried out yet, a quota would lose what the request uses: more than it allows would be let in, and its status would be wrong until
+// something goes.
 type calmQuotas struct {
-	mu   sync.Mutex
-	seen map[resources.Key]quotaSeen
+	// measure has a quota measured.
+	measure func(resources.Key)
+
+	mu sync.Mutex
+	// changed is when quotas became what they are, and waiting has those that are to be measured.
+	changed map[resources.Key]time.Time
+	waiting map[resources.Key]*waitingQuota
 }
 
-type quotaSeen struct {
-	revision int64
-	at       time.Time
+type waitingQuota struct {
+	timer *time.Timer
+	// latest is when it is measured, calm or not.
+	latest time.Time
 }
 
-func newCalmQuotas() *calmQuotas { return &calmQuotas{seen: map[resources.Key]quotaSeen{}} }
+func newCalmQuotas(measure func(resources.Key)) *calmQuotas {
+	return &calmQuotas{measure: measure, changed: map[resources.Key]time.Time{}, waiting: map[resources.Key]*waitingQuota{}}
+}
 
 func (c *calmQuotas) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	clear(c.seen)
+	for _, w := range c.waiting {
+		w.timer.Stop()
+	}
+	clear(c.changed)
+	clear(c.waiting)
 }
 
+// gone forgets a quota.
 func (c *calmQuotas) gone(key resources.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.seen, key)
+	if w := c.waiting[key]; w != nil {
+		w.timer.Stop()
+	}
+	delete(c.changed, key)
+	delete(c.waiting, key)
 }
 
-// since notes a revision of a quota, and returns for how long it has been the one that is known.
-func (c *calmQuotas) since(key resources.Key, revision int64) time.Duration {
+// isNow notes that a quota has changed.
+func (c *calmQuotas) isNow(e *resources.Event) {
+	c.mu.Lock()
+	c.changed[e.Object.Key] = time.Now()
+	c.mu.Unlock()
+	if e.Op == resources.Update && (e.Prev == nil || usesLess(e.Prev, e.Object)) {
+		c.after(e.Object.Key, quotaUnrest)
+	}
+}
+
+// soon has a quota measured as soon as it is calm.
+func (c *calmQuotas) soon(key resources.Key) { c.after(key, 0) }
+
+// after has a quota measured as soon as it is calm, after a time, unless it is to be measured already.
+func (c *calmQuotas) after(key resources.Key, least time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if last := c.seen[key]; last.revision >= revision {
-		return time.Since(last.at)
+	if c.waiting[key] != nil {
+		return
 	}
-	c.seen[key] = quotaSeen{revision, time.Now()}
-	return 0
+	w := &waitingQuota{latest: time.Now().Add(least + quotaUnrest)}
+	w.timer = time.AfterFunc(max(least, quotaCalm-time.Since(c.changed[key])), func() { c.look(key, w) })
+	c.waiting[key] = w
 }
 
-// calmInformer is an informer of quotas whose lister gives a quota when it is calm.
-type calmInformer struct {
-	informersv1.ResourceQuotaInformer
-
-	ctx   context.Context //nolint:containedctx // upstream's controller reads quotas without one
-	calm  *calmQuotas
-	again func(resources.Key)
-}
-
-func (i calmInformer) Lister() listersv1.ResourceQuotaLister {
-	return calmLister{i.ResourceQuotaInformer.Lister(), i}
-}
-
-type calmLister struct {
-	listersv1.ResourceQuotaLister
-
-	informer calmInformer
-}
-
-func (l calmLister) ResourceQuotas(namespace string) listersv1.ResourceQuotaNamespaceLister {
-	return calmNamespaceLister{l.ResourceQuotaLister.ResourceQuotas(namespace), l.informer}
-}
-
-type calmNamespaceLister struct {
-	listersv1.ResourceQuotaNamespaceLister
-
-	informer calmInformer
-}
-
-// Get implements listersv1.ResourceQuotaNamespaceLister for what measures the quota.
-func (l calmNamespaceLister) Get(name string) (*corev1.ResourceQuota, error) {
-	for end := time.Now().Add(quotaUnrest); ; {
-		q, err := l.ResourceQuotaNamespaceLister.Get(name)
-		if err != nil || len(q.Status.Used) == 0 { // nothing is let through before it was measured once
-			return q, err
-		}
-		key := resources.Key{Resource: quotasResource, Namespace: q.Namespace, Name: name}
-		revision, err := strconv.ParseInt(q.ResourceVersion, 10, 64)
-		if err != nil {
-			return nil, err
-		}
-		left := quotaCalm - l.informer.calm.since(key, revision)
-		switch {
-		case left <= 0:
-			return q, nil
-		case time.Now().After(end):
-			time.AfterFunc(quotaCalm, func() { l.informer.again(key) })
-			return q, nil
-		}
-		select {
-		case <-l.informer.ctx.Done():
-			return nil, context.Cause(l.informer.ctx)
-		case <-time.After(left):
-		}
+// look measures a quota that is calm, or waits for that.
+func (c *calmQuotas) look(key resources.Key, w *waitingQuota) {
+	c.mu.Lock()
+	left := quotaCalm - time.Since(c.changed[key])
+	ready := left <= 0 || time.Now().After(w.latest)
+	switch {
+	case c.waiting[key] != w: // it is gone
+		ready = false
+	case ready:
+		delete(c.waiting, key)
+	default:
+		w.timer.Reset(left)
 	}
+	c.mu.Unlock()
+	if ready {
+		c.measure(key)
+	}
+}
+
+// usesLess tells whether a quota says that less is used of something than it did before.
+func usesLess(before, now *resources.Object) (less bool) {
+	was := gjson.GetBytes(before.Data, "status.used").Map()
+	used := gjson.GetBytes(now.Data, "status.used").Map()
+	for name, v := range was {
+		a, err := resource.ParseQuantity(v.Str)
+		b, wrong := resource.ParseQuantity(used[name].Str)
+		less = less || err != nil || wrong != nil || b.Cmp(a) < 0
+	}
+	return less
 }
