@@ -186,6 +186,16 @@ func TestAuditKeepsSecrets(t *testing.T) {
 				t.Errorf("%s, %s: the events are %s", level, form, event)
 			}
 		}
+		for _, refused := range [][2]string{{"PATCH", `{"$patch":"Replace","data":{"new":"` + sent + `"}}`}, {"PUT", `{"data":{"n":"` + sent + `"},}`}} {
+			w := ask(s.Handler(), refused[0], "/api/v1/namespaces/ns/secrets/s", refused[1], "Content-Type", map[string]string{"PATCH": "application/strategic-merge-patch+json", "PUT": "application/json"}[refused[0]])
+			event, err := json.Marshal(kept.take())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := bytes.Contains(event, []byte(sent)); !strings.Contains(w.Body.String(), sent) || got != recorded {
+				t.Errorf("%s, %s: the events are %s, the answer %s", refused, level, event, w.Body)
+			}
+		}
 		w := ask(s.Handler(), "PATCH", "/api/v1/namespaces/ns/secrets/s?fieldManager=m", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},"data":{"new":["`+sent+`"]}}`,
 			"Content-Type", "application/apply-patch+yaml")
 		event, err := json.Marshal(kept.take())

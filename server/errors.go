@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rowlock/rowlock/server/auditing"
 	"github.com/rowlock/rowlock/server/codec"
@@ -36,7 +37,11 @@ func (s *Server) writeError(err error, c echo.Context) {
 		case errors.As(err, &theirs):
 			level = slog.LevelInfo
 		}
-		s.Logger.Log(context.Background(), level, "request failed", "method", c.Request().Method, "path", c.Request().URL.Path, "error", err)
+		why := err.Error()
+		if resourceOf(c) == (schema.GroupResource{Resource: "secrets"}) {
+			why = auditing.WithoutContents(st).Message
+		}
+		s.Logger.Log(context.Background(), level, "request failed", "method", c.Request().Method, "path", c.Request().URL.Path, "error", why)
 	}
 	s.writeStatus(c, st)
 }

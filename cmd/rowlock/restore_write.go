@@ -264,7 +264,11 @@ func (t *takeBack) write(ctx context.Context, s *step) error {
 	}
 	written, err := t.send(ctx, s, "")
 	if apierrors.IsAlreadyExists(err) && !t.refuses { // a controller was faster
-		if s, err = t.stepFor(ctx, s.part); err == nil && s.does != "unchanged" {
+		var now *step
+		if now, err = t.stepFor(ctx, s.part); err == nil {
+			*s = *now // which is said, too
+		}
+		if err == nil && s.does != "unchanged" {
 			written, err = t.send(ctx, s, "")
 		}
 	}

@@ -60,23 +60,26 @@ func (q *Request) Answered(status *metav1.Status, object []byte) {
 		answer = &runtime.Unknown{Raw: object, ContentType: runtime.ContentTypeJSON}
 	}
 	if status != nil && q.about.Resource == "secrets" && q.about.APIGroup == "" && !q.RecordsObjects() {
-		status = withoutContents(status)
+		status = WithoutContents(status)
 	}
 	q.LogResponseObject(status, answer)
 }
 
-// withoutContents is the refusal of a patch or an apply of a Secret without the Secret. kube-apiserver records that at every level: who patches
-// one value and forgets to encode it puts all values of the Secret into the audit.
-func withoutContents(s *metav1.Status) *metav1.Status {
-	const field, instead, applied = "patch", `Invalid value: "<secret contents redacted>"`, "failed to create typed patch object"
-	if before, _, found := strings.Cut(s.Message, applied); found {
-		s = s.DeepCopy()
-		s.Message = before + applied + ": <secret contents redacted>"
-		return s
+// WithoutContents is the refusal of a Secret without the Secret. kube-apiserver records that at every level, and logs some of it: who patches
+// one value and forgets to encode it puts all values of the Secret there.
+func WithoutContents(s *metav1.Status) *metav1.Status {
+	const field, redacted = "patch", "<secret contents redacted>"
+	for _, quotes := range []string{"failed to create typed patch object", "unknown patch type", "the object provided is unrecognized"} {
+		if before, _, found := strings.Cut(s.Message, quotes); found {
+			s = s.DeepCopy()
+			s.Message = before + quotes + ": " + redacted
+			return s
+		}
 	}
 	if s.Details == nil || !slices.ContainsFunc(s.Details.Causes, func(c metav1.StatusCause) bool { return c.Field == field }) {
 		return s
 	}
+	const instead = `Invalid value: "` + redacted + `"`
 	s = s.DeepCopy()
 	for i := range s.Details.Causes {
 		if s.Details.Causes[i].Field == field {

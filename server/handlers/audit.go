@@ -34,6 +34,9 @@ func (p *patcher) json(ctx context.Context) (text []byte, err error) {
 		}
 		return json.Marshal(patch)
 	case types.ApplyYAMLPatchType:
+		if utilyaml.IsJSONBuffer(p.body) {
+			return p.body, nil
+		}
 		err = inTurn(ctx, p.body, func() (err error) {
 			text, err = utilyaml.ToJSON(p.body)
 			return err

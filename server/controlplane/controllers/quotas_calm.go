@@ -29,7 +29,13 @@ type calmQuotas struct {
 	mu sync.Mutex
 	// changed is when quotas became what they are, and waiting has those that are to be measured.
 	changed map[resources.Key]time.Time
-	waiting map[resources.Key]*waitingQuota
+	waiting map[quotaWait]*waitingQuota
+}
+
+// quotaWait is what is waited for: soon, because something went, or later, because less is used than before. One keeps nobody from the other.
+type quotaWait struct {
+	key   resources.Key
+	later bool
 }
 
 type waitingQuota struct {
@@ -39,7 +45,7 @@ type waitingQuota struct {
 }
 
 func newCalmQuotas(measure func(resources.Key)) *calmQuotas {
-	return &calmQuotas{measure: measure, changed: map[resources.Key]time.Time{}, waiting: map[resources.Key]*waitingQuota{}}
+	return &calmQuotas{measure: measure, changed: map[resources.Key]time.Time{}, waiting: map[quotaWait]*waitingQuota{}}
 }
 
 func (c *calmQuotas) forget() {
@@ -56,54 +62,61 @@ func (c *calmQuotas) forget() {
 func (c *calmQuotas) gone(key resources.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if w := c.waiting[key]; w != nil {
-		w.timer.Stop()
+	for _, of := range []quotaWait{{key, false}, {key, true}} {
+		if w := c.waiting[of]; w != nil {
+			w.timer.Stop()
+			delete(c.waiting, of)
+		}
 	}
 	delete(c.changed, key)
-	delete(c.waiting, key)
 }
 
 // isNow notes that a quota has changed.
 func (c *calmQuotas) isNow(e *resources.Event) {
+	less := e.Op == resources.Update && (e.Prev == nil || usesLess(e.Prev, e.Object))
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.changed[e.Object.Key] = time.Now()
-	c.mu.Unlock()
-	if e.Op == resources.Update && (e.Prev == nil || usesLess(e.Prev, e.Object)) {
-		c.after(e.Object.Key, quotaUnrest)
+	if less {
+		c.wait(quotaWait{e.Object.Key, true}, quotaUnrest)
 	}
 }
 
 // soon has a quota measured as soon as it is calm.
-func (c *calmQuotas) soon(key resources.Key) { c.after(key, 0) }
-
-// after has a quota measured as soon as it is calm, after a time, unless it is to be measured already.
-func (c *calmQuotas) after(key resources.Key, least time.Duration) {
+func (c *calmQuotas) soon(key resources.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waiting[key] != nil {
-		return
+	if of := (quotaWait{key, false}); c.waiting[of] == nil {
+		c.wait(of, 0)
+	}
+}
+
+// wait has a quota measured as soon as it is calm, after a time from now.
+func (c *calmQuotas) wait(of quotaWait, least time.Duration) {
+	if before := c.waiting[of]; before != nil {
+		before.timer.Stop()
 	}
 	w := &waitingQuota{latest: time.Now().Add(least + quotaUnrest)}
-	w.timer = time.AfterFunc(max(least, quotaCalm-time.Since(c.changed[key])), func() { c.look(key, w) })
-	c.waiting[key] = w
+	w.timer = time.AfterFunc(max(least, quotaCalm-time.Since(c.changed[of.key])), func() { c.look(of, w) })
+	c.waiting[of] = w
 }
 
 // look measures a quota that is calm, or waits for that.
-func (c *calmQuotas) look(key resources.Key, w *waitingQuota) {
+func (c *calmQuotas) look(of quotaWait, w *waitingQuota) {
 	c.mu.Lock()
-	left := quotaCalm - time.Since(c.changed[key])
+	left := quotaCalm - time.Since(c.changed[of.key])
 	ready := left <= 0 || time.Now().After(w.latest)
 	switch {
-	case c.waiting[key] != w: // it is gone
+	case c.waiting[of] != w: // it is gone, or waits anew
 		ready = false
 	case ready:
-		delete(c.waiting, key)
+		delete(c.waiting, of)
 	default:
 		w.timer.Reset(left)
 	}
 	c.mu.Unlock()
 	if ready {
-		c.measure(key)
+		c.measure(of.key)
 	}
 }
 

@@ -1,0 +1,39 @@
+package controllers
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// A quota of which less is used is measured once more later, and what goes meanwhile has it measured before that.
+func TestQuotaIsMeasuredSoonAndLater(t *testing.T) {
+	measured := make(chan struct{}, 10)
+	c := newCalmQuotas(func(resources.Key) { measured <- struct{}{} })
+	used := func(n string) *resources.Object {
+		return &resources.Object{Key: resources.Key{Resource: quotasResource, Name: "q"}, Data: []byte(`{"status":{"used":{"pods":"` + n + `"}}}`)}
+	}
+	next := func(what string) {
+		t.Helper()
+		select {
+		case <-measured:
+		case <-time.After(time.Minute):
+			t.Fatal(what)
+		}
+	}
+	c.isNow(&resources.Event{Op: resources.Update, Prev: used("2"), Object: used("1")})
+	for range 3 {
+		c.soon(used("1").Key)
+	}
+	next("what went does not count")
+	next("what was under way does not count")
+	c.isNow(&resources.Event{Op: resources.Update, Prev: used("1"), Object: used("2")})
+	c.soon(used("2").Key)
+	next("what went later does not count")
+	c.soon(used("2").Key)
+	c.gone(used("2").Key)
+	if len(measured)+len(c.waiting)+len(c.changed) != 0 {
+		t.Errorf("%d times more, %v are waiting", len(measured), c.waiting)
+	}
+}
