@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
-	"unsafe"
 )
 
 // nodeKey is made of all that a node says: nodes that say the same have the same key, and no others do. Everything is written with its length, or
@@ -24,7 +24,7 @@ func (n *Node) key() string {
 	k.texts(n.keys)
 	k.texts(n.required)
 	k.texts(n.defaults)
-	k.number(int64(uintptr(unsafe.Pointer(n.text.pattern))))
+	k.number(address(n.text.pattern))
 	for _, limit := range []*bound{n.min, n.max} {
 		if limit != nil {
 			k.flags(limit.exclusive)
@@ -77,9 +77,12 @@ func (k *nodeKey) texts(all []string) {
 // nodes writes the addresses of nodes, which are theirs as long as they are alive.
 func (k *nodeKey) nodes(all ...*Node) {
 	for _, n := range all {
-		k.number(int64(uintptr(unsafe.Pointer(n))))
+		k.number(address(n))
 	}
 }
+
+// address is that of what a pointer points to.
+func address(pointer any) int64 { return int64(reflect.ValueOf(pointer).Pointer()) }
 
 // value writes a value of JSON, whose numbers have types.
 func (k *nodeKey) value(v any) {
