@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -169,7 +170,8 @@ func TestAuditKeepsSecrets(t *testing.T) {
 		"application/json-patch+json":            `[{"op":"add","path":"/data/new","value":"` + sent + `"}]`,
 	}
 	for level, recorded := range map[string]bool{"Metadata": false, "Request": true} {
-		s, kept := audited(t, "- level: "+level+"\n  omitStages: [RequestReceived]", nil)
+		var log bytes.Buffer
+		s, kept := audited(t, "- level: "+level+"\n  omitStages: [RequestReceived]", func(c *server.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		ask(s.Handler(), "POST", "/api/v1/namespaces", aNamespace)
 		ask(s.Handler(), "POST", "/api/v1/namespaces/ns/secrets", `{"metadata":{"name":"s"},"data":{"a":"`+old+`"}}`)
 		kept.take()
@@ -204,6 +206,9 @@ func TestAuditKeepsSecrets(t *testing.T) {
 		}
 		if got := bytes.Contains(event, []byte(sent)); !strings.Contains(w.Body.String(), sent) || got != recorded || !bytes.Contains(event, []byte("failed to create typed patch object")) {
 			t.Errorf("apply, %s: the events are %s, the answer %s", level, event, w.Body)
+		}
+		if !bytes.Contains(log.Bytes(), []byte("request failed")) || bytes.Contains(log.Bytes(), []byte(sent)) {
+			t.Errorf("the log is %s", log.Bytes())
 		}
 	}
 }
