@@ -127,15 +127,10 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 	defaultKind := q.kind
 	var obj runtime.Object
 	var kind *schema.GroupVersionKind
-	read := func() (err error) {
+	err = q.decodeInTurn(media, body, func() (err error) {
 		obj, kind, err = toHub.Decode(body, &defaultKind, into)
 		return err
-	}
-	if media == codec.YAML {
-		err = inTurn(q.ctx, body, read)
-	} else {
-		err = read()
-	}
+	})
 	if err != nil {
 		if errors.Is(err, q.ctx.Err()) {
 			return nil, err

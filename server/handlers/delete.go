@@ -104,15 +104,10 @@ func (q *request) decodeDeleteOptions(body []byte, into *metav1.DeleteOptions) e
 	}
 	kind := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
 	var obj runtime.Object
-	read := func() (err error) {
+	err = q.decodeInTurn(media, body, func() (err error) {
 		obj, _, err = codecs.DecoderToVersion(info.Serializer, kind.GroupVersion()).Decode(body, &kind, into)
 		return err
-	}
-	if media == codec.YAML {
-		err = inTurn(q.ctx, body, read)
-	} else {
-		err = read()
-	}
+	})
 	if err != nil && errors.Is(err, q.ctx.Err()) {
 		return err
 	}

@@ -1,6 +1,10 @@
 package handlers
 
-import "context"
+import (
+	"context"
+
+	"github.com/rowlock/rowlock/server/codec"
+)
 
 // As text of YAML is read, it takes up to a kilobyte of memory for each scalar in it: what is long is read by a few at a time, which is no slower, as
 // it is computing alone.
@@ -22,4 +26,12 @@ func inTurn(ctx context.Context, text []byte, read func() error) error {
 		defer func() { <-longYAMLs }()
 	}
 	return read()
+}
+
+// decodeInTurn reads a body of a media type: in turn, where that is YAML.
+func (q *request) decodeInTurn(media string, body []byte, read func() error) error {
+	if media != codec.YAML {
+		return read()
+	}
+	return inTurn(q.ctx, body, read)
 }

@@ -50,7 +50,7 @@ func (t *storedWriter) write(s *resources.Served, out []byte) (text []byte, ok b
 	return w.out, ok
 }
 
-// object is the schema of a type in a document of version 3.
+// schema is that of a type in a document of version 3.
 func (t *storedWriter) schema(s *resources.Served) ([]byte, error) {
 	if s.OpenAPI != nil && s.OpenAPI.Stored != nil {
 		if text, ok := t.write(s, nil); ok {
