@@ -60,8 +60,8 @@ func TestObjectHistoryOfALargeObject(t *testing.T) {
 		mustCommit(t, s, object(t, "widgets", "shop", "small", "u1", `"size":1`))
 		random := make([]byte, 8192)
 		_, _ = rand.NewChaCha8([32]byte{}).Read(random)
-		mustCommit(t, s, object(t, "widgets", "shop", "large", "u2", fmt.Sprintf(`"size":%q`, hex.EncodeToString(random))))
 		incomplete := testutil.ToFloat64(s.recorder.metrics.incomplete)
+		mustCommit(t, s, object(t, "widgets", "shop", "large", "u2", fmt.Sprintf(`"size":%q`, hex.EncodeToString(random))))
 		wantHistoryOf(t, s, resources.RevisionQuery{}, "create widgets/shop/small u1  []", "create widgets/shop/large u2  []")
 		found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
 		if err != nil || len(found) != 2 || !found[0].Unreadable || found[0].After != nil || found[1].Unreadable || !strings.Contains(string(found[1].After), `"size":1`) {

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,7 +64,7 @@ func selectRevisions(q resources.RevisionQuery) (statement string, args []any) {
 	if q.Deleted {
 		where = append(where, "op = 'delete'")
 	}
-	statement = "SELECT revision, at, op, resource, namespace, name, uid, author, fields, data FROM revisions"
+	statement = selectRevisionsSQL
 	if len(where) > 0 {
 		statement += " WHERE " + strings.Join(where, " AND ")
 	}
@@ -78,27 +77,24 @@ func selectRevisions(q resources.RevisionQuery) (statement string, args []any) {
 }
 
 func (s *Store) scanRevision(ctx context.Context, scan func(...any) error, objects bool, failing *time.Duration) (r resources.Revision, err error) {
-	var op string
-	var at int64
-	var author, fields sql.NullString
-	var data []byte
-	err = scan(&r.Revision, &at, &op, &r.Key.Resource, &r.Key.Namespace, &r.Key.Name, &r.UID, &author, &fields, &data)
-	if err != nil {
+	var row revisionRow
+	if err := row.scan(scan); err != nil {
 		return r, unavailable(err)
 	}
-	r.At = milliseconds(at)
+	r.Revision, r.At, r.Key, r.UID = row.revision, milliseconds(row.at), row.key, row.uid
 	var aerr error
-	r.Op, err = parseOp(op)
-	r.Author, aerr = decodeAuthor(author)
+	r.Op, err = parseOp(row.op)
+	r.Author, aerr = decodeAuthor(row.author)
 	if err := errors.Join(err, aerr); err != nil {
 		return r, err
 	}
+	data, fields := row.data, row.fields
 	if len(data) == 0 {
 		r.Unreadable = true
 		return r, nil
 	}
-	if row := (sealed{text(data), fields}); s.sealer.opens(row.data) {
-		if data, fields, err = s.sealer.openMany(ctx, r.Key, row, failing); err != nil {
+	if kept := (sealed{text(data), fields}); s.sealer.opens(kept.data) {
+		if data, fields, err = s.sealer.openMany(ctx, r.Key, kept, failing); err != nil {
 			if ctx.Err() != nil {
 				return r, ctx.Err()
 			}
@@ -112,7 +108,7 @@ func (s *Store) scanRevision(ctx context.Context, scan func(...any) error, objec
 	if !objects {
 		return r, nil
 	}
-	r.Before, r.After, err = recording.Unpack(data)
+	r.Before, r.After, err = recording.Unpack(data, row.about(fields.String))
 	if err != nil {
 		return r, fmt.Errorf("revision %d of %s: %w", r.Revision, r.Key, err)
 	}

@@ -26,6 +26,18 @@ func (r *revisionRow) args() []any {
 	return []any{r.revision, r.at, r.size, r.op, r.key.Resource, r.key.Namespace, r.key.Name, r.uid, textOrNull(r.author), textOrNull(r.fields), r.data}
 }
 
+// selectRevisionsSQL is what scan reads.
+const selectRevisionsSQL = `SELECT revision, at, size, op, resource, namespace, name, uid, author, fields, data FROM revisions`
+
+func (r *revisionRow) scan(scan func(...any) error) error {
+	return scan(&r.revision, &r.at, &r.size, &r.op, &r.key.Resource, &r.key.Namespace, &r.key.Name, &r.uid, &r.author, &r.fields, &r.data)
+}
+
+// about is what the row says beside the object, so that the checksum is of it, too. The paths that were changed may be encrypted in the row.
+func (r *revisionRow) about(paths string) []byte {
+	return fmt.Appendf(nil, "%d %d %q %q %q %q %q %q %q", r.revision, r.at, r.op, r.key.Resource, r.key.Namespace, r.key.Name, r.uid, r.author.String, paths)
+}
+
 // rowBytes is what a row takes beside what is in it that may be long, its places in indexes among it.
 const rowBytes = 160
 
@@ -120,7 +132,7 @@ func (s *recordingStep) pack(ctx context.Context, row *revisionRow, changed []st
 	if err != nil {
 		return err
 	}
-	kept, err := s.store.sealer.seal(ctx, row.key, s.packer.Pack(before, after), sql.NullString{String: text(paths), Valid: true})
+	kept, err := s.store.sealer.seal(ctx, row.key, s.packer.Pack(before, after, row.about(text(paths))), sql.NullString{String: text(paths), Valid: true})
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,6 @@ const (
 	doHistory   = "stop the servers and let the object history begin anew, which nothing else needs: DELETE FROM revisions; DELETE FROM recording"
 )
 
-const selectRevisionsSQL = `SELECT revision, size, op, resource, namespace, name, uid, author, fields, data FROM revisions ORDER BY revision`
-
 // revisions looks at the object history: each write by itself, and how far it is said to have come. A step of the recorder is one transaction, so
 // whatever has crashed, both agree.
 func (v *verifier) revisions(ctx context.Context) error {
@@ -48,14 +46,14 @@ func (v *verifier) revisions(ctx context.Context) error {
 
 // writes looks at each write in the object history, and returns the last revision and the sum of their sizes.
 func (v *verifier) writes(ctx context.Context) (last, sum int64, err error) {
-	rows, err := v.tx.QueryContext(ctx, selectRevisionsSQL)
+	rows, err := v.tx.QueryContext(ctx, selectRevisionsSQL+` ORDER BY revision`)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer rows.Close() //nolint:errcheck // rows.Err has what matters
 	for rows.Next() {
 		var r revisionRow
-		if err := rows.Scan(&r.revision, &r.size, &r.op, &r.key.Resource, &r.key.Namespace, &r.key.Name, &r.uid, &r.author, &r.fields, &r.data); err != nil {
+		if err := r.scan(rows.Scan); err != nil {
 			return 0, 0, err
 		}
 		v.result.Revisions++
@@ -100,26 +98,26 @@ func (v *verifier) revision(ctx context.Context, r *revisionRow) error {
 	if err != nil || !known {
 		return err
 	}
-	if problem := checkRevision(&row, r.uid); problem != nil {
+	if problem := r.check(&row); problem != nil {
 		v.found(where, doHistory, "%v", problem)
 	}
 	return nil
 }
 
-// checkRevision says what is wrong with what was kept of a write: its paths, and the object before and after it.
-func checkRevision(r *Row, uid string) error {
+// check says what is wrong with what was kept of a write, which is in clear: its paths, and the object before and after it.
+func (r *revisionRow) check(clear *Row) error {
 	var paths []string
-	if r.Fields == nil || json.Unmarshal([]byte(*r.Fields), &paths) != nil {
+	if clear.Fields == nil || json.Unmarshal([]byte(*clear.Fields), &paths) != nil {
 		return errors.New("has no list of the paths that were changed")
 	}
-	before, after, err := recording.Unpack([]byte(r.Data))
+	before, after, err := recording.Unpack([]byte(clear.Data), r.about(*clear.Fields))
 	switch {
 	case err != nil:
 		return err
 	case !gjson.ValidBytes(after), before != nil && !gjson.ValidBytes(before):
 		return errors.New("has an object that is not JSON")
-	case gjson.GetBytes(after, "metadata.uid").String() != uid:
-		return fmt.Errorf("has the uid %q, which is not the one of its object", uid)
+	case gjson.GetBytes(after, "metadata.uid").String() != r.uid:
+		return fmt.Errorf("has the uid %q, which is not the one of its object", r.uid)
 	}
 	return nil
 }

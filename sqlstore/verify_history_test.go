@@ -10,6 +10,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
+const damaged = "(configmaps/default/d): what the object history kept of a write is damaged"
+
 var historyDamages = []damage{
 	both("none", "SELECT 1", nothing),
 	both("a write that could not be read", "UPDATE revisions SET data = substr(data, 1, 0), fields = NULL, uid = '' WHERE name = 'd'", nothing),
@@ -25,7 +27,11 @@ var historyDamages = []damage{
 	both("paths that are not JSON", "UPDATE revisions SET fields = '[' WHERE name = 'd'", "(configmaps/default/d): has no list of the paths"),
 	both("garbage", "UPDATE revisions SET data = substr(data, 2) WHERE name = 'd'", "(configmaps/default/d): what the object history kept of a write is damaged"),
 	{"text in place of bytes", "UPDATE revisions SET data = 'text' WHERE name = 'd'", "", "in which data is of the type text"},
-	both("another uid", "UPDATE revisions SET uid = 'x' WHERE name = 'd'", "(configmaps/default/d): has the uid"),
+	both("another uid", "UPDATE revisions SET uid = 'x' WHERE name = 'd'", damaged),
+	both("another author", `UPDATE revisions SET author = '{"user":"jone"}' WHERE name = 'd'`, damaged),
+	both("another time", "UPDATE revisions SET at = at + 1 WHERE name = 'd'", damaged),
+	both("other paths", "UPDATE revisions SET fields = '[\"data.x\"]' WHERE name = 'd'", damaged),
+	both("another name", "UPDATE revisions SET name = 'e' WHERE name = 'd'", "(configmaps/default/e): what the object history kept of a write is damaged"),
 	{"an object that is not JSON", "UPDATE revisions SET data = x'010400fbff00000078' WHERE name = 'd'", `UPDATE revisions SET data = '\x010400fbff00000078' WHERE name = 'd'`,
 		"(configmaps/default/d): has an object that is not JSON"},
 }

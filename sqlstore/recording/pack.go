@@ -23,8 +23,9 @@ type Packer struct {
 }
 
 // Pack returns the state before a write, nil for none, and the one after it, compressed. What both begin and end with is
-// there once, and so is what else they have in common, as far as the window of flate reaches: 32 KiB.
-func (p *Packer) Pack(before, after []byte) []byte {
+// there once, and so is what else they have in common, as far as the window of flate reaches: 32 KiB. What else is said of the write, about, is
+// not packed, but the checksum is of it, too.
+func (p *Packer) Pack(before, after, about []byte) []byte {
 	start := commonStart(before, after)
 	end := commonEnd(before[start:], after[start:])
 	b := binary.AppendUvarint(p.plain[:0], uint64(len(before)))
@@ -43,8 +44,7 @@ func (p *Packer) Pack(before, after []byte) []byte {
 	p.w.Reset(&out)
 	_, _ = p.w.Write(p.plain) // into memory
 	_ = p.w.Close()
-	sum := binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(p.plain)) // behind the end of the stream, where releases of before do not look
-	_, _ = out.Write(sum)
+	_, _ = out.Write(checksum(p.plain, about)) // behind the end of the stream, where releases of before do not look
 	if cap(p.plain) > plainKept {
 		p.plain = nil
 	}
@@ -70,10 +70,15 @@ func commonEnd(a, b []byte) int {
 	return n
 }
 
+// checksum is of what is packed, and of what is not.
+func checksum(plain, about []byte) []byte {
+	return binary.BigEndian.AppendUint32(nil, crc32.Update(crc32.ChecksumIEEE(plain), crc32.IEEETable, about))
+}
+
 var errPacked = errors.New("what the object history kept of a write is damaged")
 
-// Unpack is the inverse of Pack. Of an empty row nothing was kept: both are nil.
-func Unpack(packed []byte) (before, after []byte, err error) {
+// Unpack is the inverse of Pack, and is told the same about the write. Of an empty row nothing was kept: both are nil.
+func Unpack(packed, about []byte) (before, after []byte, err error) {
 	if len(packed) == 0 {
 		return nil, nil, nil
 	}
@@ -83,7 +88,8 @@ func Unpack(packed []byte) (before, after []byte, err error) {
 		return nil, nil, errors.Join(errPacked, err)
 	}
 	sum := packed[len(packed)-stream.Len():]
-	if len(sum) > 0 && !bytes.Equal(sum, binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(plain))) { // releases of before had none
+	// Releases of before had none, and then one of what is packed alone.
+	if len(sum) > 0 && !bytes.Equal(sum, checksum(plain, about)) && !bytes.Equal(sum, checksum(plain, nil)) {
 		return nil, nil, errPacked
 	}
 	var numbers [3]uint64

@@ -78,8 +78,8 @@ func TestPack(t *testing.T) {
 		if c[0] != "" {
 			before = []byte(c[0])
 		}
-		packed := p.Pack(before, []byte(c[1]))
-		gotBefore, gotAfter, err := Unpack(packed)
+		packed := p.Pack(before, []byte(c[1]), []byte(c[0]))
+		gotBefore, gotAfter, err := Unpack(packed, []byte(c[0]))
 		if err != nil || !bytes.Equal(gotBefore, before) || (gotBefore == nil) != (before == nil) || string(gotAfter) != c[1] {
 			t.Errorf("%q: %q, %q, %v", c, gotBefore, gotAfter, err)
 		}
@@ -90,8 +90,8 @@ func TestPack(t *testing.T) {
 	}
 	after := bytes.Clone(large)
 	after[len(after)/2]++
-	packed := p.Pack(large, after)
-	if _, got, err := Unpack(packed); err != nil || !bytes.Equal(got, after) {
+	packed := p.Pack(large, after, nil)
+	if _, got, err := Unpack(packed, nil); err != nil || !bytes.Equal(got, after) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 	if len(packed) > len(large)+1024 {
@@ -103,14 +103,25 @@ func TestPack(t *testing.T) {
 func TestUnpackFindsDamage(t *testing.T) {
 	var p Packer
 	before, after := []byte(`{"kind":"ConfigMap","data":{"a":"one, two, three"}}`), []byte(`{"kind":"ConfigMap","data":{"a":"one, two, four"}}`)
-	packed := p.Pack(before, after)
-	if _, got, err := Unpack(packed[:len(packed)-crc32.Size]); err != nil || !bytes.Equal(got, after) {
+	about := []byte("ann, at noon")
+	packed := p.Pack(before, after, about)
+	if _, got, err := Unpack(packed[:len(packed)-crc32.Size], about); err != nil || !bytes.Equal(got, after) {
 		t.Errorf("without a checksum: %q, %v", got, err)
+	}
+	if _, got, err := Unpack(p.Pack(before, after, nil), about); err != nil || !bytes.Equal(got, after) {
+		t.Errorf("with one of the objects alone: %q, %v", got, err)
+	}
+	for i := range len(about) * 8 {
+		damaged := bytes.Clone(about)
+		damaged[i/8] ^= 1 << (i % 8)
+		if _, _, err := Unpack(packed, damaged); err == nil {
+			t.Errorf("said is %q, and nobody notices", damaged)
+		}
 	}
 	for i := range len(packed) * 8 {
 		damaged := bytes.Clone(packed)
 		damaged[i/8] ^= 1 << (i % 8)
-		gotBefore, gotAfter, err := Unpack(damaged)
+		gotBefore, gotAfter, err := Unpack(damaged, about)
 		if err == nil && !(bytes.Equal(gotBefore, before) && bytes.Equal(gotAfter, after)) {
 			t.Errorf("bit %d: %q, %q", i, gotBefore, gotAfter)
 		}
@@ -119,9 +130,9 @@ func TestUnpackFindsDamage(t *testing.T) {
 
 func FuzzUnpack(f *testing.F) {
 	var p Packer
-	f.Add(p.Pack(nil, []byte("{}")))
-	f.Add(p.Pack([]byte(`{"a":1}`), []byte(`{"a":2}`)))
-	f.Fuzz(func(_ *testing.T, packed []byte) { _, _, _ = Unpack(packed) })
+	f.Add(p.Pack(nil, []byte("{}"), nil))
+	f.Add(p.Pack([]byte(`{"a":1}`), []byte(`{"a":2}`), nil))
+	f.Fuzz(func(_ *testing.T, packed []byte) { _, _, _ = Unpack(packed, nil) })
 }
 
 // No value of a Secret is in what is kept, and a value that is again what it was has the same hash again.
@@ -167,6 +178,6 @@ func BenchmarkRecord(b *testing.B) {
 		if len(Changed(x, y).Paths) != 1 {
 			b.Fatal("not one path")
 		}
-		p.Pack(x, y)
+		p.Pack(x, y, nil)
 	}
 }
