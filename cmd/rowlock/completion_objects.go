@@ -25,8 +25,12 @@ func completeFileOrObject(o *placeOptions, parts *partOptions) cobra.CompletionF
 		if s, err := os.Stat(directory); err == nil && s.IsDir() || strings.Count(typed, "/") != 1 {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		// cobra reads the flags twice, so that a namespace is there twice.
-		admin, namespace := parts.admin(o, cmd.Flags()), strings.Join(slices.Compact(parts.namespaces), "")
+		slices.Sort(parts.namespaces) // cobra reads the flags twice, so that a namespace is there twice
+		namespaces := slices.Compact(parts.namespaces)
+		if len(namespaces) > 1 {
+			return nil, cobra.ShellCompDirectiveDefault // an object is in one
+		}
+		admin, namespace := parts.admin(o, cmd.Flags()), strings.Join(namespaces, "")
 		names, _ := completeObject(&admin, &namespace, false)(cmd, args, typed)
 		return names, cobra.ShellCompDirectiveDefault
 	}

@@ -59,6 +59,7 @@ type objectHistory struct {
 	namespace  string // empty where the resource has none
 	name       string // empty: all of the type
 	other      string // a namespace that was named although the resource has none
+	named      bool   // the namespace was named, and no other place is meant
 }
 
 // String names the object as kubectl does.
@@ -84,7 +85,7 @@ func openHistory(ctx context.Context, admin *adminOptions, object, namespace str
 	if err != nil {
 		return nil, err
 	}
-	h := &objectHistory{client: client, name: name, namespace: namespace}
+	h := &objectHistory{client: client, name: name, namespace: namespace, named: namespace != ""}
 	if err := h.resolve(ctx, kind); err != nil {
 		return nil, err
 	}
@@ -109,9 +110,9 @@ func openObjectHistory(ctx context.Context, admin *adminOptions, object, namespa
 }
 
 // located is where the history has something: objects of a definition whose scope has changed are where that scope had them. A namespace that is named
-// comes before none. Where nothing is, or may be read, it is the history as it was, by which it is said.
+// comes before none, and is meant where the type has namespaces. Where nothing is, or may be read, it is the history as it was, by which it is said.
 func (h *objectHistory) located(ctx context.Context, revision int64) *objectHistory {
-	if !h.namespaced && h.other == "" {
+	if h.namespaced && h.named || !h.namespaced && h.other == "" {
 		return h
 	}
 	first, then := *h, *h

@@ -39,7 +39,9 @@ func TestHistoryOfAnotherScope(t *testing.T) {
 	h.refuses(t, "boats.example.com/shop/eight cannot be taken back: the server serves boats.example.com without namespaces now", "undelete", "boat/eight", "-n", "shop")
 	send(t, h.client, "POST", "/apis/example.com/v1/boats", `{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"four"}}`)
 	redefine("Namespaced")
-	if got := h.history(t, "boat/four"); !slices.Equal(got, []string{gone, made}) {
+	h.refuses(t, "the history has nothing of boats.example.com/four in the namespace shop", "history", "boat/four", "-n", "shop")
+	h.refuses(t, "the history has no deletion of boats.example.com/four in the namespace shop", "undelete", "boat/four", "-n", "shop")
+	if got := h.rows(t, "boat/four"); !slices.Equal(got, []string{gone, made}) {
 		t.Errorf("the history of what was in no namespace is %q", got)
 	}
 	h.refuses(t, "boats.example.com/four cannot be taken back: the server serves boats.example.com in namespaces now", "undelete", "boat/four")

@@ -66,10 +66,16 @@ func (h historian) refuses(t *testing.T, why string, args ...string) {
 	}
 }
 
-// history are the rows of an object's, without the times and the uids.
-func (h historian) history(t *testing.T, object string) (rows []string) {
+// history are the rows of an object's in the namespace, without the times and the uids.
+func (h historian) history(t *testing.T, object string) []string {
 	t.Helper()
-	for _, line := range strings.Split(strings.TrimSpace(h.does(t, "history", object, "-n", "shop")), "\n")[1:] {
+	return h.rows(t, object, "-n", "shop")
+}
+
+// rows are those of an object that is said in full.
+func (h historian) rows(t *testing.T, object ...string) (rows []string) {
+	t.Helper()
+	for _, line := range strings.Split(strings.TrimSpace(h.does(t, append([]string{"history"}, object...)...)), "\n")[1:] {
 		columns := regexp.MustCompile(` {3,}`).Split(line, -1)
 		agent, _, _ := strings.Cut(columns[4], "/")
 		rows = append(rows, strings.Join([]string{columns[2], columns[3], agent, columns[6]}, " "))
@@ -92,6 +98,7 @@ func TestHistoryCompletion(t *testing.T) {
 		"history -n shop cm/a ''":      ":4\n",
 		"restore -n shop cm/a":         "cm/a\n:0\n",
 		"restore cm/a":                 ":0\n",
+		"restore -n sh -n op cm/a":     ":0\n",
 		"restore /dev":                 ":0\n",
 	} {
 		if got := completes(t, append([]string{strings.Fields(args)[0], "--data-dir", h.dir}, strings.Fields(args)[1:]...)...); got != want {

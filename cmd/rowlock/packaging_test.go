@@ -29,7 +29,7 @@ const (
 )
 
 // packagedConfig is /etc/rowlock/config.yaml: every flag with what it does and its default, commented out. The data directory is the
-// unit's (StateDirectory), and the default is the user's.
+// unit's (StateDirectory), and its default is the user's.
 func packagedConfig(flags *pflag.FlagSet) string {
 	var b strings.Builder
 	b.WriteString("# What rowlock serve is told, by the names of its flags. The command line and the environment go before it.\n")
@@ -37,15 +37,20 @@ func packagedConfig(flags *pflag.FlagSet) string {
 	for _, s := range o.sections() {
 		fmt.Fprintf(&b, "\n### %s\n", s.title)
 		s.flags.VisitAll(func(f *pflag.Flag) {
-			if f.Name == configFlag || f.Name == dataDirFlag {
+			if f.Name == configFlag {
 				return
 			}
 			_, usage := pflag.UnquoteUsage(f)
+			usual := configDefault(flags.Lookup(f.Name))
+			if f.Name == dataDirFlag {
+				usage += ". The unit says which, by ROWLOCK_DATA_DIR, and goes before this file: another one is for 'systemctl edit rowlock'"
+				usual = ""
+			}
 			b.WriteString("\n")
 			for _, line := range wrapped(usage, 100) {
 				fmt.Fprintf(&b, "# %s\n", line)
 			}
-			fmt.Fprintf(&b, "#%s:%s\n", f.Name, configDefault(flags.Lookup(f.Name)))
+			fmt.Fprintf(&b, "#%s:%s\n", f.Name, usual)
 		})
 	}
 	return b.String()
