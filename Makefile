@@ -209,8 +209,9 @@ fuzz-briefly:
 # What of a package is the same for all machines is made by the program itself, and by its test.
 stage := bin/packages
 ARCHS ?= amd64 arm64 armv7
-# Between releases it sorts before all of them, and begins with a digit, as dpkg wants.
-package_version := $(if $(filter v%,$(VERSION)),$(VERSION:v%=%),0~git$(VERSION))
+# Without a release before it, it sorts before all of them, and begins with a digit, as dpkg wants. rpm has no - in a version, and what is before a
+# release, as v1.0.0-rc.1, sorts before it: ~ says so to both.
+package_version := $(subst -,.,$(subst -rc,~rc,$(subst -beta,~beta,$(subst -alpha,~alpha,$(if $(filter v%,$(VERSION)),$(VERSION:v%=%),0~git$(VERSION))))))
 packages: bin/nfpm ## Debian and RPM packages in bin/packages (ARCHS='amd64 arm64 armv7')
 	@rm -rf $(stage); mkdir -p $(stage)/man $(stage)/completion
 	go test -count=1 -run '^TestManualPages$$' ./cmd/rowlock -args -man $(CURDIR)/$(stage)/man

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -54,6 +55,17 @@ func packagedConfig(flags *pflag.FlagSet) string {
 		})
 	}
 	return b.String()
+}
+
+// Packages have versions that dpkg and rpm take, in the order in which the releases are made.
+func TestPackageVersions(t *testing.T) {
+	for version, want := range map[string]string{"39ee580": "0~git39ee580", "39ee580-dirty": "0~git39ee580.dirty", "v1.0.0": "1.0.0", "v1.0.0-rc.1": "1.0.0~rc.1",
+		"v1.0.0-beta.2-3-gabc1234": "1.0.0~beta.2.3.gabc1234", "v1.0.0-3-gabc1234-dirty": "1.0.0.3.gabc1234.dirty"} {
+		got, err := exec.CommandContext(t.Context(), "make", "-s", "-C", "../..", "--no-print-directory", "--eval", "said:;@echo '$(package_version)'", "said", "VERSION="+version).CombinedOutput()
+		if strings.TrimSpace(string(got)) != want {
+			t.Errorf("%s: %s, %v; want %s", version, got, err, want)
+		}
+	}
 }
 
 // configDefault is a flag's default as YAML, after a space; nothing where it has none.
