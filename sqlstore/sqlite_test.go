@@ -229,6 +229,9 @@ func TestDiskFull(t *testing.T) {
 			if !errors.Is(err, resources.ErrUnavailable) || !errors.Is(err, resources.ErrFull) {
 				t.Fatalf("got %v, want ErrUnavailable, and ErrFull", err)
 			}
+			if strings.Contains(err.Error(), "rollback") {
+				t.Errorf("it says more than that: %v", err)
+			}
 			failed++
 		}
 	}

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"strconv"
 
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"github.com/rowlock/rowlock/resources"
 )
 
@@ -115,8 +118,10 @@ func (d *sqliteDriver) transaction(f func(context.Context) error) error {
 	return nil
 }
 
+// undo ends a transaction that has failed. Some failures, a full disk among them, have ended it by themselves: ROLLBACK is an SQLITE_ERROR then.
 func (d *sqliteDriver) undo(ctx context.Context, cause error) error {
-	if _, err := d.writer.ExecContext(ctx, "ROLLBACK"); err != nil {
+	var ended *sqlite.Error
+	if _, err := d.writer.ExecContext(ctx, "ROLLBACK"); err != nil && !(errors.As(err, &ended) && ended.Code() == sqlite3.SQLITE_ERROR) {
 		cause = errors.Join(cause, err)
 	}
 	return cause
