@@ -14,6 +14,23 @@ import (
 //go:embed kubeapiserver_flags.txt
 var kubeAPIServerFlags string
 
+// retiredKubeAPIServerFlags are those that kube-apiserver takes and its help does not show: manifests of past releases have them.
+const retiredKubeAPIServerFlags = `
+apiserver-count int
+default-watch-cache-size int
+kubelet-port uint
+kubelet-read-only-port uint
+`
+
+// addRetired adds to the flags that do nothing those that no help shows.
+func addRetired(inert *pflag.FlagSet) {
+	for line := range strings.Lines(strings.TrimSpace(retiredKubeAPIServerFlags)) {
+		name, kind, _ := strings.Cut(strings.TrimSpace(line), " ")
+		addInert(inert, name, kind)
+		_ = inert.MarkHidden(name) // the flag is there
+	}
+}
+
 // eachKubeAPIServerFlag goes over the names of kube-apiserver's flags and their types.
 func eachKubeAPIServerFlag() iter.Seq2[string, string] {
 	return func(yield func(name, kind string) bool) {
@@ -36,6 +53,8 @@ func addInert(flags *pflag.FlagSet, name, kind string) {
 		flags.Bool(name, false, "")
 	case "int":
 		flags.Int(name, 0, "")
+	case "uint":
+		flags.Uint(name, 0, "")
 	case "float", "float32":
 		flags.Float64(name, 0, "")
 	case "duration":

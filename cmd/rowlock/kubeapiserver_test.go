@@ -48,7 +48,7 @@ func TestKubeAPIServerFlags(t *testing.T) {
 		"portRange": "30000-30100"}
 	special := map[string]string{"feature-gates": "kube:CBORServingAndStorage=true", "logging-format": "text", "runtime-config": "api/beta=true",
 		"service-cluster-ip-range": "10.0.0.0/16", "oidc-required-claim": "a=b", "v": "1", "tls-sni-cert-key": "x,y:z", "allow-metric-labels": "a,b=c"}
-	line := []string{"kube-apiserver"}
+	line := []string{"kube-apiserver", "", "--apiserver-count=3", "--default-watch-cache-size=9", "--kubelet-port=7", "--kubelet-read-only-port=8"}
 	for name, kind := range eachKubeAPIServerFlag() {
 		value, ok := special[name]
 		switch {
@@ -104,6 +104,7 @@ func TestKubeAPIServerRefusals(t *testing.T) {
 		"--nope":                           "unknown flag: --nope",
 		"-z":                               "unknown shorthand flag: 'z' in -z",
 		"foo":                              `"kube-apiserver" does not take any arguments, got ["foo"]`,
+		"--kubelet-port=-1":                `invalid argument "-1" for "--kubelet-port" flag: strconv.ParseUint: parsing "-1": invalid syntax`,
 		"--secure-port":                    "flag needs an argument: --secure-port",
 		"--version=v1.36.0-own":            `invalid argument "v1.36.0-own" for "--version" flag: version "v1.36.0-own" must match major/minor/patch of default version "` + upstream.Release + `"`,
 		"--version=own":                    `invalid argument "own" for "--version" flag: strconv.ParseBool: parsing "own": invalid syntax`,
