@@ -2,6 +2,8 @@ package handlers_test
 
 import (
 	"context"
+	"crypto/tls"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -9,6 +11,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/rowlock/rowlock/server/h2"
 )
 
 // A webhook that does not answer is asked as long as somebody wants to know, and no longer. What somebody else wants of it as well is asked
@@ -63,6 +67,38 @@ func TestConversionEndsWithItsRequest(t *testing.T) {
 	a.run(exchange{do: "GET " + widgetsAsV2 + "/c", code: http.StatusNotFound})
 	if _, answer := a.request("GET", widgets+"/a", "", nil); !strings.Contains(answer, `"one":1`) {
 		t.Error(answer)
+	}
+}
+
+// A watch ends when its time is over, also while a webhook does not answer, which is asked no longer.
+func TestWatchEndsBeforeItsWebhookAnswers(t *testing.T) {
+	a, hook := newAPI(t), newConverter(t)
+	a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201})
+	hangs := make(chan context.Context, 9)
+	hook.hangs.Store(&hangs)
+	s := httptest.NewUnstartedServer(a)
+	s.EnableHTTP2 = true
+	s.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": h2.Serve(s.Config)} // by which watches go on without their handlers
+	s.StartTLS()
+	defer s.Close()
+	for name, query := range map[string]string{"shown": "", "selected": "&fieldSelector=metadata.name!%3Dx"} {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+widgetsAsV2+"?watch=1&timeoutSeconds=2"+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.run(exchange{do: "POST " + widgets, body: widget(name, `{"one":1}`), code: 201})
+		asked, began := <-hangs, time.Now()
+		data, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if took := time.Since(began); err != nil || len(data) > 0 || took > 20*time.Second || answer.ProtoMajor != 2 { // it is asked for 30
+			t.Errorf("%s: the watch ended after %s: %v %s", name, took, err, data)
+		}
+		<-asked.Done()
+		a.run(exchange{do: "DELETE " + widgets + "/" + name, code: 200})
 	}
 }
 

@@ -85,8 +85,15 @@ func (w *watchStream) first() error {
 
 // ready has objects converted that somebody else has to be asked for. The time of that is not the client's, who may have been sent others.
 func (w *watchStream) ready(objects []*resources.Object) error {
+	return w.ask(objects, w.events.Convert)
+}
+
+// ask has somebody else asked for objects, for no longer than the watch lasts: the context of its request may.
+func (w *watchStream) ask(objects []*resources.Object, convert func(context.Context, []*resources.Object) error) error {
 	w.aside()
-	return w.events.Convert(w.q.ctx, objects)
+	ctx, cancel := context.WithDeadline(w.q.ctx, w.until)
+	defer cancel()
+	return convert(ctx, objects)
 }
 
 // batchSize is how many events are written before the client is let see them.
@@ -161,8 +168,7 @@ func (w *watchStream) send(events []*resources.Event) error {
 				looked = append(looked, e.Prev)
 			}
 		}
-		w.aside()
-		if err := convert(w.q.ctx, looked); err != nil {
+		if err := w.ask(looked, convert); err != nil {
 			return err
 		}
 	}
