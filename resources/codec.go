@@ -63,13 +63,34 @@ func (t *Type) DecodeStored(o *Object) (runtime.Object, error) {
 		}
 		fastpath.StoredKind.Fallback()
 	}
-	s := json.NewSerializerWithOptions(json.DefaultMetaFactory, t.Scheme, t.Scheme, json.SerializerOptions{})
+	var creater runtime.ObjectCreater = t.Scheme
+	if t.Untyped {
+		creater = kindsOfGroup{t.Scheme, gvk.Group}
+	}
+	s := json.NewSerializerWithOptions(json.DefaultMetaFactory, creater, t.Scheme, json.SerializerOptions{})
 	obj, _, err := s.Decode(stored, &gvk, nil)
 	if err != nil {
 		return nil, fmt.Errorf("decode %s: %w", o.Key, err)
 	}
 	t.complete(obj)
 	return obj, nil
+}
+
+// kindsOfGroup makes objects of any kind of a group without Go types. History has objects of the name of the resource from before its definition
+// was deleted and made again, perhaps with another kind. They are shown with the kind that they had, as by kube-apiserver.
+type kindsOfGroup struct {
+	runtime.ObjectCreater
+	group string
+}
+
+// New implements runtime.ObjectCreater.
+func (k kindsOfGroup) New(kind schema.GroupVersionKind) (runtime.Object, error) {
+	if kind.Group != k.group {
+		return k.ObjectCreater.New(kind)
+	}
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(kind)
+	return u, nil
 }
 
 // complete fills in today's defaults of what was stored. A kind without a Go type, whose fields no decoder knows,

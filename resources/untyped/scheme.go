@@ -154,7 +154,7 @@ func (s *Scheme) convert(ctx context.Context, in runtime.Object, target runtime.
 	}
 	from := u.GroupVersionKind()
 	to, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{from})
-	if !ok || to.GroupKind() != s.Kind {
+	if !ok || to.Group != s.Kind.Group { // history may have objects of another kind
 		return nil, fmt.Errorf("%s cannot be converted into %s", from, target.Identifier())
 	}
 	if to == from {
