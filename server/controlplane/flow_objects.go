@@ -32,6 +32,7 @@ const (
 type flowObjects struct {
 	levels, flows ensured
 	status        *fieldmanager.Manager
+	marks         flowMarks
 	// writes counts what was tried to be written.
 	writes atomic.Int64
 }
@@ -51,7 +52,7 @@ func (p *Plane) newFlowObjects() (*flowObjects, error) {
 	if !ok || !ok2 {
 		return nil, nil
 	}
-	f := &flowObjects{}
+	f := &flowObjects{marks: flowMarks{}}
 	var err error
 	local, localFlows := ensurer.NewPriorityLevelConfigurationOps(nil, nil), ensurer.NewFlowSchemaOps(nil, nil)
 	if f.levels, err = newEnsured(p, levels, &f.writes, local, bootstrap.MandatoryPriorityLevelConfigurations,
@@ -115,7 +116,8 @@ func (p *Plane) keepFlows() *chore {
 		if err != nil {
 			return 0, err
 		}
-		return again, p.markFlows(ctx, f.status, schemas, levels)
+		marked, err := p.markFlows(ctx, f, schemas, levels, time.Now())
+		return sooner(again, marked), err
 	}
 	return c
 }

@@ -93,7 +93,7 @@ func TestMarkFlowsInForce(t *testing.T) {
 	x.send("POST", flowSchemasPath, `{"metadata":{"name":"replaced"},`+other, 201)
 	want := func(reasons map[string]string) {
 		t.Helper()
-		if err := x.p.markFlows(t.Context(), f.status, schemas, levels); err != nil {
+		if _, err := x.p.markFlows(t.Context(), f, schemas, levels, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		for name, reason := range reasons {
@@ -107,6 +107,41 @@ func TestMarkFlowsInForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(map[string]string{"same": "Found", "changed": "NotFound", "replaced": "NotFound", "new": "Found"})
+}
+
+// Who wants another status than the server is not written against for ever: kube-apiserver's controller writes six times in a minute.
+func TestMarkFlowsSeldom(t *testing.T) {
+	x := newRepairs(t)
+	f, err := x.p.newFlowObjects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.send("POST", flowSchemasPath, `{"metadata":{"name":"own"},"spec":{"priorityLevelConfiguration":{"name":"system"}}}`, 201)
+	began := time.Now()
+	mark := func(after time.Duration) (written bool, again time.Duration) {
+		t.Helper()
+		x.send("PUT", flowSchemasPath+"/own/status", `{"metadata":{"name":"own"},"spec":{"priorityLevelConfiguration":{"name":"system"}},"status":{"conditions":[
+			{"type":"Dangling","status":"True","reason":"NotFound","lastTransitionTime":null}]}}`, 200)
+		schemas, levels, err := x.p.useFlows(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err = x.p.markFlows(t.Context(), f, schemas, levels, began.Add(after)); err != nil {
+			t.Fatal(err)
+		}
+		return x.send("GET", flowSchemasPath+"/own", "", 200).Get("status.conditions.0.reason").Str == "Found", again
+	}
+	for i := range marksPerMinute {
+		if written, again := mark(time.Duration(i) * time.Second); !written || again != 0 {
+			t.Fatalf("write %d: %v, again in %v", i, written, again)
+		}
+	}
+	if written, again := mark(10 * time.Second); written || again != 50*time.Second {
+		t.Errorf("after six writes: written %v, again in %v", written, again)
+	}
+	if written, again := mark(time.Minute); !written || again != 0 {
+		t.Errorf("a minute after the first: written %v, again in %v", written, again)
+	}
 }
 
 // askingStore fails the test when the database is asked for an object of a type.

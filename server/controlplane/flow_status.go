@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/tidwall/gjson"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
@@ -20,28 +22,64 @@ import (
 // flowConsumer is the manager of the status of FlowSchemas, by the name of kube-apiserver's controller.
 const flowConsumer = "api-priority-and-fairness-config-consumer-v1"
 
+// Somebody else, as a server of another release on the same database, may want another status. It is written this often in a minute
+// at most, of each FlowSchema, as by kube-apiserver's controller.
+const marksPerMinute = 6
+
+// flowMarks has the times of the last minute at which the status of a FlowSchema was written, by its name.
+type flowMarks map[string][]time.Time
+
+// wait is how long a FlowSchema is not to be marked yet. One that may be is taken for marked.
+func (m flowMarks) wait(name string, now time.Time) time.Duration {
+	times := slices.DeleteFunc(m[name], func(t time.Time) bool { return now.Sub(t) >= time.Minute })
+	if len(times) < marksPerMinute {
+		m[name] = append(times, now)
+		return 0
+	}
+	m[name] = times
+	return time.Minute - now.Sub(times[0])
+}
+
+// forget drops FlowSchemas of which nothing was written lately: they may be gone.
+func (m flowMarks) forget(now time.Time) {
+	maps.DeleteFunc(m, func(_ string, times []time.Time) bool { return now.Sub(times[len(times)-1]) >= time.Minute })
+}
+
 // markFlows says in the status of every one of the FlowSchemas whether its priority level is one of those. A FlowSchema
-// that was changed since is left to the next time: what it is now is not in force yet.
-func (p *Plane) markFlows(ctx context.Context, manager *fieldmanager.Manager, schemas []*flowcontrolv1.FlowSchema,
-	levels []*flowcontrolv1.PriorityLevelConfiguration) error {
+// that was changed since is left to the next time: what it is now is not in force yet. It returns when to come again, if some have to wait.
+func (p *Plane) markFlows(ctx context.Context, f *flowObjects, schemas []*flowcontrolv1.FlowSchema,
+	levels []*flowcontrolv1.PriorityLevelConfiguration, now time.Time) (again time.Duration, err error) {
 	// The mandatory ones are in force even while they are not stored.
 	levels = slices.Concat(levels, bootstrap.MandatoryPriorityLevelConfigurations)
 	exists := func(name string) bool {
 		return slices.ContainsFunc(levels, func(l *flowcontrolv1.PriorityLevelConfiguration) bool { return l.Name == name })
 	}
+	f.marks.forget(now)
 	for _, schema := range schemas {
 		level := schema.Spec.PriorityLevelConfiguration.Name
 		if slices.ContainsFunc(schema.Status.Conditions, dangling(level, exists).is) {
 			continue
 		}
-		err := p.markFlow(ctx, manager, schema.Name, exists, func(now *flowcontrol.FlowSchema) bool {
+		if wait := f.marks.wait(schema.Name, now); wait > 0 {
+			again = sooner(again, wait)
+			continue
+		}
+		err = p.markFlow(ctx, f.status, schema.Name, exists, func(now *flowcontrol.FlowSchema) bool {
 			return now.UID == schema.UID && now.Generation == schema.Generation
 		})
 		if err != nil && !goneMeanwhile(err) {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return again, nil
+}
+
+// sooner is the shorter of two waits, of which 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // danglingCondition says whether the priority level of a FlowSchema exists.
