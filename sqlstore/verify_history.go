@@ -18,6 +18,12 @@ const (
 	doHistory   = "stop the servers and let the object history begin anew, which nothing else needs: DELETE FROM revisions; DELETE FROM recording"
 )
 
+// doWrite is what there is to do about one write of it, so that the others stay.
+func doWrite(revision int64) string {
+	return fmt.Sprintf("stop the servers and take this write out of the object history: DELETE FROM revisions WHERE revision = %d; "+
+		"UPDATE recording SET bytes = (SELECT coalesce(sum(size), 0) FROM revisions)", revision)
+}
+
 // revisions looks at the object history: each write by itself, and how far it is said to have come. A step of the recorder is one transaction, so
 // whatever has crashed, both agree.
 func (v *verifier) revisions(ctx context.Context) error {
@@ -85,7 +91,7 @@ func (v *verifier) revision(ctx context.Context, r *revisionRow) error {
 	_, oerr := parseOp(r.op)
 	_, aerr := decodeAuthor(r.author)
 	if problem := errors.Join(oerr, aerr); problem != nil {
-		v.found(where, doHistory, "says wrongly what was done, or who did it: %v", problem)
+		v.found(where, doWrite(r.revision), "says wrongly what was done, or who did it: %v", problem)
 	}
 	if len(r.data) == 0 {
 		return nil // it could not be read when it was recorded
@@ -99,7 +105,7 @@ func (v *verifier) revision(ctx context.Context, r *revisionRow) error {
 		return err
 	}
 	if problem := r.check(&row); problem != nil {
-		v.found(where, doHistory, "%v", problem)
+		v.found(where, doWrite(r.revision), "%v", problem)
 	}
 	return nil
 }
