@@ -12,7 +12,7 @@ import (
 // staleFrames begins the write-ahead log anew, and returns how many frames of an older log the file still has.
 func staleFrames(t *testing.T, h *sqliteHarness, prefix string) (stale int) {
 	t.Helper()
-	const header, frameHeader, page, salts = 32, 24, 4096, 8
+	const header, frameHeader, page, salts = 32, 24, pageSize, 8
 	h.pragma(t, "PRAGMA wal_autocheckpoint = 64")
 	var first []byte
 	for i := range 10_000 {

@@ -32,6 +32,9 @@ func (d *sqliteDriver) prepare(ctx context.Context) error {
 	if d.writer, err = d.writes.Conn(ctx); err != nil {
 		return err
 	}
+	if err = checkpointBySize(ctx, d.writer); err != nil {
+		return err
+	}
 	for _, s := range []struct {
 		stmt **sql.Stmt
 		text string
