@@ -2,9 +2,11 @@ package expressions
 
 import (
 	"maps"
+	"runtime"
 	"strings"
 
 	celgo "github.com/google/cel-go/cel"
+	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
@@ -13,8 +15,22 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// builder compiles the rules of a schema, and counts them.
-type builder struct{ covered, left int }
+// builder compiles the rules of a schema, and counts them. It goes through the schema twice, in the same order: it finds the places that have
+// rules, whose rules are compiled then by all processors, and puts what was made of them into nodes.
+type builder struct {
+	places        []place
+	found         bool // all places, and their rules are compiled
+	next          int  // of the places, the second time
+	covered, left int
+}
+
+// place is one of a schema that has rules. made has for each of them what it is compiled to; nil: not to closures.
+type place struct {
+	of       *structuralschema.Structural
+	declared *apiservercel.DeclType
+	kind     kind
+	made     []*rule
+}
 
 // node compiles what is at a place of a schema, and takes it out of that: rest is a copy of the place, whose parts are copied before
 // they are changed. Without a declaration, which upstream goes by in the same way, and within embedded objects all is left as it is.
@@ -82,33 +98,69 @@ func count(s *structuralschema.Structural) int {
 	return n
 }
 
-// rules compiles the rules at a node.
+// rules notes the place of a node that has rules, or puts in what they were compiled to.
 func (b *builder) rules(n *node, rest *structuralschema.Structural, declared *apiservercel.DeclType, root bool) {
 	rules := rest.XValidations
 	if len(rules) == 0 {
 		return
 	}
-	of := *rest
-	if root {
-		of = *model.WithTypeAndObjectMeta(&of)
-	}
-	scoped := shapeOf(&of)
-	n.of = scoped.kind
-	rest.XValidations = nil
-	env, err := Environment(declared, environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv())
-	for _, r := range rules {
-		made, fits := rule{}, false
-		if err == nil && n.of != foreign {
-			made, fits = compileRule(env, scoped, r)
+	if !b.found {
+		of := *rest
+		if root {
+			of = *model.WithTypeAndObjectMeta(&of)
 		}
-		if !fits {
-			rest.XValidations = append(rest.XValidations, r)
+		b.places = append(b.places, place{of: &of, declared: declared})
+		return
+	}
+	made := b.places[b.next]
+	b.next++
+	n.of = made.kind
+	rest.XValidations = nil
+	for i, rule := range made.made {
+		if rule == nil {
+			rest.XValidations = append(rest.XValidations, rules[i])
 			b.left++
 			continue
 		}
 		b.covered++
-		n.transitions = n.transitions || made.transition
-		n.rules = append(n.rules, made)
+		n.transitions = n.transitions || rule.transition
+		n.rules = append(n.rules, *rule)
+	}
+}
+
+// compile compiles the rules of all places. That takes most of the time that the first object of a schema takes, some 0.4 ms each.
+func (b *builder) compile() {
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range b.places {
+		workers.Go(func() error { b.places[i].compile(); return nil })
+	}
+	_ = workers.Wait()
+	b.found = true
+}
+
+// compile compiles the rules of one place.
+func (p *place) compile() {
+	scoped := shapeOf(p.of)
+	p.kind = scoped.kind
+	p.made = make([]*rule, len(p.of.XValidations))
+	// What panics here would end the process: rules that the library cannot bear are left to upstream's code, within the request.
+	defer func() {
+		if recover() != nil {
+			p.made = make([]*rule, len(p.of.XValidations))
+		}
+	}()
+	if p.kind == foreign {
+		return
+	}
+	env, err := Environment(p.declared, environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv())
+	if err != nil {
+		return
+	}
+	for i, r := range p.of.XValidations {
+		if made, fits := compileRule(env, scoped, r); fits {
+			p.made[i] = &made
+		}
 	}
 }
 

@@ -195,9 +195,13 @@ func Compile(s *structuralschema.Structural) *Rules {
 	if s == nil || hidden(s) {
 		return nil
 	}
+	b, declared := builder{}, model.SchemaDeclType(s, true)
+	places := *s
+	b.node(&places, declared, true)
+	b.compile()
+	b.left = 0 // the second time counts them again
 	rest := *s
-	b := builder{}
-	n := b.node(&rest, model.SchemaDeclType(s, true), true)
+	n := b.node(&rest, declared, true)
 	if b.covered == 0 {
 		return nil
 	}
