@@ -37,7 +37,7 @@ func TestDefragmentGivesBackPages(t *testing.T) {
 	first := mustCommit(t, s, createMaps(t, 4*defragmentStep)...)[0]
 	before := pageCache(t, s)
 	s.DefragmentHeap(true, func(int) bool { return true })
-	if after := pageCache(t, s); before < 3<<20 || after > 256<<10 {
+	if after := pageCache(t, s); before < 1<<20 || after > 256<<10 {
 		t.Errorf("the writer keeps %d bytes of pages, and had %d", after, before)
 	}
 	mustCommit(t, s, createMap(t, "another"))
