@@ -114,9 +114,7 @@ func (d *sqliteDriver) transaction(f func(context.Context) error) error {
 		if unwritten(err) {
 			return unavailable(d.undo(ctx, err))
 		}
-		// Best effort: some failures end the transaction by themselves, and ROLLBACK then has nothing to do.
-		_, rerr := d.writer.ExecContext(ctx, "ROLLBACK")
-		return errors.Join(fmt.Errorf("%w: %w", resources.ErrUnknownOutcome, err), rerr)
+		return fmt.Errorf("%w: %w", resources.ErrUnknownOutcome, d.undo(ctx, err))
 	}
 	return nil
 }

@@ -14,20 +14,20 @@ import (
 //go:embed kubeapiserver_flags.txt
 var kubeAPIServerFlags string
 
-// retiredKubeAPIServerFlags are those that kube-apiserver takes and its help does not show: manifests of past releases have them.
-const retiredKubeAPIServerFlags = `
-apiserver-count int
-default-watch-cache-size int
-kubelet-port uint
-kubelet-read-only-port uint
-`
+// retiredKubeAPIServerFlags are those that kube-apiserver takes and its help does not show, since manifests of past releases have them, with
+// what it says where they are used.
+var retiredKubeAPIServerFlags = []struct{ name, kind, deprecated string }{
+	{"apiserver-count", "int", "apiserver-count is deprecated and will be removed in a future version."},
+	{"default-watch-cache-size", "int", "Watch caches are sized automatically. This flag is no-op and it will be removed in a future version."},
+	{"kubelet-port", "uint", "kubelet-port is deprecated and will be removed."},
+	{"kubelet-read-only-port", "uint", "kubelet-read-only-port is deprecated and will be removed."},
+}
 
 // addRetired adds to the flags that do nothing those that no help shows.
 func addRetired(inert *pflag.FlagSet) {
-	for line := range strings.Lines(strings.TrimSpace(retiredKubeAPIServerFlags)) {
-		name, kind, _ := strings.Cut(strings.TrimSpace(line), " ")
-		addInert(inert, name, kind)
-		_ = inert.MarkHidden(name) // the flag is there
+	for _, f := range retiredKubeAPIServerFlags {
+		addInert(inert, f.name, f.kind)
+		_ = inert.MarkDeprecated(f.name, f.deprecated) // the flag is there
 	}
 }
 

@@ -74,7 +74,11 @@ func TestKubeAPIServerFlags(t *testing.T) {
 		t.Fatalf("only %d flags", len(line))
 	}
 	code, stdout, stderr := command(t, append(line, "--version")...)
-	if code != 0 || stdout != "Kubernetes "+upstream.Release+"\n" {
+	var said strings.Builder
+	for _, f := range retiredKubeAPIServerFlags {
+		said.WriteString("Flag --" + f.name + " has been deprecated, " + f.deprecated + "\n")
+	}
+	if code != 0 || stdout != said.String()+"Kubernetes "+upstream.Release+"\n" {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }

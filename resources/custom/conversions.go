@@ -226,10 +226,11 @@ func (c *conversions) ask(ctx context.Context, t *resources.Type, flights []*fli
 	return c.d.ask(ctx, objects, t.Hub.Version)
 }
 
-// keep encodes what the webhook has made of an object, and keeps it with that.
+// keep encodes what the webhook has made of an object, and keeps it with that. The kind is the object's own, which upstream's converter has seen to:
+// that of the definition, or in history that of one before it.
 func (c *conversions) keep(t *resources.Type, f *flight, object map[string]any) ([]byte, error) {
 	return f.object.Form(f.form, func() ([]byte, error) {
-		object["apiVersion"], object["kind"] = t.Hub.String(), t.Kind
+		object["apiVersion"] = t.Hub.String()
 		u := &unstructured.Unstructured{Object: object}
 		if err := c.d.settle(u); err != nil {
 			return nil, err

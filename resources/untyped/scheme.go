@@ -65,13 +65,13 @@ func (s *Scheme) Recognizes(kind schema.GroupVersionKind) bool {
 	return kind.GroupKind() == s.Kind || s.Others.Recognizes(kind)
 }
 
-// Default fills in the defaults of the version that an object is in.
+// Default fills in the defaults of the version that an object is in. An object that history has of another kind has none.
 func (s *Scheme) Default(obj runtime.Object) {
 	u, ok := obj.(*unstructured.Unstructured)
 	switch {
 	case !ok:
 		s.Others.Default(obj)
-	case s.Defaults != nil:
+	case s.Defaults != nil && u.GroupVersionKind().GroupKind() == s.Kind:
 		s.Defaults(u.GroupVersionKind().Version, u.Object)
 	}
 }

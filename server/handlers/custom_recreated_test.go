@@ -10,7 +10,8 @@ func TestHistoryOfAnotherKind(t *testing.T) {
 	a := newAPI(t)
 	a.work()
 	body := widgetDefinition(widgetVersion("v1", `{"type":"object","properties":{"one":{"type":"integer"}}}`, true))
-	other := strings.NewReplacer(`"Widget"`, `"Gizmo"`, `"widget"`, `"gizmo"`, `"WidgetList"`, `"GizmoList"`).Replace(body)
+	body2 := strings.Replace(body, `"one":{"type":"integer"}`, `"one":{"type":"integer"},"two":{"type":"integer","default":7}`, 1)
+	other := strings.NewReplacer(`"Widget"`, `"Gizmo"`, `"widget"`, `"gizmo"`, `"WidgetList"`, `"GizmoList"`).Replace(body2)
 	a.run(
 		exchange{do: "POST " + definitions, body: body, code: 201},
 		exchange{do: "POST " + widgets, body: widget("a", `{"one":1}`), code: 201},
@@ -25,7 +26,7 @@ func TestHistoryOfAnotherKind(t *testing.T) {
 	a.run(
 		exchange{do: "POST " + definitions, body: other, code: 201},
 		exchange{do: "POST " + widgets, body: strings.Replace(widget("b", `{"one":2}`), "Widget", "Gizmo", 1), code: 201},
-		exchange{do: "GET " + widgets + "?limit=1&continue={continue}", code: 200, says: says{"items.#": "1", "items.0.kind": "Widget"}},
-		exchange{do: "GET " + widgets + "?watch=1&timeoutSeconds=1&resourceVersion={before}", code: 200, says: says{"type": "DELETED"}},
+		exchange{do: "GET " + widgets + "?limit=1&continue={continue}", code: 200, says: says{"items.#": "1", "items.0.kind": "Widget", "items.0.spec": `{"one":1}`}},
+		exchange{do: "GET " + widgets + "?watch=1&timeoutSeconds=1&resourceVersion={before}", code: 200, says: says{"type": "DELETED", "object.kind": "Widget"}},
 	)
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	databaseFile = "rowlock.db"
-	pageSize     = 1024 // of new files of SQLite, as Rowlock makes them
+	pageSize     = 2048 // of new files of SQLite, as Rowlock makes them
 	// commitCalls is how many of the system calls after the end of a commit a server is killed at, in turn: a commit has fewer, unless it moves the log
 	// into the file.
 	commitCalls = 32

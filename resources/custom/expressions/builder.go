@@ -141,16 +141,15 @@ func (b *builder) compile() {
 
 // compile compiles the rules of one place.
 func (p *place) compile() {
-	scoped := shapeOf(p.of)
-	p.kind = scoped.kind
-	p.made = make([]*rule, len(p.of.XValidations))
 	// What panics here would end the process: rules that the library cannot bear are left to upstream's code, within the request.
 	defer func() {
 		if recover() != nil {
 			p.made = make([]*rule, len(p.of.XValidations))
 		}
 	}()
-	if p.kind == foreign {
+	p.made = make([]*rule, len(p.of.XValidations))
+	scoped := shapeOf(p.of)
+	if p.kind = scoped.kind; p.kind == foreign {
 		return
 	}
 	env, err := Environment(p.declared, environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv())
