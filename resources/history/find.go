@@ -3,10 +3,12 @@ package history
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -64,11 +66,21 @@ func (f *finder) lookUp(ctx context.Context, revision int64) ([]resources.Revisi
 		return nil, err
 	}
 	if revision > recorded {
-		if err := f.Historian.RecordHistory(ctx); err != nil {
+		if err := f.bringUp(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return f.Historian.ObjectHistory(ctx, resources.RevisionQuery{Revision: revision, Deleted: f.deleted})
+}
+
+// bringUp brings the history up to date. Where the disk is full, beside which reads go on, it is shown as far as it has come.
+func (f *finder) bringUp(ctx context.Context) error {
+	err := f.Historian.RecordHistory(ctx)
+	if errors.Is(err, resources.ErrFull) {
+		warning.AddWarning(ctx, "", resources.ErrFull.Error()+": the last writes may be missing in the object history")
+		return nil
+	}
+	return err
 }
 
 // has tells whether a revision is one of the type's.
@@ -84,7 +96,7 @@ func (f *finder) list(ctx context.Context, q resources.ComputedQuery) (page reso
 		return page, err
 	}
 	if q.Continue == "" {
-		if err := f.Historian.RecordHistory(ctx); err != nil {
+		if err := f.bringUp(ctx); err != nil {
 			return page, err
 		}
 	}

@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -104,6 +105,32 @@ func TestHistoryInPages(t *testing.T) {
 				keep: says{"next": "metadata.continue"},
 				says: says{"columnDefinitions.#.name": `["Name","Resource","Object","Operation","User","Age","Paths","Agent"]`,
 					"rows.0.cells.1": "configmaps", "rows.0.cells.2": "a", "rows.0.cells.3": "Update", "rows.0.cells.4": "admin", "rows.0.cells.6": `["data.v4"]`}},
+		)
+	})
+}
+
+// full is a store on a disk without room.
+type full struct{ *sqlstore.Store }
+
+func (full) RecordHistory(context.Context) error {
+	return fmt.Errorf("%w: %w", resources.ErrUnavailable, resources.ErrFull)
+}
+
+// On a full disk the history is shown as far as it has come, with a warning.
+func TestHistoryOnAFullDisk(t *testing.T) {
+	servertest.OnBothDatabases(t, sqlstore.Options{ObjectHistory: sqlstore.ObjectHistory{Age: time.Hour}}, func(t *testing.T, store *sqlstore.Store) {
+		a := newServer(t, utilfeature.DefaultMutableFeatureGate.DeepCopy(), store)
+		a.registry.SetGroup(history.Config{Historian: full{store}, Authorizer: authorizer.AuthorizerFunc(a.Authorize), Scheme: builtin.Scheme}.Group())
+		a.run(exchange{do: "POST /api/v1/namespaces", body: `{"metadata":{"name":"shop"}}`, code: 201},
+			exchange{do: "POST " + shopMaps, body: `{"metadata":{"name":"a"}}`, code: 201, keep: says{"rv": "metadata.resourceVersion"}})
+		if err := store.RecordHistory(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		warned := says{"Warning": `299 - "the disk of the database is full: the last writes may be missing in the object history"`}
+		a.run(
+			exchange{do: "GET " + shopHistory + "/revisions", code: 200, says: says{"items.#.metadata.name": `["{rv}"]`}, answer: warned},
+			exchange{do: "GET " + shopHistory + "/revisions/{rv}", code: 200, answer: says{"Warning": ""}},
+			exchange{do: "GET " + shopHistory + "/revisions/99999999", code: 404, answer: warned},
 		)
 	})
 }
