@@ -98,7 +98,7 @@ func openSQLite(ctx context.Context, path, synchronous string, logger *slog.Logg
 const (
 	// pageSize is how many bytes a page of a new file has. SQLite writes whole pages, to the write-ahead log and then to the database: with its
 	// usual 4 KiB, updates of objects of 2 KB by 16 writers at a time write 7 times the object, with these 2.7 times; to write 100 KB takes
-	// a sixth more processor time (BenchmarkUpdate). With 1 KiB, which takes a half more, it is 2.8 times. Files that were made with 4 KiB keep them.
+	// a sixth more processor time (BenchmarkUpdate), and a delete through HTTP, too (docs/benchmarks.md). With 1 KiB, which takes a half more, it is 2.8 times. Files that were made with 4 KiB keep them.
 	pageSize = 2048
 	// walCheckpoint is the size of the write-ahead log at which SQLite moves it into the database by itself. A longer log writes pages that change
 	// often (indexes, meta) less often to the database.
