@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -30,6 +31,7 @@ func TestAPIServicesAtAStart(t *testing.T) {
 		}
 		return now.Revision()
 	}
+	k.until("what the server writes beside it", "leases.coordination.k8s.io", leasesPath, func(list string) bool { return strings.Contains(list, `"apiserver-`) })
 	before := revision()
 	if boot(); revision() != before {
 		t.Error("a start with nothing to do has written")

@@ -77,10 +77,14 @@ func bootstrapHooks(rbac bool) []string {
 	if rbac {
 		hooks = append(hooks, "rbac/bootstrap-roles")
 	}
-	return append(hooks, "start-legacy-token-tracking-controller", "scheduling/bootstrap-system-priority-classes",
+	hooks = append(hooks, "start-legacy-token-tracking-controller", "scheduling/bootstrap-system-priority-classes",
 		"priority-and-fairness-config-consumer", "priority-and-fairness-config-producer", "start-service-ip-repair-controllers",
 		"apiservice-status-local-available-controller", "apiservice-status-remote-available-controller", "apiservice-registration-controller",
 		"kube-apiserver-autoregistration", "priority-and-fairness-filter")
+	if identified() {
+		hooks = append(hooks, identityHooks...)
+	}
+	return hooks
 }
 
 const authorityHook = "start-cluster-authentication-info-controller"
@@ -95,7 +99,7 @@ func Hooks(rbac bool) []string {
 
 // chores are what a server keeps right while it runs, whatever is served; nil where there is nothing to. See upkeeps for the rest.
 func (p *Plane) chores() []*chore {
-	return []*chore{p.keepRefused(), p.keepNamespaces(), p.keepTracking(), p.keepTrust(), p.keepDefinitions()}
+	return []*chore{p.keepRefused(), p.keepNamespaces(), p.keepTracking(), p.keepTrust(), p.keepDefinitions(), p.keepIdentity()}
 }
 
 func (p *Plane) bootstrapNamespaces(ctx context.Context, all group) error {

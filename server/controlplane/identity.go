@@ -1,0 +1,153 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"golang.org/x/crypto/cryptobyte"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/kubernetes/pkg/apis/coordination"
+	"k8s.io/utils/ptr"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+const (
+	leasesResource = "leases.coordination.k8s.io"
+
+	// identityLabel marks the Leases by which the servers of an API are known (KEP-1965), with identityOf as its value.
+	identityLabel = "apiserver.kubernetes.io/identity"
+	identityOf    = "kube-apiserver"
+	// identitySeconds is for how long such a Lease counts after it was renewed.
+	identitySeconds = 3600
+	// identityRenewed is how often it is renewed. kube-apiserver does so every ten seconds, which tells nobody more of a Lease that counts
+	// for an hour, and wears out SD cards.
+	identityRenewed = 30 * time.Minute
+)
+
+// identityHooks are the names that kube-apiserver has for what keepIdentity does.
+var identityHooks = []string{"start-kube-apiserver-identity-lease-controller", "start-kube-apiserver-identity-lease-garbage-collector"}
+
+// identified: servers have a Lease each.
+func identified() bool { return utilfeature.DefaultFeatureGate.Enabled(features.APIServerIdentity) }
+
+// identity is the Lease of a server.
+type identity struct {
+	plane        *Plane
+	t            *resources.Type
+	host         string
+	name, holder string
+}
+
+// keepIdentity keeps the Lease of this server while it runs, and removes those of servers that have not been there for an hour.
+func (p *Plane) keepIdentity() *chore {
+	t, ok := p.Registry.Catalog().Type(leasesResource)
+	host, err := os.Hostname()
+	if !ok || err != nil || !identified() {
+		return nil
+	}
+	i := &identity{plane: p, t: t, host: host, name: identityName(host)}
+	i.holder = i.name + "_" + string(uuid.NewUUID())
+	return &chore{name: "the Lease of this server", follow: []resources.Key{t.KeyOf(metav1.NamespaceSystem, i.name)}, do: i.do, end: i.end}
+}
+
+// identityName is the name of a server on a host, as kube-apiserver makes it.
+func identityName(host string) string {
+	b := cryptobyte.NewBuilder(nil)
+	for _, part := range []string{host, identityOf} {
+		b.AddUint16LengthPrefixed(func(b *cryptobyte.Builder) { b.AddBytes([]byte(part)) })
+	}
+	hash := sha256.Sum256(b.BytesOrPanic())
+	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(hash[:16]))
+}
+
+// do renews the Lease. Of what others do to it, only its deletion is put right before it is time: of two servers on one host, which have
+// one Lease, the other may have ended.
+func (i *identity) do(ctx context.Context, events []*resources.Event) (again time.Duration, err error) {
+	if events != nil && !slices.ContainsFunc(events, isDeletion) {
+		return identityRenewed, nil
+	}
+	var refused refusals
+	if err := refused.pass(i.plane.ensure(ctx, i.t, metav1.NamespaceSystem, i.name, i.renew)); err != nil {
+		return 0, err
+	}
+	if err := refused.pass(i.removeExpired(ctx)); err != nil {
+		return 0, err
+	}
+	if err := refused.err(); err != nil {
+		i.plane.Logger.Warn("the Lease of this server is not as it has to be", "error", err)
+		return refusedAgain, nil
+	}
+	return identityRenewed, nil
+}
+
+func (i *identity) renew(_ bool, obj runtime.Object) error {
+	l := obj.(*coordination.Lease)
+	if l.Labels == nil {
+		l.Labels = map[string]string{}
+	}
+	l.Labels[identityLabel], l.Labels[corev1.LabelHostname] = identityOf, i.host
+	l.Spec.HolderIdentity = &i.holder
+	l.Spec.LeaseDurationSeconds = ptr.To(int32(identitySeconds))
+	l.Spec.RenewTime = ptr.To(metav1.NowMicro())
+	return nil
+}
+
+// removeExpired removes the Leases of servers that are gone.
+func (i *identity) removeExpired(ctx context.Context) error {
+	leases, err := i.plane.Store.Snapshot(ctx, leasesResource, resources.At{Match: resources.Any})
+	if err != nil {
+		return err
+	}
+	var expired []*resources.Object
+	leases.Ascend(metav1.NamespaceSystem, "", func(o *resources.Object) bool {
+		if o.Namespace == metav1.NamespaceSystem && o.Labels[identityLabel] == identityOf && o.Name != i.name && leaseExpired(o, time.Now()) {
+			expired = append(expired, o)
+		}
+		return o.Namespace == metav1.NamespaceSystem
+	})
+	for _, o := range expired {
+		if err := i.remove(ctx, o.Name, metav1.NewRVDeletionPrecondition(resources.FormatRevision(o.Revision))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leaseExpired: a Lease counts no more, or does not say until when it does.
+func leaseExpired(o *resources.Object, now time.Time) bool {
+	renewed, seconds := gjson.GetBytes(o.Data, "spec.renewTime"), gjson.GetBytes(o.Data, "spec.leaseDurationSeconds")
+	return !renewed.Exists() || !seconds.Exists() || renewed.Time().Add(time.Duration(seconds.Int())*time.Second).Before(now)
+}
+
+// remove removes a Lease. One that is gone, or not as it was, is not there to be removed.
+func (i *identity) remove(ctx context.Context, name string, o *metav1.DeleteOptions) error {
+	_, err := i.plane.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", i.t, i.t.KeyOf(metav1.NamespaceSystem, name)),
+		&resources.DeleteRequest{Type: i.t, Name: name, Options: o})
+	if errors.Is(err, resources.ErrNotFound) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// end removes the Lease of this server.
+func (i *identity) end(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	if err := i.remove(ctx, i.name, &metav1.DeleteOptions{}); err != nil {
+		i.plane.Logger.Warn("the Lease of this server is left; it is removed an hour after it was last renewed", "error", err)
+	}
+}
