@@ -16,6 +16,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/server/codec"
 )
@@ -32,6 +33,8 @@ const (
 // built. All methods may be called at once.
 type document struct {
 	*format
+	// of is the group that it describes, which is another when a type of it changes; nil: it is not of one alone.
+	of *resources.Group
 	// describe returns the operations.
 	describe func() ([]*routes, error)
 	// sum sums up what the document is made of, where that needs no operations: it is not prepared then. May be nil.
@@ -56,18 +59,18 @@ type format struct {
 type form struct {
 	etag     string // without quotes
 	modified time.Time
-	packed   blocks // compressed; nil: it was given back
-	// fresh is the form as it was made, which whoever it was made for is sent, until garbage is collected. May be nil.
-	fresh weak.Pointer[[]byte]
+	// The form is compressed, or text; neither: it was given back.
+	packed blocks
+	text   []byte
 }
 
 // there tells whether a form is at hand.
-func (f *form) there() bool { return f != nil && f.packed != nil }
+func (f *form) there() bool { return f != nil && (f.packed != nil || f.text != nil) }
 
 // data is the form, whole. It is not to be changed.
 func (f *form) data() ([]byte, error) {
-	if fresh := f.fresh.Value(); fresh != nil {
-		return *fresh, nil
+	if f.text != nil {
+		return f.text, nil
 	}
 	return f.packed.unpack()
 }
@@ -88,7 +91,7 @@ func (d *document) get(s *source, e encoding) (*form, error) {
 	}
 	if e == asProtobuf && !d.forms[e].Load().there() {
 		s.used = true
-		if err := d.encodeProtobuf(); err != nil {
+		if err := d.encodeProtobuf(s); err != nil {
 			return nil, err
 		}
 	}
@@ -118,7 +121,7 @@ func (d *document) makeJSON(s *source) error {
 		return err
 	}
 	if found.etag != "" && !s.anew && fastpath.OpenAPI.On() {
-		return d.usePrepared(found, s.now())
+		return d.usePrepared(s, found)
 	}
 	s.used = s.used || d.sum == nil // a few types without a Go type are not worth a collection of all garbage
 	s.built.Add(1)
@@ -132,7 +135,7 @@ func (d *document) makeJSON(s *source) error {
 	if d.name == nameV2 {
 		etag = etagOf(json) // no index has it, and other inputs may come to the same document
 	}
-	return d.keep(asJSON, json, etag, s.now())
+	return s.keepRecent(d, asJSON, json, etag, s.now())
 }
 
 // makeWide makes a document a part at a time.
@@ -185,7 +188,8 @@ func (d *document) encoded(s *source) ([]*routes, error) {
 	return all, nil
 }
 
-func (d *document) usePrepared(p prepared, now time.Time) error {
+func (d *document) usePrepared(s *source, p prepared) error {
+	now := s.now()
 	if p.name == nameV2 {
 		d.forms[asProtobuf].Store(&form{etag: p.etag, modified: now, packed: blocks{v2Protobuf}})
 		d.forms[asJSON].Store(&form{etag: p.etag, modified: now, packed: blocks{v2JSON}})
@@ -195,7 +199,7 @@ func (d *document) usePrepared(p prepared, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return d.keep(asJSON, json, p.etag, now)
+	return s.keepRecent(d, asJSON, json, p.etag, now)
 }
 
 // etag returns the ETag of a document of version 3, without making it.
@@ -212,7 +216,7 @@ func (d *document) etag(s *source) (string, error) {
 	return etag, nil
 }
 
-func (d *document) encodeProtobuf() error {
+func (d *document) encodeProtobuf(s *source) error {
 	f := d.forms[asJSON].Load()
 	if d.wide != nil && fastpath.OpenAPI.On() {
 		packed, err := packProtobufV2(f.packed)
@@ -230,15 +234,16 @@ func (d *document) encodeProtobuf() error {
 	if err != nil {
 		return err
 	}
-	return d.keep(asProtobuf, data, f.etag, f.modified)
+	return s.keepRecent(d, asProtobuf, data, f.etag, f.modified)
 }
 
+// keep keeps a form compressed.
 func (d *document) keep(e encoding, data []byte, etag string, modified time.Time) error {
 	packed, err := pack(data)
 	if err != nil {
 		return err
 	}
-	d.forms[e].Store(&form{etag: etag, modified: modified, packed: blocks{packed}, fresh: weak.Make(&data)})
+	d.forms[e].Store(&form{etag: etag, modified: modified, packed: blocks{packed}})
 	return nil
 }
 
@@ -248,8 +253,8 @@ func (f *form) serve(w http.ResponseWriter, r *http.Request) {
 		serveContent(w, r, f.modified, bytes.NewReader(nil))
 		return
 	}
-	if data := f.fresh.Value(); data != nil {
-		serveContent(w, r, f.modified, bytes.NewReader(*data))
+	if f.text != nil {
+		serveContent(w, r, f.modified, bytes.NewReader(f.text))
 		return
 	}
 	data, err := newUnpacker(f.packed)

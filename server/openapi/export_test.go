@@ -13,3 +13,10 @@ func NewAt(registry *resources.Registry, now func() time.Time) *Handler {
 
 // Summed counts the documents whose ETags were found out for an index.
 func (h *Handler) Summed() int64 { return h.summed.Load() }
+
+// Plain is the size of all documents that are kept as they were made, in bytes.
+func (h *Handler) Plain() int {
+	h.building.Lock()
+	defer h.building.Unlock()
+	return h.recent.bytes
+}

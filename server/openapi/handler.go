@@ -47,6 +47,7 @@ type Handler struct {
 	fixedOnce sync.Once
 	fixed     map[string]*document // see fixedDocuments
 	building  sync.Mutex           // held while a document is made
+	recent    recent
 	built     atomic.Int64
 	summed    atomic.Int64 // documents whose ETag was found out for the index
 }
@@ -108,11 +109,14 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, s *state, j *j
 	f.serveCompressed(w, r)
 }
 
-// Rest drops the document of version 2 of types without a Go type, which is large and made again when it is asked for, and reports whether
+// Rest compresses what is not yet, drops the document of version 2 of types without a Go type, which is large and made again when it is asked for, and reports whether
 // there was one. Who has it goes on to be told that it is the same. It is for when the server has come to rest.
 func (h *Handler) Rest() bool {
 	h.goKinds.Store(nil) // not worth to be told: all garbage would be collected
 	h.few.Store(nil)     // nor these
+	h.building.Lock()
+	defer h.building.Unlock()
+	_ = h.recent.compress(h.registry.Catalog(), 0) // a form that cannot be stays as it is, and so do those after it
 	made := h.made.Swap(nil)
 	if made == nil {
 		return false
@@ -121,8 +125,6 @@ func (h *Handler) Rest() bool {
 	if doc == nil {
 		return false
 	}
-	h.building.Lock()
-	defer h.building.Unlock()
 	for i := range doc.forms {
 		if f := doc.forms[i].Load(); f != nil {
 			doc.forms[i].Store(&form{etag: f.etag, modified: f.modified})

@@ -96,7 +96,11 @@ type baseV2 struct {
 
 // documentOf returns the document of a group or of one of its versions.
 func (h *Handler) documentOf(g *resources.Group, version string, sum func(*source) (string, error), describe func() (*routes, error)) *document {
-	doc, _ := g.Memo(documentKey{h, version}, func() (any, error) { return newDocumentV3(sum, describe), nil }) // it has no error
+	doc, _ := g.Memo(documentKey{h, version}, func() (any, error) {
+		d := newDocumentV3(sum, describe)
+		d.of = g
+		return d, nil
+	}) // it has no error
 	return doc.(*document)
 }
 

@@ -1,0 +1,70 @@
+package openapi
+
+import (
+	"slices"
+	"time"
+	"weak"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// recentBytes bounds the documents that are kept as they were made, and singleBytes one of them.
+const (
+	recentBytes = 4 << 20
+	singleBytes = recentBytes / 2
+)
+
+// recent are the forms of documents that were made last and are not compressed yet: most are asked for once, and to compress one takes as
+// long as to make it. Those that are too many are compressed, and all of them when the server has come to rest. Who holds the handler's
+// building may use it.
+type recent struct {
+	forms []recentForm // from the oldest
+	bytes int
+}
+
+// recentForm is a form with its document, which lives no longer than its catalog.
+type recentForm struct {
+	of weak.Pointer[document]
+	as encoding
+	*form
+}
+
+// keepRecent is keep for a form that need not be compressed yet.
+func (s *source) keepRecent(d *document, e encoding, data []byte, etag string, modified time.Time) error {
+	if d.format.name == nameV2 || len(data) > singleBytes { // version 2 is sent compressed
+		return d.keep(e, data, etag, modified)
+	}
+	f := &form{etag: etag, modified: modified, text: data}
+	d.forms[e].Store(f)
+	s.recent.forms = append(s.recent.forms, recentForm{weak.Make(d), e, f})
+	s.recent.bytes += len(data)
+	return s.recent.compress(s.catalog, recentBytes)
+}
+
+// compress compresses the oldest, until no more than so many bytes are left that are not. A document that is gone, or describes a group as
+// it was once, is asked for no more.
+func (r *recent) compress(c *resources.Catalog, most int) error {
+	for r.bytes > most {
+		oldest := r.forms[0]
+		r.forms = slices.Delete(r.forms, 0, 1)
+		r.bytes -= len(oldest.text)
+		if d := oldest.of.Value(); d != nil && d.isOf(c) && d.forms[oldest.as].Load() == oldest.form {
+			if err := d.keep(oldest.as, oldest.text, oldest.etag, oldest.modified); err != nil {
+				return err
+			}
+		}
+	}
+	if len(r.forms) == 0 {
+		r.forms = nil
+	}
+	return nil
+}
+
+// isOf tells whether a document may be one of a catalog.
+func (d *document) isOf(c *resources.Catalog) bool {
+	if d.of == nil {
+		return true
+	}
+	now, _ := c.Group(d.of.Name)
+	return now == d.of
+}
