@@ -143,6 +143,12 @@ func eachSchema(crd *apiextensions.CustomResourceDefinition, by func(*apiextensi
 	}
 }
 
+// IsLean implements resources.Lean.
+func (*leanSchemas) IsLean(hub runtime.Object) bool {
+	crd, ok := hub.(*apiextensions.CustomResourceDefinition)
+	return ok && isLean(crd)
+}
+
 // Restore implements resources.Lean.
 func (*leanSchemas) Restore(hub runtime.Object) error {
 	crd, ok := hub.(*apiextensions.CustomResourceDefinition)

@@ -61,7 +61,7 @@ func (h *Handlers) create(q *request) error {
 
 // decodeNew makes the hub form of a new object of what was sent.
 func (h *Handlers) decodeNew(q *request, body []byte, opts *metav1.CreateOptions) (runtime.Object, error) {
-	obj, err := q.decodeCreated(body, validationOf(opts.FieldValidation))
+	obj, err := q.decodeSent(body, validationOf(opts.FieldValidation))
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +72,8 @@ func (h *Handlers) decodeNew(q *request, body []byte, opts *metav1.CreateOptions
 	return h.own(q, obj, opts)
 }
 
-// decodeCreated is decode for a new object, which may have parts that stay text (resources.Lean).
-func (q *request) decodeCreated(body []byte, fieldValidation string) (runtime.Object, error) {
+// decodeSent is decode for an object of the path, which may have parts that stay text (resources.Lean).
+func (q *request) decodeSent(body []byte, fieldValidation string) (runtime.Object, error) {
 	if q.lifts() {
 		if media, err := q.offer.BodyMedia(q.r); err == nil && media == codec.JSON && fastpath.BodyKind.On() {
 			if obj := q.decodeLifted(body, fieldValidation); obj != nil {

@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/rowlock/rowlock/e2e/harness"
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// FuzzAppliedDefinitions: a configuration that is applied to a definition, by its manager or another one, by force or not, makes the same of it, and is
-// warned of and refused the same, whether schemas go as text or not.
+// FuzzAppliedDefinitions: what is applied to a definition, by its manager or another one, by force or not, is put in its place, or is a patch of
+// it, makes the same of it, and is warned of and refused the same, whether schemas go as text or not.
 func FuzzAppliedDefinitions(f *testing.F) {
 	a := newAPI(f)
 	const plain = `{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"string"}}}}}`
@@ -24,7 +26,10 @@ func FuzzAppliedDefinitions(f *testing.F) {
 		f.Add(text, plain, text, plain, uint8(i+1))
 		f.Add(text, plain, plain, text, uint8(i+2))
 		f.Add(text, text, text, text, uint8(i+3))
+		f.Add(plain, text, text, plain, uint8(32+i%32))
+		f.Add(text, plain, text, plain, uint8(64+i%32))
 	}
+	f.Add(plain, plain, plain, plain, uint8(96)) // patches around schemas
 	n := 0
 	f.Fuzz(func(t *testing.T, first, second, third, fourth string, how uint8) {
 		n++
@@ -43,12 +48,44 @@ func FuzzAppliedDefinitions(f *testing.F) {
 		case 3:
 			change = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.` + group + `","labels":{"a":"b"}}}`
 		}
-		options := fmt.Sprintf("?dryRun=All&fieldManager=%s&force=%t&fieldValidation=%s", []string{"f", "g"}[how%2], how/2%2 == 1, []string{"Strict", "Warn"}[how/4%2])
-		a.alike(t, "PATCH", path+options, asApply, change)
+		// Managers of the same second are sorted by name, and the server writes conditions: who updates comes after it in any second.
+		options := fmt.Sprintf("?dryRun=All&fieldManager=s&fieldValidation=%s", []string{"Strict", "Warn"}[how/4%2])
+		switch how / 32 % 4 {
+		case 0:
+			options = fmt.Sprintf("%s&force=%t", strings.Replace(options, "=s", []string{"=f", "=g"}[how%2], 1), how/2%2 == 1)
+			a.alike(t, "PATCH", path+options, asApply, change)
+		case 1:
+			revision := gjson.Get(a.answer(t, "GET", path, nil, "").Body.String(), "metadata.resourceVersion").Raw
+			a.alike(t, "PUT", path+options, says{"Content-Type": "application/json"}, strings.Replace(change, `"metadata":{`, `"metadata":{"resourceVersion":`+revision+`,`, 1))
+		case 2:
+			a.alike(t, "PATCH", path+options, asMergePatch, change)
+			a.alike(t, "PATCH", path+options, asStrategicPatch, change)
+		case 3:
+			a.aroundSchemas(t, path+options, first)
+		}
 	})
 }
 
-// Published definitions that are applied again, with a label or by somebody else are not read whole, and what is stored is the same.
+// aroundSchemas patches a definition around its schemas, and by what looks into them.
+func (a *api) aroundSchemas(t *testing.T, target, text string) {
+	for _, patch := range []string{`{"metadata":{"labels":{"a":"b"}}}`, `{"metadata":{"labels":{"a":1}}}`, `{"metadata":{"nosuch":{"a":1}}}`, `{"metadata":{"annotations":null,"finalizers":["example.com/f"]}}`,
+		`{"spec":{"names":{"shortNames":["w"]}}}`, `{"spec":{"versions":null}}`, `{"spec":{"versions":[]}}`, `{"spec":null}`, `{"spec":{"versions":[{"name":"v1","served":true,"storage":true}]}}`,
+		`{"spec":{"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","enum":[null]}}}]}}`,
+		`{"spec":{"versions":{"0":{"schema":{"openAPIV3Schema":{"type":"object"}}}}}}`, `{"spec":{"versions":[{"$patch":"replace"}]}}`, `{"spec":{"$retainKeys":["group"]}}`, `{"$patch":"delete"}`, `{"metadata":{"$patch":"replace"}}`,
+		`{"spec":{"conversion":{"strategy":"Webhook"}}}`, `{"metadata":{"name":"other"}}`, `null`, `[]`, `{"spec":{"group":"a"},"spec":{"versions":[]}}`} {
+		a.alike(t, "PATCH", target, asMergePatch, patch)
+		a.alike(t, "PATCH", target, asStrategicPatch, patch)
+	}
+	quoted, _ := json.Marshal(text) // strings can be written
+	const schema = "/spec/versions/0/schema/openAPIV3Schema"
+	for _, patch := range []string{`{"op":"add","path":"/metadata/labels","value":{"a":"b"}}`, `{"op":"copy","from":"` + schema + `/description","path":"/metadata/annotations"}`,
+		`{"op":"test","path":"` + schema + `","value":` + string(quoted) + `}`, `{"op":"test","path":"/metadata/name","value":"other"}`, `{"op":"remove","path":"` + schema + `/type"}`, `{"op":"remove","path":"/spec/versions/1"}`,
+		`{"op":"copy","from":"/spec/versions/0/schema","path":"/spec/versions/1/schema"}`, `{"op":"move","from":"/metadata/nosuch","path":"/metadata/labels"}`} {
+		a.alike(t, "PATCH", target, asJSONPatch, "["+patch+"]")
+	}
+}
+
+// Published definitions that are applied again, with a label or by somebody else, put in their place or patched are not read whole, and what is stored is the same.
 func TestPublishedDefinitionsAppliedAsText(t *testing.T) {
 	t.Cleanup(fastpath.TurnAll(true))
 	a := newAPI(t)
@@ -78,6 +115,16 @@ func TestPublishedDefinitionsAppliedAsText(t *testing.T) {
 		}
 		a.alike(t, "PATCH", path+"?dryRun=All&fieldManager=f", asApply, string(text))
 		a.alike(t, "PATCH", path+"?dryRun=All&fieldManager=g", asApply, string(text))
+		if i%12 > 0 {
+			continue
+		}
+		a.alike(t, "PATCH", path+"?dryRun=All&fieldManager=s", asMergePatch, string(text))
+		a.alike(t, "PUT", path+"?dryRun=All&fieldManager=s", says{"Content-Type": "application/json"}, strings.Replace(stored, `"metadata":{`, `"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"u"}],`, 1))
+		for _, as := range []says{asMergePatch, asStrategicPatch} {
+			a.alike(t, "PATCH", path+"?dryRun=All&fieldManager=s", as, `{"metadata":{"annotations":{"c":"d"}}}`)
+		}
+		a.alike(t, "PATCH", path+"?dryRun=All&fieldManager=s", asMergePatch, `{"spec":{"conversion":{"strategy":"None"}}}`)
+		a.alike(t, "PATCH", path+"?dryRun=All&fieldManager=s", asJSONPatch, `[{"op":"add","path":"/metadata/labels","value":{"e":"f"}}]`)
 	}
 	if n := fastpath.DefinitionSchemas.Fallbacks() - before; n != 0 {
 		t.Errorf("%d times of %d a definition was read whole", n, len(published))
@@ -94,11 +141,23 @@ func TestSchemasOfUpdatesAreShownWhole(t *testing.T) {
 	apply := func(typ string, code int, message string) exchange {
 		return exchange{do: "PATCH " + definitions + "/widgets.example.com?fieldManager=f", header: asApply, body: leanDefinition(schema(typ), schema("string")), code: code, says: says{"message": message}}
 	}
+	const denied = `customresourcedefinitions.apiextensions.k8s.io "widgets.example.com" is forbidden: ValidatingAdmissionPolicy 'sized' with binding 'all' denied request: sizes stay`
+	merge := func(patch string, code int, message string) exchange {
+		return exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch, body: patch, code: code, says: says{"message": message}}
+	}
+	replace := func(typ string, code int, message string) exchange {
+		e := apply(typ, code, message)
+		revision := gjson.Get(a.answer(t, "GET", definitions+"/widgets.example.com", nil, "").Body.String(), "metadata.resourceVersion").Raw
+		e.do, e.header, e.body = "PUT "+definitions+"/widgets.example.com", nil, strings.Replace(e.body, `"metadata":{`, `"metadata":{"resourceVersion":`+revision+`,`, 1)
+		return e
+	}
 	a.run(apply("string", 201, "-"),
 		exchange{do: "POST " + validatingPolicies, code: 201, body: policy("sized", "apiextensions.k8s.io", "customresourcedefinitions", `"validations":[{"expression":
 			"object.spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.size.type == oldObject.spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.size.type",
 			"message":"sizes stay"}]`)},
 		exchange{do: "POST " + validatingBindings, code: 201, body: binding("all", "sized", `,"validationActions":["Deny"]`)},
-		apply("integer", 422, `customresourcedefinitions.apiextensions.k8s.io "widgets.example.com" is forbidden: ValidatingAdmissionPolicy 'sized' with binding 'all' denied request: sizes stay`),
-		apply("string", 200, "-"), apply("string", 200, "-"), apply("string", 200, "-")) // which is remembered, and looked at all the same
+		apply("integer", 422, denied),
+		apply("string", 200, "-"), apply("string", 200, "-"), apply("string", 200, "-"), // which is remembered, and looked at all the same
+		merge(`{"metadata":{"labels":{"a":"b"}}}`, 200, "-"), merge(`{"spec":`+gjson.Get(leanDefinition(schema("integer"), schema("string")), "spec").Raw+`}`, 422, denied))
+	a.run(replace("integer", 422, denied), replace("string", 200, "-"))
 }

@@ -1,6 +1,9 @@
 package handlers
 
 import (
+	"bytes"
+	"context"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +29,31 @@ func (q *request) decodeLifted(body []byte, fieldValidation string) runtime.Obje
 		return nil
 	}
 	return obj
+}
+
+func (q *request) isLean(obj runtime.Object) bool {
+	return q.served.Lean != nil && q.served.Lean.IsLean(obj)
+}
+
+// existingLean reads the live object with parts that stay text. Nil: it has to be read whole.
+func (q *request) existingLean(live *resources.Object) runtime.Object {
+	existing, parts, ok := q.served.DecodeLean(live)
+	if ok && q.served.Lean.Fill(existing, parts, 0) {
+		return existing
+	}
+	fastpath.DefinitionSchemas.Fallback()
+	return nil
+}
+
+// bothWhole makes both of two objects whole when one of them is: otherwise they cannot be compared.
+func (q *request) bothWhole(existing, sent runtime.Object) error {
+	if q.isLean(existing) == q.isLean(sent) {
+		return nil
+	}
+	if err := q.served.Lean.Restore(existing); err != nil {
+		return err
+	}
+	return q.served.Lean.Restore(sent)
 }
 
 // applyLifted makes a new object of a configuration whose parts stay text. They are values as a whole, and so nobody owns a part of
@@ -97,4 +125,48 @@ func (p *patcher) applyToLifted(existing runtime.Object) (runtime.Object, error)
 		return obj, nil
 	}
 	return nil, lean.Restore(existing)
+}
+
+// patchesLean tells whether a patch may be one of an object whose parts stay text. A merge patch may put other parts, or none, in the place of
+// those that are there: they are in a list, which it replaces. Other patches may look into them, but if they are of metadata alone.
+func (p *patcher) patchesLean() bool {
+	switch {
+	case applies(p.typ) || !p.q.lifts():
+		return false
+	case p.typ == types.MergePatchType:
+		return !hasNull(p.body)
+	case p.typ == types.StrategicMergePatchType:
+		return ofMetadata(p.body, types.MergePatchType) && !bytes.Contains(p.body, []byte("$"))
+	}
+	return ofMetadata(p.body, p.typ)
+}
+
+// hasNull tells whether a JSON text may have a null: a merge patch drops what it says of that, and also within what it adds.
+func hasNull(text []byte) bool {
+	for {
+		_, after, found := bytes.Cut(text, []byte("null"))
+		if !found || !bytes.HasPrefix(after, []byte("able")) {
+			return found
+		}
+		text = after
+	}
+}
+
+// patchedLean applies a patch to an object that existingLean has read. Nil: it has to be applied to the whole object, which existing is then.
+func (p *patcher) patchedLean(ctx context.Context, existing runtime.Object, old []byte) (runtime.Object, error) {
+	served := p.q.served.Lean
+	if text, parts, ok := served.Lift(old, nil); ok {
+		short, added := *p, 0 // all parts stay
+		if p.typ == types.MergePatchType {
+			added = len(parts)
+			short.body, parts, ok = served.Lift(p.body, parts)
+		}
+		if ok {
+			if obj, err := short.patchedText(ctx, text); err == nil && served.Fill(obj, parts, added) {
+				return obj, nil
+			}
+		}
+	}
+	fastpath.DefinitionSchemas.Fallback()
+	return nil, served.Restore(existing)
 }

@@ -85,6 +85,8 @@ func (h *Handlers) patch(q *request) error {
 		r.Sent = p.sent
 		if p.appliesLifted() {
 			r.Existing = p.existingLifted
+		} else if p.patchesLean() {
+			r.Existing = q.existingLean
 		}
 		p.manager, err = h.manager(q)
 		return err
@@ -179,19 +181,29 @@ func (p *patcher) patched(ctx context.Context, existing runtime.Object, exists b
 	if err != nil {
 		return nil, err
 	}
+	var obj runtime.Object
+	if p.q.isLean(existing) {
+		if obj, err = p.patchedLean(ctx, existing, old); err != nil {
+			return nil, err
+		}
+	}
+	if obj == nil {
+		if obj, err = p.patchedText(ctx, old); err != nil {
+			return nil, err
+		}
+	}
+	return p.manager.Update(existing, obj, p.by), nil
+}
+
+// patchedText applies a patch to the versioned JSON of an object.
+func (p *patcher) patchedText(ctx context.Context, old []byte) (runtime.Object, error) {
 	if err := affordable(p.typ, p.body, old); err != nil {
 		return nil, err
 	}
-	var obj runtime.Object
 	if p.typ == types.StrategicMergePatchType {
-		obj, err = p.strategic(ctx, old)
-	} else {
-		obj, err = p.jsonOrMerge(ctx, old)
+		return p.strategic(ctx, old)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return p.manager.Update(existing, obj, p.by), nil
+	return p.jsonOrMerge(ctx, old)
 }
 
 func hasUID(obj runtime.Object) bool {

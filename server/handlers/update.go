@@ -37,6 +37,9 @@ func (h *Handlers) update(q *request) error {
 				return nil, err
 			}
 		}
+		if err := q.bothWhole(existing, sent); err != nil {
+			return nil, err
+		}
 		return manager.Update(existing, sent, by), nil
 	}
 	r := m.request()
@@ -50,12 +53,11 @@ func (h *Handlers) update(q *request) error {
 			return err
 		}
 		by = managerName(opts.FieldManager, q.r.UserAgent())
-		into, err := q.newHub()
-		if err != nil {
+		if obj, err = q.decodeSent(body, validationOf(opts.FieldValidation)); err != nil {
 			return err
 		}
-		if obj, err = q.decode(body, into, validationOf(opts.FieldValidation)); err != nil {
-			return err
+		if q.isLean(obj) {
+			r.Existing = q.existingLean
 		}
 		q.auditSent(obj)
 		r.UID, err = q.checkSent(obj)
@@ -66,11 +68,7 @@ func (h *Handlers) update(q *request) error {
 
 // decodeAgain decodes a body that was decoded and checked before; what there was to warn of was said then.
 func (q *request) decodeAgain(body []byte) (runtime.Object, error) {
-	into, err := q.newHub()
-	if err != nil {
-		return nil, err
-	}
-	obj, err := q.decode(body, into, metav1.FieldValidationIgnore)
+	obj, err := q.decodeSent(body, metav1.FieldValidationIgnore)
 	if err != nil {
 		return nil, err
 	}
