@@ -212,6 +212,9 @@ type Subresource struct {
 	// ResetFields are the fields that writes through this path leave alone, per version of the type. May be nil.
 	ResetFields map[fieldpath.APIVersion]*fieldpath.Set
 
+	// Written is told of an update through this path that was committed, with the object as it was and as it is. May be nil.
+	Written func(before, now *Object)
+
 	// Projection is set when Kind is another kind made of the object's fields (scale).
 	Projection Projection
 	// Create answers a create at this path (binding, eviction). May be nil.
@@ -232,6 +235,13 @@ type Subresource struct {
 	NoTable bool
 	// Table makes the columns of a Projection, where they are not those of the type. May be nil.
 	Table rest.TableConvertor
+}
+
+// written calls Written. s is nil for the object itself; before, for one that was not there.
+func (s *Subresource) written(before, now *Object) {
+	if s != nil && s.Written != nil && before != nil {
+		s.Written(before, now)
+	}
 }
 
 // Projection maps an object to another kind and back, as scale does. All objects are in the hub form of their kind.

@@ -96,9 +96,9 @@ func (p *Pipeline) update(ctx context.Context, r *UpdateRequest) (stored *Object
 func (u update) commit(ctx context.Context, key Key) (stored *Object, created bool, err error) {
 	r := u.UpdateRequest
 	// Two updates in this store: what the closure decided last is what was committed.
-	var dry, removed *Object
+	var before, dry, removed *Object
 	stored, err = GuaranteedUpdate(ctx, u.p.store, key, func(live *Object) ([]Write, error) {
-		dry, removed, created = nil, nil, false
+		before, dry, removed, created = live, nil, nil, false
 		writes, err := u.prepare(ctx, live)
 		if err != nil || len(writes) == 0 {
 			return nil, err
@@ -127,6 +127,7 @@ func (u update) commit(ctx context.Context, key Key) (stored *Object, created bo
 	case dry != nil:
 		return dry, created, nil
 	}
+	u.sub.written(before, stored)
 	return stored, created, nil
 }
 

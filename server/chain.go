@@ -273,6 +273,7 @@ func (s *Server) withAuthorization(next echo.HandlerFunc) echo.HandlerFunc {
 			noSniffing(c)
 			return err
 		}
+		requestctx.Allow(ctx)
 		setContext(c, ctx)
 		return next(c)
 	}

@@ -52,7 +52,7 @@ func TestIndicators(t *testing.T) {
 func TestNativeHistograms(t *testing.T) {
 	metrics := prometheus.NewRegistry()
 	s := newServer(t, func(c *server.Config) { c.Metrics = metrics })
-	get(s.Handler(), "/version", "known")
+	get(s.Handler(), "/healthz", "known")
 	families, err := metrics.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/resources/requestctx"
 	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/handlers"
 )
@@ -36,6 +37,7 @@ var sliBuckets = []float64{0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4,
 func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, error) {
 	upstream.CountRequests()
 	upstream.CountVersions()
+	upstream.CountKept()
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_request_total",
 			Help: "Requests by verb, resource and HTTP status code."}, append(slices.Clone(requestLabels), "code")),
@@ -102,14 +104,8 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		info, began := requestInfo(c), time.Now()
 		s.trimmer.busy()
-		values, served := s.requestValues(c.Request(), info)
-		stream := longRunning(info)
-		var gauge prometheus.Gauge
-		if stream {
-			gauge = s.metrics.streams.WithLabelValues(withoutDryRun(values)...)
-		} else {
-			gauge = s.metrics.inflight.of(info.Verb)
-		}
+		values, served, counts := s.requestValues(c.Request(), info)
+		gauge := s.metrics.underWay(values, info)
 		gauge.Inc()
 		defer func() {
 			if later := laterOf(c); later != nil {
@@ -123,7 +119,14 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 			s.writeError(err, c) // now, so that its code is known; the router finds the answer begun
 		}
 		code := c.Response().Status
-		s.metrics.deprecated(served, values, code)
+		if !requestctx.Allowed(c.Request().Context()) {
+			s.metrics.dropped(values, code)
+			return nil
+		}
+		if !counts || !answeredValues(values, served, c.Response()) {
+			return nil
+		}
+		s.metrics.deprecated(served, values)
 		s.metrics.sentByItself(c.Request().Context(), values)
 		if later := laterOf(c); later != nil {
 			later.Do(func(any) {
@@ -137,6 +140,27 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 		s.forgetEnded(served)
 		s.metrics.answeredByItself(c.Request().Context(), values, took, c.Response().Size)
 		return nil
+	}
+}
+
+// underWay is what counts a request while it lasts.
+func (m *metrics) underWay(values []string, info *genericapirequest.RequestInfo) prometheus.Gauge {
+	if !longRunning(info) {
+		return m.inflight.of(info.Verb)
+	}
+	values = withoutDryRun(values)
+	if info.IsResourceRequest {
+		values[5] = scopeOf(info) // kube-apiserver's, who goes by the path for what is over
+	}
+	return m.streams.WithLabelValues(values...)
+}
+
+// dropped counts a request for which there was no room. What else is refused before it is looked at, kube-apiserver counts by why alone
+// (authentication_attempts, authorization_attempts_total).
+func (m *metrics) dropped(values []string, code int) {
+	if code == http.StatusTooManyRequests {
+		values[7] = component
+		m.requests.WithLabelValues(append(values, strconv.Itoa(code))...).Inc()
 	}
 }
 
@@ -169,8 +193,8 @@ func (m *metrics) sentByItself(ctx context.Context, values []string) {
 }
 
 // deprecated notes that a version was asked for that is on its way out.
-func (m *metrics) deprecated(served *resources.Served, values []string, code int) {
-	if served == nil || code == http.StatusUnauthorized || code == http.StatusForbidden || code == http.StatusTooManyRequests {
+func (m *metrics) deprecated(served *resources.Served, values []string) {
+	if served == nil {
 		return
 	}
 	if release, deprecated := handlers.Deprecated(served); deprecated {

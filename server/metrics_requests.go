@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/labstack/echo/v4"
 	"k8s.io/apimachinery/pkg/types"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
@@ -17,26 +18,69 @@ var requestLabels = []string{"verb", "dry_run", "group", "version", "resource", 
 // component is who answers, in the last of the labels.
 const component = "apiserver"
 
-// requestValues are those of requestLabels for a request, with room for one more. Paths below no served resource are not told apart, so that
-// an anonymous client cannot make the server keep a series for each path it invents.
-func (s *Server) requestValues(r *http.Request, info *genericapirequest.RequestInfo) (values []string, served *resources.Served) {
+// requestValues are those of requestLabels for a request, with room for one more, and whether kube-apiserver counts such a request, if it is
+// answered: one about what is served, or for a path in fixedValues. What is served is nil where that is not known by now.
+func (s *Server) requestValues(r *http.Request, info *genericapirequest.RequestInfo) (values []string, served *resources.Served, counts bool) {
 	values = make([]string, len(requestLabels), len(requestLabels)+1)
-	if info.IsResourceRequest {
-		served, _ = s.Registry.CatalogOf(r.Context()).Lookup(gvrOf(info))
+	values[1] = dryRunOf(r)
+	if !info.IsResourceRequest {
+		values[0] = metricVerb(r, info, "")
+		return values, nil, fixedValues(values, strings.TrimPrefix(info.Path, "/"))
 	}
-	values[0], values[1] = metricVerb(r, info, served), dryRunOf(r)
+	served, _ = s.Registry.CatalogOf(r.Context()).Lookup(gvrOf(info))
 	if served == nil {
-		if slices.Contains(healthPaths, strings.TrimPrefix(info.Path, "/")) {
-			values[5] = info.Path
-		}
-		return values, nil
+		values[0] = metricVerb(r, info, scopeOf(info))
+		return values, nil, false
 	}
 	values[2], values[3], values[4] = info.APIGroup, info.APIVersion, info.Resource
-	if _, ok := served.Subresources[info.Subresource]; ok {
+	_, counts = served.Subresources[info.Subresource]
+	if counts {
 		values[5] = info.Subresource
 	}
-	values[6], values[7] = scopeOf(info), component
-	return values, served
+	values[6], values[7] = pathScope(info, served), component
+	values[0] = metricVerb(r, info, values[6])
+	return values, served, counts || info.Subresource == ""
+}
+
+// fixedValues sets what kube-apiserver has of a path that is about no resource, if it counts requests for that: no others, so that an
+// anonymous client cannot make the server keep a series for each path it invents.
+func fixedValues(values []string, path string) bool {
+	switch path {
+	case "healthz", "livez", "readyz":
+		values[5] = "/" + path
+	case "openapi/v3":
+		values[5] = path
+	case "api", "apis":
+		values[5], values[7] = path, component
+	case "statusz", "flagz":
+		values[4], values[7] = path, component
+	default:
+		if !strings.HasPrefix(path, "openapi/v3/") {
+			return false
+		}
+		values[5] = "openapi/v3/"
+	}
+	return true
+}
+
+// answeredValues adds what of the values only the answer tells, and says whether it is one that kube-apiserver counts: not what was refused
+// before it was looked at, by whom or how it was asked for, and of the lists of groups only those that have the resources in them.
+func answeredValues(values []string, served *resources.Served, answer *echo.Response) bool {
+	if served != nil {
+		plain := !served.Untyped && values[0] == http.MethodPatch && answer.Status == http.StatusUnsupportedMediaType
+		return answer.Status != http.StatusMethodNotAllowed && !plain
+	}
+	media := answer.Header().Get("Content-Type")
+	switch {
+	case values[5] == "api" || values[5] == "apis":
+		return answer.Status == http.StatusNotModified || strings.Contains(media, ";g=apidiscovery.k8s.io;")
+	case values[4] != "": // a page, as an object
+		if _, of, found := strings.Cut(media, ";g="); found {
+			of, _, _ = strings.Cut(of, ";as=")
+			values[2], values[3], _ = strings.Cut(of, ";v=")
+		}
+	}
+	return true
 }
 
 // withoutDryRun are the values for what is counted by requestLabels without the second.
@@ -57,30 +101,43 @@ func scopeOf(info *genericapirequest.RequestInfo) string {
 	return "cluster"
 }
 
-// metricVerb is the verb by which kube-apiserver counts a request: its method, for types that are built in.
-func metricVerb(r *http.Request, info *genericapirequest.RequestInfo, served *resources.Served) string {
+// pathScope is scopeOf, by the path alone for types that are built in: there a list of what has one name is a list.
+func pathScope(info *genericapirequest.RequestInfo, served *resources.Served) string {
+	if scope := scopeOf(info); scope != "resource" || served.Untyped || info.Verb == "create" || len(info.Parts) > 1 {
+		return scope
+	}
+	if info.Namespace != "" {
+		return "namespace"
+	}
+	return "cluster"
+}
+
+// metricVerb is the verb by which kube-apiserver counts a request: its method, but for reads and some patches.
+func metricVerb(r *http.Request, info *genericapirequest.RequestInfo, scope string) string {
 	switch info.Subresource {
 	case "log", "exec", "portforward", "attach", "proxy":
 		if info.IsResourceRequest {
 			return "CONNECT"
 		}
 	}
-	switch info.Verb {
-	case "create", "update":
-		if served == nil || !served.Untyped {
-			return r.Method
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		switch {
+		case info.Verb == "watch":
+			return "WATCH"
+		case scope == "resource" || scope == "":
+			return http.MethodGet
 		}
-	case "patch":
+		return "LIST"
+	case http.MethodPatch:
 		if r.Header.Get("Content-Type") == string(types.ApplyPatchType) {
 			return "APPLY"
 		}
-	case "get", "list", "watch", "delete", "deletecollection", "post", "put", "proxy":
-	case "head":
-		return http.MethodGet
-	default:
-		return "other"
+		return r.Method
+	case http.MethodPost, http.MethodPut, http.MethodDelete:
+		return r.Method
 	}
-	return strings.ToUpper(info.Verb)
+	return "other"
 }
 
 // dryRunOf is what is asked of a dry run.

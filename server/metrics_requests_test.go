@@ -45,7 +45,7 @@ func TestRequestLabels(t *testing.T) {
 		{"201", "All", "configmaps", "resource", "POST"}, {"201", "", "configmaps", "resource", "POST"},
 		{"200", "", "configmaps", "resource", "PUT"}, {"200", "", "configmaps", "resource", "PATCH"},
 		{"201", "", "configmaps", "resource", "APPLY"}, {"200", "", "configmaps", "resource", "DELETE"},
-		{"200", "", "configmaps", "namespace", "DELETECOLLECTION"},
+		{"200", "", "configmaps", "namespace", "DELETE"},
 	} {
 		labels := `component="apiserver",dry_run="` + c.dry + `",group="",resource="` + c.resource + `",scope="` + c.scope + `",subresource="",verb="` + c.verb + `",version="v1"`
 		wantLine(t, body, `apiserver_request_total{code="`+c.code+`",`+labels+`} 1`)
@@ -152,7 +152,7 @@ func TestPromisedTimeIsTheServersOwn(t *testing.T) {
 	r := httptest.NewRequest("DELETE", "/api/v1/namespaces/default/configmaps", nil)
 	r.Header.Set("Authorization", "known")
 	h.ServeHTTP(httptest.NewRecorder(), r)
-	const of = `verb="DELETECOLLECTION",version="v1"} `
+	const of = `verb="DELETE",version="v1"} `
 	for line := range strings.Lines(get(h, "/metrics", "known").Body.String()) {
 		name, labels, _ := strings.Cut(line, "{")
 		_, value, found := strings.Cut(labels, of)

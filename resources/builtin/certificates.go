@@ -21,7 +21,7 @@ func certificatesGroup(p Parts) resources.GroupSpec {
 	pcr := podcertificaterequest.NewStrategy()
 	return single(v1,
 		define[certificates.CertificateSigningRequest, certificates.CertificateSigningRequestList](v1, "certificatesigningrequests", csr.Strategy,
-			short("csr"), selectBy(csr.GetAttrs), status(csr.StatusStrategy),
+			short("csr"), selectBy(csr.GetAttrs), status(csr.StatusStrategy), writtenStatus(countIssued),
 			part("approval", csr.ApprovalStrategy, "get", "patch", "update")),
 		define[certificates.ClusterTrustBundle, certificates.ClusterTrustBundleList](v1, "clustertrustbundles", clustertrustbundle.Strategy,
 			selectBy(trustBundleAttrs)),

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // podConnections are the ways into a running pod.
@@ -62,6 +63,7 @@ func (l podLogs) Get(ctx context.Context, name string, options runtime.Object) (
 	if !ok {
 		return nil, fmt.Errorf("invalid options object: %#v", options)
 	}
+	upstream.CountPodLog(o.InsecureSkipTLSVerifyBackend)
 	split := utilfeature.DefaultFeatureGate.Enabled(features.PodLogsQuerySplitStreams)
 	if split && o.Stream == nil {
 		o.Stream = ptr.To(core.LogStreamAll)
@@ -76,6 +78,6 @@ func (l podLogs) Get(ctx context.Context, name string, options runtime.Object) (
 	return &genericrest.LocationStreamer{
 		Location: location, Transport: transport, ContentType: "text/plain", Flush: o.Follow,
 		ResponseChecker: genericrest.NewGenericHttpResponseChecker(core.Resource("pods/log"), name),
-		RedirectChecker: genericrest.PreventRedirects,
+		RedirectChecker: genericrest.PreventRedirects, TLSVerificationErrorCounter: upstream.PodLogsUntrusted,
 	}, nil
 }

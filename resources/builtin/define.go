@@ -159,6 +159,11 @@ func statusAppliedNew(s rest.UpdateResetFieldsStrategy) option {
 	}
 }
 
+// writtenStatus has somebody told of writes of the status.
+func writtenStatus(tell func(before, now *resources.Object)) option {
+	return func(t *resources.Type) { t.Subresources["status"].Written = tell }
+}
+
 // statusWithoutTable is status for the types of which upstream's storage of the status makes no Table.
 func statusWithoutTable(s rest.UpdateResetFieldsStrategy) option {
 	return func(t *resources.Type) {

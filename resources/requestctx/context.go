@@ -24,6 +24,7 @@ type Context struct {
 	parent context.Context
 	// received is what request.ReceivedTimestampFrom finds: from then on upstream counts how long a request may wait in a queue.
 	received time.Time
+	allowed  bool
 	n        atomic.Int32 // how many values there are; what is below it does not change
 	keys     [room]any
 	values   [room]any
@@ -56,6 +57,19 @@ func Set(ctx context.Context, key, value any) context.Context {
 	c.keys[n], c.values[n] = key, value
 	c.n.Store(n + 1)
 	return c
+}
+
+// Allow notes that nothing keeps a request from what answers it. It and Allowed are for the goroutine that answers it.
+func Allow(ctx context.Context) {
+	if c, ok := ctx.Value((*Context)(nil)).(*Context); ok {
+		c.allowed = true
+	}
+}
+
+// Allowed tells whether Allow was called for the request.
+func Allowed(ctx context.Context) bool {
+	c, ok := ctx.Value((*Context)(nil)).(*Context)
+	return ok && c.allowed
 }
 
 // Limit returns ctx with a limit of time, and what ends that, which the caller calls in any case. That is ctx itself where it is a Context
@@ -137,8 +151,11 @@ func (c *Context) Value(key any) any {
 			return c.values[i]
 		}
 	}
-	if key == receivedKey {
+	switch key {
+	case receivedKey:
 		return c.received
+	case (*Context)(nil):
+		return c
 	}
 	c.mu.Lock()
 	under := c.timed

@@ -21,6 +21,7 @@
 //
 //	release.go     which release this is
 //	plugins.go     the admission plugins, their order, and which are on
+//	counters.go    what kube-apiserver counts in packages that keep their counters to themselves, or are not here
 //	priorities.go  the order of groups and versions
 //	storageversions.go  in which versions kube-apiserver stores what it does not store in the usual one
 //	kubelets.go    which addresses of a node it tries

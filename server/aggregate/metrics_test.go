@@ -33,6 +33,13 @@ func TestMetrics(t *testing.T) {
 	if g, c := metric(gauge), metric(counter); g != "1" || c != "1" {
 		t.Errorf("while it is not: %q, %q", g, c)
 	}
+	const failed = `apiserver_request_terminations_total{code="503",component="aggregator",group="apples.example.com",resource="apples",scope="cluster",` +
+		`subresource="",verb="LIST",version="v1"}`
+	before := metric(failed) // of all servers of the process
+	f.send("GET", "/apis/apples.example.com/v1/apples", "")
+	if now := metric(failed); now == "" || now == before {
+		t.Errorf("a request that is not passed on: %q, then %q", before, now)
+	}
 	f.must("DELETE", apiServices+"/v1.apples.example.com", "")
 	if g := metric(gauge); g != "" {
 		t.Errorf("after it: %q", g)

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/proxy"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	utilproxy "k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/client-go/transport"
@@ -18,7 +19,7 @@ const unavailable = "service unavailable"
 // and what takes the connection over (upgrades) goes through as it comes.
 func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !b.available {
-		http.Error(w, unavailable, http.StatusServiceUnavailable)
+		fail(w, r, unavailable, http.StatusServiceUnavailable)
 		return
 	}
 	b.pass(w, r)
@@ -27,18 +28,18 @@ func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // pass is ServeHTTP whether the server is thought to be available or not.
 func (b *Backend) pass(w http.ResponseWriter, r *http.Request) {
 	if b.transportErr != nil {
-		http.Error(w, b.transportErr.Error(), http.StatusInternalServerError)
+		fail(w, r, b.transportErr.Error(), http.StatusInternalServerError)
 		return
 	}
 	who, ok := genericapirequest.UserFrom(r.Context())
 	if !ok {
-		http.Error(w, "missing user", http.StatusInternalServerError)
+		fail(w, r, "missing user", http.StatusInternalServerError)
 		return
 	}
 	location, err := b.resolve(r.Context())
 	if err != nil {
 		b.owner.Logger.Warn("the server of an APIService is not found", "service", b.service.Namespace+"/"+b.service.Name, "error", err)
-		http.Error(w, unavailable, http.StatusServiceUnavailable)
+		fail(w, r, unavailable, http.StatusServiceUnavailable)
 		return
 	}
 	location.Path, location.RawQuery = r.URL.Path, r.URL.Query().Encode()
@@ -60,6 +61,14 @@ func (b *Backend) pass(w http.ResponseWriter, r *http.Request) {
 	// A server must not lead the client, with what that is allowed to do here, to where it would not go by itself.
 	h.RejectForwardingRedirects = !b.owner.PassRedirects
 	h.ServeHTTP(w, sent)
+}
+
+// fail answers a request that is not passed on, and counts it as kube-aggregator does.
+func fail(w http.ResponseWriter, r *http.Request, text string, code int) {
+	http.Error(w, text, code)
+	if info, ok := genericapirequest.RequestInfoFrom(r.Context()); ok {
+		metrics.RecordRequestTermination(r, info, "aggregator", code)
+	}
 }
 
 func (b *Backend) uidOf(who user.Info) string {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // root is one of the two documents of aggregated discovery.
@@ -64,6 +65,7 @@ func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, c *sho
 
 // newAggregated joins what the groups contribute, each of which is made once as long as the group is the same.
 func (h *Handler) newAggregated(c *shown, root root) (*aggregated, error) {
+	upstream.DiscoveriesMade.Inc()
 	a := &aggregated{doc: &apidiscoveryv2.APIGroupDiscoveryList{}, items: make([][]byte, 0, len(c.groups))}
 	digest := sha512.New()
 	for _, g := range c.groups {
