@@ -78,7 +78,7 @@ func TestKubeAPIServerFlags(t *testing.T) {
 	for _, f := range retiredKubeAPIServerFlags {
 		said.WriteString("Flag --" + f.name + " has been deprecated, " + f.deprecated + "\n")
 	}
-	if code != 0 || stdout != said.String()+"Kubernetes "+upstream.Release+"\n" {
+	if code != 0 || stdout != "Kubernetes "+upstream.Release+"\n" || stderr != said.String() {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
@@ -232,6 +232,20 @@ func TestAuditFlags(t *testing.T) {
 		if code, _, stderr := command(t, args...); code != exitFailure || !strings.Contains(stderr, want) {
 			t.Errorf("%v: exit code %d, stderr %q", args, code, stderr)
 		}
+	}
+}
+
+// Who turns on what needs a controller of kube-apiserver's that is not here, or versions that are gone, is told so.
+func TestTurnedOnWithoutEffect(t *testing.T) {
+	t.Setenv(serveRemoved, "true")
+	t.Cleanup(func() {
+		if err := upstream.SetFeatureGates(map[string]bool{"CoordinatedLeaderElection": false}); err != nil {
+			t.Error(err)
+		}
+	})
+	s := startKubeAPIServer(t, t.TempDir(), "--etcd-servers=http://127.0.0.1:1", "--feature-gates=kube:CoordinatedLeaderElection=true,WatchList=true,StorageVersionAPI=false")
+	if logged, want := s.end(t), `level=WARN msg="turned on without effect" names="CoordinatedLeaderElection `+serveRemoved+`"`; !strings.Contains(logged, want) {
+		t.Errorf("logged %s, want %s", logged, want)
 	}
 }
 

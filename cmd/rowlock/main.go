@@ -46,6 +46,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	addCompletion(root)
+	for _, c := range root.Commands() {
+		c.Flags().SetOutput(stderr) // what is said of deprecated flags, which cobra has on the other one
+	}
 	cmd, err := root.ExecuteContextC(ctx)
 	var usage *usageError
 	switch {

@@ -2,12 +2,15 @@ package main
 
 import (
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apiserver/pkg/features"
 	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/featuregate"
 
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/resources/fastpath"
@@ -151,6 +154,28 @@ func (o *serveOptions) addFeatureFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.fastPaths, "fast-paths", nil,
 		"which of the shorter ways to the same answers are taken, when one is suspected: -`name` for one that is not, -all for none; there are "+
 			strings.Join(fastpath.Names(), ", "))
+}
+
+// serveRemoved is the variable by which kube-apiserver lets --runtime-config turn on versions that its release removed.
+const serveRemoved = "KUBE_APISERVER_SERVE_REMOVED_APIS_FOR_ONE_RELEASE"
+
+// idle is what was asked for and does nothing: gates of which Rowlock has no more than the fields and types, since the controllers of
+// kube-apiserver that would do something about them are not here; and a variable.
+func (o *serveOptions) idle() (names []string) {
+	for name, on := range o.featureGates {
+		gate := featuregate.Feature(strings.TrimPrefix(name, "kube:"))
+		switch gate {
+		case features.CoordinatedLeaderElection, features.StorageVersionAPI, features.UnknownVersionInteroperabilityProxy:
+			if on {
+				names = append(names, string(gate))
+			}
+		}
+	}
+	if asked, _ := strconv.ParseBool(os.Getenv(serveRemoved)); asked {
+		names = append(names, serveRemoved)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // complete checks what a flag alone cannot, and fills in what depends on other flags. It changes nothing outside but
