@@ -29,8 +29,10 @@ type DeleteRequest struct {
 	// no longer to be deleted. It is called for each attempt, before admission. May be nil.
 	Precondition func(ctx context.Context, obj runtime.Object) error
 
-	// sent are the options as admission sees them.
-	sent *metav1.DeleteOptions
+	// sent are the options as admission sees them. filled: with the grace period that the strategy has filled in, as kube-apiserver shows
+	// them, but for the deletion of a collection.
+	sent   *metav1.DeleteOptions
+	filled bool
 }
 
 // Deleted is what a deletion came to.
@@ -76,7 +78,7 @@ func (p *Pipeline) delete(ctx context.Context, r *DeleteRequest) (Deleted, error
 	options := ptr.Deref(r.Options, metav1.DeleteOptions{}) // they may be shared with other requests
 	options.TypeMeta = optionsKind("DeleteOptions")         // webhooks are shown it; the server's own controllers do not name it
 	r.Options = &options
-	r.sent = r.Options
+	r.sent, r.filled = r.Options, true
 	p.sent(ctx, r.Type, r.Options)
 	key, err := r.Type.RequestKey(ctx, r.Name)
 	if err != nil {

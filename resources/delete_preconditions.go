@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/utils/ptr"
 )
 
 func (r *DeleteRequest) preconditionRevision() *string {
@@ -21,11 +22,23 @@ func (r *DeleteRequest) preconditionRevision() *string {
 // pending tells whether the object is being deleted already, within a grace period that the request does not shorten: nothing happens
 // then. Errors: those of the preconditions. Admission is not asked in either case, as by kube-apiserver.
 func (r *DeleteRequest) pending(ctx context.Context, obj runtime.Object, m metav1.Object) (bool, error) {
-	if r.Type.Terminate != nil || m.GetDeletionTimestamp() == nil && r.Options.Preconditions == nil {
+	if r.Type.Terminate != nil || m.GetDeletionTimestamp() == nil && r.Options.Preconditions == nil && !r.fills() {
 		return false, nil
 	}
-	_, pending, err := rest.BeforeDelete(r.Type.DeleteStrategy, ctx, obj.DeepCopyObject(), r.Options.DeepCopy()) // it writes into both
+	options := r.Options.DeepCopy()
+	_, pending, err := rest.BeforeDelete(r.Type.DeleteStrategy, ctx, obj.DeepCopyObject(), options) // it writes into both
+	if r.filled && options.GracePeriodSeconds != nil {
+		sent := *r.sent
+		sent.GracePeriodSeconds = options.GracePeriodSeconds
+		r.sent = &sent
+	}
 	return pending, err
+}
+
+// fills tells whether the strategy may write another grace period into the options, which admission is then shown.
+func (r *DeleteRequest) fills() bool {
+	_, graceful := r.Type.DeleteStrategy.(rest.RESTGracefulDeleteStrategy)
+	return r.filled && (graceful || ptr.Deref(r.Options.GracePeriodSeconds, 0) < 0)
 }
 
 // checkTerminated checks the preconditions of types with a first half of their own, which kube-apiserver refuses in words

@@ -164,6 +164,56 @@ func TestWebhooksOfEveryWrite(t *testing.T) {
 	}
 }
 
+// Webhooks are shown with how much grace a Pod goes, as its strategy has it, whatever the client has said. Where it goes at once, they are asked
+// about the Pod as it is, and as it is when it is marked.
+func TestWebhooksSeeGracePeriods(t *testing.T) {
+	a, v := newAPI(t), newReviewer(t)
+	a.run(exchange{do: "POST " + validatingConfigurations, body: webhooks("v", v.webhook("/validate", everything, "")), code: 201})
+	const pods, maps = "/api/v1/namespaces/test/pods", "/api/v1/namespaces/test/configmaps"
+	for _, c := range []struct {
+		what, query, spec string
+		want              string // the grace periods of the options, and of the object
+	}{
+		{"on no node", "", "", `0 - 0 0`}, {"on no node", "?gracePeriodSeconds=7", "", `0 - 0 0`}, {"dry run", "?dryRun=All", "", `0 -`},
+		{"on a node", "?dryRun=All", `"nodeName":"n",`, "30 -"}, {"on a node", "?gracePeriodSeconds=-1&dryRun=All", `"nodeName":"n",`, "1 -"},
+		{"on a node", "?gracePeriodSeconds=0", `"nodeName":"n",`, "0 - 0 0"}, {"with its own", "?dryRun=All", `"nodeName":"n","terminationGracePeriodSeconds":5,`, "5 -"},
+		{"a collection", "-", "", "- - - 0"},
+	} {
+		a.run(exchange{do: "POST " + pods, code: 201, body: `{"metadata":{"name":"p"},"spec":{` + c.spec + `"containers":[{"name":"c","image":"i"}]}}`})
+		v.take()
+		path := pods + "/p" + c.query
+		if c.query == "-" {
+			path = pods
+		}
+		a.run(exchange{do: "DELETE " + path, code: 200})
+		if got := graces(v.take()); got != c.want {
+			t.Errorf("%s%s: %q, want %q", c.what, c.query, got, c.want)
+		}
+		a.run(exchange{do: "DELETE " + pods + "?gracePeriodSeconds=0", code: 200})
+	}
+	a.run(exchange{do: "POST " + maps, body: `{"metadata":{"name":"a"}}`, code: 201})
+	v.take()
+	a.run(exchange{do: "DELETE " + maps + "/a?gracePeriodSeconds=-1", code: 200})
+	if got := graces(v.take()); got != "1 -" {
+		t.Errorf("a ConfigMap: %q", got)
+	}
+}
+
+// graces are the grace periods of options and objects.
+func graces(asked []askedFor) string {
+	var all []string
+	for _, r := range asked {
+		for _, path := range []string{"options.gracePeriodSeconds", "oldObject.metadata.deletionGracePeriodSeconds"} {
+			text := r.request.Get(path).Raw
+			if text == "" {
+				text = "-"
+			}
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
 // both is what both webhooks are asked.
 func both(request string) []string { return []string{"mutate " + request, "validate " + request} }
 
