@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authentication/user"
+	epmetrics "k8s.io/apiserver/pkg/endpoints/metrics"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
 
@@ -159,6 +160,7 @@ func (s *Server) withRecovery(next echo.HandlerFunc) echo.HandlerFunc {
 				return
 			}
 			if cause, ok := p.(error); ok && errors.Is(cause, http.ErrAbortHandler) {
+				epmetrics.RecordRequestAbort(r, requestInfo(c))
 				panic(p) // net/http cuts the connection, which is what was wanted
 			}
 			s.panicked(r.Method, r.URL.Path, p)

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,10 +11,16 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server"
 )
 
 // What kube-apiserver does not count of requests is not counted, and the rest has its labels.
@@ -107,6 +114,29 @@ func TestWhatUpstreamKeepsIsCounted(t *testing.T) {
 			t.Errorf("there is no %s", name)
 		}
 	}
+}
+
+// An answer that is cut off is counted as such, with kube-apiserver's labels.
+func TestAbortsAreCounted(t *testing.T) {
+	h := newServer(t, func(c *server.Config) {
+		c.Pipeline = resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{Authorizer: authorizer.AuthorizerFunc(
+			func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+				if a.GetName() == "cut" {
+					panic(http.ErrAbortHandler)
+				}
+				return authorizer.DecisionAllow, "", nil
+			})})
+	}).Handler()
+	func() {
+		defer func() {
+			if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // net/http compares so
+				t.Errorf("panics with %v", p)
+			}
+		}()
+		get(h, "/api/v1/namespaces/cut", "master")
+	}()
+	wantLine(t, get(h, "/metrics", "master").Body.String(),
+		`apiserver_request_aborts_total{group="",resource="namespaces",scope="resource",subresource="",verb="GET",version="v1"} 1`)
 }
 
 // signingRequest asks for a certificate that is valid for so many seconds; 0: it does not say.

@@ -20,7 +20,7 @@ var upstreamFamilies = []string{
 	"registered_metrics_total", "kubernetes_feature_enabled", "apiserver_cel_", "apiserver_validation_", "apiserver_conversion_webhook_", "apiserver_crd_conversion_webhook_", "apiserver_manifest_admission_config_controller_",
 	"apiserver_authorization_", "node_authorizer_", "apiserver_authentication_",
 	"apiserver_impersonation_", "serviceaccount_",
-	"apiserver_flowcontrol_", "apiserver_request_terminations_total", "apiserver_tls_handshake_errors_total",
+	"apiserver_flowcontrol_", "apiserver_request_terminations_total", "apiserver_request_aborts_total", "apiserver_tls_handshake_errors_total",
 	"apiserver_storage_transformation_", "apiserver_storage_envelope_transformation_", "apiserver_storage_data_key_generation_",
 	"apiserver_envelope_encryption_", "apiserver_encryption_config_controller_",
 	"aggregator_discovery_aggregation_", "kube_apiserver_pod_logs_", "apiserver_certificates_registry_", "apiserver_stream_", "apiserver_websocket_streaming_",
