@@ -76,3 +76,32 @@ func TestRefusedObjectsAreEvaluatedOnce(t *testing.T) {
 		t.Errorf("%d for an object that is right, %d for one that is not", held-before, refused-held)
 	}
 }
+
+// Requests for custom resources are counted by their methods, too; and what a field selector narrows to one name is a get of it, as kube-apiserver
+// has it for these alone.
+func TestCustomRequestLabels(t *testing.T) {
+	h := newServer(t, nil).Handler()
+	const boats = "/apis/example.com/v1/boats"
+	for _, c := range [][3]string{
+		{"POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+			"metadata":{"name":"boats.example.com"},"spec":{"group":"example.com","scope":"Cluster","names":{"plural":"boats","kind":"Boat"},
+			"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`},
+		{"POST", boats, `{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"a"}}`},
+		{"PUT", boats + "/a", `{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"a","labels":{"k":"v"}}}`},
+		{"GET", boats + "?fieldSelector=metadata.name%3Da", ""},
+		{"GET", boats, ""},
+		{"DELETE", boats, ""},
+	} {
+		r, w := httptest.NewRequest(c[0], c[1], strings.NewReader(c[2])), httptest.NewRecorder()
+		r.Header.Set("Authorization", "master")
+		r.Header.Set("Content-Type", "application/json")
+		if h.ServeHTTP(w, r); w.Code >= 300 && c[0] != "PUT" { // which has no resourceVersion
+			t.Fatal(c, w.Body)
+		}
+	}
+	body := get(h, "/metrics", "master").Body.String()
+	for _, c := range [][3]string{{"201", "resource", "POST"}, {"422", "resource", "PUT"}, {"200", "resource", "GET"}, {"200", "cluster", "LIST"}, {"200", "cluster", "DELETE"}} {
+		wantLine(t, body, `apiserver_request_total{code="`+c[0]+`",component="apiserver",dry_run="",group="example.com",resource="boats",scope="`+c[1]+
+			`",subresource="",verb="`+c[2]+`",version="v1"} 1`)
+	}
+}
