@@ -38,6 +38,7 @@ func TestPackagedChartRenders(t *testing.T) {
 		"config.data-dir=/x":                       "config.data-dir: the chart sets this itself",
 		`podLabels.app\.kubernetes\.io/name=other`: "podLabels: app.kubernetes.io/name is what selects the Pods, and stays rowlock",
 		"podLabels.tier=1":                         "'/podLabels/tier': got number, want string",
+		"nodeSelector.zone=1":                      "'/nodeSelector/zone': got number, want string",
 		"replicas=2":                               "replicas",
 		"database=postgres":                        "postgres.url or postgres.existingSecret",
 		"postgres.url=mysql://db/db":               "postgres",
@@ -65,7 +66,11 @@ func TestPackagedChartOfOddNames(t *testing.T) {
 		if err := os.WriteFile(manifest, []byte(h.run(t, "template", release, packagedChart, flag, values)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		wants(t, k.run(t, "create", "--dry-run=server", "--validate=strict", "-f", manifest), "configmap/", "service/")
+		service := "service/"
+		if release == "1e3" { // clusters before 1.34, and many after, take no Service whose name begins with a digit
+			service = "service/rowlock-1e3"
+		}
+		wants(t, k.run(t, "create", "--dry-run=server", "--validate=strict", "-f", manifest), "configmap/", service)
 	}
 }
 

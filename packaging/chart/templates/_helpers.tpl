@@ -1,6 +1,7 @@
-{{/* The name of all objects. A Pod of a StatefulSet has more behind it. */}}
+{{/* The name of all objects. A Pod of a StatefulSet has more behind it. Many clusters want a letter first in that of a Service. */}}
 {{- define "rowlock.name" -}}
 {{- $name := ternary .Release.Name (printf "%s-%s" .Release.Name .Chart.Name) (contains .Chart.Name .Release.Name) -}}
+{{- if regexMatch "^[0-9]" $name }}{{ $name = printf "%s-%s" .Chart.Name .Release.Name }}{{ end -}}
 {{- default $name .Values.fullnameOverride | replace "." "-" | trunc 50 | trimSuffix "-" -}}
 {{- end }}
 
