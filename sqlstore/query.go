@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -105,7 +106,8 @@ var inQuery = sqliteViews{bytes: "bytes", encrypted: "encrypted", history: "true
 
 func (q *asking) run(ctx context.Context, text string) (err error) {
 	d := &sqlite.Driver{}
-	if err := d.RegisterScalarFunction(q.emit, -1, q.take); err != nil {
+	// Else a text would end where it has a NUL.
+	if err := d.RegisterFunction(q.emit, &sqlite.FunctionImpl{NArgs: -1, VolatileArgs: true, Scalar: q.take}); err != nil {
 		return err
 	}
 	if err := errors.Join(d.RegisterModule(objectsModule, objectRows{q.tables}), d.RegisterModule(changesModule, changeRows{q.tables})); err != nil {
@@ -186,7 +188,7 @@ func columnsOf(ctx context.Context, conn *sql.Conn, query string) ([]string, err
 	return columns, errors.Join(err, rows.Err())
 }
 
-// take takes a row of the result. One that is too many is counted alone.
+// take takes a row of the result, which is SQLite's memory. One that is too many is counted alone.
 func (q *asking) take(_ *sqlite.FunctionContext, values []sqldriver.Value) (sqldriver.Value, error) {
 	if len(values) != q.columns {
 		return nil, errors.New("this is no row of the result")
@@ -196,7 +198,14 @@ func (q *asking) take(_ *sqlite.FunctionContext, values []sqldriver.Value) (sqld
 	}
 	row := make([]any, len(values))
 	for i, v := range values {
-		row[i] = v
+		switch v := v.(type) {
+		case string:
+			row[i] = strings.Clone(v)
+		case []byte:
+			row[i] = bytes.Clone(v)
+		default:
+			row[i] = v
+		}
 	}
 	q.failure = q.Row(row)
 	return nil, q.failure

@@ -88,6 +88,10 @@ func TestQueryOfOddJSON(t *testing.T) {
 		if want := [][]string{{"a\ufffdb\ufffd", `a\u0000b`, "\\\ufffd"}}; err != nil || !slices.EqualFunc(rows, want, slices.Equal) {
 			t.Errorf("%q, %v", rows, err)
 		}
+		rows, err = s.query(t, `VALUES ('a' || char(0) || 'b', x'00ff00', '', x''), (char(0), x'00', 1, NULL)`)
+		if want := [][]string{{"a\x00b", "[0 255 0]", "", "[]"}, {"\x00", "[0]", "1", "<nil>"}}; err != nil || !slices.EqualFunc(rows, want, slices.Equal) {
+			t.Errorf("%q, %v", rows, err)
+		}
 		rows, err = s.query(t, `SELECT resource, namespace, name FROM all_objects WHERE kind IS NULL AND NOT encrypted AND name = 'deep'`, widgetsView)
 		if len(rows) != 1 || err != nil {
 			t.Errorf("%q, %v", rows, err)
