@@ -164,6 +164,9 @@ func TestSpoil(t *testing.T) {
 		d := New(1)
 		f := made(t, d, "database")
 		write(t, d, f, 0, []byte("aabbcc"))
+		if d.Start("else", 1) != nil || string(d.Start("database", 4)) != "aabb" || len(d.Start("database", 7)) != 6 {
+			t.Error("it begins otherwise")
+		}
 		if d.Spoil("database", 3, []byte("xx")) || !d.Spoil("database", 1, []byte("xx")) {
 			t.Fatal("there are three pages")
 		}

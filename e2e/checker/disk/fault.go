@@ -147,6 +147,16 @@ func (d *Disk) Mend(name string) {
 	f.spoiled = nil
 }
 
+// Start returns the first bytes of a file, so many if it has them.
+func (d *Disk) Start(name string, length int) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if f := d.names[name]; f != nil {
+		return bytes.Clone(f.data[:min(length, len(f.data))])
+	}
+	return nil
+}
+
 // Size returns the bytes of a file, 0 where there is none.
 func (d *Disk) Size(name string) int64 {
 	d.mu.Lock()

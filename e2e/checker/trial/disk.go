@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,7 +16,6 @@ import (
 
 const (
 	databaseFile = "rowlock.db"
-	pageSize     = 2048 // of new files of SQLite, as Rowlock makes them
 	// commitCalls is how many of the system calls after the end of a commit a server is killed at, in turn: a commit has fewer, unless it moves the log
 	// into the file.
 	commitCalls = 32
@@ -144,18 +144,28 @@ func (b *breaker) recovers(i int) error {
 // damaged is what a server says last that ends because its file is damaged.
 var damaged = regexp.MustCompile(`Error: [^\n]*(malformed|corrupt|damaged|not a database)[^\n]*\s*$`)
 
+// pageSize is what SQLite says in the beginning of a file; 0 where the file has none yet.
+func pageSize(start []byte) int {
+	if len(start) < 18 {
+		return 0
+	}
+	if size := int(binary.BigEndian.Uint16(start[16:])); size != 1 {
+		return size
+	}
+	return 65536
+}
+
 // corrupt replaces a page of the database, by zeros or by bytes that mean nothing. The server may refuse to start, and then says why; where it
 // starts, it must not show anything that was not written. Later the page is what it was.
 func (b *breaker) corrupt() (bool, error) {
 	b.running[0].Kill()
-	page := make([]byte, pageSize)
+	page := make([]byte, pageSize(b.disk.Start(databaseFile, 18)))
 	if b.IntN(2) == 0 {
 		for i := range page {
 			page[i] = byte(b.Uint32())
 		}
 	}
-	pages := int(b.disk.Size(databaseFile) / pageSize)
-	if pages == 0 || !b.disk.Spoil(databaseFile, b.IntN(pages), page) {
+	if len(page) == 0 || !b.disk.Spoil(databaseFile, b.IntN(max(1, int(b.disk.Size(databaseFile))/len(page))), page) {
 		return false, b.restart(b.ctx, 0, func() {})
 	}
 	server, err := harness.StartRowlock(b.ctx, b.options[0])
