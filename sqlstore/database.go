@@ -69,11 +69,11 @@ type driver interface {
 	touch() error
 	// size returns the bytes of the database.
 	size(context.Context) (int64, error)
-	// free returns how many pages of the database nothing is in; 0 where that looks after itself.
-	free(context.Context) (pages int, err error)
-	// vacuum returns up to so many free pages to the file system, if they are many. more says whether it is worth
+	// free returns how many bytes of the database nothing is in; 0 where that looks after itself.
+	free(context.Context) (bytes int64, err error)
+	// vacuum returns free pages of up to so many bytes to the file system, if they are many. more says whether it is worth
 	// going on.
-	vacuum(pages int) (more bool, err error)
+	vacuum(bytes int64) (more bool, err error)
 	// checkpoint moves the write-ahead log into the database and cuts it to nothing, where nobody who reads is in the way for long.
 	checkpoint() error
 	// trimLog keeps the write-ahead log bounded; it is called between batches and is cheap when there is nothing to do; worked

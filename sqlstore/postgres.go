@@ -202,7 +202,7 @@ pg_total_relation_size('revisions')`
 
 // Postgres gives space back by itself: autovacuum.
 
-func (p *postgresDriver) free(context.Context) (int, error) { return 0, nil }
-func (p *postgresDriver) vacuum(int) (bool, error)          { return false, nil }
-func (p *postgresDriver) checkpoint() error                 { return nil }
-func (p *postgresDriver) trimLog() (bool, error)            { return false, nil }
+func (p *postgresDriver) free(context.Context) (int64, error) { return 0, nil }
+func (p *postgresDriver) vacuum(int64) (bool, error)          { return false, nil }
+func (p *postgresDriver) checkpoint() error                   { return nil }
+func (p *postgresDriver) trimLog() (bool, error)              { return false, nil }

@@ -14,14 +14,14 @@ const (
 	cutSlice = 1 << 20
 	// cutRows is how many changes it takes out at most, beside one for every cutRow bytes that it adds.
 	cutRows, cutRow = 1024, 64
-	// vacuumStep is how many pages one transaction gives back to the file system.
-	vacuumStep = 256
+	// vacuumStep is how many bytes one transaction gives back to the file system.
+	vacuumStep = 1 << 20
 )
 
 // prune takes out of history what is too old or too much, a step at a time, and gives space back. It returns when the
 // next change will be too old.
 func (j *janitor) prune() (time.Time, error) {
-	spare := -1 // pages that no change has needed since the last time
+	spare := int64(-1) // bytes of pages that no change has needed since the last time
 	for {
 		// The time of before the recorder's chance: what is old by then, it could have come to.
 		now := j.store.clock.Now()
@@ -42,7 +42,7 @@ func (j *janitor) prune() (time.Time, error) {
 		}
 		if !result.more {
 			if result.next.IsZero() { // and nothing will need what this one has set free
-				spare = math.MaxInt
+				spare = math.MaxInt64
 			}
 			return result.next, j.vacuum(spare)
 		}
@@ -126,7 +126,7 @@ func (s *Store) cut(adds int64) *cut {
 
 // vacuum gives free pages back to the file system, about as many as are spare, when they are a large part of the file. Fewer are kept: the next
 // changes will fill them. To give back what the next changes ask for again costs more than they do: each page is moved, with all that leads to it.
-func (j *janitor) vacuum(spare int) error {
+func (j *janitor) vacuum(spare int64) error {
 	for gave := false; spare > 0 || gave; gave = true {
 		var more bool
 		ran, err := j.task(func() (err error) {

@@ -35,6 +35,7 @@ func TestPages(t *testing.T) {
 			h := &sqliteHarness{path: path, clock: clocktesting.NewFakeClock(time.Now())}
 			h.open(t)
 			defer h.close(t)
+			h.givesBack(t, c.page)
 			h.onWriter(t, func() error {
 				for pragma, want := range map[string]int{"page_size": c.page, "auto_vacuum": 2, "wal_autocheckpoint": walCheckpoint / c.page} {
 					var got int
@@ -48,5 +49,24 @@ func TestPages(t *testing.T) {
 				return nil
 			})
 		})
+	}
+}
+
+// givesBack has a step give back as many bytes, whatever a page has.
+func (h *sqliteHarness) givesBack(t *testing.T, page int) {
+	t.Helper()
+	h.comeAndGo(t, 1000)
+	h.onWriter(t, func() error {
+		_, err := h.store.db.prune(h.store.revisions.current.Load())
+		return err
+	})
+	_, before := h.pages(t)
+	h.onWriter(t, func() error {
+		_, err := h.store.db.vacuum(vacuumStep)
+		return err
+	})
+	_, after := h.pages(t)
+	if gave := (before - after) * int64(page); gave < vacuumStep || gave > vacuumStep+vacuumStep/16 {
+		t.Errorf("a step has given back %d bytes of %d", gave, vacuumStep)
 	}
 }

@@ -141,8 +141,9 @@ func TestFreePagesAreKeptForHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	// With as many pages as one has room for, five bytes for each, goes that one, which says what leads to them.
-	if _, after := h.pages(t); after < before-2*vacuumStep-2*vacuumStep/(pageSize/5)-2 || after >= before-vacuumStep {
-		t.Errorf("of %d pages %d are left, where %d were spare", before, after, vacuumStep+1)
+	const step = vacuumStep / pageSize
+	if _, after := h.pages(t); after < before-2*step-2*step/(pageSize/5)-2 || after >= before-step {
+		t.Errorf("of %d pages %d are left, where %d were spare", before, after, step+1)
 	}
 	h.prune(t) // it has nothing to prune, so nothing has needed what is free
 	if _, after := h.pages(t); after > before/2 {

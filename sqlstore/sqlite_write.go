@@ -325,25 +325,26 @@ func (d *sqliteDriver) size(ctx context.Context) (bytes int64, err error) {
 	return bytes, err
 }
 
-func (d *sqliteDriver) free(ctx context.Context) (pages int, err error) {
-	err = d.reads.QueryRowContext(ctx, "SELECT freelist_count FROM pragma_freelist_count").Scan(&pages)
-	return pages, err
+func (d *sqliteDriver) free(ctx context.Context) (bytes int64, err error) {
+	err = d.reads.QueryRowContext(ctx, "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size").Scan(&bytes)
+	return bytes, err
 }
 
-// vacuum returns up to so many free pages to the file system, if they are more than an eighth of the file and more than
+// vacuum returns free pages of up to so many bytes to the file system, if they are more than an eighth of the file and more than
 // a step. more says whether it is worth going on.
-func (d *sqliteDriver) vacuum(pages int) (more bool, err error) {
+func (d *sqliteDriver) vacuum(bytes int64) (more bool, err error) {
 	ctx := context.Background()
-	var free, all int
-	const count = "SELECT freelist_count, page_count FROM pragma_freelist_count, pragma_page_count"
-	err = d.writer.QueryRowContext(ctx, count).Scan(&free, &all)
+	var free, all, page int64
+	const count = "SELECT freelist_count, page_count, page_size FROM pragma_freelist_count, pragma_page_count, pragma_page_size"
+	err = d.writer.QueryRowContext(ctx, count).Scan(&free, &all, &page)
 	if err != nil {
 		return false, unavailable(err)
 	}
+	pages := bytes / page
 	if free <= pages || free <= all/8 {
 		return false, nil
 	}
-	rows, err := d.writer.QueryContext(ctx, "PRAGMA incremental_vacuum("+strconv.Itoa(pages)+")")
+	rows, err := d.writer.QueryContext(ctx, "PRAGMA incremental_vacuum("+strconv.FormatInt(pages, 10)+")")
 	// The pragma frees a page per row it is stepped through.
 	return true, eachRow(rows, err)(func(func(...any) error) error { return nil })
 }
