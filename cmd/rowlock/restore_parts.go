@@ -303,7 +303,7 @@ func (t *takeBack) all(ctx context.Context, parts []*part) error {
 }
 
 // ranks is how many groups there are: namespaces are needed by all, definitions of types and ServiceAccounts by others, and Pods
-// need the rest. What says how much there may be, and how large, comes last: what there was may be more.
+// need the rest, as volumes need the uids of their claims. What says how much there may be, and how large, comes last: what there was may be more.
 const ranks = 5
 
 func rankOf(p *part) int {
@@ -312,7 +312,7 @@ func rankOf(p *part) int {
 		return 0
 	case "customresourcedefinitions.apiextensions.k8s.io", "serviceaccounts", "priorityclasses.scheduling.k8s.io":
 		return 1
-	case "pods":
+	case "pods", "persistentvolumes":
 		return 3
 	case quotas, "limitranges":
 		return 4

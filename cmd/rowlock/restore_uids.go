@@ -87,6 +87,43 @@ func (t *takeBack) bind(ctx context.Context, s *step) error {
 	return nil
 }
 
+// claim has a volume and the claim of it know each other by the uids of now. A controller would say of a claim that is said to be bound, to a volume that
+// has another's uid, that it has lost it, for good; and of a volume whose claim has another uid that this is gone, and delete what is in it. So the claim
+// is not bound yet, and asks for the same volume: another one would be empty.
+func (t *takeBack) claim(ctx context.Context, s *step) error {
+	switch s.resource {
+	case "persistentvolumeclaims":
+		if s.live != nil && s.live.GetUID() == s.uid {
+			return nil
+		}
+		for _, annotation := range []string{"pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller"} {
+			inPlace(s.body, s.live, []string{"metadata", "annotations", annotation})
+		}
+		s.leaveStatus = true
+		if volume, _, _ := unstructured.NestedString(s.body.Object, "spec", "volumeName"); volume != "" && s.live == nil {
+			s.does += ", to be bound to " + volume + " when that is there and free"
+		}
+	case "persistentvolumes":
+		text := func(field string) string {
+			value, _, _ := unstructured.NestedString(s.body.Object, "spec", "claimRef", field)
+			return value
+		}
+		was := types.UID(text("uid"))
+		if was == "" {
+			return nil
+		}
+		now, err := t.uidOf(ctx, text("namespace"), metav1.OwnerReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Name: text("name"), UID: was})
+		if err != nil || now == was {
+			return err
+		}
+		unstructured.RemoveNestedField(s.body.Object, "spec", "claimRef", "resourceVersion")
+		if unstructured.RemoveNestedField(s.body.Object, "spec", "claimRef", "uid"); now != "" {
+			return unstructured.SetNestedField(s.body.Object, string(now), "spec", "claimRef", "uid")
+		}
+	}
+	return nil
+}
+
 const jobs = "jobs.batch"
 
 // generatedOf takes from a Job the selector and the labels that the server has made of the uid that it had, and puts those of the one that

@@ -156,6 +156,9 @@ func (t *takeBack) stepFor(ctx context.Context, p *part) (*step, error) {
 	if err := t.own(ctx, s); err != nil {
 		return nil, err
 	}
+	if err := t.claim(ctx, s); err != nil {
+		return nil, err
+	}
 	s.clean()
 	if err := t.bind(ctx, s); err != nil {
 		return nil, err
