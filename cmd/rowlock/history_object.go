@@ -143,7 +143,7 @@ func (h *objectHistory) resolve(ctx context.Context, kind string) error {
 	if h.resource.Group == "" {
 		return fmt.Errorf("the server does not serve %s: of what is no longer served, the plural and the group are needed, as in widgets.example.com", kind)
 	}
-	h.namespaced = h.namespace != ""
+	h.namespaced = true // perhaps: where no namespace is named, those without one are looked through, too
 	return nil
 }
 

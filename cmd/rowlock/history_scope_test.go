@@ -46,4 +46,14 @@ func TestHistoryOfAnotherScope(t *testing.T) {
 	}
 	h.refuses(t, "boats.example.com/four cannot be taken back: the server serves boats.example.com in namespaces now", "undelete", "boat/four")
 	h.does(t, "undelete", "boat/eight", "-n", "shop")
+	send(t, h.client, "POST", "/apis/example.com/v1/namespaces/default/boats", `{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"two"}}`)
+	send(t, h.client, "DELETE", definitions+"/boats.example.com", "")
+	until(t, "the definition is gone", func() bool {
+		return apierrors.IsNotFound(h.client.Discovery().RESTClient().Get().AbsPath(definitions + "/boats.example.com").Do(t.Context()).Error())
+	})
+	for _, name := range []string{"two", "four"} { // in the namespace default, and in none
+		if got := h.rows(t, "boats.example.com/"+name); !slices.Equal(got, []string{gone, made}) {
+			t.Errorf("the history of what is no longer served, %s, is %q", name, got)
+		}
+	}
 }
