@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rowlock/rowlock/resources/custom"
 	"github.com/rowlock/rowlock/resources/history"
 	"github.com/rowlock/rowlock/sqlstore"
 	"github.com/rowlock/rowlock/sqlstore/archive"
@@ -281,9 +282,12 @@ func (o *partOptions) choose(r sqlstore.Row, unreadable error, named []namedObje
 
 // all takes the parts back in an order in which each finds what it needs, trying every one before any of its group is written.
 func (t *takeBack) all(ctx context.Context, parts []*part) error {
-	t.wanted = map[types.UID]*part{}
+	t.wanted, t.defines = map[types.UID]*part{}, map[string]bool{}
 	for _, p := range parts {
 		t.wanted[p.uid] = p
+		if p.resource == custom.Resource {
+			t.defines[p.object.GetName()] = true
+		}
 	}
 	for rank := range ranks {
 		var group []*part
@@ -310,7 +314,7 @@ func rankOf(p *part) int {
 	switch p.resource {
 	case "namespaces":
 		return 0
-	case "customresourcedefinitions.apiextensions.k8s.io", "serviceaccounts", "priorityclasses.scheduling.k8s.io":
+	case custom.Resource, "serviceaccounts", "priorityclasses.scheduling.k8s.io":
 		return 1
 	case "pods", "persistentvolumes":
 		return 3

@@ -249,7 +249,11 @@ func TestRestoreWithoutADefinition(t *testing.T) {
 	if code != exitFailure || !strings.Contains(stdout, "widgets.example.com/default/w: cannot be taken back: the server does not serve example.com/v2\n") {
 		t.Errorf("without its definition: %d, %s", code, stdout)
 	}
-	if out := runs(t, "restore", file, "--data-dir", dir, "--object", "crd/widgets.example.com,widget/default/w"); !strings.Contains(out, "widgets.example.com/default/w: created\n") {
+	both := []string{"restore", file, "--data-dir", dir, "--object", "crd/widgets.example.com,widget/default/w"}
+	if out := runs(t, append(both, "--dry-run")...); !strings.Contains(out, "w: would be created, when what it needs is there: the server does not serve example.com/v2\n") {
+		t.Errorf("a dry run with it: %s", out)
+	}
+	if out := runs(t, both...); !strings.Contains(out, "widgets.example.com/default/w: created\n") {
 		t.Errorf("with it: %s", out)
 	}
 	p.end()

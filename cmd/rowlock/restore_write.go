@@ -28,6 +28,7 @@ type takeBack struct {
 	refuses   bool
 	resources map[string]*servedResources // by group and version
 	wanted    map[types.UID]*part
+	defines   map[string]bool         // resources whose definitions are taken back, too
 	uids      map[types.UID]types.UID // what objects have now, by what they had
 	failed    int
 }
@@ -40,6 +41,11 @@ type servedResources struct {
 
 // takeBackManager is who sets the fields that are written, until the managers of before have them again.
 const takeBackManager = "rowlock-restore"
+
+var errNotServed = errors.New("the server does not serve")
+
+// lacking begins why a dry run cannot tell more.
+const lacking = ", when what it needs is there: "
 
 // step is what is done with an object.
 type step struct {
@@ -98,7 +104,11 @@ const mostAttempts = 5
 // feasible makes a step and tries it. Controllers write meanwhile, above all into a namespace that is new: then another step is made.
 func (t *takeBack) feasible(ctx context.Context, p *part) (s *step, err error) {
 	for range mostAttempts {
-		if s, err = t.stepFor(ctx, p); err != nil || s.does == "unchanged" {
+		s, err = t.stepFor(ctx, p)
+		if t.dryRun && t.defines[p.resource] && errors.Is(err, errNotServed) {
+			return &step{part: p, does: "created" + lacking + err.Error()}, nil
+		}
+		if err != nil || s.does == "unchanged" {
 			return s, err
 		}
 		err = t.try(ctx, s)
@@ -118,7 +128,7 @@ func (t *takeBack) stepFor(ctx context.Context, p *part) (*step, error) {
 	}
 	served, err := t.served(ctx, gv)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("the server does not serve %s", gv)
+		return nil, fmt.Errorf("%w %s", errNotServed, gv)
 	}
 	if err != nil {
 		return nil, err
@@ -126,7 +136,7 @@ func (t *takeBack) stepFor(ctx context.Context, p *part) (*step, error) {
 	plural, _, _ := strings.Cut(p.resource, ".")
 	r, ok := served.byName[plural]
 	if !ok {
-		return nil, fmt.Errorf("the server does not serve %s in %s", plural, gv)
+		return nil, fmt.Errorf("%w %s in %s", errNotServed, plural, gv)
 	}
 	if r.Namespaced != (p.object.GetNamespace() != "") {
 		now := "without namespaces"
@@ -235,7 +245,7 @@ func (t *takeBack) try(ctx context.Context, s *step) error {
 	_, err := t.send(ctx, s, "&dryRun=All")
 	missing := apierrors.IsNotFound(err) || err != nil && strings.Contains(err.Error(), "error looking up service account")
 	if missing && t.dryRun {
-		s.does += ", when what it needs is there: " + err.Error()
+		s.does += lacking + err.Error()
 		return nil
 	}
 	return err
