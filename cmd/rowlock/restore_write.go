@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -173,7 +174,7 @@ func (t *takeBack) stepFor(ctx context.Context, p *part) (*step, error) {
 	if err := t.bind(ctx, s); err != nil {
 		return nil, err
 	}
-	if s.live != nil && equality.Semantic.DeepEqual(essence(s.live), essence(s.body)) {
+	if s.live != nil && !s.halfDone() && equality.Semantic.DeepEqual(essence(s.live), essence(s.body)) {
 		s.does = "unchanged"
 	}
 	return s, nil
@@ -229,6 +230,13 @@ func (s *step) clean() {
 	if manual, _, _ := unstructured.NestedBool(b.Object, "spec", "manualSelector"); s.resource == jobs && !manual {
 		generatedOf(b, s.live)
 	}
+}
+
+// halfDone tells whether a restore that was killed has written the object, and not yet who had set its fields.
+func (s *step) halfDone() bool {
+	half := func(m metav1.ManagedFieldsEntry) bool { return m.Manager == takeBackManager }
+	had := s.object.GetManagedFields()
+	return len(had) > 0 && !slices.ContainsFunc(had, half) && slices.ContainsFunc(s.live.GetManagedFields(), half)
 }
 
 // essence is what of an object somebody wants, and nobody gives.

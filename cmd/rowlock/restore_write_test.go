@@ -5,9 +5,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -55,5 +58,39 @@ func TestRestoreBesideControllers(t *testing.T) {
 				t.Errorf("it asked for %q, want %q", did, want)
 			}
 		})
+	}
+}
+
+// A restore that was killed when it had written an object, and not yet who had set its fields, goes on with that.
+func TestRestoreGoesOn(t *testing.T) {
+	dir, file := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
+	p := start(t, "--data-dir", dir)
+	defer p.end()
+	client := p.client(t)
+	const maps, object = "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"a"},"data":{"v":"1"}}`
+	managers := func() (names []string) {
+		t.Helper()
+		m, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "a", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, by := range m.ManagedFields {
+			names = append(names, by.Manager)
+		}
+		return names
+	}
+	send(t, client, "POST", maps, object)
+	was := managers()
+	runs(t, "backup", file, "--data-dir", dir)
+	send(t, client, "DELETE", maps+"/a", "")
+	if err := client.CoreV1().RESTClient().Post().AbsPath(maps).Param("fieldManager", takeBackManager).SetHeader("Content-Type", "application/json").
+		Body([]byte(object)).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	for _, does := range []string{"updated", "unchanged"} {
+		out := runs(t, "restore", file, "--data-dir", dir, "--object", "configmap/default/a")
+		if !strings.Contains(out, "configmaps/default/a: "+does+"\n") || !slices.Equal(managers(), was) {
+			t.Errorf("%swant %s, and %v as managers: %v", out, does, was, managers())
+		}
 	}
 }
