@@ -14,8 +14,8 @@ const (
 	// quotaCalm is for how long a quota has to be as it is before it is measured: what a request uses is added to the quota first, and is
 	// there to be counted only when the request has been carried out, which takes a few milliseconds.
 	quotaCalm = 100 * time.Millisecond
-	// quotaUnrest is how long that is waited for at most, and after how long a quota is measured again whose use has become less: a request
-	// that was slower than that may have been lost.
+	// quotaUnrest is how long that is waited for at most, and after how long a quota is measured again whose use has become less, or that says for the first
+	// time how much of something is used: a request that was slower than that may have been lost.
 	quotaUnrest = 2 * time.Second
 )
 
@@ -32,7 +32,7 @@ type calmQuotas struct {
 	waiting map[quotaWait]*waitingQuota
 }
 
-// quotaWait is what is waited for: soon, because something went, or later, because less is used than before. One keeps nobody from the other.
+// quotaWait is what is waited for: soon, because something went, or later, because what requests use may be missing. One keeps nobody from the other.
 type quotaWait struct {
 	key   resources.Key
 	later bool
@@ -73,11 +73,11 @@ func (c *calmQuotas) gone(key resources.Key) {
 
 // isNow notes that a quota has changed.
 func (c *calmQuotas) isNow(e *resources.Event) {
-	less := e.Op == resources.Update && (e.Prev == nil || usesLess(e.Prev, e.Object))
+	mayLack := e.Op == resources.Update && (e.Prev == nil || mayLack(e.Prev, e.Object))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changed[e.Object.Key] = time.Now()
-	if less {
+	if mayLack {
 		c.wait(quotaWait{e.Object.Key, true}, quotaUnrest)
 	}
 }
@@ -120,14 +120,16 @@ func (c *calmQuotas) look(of quotaWait, w *waitingQuota) {
 	}
 }
 
-// usesLess tells whether a quota says that less is used of something than it did before.
-func usesLess(before, now *resources.Object) (less bool) {
+// mayLack tells whether a quota says that less is used of something than it did before, or something that it has not said before: what was let in till
+// then nobody has added.
+func mayLack(before, now *resources.Object) (less bool) {
 	was := gjson.GetBytes(before.Data, "status.used").Map()
 	used := gjson.GetBytes(now.Data, "status.used").Map()
 	for name, v := range was {
 		a, err := resource.ParseQuantity(v.Str)
 		b, wrong := resource.ParseQuantity(used[name].Str)
 		less = less || err != nil || wrong != nil || b.Cmp(a) < 0
+		delete(used, name)
 	}
-	return less
+	return less || len(used) > 0
 }

@@ -31,6 +31,8 @@ func TestQuotaIsMeasuredSoonAndLater(t *testing.T) {
 	c.isNow(&resources.Event{Op: resources.Update, Prev: used("1"), Object: used("2")})
 	c.soon(used("2").Key)
 	next("what went later does not count")
+	c.isNow(&resources.Event{Op: resources.Update, Prev: &resources.Object{Key: used("2").Key, Data: []byte(`{}`)}, Object: used("0")})
+	next("what was let in before it was counted does not count")
 	c.soon(used("2").Key)
 	c.gone(used("2").Key)
 	if len(measured)+len(c.waiting)+len(c.changed) != 0 {
