@@ -71,10 +71,10 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 		}
 		d.reads = stdlib.OpenDBFromPool(p.pool)
 		p.readers = d.reads
-		if err := o.await(ctx, func() error { return migrations.Postgres(ctx, d.reads, o.Schema) }); err != nil {
+		if err := o.await(ctx, func() error { return d.checkPlace(ctx) }); err != nil { // first: what has moved takes no steps either
 			return err
 		}
-		if err := o.await(ctx, func() error { return d.checkPlace(ctx) }); err != nil {
+		if err := o.await(ctx, func() error { return migrations.Postgres(ctx, d.reads, o.Schema) }); err != nil {
 			return err
 		}
 		return o.await(ctx, func() error {

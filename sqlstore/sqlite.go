@@ -72,6 +72,9 @@ func openSQLite(ctx context.Context, path, synchronous string, logger *slog.Logg
 		if _, err := w.litestream.heed(ctx, w.writes); err != nil { // the one connection that writes is open from now on
 			return err
 		}
+		if err := checkPlace(ctx, w.writes, false); err != nil { // first: what has moved takes no steps either
+			return err
+		}
 		if err := migrations.SQLite(ctx, w.writes); err != nil {
 			return err
 		}
@@ -82,9 +85,6 @@ func openSQLite(ctx context.Context, path, synchronous string, logger *slog.Logg
 		d.reads.SetMaxIdleConns(sqliteReaders)
 		w.reads = d.reads
 		if err := w.prepare(ctx); err != nil {
-			return err
-		}
-		if err := checkPlace(ctx, w.writer, false); err != nil {
 			return err
 		}
 		return w.recover(ctx, logger)
