@@ -12,6 +12,8 @@ type Lean interface {
 	// Fill gives the placeholders in the hub form of what a lean text says the texts that they stand for. It returns false where one of
 	// the parts from the from-th on is not there, or not where it belongs; the object is then to be thrown away.
 	Fill(hub runtime.Object, parts []string, from int) bool
+	// Apart are the beginnings of JSON pointers below which no part is.
+	Apart() []string
 	// IsLean tells whether an object of the hub form has texts in place of parts.
 	IsLean(hub runtime.Object) bool
 	// Restore puts the parts into an object of the hub form in place of their texts.

@@ -32,9 +32,8 @@ type UpdateRequest struct {
 	// Sent, when set, stands for all that Change makes the new object of besides the existing one, for types that remember what changed
 	// nothing (Type.Repeats).
 	Sent func() Digest
-	// Change makes the new object (hub form) of the existing one, which it must leave alone. existing is an empty
-	// object and live is nil when there is none. It may be called several times. At a subresource that shows another
-	// kind (Subresource.Projection) both are of that.
+	// Change makes the new object (hub form) of the existing one, which it must leave alone but for Lean.Restore. existing is an empty object
+	// and live is nil when there is none. It may be called several times. At a subresource that shows another kind (Projection) both are of that.
 	Change func(ctx context.Context, existing runtime.Object, live *Object) (runtime.Object, error)
 	// Existing, when set, reads the live object for Change, for types with parts that stay text (Type.Lean). Nil: it is read whole.
 	Existing func(live *Object) runtime.Object

@@ -143,6 +143,11 @@ func eachSchema(crd *apiextensions.CustomResourceDefinition, by func(*apiextensi
 	}
 }
 
+// Apart implements resources.Lean.
+func (*leanSchemas) Apart() []string {
+	return []string{"/metadata/", "/spec/conversion/", "/spec/names/"}
+}
+
 // IsLean implements resources.Lean.
 func (*leanSchemas) IsLean(hub runtime.Object) bool {
 	crd, ok := hub.(*apiextensions.CustomResourceDefinition)

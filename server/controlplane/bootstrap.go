@@ -99,7 +99,7 @@ func Hooks(rbac bool) []string {
 
 // chores are what a server keeps right while it runs, whatever is served; nil where there is nothing to. See upkeeps for the rest.
 func (p *Plane) chores() []*chore {
-	return []*chore{p.keepRefused(), p.keepNamespaces(), p.keepTracking(), p.keepTrust(), p.keepDefinitions(), p.keepIdentity()}
+	return []*chore{p.keepRefused(), p.keepNamespaces(), p.keepTracking(), p.keepTrust(), p.keepDefinitions()}
 }
 
 func (p *Plane) bootstrapNamespaces(ctx context.Context, all group) error {

@@ -73,7 +73,7 @@ func New(c Config) *Plane { return &Plane{Config: c} }
 // them want the same.
 func (p *Plane) Keep(ctx context.Context, n Network) {
 	var work errgroup.Group
-	for _, c := range append(p.chores(), p.keepServices(n)) {
+	for _, c := range append(p.chores(), p.keepServices(n), p.keepIdentity(n)) {
 		if c == nil {
 			continue // there is nothing to keep
 		}

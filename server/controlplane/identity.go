@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"errors"
+	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,11 +51,14 @@ type identity struct {
 	plane        *Plane
 	t            *resources.Type
 	host         string
+	address      string // by which other servers would reach this one; empty: none is known
 	name, holder string
+	begun        bool
+	due          time.Time // when it is to be renewed
 }
 
 // keepIdentity keeps the Lease of this server while it runs, and removes those of servers that have not been there for an hour.
-func (p *Plane) keepIdentity() *chore {
+func (p *Plane) keepIdentity(n Network) *chore {
 	t, ok := p.Registry.Catalog().Type(leasesResource)
 	host, err := os.Hostname()
 	if !ok || err != nil || !identified() {
@@ -61,6 +66,9 @@ func (p *Plane) keepIdentity() *chore {
 	}
 	i := &identity{plane: p, t: t, host: host, name: identityName(host)}
 	i.holder = i.name + "_" + string(uuid.NewUUID())
+	if n.Address != nil && utilfeature.DefaultFeatureGate.Enabled(features.UnknownVersionInteroperabilityProxy) {
+		i.address = net.JoinHostPort(n.Address.String(), strconv.Itoa(n.Port))
+	}
 	return &chore{name: "the Lease of this server", follow: []resources.Key{t.KeyOf(metav1.NamespaceSystem, i.name)}, do: i.do, end: i.end}
 }
 
@@ -74,24 +82,39 @@ func identityName(host string) string {
 	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(hash[:16]))
 }
 
-// do renews the Lease. Of what others do to it, only its deletion is put right before it is time: of two servers on one host, which have
-// one Lease, the other may have ended.
+// do renews the Lease when it is time, or when somebody has deleted it or changed what it is found by: of two servers on one host, which have one
+// Lease, the other may have ended.
 func (i *identity) do(ctx context.Context, events []*resources.Event) (again time.Duration, err error) {
-	if events != nil && !slices.ContainsFunc(events, isDeletion) {
-		return identityRenewed, nil
+	if left := time.Until(i.due); events != nil && left > 0 && !slices.ContainsFunc(events, i.mayBeWrong) {
+		return left, nil
 	}
 	var refused refusals
+	if !i.begun { // that of the process before this one goes, as by kube-apiserver
+		if err := refused.pass(i.remove(ctx, i.name, &metav1.DeleteOptions{})); err != nil {
+			return 0, err
+		}
+	}
 	if err := refused.pass(i.plane.ensure(ctx, i.t, metav1.NamespaceSystem, i.name, i.renew)); err != nil {
 		return 0, err
 	}
-	if err := refused.pass(i.removeExpired(ctx)); err != nil {
+	i.begun = true
+	if err := i.removeExpired(ctx, &refused); err != nil {
 		return 0, err
 	}
+	again = identityRenewed
 	if err := refused.err(); err != nil {
-		i.plane.Logger.Warn("the Lease of this server is not as it has to be", "error", err)
-		return refusedAgain, nil
+		i.plane.Logger.Warn("the Leases of servers are not as they have to be", "error", err)
+		again = refusedAgain
 	}
-	return identityRenewed, nil
+	i.due = time.Now().Add(again)
+	return again, nil
+}
+
+// mayBeWrong does not look at the holder, of whom there are two where two servers have one Lease.
+func (i *identity) mayBeWrong(e *resources.Event) bool {
+	o := e.Object
+	return isDeletion(e) || o.Labels[identityLabel] != identityOf || o.Labels[corev1.LabelHostname] != i.host ||
+		gjson.GetBytes(o.Data, "spec.leaseDurationSeconds").Int() != identitySeconds
 }
 
 func (i *identity) renew(_ bool, obj runtime.Object) error {
@@ -100,6 +123,9 @@ func (i *identity) renew(_ bool, obj runtime.Object) error {
 		l.Labels = map[string]string{}
 	}
 	l.Labels[identityLabel], l.Labels[corev1.LabelHostname] = identityOf, i.host
+	if i.address != "" {
+		metav1.SetMetaDataAnnotation(&l.ObjectMeta, corev1.AnnotationPeerAdvertiseAddress, i.address)
+	}
 	l.Spec.HolderIdentity = &i.holder
 	l.Spec.LeaseDurationSeconds = ptr.To(int32(identitySeconds))
 	l.Spec.RenewTime = ptr.To(metav1.NowMicro())
@@ -107,7 +133,7 @@ func (i *identity) renew(_ bool, obj runtime.Object) error {
 }
 
 // removeExpired removes the Leases of servers that are gone.
-func (i *identity) removeExpired(ctx context.Context) error {
+func (i *identity) removeExpired(ctx context.Context, refused *refusals) error {
 	leases, err := i.plane.Store.Snapshot(ctx, leasesResource, resources.At{Match: resources.Any})
 	if err != nil {
 		return err
@@ -120,7 +146,7 @@ func (i *identity) removeExpired(ctx context.Context) error {
 		return o.Namespace == metav1.NamespaceSystem
 	})
 	for _, o := range expired {
-		if err := i.remove(ctx, o.Name, metav1.NewRVDeletionPrecondition(resources.FormatRevision(o.Revision))); err != nil {
+		if err := refused.pass(i.remove(ctx, o.Name, metav1.NewRVDeletionPrecondition(resources.FormatRevision(o.Revision)))); err != nil {
 			return err
 		}
 	}

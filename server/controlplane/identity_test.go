@@ -3,16 +3,16 @@ package controlplane_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tidwall/gjson"
-	featuregatetesting "k8s.io/component-base/featuregate/testing"
-
 	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 )
 
 const leasesPath = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -47,6 +47,7 @@ func TestIdentity(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	network := k.services()
+	network.Address = net.IPv4(192, 0, 2, 1)
 	go func() {
 		defer close(done)
 		k.p.Keep(ctx, network)
@@ -66,10 +67,17 @@ func TestIdentity(t *testing.T) {
 	if got := own.Get("metadata.labels").Raw; got != fmt.Sprintf(`{"apiserver.kubernetes.io/identity":"kube-apiserver","kubernetes.io/hostname":%q}`, host) {
 		t.Errorf("labels: %s", got)
 	}
+	if got := own.Get("metadata.annotations").Raw; got != `{"kubernetes.io/peer-advertise-address":"192.0.2.1:6443"}` {
+		t.Errorf("annotations: %s", got)
+	}
 	if s := own.Get("spec"); s.Get("leaseDurationSeconds").Int() != 3600 || !strings.HasPrefix(s.Get("holderIdentity").Str, name+"_") ||
 		time.Since(s.Get("renewTime").Time()) > time.Minute {
 		t.Errorf("spec: %s", s.Raw)
 	}
+	k.send("PATCH", leasesPath+"/"+name, `{"metadata":{"labels":{"apiserver.kubernetes.io/identity":null}},"spec":{"leaseDurationSeconds":1}}`)
+	k.until("the label that was taken off", "leases.coordination.k8s.io", leasesPath+"/"+name, func(lease string) bool {
+		return strings.Contains(lease, marked) && gjson.Get(lease, "spec.leaseDurationSeconds").Int() == 3600
+	})
 	k.send("DELETE", leasesPath+"/"+name, "")
 	k.until("the Lease that was deleted", "leases.coordination.k8s.io", leasesPath, func(list string) bool { return strings.Contains(list, name) })
 	stop()

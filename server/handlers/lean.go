@@ -1,8 +1,9 @@
 package handlers
 
 import (
-	"bytes"
 	"context"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,7 +19,7 @@ func (q *request) lifts() bool {
 	return q.served.Lean != nil && q.sub == nil && fastpath.DefinitionSchemas.On() && !q.audit.RecordsObjects()
 }
 
-// decodeLifted reads the hub form of a new object whose parts stay text. Nil: it has to be read whole.
+// decodeLifted reads the hub form of an object that is sent, of which parts stay text. Nil: it has to be read whole.
 func (q *request) decodeLifted(body []byte, fieldValidation string) runtime.Object {
 	lean, parts, ok := q.served.Lean.Lift(body, nil)
 	if !ok {
@@ -128,28 +129,32 @@ func (p *patcher) applyToLifted(existing runtime.Object) (runtime.Object, error)
 }
 
 // patchesLean tells whether a patch may be one of an object whose parts stay text. A merge patch may put other parts, or none, in the place of
-// those that are there: they are in a list, which it replaces. Other patches may look into them, but if they are of metadata alone.
+// those that are there: they are in a list, which it replaces. Other patches may look into them, unless they name what has none.
 func (p *patcher) patchesLean() bool {
-	switch {
-	case applies(p.typ) || !p.q.lifts():
+	if applies(p.typ) || !p.q.lifts() {
 		return false
-	case p.typ == types.MergePatchType:
-		return !hasNull(p.body)
-	case p.typ == types.StrategicMergePatchType:
-		return ofMetadata(p.body, types.MergePatchType) && !bytes.Contains(p.body, []byte("$"))
 	}
-	return ofMetadata(p.body, p.typ)
+	if p.typ == types.MergePatchType || staysBelow(p.body, p.typ, p.q.served.Lean.Apart()) {
+		return true
+	}
+	fastpath.DefinitionSchemas.Fallback()
+	return false
 }
 
-// hasNull tells whether a JSON text may have a null: a merge patch drops what it says of that, and also within what it adds.
-func hasNull(text []byte) bool {
-	for {
-		_, after, found := bytes.Cut(text, []byte("null"))
-		if !found || !bytes.HasPrefix(after, []byte("able")) {
-			return found
+// hasNull tells whether a part has a null in its JSON: within what a merge patch adds, upstream's library has a null mean something.
+func hasNull(part string) bool {
+	within := false
+	for i := max(strings.IndexByte(part, '{'), 0); i < len(part); i++ {
+		switch c := part[i]; {
+		case c == '\\' && within:
+			i++
+		case c == '"':
+			within = !within
+		case c == 'n' && !within:
+			return true
 		}
-		text = after
 	}
+	return false
 }
 
 // patchedLean applies a patch to an object that existingLean has read. Nil: it has to be applied to the whole object, which existing is then.
@@ -160,6 +165,7 @@ func (p *patcher) patchedLean(ctx context.Context, existing runtime.Object, old 
 		if p.typ == types.MergePatchType {
 			added = len(parts)
 			short.body, parts, ok = served.Lift(p.body, parts)
+			ok = ok && !slices.ContainsFunc(parts, hasNull)
 		}
 		if ok {
 			if obj, err := short.patchedText(ctx, text); err == nil && served.Fill(obj, parts, added) {
@@ -167,6 +173,5 @@ func (p *patcher) patchedLean(ctx context.Context, existing runtime.Object, old 
 			}
 		}
 	}
-	fastpath.DefinitionSchemas.Fallback()
 	return nil, served.Restore(existing)
 }

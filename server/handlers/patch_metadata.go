@@ -74,19 +74,21 @@ func (p *patcher) managerElsewhere(kind schema.GroupVersionKind) (*fieldmanager.
 
 // ofMetadata tells whether a patch changes metadata alone.
 func ofMetadata(body []byte, typ types.PatchType) bool {
-	patch, only := gjson.ParseBytes(body), true
+	return typ != types.StrategicMergePatchType && staysBelow(body, typ, []string{"/metadata/"})
+}
+
+// staysBelow tells whether a patch names nothing but what is below paths, which are beginnings of JSON pointers.
+func staysBelow(body []byte, typ types.PatchType, paths []string) bool {
+	patch := gjson.ParseBytes(body)
 	switch typ {
-	case types.MergePatchType:
-		patch.ForEach(func(key, _ gjson.Result) bool {
-			only = key.Str == "metadata"
-			return only
-		})
-		return only && patch.IsObject()
+	case types.MergePatchType, types.StrategicMergePatchType:
+		return patch.IsObject() && membersBelow(patch, "/", paths)
 	case types.JSONPatchType:
+		only := true
 		patch.ForEach(func(_, operation gjson.Result) bool {
 			only = operation.Get("path").Exists()
 			operation.ForEach(func(key, value gjson.Result) bool { // of keys that are there twice the last one counts
-				only = only && (key.Str != "path" && key.Str != "from" || strings.HasPrefix(value.Str, "/metadata/"))
+				only = only && (key.Str != "path" && key.Str != "from" || isBelow(value.Str, paths))
 				return only
 			})
 			return only
@@ -94,4 +96,23 @@ func ofMetadata(body []byte, typ types.PatchType) bool {
 		return only && patch.IsArray()
 	}
 	return false
+}
+
+func isBelow(pointer string, paths []string) bool {
+	return slices.ContainsFunc(paths, func(path string) bool { return strings.HasPrefix(pointer, path) })
+}
+
+// inPointer writes a name into a JSON pointer (RFC 6901, section 3).
+var inPointer = strings.NewReplacer("~", "~0", "/", "~1")
+
+// membersBelow is staysBelow for the members of an object, which is at a pointer.
+func membersBelow(object gjson.Result, at string, paths []string) bool {
+	only := true
+	object.ForEach(func(key, value gjson.Result) bool {
+		pointer := at + inPointer.Replace(key.Str) + "/"
+		onTheWay := func(path string) bool { return strings.HasPrefix(path, pointer) }
+		only = isBelow(pointer, paths) || value.IsObject() && slices.ContainsFunc(paths, onTheWay) && membersBelow(value, pointer, paths)
+		return only
+	})
+	return only
 }

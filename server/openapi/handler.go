@@ -109,8 +109,8 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, s *state, j *j
 	f.serveCompressed(w, r)
 }
 
-// Rest compresses what is not yet, drops the document of version 2 of types without a Go type, which is large and made again when it is asked for, and reports whether
-// there was one. Who has it goes on to be told that it is the same. It is for when the server has come to rest.
+// Rest compresses what is not yet, and drops the document of version 2 of types without a Go type, which is large and made again when it is
+// asked for: it reports whether there was one. Who has it goes on to be told that it is the same. It is for when the server has come to rest.
 func (h *Handler) Rest() bool {
 	h.goKinds.Store(nil) // not worth to be told: all garbage would be collected
 	h.few.Store(nil)     // nor these

@@ -17,7 +17,7 @@ func (s *state) joinV2(src *source, parts []*Part) ([]byte, error) {
 			return nil, err
 		}
 	}
-	own, err := s.v2().forms[asJSON].Load().data()
+	own, err := s.v2().forms[asJSON].Load().packed.unpack()
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func (s *source) keepRecent(d *document, e encoding, data []byte, etag string, m
 	d.forms[e].Store(f)
 	s.recent.forms = append(s.recent.forms, recentForm{weak.Make(d), e, f})
 	s.recent.bytes += len(data)
-	return s.recent.compress(s.catalog, recentBytes)
+	return s.recent.compress(s.registry.Catalog(), recentBytes) // which may be a later one than that of the request
 }
 
 // compress compresses the oldest, until no more than so many bytes are left that are not. A document that is gone, or describes a group as

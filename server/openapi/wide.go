@@ -79,7 +79,7 @@ func (d *wide) baseText(s *source) (base swaggerText, err error) {
 			return base, err
 		}
 	}
-	text, err := d.base.forms[asJSON].Load().data()
+	text, err := d.base.forms[asJSON].Load().packed.unpack()
 	if err != nil {
 		return base, err
 	}
