@@ -131,7 +131,7 @@ func (p *patcher) applyToLifted(existing runtime.Object) (runtime.Object, error)
 // patchesLean tells whether a patch may be one of an object whose parts stay text. A merge patch may put other parts, or none, in the place of
 // those that are there: they are in a list, which it replaces. Other patches may look into them, unless they name what has none.
 func (p *patcher) patchesLean() bool {
-	if applies(p.typ) || !p.q.lifts() {
+	if applies(p.typ) || !p.q.lifts() || !fastpath.BodyKind.On() { // by which the outcome is read, and new definitions are
 		return false
 	}
 	if p.typ == types.MergePatchType || staysBelow(p.body, p.typ, p.q.served.Lean.Apart()) {
