@@ -38,6 +38,8 @@ const (
 	// identityRenewed is how often it is renewed. kube-apiserver does so every ten seconds, which tells nobody more of a Lease that counts
 	// for an hour, and wears out SD cards.
 	identityRenewed = 30 * time.Minute
+	// identityRepaired is how often it is written at most, whoever changes it: a webhook or a policy may do so with each write.
+	identityRepaired = time.Second
 )
 
 // identityHooks are the names that kube-apiserver has for what keepIdentity does.
@@ -54,7 +56,7 @@ type identity struct {
 	address      string // by which other servers would reach this one; empty: none is known
 	name, holder string
 	begun        bool
-	due          time.Time // when it is to be renewed
+	written, due time.Time // when it was renewed, and is to be
 }
 
 // keepIdentity keeps the Lease of this server while it runs, and removes those of servers that have not been there for an hour.
@@ -85,7 +87,10 @@ func identityName(host string) string {
 // do renews the Lease when it is time, or when somebody has deleted it or changed what it is found by: of two servers on one host, which have one
 // Lease, the other may have ended.
 func (i *identity) do(ctx context.Context, events []*resources.Event) (again time.Duration, err error) {
-	if left := time.Until(i.due); events != nil && left > 0 && !slices.ContainsFunc(events, i.mayBeWrong) {
+	if soon := i.written.Add(identityRepaired); soon.Before(i.due) && slices.ContainsFunc(events, i.mayBeWrong) {
+		i.due = soon
+	}
+	if left := time.Until(i.due); events != nil && left > 0 {
 		return left, nil
 	}
 	var refused refusals
@@ -106,7 +111,8 @@ func (i *identity) do(ctx context.Context, events []*resources.Event) (again tim
 		i.plane.Logger.Warn("the Leases of servers are not as they have to be", "error", err)
 		again = refusedAgain
 	}
-	i.due = time.Now().Add(again)
+	i.written = time.Now()
+	i.due = i.written.Add(again)
 	return again, nil
 }
 

@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	"k8s.io/kubernetes/pkg/apis/coordination"
+	"k8s.io/utils/ptr"
 )
 
 const leasesPath = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -100,5 +103,35 @@ func TestNoIdentity(t *testing.T) {
 	}
 	if checks := k.send("GET", "/readyz?verbose", ""); strings.Contains(checks, "identity") || !strings.Contains(checks, "bootstrap-roles") {
 		t.Errorf("checks: %s", checks)
+	}
+}
+
+// shortLeases is a policy that changes every Lease that is written, and tells when.
+type shortLeases chan time.Time
+
+func (shortLeases) Handles(admission.Operation) bool { return true }
+
+func (c shortLeases) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if l, ok := a.GetObject().(*coordination.Lease); ok {
+		l.Spec.LeaseDurationSeconds = ptr.To(int32(1))
+		select {
+		case c <- time.Now():
+		default:
+		}
+	}
+	return nil
+}
+
+// A policy that changes the Lease with each write does not have it written without end.
+func TestIdentityThatIsChanged(t *testing.T) {
+	k, written := newWhole(t, nil), make(shortLeases, 8)
+	k.pipeline.Use(written, k.registry)
+	k.keep(k.services())
+	first, last := <-written, time.Time{}
+	for range 6 { // it may be admitted twice for one write
+		last = <-written
+	}
+	if took := last.Sub(first); took < time.Second {
+		t.Errorf("seven writes of the Lease in %v", took)
 	}
 }
