@@ -70,7 +70,7 @@ func (t *Type) DecodeStored(o *Object) (runtime.Object, error) {
 	s := json.NewSerializerWithOptions(json.DefaultMetaFactory, creater, t.Scheme, json.SerializerOptions{})
 	obj, _, err := s.Decode(stored, &gvk, nil)
 	if err != nil {
-		return nil, fmt.Errorf("decode %s: %w", o.Key, err)
+		return nil, &DecodeError{o.Key, err}
 	}
 	t.complete(obj)
 	return obj, nil

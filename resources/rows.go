@@ -102,7 +102,7 @@ func DecodeInternal(o *Object, spec any) error {
 		err = json.Unmarshal(row.Spec, spec)
 	}
 	if err != nil {
-		return fmt.Errorf("decode %s: %w", o.Key, err)
+		return &DecodeError{o.Key, err}
 	}
 	return nil
 }

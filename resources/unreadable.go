@@ -36,6 +36,16 @@ func foundBy(r *UpdateRequest, err error) error {
 	return &found
 }
 
+// DecodeError says that what the database has of an object is none of its type. Only what is valid is stored: something has damaged it since.
+type DecodeError struct {
+	Key Key
+	Err error
+}
+
+func (e *DecodeError) Error() string { return fmt.Sprintf("decode %s: %v", e.Key, e.Err) }
+
+func (e *DecodeError) Unwrap() error { return e.Err }
+
 // UnreadableMost is how many objects that cannot be read are named in the error of a list, as by kube-apiserver.
 const UnreadableMost = 100
 

@@ -67,7 +67,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	defer encryption.close()
 	in := &entrance{options: o, logger: logger}
 	defer in.close()
-	defer func() { err = in.stopped(ctx, err) }()
+	defer func() { err = in.stopped(ctx, damaged(err)) }()
 	// The store comes first: it refuses to share a database with another process, whose certificates, in the same data
 	// directory, have then not been touched either.
 	store, err := o.openStore(ctx, encryption.transformers, in, metrics)
@@ -110,6 +110,14 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	in.ready = true
 	p.server.Admit() // before anybody is told that the server is ready
 	return p.run(ctx, serving, served, running{address, plane, network, keepBackups}, stdout)
+}
+
+// damaged tells who reads why a server does not start, because an object is none, what that means and what to do.
+func damaged(err error) error {
+	if none := (*resources.DecodeError)(nil); errors.As(err, &none) {
+		return fmt.Errorf("%w: the database is damaged; rowlock verify tells what of it is", err)
+	}
+	return err
 }
 
 // running are the parts of a server that come to be once it has an address.

@@ -138,6 +138,31 @@ func TestServeFailures(t *testing.T) {
 	}
 }
 
+// A server that cannot start because an object in its database is none says that the database is damaged, and what to do.
+func TestServeDamaged(t *testing.T) {
+	dir := t.TempDir()
+	if code := start(t, "--data-dir", dir).end(); code != 0 {
+		t.Fatalf("ended with %d", code)
+	}
+	file := filepath.Join(dir, "rowlock.db")
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zeroed := bytes.ReplaceAll(whole, []byte(`"kind":"ClusterRole",`), []byte("\"kind\":\"\x00\x00\x00\x00\x00\x00\x00Role\","))
+	if err := os.WriteFile(file, zeroed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := command(t, "serve", "--data-dir", dir, "--listen", "127.0.0.1:0")
+	if code != exitFailure || !strings.Contains(stderr, ": decode clusterrole") ||
+		!strings.HasSuffix(stderr, "the database is damaged; rowlock verify tells what of it is\n") {
+		t.Errorf("ended with %d: %s", code, stderr)
+	}
+	if code, stdout, _ := command(t, "verify", "--data-dir", dir); code != exitFailure || !strings.Contains(stdout, "clusterrole") {
+		t.Errorf("rowlock verify ended with %d: %s", code, stdout)
+	}
+}
+
 func TestLocalURL(t *testing.T) {
 	for address, want := range map[string]string{
 		"127.0.0.1:6443": "https://127.0.0.1:6443",

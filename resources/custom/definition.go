@@ -90,7 +90,7 @@ func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, l 
 func (d *definition) decode() (*bones, error) {
 	crd, err := readBones(d.text(), d.compiled)
 	if err != nil {
-		return nil, fmt.Errorf("decode %s: %w", d.key, err)
+		return nil, &resources.DecodeError{Key: d.key, Err: err}
 	}
 	return crd, nil
 }

@@ -69,7 +69,7 @@ func (x *Indexer) Decode(o *resources.Object) (runtime.Object, error) {
 	}
 	obj := reflect.New(x.typ).Interface().(runtime.Object)
 	if err := json.Unmarshal(o.Data, obj); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", o.Key, err)
+		return nil, &resources.DecodeError{Key: o.Key, Err: err}
 	}
 	if stored := obj.GetObjectKind().GroupVersionKind().GroupVersion().String(); stored != x.apiVersion {
 		return nil, fmt.Errorf("%s is stored as %s, wanted is %s", o.Key, stored, x.apiVersion)

@@ -110,7 +110,7 @@ func (s storedObjects) read(ctx context.Context, gr schema.GroupResource, namesp
 	}
 	note(ctx, o)
 	if err := json.Unmarshal(o.Data, obj); err != nil {
-		return fmt.Errorf("decode %s: %w", o.Key, err)
+		return &resources.DecodeError{Key: o.Key, Err: err}
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package authz
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -118,7 +117,7 @@ type stored struct {
 func (p *policy) put(o *resources.Object) error {
 	var is stored
 	if err := json.Unmarshal(o.Data, &is); err != nil {
-		return fmt.Errorf("decode %s: %w", o.Key, err)
+		return &resources.DecodeError{Key: o.Key, Err: err}
 	}
 	switch o.Resource {
 	case clusterRolesResource, rolesResource:

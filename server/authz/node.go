@@ -160,7 +160,7 @@ func (g *nodeGraph) put(o *resources.Object) error {
 func decoded(o *resources.Object) (metav1.Object, error) {
 	obj := nodeTypes[o.Resource]()
 	if err := json.Unmarshal(o.Data, obj); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", o.Key, err)
+		return nil, &resources.DecodeError{Key: o.Key, Err: err}
 	}
 	return obj, nil
 }

@@ -80,15 +80,15 @@ func TestQuotaKeepsWhatIsUnderWay(t *testing.T) {
 			Spec: core.ResourceQuotaSpec{Hard: core.ResourceList{core.ResourceConfigMaps: resource.MustParse("100")}}})
 		there := int64(2 + round)
 		c.until("what there is", q.Key, func(o *resources.Object) bool { return configMaps(o) == there })
-		c.edit(c.get(q.Key), func(m metav1.Object) {
+		before := c.get(q.Key)
+		c.edit(before, func(m metav1.Object) {
 			m.(*core.ResourceQuota).Status.Used[core.ResourceConfigMaps] = *resource.NewQuantity(there+1, resource.DecimalSI)
 		}, "status")
-		let := c.get(q.Key)
 		c.delete(goes, metav1.DeletePropagationBackground)
 		time.Sleep(20 * time.Millisecond) // in which it would be measured
 		c.put("configmaps", &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("comes-%d", round)}})
 		c.until("one that went and one that came", q.Key, func(o *resources.Object) bool {
-			return o.Revision > let.Revision && configMaps(o) == there
+			return o.Revision > before.Revision && configMaps(o) == there
 		})
 		c.delete(c.get(q.Key), metav1.DeletePropagationBackground)
 		c.gone(q)
