@@ -54,6 +54,11 @@ func run(m *testing.M) (code int) {
 	if os.Getenv("E2E_KUBECONFIG") != "" {
 		return runShared(m)
 	}
+	defer func() {
+		if err := stopPostgres(); err != nil {
+			code = fail(err)
+		}
+	}()
 	only := os.Getenv("E2E_DATABASE")
 	if only != "" && only != "sqlite" && only != "postgres" {
 		return fail(fmt.Errorf("E2E_DATABASE is %q, and neither sqlite nor postgres", only))
@@ -70,18 +75,25 @@ func run(m *testing.M) (code int) {
 	if database.url, err = postgresURL(); err != nil {
 		return fail(err)
 	}
-	defer func() {
-		if cluster, err := postgres(); err == nil {
-			if err := cluster.Stop(); err != nil {
-				code = fail(err)
-			}
-		}
-	}()
 	return runShared(m)
 }
 
-// postgres is the cluster of all tests, each in schemas of its own.
-var postgres = sync.OnceValues(pgtest.New)
+// postgres is the cluster of all tests, each in schemas of its own. It is started for the first of them: there are some beside SQLite, too.
+var postgres = sync.OnceValues(func() (_ *pgtest.Cluster, err error) {
+	startedPostgres, err = pgtest.New()
+	return startedPostgres, err
+})
+
+// startedPostgres is nil where no test has asked for the cluster.
+var startedPostgres *pgtest.Cluster
+
+// stopPostgres stops it, and removes what it has left.
+func stopPostgres() error {
+	if startedPostgres == nil {
+		return nil
+	}
+	return startedPostgres.Stop()
+}
 
 func postgresURL() (string, error) {
 	cluster, err := postgres()
