@@ -21,11 +21,12 @@ import (
 
 // canonicalSchema appends a schema to dst as it is stored. It is not ok where that is out of the ordinary: unknown fields and fields given twice,
 // null, numbers that could be written in another way, lists of schemas for items, defaults with characters that JSON escapes, lists and objects
-// that are empty and so not stored, which upstream's validation tells from none, and rules that are there twice, which an apply may not have.
+// that are empty and so not stored, which upstream's validation tells from none, rules that are there twice, which an apply may not have, and
+// defaults with metadata where resources are embedded, out of which upstream's validation takes what metadata does not have.
 func canonicalSchema(dst, text []byte) (out []byte, ok bool) {
 	fieldsFound.Do(findFields)
 	c := canonical{Scanner: jsonscan.New(text), out: slices.Grow(dst, len(text)+1)}
-	if !c.fields(schemaFields) || !c.End() {
+	if !c.fields(schemaFields) || !c.End() || c.hasMetadata && bytes.Contains(c.out, []byte(`"x-kubernetes-embedded-resource":true`)) {
 		return nil, false
 	}
 	return c.out, true
@@ -40,6 +41,8 @@ type canonical struct {
 	room  []byte
 	// expression is that of the rule in CEL that was read last.
 	expression string
+	// hasMetadata: a default, or the like, has a field of this name.
+	hasMetadata bool
 }
 
 // part is a member that was written: the field at a place of a struct, or the entry of a map with a name. One that says nothing is empty.
@@ -289,7 +292,9 @@ const maxPlain = 50
 // plain goes past any value but null in which JSON escapes nothing.
 func (c *canonical) plain() bool {
 	from := len(c.out)
-	return c.value() && jsonscan.Plain(c.out[from:], maxPlain)
+	ok := c.value() && jsonscan.Plain(c.out[from:], maxPlain)
+	c.hasMetadata = c.hasMetadata || bytes.Contains(c.out[from:], []byte(`"metadata":`))
+	return ok
 }
 
 func (c *canonical) value() (ok bool) {

@@ -39,8 +39,10 @@ func (v *validated) validate(now, old *apiextensions.CustomResourceDefinition, w
 		}
 	}
 	fastpath.Definitions.Fallback()
+	unknown := specKey(nil, now)
 	errs := whole(now, old)
-	if len(errs) == 0 {
+	// Upstream's validation takes out of defaults what the metadata of embedded resources does not have. It is to do so again.
+	if len(errs) == 0 && specKey(nil, now) == unknown {
 		v.Add(key)
 	}
 	return errs

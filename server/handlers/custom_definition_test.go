@@ -142,3 +142,19 @@ func TestNamesInStatus(t *testing.T) {
 		exchange{do: "PATCH " + status, header: asMergePatch, body: names(""), code: 200, says: says{"status.acceptedNames.kind": "Widget"}},
 	)
 }
+
+// Out of defaults goes what the metadata of embedded resources does not have, each time that it is sent.
+func TestMetadataInDefaults(t *testing.T) {
+	a := newAPI(t)
+	spec := `{"type":"object","properties":{"template":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true,
+		"default":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","creationTimestamp":null,"nosuch":1},"nosuch":1}}}}`
+	body := widgetDefinition(widgetVersion("v1", spec, true))
+	kept := says{"spec.versions.0.schema.openAPIV3Schema.properties.spec.properties.template.default": `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"nosuch":1}`}
+	a.run(
+		exchange{do: "POST " + definitions + "?dryRun=All", body: body, code: 201, says: kept},
+		exchange{do: "POST " + definitions, body: body, code: 201, says: kept},
+		exchange{do: "PATCH " + definitions + "/widgets.example.com?fieldManager=me&force=true", header: asApply, body: body, code: 200, says: kept},
+		exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch, body: body, code: 200, says: kept},
+		exchange{do: "POST " + widgets, body: widget("a", `{}`), code: 201, says: says{"spec.template.metadata": `{"name":"a"}`}},
+	)
+}
