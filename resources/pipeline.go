@@ -148,12 +148,12 @@ func (p *Pipeline) authorizeCreate(ctx context.Context) error {
 	return p.ask(ctx, who, info, "create")
 }
 
-// May asks the same of what is not the request itself, for which there need not be an authorizer: everybody may do everything then.
-func (p *Pipeline) May(ctx context.Context, a *authorizer.AttributesRecord) error {
+// Decide is what the authorizer says of what is not the request itself. There need not be one: everybody may do everything then.
+func (p *Pipeline) Decide(ctx context.Context, a *authorizer.AttributesRecord) (decision authorizer.Decision, reason string, err error) {
 	if p.authorizer == nil {
-		return nil
+		return authorizer.DecisionAllow, "", nil
 	}
-	return Ask(ctx, p.authorizer, a)
+	return p.authorizer.Authorize(ctx, a)
 }
 
 // Attributes are what the request of a context is about, by whoever sends it.

@@ -217,24 +217,29 @@ func (i impersonation) attributes(resource, name string) authorizer.AttributesRe
 
 func (i impersonation) may(ctx context.Context, a authorizer.AttributesRecord) error {
 	began := time.Now()
-	err := i.Pipeline.May(ctx, &a)
-	if i.constrained {
-		decision := "allowed"
-		if err != nil {
-			decision = "denied"
-		}
-		counted.RecordImpersonationAuthorizationCall(i.mode.label(), decision, time.Since(began))
-	}
-	if err == nil || apierrors.IsForbidden(err) {
-		return err
-	}
+	decision, reason, failed := i.Pipeline.Decide(ctx, &a)
 	if !i.constrained {
-		return resources.Forbidden(&a, "") // kube-apiserver does not say what kept an authorizer from an answer, where the modes are off
+		if failed != nil || decision != authorizer.DecisionAllow {
+			return resources.Forbidden(&a, reason) // kube-apiserver does not say what kept an authorizer from an answer, where the modes are off
+		}
+		return nil
 	}
-	if cause := errors.Unwrap(err); cause != nil {
-		err = cause
+	told := "denied"
+	if decision == authorizer.DecisionAllow {
+		told = "allowed"
 	}
-	return resources.Forbidden(&a, err.Error())
+	counted.RecordImpersonationAuthorizationCall(i.mode.label(), told, time.Since(began))
+	switch {
+	case decision == authorizer.DecisionAllow:
+		return nil // an authorizer may have failed at other rules
+	case apierrors.IsForbidden(failed):
+		return failed
+	case failed != nil && reason != "":
+		reason = failed.Error() + ": " + reason
+	case failed != nil:
+		reason = failed.Error()
+	}
+	return resources.Forbidden(&a, reason)
 }
 
 // name checks the name, and adds the groups that go with the name.

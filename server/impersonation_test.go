@@ -169,3 +169,33 @@ func TestUnconstrainedImpersonation(t *testing.T) {
 		t.Errorf("nobody by name: %d %s", code, message)
 	}
 }
+
+// Where the modes are on, a client is told what kept an authorizer from an answer, and what it says besides.
+func TestImpersonationBesideFailingAuthorizer(t *testing.T) {
+	for name, c := range map[string]struct {
+		reason string
+		failed error
+		want   string
+	}{
+		"an error":              {"", errors.New("out of order"), ": out of order"},
+		"an error and a reason": {"not you", errors.New("out of order"), ": out of order: not you"},
+		"a reason":              {"not you", nil, ": not you"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newServer(t, func(s *server.Config) {
+				s.Pipeline = resources.NewPipeline(s.Store.(resources.Store), resources.PipelineOptions{Authorizer: authorizer.AuthorizerFunc(
+					func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+						if a.GetResource() == "users" {
+							return authorizer.DecisionNoOpinion, c.reason, c.failed
+						}
+						return authorizer.DecisionAllow, "", nil
+					})})
+			}).Handler()
+			code, _, message := whoAmI(t, h, http.Header{"Authorization": {"known"}, "Impersonate-User": {"jane"}})
+			want := `users.authentication.k8s.io "jane" is forbidden: User "known" cannot impersonate:user-info resource "users" in API group "authentication.k8s.io" at the cluster scope` + c.want
+			if code != 403 || message != want {
+				t.Errorf("%d %s", code, message)
+			}
+		})
+	}
+}
