@@ -139,7 +139,8 @@ func TestRestoreObjects(t *testing.T) {
 	}
 	send(t, client, "PATCH", "/api/v1/namespaces/shop/configmaps/set", `{"data":{"v":"2"},"immutable":true}`)
 	code, stdout, stderr := command(t, "restore", file, "--data-dir", dir, "--object", "configmaps/shop/a", "--object", "ConfigMap/shop/set")
-	if code != exitFailure || !strings.Contains(stdout, "configmaps/shop/set: cannot be taken back") {
+	if code != exitFailure || !strings.Contains(stdout, "configmaps/shop/set: cannot be taken back") ||
+		!strings.Contains(stdout, "as it was, it can be created only after what is there is deleted\n") {
 		t.Errorf("what cannot be changed: %d, %s%s", code, stdout, stderr)
 	}
 	if _, err := client.CoreV1().ConfigMaps("shop").Get(t.Context(), "a", metav1.GetOptions{}); err == nil {

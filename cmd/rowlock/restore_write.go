@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // takeBack writes objects of a backup into a control plane that runs.
@@ -113,11 +114,25 @@ func (t *takeBack) feasible(ctx context.Context, p *part) (s *step, err error) {
 			return s, err
 		}
 		err = t.try(ctx, s)
+		if s.live != nil && unchangeable(err) {
+			return s, fmt.Errorf("%w: as it was, it can be created only after what is there is deleted", err)
+		}
 		if !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) {
 			return s, err
 		}
 	}
 	return nil, err
+}
+
+// unchangeable reports whether a write was refused for what can be set when an object is created, and not changed.
+func unchangeable(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+		return c.Type == metav1.CauseType(field.ErrorTypeForbidden) || strings.Contains(c.Message, "immutable") || strings.Contains(c.Message, "may not change")
+	})
 }
 
 // stepFor finds out where an object belongs, and what is there.
