@@ -25,8 +25,8 @@ func (v *validated) validate(now, old *apiextensions.CustomResourceDefinition, w
 		return whole(now, old)
 	}
 	// What is valid as new is valid as an update, which is refused less.
-	key := specKey(nil, now)
-	known := v.Has(key)
+	sent := specKey(nil, now)
+	key, known := sent, v.Has(sent)
 	if !known && old != nil {
 		if known = apiequality.Semantic.DeepEqual(&old.Spec, &now.Spec) && v.knownAsText(now); !known {
 			key = specKey(old, now)
@@ -39,10 +39,9 @@ func (v *validated) validate(now, old *apiextensions.CustomResourceDefinition, w
 		}
 	}
 	fastpath.Definitions.Fallback()
-	unknown := specKey(nil, now)
 	errs := whole(now, old)
 	// Upstream's validation takes out of defaults what the metadata of embedded resources does not have. It is to do so again.
-	if len(errs) == 0 && specKey(nil, now) == unknown {
+	if len(errs) == 0 && specKey(nil, now) == sent {
 		v.Add(key)
 	}
 	return errs
