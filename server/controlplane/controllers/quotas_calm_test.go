@@ -2,40 +2,50 @@ package controllers
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rowlock/rowlock/resources"
 )
 
-// A quota of which less is used is measured once more later, and what goes meanwhile has it measured before that.
+// A quota of which less is used is measured once more later, and what goes meanwhile has it measured before that. The clock is that of a bubble: by
+// another, what is due may be measured before the quota is gone.
 func TestQuotaIsMeasuredSoonAndLater(t *testing.T) {
-	measured := make(chan struct{}, 10)
-	c := newCalmQuotas(func(resources.Key) { measured <- struct{}{} })
-	used := func(n string) *resources.Object {
-		return &resources.Object{Key: resources.Key{Resource: quotasResource, Name: "q"}, Data: []byte(`{"status":{"used":{"pods":"` + n + `"}}}`)}
-	}
-	next := func(what string) {
-		t.Helper()
-		select {
-		case <-measured:
-		case <-time.After(time.Minute):
-			t.Fatal(what)
+	synctest.Test(t, func(t *testing.T) {
+		measured := make(chan struct{}, 10)
+		c := newCalmQuotas(func(resources.Key) { measured <- struct{}{} })
+		used := func(n string) *resources.Object {
+			return &resources.Object{Key: resources.Key{Resource: quotasResource, Name: "q"}, Data: []byte(`{"status":{"used":{"pods":"` + n + `"}}}`)}
 		}
-	}
-	c.isNow(&resources.Event{Op: resources.Update, Prev: used("2"), Object: used("1")})
-	for range 3 {
+		began := time.Now()
+		next := func(what string, after time.Duration) {
+			t.Helper()
+			select {
+			case <-measured:
+				if took := time.Since(began); took != after {
+					t.Errorf("measured after %v, not %v", took, after)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal(what)
+			}
+		}
+		c.isNow(&resources.Event{Op: resources.Update, Prev: used("2"), Object: used("1")})
+		for range 3 {
+			c.soon(used("1").Key)
+		}
+		next("what went does not count", quotaCalm)
+		next("what was under way does not count", quotaUnrest)
+		c.isNow(&resources.Event{Op: resources.Update, Prev: used("1"), Object: used("2")})
+		c.soon(used("2").Key)
+		next("what went later does not count", quotaUnrest+quotaCalm)
+		c.isNow(&resources.Event{Op: resources.Update, Prev: &resources.Object{Key: used("2").Key, Data: []byte(`{}`)}, Object: used("0")})
+		next("what was let in before it was counted does not count", 2*quotaUnrest+quotaCalm)
+		c.isNow(&resources.Event{Op: resources.Update, Prev: used("2"), Object: used("1")})
 		c.soon(used("1").Key)
-	}
-	next("what went does not count")
-	next("what was under way does not count")
-	c.isNow(&resources.Event{Op: resources.Update, Prev: used("1"), Object: used("2")})
-	c.soon(used("2").Key)
-	next("what went later does not count")
-	c.isNow(&resources.Event{Op: resources.Update, Prev: &resources.Object{Key: used("2").Key, Data: []byte(`{}`)}, Object: used("0")})
-	next("what was let in before it was counted does not count")
-	c.soon(used("2").Key)
-	c.gone(used("2").Key)
-	if len(measured)+len(c.waiting)+len(c.changed) != 0 {
-		t.Errorf("%d times more, %v are waiting", len(measured), c.waiting)
-	}
+		c.gone(used("1").Key)
+		time.Sleep(time.Minute)
+		if len(measured)+len(c.waiting)+len(c.changed) != 0 {
+			t.Errorf("%d times more, %v are waiting", len(measured), c.waiting)
+		}
+	})
 }
