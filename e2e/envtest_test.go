@@ -44,9 +44,10 @@ func envtestAssets(t *testing.T) string {
 	return dir
 }
 
-// environment starts a server as the tests of a controller do. Some flags of it may be set before.
+// environment starts a server as the tests of a controller do. Some flags of it may be set before. What envtest takes for too long by itself, 20 seconds, twenty
+// servers need on a machine that does other things, and when it begins anew it leaves the directories that it had made.
 func environment(assets string, flags map[string]string) (*envtest.Environment, *kubernetes.Clientset, error) {
-	e := &envtest.Environment{BinaryAssetsDirectory: assets}
+	e := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience}
 	for name, value := range flags {
 		e.ControlPlane.GetAPIServer().Configure().Set(name, value)
 	}
