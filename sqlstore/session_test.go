@@ -126,7 +126,8 @@ func TestSessionLooksForTheUnheard(t *testing.T) {
 		defer s.mu.Unlock()
 		return s.lookedAt
 	}
-	time.Sleep(10 * h.limits.unheard) // the last look that was asked for is over
+	awaitLook(t, h.store) // that was asked for
+	time.Sleep(10 * h.limits.unheard)
 	alone := looked()
 	h.clock.Step(time.Second)
 	time.Sleep(10 * h.limits.unheard)
@@ -144,6 +145,16 @@ func TestSessionLooksForTheUnheard(t *testing.T) {
 			time.Sleep(h.limits.unheard)
 		}
 		at = looked()
+	}
+}
+
+// awaitLook waits until the last look that a server was asked for has begun.
+func awaitLook(t *testing.T, s *Store) {
+	t.Helper()
+	for asked := true; asked && t.Context().Err() == nil; time.Sleep(time.Millisecond) {
+		s.Session().mu.Lock()
+		asked = s.Session().summoned
+		s.Session().mu.Unlock()
 	}
 }
 

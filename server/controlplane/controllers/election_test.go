@@ -23,7 +23,8 @@ func TestElection(t *testing.T) {
 	run := func(name string) (stop func()) {
 		ctx, cancel := context.WithCancel(c.ctx)
 		done := make(chan error)
-		e := controllers.Election{Registry: c.registry, Store: c.store, Pipeline: c.pipeline, Identity: name, Term: 2 * time.Second,
+		// Who is kept from renewing for two thirds of the term is rightly no longer the one.
+		e := controllers.Election{Registry: c.registry, Store: c.store, Pipeline: c.pipeline, Identity: name, Term: 10 * time.Second,
 			Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 		go func() {
 			done <- e.Elect(ctx, func(ctx context.Context) {
