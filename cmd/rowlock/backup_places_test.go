@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/rowlock/rowlock/e2e/harness"
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
@@ -75,12 +75,11 @@ func runs(t *testing.T, args ...string) string {
 // freeAddress is one that a server can have again after it stopped.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := harness.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprint("127.0.0.1:", port)
 }
 
 func newConfigMap(name, value string) *corev1.ConfigMap {

@@ -135,8 +135,8 @@ func TestStartWithoutDatabase(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	dir := t.TempDir()
-	p := start(t, "--data-dir", dir, "--datastore", c.URL())
+	args := []string{"--data-dir", t.TempDir(), "--datastore", c.URL(), "--listen", freeAddress(t)}
+	p := start(t, args...)
 	a := newAsker(t, p.kubeconfig)
 	if code := p.end(); code != 0 {
 		t.Fatalf("ended with %d: %s", code, p.stderr.String())
@@ -145,7 +145,6 @@ func TestStartWithoutDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Wait()
-	args := []string{"--data-dir", dir, "--datastore", c.URL(), "--listen", strings.TrimPrefix(a.host, "https://")}
 	away := func() {
 		t.Helper()
 		if response, body := a.ask(t, "/readyz?verbose"); response.StatusCode != 500 || !strings.Contains(body, "[-]etcd failed: the database cannot be used yet\n") {

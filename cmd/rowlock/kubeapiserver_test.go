@@ -323,12 +323,7 @@ func TestEnvtestAssets(t *testing.T) {
 func TestEtcd(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	url := "http://" + listener.Addr().String()
-	listener.Close()
+	url := "http://" + freeAddress(t)
 	go func() {
 		ended <- run(ctx, []string{"etcd", "--unsafe-no-fsync=true", "--data-dir", "/nowhere", "--listen-client-urls=" + url}, io.Discard, io.Discard)
 	}()

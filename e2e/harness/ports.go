@@ -1,16 +1,10 @@
 package harness
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
-	"os"
-	"path/filepath"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 // Ports are taken from this range. It lies below the one from which Linux by default takes the ports of connections, and of listeners that
@@ -20,54 +14,40 @@ const (
 	endPorts  = 32000
 )
 
-// givenPorts are those that this process was given: no two servers get the same, also before they listen.
+// givenPorts hold the ports that this process was given, by UDP, which no server takes: no two servers get the same, also before they listen and
+// while they are down, and whichever process tests them. End-to-end tests on one database run beside those on the other. The kernel frees them.
 var givenPorts struct {
 	sync.Mutex
-	ports map[int]bool
-	// taken is a file of which this process locks the byte at each of its ports, until it ends. The tests of both databases run at once, and what
-	// one of them stops and starts again at its port finds that taken by no other.
-	taken *os.File
+	held []net.PacketConn
 }
 
-// FreePort returns a port of 127.0.0.1 at which nothing listens, and which no process that asks here was given and may still use.
+// FreePort returns a port of 127.0.0.1 at which nothing listens, and which neither this process nor another that runs was given.
 func FreePort() (int, error) {
-	g := &givenPorts
-	g.Lock()
-	defer g.Unlock()
-	if g.taken == nil {
-		name := filepath.Join(os.TempDir(), fmt.Sprintf("rowlock-tests-ports-%d", os.Getuid()))
-		file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
-		if err != nil {
-			return 0, err
-		}
-		g.taken, g.ports = file, map[int]bool{}
-	}
 	const tries = 1000
-	last := errors.New("all were given")
+	var last error
 	for range tries {
 		port := firstPort + rand.IntN(endPorts-firstPort)
-		if g.ports[port] {
+		address := fmt.Sprint("127.0.0.1:", port)
+		held, err := net.ListenPacket("udp", address)
+		if err != nil {
+			last = err
 			continue
 		}
-		if last = takePort(g.taken, port); last == nil {
-			g.ports[port] = true
-			return port, nil
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			held.Close()
+			last = err
+			continue
 		}
+		if err := listener.Close(); err != nil {
+			return 0, fmt.Errorf("free port: %w", err)
+		}
+		givenPorts.Lock()
+		defer givenPorts.Unlock()
+		givenPorts.held = append(givenPorts.held, held)
+		return port, nil
 	}
 	return 0, fmt.Errorf("no free port of %d to %d in %d tries: %w", firstPort, endPorts-1, tries, last)
-}
-
-// takePort locks a port, and finds out that nothing listens there.
-func takePort(taken *os.File, port int) error {
-	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: int64(port), Len: 1}
-	if err := unix.FcntlFlock(taken.Fd(), unix.F_SETLK, &lock); err != nil {
-		return err
-	}
-	listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
-	if err != nil {
-		return err
-	}
-	return listener.Close()
 }
 
 func freePorts(n int) (ports []int, err error) {
