@@ -51,14 +51,14 @@ func run(m *testing.M) (code int) {
 	if err := harness.Build(context.Background(), "kubectl"); err != nil {
 		return fail(err)
 	}
-	if os.Getenv("E2E_KUBECONFIG") != "" {
-		return runShared(m)
-	}
 	defer func() {
 		if err := stopPostgres(); err != nil {
 			code = fail(err)
 		}
 	}()
+	if os.Getenv("E2E_KUBECONFIG") != "" {
+		return runShared(m)
+	}
 	only := os.Getenv("E2E_DATABASE")
 	if only != "" && only != "sqlite" && only != "postgres" {
 		return fail(fmt.Errorf("E2E_DATABASE is %q, and neither sqlite nor postgres", only))
@@ -78,7 +78,7 @@ func run(m *testing.M) (code int) {
 	return runShared(m)
 }
 
-// postgres is the cluster of all tests, each in schemas of its own. It is started for the first of them: there are some beside SQLite, too.
+// postgres is the cluster of all tests, each in schemas of its own. It is started for the first test that asks for it: there are some beside SQLite, too.
 var postgres = sync.OnceValues(func() (_ *pgtest.Cluster, err error) {
 	startedPostgres, err = pgtest.New()
 	return startedPostgres, err

@@ -69,6 +69,9 @@ func (t *Type) DecodeStored(o *Object) (runtime.Object, error) {
 	}
 	s := json.NewSerializerWithOptions(json.DefaultMetaFactory, creater, t.Scheme, json.SerializerOptions{})
 	obj, _, err := s.Decode(stored, &gvk, nil)
+	if runtime.IsNotRegisteredError(err) { // a server of a later version may have stored it
+		return nil, fmt.Errorf("decode %s: %w", o.Key, err)
+	}
 	if err != nil {
 		return nil, &DecodeError{o.Key, err}
 	}

@@ -146,8 +146,13 @@ func TestUnconstrainedImpersonation(t *testing.T) {
 					return authorizer.DecisionAllow, "", nil
 				}
 				asked = append(asked, strings.Join([]string{a.GetAPIGroup(), a.GetAPIVersion(), a.GetResource(), a.GetName()}, "|"))
-				if a.GetName() == "broken" {
-					return authorizer.DecisionNoOpinion, "", errors.New("out of order")
+				switch failed := errors.New("out of order"); a.GetName() {
+				case "broken":
+					return authorizer.DecisionNoOpinion, "", failed
+				case "refused":
+					return authorizer.DecisionDeny, "not you", failed
+				case "allowed":
+					return authorizer.DecisionAllow, "", failed
 				}
 				return authorizer.DecisionAllow, "", nil
 			})})
@@ -159,12 +164,15 @@ func TestUnconstrainedImpersonation(t *testing.T) {
 	if diff := cmp.Diff([]string{"||users|jane", "||groups|g", "authentication.k8s.io|v1|userextras|v", "authentication.k8s.io|v1|uids|7"}, asked); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
-	code, _, message := whoAmI(t, h, http.Header{"Authorization": {"known"}, "Impersonate-User": {"broken"}})
-	if want := `users "broken" is forbidden: User "known" cannot impersonate resource "users" in API group "" at the cluster scope`; code != 403 || message != want {
-		t.Errorf("a failing authorizer: %d %s", code, message)
+	for name, reason := range map[string]string{"broken": "", "refused": ": not you", "allowed": ""} {
+		code, _, message := whoAmI(t, h, http.Header{"Authorization": {"known"}, "Impersonate-User": {name}})
+		want := `users "` + name + `" is forbidden: User "known" cannot impersonate resource "users" in API group "" at the cluster scope` + reason
+		if code != 403 || message != want {
+			t.Errorf("a failing authorizer: %d %s", code, message)
+		}
 	}
 	all.Del("Impersonate-User")
-	code, _, message = whoAmI(t, h, all)
+	code, _, message := whoAmI(t, h, all)
 	if want := "requested [{Group  g    } {UserExtra  v  authentication.k8s.io/v1  k} {UID  7  authentication.k8s.io/v1  }] without impersonating a user"; code != 400 || message != want {
 		t.Errorf("nobody by name: %d %s", code, message)
 	}

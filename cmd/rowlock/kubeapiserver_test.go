@@ -166,12 +166,7 @@ type kubeAPIServer struct {
 // until it is ready.
 func startKubeAPIServer(t *testing.T, certDir string, args ...string) *kubeAPIServer {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
+	address := freeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
 	s := &kubeAPIServer{url: "https://" + address, ended: make(chan int, 1)}
 	var ctx context.Context

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // takeBack writes objects of a backup into a control plane that runs.
@@ -114,7 +113,7 @@ func (t *takeBack) feasible(ctx context.Context, p *part) (s *step, err error) {
 			return s, err
 		}
 		err = t.try(ctx, s)
-		if s.live != nil && unchangeable(err) {
+		if s.live != nil && apierrors.IsInvalid(err) && t.wouldBeNew(ctx, s) {
 			return s, fmt.Errorf("%w: as it was, it can be created only after what is there is deleted", err)
 		}
 		if !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) {
@@ -124,15 +123,14 @@ func (t *takeBack) feasible(ctx context.Context, p *part) (s *step, err error) {
 	return nil, err
 }
 
-// unchangeable reports whether a write was refused for what can be set when an object is created, and not changed.
-func unchangeable(err error) bool {
-	var status apierrors.APIStatus
-	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
-		return c.Type == metav1.CauseType(field.ErrorTypeForbidden) || strings.Contains(c.Message, "immutable") || strings.Contains(c.Message, "may not change")
-	})
+// wouldBeNew tells whether an object that cannot be what it was could be created so: all that keeps it from that is that it is there.
+func (t *takeBack) wouldBeNew(ctx context.Context, s *step) bool {
+	anew := *s
+	anew.live, anew.body = nil, s.body.DeepCopy()
+	anew.body.SetUID("")
+	anew.body.SetResourceVersion("")
+	_, err := t.sendOnce(ctx, &anew, "&dryRun=All")
+	return apierrors.IsAlreadyExists(err)
 }
 
 // stepFor finds out where an object belongs, and what is there.

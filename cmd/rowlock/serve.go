@@ -112,7 +112,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	return p.run(ctx, serving, served, running{address, plane, network, keepBackups}, stdout)
 }
 
-// damaged tells who reads why a server does not start, because an object is none, what that means and what to do.
+// damaged tells who reads why a server has ended, because an object is none, what that means and what to do.
 func damaged(err error) error {
 	if none := (*resources.DecodeError)(nil); errors.As(err, &none) {
 		return fmt.Errorf("%w: the database is damaged; rowlock verify tells what of it is", err)

@@ -150,6 +150,9 @@ func TestServeDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	zeroed := bytes.ReplaceAll(whole, []byte(`"kind":"ClusterRole",`), []byte("\"kind\":\"\x00\x00\x00\x00\x00\x00\x00Role\","))
+	if bytes.Equal(zeroed, whole) {
+		t.Fatal("there is no ClusterRole in the file")
+	}
 	if err := os.WriteFile(file, zeroed, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -22,11 +22,11 @@ import (
 // canonicalSchema appends a schema to dst as it is stored. It is not ok where that is out of the ordinary: unknown fields and fields given twice,
 // null, numbers that could be written in another way, lists of schemas for items, defaults with characters that JSON escapes, lists and objects
 // that are empty and so not stored, which upstream's validation tells from none, rules that are there twice, which an apply may not have, and
-// defaults with metadata where resources are embedded, out of which upstream's validation takes what metadata does not have.
+// defaults with a field of the name metadata: of embedded resources and at the root, upstream's validation takes out what metadata does not have.
 func canonicalSchema(dst, text []byte) (out []byte, ok bool) {
 	fieldsFound.Do(findFields)
 	c := canonical{Scanner: jsonscan.New(text), out: slices.Grow(dst, len(text)+1)}
-	if !c.fields(schemaFields) || !c.End() || c.hasMetadata && bytes.Contains(c.out, []byte(`"x-kubernetes-embedded-resource":true`)) {
+	if !c.fields(schemaFields) || !c.End() || c.hasMetadata {
 		return nil, false
 	}
 	return c.out, true

@@ -157,4 +157,12 @@ func TestMetadataInDefaults(t *testing.T) {
 		exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch, body: body, code: 200, says: kept},
 		exchange{do: "POST " + widgets, body: widget("a", `{}`), code: 201, says: says{"spec.template.metadata": `{"name":"a"}`}},
 	)
+	root := `{"type":"object","default":{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"a","nosuch":1}},"x-kubernetes-preserve-unknown-fields":true}`
+	body = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gadgets.example.com"},"spec":{"group":"example.com",
+		"scope":"Namespaced","names":{"plural":"gadgets","kind":"Gadget"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":` + root + `}}]}}`
+	kept = says{"spec.versions.0.schema.openAPIV3Schema.default": `{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"a"}}`}
+	a.run(
+		exchange{do: "POST " + definitions + "?dryRun=All", body: body, code: 201, says: kept},
+		exchange{do: "POST " + definitions, body: body, code: 201, says: kept},
+	)
 }
