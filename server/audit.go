@@ -44,7 +44,8 @@ func (s *Server) withAudit(next echo.HandlerFunc) echo.HandlerFunc {
 		r := c.Request()
 		ctx := r.Context()
 		q, began := auditing.Of(ctx), time.Now()
-		ctx, err := q.Begin(ctx, r, longRunning(requestInfo(c)))
+		stream := longRunning(requestInfo(c))
+		ctx, err := q.Begin(ctx, r, stream)
 		if over := ctx.Err(); over != nil && errors.Is(err, over) {
 			return err // the audit has not had its answer in time
 		}
@@ -57,7 +58,7 @@ func (s *Server) withAudit(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		setContext(c, ctx)
-		c.Response().Writer = &auditedWriter{ResponseWriter: c.Response().Writer, ctx: ctx, q: q}
+		c.Response().Writer = &auditedWriter{ResponseWriter: c.Response().Writer, ctx: ctx, q: q, timed: !stream}
 		defer func() {
 			p, panicked := recover(), func(cause any) {
 				if cause != nil {
@@ -145,12 +146,17 @@ type auditedWriter struct {
 	ctx  context.Context
 	q    *auditing.Request
 	said bool
+	// timed: it is recorded how long it takes to write the answer, which is no stream.
+	timed bool
 }
 
 func (w *auditedWriter) say(code int) {
 	if !w.said {
 		w.said = true
 		w.q.Respond(w.ctx, code)
+		if w.timed {
+			w.q.Writing()
+		}
 	}
 }
 
@@ -163,7 +169,13 @@ func (w *auditedWriter) WriteHeader(code int) {
 // Write implements http.ResponseWriter.
 func (w *auditedWriter) Write(p []byte) (int, error) {
 	w.say(http.StatusOK)
-	return w.ResponseWriter.Write(p)
+	if !w.timed {
+		return w.ResponseWriter.Write(p)
+	}
+	began := time.Now()
+	n, err := w.ResponseWriter.Write(p)
+	w.q.Wrote(began)
+	return n, err
 }
 
 // Unwrap is for http.ResponseController.

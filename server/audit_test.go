@@ -4,17 +4,21 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/apiserver/pkg/audit/policy"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server"
@@ -158,6 +162,39 @@ func TestAuditLevels(t *testing.T) {
 			ask(s.Handler(), "GET", "/nowhere", "")
 			expectEvents(t, kept, received("get"), complete("get 404"))
 		})
+	}
+}
+
+// Of a request that took half a second it is recorded where its time went, as by kube-apiserver: no object is made for an error or for discovery, and
+// what is no object of the API is not encoded as one.
+func TestAuditSaysWhereTimeWent(t *testing.T) {
+	s, kept := audited(t, "- level: Metadata", func(c *server.Config) {
+		who := c.Authenticator
+		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {
+			time.Sleep(501 * time.Millisecond)
+			return who(r)
+		}
+	})
+	const always, written = "authentication authorization ", "response-write serialize-response-object total "
+	for _, c := range []struct{ do, body, want string }{
+		{"POST /api/v1/namespaces", aNamespace, always + "etcd " + written + "transform-response-object "},
+		{"GET /api/v1/namespaces/ns", "", always + written + "transform-response-object "},
+		{"GET /api/v1/namespaces", "", always + written + "transform-response-object "},
+		{"GET /api/v1/namespaces/none", "", always + written},
+		{"GET /api", "", always + written},
+		{"GET /version", "", always + "response-write total "},
+	} {
+		method, path, _ := strings.Cut(c.do, " ")
+		ask(s.Handler(), method, path, c.body)
+		events, got := kept.take(), ""
+		for _, name := range slices.Sorted(maps.Keys(events[len(events)-1].Annotations)) {
+			if part, ok := strings.CutPrefix(name, "apiserver.latency.k8s.io/"); ok && (part != "etcd" || method == "POST") { // reads need not ask the database
+				got += part + " "
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %s\nwant %s", c.do, got, c.want)
+		}
 	}
 }
 

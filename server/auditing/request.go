@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +44,8 @@ type Request struct {
 	last []func()
 	// spent is a context that knows where the time goes.
 	spent context.Context
+	// writing is when the answer was begun to be written, or its last part was written.
+	writing time.Time
 }
 
 type requestKey struct{}
@@ -187,6 +190,40 @@ func (q *Request) End(ctx context.Context) {
 	}
 	q.noteLatency()
 	q.ProcessEventStage(ctx, auditinternal.StageResponseComplete)
+}
+
+// Made says since when an answer was made, of which nothing is written yet: objects were converted, and a Table was filled.
+func (q *Request) Made(began time.Time) {
+	if t := q.trackers(); t != nil {
+		t.TransformTracker.TrackDuration(time.Since(began))
+	}
+}
+
+// Writing says that an answer that is no stream begins to be written.
+func (q *Request) Writing() { q.writing = time.Now() }
+
+// Wrote says that a part of the answer was written, and since when. What kube-apiserver counts as serialization has that in it: it encodes while
+// it writes. It does not count that of what is no object of the API.
+func (q *Request) Wrote(began time.Time) {
+	t := q.trackers()
+	if t == nil {
+		return
+	}
+	now := time.Now()
+	t.ResponseWriteTracker.TrackDuration(now.Sub(began))
+	if q.info.IsResourceRequest || strings.HasPrefix(q.info.Path, "/api") { // discovery
+		t.SerializationTracker.TrackDuration(now.Sub(q.writing))
+		q.writing = now
+	}
+}
+
+// trackers are nil where nobody is told where the time of a request went.
+func (q *Request) trackers() *genericapirequest.LatencyTrackers {
+	if q == nil || !q.ends {
+		return nil
+	}
+	t, _ := genericapirequest.LatencyTrackersFrom(q.spent)
+	return t
 }
 
 // Last has something noted when the answer is complete, which the event of its beginning does not have.

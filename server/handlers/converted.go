@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -15,6 +16,7 @@ const convertedAtOnce = 256
 
 // object writes a stored object.
 func (q *request) object(code int, f codec.Format, o *resources.Object) error {
+	began := time.Now()
 	r := codec.NewRenderer(q.served, f)
 	if err := r.Convert(q.ctx, []*resources.Object{o}); err != nil {
 		return err
@@ -23,12 +25,14 @@ func (q *request) object(code int, f codec.Format, o *resources.Object) error {
 	if err != nil {
 		return err
 	}
+	q.audit.Made(began)
 	q.auditAnswer(f, func(f codec.Format) ([]byte, error) { return codec.NewRenderer(q.served, f).Object(o) })
 	return q.bytes(code, f, document, end)
 }
 
 // list writes a collection.
 func (q *request) list(f codec.Format, objects []*resources.Object, m metav1.ListMeta) error {
+	began := time.Now()
 	r := codec.NewRenderer(q.served, f)
 	if err := r.Convert(q.ctx, objects); err != nil {
 		return err
@@ -37,6 +41,7 @@ func (q *request) list(f codec.Format, objects []*resources.Object, m metav1.Lis
 	if err != nil {
 		return err
 	}
+	q.audit.Made(began)
 	q.auditList(q.served, f, objects, m)
 	return q.stream(f, list)
 }

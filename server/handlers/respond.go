@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
@@ -24,10 +25,12 @@ func (q *request) value(code int, f codec.Format, versioned runtime.Object) erro
 	if f.Refusal != nil {
 		return f.Refusal
 	}
+	began := time.Now()
 	data, err := codec.Value(versioned, f)
 	if err != nil {
 		return err
 	}
+	q.audit.Made(began)
 	q.auditValue(versioned)
 	return q.bytes(code, f, data)
 }
