@@ -40,7 +40,7 @@ func (v *validated) validate(now, old *apiextensions.CustomResourceDefinition, w
 	}
 	fastpath.Definitions.Fallback()
 	errs := whole(now, old)
-	// Upstream's validation takes out of defaults what the metadata of embedded resources does not have. It is to do so again.
+	// Upstream's validation takes out of defaults what metadata does not have (canonicalSchema). It is to do so again.
 	if len(errs) == 0 && specKey(nil, now) == sent {
 		v.Add(key)
 	}

@@ -10,6 +10,8 @@ import (
 	utilproxy "k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/client-go/transport"
 	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/rowlock/rowlock/server/auditing"
 )
 
 // unavailable is what clients are told, whatever the reason; the status of the APIService has it.
@@ -18,6 +20,7 @@ const unavailable = "service unavailable"
 // ServeHTTP passes a request on, in the name of the user of its context, and the answer back. What comes in parts (watches, logs)
 // and what takes the connection over (upgrades) goes through as it comes.
 func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	auditing.Of(r.Context()).Forwarded()
 	if !b.available {
 		fail(w, r, unavailable, http.StatusServiceUnavailable)
 		return

@@ -44,6 +44,8 @@ type Request struct {
 	last []func()
 	// spent is a context that knows where the time goes.
 	spent context.Context
+	// forwarded: another server makes the answer.
+	forwarded bool
 	// writing is when the answer was begun to be written, or its last part was written.
 	writing time.Time
 }
@@ -199,6 +201,13 @@ func (q *Request) Made(began time.Time) {
 	}
 }
 
+// Forwarded says that another server makes the answer, of which nothing is encoded here.
+func (q *Request) Forwarded() {
+	if q != nil {
+		q.forwarded = true
+	}
+}
+
 // Writing says that an answer that is no stream begins to be written.
 func (q *Request) Writing() { q.writing = time.Now() }
 
@@ -211,7 +220,7 @@ func (q *Request) Wrote(began time.Time) {
 	}
 	now := time.Now()
 	t.ResponseWriteTracker.TrackDuration(now.Sub(began))
-	if q.info.IsResourceRequest || strings.HasPrefix(q.info.Path, "/api") { // discovery
+	if !q.forwarded && (q.info.IsResourceRequest || strings.HasPrefix(q.info.Path, "/api")) { // discovery
 		t.SerializationTracker.TrackDuration(now.Sub(q.writing))
 		q.writing = now
 	}

@@ -13,6 +13,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/requestctx"
 )
 
 // A request with a limit of time waits no longer than that for a webhook to take its first event; whatever it is answered then is not held
@@ -58,6 +59,36 @@ func TestRequestWaits(t *testing.T) {
 					t.Errorf("its end is held up until %v", took)
 				}
 			})
+		})
+	}
+}
+
+// What another server answers takes time to be written, and none to be encoded.
+func TestForwardedIsNotEncoded(t *testing.T) {
+	for _, forwarded := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			a, err := New(policy.NewFakePolicyRuleEvaluator(auditinternal.LevelMetadata, nil), answering{0, true}, "rowlock")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Close()
+			ctx := genericapirequest.WithRequestInfo(t.Context(), &genericapirequest.RequestInfo{IsResourceRequest: true, Verb: "get", APIVersion: "v1", Resource: "things"})
+			ctx, q := a.With(requestctx.WithLatencyTrackers(ctx), "id", time.Now())
+			if ctx, err = q.Begin(ctx, httptest.NewRequest("GET", "/apis/example.com/v1/things", nil), false); err != nil {
+				t.Fatal(err)
+			}
+			if forwarded {
+				Of(ctx).Forwarded()
+			}
+			q.Writing()
+			began := time.Now()
+			time.Sleep(time.Second)
+			q.Wrote(began)
+			spent, _ := genericapirequest.LatencyTrackersFrom(ctx)
+			if written, encoded := spent.ResponseWriteTracker.GetLatency(), spent.SerializationTracker.GetLatency(); written != time.Second || (encoded == 0) != forwarded {
+				t.Errorf("forwarded: %v, written in %v, encoded in %v", forwarded, written, encoded)
+			}
+			q.End(ctx)
 		})
 	}
 }
