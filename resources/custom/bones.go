@@ -47,19 +47,19 @@ func readBones(data []byte, known *compiled) (*bones, error) {
 	text := unsafe.String(unsafe.SliceData(data), len(data)) // of which nothing is kept
 	short, done := make([]byte, 0, 8<<10), 0
 	var wrong error
-	eachVersion(text, func(name string, schema gjson.Result) bool {
-		if !schema.Exists() {
+	eachVersion(text, func(name, schema string, at int) bool {
+		if schema == "" {
 			b.texts.set(name, textSpan{})
 			return true
 		}
 		var sum schemaSum
-		if sum, wrong = known.sum(schema.Raw); wrong != nil {
+		if sum, wrong = known.sum(schema); wrong != nil {
 			return false
 		}
 		b.sums.set(name, sum)
-		b.texts.set(name, textSpan{schema.Index, schema.Index + len(schema.Raw)})
-		short = append(append(short, text[done:schema.Index]...), "{}"...)
-		done = schema.Index + len(schema.Raw)
+		b.texts.set(name, textSpan{at, at + len(schema)})
+		short = append(append(short, text[done:at]...), "{}"...)
+		done = at + len(schema)
 		return true
 	})
 	if wrong != nil {
@@ -70,15 +70,46 @@ func readBones(data []byte, known *compiled) (*bones, error) {
 	return b, err
 }
 
-// eachVersion finds the schemas of the versions of a definition. One that is not there does not exist.
-func eachVersion(definition string, yield func(name string, schema gjson.Result) bool) {
-	versions := gjson.Get(definition, "spec.versions")
-	at := versions.Index
-	gjson.Parse(versions.Raw).ForEach(func(_, v gjson.Result) bool {
-		schema := v.Get("schema.openAPIV3Schema")
-		schema.Index += at
-		return yield(strings.Clone(v.Get("name").String()), schema) // which does not keep all of the text
-	})
+// eachVersion finds the schemas of the versions of a definition, and where each begins. One that is not there is empty. Where the text is not
+// one that was encoded, it ends early, and whoever decodes the text says why.
+func eachVersion(definition string, yield func(name, schema string, at int) bool) {
+	s := jsonscan.New(bytesOf(definition))
+	past := func() bool {
+		_, ok := s.Unread()
+		return ok
+	}
+	version := func() bool {
+		var name, schema string
+		at := 0
+		return s.Members(func(key string) (ok bool) {
+			switch {
+			case key == "name":
+				name, ok = s.Text()
+				return ok
+			case key == "schema" && s.Peek() == '{':
+				return s.Members(func(key string) bool {
+					if key != "openAPIV3Schema" {
+						return past()
+					}
+					at = s.At()
+					schema, ok = s.Unread()
+					return ok
+				})
+			}
+			return past()
+		}) && yield(strings.Clone(name), schema, at) // which does not keep all of the text
+	}
+	within := func(name string, read func() bool) func(key string) bool {
+		return func(key string) bool {
+			if key == name {
+				return read()
+			}
+			return past()
+		}
+	}
+	versions := func() bool { return s.Elements(version) }
+	spec := func() bool { return s.Members(within("versions", versions)) }
+	s.Members(within("spec", spec))
 }
 
 // sumKey is the key of the sum of the schema with a digest among what is compiled, and sumSize about what that takes.

@@ -59,6 +59,11 @@ func TestBones(t *testing.T) {
 	if _, found := b.texts.find("v4"); found {
 		t.Error("a schema of a version that there is not")
 	}
+	for i := range len(boned) {
+		if _, err := readBones([]byte(boned[:i]), &compiled{room: compiledRoom}); err == nil {
+			t.Errorf("a definition is read of which the end is missing: %s", boned[:i])
+		}
+	}
 }
 
 // The shape of a schema is what pruning and defaulting go by: the rest may change.

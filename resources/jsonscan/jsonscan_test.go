@@ -1,6 +1,7 @@
 package jsonscan_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 	"unicode/utf8"
@@ -11,7 +12,8 @@ import (
 // FuzzScan: what the functions take is JSON, and they agree on where things end.
 func FuzzScan(f *testing.F) {
 	for _, s := range []string{``, `null`, ` [1, -2.5e+7, 0.1E9, true, false, "é\u00e9\ud83d\ude00\n"] `, `{"a":{"b":[{}]},"":""}`, `01`, `-`, `1.`, `1e`, `+1`,
-		`"\ud800"`, `"\x"`, "\"\x01\"", "\"\xff\"", `"a\\"`, `"a\"`, `{"a":1,}`, `[1 2]`, `nul`, `"<>&"`, "\"\u2028\""} {
+		`"\ud800"`, `"\x"`, "\"\x01\"", "\"\xff\"", `"a\\"`, `"a\"`, `{"a":1,}`, `[1 2]`, `nul`, `"<>&"`, "\"\u2028\"",
+		`{"of eight bytes and more":["so many\"","12345678","1234567\\","\\\\\\\\\\\\\\\\"],"{":-1.5e7,"}":{},"éééé":[[],true]}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -32,6 +34,9 @@ func FuzzScan(f *testing.F) {
 		if isText && (ok != skipped || ok && scanner.At() != again.At()) {
 			t.Errorf("%q: that a text is read is %t, and that one is gone past %t, up to %d and %d", data, ok, skipped, scanner.At(), again.At())
 		}
+		if skipped {
+			checkUnread(t, raw)
+		}
 		if ok {
 			var want string
 			if err := json.Unmarshal(raw, &want); err != nil || text != want || !utf8.ValidString(text) {
@@ -42,6 +47,36 @@ func FuzzScan(f *testing.F) {
 			}
 		}
 	})
+}
+
+// checkUnread compares where a value ends for who does not look into it with where it does.
+func checkUnread(t *testing.T, value []byte) {
+	var list bytes.Buffer
+	list.WriteByte('[')
+	if err := json.Compact(&list, value); err != nil {
+		return // nested too deeply
+	}
+	want := list.String()[1:]
+	list.WriteString("," + want + "]")
+	s, n := jsonscan.New(list.Bytes()), 0
+	ok := s.Elements(func() bool {
+		text, ok := s.Unread()
+		n++
+		return ok && text == want
+	})
+	if !ok || !s.End() || n != 2 {
+		t.Errorf("%s: not gone past what is not read, but up to %d", list.Bytes(), s.At())
+	}
+	var spaced bytes.Buffer
+	_ = json.Indent(&spaced, []byte(want), "", " ")
+	s = jsonscan.New(append(spaced.Bytes(), ",1]"...))
+	if text, ok := s.Unread(); !ok || text != spaced.String() {
+		t.Errorf("%s is gone past as %q", spaced.Bytes(), text)
+	}
+	cut := jsonscan.New([]byte(want[:len(want)-1]))
+	if text, ok := cut.Unread(); ok && (want[0] == '"' || want[0] == '{' || want[0] == '[') {
+		t.Errorf("%s is gone past as %s", want[:len(want)-1], text)
+	}
 }
 
 // Every kind of number is gone past as a whole, and told apart.

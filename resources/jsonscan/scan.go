@@ -98,6 +98,9 @@ func (s *Scanner) Text() (string, bool) {
 	ascii := true
 	start := s.pos
 	for i := start; i < len(s.data); i++ {
+		if i += PrintableLength(s.data[i:]); i == len(s.data) {
+			return "", false
+		}
 		switch stringBytes[s.data[i]] {
 		case plain:
 		case quote:
@@ -142,6 +145,9 @@ func (s *Scanner) skipText() bool {
 	s.pos++
 	ascii := true
 	for i := s.pos; i < len(s.data); i++ {
+		if i += PrintableLength(s.data[i:]); i == len(s.data) {
+			return false
+		}
 		switch stringBytes[s.data[i]] {
 		case plain:
 		case quote:
@@ -197,6 +203,14 @@ func (s *Scanner) Raw() (data []byte, ok bool) {
 	start := s.pos
 	ok = s.Skip()
 	return s.data[start:s.pos:s.pos], ok
+}
+
+// Unread goes past a value that this server wrote, and returns its text: what is in it is not looked at.
+func (s *Scanner) Unread() (text string, ok bool) {
+	start := s.At()
+	end := EndOfValue(s.text, start)
+	s.pos = max(start, end)
+	return s.text[start:s.pos], end > start
 }
 
 // Skip goes past any value, which has to be valid.

@@ -1,5 +1,7 @@
 package jsonscan
 
+import "math/bits"
+
 // nowhere is what functions return that follow JSON from an index and return the index behind what they found, where they
 // did not find it.
 const nowhere = -1
@@ -20,6 +22,15 @@ var Unescaped = func() (set [256]bool) {
 // at: whoever wrote the text knows how.
 func EndOfString[T []byte | string](text T, i int) int {
 	for i++; i < len(text); i++ {
+		if i+8 <= len(text) { // most of it ends nothing, and is looked at by eights
+			x := wordAt(text, i)
+			found := (below(x^'"'*each, 1) | below(x^'\\'*each, 1)) & (0x80 * each)
+			if found == 0 {
+				i += 7
+				continue
+			}
+			i += bits.TrailingZeros64(found) / 8
+		}
 		switch text[i] {
 		case '"':
 			return i + 1
@@ -28,6 +39,42 @@ func EndOfString[T []byte | string](text T, i int) int {
 		}
 	}
 	return 0
+}
+
+// EndOfValue returns where the value ends that begins at i, 0 when it does not. What is in it is not looked at either.
+func EndOfValue[T []byte | string](text T, i int) int {
+	for depth := 0; i < len(text); {
+		switch text[i] {
+		case '"':
+			if i = EndOfString(text, i); i == 0 {
+				return 0
+			}
+		case '{', '[':
+			depth++
+			i++
+		case '}', ']':
+			depth--
+			i++
+		default:
+			i++
+			for i < len(text) && text[i] != ',' && text[i] != '}' && text[i] != ']' {
+				i++
+			}
+		}
+		if depth <= 0 {
+			return i
+		}
+		for i < len(text) && (text[i] == ',' || text[i] == ':' || text[i] <= ' ') {
+			i++
+		}
+	}
+	return 0
+}
+
+// wordAt are eight bytes of a text, the first of them lowest.
+func wordAt[T []byte | string](text T, i int) uint64 {
+	t := text[i : i+8]
+	return uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 | uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
 }
 
 // number follows a number, and reports whether it is an integer.
