@@ -62,6 +62,7 @@ func TestPlain(t *testing.T) {
 		{`{"type":"object","required":["a"],"default":{},"properties":{"a":{"type":"string"}}}`, false, false},
 		{`{"type":"object","default":{},"properties":{"a":{"type":"string","oneOf":[{"enum":["x"]}]}}}`, false, true},
 		{`{"type":"object","x-kubernetes-embedded-resource":true}`, false, false},
+		{`{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true,"default":{"apiVersion":"v1","kind":"A","metadata":{"name":"a","x":"b"}}}`, false, true},
 		{`{"type":"string","not":{"enum":["a"]},"x-kubernetes-list-map-keys":["a"],"x-kubernetes-validations":[{"rule":"true"}]}`, false, false},
 	} {
 		if plain := isPlain(t, c.spec); plain != c.plain {
@@ -78,7 +79,8 @@ var plainWords = map[string][]string{
 	"type":    {`"object"`, `"array"`, `"string"`, `"integer"`, `"number"`, `"boolean"`, `"null"`, `""`},
 	"format":  {`"date-time"`, `"int32"`, `"nosuch"`, `"double"`, `"int\u0036\u0034"`, `""`},
 	"pattern": {`"^a*$"`, `"("`, `"\\("`, `"(?!a)"`, `""`}, "title": {`"t"`}, "description": {`"d"`, `"é"`},
-	"default": {`"a"`, `""`, `1`, `5`, `-1`, `1.5`, `true`, `{}`, `[]`, `{"a":"a"}`, `["a"]`, `99999999999`}, "enum": {`["a","b"]`, `[1,2]`, `[true]`, `[{}]`, `["b"]`},
+	"default": {`"a"`, `""`, `1`, `5`, `-1`, `1.5`, `true`, `{}`, `[]`, `{"a":"a"}`, `["a"]`, `99999999999`,
+		`{"metadata":{"name":"a","x":"b"}}`, `{"kind":"A","apiVersion":"v1","metadata":{"labels":{"a":"b"},"x":1},"a":"a"}`, `{"a":{"metadata":{"x":1}}}`}, "enum": {`["a","b"]`, `[1,2]`, `[true]`, `[{}]`, `["b"]`},
 	"required": {`["a"]`, `["b"]`, `["a","a"]`}, "minimum": {`1`, `-2`, `1.5`, `5`}, "maximum": {`1`}, "exclusiveMinimum": {`true`}, "minLength": {`1`, `0`, `-1`}, "maxLength": {`0`, `-3`, `5`},
 	"minItems": {`1`, `0`}, "maxItems": {`0`, `7`}, "minProperties": {`1`, `0`}, "maxProperties": {`0`}, "multipleOf": {`2`, `0`}, "nullable": {`true`}, "uniqueItems": {`true`},
 	"anyOf": {`[{"type":"integer"},{"type":"string"}]`, `[{"minimum":1}]`, `[{"type":"string"}]`},
@@ -127,7 +129,11 @@ func FuzzPlain(f *testing.F) {
 	f.Fuzz(func(t *testing.T, choices []byte) {
 		by := newTextStrategy(t)
 		for n := 0; n < 8 && (n == 0 || len(choices) > 0); n++ {
-			schema, err := json.Marshal(map[string]any{"type": "object", "properties": map[string]any{"spec": plainSchema(&choices, 2)}})
+			root := map[string]any{"type": "object", "properties": map[string]any{"spec": plainSchema(&choices, 2)}}
+			if values := plainWords["default"]; len(choices) > 0 && int(choices[0]) < len(values) {
+				root["default"] = json.RawMessage(values[choices[0]])
+			}
+			schema, err := json.Marshal(root)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -57,8 +57,21 @@ func validateText(t *testing.T, by *definitionStrategy, schema string) (valid bo
 		if !slices.Equal(got, want) {
 			t.Errorf("%s:\nwarnings %q, want %q", schema, got, want)
 		}
+		checkStored(t, whole.Spec.Versions[0].Schema.OpenAPIV3Schema, schema)
 	}
 	return len(want) == 0
+}
+
+// checkStored compares a schema that upstream found valid, and may have changed, with the text of it, where that is what is stored.
+func checkStored(t *testing.T, valid *apiextensions.JSONSchemaProps, schema string) {
+	t.Helper()
+	text, ok := canonicalSchema(nil, []byte(schema))
+	if !ok {
+		return
+	}
+	if want, ok := storedText(valid); !ok || want != mark+string(text) {
+		t.Errorf("%s: upstream stores %s, %t", text, want, ok)
+	}
 }
 
 func newTextStrategy(t *testing.T) *definitionStrategy {
