@@ -1,7 +1,11 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -11,6 +15,7 @@ import (
 // prepared, so that pgx has to know it by itself, and its own list of some hundred types is not linked.
 func registerTypes(_ context.Context, conn *pgx.Conn) error {
 	m := conn.TypeMap()
+	m.RegisterType(&pgtype.Type{Name: "bytea", OID: pgtype.ByteaOID, Codec: byteaCodec{}})
 	registerType[int64](m, "int8")
 	registerType[int](m, "int8")
 	registerType[int32](m, "int4")
@@ -28,4 +33,55 @@ func registerType[T any](m *pgtype.Map, name string) {
 	m.RegisterDefaultPgType(&value, name)
 	m.RegisterDefaultPgType([]T(nil), "_"+name)
 	m.RegisterDefaultPgType([]*T(nil), "_"+name)
+}
+
+// byteaCodec is pgx's, which reads the text of bytea in hexadecimal alone, but for databases and roles that have it in the older form
+// (bytea_output = escape): text is what comes where nothing is prepared.
+type byteaCodec struct{ pgtype.ByteaCodec }
+
+// PlanScan implements pgtype.Codec.
+func (c byteaCodec) PlanScan(m *pgtype.Map, oid uint32, format int16, target any) pgtype.ScanPlan {
+	plan := c.ByteaCodec.PlanScan(m, oid, format, target)
+	if plan == nil || format != pgtype.TextFormatCode {
+		return plan
+	}
+	return escapedPlan{plan}
+}
+
+// escapedPlan gives the plan in hexadecimal what is in the other form.
+type escapedPlan struct{ pgtype.ScanPlan }
+
+// Scan implements pgtype.ScanPlan.
+func (p escapedPlan) Scan(src []byte, target any) error {
+	if src != nil && !bytes.HasPrefix(src, []byte(`\x`)) { // an escaped text begins with no backslash before an x
+		data, err := unescapeBytea(src)
+		if err != nil {
+			return err
+		}
+		src = hex.AppendEncode([]byte(`\x`), data)
+	}
+	return p.ScanPlan.Scan(src, target)
+}
+
+// unescapeBytea reads the older text form of bytea: a backslash is two of them, and other bytes are themselves or three octal digits behind
+// one (Postgres' manual, 8.4.2).
+func unescapeBytea(text []byte) (data []byte, err error) {
+	data = make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		switch rest := text[i+1:]; {
+		case text[i] != '\\':
+			data = append(data, text[i])
+		case bytes.HasPrefix(rest, []byte(`\`)):
+			data = append(data, '\\')
+			i++
+		default:
+			n, err := strconv.ParseUint(string(rest[:min(3, len(rest))]), 8, 8)
+			if err != nil || len(rest) < 3 {
+				return nil, fmt.Errorf("bytea: an escape sequence is none at byte %d", i)
+			}
+			data = append(data, byte(n))
+			i += 3
+		}
+	}
+	return data, nil
 }

@@ -86,6 +86,9 @@ WHERE c.relrowsecurity AND (c.relforcerowsecurity OR row_security_active(c.oid))
 )
 
 func (v *verifier) postgresTables(ctx context.Context) error {
+	if _, err := v.texts(ctx, "SELECT set_config('quote_all_identifiers', 'off', true)"); err != nil { // whatever the role has
+		return err
+	}
 	have, err := v.texts(ctx, postgresPartsSQL)
 	if err != nil {
 		return err

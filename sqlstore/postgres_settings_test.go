@@ -1,0 +1,75 @@
+package sqlstore
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// oddSettings are those of databases that serve older programs, or whose owners are careful.
+var oddSettings = []string{"bytea_output = escape", "default_transaction_isolation = serializable", "default_transaction_deferrable = on", "datestyle = 'German, DMY'",
+	"intervalstyle = iso_8601", "timezone = 'Pacific/Chatham'", "standard_conforming_strings = off", "client_encoding = LATIN1", "quote_all_identifiers = on",
+	"transform_null_equals = on", "row_security = off"}
+
+// Whatever a database has set for those who come, a store reads what it wrote, with prepared statements and through a pooler without, and Verify
+// finds nothing.
+func TestPostgresWithOddSettings(t *testing.T) {
+	direct, c := newBreakable(t)
+	conn := admin(t, c.URL())
+	for _, setting := range oddSettings {
+		if _, err := conn.Exec(t.Context(), "ALTER DATABASE postgres SET "+setting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	behind, err := c.Pooler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := behind.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	for name, h := range map[string]*postgresHarness{"direct": direct, "pooler": newPostgresHarnessAt(t, behind.URL())} {
+		t.Run(name, func(t *testing.T) {
+			h.close(t)
+			o := h.options()
+			o.ObjectHistory = ObjectHistory{Age: time.Hour}
+			h.store = mustOpen(t, o)
+			workedWith(t, h.store)
+			kept := historyOf(t, h.store, resources.RevisionQuery{})
+			verifyWhole(t, o)
+			h.close(t)
+			h.store = mustOpen(t, o)
+			if again := historyOf(t, h.store, resources.RevisionQuery{}); len(kept) < 6 || len(again) != len(kept) {
+				t.Errorf("kept are %v, and after a start %v", kept, again)
+			}
+		})
+	}
+}
+
+// Every byte of a bytea is read as it was written, and what is no bytea is refused.
+func TestUnescapeBytea(t *testing.T) {
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	_, c := newBreakable(t)
+	conn := admin(t, c.URL())
+	for _, want := range [][]byte{all, {}, []byte(`\x41`), []byte(`\\`), {0}} {
+		var text string
+		if err := conn.QueryRow(t.Context(), "SELECT encode($1::bytea, 'escape')", want).Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := unescapeBytea([]byte(text)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is read as %q, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{`\`, `\0`, `\00`, `\400`, `\08a`, `a\-01`} {
+		if got, err := unescapeBytea([]byte(text)); err == nil {
+			t.Errorf("%s is read as %q", text, got)
+		}
+	}
+}
