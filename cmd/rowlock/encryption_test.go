@@ -43,6 +43,20 @@ func secretbox(name string) string {
 	return fmt.Sprintf("secretbox: {keys: [{name: %s, secret: %s}]}", name, base64.StdEncoding.EncodeToString([]byte(strings.Repeat(name, 32))))
 }
 
+// lastConfigInfo tells by a hash which file is in force.
+const lastConfigInfo = "apiserver_encryption_config_controller_last_config_info{"
+
+// metric returns the first line of /metrics that begins with something, or nothing.
+func (p *process) metric(t *testing.T, begins string) string {
+	t.Helper()
+	for line := range strings.Lines(p.path(t, "/metrics")) {
+		if strings.HasPrefix(line, begins) {
+			return line
+		}
+	}
+	return ""
+}
+
 // path gets one, as text.
 func (p *process) path(t *testing.T, path string) string {
 	t.Helper()
@@ -126,11 +140,20 @@ func TestEncryption(t *testing.T) {
 	if body := p.path(t, "/healthz/kms-providers"); body != "ok" {
 		t.Errorf("/healthz/kms-providers: %s", body)
 	}
+	inForce := p.metric(t, lastConfigInfo)
 	encryptSecrets(t, file, secretbox("b"), secretbox("a"))
+	if !strings.Contains(inForce, `hash="sha256:`) {
+		t.Errorf("which file is in force is not shown: %q", inForce)
+	}
 	const reloaded = `apiserver_encryption_config_controller_automatic_reloads_total{`
 	for !strings.Contains(p.path(t, "/metrics"), reloaded) {
 		if t.Context().Err() != nil {
 			t.Fatal("it is not read again")
+		}
+	}
+	for p.metric(t, lastConfigInfo) == inForce { // it is counted a moment before it is shown
+		if t.Context().Err() != nil {
+			t.Fatal("the file of before is shown to be in force")
 		}
 	}
 	first := update()

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/options/encryptionconfig"
 	"k8s.io/apiserver/pkg/server/options/encryptionconfig/controller"
+	"k8s.io/apiserver/pkg/server/options/encryptionconfig/metrics"
 	"k8s.io/apiserver/pkg/storage/value"
 
 	"github.com/rowlock/rowlock/server/health"
@@ -81,6 +82,7 @@ func (o *encryptionOptions) open(ctx context.Context) (e encryption, err error) 
 	if err != nil {
 		return e, fmt.Errorf("--%sencryption-provider-config: %w", o.of, hideKeys(err))
 	}
+	metrics.RecordEncryptionConfigLastConfigInfo(id, c.EncryptionFileContentHash) // upstream's controller does from the first change on
 	if !o.reload {
 		e.transformers = encryptionconfig.StaticTransformers(c.Transformers)
 		for _, check := range c.HealthChecks {
