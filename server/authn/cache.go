@@ -85,8 +85,11 @@ func (c *cachedTokens) AuthenticateToken(ctx context.Context, token string) (*au
 		var err error
 		verified := c.counts.verifying()
 		result, ok, err = c.verify(ctx, token)
-		verified(err != nil)
-		if err != nil || !ok {
+		verified(ok, err)
+		if !ok && err == nil {
+			return nil, false, nil // the token of somebody else, who may remember it
+		}
+		if err != nil {
 			lookup.took(time.Since(began))
 			return nil, ok, err
 		}

@@ -50,18 +50,20 @@ func newCounts() *counts {
 		all:      []prometheus.Collector{lifetimes, requests, seconds, fetches, active}}
 }
 
-// verifying counts a token that is being verified; what it returns, what came of that.
-func (c *counts) verifying() func(failed bool) {
+// verifying counts a token that is being verified; what it returns, what came of that. One that is of no ServiceAccount, as those of issuers
+// of OpenID Connect, counts for neither: it comes by here with each request, and would hide how many of the others are remembered.
+func (c *counts) verifying() func(ok bool, err error) {
 	for _, g := range c.fetching {
 		g.Inc()
 	}
-	return func(failed bool) {
+	return func(ok bool, err error) {
 		for _, g := range c.fetching {
 			g.Dec()
 		}
-		if failed {
+		switch {
+		case err != nil:
 			c.failed.Inc()
-		} else {
+		case ok:
 			c.fetched.Inc()
 		}
 	}

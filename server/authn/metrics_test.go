@@ -28,6 +28,11 @@ func TestCredentialsAreCounted(t *testing.T) {
 	if w.who(token[:len(token)-8]+"AAAAAAAA") != nil {
 		t.Fatal("a token without a signature is taken")
 	}
+	for _, others := range []string{"abc", "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJodHRwczovL2FjY291bnRzLmV4YW1wbGUub3JnIn0.c2ln"} {
+		if w.who(others) != nil {
+			t.Fatal("the token of nobody is taken")
+		}
+	}
 	r := httptest.NewRequest("GET", "/api", nil)
 	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{NotAfter: time.Now().Add(36 * time.Hour)}}}
 	if _, ok, _ := w.authenticator.User(r); ok {
