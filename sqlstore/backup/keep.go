@@ -96,7 +96,7 @@ func (k *Keeper) first() time.Duration {
 		return 0
 	}
 	newest, err := timeOf(names[0])
-	if err != nil {
+	if err != nil || newest.After(k.Clock.Now()) {
 		return 0
 	}
 	k.metrics.last.Set(float64(newest.UnixMilli()) / 1000)
@@ -151,10 +151,6 @@ func (k *Keeper) prune() error {
 	if err != nil {
 		return err
 	}
-	// A clock that was ahead must not have its backups outlive all later ones.
-	ahead := namePrefix + k.Clock.Now().UTC().Format(nameTime) + nameSuffix
-	names = slices.Concat(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name > ahead }),
-		slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name <= ahead }))
 	for _, name := range names[min(k.Keep, len(names)):] {
 		if rerr := os.Remove(filepath.Join(k.Dir, name)); rerr != nil {
 			err = errors.Join(err, fmt.Errorf("remove an old backup: %w", rerr))
@@ -163,7 +159,8 @@ func (k *Keeper) prune() error {
 	return err
 }
 
-// names are those of the backups that are there, the newest first. Other files are none of its business.
+// names are those of the backups that are there, the newest first, and after all others those of times that have not come yet: a clock that
+// was ahead must not have its backups outlive later ones, nor pass for the last that succeeded. Other files are none of its business.
 func (k *Keeper) names() ([]string, error) {
 	entries, err := os.ReadDir(k.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -176,6 +173,11 @@ func (k *Keeper) names() ([]string, error) {
 		}
 	}
 	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(b, a) })
+	now := namePrefix + k.Clock.Now().UTC().Format(nameTime) + nameSuffix
+	ahead := slices.IndexFunc(names, func(name string) bool { return name <= now })
+	if ahead > 0 {
+		names = slices.Concat(names[ahead:], names[:ahead])
+	}
 	return names, err
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -29,5 +31,30 @@ func TestPruneAfterTheClockWasAhead(t *testing.T) {
 	want := []string{namePrefix + now.Format(nameTime) + nameSuffix, namePrefix + now.Add(-time.Hour).Format(nameTime) + nameSuffix}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A backup of a time that has not come is neither the last that succeeded, which alerts go by, nor a reason to wait with the next.
+func TestFirstAfterTheClockWasAhead(t *testing.T) {
+	now := time.Date(2026, time.November, 23, 9, 0, 0, 0, time.UTC)
+	k := &Keeper{Dir: t.TempDir(), Every: time.Hour, Keep: 2, Clock: clocktesting.NewFakeClock(now)}
+	if err := k.Register(prometheus.NewRegistry()); err != nil {
+		t.Fatal(err)
+	}
+	last := now.Add(-20 * time.Minute)
+	for _, step := range []struct {
+		made    time.Time
+		in      time.Duration
+		success float64
+	}{{now.AddDate(10, 0, 0), 0, 0}, {last, 40 * time.Minute, float64(last.Unix())}} {
+		if err := os.WriteFile(filepath.Join(k.Dir, namePrefix+step.made.Format(nameTime)+nameSuffix), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if in := k.first(); in != step.in {
+			t.Errorf("after one of %v, the first is made in %v, not in %v", step.made, in, step.in)
+		}
+		if got := testutil.ToFloat64(k.metrics.last); got != step.success {
+			t.Errorf("after one of %v, the last success was at %v, not at %v", step.made, got, step.success)
+		}
 	}
 }
