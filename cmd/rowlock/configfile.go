@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/spf13/pflag"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
 
@@ -62,6 +64,9 @@ func parseConfig(text []byte) (map[string][]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if documents(text) > 1 {
+		return nil, errors.New("it has several documents, with --- between them: put all into one")
+	}
 	var content map[string]any
 	numbers := json.NewDecoder(bytes.NewReader(asJSON))
 	numbers.UseNumber() // 1000000 is not 1e+06
@@ -78,6 +83,20 @@ func parseConfig(text []byte) (map[string][]string, error) {
 		}
 	}
 	return values, nil
+}
+
+// documents counts those that say something. The parser reads the first, and says nothing of others.
+func documents(text []byte) (n int) {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for {
+		document, err := reader.Read()
+		if err != nil {
+			return n // there are no more
+		}
+		if asJSON, err := yaml.YAMLToJSON(document); err != nil || string(asJSON) != "null" {
+			n++
+		}
+	}
 }
 
 func configValues(value any) ([]string, error) {

@@ -68,6 +68,7 @@ func TestConfigFileRefusals(t *testing.T) {
 		"help":            {"help: true", "there is no flag --help"},
 		"no map":          {"- listen", "it is no map from flags to values"},
 		"twice":           {"listen: a\nlisten: b", "already set"},
+		"documents":       {"---\nlisten: 127.0.0.1:0\n---\ntls-san: a\n", "it has several documents"},
 		"no value":        {"allow-privileged: perhaps", `invalid argument "perhaps"`},
 		"secret":          {"datastore: {url: {x: SECRET}}", "datastore: a flag has no such value: a map"},
 		"nested":          {"listen: [{host: a}]", "listen: a flag has no such value"},
@@ -83,6 +84,15 @@ func TestConfigFileRefusals(t *testing.T) {
 	}
 	if code, _, stderr := command(t, "serve", "--config", "/nonexistent"); code != exitUsage || !strings.Contains(stderr, "no such file") {
 		t.Errorf("%d %s", code, stderr)
+	}
+}
+
+// A document has a beginning and an end, which are none of another one.
+func TestConfigFileOfOneDocument(t *testing.T) {
+	for _, text := range []string{"listen: a", "# of mine\n---\nlisten: a\n---\n# no more\n", "--- # of mine\nlisten: a\n...\n", "---\nlisten: |-\n  a\n"} {
+		if got, err := parseConfig([]byte(text)); err != nil || !cmp.Equal(got, map[string][]string{"listen": {"a"}}) {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
 	}
 }
 
