@@ -36,7 +36,7 @@ func registerType[T any](m *pgtype.Map, name string) {
 }
 
 // byteaCodec is pgx's, which reads the text of bytea in hexadecimal alone, but for databases and roles that have it in the older form
-// (bytea_output = escape): text is what comes where nothing is prepared.
+// (bytea_output = escape): text is what comes where nothing is prepared. It serves those who scan into a []byte, as all here do.
 type byteaCodec struct{ pgtype.ByteaCodec }
 
 // PlanScan implements pgtype.Codec.

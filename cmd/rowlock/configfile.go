@@ -1,17 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
 
 	"github.com/spf13/pflag"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	yamlv2 "go.yaml.in/yaml/v2"
 	"sigs.k8s.io/yaml"
 )
 
@@ -64,7 +64,7 @@ func parseConfig(text []byte) (map[string][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if documents(text) > 1 {
+	if !oneDocument(text) {
 		return nil, errors.New("it has several documents, with --- between them: put all into one")
 	}
 	var content map[string]any
@@ -85,16 +85,16 @@ func parseConfig(text []byte) (map[string][]string, error) {
 	return values, nil
 }
 
-// documents counts those that say something. The parser reads the first, and says nothing of others.
-func documents(text []byte) (n int) {
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for {
-		document, err := reader.Read()
-		if err != nil {
-			return n // there are no more
+// oneDocument tells whether nothing that says something follows the first document of a text, which is all that is read of it.
+func oneDocument(text []byte) bool {
+	documents := yamlv2.NewDecoder(bytes.NewReader(text))
+	for first := true; ; first = false {
+		var content any
+		if err := documents.Decode(&content); err != nil {
+			return errors.Is(err, io.EOF)
 		}
-		if asJSON, err := yaml.YAMLToJSON(document); err != nil || string(asJSON) != "null" {
-			n++
+		if !first && content != nil {
+			return false
 		}
 	}
 }

@@ -69,6 +69,11 @@ func TestConfigFileRefusals(t *testing.T) {
 		"no map":          {"- listen", "it is no map from flags to values"},
 		"twice":           {"listen: a\nlisten: b", "already set"},
 		"documents":       {"---\nlisten: 127.0.0.1:0\n---\ntls-san: a\n", "it has several documents"},
+		"second alone":    {"---\n# of mine\n---\nlisten: 127.0.0.1:0\n", "it has several documents"},
+		"same line":       {"listen: 127.0.0.1:0\n--- {tls-san: a}\n", "it has several documents"},
+		"after its end":   {"listen: 127.0.0.1:0\n...\ntls-san: a\n", "it has several documents"},
+		"JSON twice":      {"{\"listen\":\"127.0.0.1:0\"}\n{\"tls-san\":\"a\"}\n", "it has several documents"},
+		"carriage":        {"listen: 127.0.0.1:0\r---\rtls-san: a\r", "it has several documents"},
 		"no value":        {"allow-privileged: perhaps", `invalid argument "perhaps"`},
 		"secret":          {"datastore: {url: {x: SECRET}}", "datastore: a flag has no such value: a map"},
 		"nested":          {"listen: [{host: a}]", "listen: a flag has no such value"},
@@ -89,7 +94,8 @@ func TestConfigFileRefusals(t *testing.T) {
 
 // A document has a beginning and an end, which are none of another one.
 func TestConfigFileOfOneDocument(t *testing.T) {
-	for _, text := range []string{"listen: a", "# of mine\n---\nlisten: a\n---\n# no more\n", "--- # of mine\nlisten: a\n...\n", "---\nlisten: |-\n  a\n"} {
+	for _, text := range []string{"listen: a", "# of mine\n---\nlisten: a\n---\n# no more\n", "--- # of mine\nlisten: a\n...\n", "---\nlisten: |-\n  a\n",
+		"%YAML 1.1\n---\nlisten: a\n", "\ufeff---\nlisten: a\n", "listen: a\r\n---\r\n"} {
 		if got, err := parseConfig([]byte(text)); err != nil || !cmp.Equal(got, map[string][]string{"listen": {"a"}}) {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"strings"
@@ -47,7 +48,7 @@ func readBones(data []byte, known *compiled) (*bones, error) {
 	text := unsafe.String(unsafe.SliceData(data), len(data)) // of which nothing is kept
 	short, done := make([]byte, 0, 8<<10), 0
 	var wrong error
-	eachVersion(text, func(name, schema string, at int) bool {
+	whole := eachVersion(text, func(name, schema string, at int) bool {
 		if schema == "" {
 			b.texts.set(name, textSpan{})
 			return true
@@ -66,13 +67,16 @@ func readBones(data []byte, known *compiled) (*bones, error) {
 		return nil, wrong
 	}
 	err := kjson.UnmarshalCaseSensitivePreserveInts(append(short, text[done:]...), &b.CustomResourceDefinition)
+	if err == nil && !whole {
+		return nil, errors.New("it is not as it would be stored")
+	}
 	b.ManagedFields = nil
 	return b, err
 }
 
-// eachVersion finds the schemas of the versions of a definition, and where each begins. One that is not there is empty. Where the text is not
-// one that was encoded, it ends early, and whoever decodes the text says why.
-func eachVersion(definition string, yield func(name, schema string, at int) bool) {
+// eachVersion finds the schemas of the versions of a definition, and where each begins. One that is not there is empty. It returns false where
+// yield does, and where the text is not one that was encoded.
+func eachVersion(definition string, yield func(name, schema string, at int) bool) bool {
 	s := jsonscan.New(bytesOf(definition))
 	past := func() bool {
 		_, ok := s.Unread()
@@ -109,7 +113,7 @@ func eachVersion(definition string, yield func(name, schema string, at int) bool
 	}
 	versions := func() bool { return s.Elements(version) }
 	spec := func() bool { return s.Members(within("versions", versions)) }
-	s.Members(within("spec", spec))
+	return s.Members(within("spec", spec))
 }
 
 // sumKey is the key of the sum of the schema with a digest among what is compiled, and sumSize about what that takes.

@@ -2,6 +2,7 @@ package custom
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -62,6 +63,11 @@ func TestBones(t *testing.T) {
 	for i := range len(boned) {
 		if _, err := readBones([]byte(boned[:i]), &compiled{room: compiledRoom}); err == nil {
 			t.Errorf("a definition is read of which the end is missing: %s", boned[:i])
+		}
+	}
+	for _, odd := range []string{strings.Replace(boned, `"name":"v2"`, `"name":null`, 1), strings.Replace(boned, `[{"name":"v1"`, `[null,{"name":"v1"`, 1)} {
+		if _, err := readBones([]byte(odd), &compiled{room: compiledRoom}); odd == boned || err == nil {
+			t.Errorf("a definition is read that no server stores: %s", odd)
 		}
 	}
 }

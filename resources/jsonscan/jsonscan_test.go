@@ -13,7 +13,8 @@ import (
 func FuzzScan(f *testing.F) {
 	for _, s := range []string{``, `null`, ` [1, -2.5e+7, 0.1E9, true, false, "é\u00e9\ud83d\ude00\n"] `, `{"a":{"b":[{}]},"":""}`, `01`, `-`, `1.`, `1e`, `+1`,
 		`"\ud800"`, `"\x"`, "\"\x01\"", "\"\xff\"", `"a\\"`, `"a\"`, `{"a":1,}`, `[1 2]`, `nul`, `"<>&"`, "\"\u2028\"",
-		`{"of eight bytes and more":["so many\"","12345678","1234567\\","\\\\\\\\\\\\\\\\"],"{":-1.5e7,"}":{},"éééé":[[],true]}`} {
+		`{"of eight bytes and more":["so many\"","12345678","1234567\\","\\\\\\\\\\\\\\\\"],"{":-1.5e7,"}":{},"éééé":[[],true]}`,
+		`"1234567\"89012345"`, `"so many\\\\"`, `"12345678`, `"1234567\`, `{"a":"12345678`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -26,6 +27,9 @@ func FuzzScan(f *testing.F) {
 			if err != nil || string(copied) != string(data) {
 				t.Errorf("%q is plain, and written as %q, %v", data, copied, err)
 			}
+		}
+		if got, want := jsonscan.EndOfString(data, 0), endOfString(data); got != want || jsonscan.EndOfString(string(data), 0) != want {
+			t.Errorf("%q as a string ends at %d, want %d", data, got, want)
 		}
 		scanner, again := jsonscan.New(data), jsonscan.New(data)
 		isText := scanner.Peek() == '"'
@@ -49,12 +53,25 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
+// endOfString is jsonscan.EndOfString, byte by byte, of a string that begins the text.
+func endOfString(text []byte) int {
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			return i + 1
+		case '\\':
+			i++
+		}
+	}
+	return 0
+}
+
 // checkUnread compares where a value ends for who does not look into it with where it does.
 func checkUnread(t *testing.T, value []byte) {
 	var list bytes.Buffer
 	list.WriteByte('[')
 	if err := json.Compact(&list, value); err != nil {
-		return // nested too deeply
+		t.Fatalf("%q: %v", value, err)
 	}
 	want := list.String()[1:]
 	list.WriteString("," + want + "]")

@@ -57,7 +57,7 @@ func EndOfValue[T []byte | string](text T, i int) int {
 			i++
 		default:
 			i++
-			for i < len(text) && text[i] != ',' && text[i] != '}' && text[i] != ']' {
+			for i < len(text) && text[i] > ' ' && text[i] != ',' && text[i] != '}' && text[i] != ']' {
 				i++
 			}
 		}

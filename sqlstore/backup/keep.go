@@ -82,6 +82,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		next := k.Every
 		if err := k.once(ctx); err != nil && ctx.Err() == nil {
 			k.metrics.failures.Inc()
+			k.newest()
 			next = min(k.Every, retryAfter)
 			k.Logger.Error("the backup failed", "dir", k.Dir, "err", err, "nextIn", next)
 		}
@@ -91,16 +92,29 @@ func (k *Keeper) Run(ctx context.Context) {
 
 // first is how long it is to the first backup.
 func (k *Keeper) first() time.Duration {
+	newest, found := k.newest()
+	if !found {
+		return 0
+	}
+	return max(0, newest.Add(k.Every).Sub(k.Clock.Now()))
+}
+
+// newest is when the last backup was made that is there, by its name, and the metric says so too: by a clock that was ahead it may have said
+// another time.
+func (k *Keeper) newest() (made time.Time, found bool) {
 	names, err := k.names()
-	if err != nil || len(names) == 0 {
-		return 0
+	if err != nil {
+		return made, false // the directory may be back soon
 	}
-	newest, err := timeOf(names[0])
-	if err != nil || newest.After(k.Clock.Now()) {
-		return 0
+	last := 0.0
+	if len(names) > 0 {
+		made, err = timeOf(names[0])
+		if found = err == nil && !made.After(k.Clock.Now()); found {
+			last = float64(made.UnixMilli()) / 1000
+		}
 	}
-	k.metrics.last.Set(float64(newest.UnixMilli()) / 1000)
-	return max(0, min(k.Every, newest.Add(k.Every).Sub(k.Clock.Now())))
+	k.metrics.last.Set(last)
+	return made, found
 }
 
 // once makes a backup and removes those that are too many.

@@ -1,14 +1,19 @@
 package backup
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -57,4 +62,26 @@ func TestFirstAfterTheClockWasAhead(t *testing.T) {
 			t.Errorf("after one of %v, the last success was at %v, not at %v", step.made, got, step.success)
 		}
 	}
+}
+
+// What a clock that was ahead has said of the last backup is not believed any longer than to the next that fails.
+func TestLastAfterAFailure(t *testing.T) {
+	k := &Keeper{Dir: t.TempDir(), Every: time.Hour, Keep: 2, Clock: clock.RealClock{}, Logger: slog.New(slog.DiscardHandler)}
+	if err := k.Register(prometheus.NewRegistry()); err != nil {
+		t.Fatal(err)
+	}
+	k.Origin = func() (Origin, error) {
+		k.metrics.last.Set(float64(time.Now().AddDate(10, 0, 0).Unix()))
+		return Origin{}, errors.New("out of order")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { k.Run(ctx) })
+	for deadline := time.Now().Add(time.Minute); testutil.ToFloat64(k.metrics.failures) == 0 || testutil.ToFloat64(k.metrics.last) != 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v failures, the last success was at %v", testutil.ToFloat64(k.metrics.failures), testutil.ToFloat64(k.metrics.last))
+		}
+	}
+	cancel()
+	running.Wait()
 }
