@@ -189,11 +189,12 @@ bench-custom-resources: ## Measure what custom resources of published definition
 # Only Rowlock's own packages are instrumented: to build all the others again takes ten minutes, and what they cover does
 # not lead anywhere. SIGINT ends a target well, when the coordinator alone gets it: its own limit of time may end it with an error
 # (context deadline exceeded), as may a worker that is interrupted (terminated unexpectedly). A limit of RUNS interrupts nobody.
+# All are built at once, as what they are built of is looked at once then: two packages with targets cannot have one last name.
 fuzz: ## Run every fuzz target for FUZZTIME seconds (20); a failing input goes to testdata/fuzz
-	@mkdir -p bin/fuzz
-	@grep -rl --include='*_test.go' '^func Fuzz' cmd resources server sqlstore | xargs -n1 dirname | sort -u | while read -r package; do \
-	  binary=$(CURDIR)/bin/fuzz/$${package//\//-}.test; \
-	  go test -c -gcflags='$(module)/...=-d=libfuzzer' -o "$$binary" "./$$package"; \
+	@rm -rf bin/fuzz; mkdir -p bin/fuzz; packages=$$(grep -rl --include='*_test.go' '^func Fuzz' cmd resources server sqlstore | xargs -n1 dirname | sort -u); \
+	go test -c -ldflags='-s -w' -gcflags='$(module)/...=-d=libfuzzer' -o bin/fuzz/ $$(printf './%s ' $$packages); \
+	for package in $$packages; do \
+	  binary=$(CURDIR)/bin/fuzz/$${package##*/}.test; \
 	  (cd "$$package"; "$$binary" -test.list '^Fuzz') | while read -r target; do \
 	    echo "$$package $$target"; \
 	    (cd "$$package"; timeout --foreground --preserve-status --signal=INT --kill-after=60 $(FUZZTIME) "$$binary" -test.run '^$$' $(if $(RUNS),-test.fuzztime $(RUNS)x) \
