@@ -17,6 +17,12 @@ func pooler(t *testing.T) *pgtest.Pooler {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return poolerBefore(t, c)
+}
+
+// poolerBefore is a PgBouncer before a cluster.
+func poolerBefore(t *testing.T, c *pgtest.Cluster) *pgtest.Pooler {
+	t.Helper()
 	p, err := c.Pooler()
 	if err != nil {
 		t.Fatal(err)

@@ -23,15 +23,7 @@ func TestPostgresWithOddSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	behind, err := c.Pooler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := behind.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	behind := poolerBefore(t, c)
 	for name, h := range map[string]*postgresHarness{"direct": direct, "pooler": newPostgresHarnessAt(t, behind.URL())} {
 		t.Run(name, func(t *testing.T) {
 			h.close(t)

@@ -82,7 +82,7 @@ func eachVersion(definition string, yield func(name, schema string, at int) bool
 		_, ok := s.Unread()
 		return ok
 	}
-	version := func() bool {
+	return descend(&s, func() bool {
 		var name, schema string
 		at := 0
 		return s.Members(func(key string) (ok bool) {
@@ -102,18 +102,7 @@ func eachVersion(definition string, yield func(name, schema string, at int) bool
 			}
 			return past()
 		}) && yield(strings.Clone(name), schema, at) // which does not keep all of the text
-	}
-	within := func(name string, read func() bool) func(key string) bool {
-		return func(key string) bool {
-			if key == name {
-				return read()
-			}
-			return past()
-		}
-	}
-	versions := func() bool { return s.Elements(version) }
-	spec := func() bool { return s.Members(within("versions", versions)) }
-	return s.Members(within("spec", spec))
+	}, "spec", "versions", "")
 }
 
 // sumKey is the key of the sum of the schema with a digest among what is compiled, and sumSize about what that takes.

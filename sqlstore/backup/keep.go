@@ -82,7 +82,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		next := k.Every
 		if err := k.once(ctx); err != nil && ctx.Err() == nil {
 			k.metrics.failures.Inc()
-			k.newest()
+			k.newest() // for the metric
 			next = min(k.Every, retryAfter)
 			k.Logger.Error("the backup failed", "dir", k.Dir, "err", err, "nextIn", next)
 		}
