@@ -35,7 +35,7 @@ rowlock_ld := -s -w -funcalign=4 -X main.version=$(VERSION) $(kubernetes_ld)
 # Custom resources in OpenAPI v2 from their stored text, and what was mended at the same time, are 0.07 MB.
 # What answers while a server starts took 0.02 MB, which is a page of 32 KiB more. Strategic merge patches as text are 0.03 MB.
 # Watches that go on without their handlers, and lists of OpenAPI v2 in fewer pieces of memory, are 0.05 MB.
-# That functions are put into others where it matters alone (below) takes 5 MB off.
+# That functions are put into others where it matters alone (below) takes 5.6 MB off.
 MOST_BYTES ?= 84700000
 
 # Build tags, in one place for build, test and lint.
