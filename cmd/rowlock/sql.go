@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,15 +144,17 @@ func (o *sqlOptions) ask(cmd *cobra.Command, store sqlstore.Options, query strin
 	defer cancel()
 	spool := newSpool(ctx, cmd.OutOrStdout())
 	out := newRowWriter(o.output, spool)
+	if o.list && o.output == "table" {
+		out = nameRows{spool}
+	}
 	var more bool
 	var err error
-	if !endsWith(ctx, func() { more, err = o.read(ctx, cmd, store, query, spool, out) }) {
+	if !endsWith(ctx, func() { more, err = o.read(ctx, cmd, store, query, out) }) {
 		return o.whyEnded(ctx, cmd, ctx.Err()) // what it has is left to it, and ends with the process
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		err = o.whyEnded(ctx, cmd, err)
-	case !o.list:
+	} else {
 		spool.unhurried(cmd.Context())
 		err = out.end()
 	}
@@ -199,7 +202,7 @@ func endsWith(ctx context.Context, f func()) (ended bool) {
 }
 
 // read is the part of ask that holds on to a state of the database.
-func (o *sqlOptions) read(ctx context.Context, cmd *cobra.Command, store sqlstore.Options, query string, to io.Writer, out rowWriter) (more bool, err error) {
+func (o *sqlOptions) read(ctx context.Context, cmd *cobra.Command, store sqlstore.Options, query string, out rowWriter) (more bool, err error) {
 	source, err := sqlstore.OpenSource(ctx, store)
 	if err != nil {
 		return false, err
@@ -210,7 +213,7 @@ func (o *sqlOptions) read(ctx context.Context, cmd *cobra.Command, store sqlstor
 		return false, err
 	}
 	if o.list {
-		return false, listViews(ctx, source, there, query, to)
+		return false, listViews(ctx, source, there, query, out)
 	}
 	refused := func(view string, err error) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "There is no view %q: %v\n", view, err)
@@ -253,20 +256,23 @@ func storedViews(ctx context.Context, source *sqlstore.Source) ([]views.View, er
 }
 
 // listViews lists the names of the views, or the columns of one.
-func listViews(ctx context.Context, source *sqlstore.Source, there []views.View, name string, out io.Writer) error {
-	if name == "" {
-		for _, v := range there {
-			fmt.Fprintln(out, v.Name)
+func listViews(ctx context.Context, source *sqlstore.Source, there []views.View, name string, out rowWriter) error {
+	list := func(title string, names []string) error {
+		err := out.columns([]string{title})
+		for _, n := range names {
+			err = errors.Join(err, out.row([]any{n}))
 		}
-		for _, shared := range sqlstore.SharedViews() {
-			fmt.Fprintln(out, shared)
-		}
-		return nil
-	}
-	columns := func(names []string) error {
-		_, err := fmt.Fprintln(out, strings.Join(names, "\n"))
 		return err
 	}
+	if name == "" {
+		names := slices.Clone(sqlstore.SharedViews())
+		for _, v := range there {
+			names = append(names, v.Name)
+		}
+		slices.Sort(names) // those of built-in types come in no order
+		return list("view", names)
+	}
+	columns := func(names []string) error { return list("column", names) }
 	quoted := `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
 	_, err := source.Query(ctx, sqlstore.QueryOptions{Views: there, Text: "SELECT * FROM " + quoted, Columns: columns, Row: func([]any) error { return nil }})
 	return explained(err)

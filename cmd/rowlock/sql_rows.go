@@ -22,6 +22,18 @@ type rowWriter interface {
 	end() error
 }
 
+// nameRows writes a name on each line, and nothing else.
+type nameRows struct{ w io.Writer }
+
+func (nameRows) columns([]string) error { return nil }
+
+func (n nameRows) row(values []any) error {
+	_, err := fmt.Fprintln(n.w, values...)
+	return err
+}
+
+func (nameRows) end() error { return nil }
+
 func newRowWriter(output string, w io.Writer) rowWriter {
 	switch output {
 	case "csv":

@@ -192,8 +192,15 @@ func looksAtOutputs(t *testing.T, place storePlace) {
 	if code, _, stderr := sql(`SELECT "names" FROM pods`); code != exitFailure || !strings.Contains(stderr, "no such column") {
 		t.Errorf("no such column: %d, %s", code, stderr)
 	}
-	if _, stdout, _ := sql("--views"); !strings.Contains(stdout, "\ncertificates.cert-manager.io\n") || !strings.Contains(stdout, "pods\n") {
+	if _, stdout, _ := sql("--views"); !strings.Contains(stdout, "\ncertificates.cert-manager.io\n") || !strings.Contains(stdout, "pods\n") ||
+		!slices.IsSorted(strings.Fields(stdout)) {
 		t.Errorf("views: %s", stdout)
+	}
+	if _, stdout, stderr := sql("--views", "-o", "csv"); !strings.HasPrefix(stdout, "view\nall_changes\n") {
+		t.Errorf("views as CSV: %s%s", stdout, stderr)
+	}
+	if _, stdout, stderr := sql("--views", "-o", "json", "pods"); !strings.HasPrefix(stdout, "[\n{\"column\":\"namespace\"},\n") {
+		t.Errorf("columns as JSON: %s%s", stdout, stderr)
 	}
 	if _, stdout, stderr := sql("--views", "pods"); !strings.HasPrefix(stdout, "namespace\nname\ncreated\nage\nip\nnode\n") {
 		t.Errorf("columns: %s%s", stdout, stderr)
