@@ -105,6 +105,9 @@ func wrapped(text string, columns int) (lines []string) {
 // There is a manual page for each command, with each of its flags, and a unit and completions that name what is there.
 func TestManualPages(t *testing.T) {
 	dir := cmp.Or(*man, t.TempDir())
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	root := newRootCommand()
 	root.InitDefaultCompletionCmd()
 	root.DisableAutoGenTag = true
