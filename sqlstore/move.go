@@ -42,39 +42,7 @@ var ErrAlreadyMoved = errors.New("the store has moved there already")
 // fs.ErrNotExist where there is no source; ErrNotOwner; ErrMoving where that is the target of another Move; ErrNotEmpty where the target has a store, or what was begun to be made of another source;
 // that another process has the file; those of the database.
 func OpenMove(ctx context.Context, from, to Options) (*Move, error) {
-	source, err := OpenSource(ctx, from)
-	if err != nil {
-		return nil, err
-	}
-	state := source.State()
-	history, err := source.HasHistory(ctx)
-	if err := errors.Join(err, source.Close()); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(CheckURL(to.URL), CheckSchema(to.URL, to.Schema), from.complete(), to.complete()); err != nil {
-		return nil, err
-	}
-	name, err := from.place()
-	if err != nil {
-		return nil, err
-	}
-	place, err := to.place()
-	if err != nil {
-		return nil, err
-	}
-	if name == place {
-		return nil, fmt.Errorf("%s cannot move to where it is", name)
-	}
-	switch state.Moved {
-	case "":
-		err = checkFence(ctx, &from)
-	case place:
-		if goesOn(ctx, to, state) {
-			err = ErrAlreadyMoved
-		}
-	default:
-		err = fmt.Errorf("the store has moved to %s: move it on from there", state.Moved)
-	}
+	name, history, err := checkMoveSource(ctx, &from, &to, func(*Source) error { return nil })
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +51,47 @@ func OpenMove(ctx context.Context, from, to Options) (*Move, error) {
 		return nil, fmt.Errorf("fill the database: %w", err)
 	}
 	return &Move{from: from, to: to, name: name, target: target, seen: target.seen, history: history}, nil
+}
+
+// checkMoveSource looks at what moves, and where to, but not at what is there. It shows the source to somebody, and completes the options.
+func checkMoveSource(ctx context.Context, from, to *Options, show func(*Source) error) (name string, history bool, err error) {
+	source, err := OpenSource(ctx, *from)
+	if err != nil {
+		return "", false, err
+	}
+	state := source.State()
+	history, err = source.HasHistory(ctx)
+	if err == nil {
+		err = show(source)
+	}
+	if err := errors.Join(err, source.Close()); err != nil {
+		return "", false, err
+	}
+	if err := errors.Join(CheckURL(to.URL), CheckSchema(to.URL, to.Schema), from.complete(), to.complete()); err != nil {
+		return "", false, err
+	}
+	name, err = from.place()
+	if err != nil {
+		return "", false, err
+	}
+	place, err := to.place()
+	if err != nil {
+		return "", false, err
+	}
+	if name == place {
+		return "", false, fmt.Errorf("%s cannot move to where it is", name)
+	}
+	switch state.Moved {
+	case "":
+		err = checkFence(ctx, from)
+	case place:
+		if goesOn(ctx, *to, state) {
+			err = ErrAlreadyMoved
+		}
+	default:
+		err = fmt.Errorf("the store has moved to %s: move it on from there", state.Moved)
+	}
+	return name, history, err
 }
 
 // goesOn tells whether a database is a whole store that goes on, as far as the counter says, where another one has ended. To be not empty is not

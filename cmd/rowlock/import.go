@@ -298,12 +298,7 @@ const shownKeys = 10
 func (r *importReport) print(out io.Writer) { r.printAs(out, "Not imported") }
 
 func (r *importReport) printAs(out io.Writer, lost string) {
-	all := 0
-	for _, resource := range slices.Sorted(maps.Keys(r.imported)) {
-		all += r.imported[resource]
-		fmt.Fprintf(out, "%8d %s\n", r.imported[resource], resource)
-	}
-	fmt.Fprintf(out, "%8d %s\n", all, noun(all, "object"))
+	printObjects(out, r.imported)
 	for _, part := range []struct {
 		what string
 		keys map[string][]string
@@ -314,6 +309,16 @@ func (r *importReport) printAs(out io.Writer, lost string) {
 			printKeys(out, keys)
 		}
 	}
+}
+
+// printObjects says how many there are of each resource, and in all.
+func printObjects(out io.Writer, objects map[string]int) {
+	all := 0
+	for _, resource := range slices.Sorted(maps.Keys(objects)) {
+		all += objects[resource]
+		fmt.Fprintf(out, "%8d %s\n", objects[resource], resource)
+	}
+	fmt.Fprintf(out, "%8d %s\n", all, noun(all, "object"))
 }
 
 func printKeys(out io.Writer, keys []string) {

@@ -44,6 +44,9 @@ func (o *databaseOptions) complete() (sqlstore.Options, error) {
 		o.url = strings.TrimSpace(string(text))
 	}
 	if err := errors.Join(sqlstore.CheckURL(o.url), sqlstore.CheckSchema(o.url, o.schema)); err != nil {
+		if o.name == "from" && !strings.HasPrefix(o.url, "postgres") {
+			err = fmt.Errorf("%w; 'rowlock import' reads an etcd, a kine, and the files of both", err)
+		}
 		return sqlstore.Options{}, usagef("--%s: %w", o.name, err)
 	}
 	return sqlstore.Options{URL: o.url, Schema: o.schema}, nil
@@ -51,9 +54,9 @@ func (o *databaseOptions) complete() (sqlstore.Options, error) {
 
 // migrateOptions say what moves where.
 type migrateOptions struct {
-	from, to databaseOptions
-	follow   bool
-	hold     time.Duration
+	from, to       databaseOptions
+	follow, dryRun bool
+	hold           time.Duration
 }
 
 // followEvery is how often it is looked what is new in the source.
@@ -68,7 +71,8 @@ func newMigrateCommand() *cobra.Command {
 			"servers go on writing to the source. Then it switches: writes wait, for less than a second, until the last ones are copied,\n" +
 			"and from then on the source refuses them (503). Start servers on the target, with the data directory that they have.\n\n" +
 			"It can be interrupted at any moment: run again, it goes on. Until the switch, the source is what it was. With --follow it\n" +
-			"copies, and what is written meanwhile, until it is interrupted: then run it without, for the switch.\n\n" +
+			"copies, and what is written meanwhile, until it is interrupted: then run it without, for the switch. --dry-run says what would\n" +
+			"be copied, and whether it could be.\n\n" +
 			"The object history (--object-history) stays in the source: the target begins a new one.",
 		Example: "  rowlock migrate --from sqlite:///var/lib/rowlock/rowlock.db --to postgres://rowlock@db/rowlock\n" +
 			"  rowlock migrate --from-file ./url --from-schema team_a --to sqlite:///var/lib/rowlock/rowlock.db --follow",
@@ -82,8 +86,13 @@ func newMigrateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if o.hold <= 0 {
+			switch {
+			case o.hold <= 0:
 				return usagef("--hold must be positive")
+			case o.dryRun && o.follow:
+				return usagef("--dry-run and --follow exclude each other")
+			case o.dryRun:
+				return dryMove(cmd.Context(), from, to, cmd.OutOrStdout())
 			}
 			return o.run(cmd.Context(), from, to, cmd.OutOrStdout())
 		},
@@ -92,9 +101,30 @@ func newMigrateCommand() *cobra.Command {
 	flags.SortFlags = false
 	o.from.addFlags(flags, "that the store is in")
 	o.to.addFlags(flags, "that it moves to, which is empty, or was begun to be filled")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would be copied, and write nothing; it ends with the error with which the move would be refused")
 	flags.BoolVar(&o.follow, "follow", false, "copy, and follow the source until it is interrupted, and do not switch")
 	flags.DurationVar(&o.hold, "hold", sqlstore.DefaultHold, "how long writes may be kept waiting for the switch, at most; where that is not enough, it is tried again")
 	return cmd
+}
+
+// dryMove says what would be copied, and whether the databases are such that it could be.
+func dryMove(ctx context.Context, from, to sqlstore.Options, out io.Writer) error {
+	plan, err := sqlstore.CheckMove(ctx, from, to)
+	if errors.Is(err, sqlstore.ErrAlreadyMoved) {
+		fmt.Fprintln(out, "The store has moved there already.")
+		return nil
+	}
+	if plan.Revision > 0 {
+		fmt.Fprintf(out, "The source is at revision %d, and has\n", plan.Revision)
+		printObjects(out, plan.Objects)
+	}
+	if plan.Seen > 0 {
+		fmt.Fprintf(out, "The target has the state of revision %d: the next run goes on from there.\n", plan.Seen)
+	}
+	if plan.History {
+		fmt.Fprintln(out, "The object history (--object-history) would stay in the source: the target would begin a new one.")
+	}
+	return err
 }
 
 func (o *migrateOptions) run(ctx context.Context, from, to sqlstore.Options, out io.Writer) (err error) {

@@ -56,6 +56,13 @@ func migrateWhileItRuns(t *testing.T, from, to []string) {
 	before := everything(t, client)
 
 	args := []string{"migrate", "--hold", "1m", "--from", from[0], "--from-schema", from[1], "--to", to[0], "--to-schema", to[1]}
+	// A dry run counts what would come, and leaves nothing behind: the move finds an empty database.
+	if said := runs(t, append(args, "--dry-run")...); !strings.Contains(said, "1 widgets.example.com\n") || !strings.Contains(said, " objects\n") {
+		t.Errorf("a dry run said:\n%s", said)
+	}
+	if code, _, stderr := command(t, "migrate", "--dry-run", "--from", from[0], "--from-schema", from[1], "--to", from[0], "--to-schema", from[1]); code == 0 || !strings.Contains(stderr, "to where it is") {
+		t.Errorf("a dry run to where the store is: exit code %d, %s", code, stderr)
+	}
 	if said := runs(t, args...); !strings.Contains(said, "The store has moved, at revision") {
 		t.Errorf("rowlock migrate said:\n%s", said)
 	}
@@ -90,4 +97,11 @@ func migrateWhileItRuns(t *testing.T, from, to []string) {
 	seen.until(t, "changed=after kept=before")
 	p.end()
 	runs(t, append([]string{"verify"}, second.args()...)...)
+}
+
+// What is no store of Rowlock is named with the command that reads it.
+func TestMigrateOfEtcd(t *testing.T) {
+	if code, _, stderr := command(t, "migrate", "--from", "http://127.0.0.1:2379", "--to", "sqlite:///nowhere/rowlock.db"); code != exitUsage || !strings.Contains(stderr, "rowlock import") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
 }
