@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/rowlock/rowlock/resources"
@@ -16,6 +17,9 @@ import (
 // most is how many revisions are in a list, at most. A list without a limit, of which there are more, is refused: to cut it off would be
 // taken for all of it.
 const most = 10_000
+
+// nextStep is how many revisions are looked at together, at least, once those of the first look were not enough.
+const nextStep = 500
 
 // finder answers for a type.
 type finder struct {
@@ -100,33 +104,58 @@ func (f *finder) list(ctx context.Context, q resources.ComputedQuery) (page reso
 			return page, err
 		}
 	}
+	return f.fill(ctx, &q, query)
+}
+
+// fill reads on until the list has as many revisions that are selected as it may, as lists of stored types do: what the database is not asked for
+// would else leave pages empty. Who selects little of much gets a page that is not full after some time, and goes on from there.
+func (f *finder) fill(ctx context.Context, q *resources.ComputedQuery, query resources.RevisionQuery) (page resources.ComputedPage, err error) {
 	limit := most
 	if q.Limit > 0 {
 		limit = int(min(q.Limit, most))
 	}
-	query.Limit = limit + 1 // which tells whether there are more
-	found, err := f.Historian.ObjectHistory(ctx, query)
-	if err != nil {
-		return page, err
-	}
-	if len(found) > limit {
-		if q.Limit <= 0 {
-			return page, apierrors.NewBadRequest(fmt.Sprintf("there are more than %d: ask with a limit, or select some by the fields %s and %s", most, fieldResource, fieldName))
-		}
-		found = found[:limit]
-		page.Continue = continueAt(found[limit-1].Revision)
-	}
-	for i := range found {
-		if !f.has(&found[i]) {
-			continue
-		}
-		shown, err := f.show(&found[i])
+	for step, looked := limit, 0; ; step = max(limit, nextStep) {
+		query.Limit = step + 1 // which tells whether there are more
+		found, err := f.Historian.ObjectHistory(ctx, query)
 		if err != nil {
 			return page, err
 		}
-		page.Objects = append(page.Objects, shown)
+		more := len(found) > step
+		if more {
+			if q.Limit <= 0 {
+				return page, apierrors.NewBadRequest(fmt.Sprintf("there are more than %d: ask with a limit, or select some by the fields %s and %s", most, fieldResource, fieldName))
+			}
+			found = found[:step]
+		}
+		for i := range found {
+			if len(page.Objects) == limit {
+				page.Continue = continueAt(found[i-1].Revision)
+				return page, nil
+			}
+			if !f.has(&found[i]) || !selects(q.Fields, &found[i]) {
+				continue
+			}
+			shown, err := f.show(&found[i])
+			if err != nil {
+				return page, err
+			}
+			page.Objects = append(page.Objects, shown)
+		}
+		if !more {
+			return page, nil
+		}
+		query.Before = found[step-1].Revision
+		if looked += step; len(page.Objects) == limit || looked >= most {
+			page.Continue = continueAt(query.Before)
+			return page, nil
+		}
 	}
-	return page, nil
+}
+
+// selects tells whether a field selector takes a revision.
+func selects(selector fields.Selector, r *resources.Revision) bool {
+	return selector == nil || selector.Matches(fields.Set{"metadata.name": nameOf(r.Revision), "metadata.namespace": r.Key.Namespace, fieldResource: r.Key.Resource,
+		fieldName: r.Key.Name, fieldUID: r.UID, fieldOperation: operations[r.Op], fieldUser: r.Author.User})
 }
 
 // query is what the history is asked for.

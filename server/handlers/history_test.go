@@ -109,6 +109,25 @@ func TestHistoryInPages(t *testing.T) {
 	})
 }
 
+// A page has as many as its limit says of what is selected, also by what the database is not asked for.
+func TestHistoryInFullPages(t *testing.T) {
+	onHistories(t, func(t *testing.T, a *api) {
+		a.run(exchange{do: "POST " + shopMaps, body: `{"metadata":{"name":"a"},"data":{"v":"1"}}`, code: 201})
+		for i := range 5 {
+			a.run(exchange{do: "PATCH " + shopMaps + "/a", header: asMergePatch, body: fmt.Sprintf(`{"data":{"v":"x%d"}}`, i), code: 200},
+				exchange{do: "PATCH /api/v1/namespaces/shop", header: asMergePatch, body: fmt.Sprintf(`{"metadata":{"labels":{"v":"x%d"}}}`, i), code: 200})
+		}
+		created := "GET " + shopHistory + "/revisions?fieldSelector=operation%3DCreate&limit="
+		a.run(
+			exchange{shows: "beyond those that are not selected", do: created + "1", code: 200, says: says{"items.#.object.name": `["a"]`, "metadata.continue": ""}},
+			exchange{shows: "the end", do: created + "2", code: 200, says: says{"items.#.object.name": `["a"]`, "metadata.continue": ""}},
+			exchange{shows: "beyond those of another scope", do: "GET " + histories + "/revisions?limit=2", code: 200,
+				keep: says{"next": "metadata.continue"}, says: says{"items.#.paths.0": `["data.v","data.v"]`}},
+			exchange{shows: "the rest", do: "GET " + histories + "/revisions?limit=4&continue={next}", code: 200, says: says{"items.#.operation": `["Update","Update","Update","Create"]`}},
+		)
+	})
+}
+
 // full is a store on a disk without room.
 type full struct{ *sqlstore.Store }
 
