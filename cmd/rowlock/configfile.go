@@ -46,6 +46,9 @@ func setFromFile(flags *pflag.FlagSet) error {
 		if f.Changed {
 			continue
 		}
+		if n := len(values[name]); n > 1 && !repeats(f) {
+			return usagef("--config: %s: --%s takes one value, not %d: write it as on the command line", file, name, n)
+		}
 		for _, value := range values[name] {
 			if value == "" && f.Value.String() == "[]" {
 				continue // an empty list, which not all kinds of lists take for one
@@ -56,6 +59,14 @@ func setFromFile(flags *pflag.FlagSet) error {
 		}
 	}
 	return nil
+}
+
+// repeats tells whether a flag may be given several times: of any other the last value counts, and those before would be lost without a word.
+func repeats(f *pflag.Flag) bool {
+	if _, ok := f.Value.(pflag.SliceValue); ok {
+		return true
+	}
+	return slices.Contains([]string{"mapStringBool", "mapStringString", "stringToString", "namedCertKey"}, f.Value.Type())
 }
 
 // parseConfig returns the values of each flag in the file. A key without a value says nothing, and an empty list says one empty value.

@@ -60,6 +60,29 @@ func TestConfigFile(t *testing.T) {
 	}
 }
 
+// A list has all its values in force, whatever kind of flag takes them.
+func TestConfigFileLists(t *testing.T) {
+	_, flags := serveFlags(t)
+	file := writeConfig(t, "feature-gates: [WatchList=false, CBORServingAndStorage=true]\nruntime-config: {api/alpha: true, api/beta: false}\noidc-required-claim: [a=b, c=d]\n"+
+		"service-account-issuer: [https://a, https://b]\ntls-sni-cert-key: [\"a,b\", \"c,d:e\"]\nallow-metric-labels: {\"m,l\": a, \"n,l\": b}\ncontrollers: [\"*\", -namespace-controller]\n")
+	if err := flags.Parse([]string{"--config", file}); err != nil {
+		t.Fatal(err)
+	}
+	if err := setFromFile(flags); err != nil {
+		t.Fatal(err)
+	}
+	for name, wants := range map[string][]string{"feature-gates": {"WatchList=false", "CBORServingAndStorage=true"}, "runtime-config": {"api/alpha=true", "api/beta=false"},
+		"oidc-required-claim": {"a=b", "c=d"}, "service-account-issuer": {"https://a", "https://b"}, "tls-sni-cert-key": {"a,b", "c,d:e"},
+		"allow-metric-labels": {"m,l=a", "n,l=b"}, "controllers": {"*", "-namespace-controller"}} {
+		got := flags.Lookup(name).Value.String()
+		for _, want := range wants {
+			if !strings.Contains(got, want) {
+				t.Errorf("--%s is %s, without %s", name, got, want)
+			}
+		}
+	}
+}
+
 // What is wrong in the file ends the command as what is wrong in the command line does, and is named.
 func TestConfigFileRefusals(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
@@ -74,6 +97,7 @@ func TestConfigFileRefusals(t *testing.T) {
 		"after its end":   {"listen: 127.0.0.1:0\n...\ntls-san: a\n", "it has several documents"},
 		"JSON twice":      {"{\"listen\":\"127.0.0.1:0\"}\n{\"tls-san\":\"a\"}\n", "it has several documents"},
 		"carriage":        {"listen: 127.0.0.1:0\r---\rtls-san: a\r", "it has several documents"},
+		"several":         {"service-cluster-ip-range: [10.50.0.0/16, \"fd00:1::/112\"]", "--service-cluster-ip-range takes one value, not 2"},
 		"no value":        {"allow-privileged: perhaps", `invalid argument "perhaps"`},
 		"secret":          {"datastore: {url: {x: SECRET}}", "datastore: a flag has no such value: a map"},
 		"nested":          {"listen: [{host: a}]", "listen: a flag has no such value"},
