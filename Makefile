@@ -72,8 +72,7 @@ race       := -race $(translated:%=-gcflags=%/...=-race=false)
 # not trust the directory.
 export GOFLAGS := $(strip $(filter-out -buildvcs=% -trimpath -tags=% -gcflags=%,$(GOFLAGS)) -buildvcs=false -trimpath -tags=$(TAGS))
 export CGO_ENABLED := 0
-# Private: what these need is built without.
-bin/rowlock lean packages vulncheck: private export GOFLAGS := $(GOFLAGS) $(program)
+bin/rowlock lean: export GOFLAGS := $(GOFLAGS) $(program)
 
 # `lint` makes the checks of vet, once for all of these.
 go_test := go test -vet=off -timeout 80m
@@ -221,7 +220,7 @@ packages: bin/nfpm ## Debian and RPM packages in bin/packages (ARCHS='amd64 arm6
 	for shell in bash zsh fish; do go run ./cmd/rowlock completion $$shell > $(stage)/completion/rowlock.$$shell; done
 	for arch in $(ARCHS); do \
 	  mkdir -p $(stage)/$$arch; ln -s ../man ../completion $(stage)/$$arch; \
-	  GOOS=linux GOARCH=$${arch%v7} GOARM=7 go build -ldflags '$(rowlock_ld)' -o $(stage)/$$arch/rowlock ./cmd/rowlock; \
+	  GOOS=linux GOARCH=$${arch%v7} GOARM=7 go build $(program) -ldflags '$(rowlock_ld)' -o $(stage)/$$arch/rowlock ./cmd/rowlock; \
 	  for kind in deb rpm; do \
 	    VERSION='$(package_version)' ARCH=$${arch/armv7/arm7} STAGE=$(stage)/$$arch bin/nfpm package -f packaging/package.yaml -p $$kind -t $(stage); \
 	  done; \
@@ -246,7 +245,7 @@ sbom: bin/rowlock bin/cyclonedx-gomod ## What bin/rowlock is made of, with licen
 # Not a part of test: what it finds depends on the day. `.ci/run` asks it where the database can be reached, and says what it finds. The symbols say which functions are in the binary, and which of a module are not.
 VULNDB ?= https://vuln.go.dev
 vulncheck: bin/govulncheck ## Known vulnerabilities of what is in the binary, by Go's database (VULNDB=file:///a/copy); fails, and says so, where that cannot be reached
-	@go build -ldflags '$(filter-out -s -w,$(rowlock_ld))' -o bin/rowlock-symbols ./cmd/rowlock
+	@go build $(program) -ldflags '$(filter-out -s -w,$(rowlock_ld))' -o bin/rowlock-symbols ./cmd/rowlock
 	@bin/govulncheck -db '$(VULNDB)' -mode=binary bin/rowlock-symbols || { code=$$?; [ $$code -eq 3 ] || echo 'vulncheck: nothing was checked' >&2; exit $$code; }
 
 generate: ## Write again what is generated from upstream's sources and from flags; tests fail while any of it is stale

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 )
@@ -11,23 +10,27 @@ import (
 type MovePlan struct {
 	Revision int64          // of the state of the source that was looked at
 	Objects  map[string]int // how many there are of each resource
-	Seen     int64          // the revision of the source that the target has, 0 while it has none
+	Begun    bool           // the target was begun to be filled, and not looked at: it may be that another process fills it now
 	History  bool           // the source has an object history, which stays there
 }
 
-// CheckMove says what OpenMove and Switch would do, and begins nothing. Errors: as of OpenMove; with one that is about the target, the plan is whole but for Seen.
+// CheckMove says what OpenMove and Switch would do, and writes nothing. Errors: as of OpenMove, but for ErrNotEmpty where the target was begun to be
+// filled from another source; with one that is about the target, the plan is whole.
 func CheckMove(ctx context.Context, from, to Options) (plan MovePlan, err error) {
 	plan.Objects = map[string]int{}
-	name, history, err := checkMoveSource(ctx, &from, &to, func(s *Source) error {
+	_, plan.History, err = checkMoveSource(ctx, &from, &to, func(s *Source) error {
 		plan.Revision = s.State().Revision
 		return s.count(ctx, plan.Objects)
 	})
-	plan.History = history
 	if err != nil {
 		return plan, err
 	}
-	if err = CheckTarget(ctx, to); errors.Is(err, ErrMoving) {
-		plan.Seen, err = begunMove(ctx, &to, name)
+	err = CheckTarget(ctx, to)
+	if plan.Begun = errors.Is(err, ErrMoving); plan.Begun {
+		return plan, nil
+	}
+	if err == nil && isPostgres(to.URL) {
+		err = mayMakeTables(ctx, &to) // also where others are there: the move has one of its own
 	}
 	if err != nil {
 		err = fmt.Errorf("fill the database: %w", err)
@@ -51,17 +54,4 @@ func (s *Source) count(ctx context.Context, objects map[string]int) (err error) 
 		objects[resource] = n
 	}
 	return rows.Err()
-}
-
-// begunMove says how far a Move of the source has come that has not ended.
-func begunMove(ctx context.Context, to *Options, source string) (seen int64, err error) {
-	t := &moveTarget{source: source, schema: to.Schema}
-	err = t.open(ctx, to, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := t.begun(ctx, tx)
-		return err
-	})
-	if err != nil {
-		return 0, err // open has let go of it
-	}
-	return t.seen, t.close()
 }

@@ -75,13 +75,8 @@ func (o *Options) place() (string, error) {
 	return place, nil
 }
 
-func openMoveTarget(ctx context.Context, o *Options, source string) (*moveTarget, error) {
+func openMoveTarget(ctx context.Context, o *Options, source string) (_ *moveTarget, err error) {
 	t := &moveTarget{source: source, schema: o.Schema, owner: rand.Text()}
-	return t, t.open(ctx, o, t.adopt)
-}
-
-// open opens the database for what is to be found in it first.
-func (t *moveTarget) open(ctx context.Context, o *Options, find func(context.Context, *sql.Tx) error) (err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.close())
@@ -93,9 +88,9 @@ func (t *moveTarget) open(ctx context.Context, o *Options, find func(context.Con
 		err = t.openSQLite(ctx, o)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return t.in(ctx, find)
+	return t, t.in(ctx, t.adopt)
 }
 
 func (t *moveTarget) openPostgres(ctx context.Context, o *Options) error {
@@ -163,11 +158,18 @@ func (t *moveTarget) in(ctx context.Context, f func(context.Context, *sql.Tx) er
 
 // adopt finds an empty database, or what another process has left of the same source.
 func (t *moveTarget) adopt(ctx context.Context, tx *sql.Tx) error {
-	begun, err := t.begun(ctx, tx)
+	begun, err := hasTable(ctx, tx, t.path == "", "moving")
 	if err != nil {
 		return err
 	}
 	if begun {
+		var source string
+		if err := tx.QueryRowContext(ctx, "SELECT source, revision FROM moving").Scan(&source, &t.seen); err != nil {
+			return err
+		}
+		if source != t.source {
+			return fmt.Errorf("%w: the target has a part of %s. Remove that, or give another target", ErrNotEmpty, source)
+		}
 		_, err := tx.ExecContext(ctx, ownSQL, t.owner) // who has filled it until now finds out, and stops
 		return err
 	}
@@ -179,21 +181,6 @@ func (t *moveTarget) adopt(ctx context.Context, tx *sql.Tx) error {
 	}
 	_, err = tx.ExecContext(ctx, "INSERT INTO moving (id, source, owner, revision) VALUES (1, $1, $2, 0)", t.source, t.owner)
 	return err
-}
-
-// begun finds what another process has left of the same source.
-func (t *moveTarget) begun(ctx context.Context, tx *sql.Tx) (begun bool, err error) {
-	if begun, err = hasTable(ctx, tx, t.path == "", "moving"); err != nil || !begun {
-		return false, err
-	}
-	var source string
-	if err := tx.QueryRowContext(ctx, "SELECT source, revision FROM moving").Scan(&source, &t.seen); err != nil {
-		return false, err
-	}
-	if source != t.source {
-		return false, fmt.Errorf("%w: the target has a part of %s. Remove that, or give another target", ErrNotEmpty, source)
-	}
-	return true, nil
 }
 
 // empty refuses a database that is a store. A SQLite file that was finished and did not get its name is one that can be filled again.

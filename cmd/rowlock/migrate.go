@@ -43,10 +43,11 @@ func (o *databaseOptions) complete() (sqlstore.Options, error) {
 		}
 		o.url = strings.TrimSpace(string(text))
 	}
-	if err := errors.Join(sqlstore.CheckURL(o.url), sqlstore.CheckSchema(o.url, o.schema)); err != nil {
-		if o.name == "from" && !strings.HasPrefix(o.url, "postgres") {
-			err = fmt.Errorf("%w; 'rowlock import' reads an etcd, a kine, and the files of both", err)
-		}
+	err := sqlstore.CheckURL(o.url)
+	if err != nil && o.name == "from" && !strings.HasPrefix(o.url, "postgres") && !strings.HasPrefix(o.url, "sqlite") {
+		err = fmt.Errorf("%w; 'rowlock import' reads an etcd, a kine, and the files of both", err)
+	}
+	if err := errors.Join(err, sqlstore.CheckSchema(o.url, o.schema)); err != nil {
 		return sqlstore.Options{}, usagef("--%s: %w", o.name, err)
 	}
 	return sqlstore.Options{URL: o.url, Schema: o.schema}, nil
@@ -118,8 +119,8 @@ func dryMove(ctx context.Context, from, to sqlstore.Options, out io.Writer) erro
 		fmt.Fprintf(out, "The source is at revision %d, and has\n", plan.Revision)
 		printObjects(out, plan.Objects)
 	}
-	if plan.Seen > 0 {
-		fmt.Fprintf(out, "The target has the state of revision %d: the next run goes on from there.\n", plan.Seen)
+	if plan.Begun {
+		fmt.Fprintln(out, "The target was begun to be filled: a run from the same source goes on from there.")
 	}
 	if plan.History {
 		fmt.Fprintln(out, "The object history (--object-history) would stay in the source: the target would begin a new one.")

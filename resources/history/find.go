@@ -104,6 +104,9 @@ func (f *finder) list(ctx context.Context, q resources.ComputedQuery) (page reso
 			return page, err
 		}
 	}
+	if _, ok := q.Selected("metadata.name"); ok && query.Revision == 0 {
+		return page, nil // no revision has another name
+	}
 	return f.fill(ctx, &q, query)
 }
 
@@ -168,7 +171,7 @@ func (f *finder) query(q *resources.ComputedQuery) (query resources.RevisionQuer
 		query.Namespace = ns
 	}
 	if name, ok := q.Selected("metadata.name"); ok {
-		query.Revision, _ = revisionOf(name) // of another name there is none
+		query.Revision, _ = revisionOf(name)
 	}
 	if q.Continue != "" {
 		query.Before, err = revisionBefore(q.Continue)
