@@ -49,6 +49,8 @@ type extension struct {
 	documents sync.Map
 	// event is sent on a watch.
 	event chan string
+	// before is called with each request, if it is set.
+	before atomic.Pointer[func(*http.Request)]
 	// left says how the context of a watch ended.
 	left chan error
 }
@@ -82,6 +84,9 @@ func newExtension(t testing.TB, proxies *x509.CertPool) *extension {
 func (e *extension) port() int { return e.Listener.Addr().(*net.TCPAddr).Port }
 
 func (e *extension) serve(w http.ResponseWriter, r *http.Request) {
+	if f := e.before.Load(); f != nil {
+		(*f)(r)
+	}
 	if e.down.Load() {
 		http.Error(w, "down", http.StatusInternalServerError)
 		return

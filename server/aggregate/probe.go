@@ -23,7 +23,8 @@ const (
 var probing user.Info = &user.DefaultInfo{Name: "system:kube-aggregator", Groups: []string{user.SystemPrivilegedGroup}}
 
 // Probe asks the server of an APIService for what it serves in the version. It implements controllers.Prober. A nil error
-// means that it answers, or that it is none any more.
+// means that it answers, or that it is none any more. The first answer decides, and the other requests are left to end by themselves, as
+// upstream's are: a server writes errors to its log for each that is broken off.
 func (a *Aggregator) Probe(ctx context.Context, gv schema.GroupVersion) error {
 	b, err := a.Find(ctx, gv)
 	if b == nil || err != nil {
@@ -32,8 +33,6 @@ func (a *Aggregator) Probe(ctx context.Context, gv schema.GroupVersion) error {
 	if b.transportErr != nil {
 		return b.transportErr
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	results := make(chan error, attempts)
 	for range attempts {
 		go func() { results <- b.probe(ctx, discoveryPath(gv)) }()
