@@ -38,7 +38,7 @@ type database struct {
 	deadConnections int
 }
 
-// driver is what differs between databases. But for size and aside, it belongs to the goroutine of the committer.
+// driver is what differs between databases. But for size, aside and inPlace, it belongs to the goroutine of the committer.
 type driver interface {
 	// begin starts the transaction of a batch. Where several servers share the database, no other can raise the
 	// counter from here on, and the page has what others wrote after the given revision; else there is no page.
@@ -79,6 +79,8 @@ type driver interface {
 	// trimLog keeps the write-ahead log bounded; it is called between batches and is cheap when there is nothing to do; worked
 	// tells that there was.
 	trimLog() (worked bool, err error)
+	// inPlace says whether whoever opens the database after this process finds what it has written; anybody may call it.
+	inPlace() error
 	// noteAges writes meta.ages.
 	noteAges(ages string) error
 	close() error

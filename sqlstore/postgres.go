@@ -206,3 +206,4 @@ func (p *postgresDriver) free(context.Context) (int64, error) { return 0, nil }
 func (p *postgresDriver) vacuum(int64) (bool, error)          { return false, nil }
 func (p *postgresDriver) checkpoint() error                   { return nil }
 func (p *postgresDriver) trimLog() (bool, error)              { return false, nil }
+func (p *postgresDriver) inPlace() error                      { return nil }

@@ -87,7 +87,11 @@ func openSQLite(ctx context.Context, path, synchronous string, logger *slog.Logg
 		if err := w.prepare(ctx); err != nil {
 			return err
 		}
-		return w.recover(ctx, logger)
+		if err := w.recover(ctx, logger); err != nil {
+			return err
+		}
+		w.place, err = newPlace(path)
+		return err
 	}()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), d.close())

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
 
 	"modernc.org/sqlite"
@@ -22,6 +23,7 @@ type sqliteDriver struct {
 	trimmer    *walTrimmer
 	litestream litestream
 	ahead      ahead
+	place      place
 	from       sql.NullInt64 // the floor; not valid: to be read
 
 	upsertObject, deleteObject, insertChange, updateMeta *sql.Stmt
@@ -359,5 +361,12 @@ func (d *sqliteDriver) trimLog() (worked bool, err error) {
 	ctx := context.Background()
 	herr := d.heedLitestream(ctx)
 	worked, err = d.trimmer.trim(ctx, d.writer)
+	if errors.Is(err, fs.ErrNotExist) {
+		if perr := d.inPlace(); perr != nil {
+			err = perr
+		}
+	}
 	return worked, errors.Join(herr, err)
 }
+
+func (d *sqliteDriver) inPlace() error { return d.place.holds() }

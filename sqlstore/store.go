@@ -188,6 +188,9 @@ func (s *Store) Ready(ctx context.Context) error {
 	if s.closing.Load() {
 		return resources.ErrClosed
 	}
+	if err := s.db.inPlace(); err != nil {
+		return err
+	}
 	if err := s.failure.get(); err != nil {
 		// The last commit failed. Whether the next one would is found out by trying, or a store that nobody writes to
 		// because it is not ready would never be ready again.

@@ -1,0 +1,32 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// place is where the database's file was found when it was opened. A process goes on with a file that was moved, removed or replaced under it, and nothing
+// that it does fails; but what it writes then is found by nobody once it has ended.
+type place struct {
+	path string
+	file fs.FileInfo
+}
+
+func newPlace(path string) (place, error) {
+	info, err := os.Stat(path)
+	return place{path, info}, err
+}
+
+// holds is nil while the file is found there still. It is looked at whenever somebody asks whether the server is ready, and so costs one call.
+func (p place) holds() error {
+	switch found, err := os.Stat(p.path); {
+	case err == nil && os.SameFile(p.file, found):
+		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return fmt.Errorf("%s is not the file any more that this server reads and writes: it was moved, removed or replaced under it. "+
+		"Move it back, with those beside it; if it is gone, read from this server what is to be kept before it ends", p.path)
+}
