@@ -56,6 +56,9 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err := backup.CheckFinished(o.dataDir); err != nil {
 		return err
 	}
+	if err := makeDataDir(o.dataDir); err != nil {
+		return err
+	}
 	if names := o.idle(); len(names) > 0 {
 		logger.Warn("turned on without effect", "names", strings.Join(names, " "))
 	}

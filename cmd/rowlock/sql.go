@@ -17,6 +17,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/resources/custom"
+	"github.com/rowlock/rowlock/resources/files"
 	"github.com/rowlock/rowlock/resources/views"
 	"github.com/rowlock/rowlock/sqlstore"
 	"github.com/rowlock/rowlock/sqlstore/backup"
@@ -125,7 +126,7 @@ func (o *sqlOptions) restore(cmd *cobra.Command, store *sqlstore.Options) (remov
 		return nil, err
 	}
 	defer f.Close()
-	dir, err := os.MkdirTemp("", "rowlock-sql-*")
+	dir, err := files.MakeTemporary("rowlock-sql-*")
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"github.com/spf13/pflag"
+
+	"github.com/rowlock/rowlock/resources/files"
 )
 
 // stateDir is where this platform wants a program to keep what it must not lose: /var/lib for root,
@@ -56,5 +60,16 @@ func absoluteDataDir(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("--data-dir: %w", err)
 	}
+	if found, err := os.Stat(abs); err == nil && !found.IsDir() || errors.Is(err, syscall.ENOTDIR) {
+		return "", fmt.Errorf("--data-dir %s: there is a file in the place of a directory", abs)
+	}
 	return abs, nil
+}
+
+// makeDataDir makes --data-dir, before anything is made in it: who did not give one is told by what to give another.
+func makeDataDir(dir string) error {
+	if err := files.MakeDir(dir); err != nil {
+		return fmt.Errorf("--data-dir %s: %w", dir, err)
+	}
+	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/resources/custom"
+	"github.com/rowlock/rowlock/resources/files"
 	"github.com/rowlock/rowlock/server/authn"
 	"github.com/rowlock/rowlock/server/controlplane"
 	"github.com/rowlock/rowlock/sqlstore"
@@ -83,7 +84,7 @@ func verifyBackup(cmd *cobra.Command, o *placeOptions, e encryption, name string
 		return err
 	}
 	defer f.Close()
-	dir, err := os.MkdirTemp("", "rowlock-verify-*")
+	dir, err := files.MakeTemporary("rowlock-verify-*")
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/rowlock/rowlock/resources/files"
 	"github.com/rowlock/rowlock/sqlstore/archive"
 )
 
@@ -33,7 +34,7 @@ func Open(name string, in io.Reader) (*os.File, error) {
 	if err := archive.CheckStart(stream); err != nil {
 		return nil, err
 	}
-	f, err := os.CreateTemp("", "rowlock-restore-*")
+	f, err := files.CreateTemporary("rowlock-restore-*")
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Who started a server where its data cannot be kept is told by which flag to name another place.
+func TestDataDirThatCannotBe(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{file, filepath.Join(file, "below")} {
+		if _, err := absoluteDataDir(path); err == nil || !strings.Contains(err.Error(), "--data-dir "+path+": there is a file") {
+			t.Errorf("%s: %v", path, err)
+		}
+		if err := makeDataDir(filepath.Join(path, "below")); err == nil || !strings.Contains(err.Error(), "--data-dir "+path) {
+			t.Errorf("below %s: %v", path, err)
+		}
+	}
+	if err := makeDataDir(filepath.Join(dir, "new", "one")); err != nil {
+		t.Error(err)
+	}
+}

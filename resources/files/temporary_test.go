@@ -1,0 +1,37 @@
+package files
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// In an image with nothing but the program there is no /tmp, and who reads the error is to know what helps.
+func TestNoTemporary(t *testing.T) {
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
+	_, err := MakeTemporary("x-*")
+	_, ferr := CreateTemporary("x-*")
+	for _, err := range []error{err, ferr} {
+		if err == nil || !strings.Contains(err.Error(), "TMPDIR") {
+			t.Errorf("%v does not say what to do", err)
+		}
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	dir, err := MakeTemporary("x-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := CreateTemporary("x-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, path := range []string{dir, f.Name()} {
+		if filepath.Dir(path) != os.Getenv("TMPDIR") {
+			t.Errorf("%s is elsewhere", path)
+		}
+	}
+}
