@@ -144,8 +144,11 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 	if err := p.query(ctx, conn, look).scan(&pid, &current, &fsync); err != nil {
 		return err
 	}
-	if !current.Valid || (schema != "" && current.String != schema) {
-		return fmt.Errorf("the tables would go to schema %q, not to %q: has this user the privilege to use it?", current.String, schema)
+	switch {
+	case schema == "" && !current.Valid:
+		return errNoSchema
+	case schema != "" && current.String != schema:
+		return fmt.Errorf("the role may not use the schema %q: it needs USAGE and CREATE on it", schema)
 	}
 	if fsync == "off" {
 		p.logger.Warn("fsync is off in the database: a crash of its machine can lose acknowledged writes or all of them")

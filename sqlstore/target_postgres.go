@@ -46,6 +46,9 @@ const rightsSQL = `SELECT coalesce(s.name, ''), n.oid IS NOT NULL, has_database_
 coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_schema_privilege(n.oid, 'CREATE'), false)
 FROM (SELECT coalesce(nullif($1::text, ''), current_schema()) AS name) s LEFT JOIN pg_namespace n ON n.nspname = s.name`
 
+// errNoSchema says that nobody said which schema, and that none is found.
+var errNoSchema = errors.New("of the schemas in its search_path, the role may use none: it needs USAGE and CREATE on one")
+
 // mayMakeTables refuses a schema without tables in which none can be made.
 func mayMakeTables(ctx context.Context, o *Options) (err error) {
 	s := &Source{postgres: true}
@@ -60,7 +63,7 @@ func mayMakeTables(ctx context.Context, o *Options) (err error) {
 	}
 	switch {
 	case schema == "":
-		return errors.New("of the schemas in its search_path, the role may use none: it needs USAGE and CREATE on one")
+		return errNoSchema
 	case !there && !mayMakeSchemas:
 		return fmt.Errorf("there is no schema %q, and the role may not make it: it needs CREATE on the database", schema)
 	case there && !mayFill:

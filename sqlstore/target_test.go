@@ -122,6 +122,12 @@ func TestTargetOfARoleWithoutRights(t *testing.T) {
 			if err := CheckTarget(t.Context(), has.options); (err == nil) != (has.want == "") || err != nil && !strings.Contains(err.Error(), has.want) {
 				t.Errorf("after %s, %s, schema %q: %v, want %q", step.statement, has.options.URL, has.options.Schema, err, has.want)
 			}
+			if has.want != nowhere {
+				continue
+			}
+			if _, err := Open(t.Context(), has.options); err == nil || !strings.Contains(err.Error(), nowhere) { // a server says the same
+				t.Errorf("after %s, a server: %v, want %q", step.statement, err, has.want)
+			}
 		}
 	}
 	for _, options := range []Options{weak, inPath} {

@@ -56,7 +56,7 @@ func parsePostgres(database string) (*pgxpool.Config, error) {
 
 // errParts says that the parts of a URL cannot be told apart, so that neither can the password.
 var errParts = errors.New("the URL cannot be parsed: in user and password, characters such as / : @ # ? % have to be " +
-	"percent-encoded, and of several hosts all need a port or none")
+	"percent-encoded, and of several hosts all need a port or none; the directory of a Unix socket is given as in postgres:///database?host=/directory")
 
 // ambiguous tells whether an @ stands where not everybody takes it for the end of user and password: libpq and pgx take the first one before a slash,
 // so that what is behind it in a password would be a host, and what is behind a slash the name of a database. In parameters it means nothing.

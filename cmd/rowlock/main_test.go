@@ -56,6 +56,7 @@ func TestRefusals(t *testing.T) {
 		{"unknown database", "serve --datastore mysql://root:geheim@db", "--datastore: the database must be"},
 		{"database without scheme", "serve --datastore /var/lib/x.db", "--datastore: the database must be"},
 		{"malformed password", "serve --datastore postgres://root:ge/heim@db/x", "--datastore: the URL cannot be parsed"},
+		{"socket as libpq's", "serve --datastore postgres://root@%2Frun%2Fpostgresql/x", "?host=/directory"},
 		{"malformed parameter", "serve --datastore postgres://root:geheim@db/x?sslmode=y", "--datastore: the URL of the database: "},
 		{"two databases", "serve --datastore postgres://root:geheim@db/x --datastore-file y", "--datastore-file"},
 		{"schema in SQLite", "serve --schema x", "--schema needs a Postgres"},
