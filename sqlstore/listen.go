@@ -60,7 +60,9 @@ func (l *listener) sleep(d time.Duration) bool {
 
 // listen listens until the connection breaks. heard says whether it was any good.
 func (l *listener) listen() (heard bool, err error) {
-	conn, err := pgx.ConnectConfig(l.ctx, l.peers.db.config)
+	config := l.peers.db.config.Copy()
+	l.peers.db.renew(config)
+	conn, err := pgx.ConnectConfig(l.ctx, config)
 	if err != nil {
 		return false, err
 	}

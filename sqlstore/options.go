@@ -18,6 +18,9 @@ type Options struct {
 	// URL names the database: "sqlite://" followed by the path of a file, which is made when it does not exist, or a
 	// "postgres://" URL, whose database has to exist.
 	URL string
+	// RereadURL gives the URL of a Postgres as it is now, where it is kept in a place in which its password is changed; nil: it stays. Only the user, the
+	// password and the certificates are taken of it, for connections that are made.
+	RereadURL func() (string, error)
 	// Schema is the schema of a Postgres database that the tables are in, which is made when it does not exist; empty
 	// means the first one of the search path. It keeps several control planes in one database.
 	Schema string

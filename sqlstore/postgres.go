@@ -33,6 +33,7 @@ type postgresDriver struct {
 	logger  *slog.Logger
 	clock   clock.Clock
 	config  *pgx.ConnConfig // of the listener
+	renew   func(*pgx.ConnConfig)
 	limits  limits
 	sealer  *sealer
 	prelude string        // what every transaction has to begin with, if anything
@@ -62,7 +63,11 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 		}
 		p.config = config.ConnConfig
 		d.prelude = p.prelude
-		config.BeforeConnect = cancelNothing
+		p.renew = (&credentials{options: o}).renew
+		config.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error {
+			p.renew(c)
+			return cancelNothing(ctx, c)
+		}
 		if p.pool, err = p.openPool(ctx, config.Copy(), postgresReaders); err != nil {
 			return err
 		}

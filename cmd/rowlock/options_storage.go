@@ -48,7 +48,7 @@ func (o *storageOptions) addDatabaseFlags(flags *pflag.FlagSet) {
 			"postgres://user@host/database with what else libpq understands. A password is better kept in --datastore-file or in "+
 			"ROWLOCK_DATASTORE: others on the machine see the command line")
 	flags.Lookup("datastore").Annotations = map[string][]string{classified: {"true"}} // it may hold a password
-	flags.StringVar(&o.datastoreFile, "datastore-file", "", "`file` that holds the URL of the database; read once")
+	flags.StringVar(&o.datastoreFile, "datastore-file", "", "`file` that holds the URL of the database; its user, password and certificates are read again for each connection that is made")
 	flags.StringVar(&o.schema, "schema", "",
 		"`name` of the Postgres schema that the tables are in, made if need be; each is a control plane of its own "+
 			"(default the first one of the search path)")
@@ -84,11 +84,10 @@ func (o *storageOptions) completeDatabase(dataDir string) error {
 		return usagef("--datastore and --datastore-file both name the database: give one or the other")
 	case o.datastoreFile != "":
 		name = "--datastore-file"
-		text, err := os.ReadFile(o.datastoreFile)
-		if err != nil {
-			return fmt.Errorf("--datastore-file: %w", err)
+		var err error
+		if o.datastore, err = o.readURL(); err != nil {
+			return err
 		}
-		o.datastore = strings.TrimSpace(string(text))
 	case o.datastore == "":
 		o.datastore = "sqlite://" + filepath.Join(dataDir, "rowlock.db")
 	}
@@ -103,6 +102,15 @@ func (o *storageOptions) completeDatabase(dataDir string) error {
 		return usagef("--schema: %w", err)
 	}
 	return nil
+}
+
+// readURL reads --datastore-file.
+func (o *storageOptions) readURL() (string, error) {
+	text, err := os.ReadFile(o.datastoreFile)
+	if err != nil {
+		return "", fmt.Errorf("--datastore-file: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 func (o *storageOptions) checkOthers() error {
@@ -121,8 +129,12 @@ func (o *storageOptions) checkOthers() error {
 
 // store says how the database is opened.
 func (o *storageOptions) store() sqlstore.Options {
-	return sqlstore.Options{URL: o.datastore, Schema: o.schema, AwaitTimeout: databaseAwaitTimeout, HistoryAge: o.historyAge,
+	store := sqlstore.Options{URL: o.datastore, Schema: o.schema, AwaitTimeout: databaseAwaitTimeout, HistoryAge: o.historyAge,
 		HistorySize: o.historySize.Value(), MaxObjectBytes: o.maxObject, Synchronous: o.synchronous}
+	if o.datastoreFile != "" {
+		store.RereadURL = o.readURL
+	}
+	return store
 }
 
 // checkThere refuses a database that commands would make which work in one that is there, and one that a restore has not finished.

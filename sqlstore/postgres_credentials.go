@@ -1,0 +1,63 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// credentials are who asks the database, by which password and which certificates, as the URL and the files that it and libpq's environment name have it.
+// Passwords are changed and certificates end while a server runs; it would notice only when it loses a connection, which may be in a failover.
+type credentials struct {
+	options *Options
+	mu      sync.Mutex
+	last    *pgx.ConnConfig // as they were found last
+}
+
+// renew gives them to a connection that is about to be made. What cannot be read, as a file that is being written, leaves what was read before.
+func (k *credentials) renew(c *pgx.ConnConfig) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	found, err := k.read()
+	if err == nil && !slices.Equal(places(c), places(found)) {
+		err = errors.New("it names another database, for which the server has to be started anew")
+	}
+	if err == nil {
+		k.last = found
+	} else {
+		k.options.Logger.Warn("the URL of the database is of no use any more, connections are made by what it was", "err", err)
+	}
+	if k.last != nil {
+		copied := k.last.Copy()
+		c.User, c.Password, c.TLSConfig, c.Fallbacks = copied.User, copied.Password, copied.TLSConfig, copied.Fallbacks
+	}
+}
+
+func (k *credentials) read() (*pgx.ConnConfig, error) {
+	database := k.options.URL
+	if k.options.RereadURL != nil {
+		var err error
+		if database, err = k.options.RereadURL(); err != nil {
+			return nil, err
+		}
+	}
+	config, err := parsePostgres(database)
+	if err != nil {
+		return nil, err
+	}
+	return config.ConnConfig, nil
+}
+
+// places is where a connection may lead.
+func places(c *pgx.ConnConfig) []string {
+	all := []string{c.Database, fmt.Sprint(c.Host, " ", c.Port)}
+	for _, f := range c.Fallbacks { // with and without TLS, perhaps
+		if place := fmt.Sprint(f.Host, " ", f.Port); !slices.Contains(all[1:], place) {
+			all = append(all, place)
+		}
+	}
+	return all
+}

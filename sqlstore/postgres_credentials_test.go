@@ -1,0 +1,83 @@
+package sqlstore
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/sqlstore/pgtest"
+)
+
+// A password that is changed while a server runs is changed in the file, too, and no server has to be started anew for that.
+func TestPasswordChanged(t *testing.T) {
+	t.Parallel()
+	c, err := pgtest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	root := admin(t, c.URL())
+	do := func(statement string) {
+		t.Helper()
+		if _, err := root.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, statement := range []string{"CREATE ROLE rot LOGIN PASSWORD 'one'", "CREATE SCHEMA rot AUTHORIZATION rot"} {
+		do(statement)
+	}
+	rules := "local all postgres trust\nlocal all all scram-sha-256\n"
+	if err := os.WriteFile(filepath.Join(c.Dir(), "data", "pg_hba.conf"), []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	do("SELECT pg_reload_conf()")
+	withPassword := func(password string) string {
+		return strings.Replace(c.URL(), "user=postgres", "user=rot&password="+password, 1)
+	}
+	file := filepath.Join(t.TempDir(), "url")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(withPassword("one"))
+	s := openStore(t, Options{URL: withPassword("one"), Schema: "rot", RereadURL: func() (string, error) {
+		text, err := os.ReadFile(file)
+		return string(text), err
+	}})
+	mustCommit(t, s, createMap(t, "a"))
+	const end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rot'"
+	do("ALTER ROLE rot PASSWORD 'two'")
+	// What is not to be read, or names another database, is as if it were not there.
+	for name, text := range map[string]string{"b": withPassword("two"), "c": "half a line", "d": strings.Replace(withPassword("none"), "///postgres", "///elsewhere", 1)} {
+		if name != "b" {
+			write(withPassword("two"))
+			do(end)
+			becomeReady(t, s)
+		}
+		write(text)
+		do(end)
+		becomeReady(t, s)
+		mustCommit(t, s, createMap(t, name))
+	}
+}
+
+// becomeReady gives a store the time that a connection takes which is made anew.
+func becomeReady(t *testing.T, s *Store) {
+	t.Helper()
+	var err error
+	for range 100 {
+		if err = s.Ready(t.Context()); err == nil {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal(err)
+}
