@@ -52,15 +52,24 @@ func (p *postgresDriver) letGo(int) {}
 // shrink has nothing to do either: Postgres keeps the pages.
 func (p *postgresDriver) shrink() error { return nil }
 
+// errStandby says that whoever was asked is not who takes writes, as every connection is when it is made: a pooler sends statements where it likes. Its
+// counter is that of some time ago, and to believe it would be to answer with what is no more.
+var errStandby = errors.New("a standby answered for the primary: a pooler stands between that sends reads to standbys. " +
+	"Connect to the database directly, or have it not do so (load_balance_mode = off in Pgpool-II)")
+
 // counter reads the counter.
 func (p *postgresDriver) counter(ctx context.Context) (revision int64, err error) {
 	bounded, cancel := boundedBy(ctx, p.limits.read)
 	defer cancel()
+	var standby bool
 	err = retryDead(postgresReaders, func() (bool, error) {
-		return true, p.query(bounded, p.pool, "SELECT "+counterSQL+" FROM meta m").scan(&revision)
+		return true, p.query(bounded, p.pool, "SELECT "+counterSQL+", current_setting('in_hot_standby') = 'on' FROM meta m").scan(&revision, &standby)
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, hung(ctx, err)
+	case standby:
+		return 0, unavailable(errStandby)
 	}
 	return revision, nil
 }
