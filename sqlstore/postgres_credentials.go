@@ -15,6 +15,7 @@ type credentials struct {
 	options *Options
 	mu      sync.Mutex
 	last    *pgx.ConnConfig // as they were found last
+	said    string          // what was wrong last
 }
 
 // renew gives them to a connection that is about to be made. What cannot be read, as a file that is being written, leaves what was read before.
@@ -22,12 +23,18 @@ func (k *credentials) renew(c *pgx.ConnConfig) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	found, err := k.read()
-	if err == nil && !slices.Equal(places(c), places(found)) {
+	switch {
+	case err != nil:
+	case !slices.Equal(places(c), places(found)):
 		err = errors.New("it names another database, for which the server has to be started anew")
+	case k.options.Schema == "" && c.User != found.User:
+		// The search path may name a schema after the user.
+		err = errors.New("it names another user, who may find other tables: name their schema (--schema), or start the server anew")
 	}
 	if err == nil {
-		k.last = found
-	} else {
+		k.last, k.said = found, ""
+	} else if said := err.Error(); said != k.said {
+		k.said = said
 		k.options.Logger.Warn("the URL of the database is of no use any more, connections are made by what it was", "err", err)
 	}
 	if k.last != nil {
@@ -43,6 +50,9 @@ func (k *credentials) read() (*pgx.ConnConfig, error) {
 		if database, err = k.options.RereadURL(); err != nil {
 			return nil, err
 		}
+	}
+	if !isPostgres(database) { // a file that is written anew is empty in between
+		return nil, errors.New("it names no Postgres")
 	}
 	config, err := parsePostgres(database)
 	if err != nil {

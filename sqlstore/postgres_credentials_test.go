@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,4 +81,31 @@ func becomeReady(t *testing.T, s *Store) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	t.Fatal(err)
+}
+
+// Another user may find other tables by the search path, and an empty file names what libpq's environment does.
+func TestCredentialsOfOthers(t *testing.T) {
+	const url = "postgres://one:old@host/database"
+	for _, c := range []struct{ schema, reread, user, password string }{
+		{"", "postgres://one:new@host/database", "one", "new"},
+		{"", "postgres://two:new@host/database", "one", "old"},
+		{"s", "postgres://two:new@host/database", "two", "new"},
+		{"s", "postgres://two:new@other/database", "one", "old"},
+		{"s", "", "one", "old"},
+	} {
+		var log strings.Builder
+		k := credentials{options: &Options{URL: url, Schema: c.schema, Logger: slog.New(slog.NewTextHandler(&log, nil)), RereadURL: func() (string, error) { return c.reread, nil }}}
+		for range 2 {
+			config, err := parsePostgres(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if k.renew(config.ConnConfig); config.ConnConfig.User != c.user || config.ConnConfig.Password != c.password {
+				t.Errorf("%+v: %s:%s", c, config.ConnConfig.User, config.ConnConfig.Password)
+			}
+		}
+		if said := strings.Count(log.String(), "\n"); said > 1 || said == 1 != (c.password == "old") {
+			t.Errorf("%+v: the log has %q", c, log.String())
+		}
+	}
 }

@@ -42,6 +42,9 @@ func TestFileTakenAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	ready(gone)
+	if said := log.String(); strings.Count(said, "may be lost") != 1 {
+		t.Errorf("the log has %q", said)
+	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,7 @@ type Store struct {
 	closing      atomic.Bool
 	failure      failure
 	saidMoved    atomic.Bool        // in the log
+	saidGone     atomic.Bool        // so, too: the file is not in its place
 	probes       singleflight.Group // of Ready
 	historyBytes atomic.Int64
 
@@ -189,6 +190,9 @@ func (s *Store) Ready(ctx context.Context) error {
 		return resources.ErrClosed
 	}
 	if err := s.db.inPlace(); err != nil {
+		if !s.saidGone.Swap(true) {
+			s.logger.Error("what is written now may be lost", "error", err)
+		}
 		return err
 	}
 	if err := s.failure.get(); err != nil {

@@ -21,7 +21,10 @@ func TestProbesEndByThemselves(t *testing.T) {
 		}
 		switch n := begun.Add(1); {
 		case n == 1:
-			<-all
+			select {
+			case <-r.Context().Done():
+			case <-all:
+			}
 			return
 		case n == asks:
 			close(all)
