@@ -27,6 +27,8 @@ type finder struct {
 	t *resources.Type
 	// deleted: the type is of deletions alone.
 	deleted bool
+	// most and nextStep are those above, but for tests.
+	most, nextStep int
 }
 
 // get finds one revision, with the object before and after it. One of an object that the user may not get is answered as one that is not
@@ -113,11 +115,11 @@ func (f *finder) list(ctx context.Context, q resources.ComputedQuery) (page reso
 // fill reads on until the list has as many revisions that are selected as it may, as lists of stored types do: what the database is not asked for
 // would else leave pages empty. Who selects little of much gets a page that is not full after some time, and goes on from there.
 func (f *finder) fill(ctx context.Context, q *resources.ComputedQuery, query resources.RevisionQuery) (page resources.ComputedPage, err error) {
-	limit := most
+	limit := f.most
 	if q.Limit > 0 {
-		limit = int(min(q.Limit, most))
+		limit = int(min(q.Limit, int64(f.most)))
 	}
-	for step, looked := limit, 0; ; step = max(limit, nextStep) {
+	for step, looked := limit, 0; ; step = max(limit, f.nextStep) {
 		query.Limit = step + 1 // which tells whether there are more
 		found, err := f.Historian.ObjectHistory(ctx, query)
 		if err != nil {
@@ -126,7 +128,7 @@ func (f *finder) fill(ctx context.Context, q *resources.ComputedQuery, query res
 		more := len(found) > step
 		if more {
 			if q.Limit <= 0 {
-				return page, apierrors.NewBadRequest(fmt.Sprintf("there are more than %d: ask with a limit, or select some by the fields %s and %s", most, fieldResource, fieldName))
+				return page, apierrors.NewBadRequest(fmt.Sprintf("there are more than %d: ask with a limit, or select some by the fields %s and %s", f.most, fieldResource, fieldName))
 			}
 			found = found[:step]
 		}
@@ -148,7 +150,7 @@ func (f *finder) fill(ctx context.Context, q *resources.ComputedQuery, query res
 			return page, nil
 		}
 		query.Before = found[step-1].Revision
-		if looked += step; len(page.Objects) == limit || looked >= most {
+		if looked += step; len(page.Objects) == limit || looked >= f.most {
 			page.Continue = continueAt(query.Before)
 			return page, nil
 		}

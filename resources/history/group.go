@@ -71,7 +71,7 @@ func (c Config) define(resource, kind string, namespaced, deleted bool) *resourc
 	t.ServedVerbs = []string{"get", "list"}
 	t.Table = columns
 	t.OpenAPI = describe(deleted)
-	f := &finder{Config: c, t: t, deleted: deleted}
+	f := &finder{Config: c, t: t, deleted: deleted, most: most, nextStep: nextStep}
 	t.Computed = func(ctx context.Context, _ resources.Reader, q resources.ComputedQuery) (resources.ComputedPage, error) {
 		if q.Name != "" {
 			return f.get(ctx, q)

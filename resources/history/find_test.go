@@ -1,0 +1,80 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// written is a history, the last writes first.
+type written struct {
+	resources.Historian
+	revisions []resources.Revision
+	looked    int
+}
+
+func (w *written) ObjectHistory(_ context.Context, q resources.RevisionQuery) (found []resources.Revision, err error) {
+	for _, r := range w.revisions {
+		if (q.Before == 0 || r.Revision < q.Before) && len(found) < q.Limit {
+			found = append(found, r)
+		}
+	}
+	w.looked += len(found)
+	return found, nil
+}
+
+// Pages have together what is selected, in order and once, none has more than its limit, and each looks at a bounded part of the history.
+func TestPagesAreFilled(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		w := &written{}
+		var want []string
+		rare := 1 + random.IntN(12)
+		for revision := int64(random.IntN(60)); revision > 0; revision-- {
+			r := resources.Revision{Revision: revision, Key: resources.Key{Resource: "configmaps", Namespace: "ns", Name: "a"}, Op: resources.Update}
+			switch random.IntN(rare) {
+			case 0:
+				r.Op = resources.Create
+				want = append(want, nameOf(revision))
+			case 1:
+				r.Op, r.Key.Namespace = resources.Create, "" // of the other scope
+			}
+			w.revisions = append(w.revisions, r)
+		}
+		f := &finder{Config: Config{Historian: w}, t: (Config{}).define(Revisions, "Revision", true, false), most: 1 + random.IntN(30), nextStep: 1 + random.IntN(8)}
+		q := resources.ComputedQuery{Limit: int64(1 + random.IntN(9)), Fields: fields.OneTermEqualSelector(fieldOperation, operations[resources.Create])}
+		said := fmt.Sprintf("%d revisions, limit %d, most %d, step %d", len(w.revisions), q.Limit, f.most, f.nextStep)
+		var got []string
+		query := resources.RevisionQuery{}
+		for page := 0; ; page++ {
+			w.looked = 0
+			p, err := f.fill(t.Context(), &q, query)
+			if err != nil || len(p.Objects) > int(q.Limit) || page > len(w.revisions) {
+				t.Fatalf("%s: page %d has %d, %v", said, page, len(p.Objects), err)
+			}
+			// The last look begins before there are as many as may be, and each sees one more than it takes.
+			if bound := 2 * (f.most + max(int(q.Limit), f.nextStep)); w.looked > bound {
+				t.Errorf("%s: %d were looked at for a page, more than %d", said, w.looked, bound)
+			}
+			for _, o := range p.Objects {
+				got = append(got, o.(*unstructured.Unstructured).GetName())
+			}
+			if p.Continue == "" {
+				break
+			}
+			if query.Before, err = revisionBefore(p.Continue); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the pages have %v, selected are %v", said, got, want)
+		}
+	}
+}
