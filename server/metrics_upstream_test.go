@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,11 @@ import (
 // What upstream's packages count, of conversion webhooks for one, is among the metrics.
 func TestUpstreamsCountsAreShown(t *testing.T) {
 	conversion.Metrics.ObserveConversionWebhookSuccess(t.Context(), time.Second)
-	body := get(newServer(t, nil).Handler(), "/metrics", "master").Body.String()
+	answer := get(newServer(t, nil).Handler(), "/metrics", "master")
+	if began, err := strconv.ParseInt(answer.Header().Get("Process-Start-Time-Unix"), 10, 64); err != nil || time.Since(time.Unix(began, 0)) > time.Hour {
+		t.Errorf("the process began at %d, %v", began, err)
+	}
+	body := answer.Body.String()
 	for _, name := range []string{"apiserver_conversion_webhook_request_total{", "apiserver_conversion_webhook_duration_seconds_count{",
 		"apiserver_cel_compilation_duration_seconds_count ", "apiserver_cel_evaluation_duration_seconds_count ",
 		"apiserver_validation_declarative_validation_mismatch_total ", "apiserver_validation_declarative_validation_panic_total ",

@@ -4,9 +4,9 @@ import (
 	"net/http"
 
 	"github.com/labstack/echo/v4"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	compbasemetrics "k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/prometheus/slis"
 
 	"github.com/rowlock/rowlock/server/health"
@@ -42,7 +42,7 @@ func (s *Server) newEcho() *echo.Echo {
 		e.Any(TokensPath, s.serveTokens)
 		e.Any(TokensPath+"/:id", s.serveToken)
 	}
-	e.Any("/metrics", echo.WrapHandler(promhttp.HandlerFor(s.MetricLimits.limited(withUpstreams(s.Metrics)), promhttp.HandlerOpts{})))
+	e.Any("/metrics", echo.WrapHandler(compbasemetrics.HandlerFor(s.MetricLimits.limited(withUpstreams(s.Metrics)), compbasemetrics.HandlerOpts{})))
 	indicators := http.NewServeMux()
 	slis.SLIMetricsWithReset{}.Install(indicators)
 	e.Any("/metrics/slis", echo.WrapHandler(indicators))

@@ -108,6 +108,9 @@ const beginAttempts = 4
 // begin starts the transaction of a batch, with the cache at the counter: what the batch is checked against is what it
 // will be committed to. It returns with applying locked, unless it fails. Errors: resources.ErrUnavailable.
 func (s *Store) begin() (transaction, error) {
+	if err := s.inPlace(); err != nil {
+		return nil, unusable(err)
+	}
 	if err := s.resolve(); err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // place is where the database's file was found when it was opened. A process goes on with a file that was moved, removed or replaced under it, and nothing
-// that it does fails; but what it writes then is found by nobody once it has ended.
+// that it does fails; but what it writes then is found by nobody once it has ended. So nothing is written.
 type place struct {
 	path string
 	file fs.FileInfo
@@ -19,7 +19,7 @@ func newPlace(path string) (place, error) {
 	return place{path, info}, err
 }
 
-// holds is nil while the file is found there still. It is looked at whenever somebody asks whether the server is ready, and so costs one call.
+// holds is nil while the file is found there still. It costs one call of the system, for each batch that is committed.
 func (p place) holds() error {
 	switch found, err := os.Stat(p.path); {
 	case err == nil && os.SameFile(p.file, found):

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 
 	"modernc.org/sqlite"
@@ -361,11 +360,6 @@ func (d *sqliteDriver) trimLog() (worked bool, err error) {
 	ctx := context.Background()
 	herr := d.heedLitestream(ctx)
 	worked, err = d.trimmer.trim(ctx, d.writer)
-	if errors.Is(err, fs.ErrNotExist) {
-		if perr := d.inPlace(); perr != nil {
-			err = perr
-		}
-	}
 	return worked, errors.Join(herr, err)
 }
 

@@ -189,10 +189,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	if s.closing.Load() {
 		return resources.ErrClosed
 	}
-	if err := s.db.inPlace(); err != nil {
-		if !s.saidGone.Swap(true) {
-			s.logger.Error("what is written now may be lost", "error", err)
-		}
+	if err := s.inPlace(); err != nil {
 		return err
 	}
 	if err := s.failure.get(); err != nil {
@@ -201,6 +198,15 @@ func (s *Store) Ready(ctx context.Context) error {
 		return s.probe(ctx)
 	}
 	_, err := s.db.revision(ctx)
+	return err
+}
+
+// inPlace refuses to write what nobody would find after this process. The log says so once, until it finds the database in its place again.
+func (s *Store) inPlace() error {
+	err := s.db.inPlace()
+	if gone := err != nil; s.saidGone.Swap(gone) != gone && gone {
+		s.logger.Error("nothing is written any more", "error", err)
+	}
 	return err
 }
 
