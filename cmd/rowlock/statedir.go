@@ -61,7 +61,7 @@ func absoluteDataDir(dir string) (string, error) {
 		return "", fmt.Errorf("--data-dir: %w", err)
 	}
 	if found, err := os.Stat(abs); err == nil && !found.IsDir() || errors.Is(err, syscall.ENOTDIR) {
-		return "", fmt.Errorf("--data-dir %s: there is a file in the place of a directory", abs)
+		return "", fmt.Errorf("--data-dir %s: not a directory: there is a file in its place", abs)
 	}
 	return abs, nil
 }

@@ -15,7 +15,7 @@ func TestDataDirThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{file, filepath.Join(file, "below")} {
-		if _, err := absoluteDataDir(path); err == nil || !strings.Contains(err.Error(), "--data-dir "+path+": there is a file") {
+		if _, err := absoluteDataDir(path); err == nil || !strings.Contains(err.Error(), "--data-dir "+path+": not a directory: there is a file") {
 			t.Errorf("%s: %v", path, err)
 		}
 		if err := makeDataDir(filepath.Join(path, "below")); err == nil || !strings.Contains(err.Error(), "--data-dir "+path) {
