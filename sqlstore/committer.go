@@ -35,7 +35,7 @@ func (s *Store) trimLog() {
 	if worked {
 		s.metrics.kept("checkpoint", began)
 	}
-	if err != nil {
+	if err != nil && !s.saidGone.Load() { // there is none where it should be, and the log has why
 		s.logger.Warn("the database's log could not be cut", "err", err)
 	}
 }

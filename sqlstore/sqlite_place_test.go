@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rowlock/rowlock/resources"
@@ -18,7 +19,7 @@ func TestFileTakenAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "rowlock.db")
-	var log strings.Builder
+	var log said
 	s, err := Open(t.Context(), Options{URL: "sqlite://" + path, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
@@ -52,8 +53,8 @@ func TestFileTakenAway(t *testing.T) {
 	}
 	ready(gone)
 	refused()
-	if said := log.String(); strings.Count(said, "nothing is written any more") != 1 {
-		t.Errorf("the log has %q", said)
+	if text := log.String(); strings.Count(text, "nothing is written any more") != 1 || strings.Contains(text, "could not be cut") {
+		t.Errorf("the log has %q", text)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
@@ -66,4 +67,23 @@ func TestFileTakenAway(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// said is a log that is read while it is written.
+type said struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (s *said) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(line)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }
