@@ -56,8 +56,8 @@ cold := github.com/antlr4-go github.com/coreos github.com/fxamacker github.com/g
 	$(module)/sqlstore/etcd github.com/spf13 golang.org/x/text k8s.io/apiserver/pkg/apis k8s.io/apiserver/pkg/cel/library k8s.io/apiserver/plugin \
 	k8s.io/kubernetes/pkg/apis k8s.io/kubernetes/pkg/controller k8s.io/kubernetes/pkg/quota k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy
 
-# What only the program is built with. Nothing else is: for each package of each test Go compiles each of these patterns anew (but all and std). To
-# run the tests of twenty packages took half a minute of that, and to list for the linter what they are made of two minutes.
+# Only the program is built with these: for each package of each test Go compiles each pattern anew (but all and std). To run the tests of twenty
+# packages, all of them built, took half a minute of that, and to list for the linter what they are made of two minutes.
 program := -gcflags=all=-l -gcflags=std= $(hot:%=-gcflags=%/...=) $(cold:%=-gcflags=%/...=-l)
 
 # SQLite is C that was translated to Go: it works on memory of its own, guarded by locks of its own, and its driver copies what goes in and comes out.
