@@ -21,15 +21,7 @@ import (
 
 // A server that starts before its database waits for it.
 func TestOpenWaits(t *testing.T) {
-	c, err := pgtest.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	c := newCluster(t)
 	if err := c.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}

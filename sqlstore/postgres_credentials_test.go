@@ -7,22 +7,12 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
 // A password that is changed while a server runs is changed in the file, too, and no server has to be started anew for that.
 func TestPasswordChanged(t *testing.T) {
 	t.Parallel()
-	c, err := pgtest.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	c := newCluster(t)
 	root := admin(t, c.URL())
 	do := func(statement string) {
 		t.Helper()

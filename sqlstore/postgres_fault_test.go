@@ -19,8 +19,8 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
-// newBreakable is a harness on a cluster of its own.
-func newBreakable(t *testing.T) (*postgresHarness, *pgtest.Cluster) {
+// newCluster is a Postgres of the test's own.
+func newCluster(t *testing.T) *pgtest.Cluster {
 	t.Helper()
 	c, err := pgtest.New()
 	if err != nil {
@@ -31,6 +31,13 @@ func newBreakable(t *testing.T) (*postgresHarness, *pgtest.Cluster) {
 			t.Error(err)
 		}
 	})
+	return c
+}
+
+// newBreakable is a harness on a cluster of its own.
+func newBreakable(t *testing.T) (*postgresHarness, *pgtest.Cluster) {
+	t.Helper()
+	c := newCluster(t)
 	h := newPostgresHarnessAt(t, c.URL())
 	return h, c
 }

@@ -13,15 +13,7 @@ import (
 // A pooler may send a statement to a standby, whatever a connection led to when it was made. What the counter was there is not what it is.
 func TestCounterOfAStandby(t *testing.T) {
 	t.Parallel()
-	primary, err := pgtest.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := primary.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	primary := newCluster(t)
 	s := openStore(t, Options{URL: primary.URL()})
 	mustCommit(t, s, createMap(t, "a"))
 	for name, cluster := range map[string]*pgtest.Cluster{"primary": primary, "standby": newReplica(t, primary)} {

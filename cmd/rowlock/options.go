@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -159,9 +160,10 @@ func (o *serveOptions) addFeatureFlags(flags *pflag.FlagSet) {
 // serveRemoved is the variable by which kube-apiserver lets --runtime-config turn on versions that its release removed.
 const serveRemoved = "KUBE_APISERVER_SERVE_REMOVED_APIS_FOR_ONE_RELEASE"
 
-// idle is what was asked for and does nothing: gates of which Rowlock has no more than the fields and types, since the controllers of
+// warnIdle says what was asked for and does nothing: gates of which Rowlock has no more than the fields and types, since the controllers of
 // kube-apiserver that would do something about them are not here; and a variable.
-func (o *serveOptions) idle() (names []string) {
+func (o *serveOptions) warnIdle(logger *slog.Logger) {
+	var names []string
 	for name, on := range o.featureGates {
 		gate := featuregate.Feature(strings.TrimPrefix(name, "kube:"))
 		switch gate {
@@ -174,8 +176,11 @@ func (o *serveOptions) idle() (names []string) {
 	if asked, _ := strconv.ParseBool(os.Getenv(serveRemoved)); asked {
 		names = append(names, serveRemoved)
 	}
+	if len(names) == 0 {
+		return
+	}
 	slices.Sort(names)
-	return names
+	logger.Warn("turned on without effect", "names", strings.Join(names, " "))
 }
 
 // complete checks what a flag alone cannot, and fills in what depends on other flags. It changes nothing outside but

@@ -59,9 +59,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err := makeDataDir(o.dataDir); err != nil {
 		return err
 	}
-	if names := o.idle(); len(names) > 0 {
-		logger.Warn("turned on without effect", "names", strings.Join(names, " "))
-	}
+	o.warnIdle(logger)
 	metrics := prometheus.NewRegistry()
 	encryption, err := o.encryption.open(ctx)
 	if err != nil {
