@@ -87,9 +87,10 @@ OFF      ?= -all
 race_packages := ./sqlstore/... ./server/... ./resources ./resources/follow
 # Comparisons of every document and every type with what upstream makes of them, by one goroutine: the race detector, which has
 # nothing to find there, makes minutes of them. `unit` runs them without it; no other test of race_packages may have such a name. They turn fast
-# paths on and off themselves: `unit-plain` leaves them out.
-race_leaves   := ^(TestWhatIsServedIsWhatIsBuilt|TestPreparedFilesAreFresh|TestEmbeddedDefinitionsAreUpstreams|TestV[23]IsUpstreams|TestAgreesWithUpstream|TestFastPathsAgree|TestMergeStrategicAgrees|TestPlansOfPublishedDefinitions|TestPublishedDefinitions(Applied)?AsText|TestOpenAPIOfPublishedDefinitions)$$
-leaves_in     := ./server/openapi ./server/codec/... ./server/handlers
+# paths on and off themselves: `unit-plain` leaves them out. So it is with what fuzz targets begin with, which `fuzz-briefly` runs as well.
+race_leaves   := ^(TestWhatIsServedIsWhatIsBuilt|TestPreparedFilesAreFresh|TestEmbeddedDefinitionsAreUpstreams|TestV[23]IsUpstreams|TestAgreesWithUpstream|TestFastPathsAgree|TestMergeStrategicAgrees|TestPlansOfPublishedDefinitions|TestPublishedDefinitions(Applied)?AsText|TestOpenAPIOfPublishedDefinitions)$$|^Fuzz
+# Walks by one goroutine, in which the detector finds nothing either. `unit-plain` makes them as well.
+race_walks    := ^(TestWideDocument|TestStoredSchemasAreCovered|TestUntypedIsDescribedAsCustomResources|TestCompressedLists|TestRightsOpenNothingElse|TestEveryRouteTakesItsRight)$$
 # What the end-to-end tests run: built beforehand, so that their time limit is for the tests.
 e2e_needs     := $(addprefix bin/,kubectl helm kube-controller-manager nfpm h2spec litestream)
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
@@ -132,10 +133,10 @@ lean: ## The stripped binary has at most MOST_BYTES, and the linker may leave ou
 
 unit: ## Unit tests of the packages that test-race leaves out, and the tests that it leaves out of others
 	$(go_test) $$(go list ./... | grep -v -x -F -e $(module)/e2e -f <(go list $(race_packages)))
-	$(go_test) -run '$(race_leaves)' $(leaves_in)
+	$(go_test) -run '$(race_leaves)|$(race_walks)' $(race_packages)
 
 test-race: ## Where goroutines meet, under the race detector: unit tests, the store's conformance suite, the crash test
-	CGO_ENABLED=1 $(go_test) $(race) -skip '$(race_leaves)' $(race_packages)
+	CGO_ENABLED=1 $(go_test) $(race) -skip '$(race_leaves)|$(race_walks)' $(race_packages)
 	CGO_ENABLED=1 $(go_test) $(race) -count=1 -run '$(race_tests)' ./e2e
 
 # The environment is inherited by the servers of the end-to-end tests. Tests that depend on it are not taken for done because

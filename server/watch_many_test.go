@@ -47,7 +47,7 @@ func TestManyWatchesWithoutHandlers(t *testing.T) {
 						leave()
 						return
 					}
-					if i%4 == 1 {
+					if i%4 == 1 && len(seen[i])%8 == 0 {
 						get(w.Handler(), "/api/v1/namespaces", "master") // it is slow
 					}
 					after = gjson.Get(line, "object.metadata.resourceVersion").String()

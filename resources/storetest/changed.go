@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 
 	"github.com/rowlock/rowlock/resources"
@@ -47,6 +48,7 @@ func testChangedBeforeRead(s *suite) {
 					ended = true // and once more
 				default:
 				}
+				runtime.Gosched() // for others' turns: one that spins has the processor for 10 ms
 				before := s.store.Changed(resource)
 				snap, err := s.store.Snapshot(s.ctx, resource, any_)
 				if err != nil {
@@ -65,12 +67,17 @@ func testChangedBeforeRead(s *suite) {
 			}
 		})
 	}
+	written := make([]*resources.Object, len(types))
 	for i := range rounds {
 		var writes []resources.Write
-		for _, resource := range types {
-			writes = append(writes, create(resources.Key{Resource: resource, Namespace: "ns", Name: fmt.Sprint(i)}, "x"))
+		for n, resource := range types {
+			if i == 0 {
+				writes = append(writes, create(resources.Key{Resource: resource, Namespace: "ns", Name: "a"}, "x"))
+			} else {
+				writes = append(writes, update(written[n], fmt.Sprint(i)))
+			}
 		}
-		s.commit(writes...)
+		written = s.commit(writes...)
 	}
 	close(done)
 	all.Wait()

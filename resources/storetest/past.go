@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strconv"
 	"sync"
 
@@ -127,6 +128,7 @@ func testExactOfTheNewest(s *suite) {
 				return
 			default:
 			}
+			runtime.Gosched()
 			now, err := s.store.Snapshot(s.ctx, "pods", any_)
 			if err != nil {
 				s.Errorf("snapshot: %v", err)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -73,8 +74,20 @@ func newAPIWith(t testing.TB, features map[string]bool, change ...func(*server.C
 	if err := gates.SetFromMap(features); err != nil {
 		t.Fatal(err)
 	}
-	store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "rowlock.db"),
-		Synchronous: "off", MaxObjectBytes: 1536 << 10, Logger: slog.New(slog.DiscardHandler)})
+	file := filepath.Join(t.TempDir(), "rowlock.db")
+	if err := os.WriteFile(file, bootstrapped(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := newServer(t, gates, openStore(t, file), change...)
+	a.run(exchange{do: "POST /api/v1/namespaces", body: `{"metadata":{"name":"test"}}`, code: 201})
+	return a
+}
+
+// openStore opens the store in a file until the test ends.
+func openStore(t testing.TB, file string) *sqlstore.Store {
+	t.Helper()
+	store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + file, Synchronous: "off", MaxObjectBytes: 1536 << 10,
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,9 +96,7 @@ func newAPIWith(t testing.TB, features map[string]bool, change ...func(*server.C
 			t.Error(err)
 		}
 	})
-	a := newServer(t, gates, store, change...)
-	a.run(exchange{do: "POST /api/v1/namespaces", body: `{"metadata":{"name":"test"}}`, code: 201})
-	return a
+	return store
 }
 
 // newServer starts a server over a store.
