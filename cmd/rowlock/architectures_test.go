@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	goimporter "go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Packages are made for 32 bits, too (armv7), where an int is no int64. To compile all that the program is made of for that takes minutes: here the types of
+// what is ours are checked alone, beside what others were compiled to for this machine.
+func TestCompilesFor32Bits(t *testing.T) {
+	t.Parallel()
+	exports := map[string]string{}
+	for _, p := range listed(t, os.Environ(), "-export", "-deps") {
+		exports[p.ImportPath] = p.Export
+	}
+	files := token.NewFileSet()
+	imports := &importing{of: goimporter.ForCompiler(files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}
+	checked := 0
+	for _, p := range listed(t, append(os.Environ(), "GOARCH=arm"), "-deps") {
+		if p.ImportPath != "math" && !strings.HasPrefix(p.ImportPath, "github.com/rowlock/rowlock") {
+			continue
+		}
+		var parsed []*ast.File
+		for _, name := range p.GoFiles {
+			file, err := parser.ParseFile(files, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parsed = append(parsed, file)
+		}
+		config := types.Config{Importer: imports, Sizes: types.SizesFor("gc", "arm"), Error: func(err error) { t.Error(err) }}
+		checkedPackage, _ := config.Check(p.ImportPath, files, parsed, nil) // errors were told
+		if p.ImportPath == "math" {
+			imports.math = checkedPackage
+		}
+		checked++
+	}
+	if checked < 50 {
+		t.Errorf("%d packages were checked", checked)
+	}
+}
+
+// importing imports what was compiled for this machine, but for math, whose constants of int are those of 32 bits.
+type importing struct {
+	of   types.Importer
+	math *types.Package
+}
+
+func (i *importing) Import(path string) (*types.Package, error) {
+	if path == "math" && i.math != nil {
+		return i.math, nil
+	}
+	return i.of.Import(path)
+}
+
+type listedPackage struct {
+	ImportPath, Dir, Export string
+	GoFiles                 []string
+}
+
+// listed is what the program is made of, as go list has it.
+func listed(t *testing.T, environment []string, flags ...string) (packages []listedPackage) {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", append(append([]string{"list", "-json=ImportPath,Dir,Export,GoFiles"}, flags...), ".")...)
+	list.Env, list.Stderr = environment, os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listedPackage
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+}
