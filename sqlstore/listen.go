@@ -35,6 +35,17 @@ func (l *listener) run() {
 			pause = 0
 		}
 		l.peers.store.logger.Warn("the connection that listens for changes broke, trying again", "err", err)
+		if !heard {
+			l.lookElsewhere()
+		}
+	}
+}
+
+// lookElsewhere looks through the connections that are left when none can be had to listen through: where the database has no place
+// for another, they may go on for long, and a server that answers with what is most recent and is ready would have watches stand still.
+func (l *listener) lookElsewhere() {
+	if err := l.peers.catchUp(l.ctx, l.peers.db, 0); err != nil && l.ctx.Err() == nil {
+		l.peers.store.logger.Debug("nor could the log of changes be read", "err", err)
 	}
 }
 

@@ -1,12 +1,44 @@
 package sqlstore
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/rowlock/rowlock/resources"
 )
+
+// A server that gets no connection to listen through, but has others, brings what others write to watches nevertheless.
+func TestWatchesGoOnWithoutAListener(t *testing.T) {
+	ctx := testContext(t)
+	h, c := newBreakable(t)
+	conn := admin(t, c.URL())
+	exec := func(statement string, args ...any) {
+		t.Helper()
+		if _, err := conn.Exec(ctx, statement, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`CREATE ROLE app LOGIN; CREATE SCHEMA app AUTHORIZATION app`)
+	h.url, h.schema = strings.Replace(c.URL(), "user=postgres", "user=app", 1), "app"
+	writer, deaf := h.openPeer(t), h.openPeer(t)
+	first := mustCommit(t, writer, createMap(t, "first"))[0]
+	if _, err := deaf.Get(ctx, first.Key, resources.At{}); err != nil { // which leaves a connection that reads
+		t.Fatal(err)
+	}
+	w, err := deaf.Watch(ctx, resources.WatchOptions{Resource: "configmaps", After: first.Revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	exec(`ALTER ROLE app CONNECTION LIMIT 1`) // for those that come: the others stay
+	exec(`SELECT pg_terminate_backend(pid) FROM app.servers WHERE id = $1`, deaf.Session().id)
+	deafened, end := context.WithTimeout(ctx, usualLimits.unheard)
+	defer end()
+	mustCommit(t, writer, createMap(t, "second"))
+	collect(deafened, t, w, "second")
+}
 
 // A server that is stopped while it holds the counter holds the others up for seconds, not for ever.
 func TestStoppedServerReleasesTheCounter(t *testing.T) {
