@@ -58,7 +58,10 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 	d := &database{driver: p, origin: &origin{}, counter: "SELECT " + counterSQL + " FROM meta m", state: selectStateSQL,
 		isolation: sql.LevelRepeatableRead, deadConnections: postgresReaders, objects: postgresObjects}
 	err = func() error {
-		if err := o.await(ctx, func() error { return p.probe(ctx, config, o.Schema) }); err != nil {
+		if err := o.await(ctx, func() error {
+			survey(ctx, config.ConnConfig, p.limits.ping)
+			return p.probe(ctx, config, o.Schema)
+		}); err != nil {
 			return err
 		}
 		p.config = config.ConnConfig
@@ -119,6 +122,10 @@ func postgresConfig(o *Options) (*pgxpool.Config, error) {
 	}
 	// Whatever the URL says: what a standby answers may be old, and it takes no writes.
 	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	if len(eachHost(c)) > 1 {
+		t := &timelines{}
+		c.ValidateConnect, config.PrepareConn = t.validate, t.current
+	}
 	c.OnNotice = noteWarning
 	c.DialFunc = briefly(c.DialFunc)
 	config.AfterConnect = registerTypes

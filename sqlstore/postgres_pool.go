@@ -12,7 +12,8 @@ import (
 // connPool closes the connections of a pool but one when none was asked for in a while: where many control planes share a
 // cluster, its connections are what runs out first. The last one goes by the pool's own MaxConnIdleTime.
 type connPool struct {
-	after time.Duration
+	after   time.Duration
+	current func(context.Context, *pgx.Conn) (bool, error) // whether a connection is still of use; nil: it is
 
 	pool  *pgxpool.Pool
 	timer *time.Timer
@@ -23,7 +24,7 @@ type connPool struct {
 
 // openPool opens a pool whose connections are closed when they are not used.
 func openPool(ctx context.Context, config *pgxpool.Config, l limits) (*connPool, error) {
-	s := &connPool{after: l.shrink}
+	s := &connPool{after: l.shrink, current: config.PrepareConn}
 	config.MinConns, config.MinIdleConns, config.PingTimeout = 0, 0, l.ping
 	config.MaxConnIdleTime, config.HealthCheckPeriod = l.rest, l.rest/4
 	config.PrepareConn = s.used
@@ -37,11 +38,14 @@ func openPool(ctx context.Context, config *pgxpool.Config, l limits) (*connPool,
 }
 
 // used is called when a connection is taken from the pool.
-func (s *connPool) used(context.Context, *pgx.Conn) (bool, error) {
+func (s *connPool) used(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	if s.pool.Stat().TotalConns() > 1 {
 		s.timer.Reset(s.after)
 	}
-	return true, nil
+	if s.current == nil {
+		return true, nil
+	}
+	return s.current(ctx, conn)
 }
 
 // trim closes the idle connections, but one.

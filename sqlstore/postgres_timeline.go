@@ -1,0 +1,118 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// timelines keeps connections away from a primary that was replaced and does not know it. Where a URL names several hosts, the first
+// that takes writes is used, and an old primary that comes back does, until somebody makes it a standby: all that was acknowledged since
+// would be gone, and what is acknowledged there soon will be. Each promotion begins a timeline with a higher number, so whoever has seen one
+// of a cluster uses none before it, not even when nothing else can be reached. A cluster that was put back to a state of before has
+// a new timeline, too, but where its files were copied without telling it; then the server has to be started anew.
+type timelines struct {
+	mu     sync.Mutex
+	system string // the identifier of the cluster that was connected to last
+	newest uint64 // that was seen of it
+}
+
+const (
+	timelineSQL = `SELECT system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM pg_control_system()`
+	// connectedTo is where a connection keeps its branch.
+	connectedTo = "connected to"
+)
+
+// branch is what a connection leads to.
+type branch struct {
+	system   string
+	timeline uint64
+}
+
+// validate refuses connections to what takes no writes, and to what was replaced.
+func (t *timelines) validate(ctx context.Context, c *pgconn.PgConn) error {
+	if err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, c); err != nil {
+		return err
+	}
+	results, err := c.Exec(ctx, timelineSQL).ReadAll()
+	if err != nil {
+		return err
+	}
+	if len(results) != 1 || len(results[0].Rows) != 1 {
+		return errors.New("the database does not say which timeline it is on")
+	}
+	row := results[0].Rows[0]
+	timeline, err := strconv.ParseUint(string(row[1]), 16, 32)
+	if err != nil {
+		return err
+	}
+	p := branch{string(row[0]), timeline}
+	c.CustomData()[connectedTo] = p
+	if newest := t.note(p); newest > p.timeline {
+		return fmt.Errorf("the database here is on timeline %d, and was replaced when another one took over on timeline %d: it is not used. "+
+			"If it was put back on purpose, start the server anew", p.timeline, newest)
+	}
+	return nil
+}
+
+// note returns the newest timeline that was seen of the cluster.
+func (t *timelines) note(p branch) (newest uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p.system != t.system {
+		t.system, t.newest = p.system, 0
+	}
+	t.newest = max(t.newest, p.timeline)
+	return t.newest
+}
+
+// current reports whether a connection of before leads to what was not replaced since.
+func (t *timelines) current(_ context.Context, conn *pgx.Conn) (bool, error) {
+	p, ok := conn.PgConn().CustomData()[connectedTo].(branch)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !ok || p.system != t.system || p.timeline >= t.newest, nil
+}
+
+// survey connects to each of several hosts, so that a server that has seen none yet does not take the first for the newest. What
+// cannot be reached in time is of no account.
+func survey(ctx context.Context, config *pgx.ConnConfig, patience time.Duration) {
+	hosts := eachHost(config)
+	if len(hosts) < 2 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var asked sync.WaitGroup
+	for _, host := range hosts {
+		asked.Go(func() {
+			if conn, err := pgx.ConnectConfig(ctx, host); err == nil {
+				_ = conn.Close(ctx) // it has served
+			}
+		})
+	}
+	asked.Wait()
+}
+
+// eachHost returns the configurations of connections to each host alone.
+func eachHost(config *pgx.ConnConfig) (hosts []*pgx.ConnConfig) {
+	ways := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
+	at := map[string]*pgx.ConnConfig{}
+	for _, way := range ways {
+		name := fmt.Sprint(way.Host, " ", way.Port)
+		if host := at[name]; host != nil { // with and without TLS
+			host.Fallbacks = append(host.Fallbacks, way)
+			continue
+		}
+		host := config.Copy()
+		host.Host, host.Port, host.TLSConfig, host.Fallbacks = way.Host, way.Port, way.TLSConfig, nil
+		at[name], hosts = host, append(hosts, host)
+	}
+	return hosts
+}

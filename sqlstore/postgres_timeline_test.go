@@ -1,0 +1,89 @@
+package sqlstore
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/sqlstore/pgtest"
+)
+
+// A primary that was replaced and comes back as one that takes writes is not used, though it is named first: not for connections that
+// are made anew, not by a server that is started then, and not while the one that replaced it is away.
+func TestReplacedPrimaryComesBack(t *testing.T) {
+	ctx := testContext(t)
+	h, old := newBreakable(t)
+	mustCommit(t, h.store, createMap(t, "before"))
+	replica := newReplica(t, old)
+	h.url = pgtest.FailoverURL(old, replica)
+	server := h.openPeer(t)
+	awaitSQL(ctx, t, admin(t, old.URL()), "EXISTS (SELECT 1 FROM pg_stat_replication WHERE replay_lsn >= pg_current_wal_lsn())")
+	if err := old.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Promote(); err != nil {
+		t.Fatal(err)
+	}
+	after := commitSoon(ctx, t, server, createMap(t, "after"))
+	if err := old.Start(); err != nil {
+		t.Fatal(err)
+	}
+	const end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'rowlock'"
+	if _, err := admin(t, replica.URL()).Exec(ctx, end); err != nil {
+		t.Fatal(err)
+	}
+	fresh := h.openPeer(t)
+	for _, s := range []*Store{server, fresh} {
+		if snap := settled(ctx, t, s); snap.Get("default", "after") == nil {
+			t.Error("the old primary was read from")
+		}
+	}
+	if again := mustCommit(t, fresh, createMap(t, "again"))[0]; again.Revision != after.Revision+1 {
+		t.Errorf("the revision after %d is %d", after.Revision, again.Revision)
+	}
+
+	if err := replica.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	replica.Wait()
+	for _, s := range []*Store{server, fresh} {
+		if _, err := s.Commit(ctx, createMap(t, "lost")); !errors.Is(err, resources.ErrUnavailable) {
+			t.Errorf("committed to the old primary: %v", err)
+		}
+		if err := s.Ready(ctx); err == nil || !strings.Contains(err.Error(), "was replaced when another one took over on timeline 2") {
+			t.Errorf("ready: %v", err)
+		}
+	}
+	if err := replica.Start(); err != nil {
+		t.Fatal(err)
+	}
+	commitSoon(ctx, t, server, createMap(t, "end"))
+}
+
+// The newest timeline is that of the cluster that was connected to last, and each host is asked once, however it can be reached.
+func TestTimelinesOfHosts(t *testing.T) {
+	var seen timelines
+	seen.note(branch{"1", 1})
+	for _, c := range []struct {
+		branch
+		newest uint64
+	}{{branch{"1", 3}, 3}, {branch{"1", 2}, 3}, {branch{"2", 1}, 1}, {branch{"1", 2}, 2}} {
+		if newest := seen.note(c.branch); newest != c.newest {
+			t.Errorf("after %v the newest is %d, want %d", c.branch, newest, c.newest)
+		}
+	}
+	config, err := parsePostgres("postgres://u@a:5432,b:5433,a:5432/db?sslmode=prefer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hosts []string
+	for _, host := range eachHost(config.ConnConfig) {
+		hosts = append(hosts, places(host)[1:]...)
+	}
+	if want := []string{"a 5432", "b 5433"}; !slices.Equal(hosts, want) {
+		t.Errorf("the hosts are %v, want %v", hosts, want)
+	}
+}
