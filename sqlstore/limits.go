@@ -33,9 +33,10 @@ var usualLimits = limits{step: 15 * time.Second, read: 10 * time.Second, rows: 3
 
 // statement sets, within a transaction, what the database itself is to watch over: waiting for the counter, and holding
 // it while the server is gone or stopped, which would stop all others. An acknowledged write is durable, so
-// synchronous_commit is not off.
+// synchronous_commit is not off, and the warning is sent that a COMMIT stopped waiting for its standby.
 func (l limits) statement() string {
 	return fmt.Sprintf(`SELECT set_config('lock_timeout', '%dms', true), set_config('idle_in_transaction_session_timeout', '%dms', true),
+set_config('client_min_messages', 'warning', true),
 set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'local' ELSE current_setting('synchronous_commit') END, true)`,
 		l.lock.Milliseconds(), l.idle.Milliseconds())
 }

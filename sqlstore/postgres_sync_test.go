@@ -69,14 +69,15 @@ func newReplica(t *testing.T, primary *pgtest.Cluster) *pgtest.Cluster {
 
 // With synchronous replication and the standby gone, COMMIT hangs. Nobody is told that it happened, nor that it did not,
 // and nobody sees it, because a failover could take it back; not even if somebody makes the database stop waiting. When
-// the standby is there again, so are the writes.
+// the standby is there again, so are the writes. All of that where the database is to send no warnings, too.
 func TestStandbyGone(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
 	h, primary := newBreakable(t)
 	replica := newReplica(t, primary)
 	conn := admin(t, primary.URL())
-	for _, statement := range []string{"ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"} {
+	for _, statement := range []string{"ALTER SYSTEM SET client_min_messages = error", "ALTER SYSTEM SET synchronous_standby_names = '*'",
+		"SELECT pg_reload_conf()"} {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			t.Fatal(err)
 		}
