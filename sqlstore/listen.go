@@ -49,12 +49,22 @@ func (l *listener) lookElsewhere() {
 	}
 }
 
+// pollAgain is how soon poll looks again when it could not, or what happened meanwhile would stay unheard for twice as long.
+const pollAgain = time.Second
+
 // poll looks now and then, where notifications do not come.
 func (l *listener) poll() {
-	for l.sleep(l.peers.db.limits.deaf()) {
-		if err := l.peers.catchUp(l.ctx, l.peers.db, 0); err != nil && l.ctx.Err() == nil {
+	usual := l.peers.db.limits.deaf()
+	for pause := usual; l.sleep(pause); {
+		err := l.peers.catchUp(l.ctx, l.peers.db, 0)
+		if err == nil || l.ctx.Err() != nil {
+			pause = usual
+			continue
+		}
+		if pause == usual { // it is said once
 			l.peers.store.logger.Warn("the log of changes could not be read, trying again", "err", err)
 		}
+		pause = min(usual/2, pollAgain)
 	}
 }
 

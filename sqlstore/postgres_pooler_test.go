@@ -1,9 +1,12 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/storetest"
@@ -87,4 +90,55 @@ func TestServersBehindPooler(t *testing.T) {
 		int64(snap.Count("", "")) != foreign.count.Load() {
 		t.Errorf("the other control plane: %v", err)
 	}
+}
+
+// told tells when a log has a line with a text.
+type told struct {
+	text string
+	once sync.Once
+	done chan struct{}
+}
+
+func (w *told) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte(w.text)) {
+		w.once.Do(func() { close(w.done) })
+	}
+	return len(line), nil
+}
+
+// Behind a pooler, a look that failed is made up for soon, not when the next one is due.
+func TestLooksAgainBehindPooler(t *testing.T) {
+	ctx := testContext(t)
+	direct, c := newBreakable(t)
+	h := *direct
+	h.url, h.limits = poolerBefore(t, c).URL(), usualLimits
+	h.limits.poll, h.limits.unheard = 4*time.Second, 4*time.Second
+	failed := &told{text: "could not be read", done: make(chan struct{})}
+	o := h.options()
+	o.Logger = slog.New(slog.NewTextHandler(failed, nil))
+	s := mustOpen(t, o)
+	defer s.Close()
+	w, err := s.Watch(ctx, resources.WatchOptions{Resource: "configmaps", After: s.position.revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	mustCommit(t, direct.store, createMap(t, "meanwhile"))
+	conn := admin(t, c.URL())
+	rename := func(from, to string) {
+		t.Helper()
+		if _, err := conn.Exec(ctx, `ALTER SCHEMA "`+from+`" RENAME TO "`+to+`"`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename(h.schema, "away")
+	select {
+	case <-failed.done:
+	case <-ctx.Done():
+		t.Fatal("nobody looked")
+	}
+	rename("away", h.schema)
+	soon, end := context.WithTimeout(ctx, 3*time.Second)
+	defer end()
+	collect(soon, t, w, "meanwhile")
 }
