@@ -42,6 +42,28 @@ func TestPostgresWithOddSettings(t *testing.T) {
 	}
 }
 
+// What a role has against clients that hang does not end one that reads everything and waits for where that goes.
+func TestSourceTakesItsTime(t *testing.T) {
+	h, c := newBreakable(t)
+	for _, setting := range []string{"statement_timeout", "idle_in_transaction_session_timeout"} {
+		if _, err := admin(t, c.URL()).Exec(t.Context(), "ALTER DATABASE postgres SET "+setting+" = '100ms'"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source, err := OpenSource(t.Context(), h.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	if _, err := source.tx.ExecContext(t.Context(), "SELECT pg_sleep(0.3)"); err != nil {
+		t.Errorf("a statement that takes long: %v", err)
+	}
+	time.Sleep(300 * time.Millisecond)
+	if _, err := source.HasHistory(t.Context()); err != nil {
+		t.Errorf("after nothing was read in a while: %v", err)
+	}
+}
+
 // Every byte of a bytea is read as it was written, and what is no bytea is refused.
 func TestUnescapeBytea(t *testing.T) {
 	all := make([]byte, 256)

@@ -104,12 +104,17 @@ func (s *Source) openPostgres(ctx context.Context, o *Options) error {
 	if s.tx, err = s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}); err != nil {
 		return err
 	}
-	if o.Schema == "" {
-		return nil
+	if _, err = s.tx.ExecContext(ctx, unhurriedSQL); err != nil || o.Schema == "" {
+		return err
 	}
 	_, err = s.tx.ExecContext(ctx, setSearchPath(o.Schema))
 	return err
 }
+
+// unhurriedSQL lets a transaction take as long as it takes, as pg_dump's: what a role has against clients that hang would end one that reads
+// everything, and waits for where that goes. Postgres before 17 does not have all of these.
+const unhurriedSQL = `SELECT set_config(name, '0', true) FROM pg_settings
+WHERE name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`
 
 // readState decides what the transaction sees.
 func (s *Source) readState(ctx context.Context) error {
