@@ -146,14 +146,14 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 			return err
 		}
 	}
-	if schema != "" {
+	if p.prelude = ""; schema != "" {
 		p.prelude = setSearchPath(schema)
 	}
 	var pid uint32
-	var current sql.NullString
+	var current, filled sql.NullString
 	var fsync string
-	const look = "SELECT pg_backend_pid(), current_schema(), current_setting('fsync')"
-	if err := p.query(ctx, conn, look).scan(&pid, &current, &fsync); err != nil {
+	const look = "SELECT pg_backend_pid(), current_schema(), current_setting('fsync'), (" + filledSchemaSQL + ")"
+	if err := p.query(ctx, conn, look).scan(&pid, &current, &fsync, &filled); err != nil {
 		return err
 	}
 	switch {
@@ -161,6 +161,9 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 		return errNoSchema
 	case schema != "" && current.String != schema:
 		return fmt.Errorf("the role may not use the schema %q: it needs USAGE and CREATE on it", schema)
+	case filled.Valid && filled != current:
+		return fmt.Errorf("the search path has the schema %q first, which has no store, and one is in %q: name the schema that is meant (--schema)",
+			current.String, filled.String)
 	}
 	if fsync == "off" {
 		p.logger.Warn("fsync is off in the database: a crash of its machine can lose acknowledged writes or all of them")
@@ -172,9 +175,12 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 		p.logger.Warn("a pooler stands between this server and the database: what other servers write is looked for every " +
 			p.limits.deaf().String() + " and when it is needed, notifications are not relied upon. Connect to the database directly for less delay")
 	}
-	if !p.pooled && schema != "" {
+	// The schema that it is now, for all connections: the role may get another search path, or a schema that comes before in it, and
+	// what is in there is another store, or none.
+	p.prelude = setSearchPath(current.String)
+	if !p.pooled {
 		// A pooler may refuse it at the start of a connection, and knows no other way to set it for a session. The database does.
-		config.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{schema}.Sanitize()
+		config.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{current.String}.Sanitize()
 		p.prelude = ""
 	}
 	sum := sha256.Sum256([]byte(current.String))
@@ -182,6 +188,12 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 	p.locks = int32(binary.BigEndian.Uint32(sum[:]) >> 1)
 	return nil
 }
+
+// filledSchemaSQL is the first schema of the search path that has a store of which the role may write the tables.
+const filledSchemaSQL = `SELECT s.name FROM unnest(current_schemas(false)) WITH ORDINALITY AS s (name, place)
+WHERE 4 = (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = s.name AND c.relkind = 'r'
+  AND c.relname IN ('meta', 'objects', 'changes', 'schema_migrations') AND has_table_privilege(c.oid, 'UPDATE'))
+ORDER BY s.place LIMIT 1`
 
 // setSearchPath is a statement that makes a schema the one where tables are looked for, until the transaction ends.
 func setSearchPath(schema string) string {

@@ -102,6 +102,9 @@ func openPostgresTarget(ctx context.Context, o *Options) (_ filler, err error) {
 	if t.tx, err = t.conn.Begin(ctx); err != nil {
 		return nil, err
 	}
+	if _, err := t.tx.Exec(ctx, unhurriedSQL); err != nil {
+		return nil, err
+	}
 	if o.Schema != "" {
 		if _, err := t.tx.Exec(ctx, setSearchPath(o.Schema)); err != nil {
 			return nil, err
