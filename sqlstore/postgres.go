@@ -120,6 +120,8 @@ func postgresConfig(o *Options) (*pgxpool.Config, error) {
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "rowlock"
 	}
+	// Whatever a role or a database has: texts are UTF-8 here, and would be taken for something else.
+	c.RuntimeParams["client_encoding"] = "UTF8"
 	// Whatever the URL says: what a standby answers may be old, and it takes no writes.
 	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	if len(eachHost(c)) > 1 {
@@ -149,26 +151,16 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 	if p.prelude = ""; schema != "" {
 		p.prelude = setSearchPath(schema)
 	}
-	var pid uint32
-	var current, filled sql.NullString
-	var fsync string
-	const look = "SELECT pg_backend_pid(), current_schema(), current_setting('fsync'), (" + filledSchemaSQL + ")"
-	if err := p.query(ctx, conn, look).scan(&pid, &current, &fsync, &filled); err != nil {
+	found := surroundings{}
+	const look = "SELECT pg_backend_pid(), current_schema(), (" + filledSchemaSQL + "), current_setting('fsync'), current_setting('server_encoding')"
+	if err := p.query(ctx, conn, look).scan(&found.pid, &found.current, &found.filled, &found.fsync, &found.encoding); err != nil {
 		return err
 	}
-	switch {
-	case schema == "" && !current.Valid:
-		return errNoSchema
-	case schema != "" && current.String != schema:
-		return fmt.Errorf("the role may not use the schema %q: it needs USAGE and CREATE on it", schema)
-	case filled.Valid && filled != current:
-		return fmt.Errorf("the search path has the schema %q first, which has no store, and one is in %q: name the schema that is meant (--schema)",
-			current.String, filled.String)
+	if err := found.check(schema, p.logger); err != nil {
+		return err
 	}
-	if fsync == "off" {
-		p.logger.Warn("fsync is off in the database: a crash of its machine can lose acknowledged writes or all of them")
-	}
-	if pid != conn.PgConn().PID() {
+	current := found.current.String
+	if found.pid != conn.PgConn().PID() {
 		// The connection's own idea of who it talks to is the pooler's.
 		p.pooled = true
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // prepared statements would belong to a connection
@@ -177,15 +169,45 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 	}
 	// The schema that it is now, for all connections: the role may get another search path, or a schema that comes before in it, and
 	// what is in there is another store, or none.
-	p.prelude = setSearchPath(current.String)
+	p.prelude = setSearchPath(current)
 	if !p.pooled {
 		// A pooler may refuse it at the start of a connection, and knows no other way to set it for a session. The database does.
-		config.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{current.String}.Sanitize()
+		config.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{current}.Sanitize()
 		p.prelude = ""
 	}
-	sum := sha256.Sum256([]byte(current.String))
+	sum := sha256.Sum256([]byte(current))
 	p.channel = fmt.Sprintf("rowlock_%x", sum)[:40]
 	p.locks = int32(binary.BigEndian.Uint32(sum[:]) >> 1)
+	return nil
+}
+
+// surroundings is what a database says of itself.
+type surroundings struct {
+	pid             uint32
+	current, filled sql.NullString // the first schema of the search path, and the first that has a store
+	fsync, encoding string
+}
+
+// check returns why no store can be had there in the schema, or the first of the search path if it has no name.
+func (s *surroundings) check(schema string, logger *slog.Logger) error {
+	universal := s.encoding == "UTF8" || s.encoding == "SQL_ASCII" // which is any bytes
+	switch {
+	case schema == "" && !s.current.Valid:
+		return errNoSchema
+	case schema != "" && s.current.String != schema:
+		return fmt.Errorf("the role may not use the schema %q: it needs USAGE and CREATE on it", schema)
+	case s.filled.Valid && s.filled != s.current:
+		return fmt.Errorf("the search path has the schema %q first, which has no store, and one is in %q: name the schema that is meant (--schema)",
+			s.current.String, s.filled.String)
+	case !universal && !s.filled.Valid:
+		return fmt.Errorf("the encoding of the database is %s, which does not have all characters: it has to be UTF8 "+
+			"(CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0)", s.encoding)
+	case !universal:
+		logger.Warn("the encoding of the database does not have all characters, and objects with others are refused", "encoding", s.encoding)
+	}
+	if s.fsync == "off" {
+		logger.Warn("fsync is off in the database: a crash of its machine can lose acknowledged writes or all of them")
+	}
 	return nil
 }
 

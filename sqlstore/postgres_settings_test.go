@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +40,42 @@ func TestPostgresWithOddSettings(t *testing.T) {
 				t.Errorf("kept are %v, and after a start %v", kept, again)
 			}
 		})
+	}
+}
+
+// Texts are UTF-8 whatever a database has for its clients, and one that cannot hold them all is not begun to be used.
+func TestPostgresEncodings(t *testing.T) {
+	ctx := testContext(t)
+	h, c := newBreakable(t)
+	const text = "Grüße, 日本 🚀"
+	w := createMap(t, "text")
+	w.Draft.Data = bytes.Replace(w.Draft.Data, []byte(`{`), []byte(`{"text":"`+text+`",`), 1)
+	mustCommit(t, h.store, w)
+	h.close(t)
+	conn := admin(t, c.URL())
+	for _, statement := range []string{"ALTER DATABASE postgres SET client_encoding = LATIN1",
+		"CREATE DATABASE latin ENCODING LATIN1 LOCALE 'C' TEMPLATE template0", "CREATE DATABASE bytes ENCODING SQL_ASCII LOCALE 'C' TEMPLATE template0"} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.store = h.open(t)
+	if o, err := h.store.Get(ctx, w.Key, resources.At{}); err != nil || !bytes.Contains(o.Stored(), []byte(text)) {
+		t.Errorf("read is %v, %v", o, err)
+	}
+	for database, fits := range map[string]bool{"latin": false, "bytes": true} {
+		o := h.options()
+		o.URL = strings.Replace(c.URL(), "/postgres?", "/"+database+"?", 1)
+		s, err := Open(ctx, o)
+		switch {
+		case fits && err != nil, !fits && (err == nil || !strings.Contains(err.Error(), "LATIN1")):
+			t.Errorf("%s: %v", database, err)
+		case fits:
+			mustCommit(t, s, w)
+		}
+		if err == nil {
+			s.Close()
+		}
 	}
 }
 
