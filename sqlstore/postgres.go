@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"k8s.io/utils/clock"
@@ -122,12 +121,9 @@ func postgresConfig(o *Options) (*pgxpool.Config, error) {
 	}
 	// Whatever a role or a database has: texts are UTF-8 here, and would be taken for something else.
 	c.RuntimeParams["client_encoding"] = "UTF8"
-	// Whatever the URL says: what a standby answers may be old, and it takes no writes.
-	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
-	if len(eachHost(c)) > 1 {
-		t := &timelines{}
-		c.ValidateConnect, config.PrepareConn = t.validate, t.current
-	}
+	// Whatever the URL says: what a standby answers may be old, and it takes no writes; what was replaced by one is older still.
+	t := &timelines{}
+	c.ValidateConnect, config.PrepareConn = t.validate, t.current
 	c.OnNotice = noteWarning
 	c.DialFunc = briefly(c.DialFunc)
 	config.AfterConnect = registerTypes

@@ -13,8 +13,8 @@ import (
 )
 
 // timelines keeps connections away from a primary that was replaced and does not know it. Where a URL names several hosts, the first
-// that takes writes is used, and an old primary that comes back does, until somebody makes it a standby: all that was acknowledged since
-// would be gone, and what is acknowledged there soon will be. Each promotion begins a timeline with a higher number, so whoever has seen one
+// that takes writes is used, and an old primary that comes back does, until somebody makes it a standby; a name that follows the primary may
+// lead to it for a while, too. All that was acknowledged since would be gone, and what is acknowledged there soon will be. Each promotion begins a timeline with a higher number, so whoever has seen one
 // of a cluster uses none before it, not even when nothing else can be reached. A cluster that was put back to a state of before has
 // a new timeline, too, but where its files were copied without telling it; then the server has to be started anew.
 type timelines struct {

@@ -2,6 +2,9 @@ package sqlstore
 
 import (
 	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -61,6 +64,48 @@ func TestReplacedPrimaryComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	commitSoon(ctx, t, server, createMap(t, "end"))
+}
+
+// Where one name leads to the primary, it is not followed back to one that was replaced.
+func TestNameOfAReplacedPrimary(t *testing.T) {
+	ctx := testContext(t)
+	h, old := newBreakable(t)
+	replica := newReplica(t, old)
+	name := filepath.Join(t.TempDir(), "db")
+	leadTo := func(c *pgtest.Cluster) {
+		t.Helper()
+		u, err := url.Parse(c.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = os.Remove(name)
+		if err := os.Symlink(u.Query().Get("host"), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := func(c *pgtest.Cluster) {
+		t.Helper()
+		if _, err := admin(t, c.URL()).Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'rowlock'"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leadTo(old)
+	h.url = "postgres:///postgres?user=postgres&host=" + url.QueryEscape(name)
+	s := h.openPeer(t)
+	awaitSQL(ctx, t, admin(t, old.URL()), "EXISTS (SELECT 1 FROM pg_stat_replication WHERE replay_lsn >= pg_current_wal_lsn())")
+	if err := replica.Promote(); err != nil {
+		t.Fatal(err)
+	}
+	leadTo(replica)
+	end(old)
+	commitSoon(ctx, t, s, createMap(t, "after"))
+	leadTo(old)
+	end(replica)
+	if _, err := s.Commit(ctx, createMap(t, "lost")); !errors.Is(err, resources.ErrUnavailable) {
+		t.Errorf("committed to the old primary: %v", err)
+	}
+	leadTo(replica)
+	commitSoon(ctx, t, s, createMap(t, "end"))
 }
 
 // The newest timeline is that of the cluster that was connected to last, and each host is asked once, however it can be reached.
