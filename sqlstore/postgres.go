@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"k8s.io/utils/clock"
@@ -45,6 +46,8 @@ type postgresDriver struct {
 	self    int32         // the server among those that listen; 0: it does not
 	unseen  int           // how often no server of the version before was seen, in a row; of the committer
 	pooled  bool          // a pooler stands between: notifications may not come
+
+	timelines timelines
 }
 
 // openPostgres connects to a database and brings its schema up to date.
@@ -54,6 +57,7 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 		return nil, nil, err
 	}
 	p := &postgresDriver{logger: o.Logger, clock: o.Clock, limits: o.limits, sealer: o.sealer}
+	config.ConnConfig.ValidateConnect, config.PrepareConn = p.timelines.validate, p.timelines.current
 	d := &database{driver: p, origin: &origin{}, counter: "SELECT " + counterSQL + " FROM meta m", state: selectStateSQL,
 		isolation: sql.LevelRepeatableRead, deadConnections: postgresReaders, objects: postgresObjects}
 	err = func() error {
@@ -121,9 +125,8 @@ func postgresConfig(o *Options) (*pgxpool.Config, error) {
 	}
 	// Whatever a role or a database has: texts are UTF-8 here, and would be taken for something else.
 	c.RuntimeParams["client_encoding"] = "UTF8"
-	// Whatever the URL says: what a standby answers may be old, and it takes no writes; what was replaced by one is older still.
-	t := &timelines{}
-	c.ValidateConnect, config.PrepareConn = t.validate, t.current
+	// Whatever the URL says: what a standby answers may be old, and it takes no writes.
+	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	c.OnNotice = noteWarning
 	c.DialFunc = briefly(c.DialFunc)
 	config.AfterConnect = registerTypes

@@ -149,6 +149,9 @@ func (p *postgresDriver) scanPage(rows pgx.Rows) (*page, error) {
 	if err := rows.Err(); err != nil {
 		return nil, unavailable(err)
 	}
+	if err := p.timelines.follow(found.actual); err != nil { // behind a pooler, a connection does not stay where it was made
+		return nil, unavailable(err)
+	}
 	return found, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,15 +49,34 @@ func (t *timelines) validate(ctx context.Context, c *pgconn.PgConn) error {
 		return errors.New("the database does not say which timeline it is on")
 	}
 	row := results[0].Rows[0]
-	timeline, err := strconv.ParseUint(string(row[1]), 16, 32)
+	b, err := parseBranch(string(row[0]), string(row[1]))
 	if err != nil {
 		return err
 	}
-	p := branch{string(row[0]), timeline}
-	c.CustomData()[connectedTo] = p
-	if newest := t.note(p); newest > p.timeline {
+	c.CustomData()[connectedTo] = b
+	return t.check(b)
+}
+
+// follow refuses what comes from a place, as actualSQL has it, that was replaced.
+func (t *timelines) follow(origin string) error {
+	system, rest, _ := strings.Cut(origin, "/")
+	timeline, _, _ := strings.Cut(rest, "/")
+	b, err := parseBranch(system, timeline)
+	if err != nil {
+		return err
+	}
+	return t.check(b)
+}
+
+func parseBranch(system, timeline string) (branch, error) {
+	number, err := strconv.ParseUint(timeline, 16, 32)
+	return branch{system, number}, err
+}
+
+func (t *timelines) check(b branch) error {
+	if newest := t.note(b); newest > b.timeline {
 		return fmt.Errorf("the database here is on timeline %d, and was replaced when another one took over on timeline %d: it is not used. "+
-			"If it was put back on purpose, start the server anew", p.timeline, newest)
+			"If it was put back on purpose, start the server anew", b.timeline, newest)
 	}
 	return nil
 }

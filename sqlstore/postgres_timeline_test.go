@@ -108,6 +108,32 @@ func TestNameOfAReplacedPrimary(t *testing.T) {
 	commitSoon(ctx, t, s, createMap(t, "end"))
 }
 
+// What comes through a connection that was there before, or through a pooler from elsewhere, is not believed either.
+func TestPageOfAReplacedPrimary(t *testing.T) {
+	ctx := testContext(t)
+	h, c := newBreakable(t)
+	db := h.store.peers.db
+	conn := admin(t, c.URL())
+	if _, err := conn.Exec(ctx, `SET search_path = "`+h.schema+`"`); err != nil {
+		t.Fatal(err)
+	}
+	page, err := db.readPage(ctx, conn, 0, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	system, _, _ := strings.Cut(page.actual, "/")
+	db.timelines.note(branch{system, 2})
+	if _, err := db.readPage(ctx, conn, 0, 1, 1); !errors.Is(err, resources.ErrUnavailable) {
+		t.Errorf("a page: %v", err)
+	}
+	if _, err := h.store.Commit(ctx, createMap(t, "lost")); !errors.Is(err, resources.ErrUnavailable) {
+		t.Errorf("a commit: %v", err)
+	}
+	if _, err := h.store.Get(ctx, configMap("default", "none"), resources.At{}); !errors.Is(err, resources.ErrUnavailable) {
+		t.Errorf("a read: %v", err)
+	}
+}
+
 // The newest timeline is that of the cluster that was connected to last, and each host is asked once, however it can be reached.
 func TestTimelinesOfHosts(t *testing.T) {
 	var seen timelines
