@@ -174,6 +174,7 @@
 //	postgres.go            opening
 //	postgres_pool.go       connections that are closed when nobody needs them
 //	postgres_connect.go    making connections
+//	postgres_timeline.go   connections that lead to a primary that was replaced
 //	postgres_types.go      types of parameters
 //	postgres_read.go       reading
 //	postgres_write.go      a batch
