@@ -242,7 +242,11 @@ func listenNetwork(address string) string {
 // localURL is how clients on this machine reach a listener.
 func localURL(a net.Addr) string { return "https://" + *localAddress(a) }
 
-func localAddress(a net.Addr) *string {
+func localAddress(a net.Addr) *string { return localAddressOf(a, bindable) }
+
+// localAddressOf is told which hosts this machine has. What listens at [::] takes IPv4, too, and does so where IPv6 is turned off (the sysctl
+// disable_ipv6, as in most containers), so that there is no ::1.
+func localAddressOf(a net.Addr, has func(host string) bool) *string {
 	address := a.String()
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -250,12 +254,18 @@ func localAddress(a net.Addr) *string {
 	}
 	if ip := net.ParseIP(host); ip.IsUnspecified() {
 		host = "127.0.0.1"
-		if ip.To4() == nil {
+		if ip.To4() == nil && has("::1") {
 			host = "::1"
 		}
 	}
 	address = net.JoinHostPort(host, port)
 	return &address
+}
+
+// bindable reports whether this machine has an address.
+func bindable(host string) bool {
+	l, err := net.ListenPacket("udp", net.JoinHostPort(host, "0"))
+	return err == nil && l.Close() == nil
 }
 
 // shellQuoted writes a path so that a shell reads it as one word, without quotes where none are needed.

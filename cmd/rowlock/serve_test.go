@@ -177,8 +177,12 @@ func TestLocalURL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := localURL(a); got != want {
-			t.Errorf("localURL(%s) = %s, want %s", address, got, want)
+		if got := "https://" + *localAddressOf(a, func(string) bool { return true }); got != want {
+			t.Errorf("the local URL of %s is %s, want %s", address, got, want)
+		}
+		// Where IPv6 is turned off, [::] is listened at all the same.
+		if got := *localAddressOf(a, func(host string) bool { return host != "::1" }); address == "[::]:6443" && got != "127.0.0.1:6443" {
+			t.Errorf("without IPv6, %s is reached at %s", address, got)
 		}
 	}
 }
