@@ -98,3 +98,26 @@ func TestLockThatIsNeverInPlace(t *testing.T) {
 		t.Errorf("after %d rounds: %v", rounds, err)
 	}
 }
+
+// A link to where there is no file yet leads to where SQLite makes it: there its lock and its log are.
+func TestPathOfLinkToNothing(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := filepath.Join(dir, "disk")
+	for _, link := range [][2]string{{"disk", "mounted"}, {disk + "/rowlock.db", "absolute.db"}, {"mounted/../disk/rowlock.db", "relative.db"}, {"absolute.db", "twice.db"}, {"round.db", "round.db"}} {
+		if err := os.Symlink(link[0], filepath.Join(dir, link[1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(disk, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"absolute.db": disk + "/rowlock.db", "relative.db": disk + "/rowlock.db", "twice.db": disk + "/rowlock.db",
+		"mounted/a.db": disk + "/a.db", "b.db": dir + "/b.db", "round.db": dir + "/round.db", "missing/c.db": dir + "/missing/c.db"} {
+		if got, err := sqlitePath(sqliteScheme + filepath.Join(dir, name)); err != nil || got != want {
+			t.Errorf("%s is %s (%v), want %s", name, got, err, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -118,18 +119,32 @@ func (o *Options) complete() error {
 	return nil
 }
 
+// mostLinks is how many links to nothing are followed one after the other.
+const mostLinks = 40
+
 // sqlitePath returns the absolute path of the file that a URL names, links resolved as far as they exist: two processes
-// must agree on where the lock is.
+// must agree on where the lock is. A link may lead to where there is no file yet: SQLite makes it there, with its log beside it.
 func sqlitePath(url string) (string, error) {
 	path, err := filepath.Abs(strings.TrimPrefix(url, sqliteScheme))
 	if err != nil {
 		return "", fmt.Errorf("datastore: %w", err)
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real, nil
-	}
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
-		return filepath.Join(dir, filepath.Base(path)), nil
+	for range mostLinks {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			return real, nil
+		}
+		dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+		if err != nil {
+			return path, nil //nolint:nilerr // it is made
+		}
+		path = filepath.Join(dir, filepath.Base(path))
+		to, err := os.Readlink(path)
+		if err != nil {
+			return path, nil //nolint:nilerr // there is nothing yet
+		}
+		if path = to; !filepath.IsAbs(to) {
+			path = filepath.Join(dir, to)
+		}
 	}
 	return path, nil
 }

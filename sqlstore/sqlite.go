@@ -62,7 +62,7 @@ func openSQLite(ctx context.Context, path, synchronous string, logger *slog.Logg
 	w := &sqliteDriver{ahead: newAhead(synchronous), gate: gate, trimmer: &walTrimmer{path: path + "-wal", gate: gate, max: walMax, busyTimeout: walBusyTimeout}}
 	d := &database{driver: w, gate: gate, counter: selectCounterSQL, state: selectMetaSQL, objects: sqliteObjects}
 	err := func() (err error) {
-		if err := makePrivate(path); err != nil {
+		if w.claimed, err = openClaimed(path, logger); err != nil {
 			return err
 		}
 		if w.writes, err = sql.Open("sqlite", sqliteName(path, synchronous)); err != nil {
@@ -182,6 +182,22 @@ func makePrivate(path string) error {
 		return err
 	}
 	return f.Close()
+}
+
+// openClaimed makes the file as makePrivate, and keeps all others off it, by whatever name they know it.
+func openClaimed(path string, logger *slog.Logger) (*os.File, error) {
+	f, err := files.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := claim(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if isElsewhere(f) {
+		logger.Warn("the file of the database has other names, by hard links, or is mounted by itself: its last writes are in the write-ahead log, which is beside this name alone; "+
+			"give the server, and whatever copies or mounts the file, its directory", "file", path)
+	}
+	return f, nil
 }
 
 // sqliteName is the data source name. page_size and auto_vacuum count only while the file is made, in this order, which the driver knows

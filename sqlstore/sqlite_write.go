@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 
 	"modernc.org/sqlite"
@@ -23,6 +24,7 @@ type sqliteDriver struct {
 	litestream litestream
 	ahead      ahead
 	place      place
+	claimed    *os.File      // see claim
 	from       sql.NullInt64 // the floor; not valid: to be read
 
 	upsertObject, deleteObject, insertChange, updateMeta *sql.Stmt
@@ -64,6 +66,9 @@ func (d *sqliteDriver) close() error {
 	}
 	if d.writes != nil {
 		errs = append(errs, d.writes.Close())
+	}
+	if d.claimed != nil {
+		errs = append(errs, d.claimed.Close())
 	}
 	return errors.Join(errs...)
 }
