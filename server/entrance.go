@@ -88,7 +88,7 @@ func NewEntrance(c EntranceConfig) (*Entrance, error) {
 		e.paths["/"+name] = health.New(name, slog.New(slog.DiscardHandler), func() []health.Check { return e.checks(name) })
 	}
 	e.http = &http.Server{Handler: e, ConnContext: cork.Context, TLSConfig: c.TLS, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second,
-		MaxHeaderBytes: 1 << 20, ErrorLog: log.New(handshakes{slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug).Writer()}, "", 0),
+		MaxHeaderBytes: 1 << 20, ErrorLog: log.New(newConnectionLog(c.Logger), "", 0),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: c.MaxStreams}}
 	if c.TLS != nil && c.WithoutHTTP2 {
 		e.http.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){} // which takes it off the list of protocols
