@@ -47,10 +47,10 @@ func (o *placeOptions) store() sqlstore.Options {
 	return sqlstore.Options{URL: o.storage.datastore, Schema: o.storage.schema}
 }
 
-// oneArgument refuses a command line without an argument, or with more.
+// oneArgument refuses a command line without an argument, or with more. One that is empty is a variable that was not set.
 func oneArgument(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
+		if len(args) != 1 || args[0] == "" {
 			return usagef("%s is needed, and nothing else", what)
 		}
 		return nil

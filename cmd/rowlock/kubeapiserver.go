@@ -20,8 +20,6 @@ import (
 	"k8s.io/client-go/util/keyutil"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
-
-	"github.com/rowlock/rowlock/resources/files"
 )
 
 // kubeAPIServerName is the name under which the program takes kube-apiserver's place.
@@ -136,7 +134,7 @@ func (o *kubeAPIServerOptions) run(cmd *cobra.Command) (err error) {
 	}
 	temporary := o.serve.dataDir == ""
 	if temporary {
-		if o.serve.dataDir, err = files.MakeTemporary("rowlock-"); err != nil {
+		if o.serve.dataDir, err = makeTemporary("rowlock-"); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(o.serve.dataDir)) }()

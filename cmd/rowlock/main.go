@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -14,16 +15,22 @@ import (
 	"github.com/spf13/cobra"
 
 	_ "github.com/rowlock/rowlock/cmd/rowlock/memprofile"
+	"github.com/rowlock/rowlock/resources/files"
 )
 
 // The codes with which the process ends.
 const (
 	exitFailure = 1
-	exitUsage   = 2 // the command line was wrong; nothing was done
+	exitUsage   = 2                          // the command line was wrong; nothing was done
+	exitPipe    = 128 + int(syscall.SIGPIPE) // nobody reads what is written: what shells show of a process that is ended by that
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		ends = append(ends, syscall.SIGHUP) // of a terminal that is closed
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	// The first signal drains. From then on signals do what they do by default, so that a second one ends the process.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, arguments(os.Args), os.Stdout, os.Stderr))
@@ -57,10 +64,25 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "Error: %v\nSee '%s --help'.\n", err, cmd.CommandPath())
 		return exitUsage
+	case isUnread(err):
+		return exitPipe
 	default:
 		fmt.Fprintf(stderr, "Error: %s\n", harmlessLines(err.Error()))
 		return exitFailure
 	}
+}
+
+// makeTemporary makes a directory that is removed at the end. From now on nobody reading the output is an error, by which the process ends in order, and not
+// its end at once, which would leave in the directory what no one else is to read.
+func makeTemporary(pattern string) (string, error) {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	return files.MakeTemporary(pattern)
+}
+
+// isUnread reports whether an error is that nobody reads the output any more.
+func isUnread(err error) bool {
+	at := (*fs.PathError)(nil)
+	return errors.As(err, &at) && at.Path == os.Stdout.Name() && errors.Is(at, syscall.EPIPE)
 }
 
 // usageError is a mistake in the command line or in the environment that stands for it.

@@ -107,6 +107,15 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A variable that was not set is no file: a backup was made, and then had no name.
+func TestEmptyArgument(t *testing.T) {
+	for _, name := range []string{"backup", "export", "restore", "history", "undelete"} {
+		if code, _, stderr := command(t, name, "--data-dir", t.TempDir(), ""); code != exitUsage || !strings.Contains(stderr, "is needed") {
+			t.Errorf("%s: exit code %d, stderr %q", name, code, stderr)
+		}
+	}
+}
+
 func TestEnvironment(t *testing.T) {
 	var dir, listen string
 	var names []string

@@ -121,7 +121,7 @@ func restoreParts(cmd *cobra.Command, place *placeOptions, o *partOptions, name 
 		return err
 	}
 	defer f.Close()
-	checked, err := backup.Check(f, place.passphrase)
+	checked, err := backup.Check(cmd.Context(), f, place.passphrase)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve [flags]",
 		Short: "Serve the Kubernetes API",
-		Long: "Serves the Kubernetes API from a SQL database, until it is told to stop (SIGINT, SIGTERM). When it is ready it\n" +
+		Long: "Serves the Kubernetes API from a SQL database, until it is told to stop (SIGINT, SIGTERM, SIGHUP). When it is ready it\n" +
 			"prints the line that points kubectl at it. On first start it makes its own certificates and the\n" +
 			"administrator's kubeconfig.\n\n" +
 			"Each flag may also be given as an environment variable, ROWLOCK_DATA_DIR for --data-dir, or in the file of --config.",

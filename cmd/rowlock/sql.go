@@ -17,7 +17,6 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/resources/custom"
-	"github.com/rowlock/rowlock/resources/files"
 	"github.com/rowlock/rowlock/resources/views"
 	"github.com/rowlock/rowlock/sqlstore"
 	"github.com/rowlock/rowlock/sqlstore/backup"
@@ -126,7 +125,7 @@ func (o *sqlOptions) restore(cmd *cobra.Command, store *sqlstore.Options) (remov
 		return nil, err
 	}
 	defer f.Close()
-	dir, err := files.MakeTemporary("rowlock-sql-*")
+	dir, err := makeTemporary("rowlock-sql-*")
 	if err != nil {
 		return nil, err
 	}

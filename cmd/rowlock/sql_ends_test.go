@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/backup"
 )
 
 // longStepVariable has the test binary be rowlock, with a query upon a database, which is named: only a process ends in the middle of a step.
@@ -64,6 +65,64 @@ func TestSQLEndsWithinAStep(t *testing.T) {
 		var ended *exec.ExitError
 		if err := cmd.Wait(); !errors.As(err, &ended) || ended.ExitCode() != exitFailure || !strings.Contains(errs.String(), c.says) {
 			t.Errorf("%s, %v: %v, %s", c.flags, c.by, err, &errs)
+		}
+	}
+}
+
+// unreadVariable has the test binary be rowlock, with arguments, which are on lines of their own.
+const unreadVariable = "ROWLOCK_TEST_UNREAD"
+
+// A command that has made a store of a backup to look into it leaves nothing of that, neither when nobody reads on, nor when its terminal is closed.
+func TestNothingIsLeftOfABackup(t *testing.T) {
+	if args := os.Getenv(unreadVariable); args != "" {
+		os.Args = strings.Split(args, "\n")
+		main()
+	}
+	file, temporary := filepath.Join(t.TempDir(), "backup"), t.TempDir()
+	store := sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "rowlock.db"), Logger: slog.New(slog.DiscardHandler)}
+	s, err := sqlstore.Open(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := backup.WriteFile(t.Context(), file, backup.Origin{Store: store, DataDir: t.TempDir(), Now: time.Now}); err != nil {
+		t.Fatal(err)
+	}
+	const endless = "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+	for _, c := range []struct {
+		args string
+		by   os.Signal // nil: the reader goes
+		code int
+	}{
+		{"sql\n--backup\n" + file + "\n--max-rows\n100000000\n-o\ncsv\n" + endless, nil, exitPipe},
+		{"sql\n--backup\n" + file + "\n--max-rows\n100000000\n-o\ncsv\n" + endless, syscall.SIGHUP, exitFailure},
+		{"verify\n" + file, nil, 0},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // it is only reached by a test that fails
+		defer cancel()
+		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestNothingIsLeftOfABackup$")
+		cmd.Env = append(os.Environ(), unreadVariable+"=rowlock\n"+c.args, "TMPDIR="+temporary)
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.by != nil {
+			_, _ = out.Read(make([]byte, 1))
+			_ = cmd.Process.Signal(c.by)
+			_, _ = io.Copy(io.Discard, out)
+		}
+		_ = out.Close()
+		_ = cmd.Wait()
+		left, err := os.ReadDir(temporary)
+		if code := cmd.ProcessState.ExitCode(); err != nil || len(left) > 0 || code != c.code || c.by == nil && errs.Len() > 0 {
+			t.Errorf("%q, %v: ended with %d, %s; there is %v, %v", c.args, c.by, code, &errs, left, err)
 		}
 	}
 }

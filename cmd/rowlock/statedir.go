@@ -54,7 +54,7 @@ func addDataDirFlag(flags *pflag.FlagSet, dir *string) {
 // absoluteDataDir checks --data-dir. What is printed of it must hold in another working directory.
 func absoluteDataDir(dir string) (string, error) {
 	if dir == "" {
-		return "", usagef("--data-dir is required: this environment has no home directory to derive it from")
+		return "", usagef("--data-dir is required: it is empty, or this environment has no home directory to derive it from")
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {

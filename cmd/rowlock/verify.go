@@ -14,7 +14,6 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/resources/custom"
-	"github.com/rowlock/rowlock/resources/files"
 	"github.com/rowlock/rowlock/server/authn"
 	"github.com/rowlock/rowlock/server/controlplane"
 	"github.com/rowlock/rowlock/sqlstore"
@@ -84,7 +83,7 @@ func verifyBackup(cmd *cobra.Command, o *placeOptions, e encryption, name string
 		return err
 	}
 	defer f.Close()
-	dir, err := files.MakeTemporary("rowlock-verify-*")
+	dir, err := makeTemporary("rowlock-verify-*")
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,8 +22,8 @@ type Checked struct {
 }
 
 // Check reads a backup to its end. It refuses what could be read, and of which no store can be made that works: a checksum says that a file is as
-// it was written, and not by whom. Errors: those of archive; what this rowlock does not know.
-func Check(r io.Reader, passphrase []byte) (*Checked, error) {
+// it was written, and not by whom. Errors: those of archive; what this rowlock does not know; that of ctx.
+func Check(ctx context.Context, r io.Reader, passphrase []byte) (*Checked, error) {
 	a, err := archive.NewReader(r, passphrase)
 	if err != nil {
 		return nil, err
@@ -35,6 +36,8 @@ func Check(r io.Reader, passphrase []byte) (*Checked, error) {
 	for {
 		record, err := a.Next()
 		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
 		case errors.Is(err, io.EOF):
 			c.Objects, c.Files = a.Rows("objects"), a.Files()
 			return c, nil

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"math"
@@ -156,5 +157,14 @@ func TestModesOfFiles(t *testing.T) {
 		} else if info.Mode() != want {
 			t.Errorf("%s: %v, want %v", name, info.Mode(), want)
 		}
+	}
+}
+
+// Who takes back what he asked for does not wait until a large backup has been read to its end.
+func TestCheckEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Check(ctx, bytes.NewReader(filled(t, 3)), nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

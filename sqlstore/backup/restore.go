@@ -65,7 +65,7 @@ func CheckFinished(dataDir string) error {
 // Restore reads a backup, twice, and makes what it was made of. Errors: those of Check; sqlstore.ErrNotEmpty where something is there
 // already; those of the database and the file system.
 func Restore(ctx context.Context, from io.ReadSeeker, to Destination) (r Restored, err error) {
-	checked, err := Check(from, to.Passphrase)
+	checked, err := Check(ctx, from, to.Passphrase)
 	if err != nil {
 		return r, err
 	}
