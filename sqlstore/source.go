@@ -14,6 +14,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
+	"golang.org/x/sys/unix"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // Source is one state of a database, read while servers go on writing to it. It is not a Store: it has rows as they are stored, and
@@ -89,8 +92,23 @@ func (s *Source) openSQLite(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 	s.db.SetMaxOpenConns(1)
-	s.tx, err = s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	return err
+	if s.tx, err = s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}); err == nil {
+		_, err = s.tx.ExecContext(ctx, "SELECT 1 FROM sqlite_schema LIMIT 1") // SQLite opens nothing before
+	}
+	return whyUnreadable(s.path, err)
+}
+
+// whyUnreadable says what SQLite does not where it may not read a file, or may and cannot write beside it, as on a disk that is mounted read-only.
+func whyUnreadable(path string, err error) error {
+	var e *sqlite.Error
+	if !errors.As(err, &e) || e.Code()&0xff != sqlite3.SQLITE_CANTOPEN && e.Code()&0xff != sqlite3.SQLITE_READONLY {
+		return err
+	}
+	if may := unix.Access(path, unix.R_OK); may != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: may}
+	}
+	return fmt.Errorf("%w: SQLite reads %s only where it can write it, and files beside it: "+
+		"copy it, and %[2]s-wal if there is one, to another directory, and name the copy by --datastore", err, path)
 }
 
 func (s *Source) openPostgres(ctx context.Context, o *Options) error {

@@ -1,0 +1,38 @@
+package sqlstore
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Who cannot read a database where it is, is told what to do, and not that it is unable to open database file (14).
+func TestSourceThatCannotBeWrittenBeside(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rowlock.db")
+	options := Options{URL: sqliteScheme + path}
+	s, err := Open(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(path+"-wal", 0o700); err != nil { // in the way, also of root
+		t.Fatal(err)
+	}
+	if _, err := OpenSource(t.Context(), options); err == nil || !strings.Contains(err.Error(), "copy it, and "+path+"-wal if there is one") {
+		t.Error(err)
+	}
+	if os.Geteuid() == 0 {
+		return // who may read everything
+	}
+	if err := os.Chmod(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenSource(t.Context(), options); !errors.Is(err, fs.ErrPermission) {
+		t.Error(err)
+	}
+}
