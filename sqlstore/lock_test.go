@@ -120,4 +120,15 @@ func TestPathOfLinkToNothing(t *testing.T) {
 			t.Errorf("%s is %s (%v), want %s", name, got, err, want)
 		}
 	}
+	long := dir + strings.Repeat("/"+strings.Repeat("x", 100), 4)
+	for name, want := range map[string]string{strings.Repeat("y", pathMost-len(long)-1): "", strings.Repeat("y", pathMost-len(long)): "of which SQLite takes 480"} {
+		options := Options{URL: sqliteScheme + filepath.Join(long, name)}
+		s, err := Open(t.Context(), options)
+		if err == nil {
+			err = s.Close()
+		}
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("a path of %d bytes: %v", len(long)+1+len(name), err)
+		}
+	}
 }

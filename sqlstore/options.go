@@ -119,12 +119,24 @@ func (o *Options) complete() error {
 	return nil
 }
 
+// pathMost is how many bytes the path of a database may have: SQLite takes 512, and the names of files beside it are longer.
+const pathMost = 480
+
+// sqlitePath returns the path of the file that a URL names.
+func sqlitePath(url string) (string, error) {
+	path, err := resolvedPath(url)
+	if err == nil && len(path) > pathMost {
+		err = fmt.Errorf("datastore: the path of the database has %d bytes, of which SQLite takes %d: %s", len(path), pathMost, path)
+	}
+	return path, err
+}
+
 // mostLinks is how many links to nothing are followed one after the other.
 const mostLinks = 40
 
-// sqlitePath returns the absolute path of the file that a URL names, links resolved as far as they exist: two processes
+// resolvedPath returns the absolute path of the file that a URL names, links resolved as far as they exist: two processes
 // must agree on where the lock is. A link may lead to where there is no file yet: SQLite makes it there, with its log beside it.
-func sqlitePath(url string) (string, error) {
+func resolvedPath(url string) (string, error) {
 	path, err := filepath.Abs(strings.TrimPrefix(url, sqliteScheme))
 	if err != nil {
 		return "", fmt.Errorf("datastore: %w", err)

@@ -79,11 +79,13 @@ func (s *Source) openSQLite(ctx context.Context, o *Options) (err error) {
 	if s.path, err = sqlitePath(o.URL); err != nil {
 		return err
 	}
-	if _, err := os.Stat(s.path); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = cmp.Or(checkNotMoving(s.path), err)
-		}
+	switch info, err := os.Stat(s.path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return cmp.Or(checkNotMoving(s.path), err)
+	case err != nil:
 		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is no file", s.path)
 	}
 	// Not by mode=ro: without a server the write-ahead log may have to be recovered first.
 	file := url.URL{Scheme: "file", Path: s.path}

@@ -26,6 +26,9 @@ func TestSourceThatCannotBeWrittenBeside(t *testing.T) {
 	if _, err := OpenSource(t.Context(), options); err == nil || !strings.Contains(err.Error(), "copy it, and "+path+"-wal if there is one") {
 		t.Error(err)
 	}
+	if _, err := OpenSource(t.Context(), Options{URL: sqliteScheme + path + "-wal"}); err == nil || !strings.HasSuffix(err.Error(), "-wal is no file") {
+		t.Error(err)
+	}
 	if os.Geteuid() == 0 {
 		return // who may read everything
 	}
