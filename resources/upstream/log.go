@@ -3,9 +3,11 @@ package upstream
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 )
 
@@ -20,7 +22,16 @@ var (
 func LogTo(logger *slog.Logger) {
 	h := logger.Handler()
 	logTo.Store(&h)
-	logOnce.Do(func() { klog.SetSlogLogger(slog.New(latestLog{})) })
+	logOnce.Do(func() {
+		klog.SetSlogLogger(slog.New(latestLog{}))
+		say := utilruntime.ErrorHandlers[0]
+		utilruntime.ErrorHandlers[0] = func(ctx context.Context, err error, what string, about ...any) {
+			// What a controller was at when the server was told to stop is no news: many make another error of it, of which nothing but its words is left.
+			if err == nil || !strings.HasSuffix(err.Error(), context.Canceled.Error()) {
+				say(ctx, err, what, about...)
+			}
+		}
+	})
 }
 
 // latestLog hands on to the handler of logTo. What is derived of it stays with the one of that moment.

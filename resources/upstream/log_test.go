@@ -2,6 +2,8 @@ package upstream
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -17,11 +19,15 @@ func TestUpstreamSpeaksThroughTheLog(t *testing.T) {
 	LogTo(slog.New(slog.NewTextHandler(&out, nil)))
 	klog.Info("said plainly")
 	utilruntime.HandleError(errNobody{})
+	utilruntime.HandleError(fmt.Errorf("edit failed with : %v", context.Canceled)) //nolint:errorlint // as a controller makes it when the server stops
 	klog.Flush()
 	for _, want := range []string{"said plainly", "nobody can be told"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the log has no %q: %s", want, out.String())
 		}
+	}
+	if strings.Contains(out.String(), "edit failed") {
+		t.Errorf("what was broken off is told: %s", &out)
 	}
 }
 
