@@ -30,10 +30,25 @@ func (v *verifier) sqliteValues(ctx context.Context) error {
 // advised says what to do about a file of which SQLite can make nothing.
 func advised(err error) error {
 	var e *sqlite.Error
-	if errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB) {
-		return fmt.Errorf("%w: %s", err, doDisk)
+	if !errors.As(err, &e) {
+		return err
+	}
+	if do := adviceOf(e.Code()); do != "" {
+		return fmt.Errorf("%w: %s", err, do)
 	}
 	return err
+}
+
+// adviceOf is empty for codes that say enough, or nothing.
+func adviceOf(code int) string {
+	switch {
+	case code&0xff == sqlite3.SQLITE_CORRUPT, code&0xff == sqlite3.SQLITE_NOTADB:
+		return doDisk
+	case code == sqlite3.SQLITE_IOERR_SHMMAP, code == sqlite3.SQLITE_IOERR_SHMOPEN, code == sqlite3.SQLITE_IOERR_SHMLOCK:
+		return "the file system has no maps of files that several write (mmap), or no locks, as some over a network or in user space: " +
+			"put the database on another, or have this one keep a cache of files"
+	}
+	return ""
 }
 
 // advisedOfRows says what to do where SQLite gives rows of which nothing can be made.

@@ -50,3 +50,12 @@ func TestBrokenFile(t *testing.T) {
 		})
 	}
 }
+
+// A file system without maps of files is named, as nobody finds it by a number.
+func TestAdviceOfCodes(t *testing.T) {
+	for code, want := range map[int]string{5386: "the file system has no maps", 10: "", 11: doDisk, 26: doDisk, 267: doDisk} {
+		if got := adviceOf(code); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%d: %q", code, got)
+		}
+	}
+}
