@@ -149,8 +149,11 @@ func writeFiles(a *archive.Writer, dataDir string) (n int, err error) {
 }
 
 // WriteFile writes a backup to a file that only its owner can read. It has its name when it is whole and flushed; one that was there is replaced
-// then. Errors: as of Write.
+// then, and nothing but a backup is. Errors: as of Write.
 func WriteFile(ctx context.Context, path string, o Origin) (s Summary, err error) {
+	if err := checkReplaced(path, o.Store.URL); err != nil {
+		return s, err
+	}
 	info, err := os.Stat(path)
 	switch {
 	case err != nil: // it is not there
@@ -210,6 +213,29 @@ func writeThrough(ctx context.Context, path string, o Origin) (s Summary, err er
 		err = buffered.Flush()
 	}
 	return s, errors.Join(err, f.Close())
+}
+
+// checkReplaced refuses to write over the database, which somebody has named who thought that this is what is asked for, and over whatever else is no backup.
+func checkReplaced(path, database string) error {
+	if file, ok := strings.CutPrefix(database, "sqlite://"); ok {
+		rest, of := strings.CutPrefix(resolved(path), resolved(file))
+		if of && slices.Contains([]string{"", "-wal", "-shm", "-journal", ".lock"}, rest) {
+			return fmt.Errorf("%s is of the database that the backup is made of: name another file, which is to be the backup", path)
+		}
+	}
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return nil //nolint:nilerr // there is nothing to lose
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	if archive.CheckStart(bufio.NewReader(f)) != nil {
+		return fmt.Errorf("%s is there, and no backup: remove it, or name another file", path)
+	}
+	return nil
 }
 
 // CheckPlace refuses a file or a directory for backups that is among the files which backups of a data directory have: each would have those

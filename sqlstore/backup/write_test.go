@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -91,6 +92,36 @@ func TestWhatABackupIsWrittenTo(t *testing.T) {
 	})
 	if left, err := filepath.Glob(in(".*")); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// A backup takes the place of a backup, of nothing, and of nothing else: who names the database keeps it.
+func TestWhatABackupReplaces(t *testing.T) {
+	dir := t.TempDir()
+	origin := Origin{Store: sqliteAt(dir), DataDir: dir, Now: time.Now}
+	if _, err := Restore(t.Context(), bytes.NewReader(filled(t, 3)), Destination{Store: origin.Store, DataDir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	database := strings.TrimPrefix(origin.Store.URL, "sqlite://")
+	hard, text, empty, soft := filepath.Join(dir, "hard"), filepath.Join(dir, "text"), filepath.Join(dir, "empty"), filepath.Join(t.TempDir(), "soft")
+	if err := errors.Join(os.Link(database, hard), os.WriteFile(text, []byte("what I wrote"), 0o600), os.WriteFile(empty, nil, 0o600), os.Symlink(dir, soft)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ path, want string }{
+		{database, "of the database"}, {database + "-wal", "of the database"}, {filepath.Join(soft, filepath.Base(database)), "of the database"},
+		{hard, "no backup"}, {text, "no backup"}, {empty, ""}, {empty, ""}, {database + ".backup", ""},
+	} {
+		before, _ := os.ReadFile(c.path)
+		_, err := WriteFile(t.Context(), c.path, origin)
+		if c.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", c.path, err)
+			}
+			continue
+		}
+		if after, _ := os.ReadFile(c.path); err == nil || !strings.Contains(err.Error(), c.want) || !bytes.Equal(before, after) {
+			t.Errorf("%s: %v", c.path, err)
+		}
 	}
 }
 
