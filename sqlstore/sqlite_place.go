@@ -7,26 +7,52 @@ import (
 	"os"
 )
 
-// place is where the database's file was found when it was opened. A process goes on with a file that was moved, removed or replaced under it, and nothing
+// place is where the database's files were found when it was opened. A process goes on with a file that was moved, removed or replaced under it, and nothing
 // that it does fails; but what it writes then is found by nobody once it has ended. So nothing is written.
 type place struct {
 	path string
-	file fs.FileInfo
+	// found are the file itself, and those beside it that SQLite keeps as long as anybody has it open: the log, and the index of that, by which
+	// processes agree on what is in it.
+	found map[string]fs.FileInfo
 }
+
+// placed is how the names of these files end.
+var placed = []string{"", "-wal", "-shm"}
 
 func newPlace(path string) (place, error) {
-	info, err := os.Stat(path)
-	return place{path, info}, err
+	p := place{path, map[string]fs.FileInfo{}}
+	for _, suffix := range placed {
+		info, err := os.Stat(path + suffix)
+		if suffix != "" && errors.Is(err, fs.ErrNotExist) {
+			continue // the system has no such
+		}
+		if err != nil {
+			return p, err
+		}
+		p.found[suffix] = info
+	}
+	return p, nil
 }
 
-// holds is nil while the file is found there still. It costs one call of the system, for each batch that is committed.
+// holds is nil while the files are found there still. It costs three calls of the system, for each batch that is committed.
 func (p place) holds() error {
-	switch found, err := os.Stat(p.path); {
-	case err == nil && os.SameFile(p.file, found):
-		return nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return err
+	for _, suffix := range placed {
+		before := p.found[suffix]
+		if before == nil {
+			continue
+		}
+		switch found, err := os.Stat(p.path + suffix); {
+		case err == nil && os.SameFile(before, found):
+			continue
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+		do := "if it is gone, read from this server what is to be kept before it ends"
+		if _, err := os.Stat(p.path); err == nil && suffix != "" {
+			do = "if it is gone, stop this server by SIGTERM, upon which it writes what was in it into the database, and start it again"
+		}
+		return fmt.Errorf("%s%s is not the file any more that this server reads and writes: it was moved, removed or replaced under it. "+
+			"Move it back, with those beside it; %s", p.path, suffix, do)
 	}
-	return fmt.Errorf("%s is not the file any more that this server reads and writes: it was moved, removed or replaced under it. "+
-		"Move it back, with those beside it; if it is gone, read from this server what is to be kept before it ends", p.path)
+	return nil
 }

@@ -87,3 +87,42 @@ func (s *said) String() string {
 	defer s.mu.Unlock()
 	return s.text.String()
 }
+
+// So is what is written to a log that was removed, though the database is where it was. A server that is stopped in order has it in the database.
+func TestLogTakenAway(t *testing.T) {
+	for _, suffix := range []string{"-wal", "-shm"} {
+		path := filepath.Join(t.TempDir(), "rowlock.db")
+		options := Options{URL: "sqlite://" + path, Logger: slog.New(slog.DiscardHandler)}
+		s, err := Open(t.Context(), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Commit(t.Context(), createMap(t, "a")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(path + suffix); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), path+suffix+" is not the file any more") {
+			t.Errorf("%s is gone, and it is ready: %v", suffix, err)
+		}
+		if _, err := s.Commit(t.Context(), createMap(t, "b")); !errors.Is(err, resources.ErrUnavailable) || !strings.Contains(err.Error(), "by SIGTERM") {
+			t.Errorf("%s is gone: %v", suffix, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if s, err = Open(t.Context(), options); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Get(t.Context(), createMap(t, "a").Key, resources.At{}); err != nil {
+			t.Errorf("what was written before %s was gone: %v", suffix, err)
+		}
+		if _, err := s.Commit(t.Context(), createMap(t, "b")); err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
