@@ -35,7 +35,15 @@ func TestFileOfTwoNames(t *testing.T) {
 	}
 	second := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFileOfTwoNames$")
 	second.Env = append(os.Environ(), other+"="+link)
-	if out, err := second.CombinedOutput(); err == nil || !strings.Contains(string(out), "in use by another process, under another name") {
+	if out, err := second.CombinedOutput(); err == nil || !strings.Contains(string(out), "in use by another process, by another name") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if err := os.Remove(path + ".lock"); err != nil {
+		t.Fatal(err)
+	}
+	third := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFileOfTwoNames$")
+	third.Env = append(os.Environ(), other+"="+path)
+	if out, err := third.CombinedOutput(); err == nil || !strings.Contains(string(out), "the file of its lock was removed") {
 		t.Errorf("%v: %s", err, out)
 	}
 	if _, err := s.Commit(t.Context(), createMap(t, "a")); err != nil {
