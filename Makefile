@@ -87,10 +87,11 @@ OFF      ?= -all
 race_packages := ./sqlstore/... ./server/... ./resources ./resources/follow
 # Comparisons of every document and every type with what upstream makes of them, by one goroutine: the race detector, which has
 # nothing to find there, makes minutes of them. `unit` runs them without it; no other test of race_packages may have such a name. They turn fast
-# paths on and off themselves: `unit-plain` leaves them out. So it is with what fuzz targets begin with, which `fuzz-briefly` runs as well.
+# paths on and off themselves: `unit-plain` leaves them out. So it is with what fuzz targets begin with, which `fuzz-briefly` runs as well;
+# where one starts goroutines, as those of frames and of seats, tests of the same run under the detector.
 race_leaves   := ^(TestWhatIsServedIsWhatIsBuilt|TestPreparedFilesAreFresh|TestEmbeddedDefinitionsAreUpstreams|TestV[23]IsUpstreams|TestAgreesWithUpstream|TestFastPathsAgree|TestMergeStrategicAgrees|TestPlansOfPublishedDefinitions|TestPublishedDefinitions(Applied)?AsText|TestOpenAPIOfPublishedDefinitions)$$|^Fuzz
 # Walks by one goroutine, in which the detector finds nothing either. `unit-plain` makes them as well.
-race_walks    := ^(TestWideDocument|TestStoredSchemasAreCovered|TestUntypedIsDescribedAsCustomResources|TestCompressedLists|TestRightsOpenNothingElse|TestEveryRouteTakesItsRight)$$
+race_walks    := ^(TestWideDocument|TestStoredSchemasAreCovered|TestUntypedIsDescribedAsCustomResources|TestRightsOpenNothingElse|TestEveryRouteTakesItsRight)$$
 # What the end-to-end tests run: built beforehand, so that their time limit is for the tests.
 e2e_needs     := $(addprefix bin/,kubectl helm kube-controller-manager nfpm h2spec litestream)
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers

@@ -162,6 +162,10 @@ func (j *janitor) perform(d duty) {
 	j.mu.Lock()
 	j.due[d] = time.Time{} // before the work: what is noted meanwhile must not be lost
 	j.mu.Unlock()
+	if d != forget && j.store.inPlace() != nil {
+		j.at(d, j.store.clock.Now().Add(retryAfter))
+		return
+	}
 	var again time.Time
 	var err error
 	switch d {

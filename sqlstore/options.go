@@ -126,7 +126,7 @@ const pathMost = 480
 func sqlitePath(url string) (string, error) {
 	path, err := resolvedPath(url)
 	if err == nil && len(path) > pathMost {
-		err = fmt.Errorf("datastore: the path of the database has %d bytes, of which SQLite takes %d: %s", len(path), pathMost, path)
+		err = fmt.Errorf("datastore: the path of the database has %d bytes, more than the %d that it may have: %s", len(path), pathMost, path)
 	}
 	return path, err
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -109,8 +110,11 @@ func whyUnreadable(path string, err error) error {
 	if may := unix.Access(path, unix.R_OK); may != nil {
 		return &fs.PathError{Op: "open", Path: path, Err: may}
 	}
+	if log, lerr := os.Stat(path + "-wal"); unix.Access(path, unix.W_OK) == nil && unix.Access(filepath.Dir(path), unix.W_OK) == nil && (lerr != nil || log.Mode().IsRegular()) {
+		return err // it has another cause, as a full disk
+	}
 	return fmt.Errorf("%w: SQLite reads %s only where it can write it, and files beside it: "+
-		"copy it, and %[2]s-wal if there is one, to another directory, and name the copy by --datastore", err, path)
+		"copy it, and %[2]s-wal if there is one, to another directory while no server runs, and name the copy by --datastore", err, path)
 }
 
 func (s *Source) openPostgres(ctx context.Context, o *Options) error {

@@ -57,14 +57,11 @@ func refused(err error) bool {
 }
 
 // openSQLite opens the file, which the caller has locked, and brings its schema up to date.
-func openSQLite(ctx context.Context, path, synchronous string, logger *slog.Logger) (*database, error) {
+func openSQLite(ctx context.Context, path string, claimed *os.File, synchronous string, logger *slog.Logger) (*database, error) {
 	gate := newReadGate()
-	w := &sqliteDriver{ahead: newAhead(synchronous), gate: gate, trimmer: &walTrimmer{path: path + "-wal", gate: gate, max: walMax, busyTimeout: walBusyTimeout}}
+	w := &sqliteDriver{claimed: claimed, ahead: newAhead(synchronous), gate: gate, trimmer: &walTrimmer{path: path + "-wal", gate: gate, max: walMax, busyTimeout: walBusyTimeout}}
 	d := &database{driver: w, gate: gate, counter: selectCounterSQL, state: selectMetaSQL, objects: sqliteObjects}
 	err := func() (err error) {
-		if w.claimed, err = openClaimed(path, logger); err != nil {
-			return err
-		}
 		if w.writes, err = sql.Open("sqlite", sqliteName(path, synchronous)); err != nil {
 			return err
 		}

@@ -31,3 +31,10 @@ func isElsewhere(f *os.File) bool {
 	}
 	return stat.Nlink > 1 || stat.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
+
+// unclaim gives a claimed file up. To close it is not enough: a process that is being started may have it open, too, for a moment.
+func unclaim(f *os.File) error {
+	at := unix.Flock_t{Type: unix.F_UNLCK, Whence: 0, Start: claimAt, Len: 1}
+	_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &at) // a file system that has no such locks has none to give up
+	return f.Close()
+}

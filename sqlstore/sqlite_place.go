@@ -49,10 +49,27 @@ func (p place) holds() error {
 		}
 		do := "if it is gone, read from this server what is to be kept before it ends"
 		if _, err := os.Stat(p.path); err == nil && suffix != "" {
-			do = "if it is gone, stop this server by SIGTERM, upon which it writes what was in it into the database, and start it again"
+			do = "if it is gone, stop this server by SIGTERM, upon which it writes what is in the log into the database, and start it again"
 		}
 		return fmt.Errorf("%s%s is not the file any more that this server reads and writes: it was moved, removed or replaced under it. "+
 			"Move it back, with those beside it; %s", p.path, suffix, do)
 	}
 	return nil
+}
+
+// lacks says that the log or its index is gone while the database is in its place, and that nobody has made another: those who have the database open have the
+// same log then, and the same locks.
+func (p place) lacks() (gone bool) {
+	for _, suffix := range placed {
+		if before := p.found[suffix]; before != nil {
+			found, err := os.Stat(p.path + suffix)
+			switch {
+			case suffix != "" && errors.Is(err, fs.ErrNotExist):
+				gone = true
+			case err != nil || !os.SameFile(before, found):
+				return false
+			}
+		}
+	}
+	return gone
 }

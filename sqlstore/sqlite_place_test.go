@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"database/sql"
 	"errors"
 	"log/slog"
 	"os"
@@ -91,13 +92,22 @@ func (s *said) String() string {
 // So is what is written to a log that was removed, though the database is where it was. A server that is stopped in order has it in the database.
 func TestLogTakenAway(t *testing.T) {
 	for _, suffix := range []string{"-wal", "-shm"} {
-		path := filepath.Join(t.TempDir(), "rowlock.db")
+		dir := t.TempDir()
+		path := filepath.Join(dir, "rowlock.db")
 		options := Options{URL: "sqlite://" + path, Logger: slog.New(slog.DiscardHandler)}
 		s, err := Open(t.Context(), options)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Commit(t.Context(), createMap(t, "a")); err != nil {
+			t.Fatal(err)
+		}
+		// As Litestream: while another has the database open, SQLite does not move the log into it when the server closes it.
+		reader, err := sql.Open("sqlite", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := reader.ExecContext(t.Context(), "SELECT 1 FROM meta"); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Remove(path + suffix); err != nil {
@@ -109,9 +119,10 @@ func TestLogTakenAway(t *testing.T) {
 		if _, err := s.Commit(t.Context(), createMap(t, "b")); !errors.Is(err, resources.ErrUnavailable) || !strings.Contains(err.Error(), "by SIGTERM") {
 			t.Errorf("%s is gone: %v", suffix, err)
 		}
-		if err := s.Close(); err != nil {
+		if err := errors.Join(s.Close(), os.Rename(path, filepath.Join(dir, "alone.db")), reader.Close()); err != nil {
 			t.Fatal(err)
 		}
+		options.URL = "sqlite://" + filepath.Join(dir, "alone.db")
 		if s, err = Open(t.Context(), options); err != nil {
 			t.Fatal(err)
 		}

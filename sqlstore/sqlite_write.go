@@ -56,6 +56,9 @@ func (d *sqliteDriver) close() error {
 	var errs []error
 	if d.writer != nil {
 		d.seal()
+		if d.place.lacks() {
+			errs = append(errs, d.saveLog())
+		}
 		// Before the connection, which would stay open with them: then SQLite does not move the log into the file, and a copy of that alone is empty.
 		for _, s := range []*sql.Stmt{d.upsertObject, d.deleteObject, d.insertChange, d.updateMeta} {
 			if s != nil {
@@ -68,9 +71,19 @@ func (d *sqliteDriver) close() error {
 		errs = append(errs, d.writes.Close())
 	}
 	if d.claimed != nil {
-		errs = append(errs, d.claimed.Close())
+		errs = append(errs, unclaim(d.claimed))
 	}
 	return errors.Join(errs...)
+}
+
+// saveLog moves the log into the database, where nobody would find the log. SQLite does that when the last one closes the database: another process
+// that reads, such as Litestream, may not be about to.
+func (d *sqliteDriver) saveLog() error {
+	done, err := d.trimmer.cut(context.Background(), d.writer)
+	if err == nil && !done {
+		err = errors.New("somebody reads the database: what is in the write-ahead log, which is not in its place, was not written into it")
+	}
+	return err
 }
 
 // begin leaves all to commit: nobody else writes to the file.

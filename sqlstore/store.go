@@ -142,10 +142,14 @@ func (s *Store) connect(ctx context.Context) (err error) {
 	if err := checkNotMoving(path); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if err := s.options.Begin(); err != nil {
-		return err
+	claimed, err := openClaimed(path, s.logger)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
 	}
-	if s.db, err = openSQLite(ctx, path, s.options.Synchronous, s.logger); err == nil {
+	if err := s.options.Begin(); err != nil {
+		return errors.Join(err, unclaim(claimed))
+	}
+	if s.db, err = openSQLite(ctx, path, claimed, s.options.Synchronous, s.logger); err == nil {
 		s.options.Progress.usable.Store(true)
 	}
 	return err

@@ -17,7 +17,7 @@ import (
 )
 
 // Packages are made for 32 bits, too (armv7), where an int is no int64. To compile all that the program is made of for that takes minutes: here the types of
-// what is ours are checked alone, beside what others were compiled to for this machine.
+// what is ours are checked alone, beside what others were compiled to for this machine: a type of another package that is smaller on 32 bits is not seen.
 func TestCompilesFor32Bits(t *testing.T) {
 	t.Parallel()
 	exports := map[string]string{}

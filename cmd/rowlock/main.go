@@ -31,8 +31,12 @@ func main() {
 		ends = append(ends, syscall.SIGHUP) // of a terminal that is closed
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
-	// The first signal drains. From then on signals do what they do by default, so that a second one ends the process.
-	context.AfterFunc(ctx, stop)
+	// The first signal drains. From then on signals do what they do by default, so that a second one ends the process, but for those of a terminal,
+	// which come twice when it is closed: from the shell, and from the system once that has ended.
+	context.AfterFunc(ctx, func() {
+		signal.Ignore(syscall.SIGHUP)
+		stop()
+	})
 	os.Exit(run(ctx, arguments(os.Args), os.Stdout, os.Stderr))
 }
 

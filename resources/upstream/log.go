@@ -18,7 +18,7 @@ var (
 	logOnce sync.Once
 )
 
-// LogTo sends to a logger what upstream's packages say, from now on. It is safe for concurrent use, also with what they say.
+// LogTo sends to a logger what upstream's packages say, from now on. It is safe for concurrent use; the first call comes before upstream's controllers begin.
 func LogTo(logger *slog.Logger) {
 	h := logger.Handler()
 	logTo.Store(&h)
@@ -26,10 +26,13 @@ func LogTo(logger *slog.Logger) {
 		klog.SetSlogLogger(slog.New(latestLog{}))
 		say := utilruntime.ErrorHandlers[0]
 		utilruntime.ErrorHandlers[0] = func(ctx context.Context, err error, what string, about ...any) {
-			// What a controller was at when the server was told to stop is no news: many make another error of it, of which nothing but its words is left.
-			if err == nil || !strings.HasSuffix(err.Error(), context.Canceled.Error()) {
-				say(ctx, err, what, about...)
+			// What somebody was at when his context ended, as a controller when the server is told to stop, is for those who look for it: many make
+			// another error of it, of which nothing but its words is left.
+			if err != nil && strings.HasSuffix(err.Error(), context.Canceled.Error()) {
+				klog.FromContext(ctx).V(4).Info(what, append([]any{"err", err}, about...)...)
+				return
 			}
+			say(ctx, err, what, about...)
 		}
 	})
 }
