@@ -43,8 +43,11 @@ func (l *listener) run() {
 
 // lookElsewhere looks through the connections that are left when none can be had to listen through: where the database has no place
 // for another, they may go on for long, and a server that answers with what is most recent and is ready would have watches stand still.
+// Where nothing answers, it is not for long that whoever writes waits for it.
 func (l *listener) lookElsewhere() {
-	if err := l.peers.catchUp(l.ctx, l.peers.db, 0); err != nil && l.ctx.Err() == nil {
+	ctx, cancel := context.WithTimeout(l.ctx, l.peers.db.limits.ping)
+	defer cancel()
+	if err := l.peers.catchUp(ctx, l.peers.db, 0); err != nil && l.ctx.Err() == nil {
 		l.peers.store.logger.Debug("nor could the log of changes be read", "err", err)
 	}
 }

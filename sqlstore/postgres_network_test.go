@@ -115,3 +115,24 @@ func TestLostInTheMiddleOfAStatement(t *testing.T) {
 		t.Errorf("%d objects", snap.Count("", ""))
 	}
 }
+
+// Where nothing answers, whoever looks for what others wrote lets others have the cache soon, however long a page may take.
+func TestLookElsewhereIsBrief(t *testing.T) {
+	t.Parallel()
+	h, c := newBreakable(t)
+	network, err := pgtest.NewProxy(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = network.Close() })
+	h.url, h.limits = network.URL(), shortLimits
+	h.limits.read = 20 * time.Second
+	s := h.openPeer(t)
+	network.Lose()
+	defer network.Recover()
+	began := time.Now()
+	s.peers.listen.lookElsewhere()
+	if took := time.Since(began); took > h.limits.read/2 {
+		t.Errorf("it took %v", took)
+	}
+}
