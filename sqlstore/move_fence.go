@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"modernc.org/sqlite"
@@ -108,12 +107,11 @@ func (f *fence) patiently(ctx context.Context, o *Options, statement string) err
 func openFence(ctx context.Context, o *Options) (_ *fence, err error) {
 	f := &fence{postgres: isPostgres(o.URL)}
 	if f.postgres {
-		config, err := postgresConfig(o)
+		config, err := commandConfig(ctx, o)
 		if err != nil {
 			return nil, err
 		}
-		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-		f.db = stdlib.OpenDB(*config.ConnConfig, stdlib.OptionAfterConnect(registerTypes))
+		f.db = stdlib.OpenDB(*config, stdlib.OptionAfterConnect(registerTypes))
 	} else {
 		path, err := sqlitePath(o.URL)
 		if err != nil {

@@ -21,8 +21,8 @@ import (
 // another name until then.
 type moveTarget struct {
 	db     *sql.DB
-	begin  string // what a transaction begins with, if anything
-	path   string // of the SQLite file that it becomes; empty: it is a Postgres
+	begin  []string // what a transaction begins with
+	path   string   // of the SQLite file that it becomes; empty: it is a Postgres
 	lock   *fileLock
 	schema string
 	source string
@@ -94,14 +94,13 @@ func openMoveTarget(ctx context.Context, o *Options, source string) (_ *moveTarg
 }
 
 func (t *moveTarget) openPostgres(ctx context.Context, o *Options) error {
-	config, err := postgresConfig(o)
+	config, err := commandConfig(ctx, o)
 	if err != nil {
 		return err
 	}
-	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // a pooler may stand between
 	if o.Schema != "" {
-		t.begin = setSearchPath(o.Schema)
-		conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
+		t.begin = append(t.begin, setSearchPath(o.Schema))
+		conn, err := pgx.ConnectConfig(ctx, config)
 		if err != nil {
 			return err
 		}
@@ -109,7 +108,7 @@ func (t *moveTarget) openPostgres(ctx context.Context, o *Options) error {
 			return err
 		}
 	}
-	t.db = stdlib.OpenDB(*config.ConnConfig, stdlib.OptionAfterConnect(registerTypes))
+	t.db = stdlib.OpenDB(*config, stdlib.OptionAfterConnect(registerTypes))
 	t.db.SetMaxOpenConns(1)
 	return migrations.Postgres(ctx, t.db, o.Schema)
 }
@@ -145,8 +144,8 @@ func (t *moveTarget) in(ctx context.Context, f func(context.Context, *sql.Tx) er
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
-	if t.begin != "" {
-		if _, err := tx.ExecContext(ctx, t.begin); err != nil {
+	for _, statement := range t.begin {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
 			return err
 		}
 	}

@@ -66,6 +66,8 @@ type Options struct {
 	// limits are shorter in tests; zero means usualLimits.
 	limits limits
 	sealer *sealer
+	// timelines are those that a command has seen; nil: it has not connected yet.
+	timelines *timelines
 }
 
 // The defaults of Options.

@@ -62,7 +62,7 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 		isolation: sql.LevelRepeatableRead, deadConnections: postgresReaders, objects: postgresObjects}
 	err = func() error {
 		if err := o.await(ctx, func() error {
-			survey(ctx, config.ConnConfig, p.limits.ping)
+			survey(ctx, config.ConnConfig)
 			return p.probe(ctx, config, o.Schema)
 		}); err != nil {
 			return err

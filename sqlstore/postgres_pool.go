@@ -13,7 +13,7 @@ import (
 // cluster, its connections are what runs out first. The last one goes by the pool's own MaxConnIdleTime.
 type connPool struct {
 	after   time.Duration
-	current func(context.Context, *pgx.Conn) (bool, error) // whether a connection is still of use; nil: it is
+	current func(context.Context, *pgx.Conn) (bool, error) // whether a connection is still of use
 
 	pool  *pgxpool.Pool
 	timer *time.Timer
@@ -41,9 +41,6 @@ func openPool(ctx context.Context, config *pgxpool.Config, l limits) (*connPool,
 func (s *connPool) used(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	if s.pool.Stat().TotalConns() > 1 {
 		s.timer.Reset(s.after)
-	}
-	if s.current == nil {
-		return true, nil
 	}
 	return s.current(ctx, conn)
 }

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -15,13 +14,13 @@ import (
 
 // timelines keeps connections away from a primary that was replaced and does not know it. Where a URL names several hosts, the first
 // that takes writes is used, and an old primary that comes back does, until somebody makes it a standby; a name that follows the primary may
-// lead to it for a while, too. All that was acknowledged since would be gone, and what is acknowledged there soon will be. Each promotion begins a timeline with a higher number, so whoever has seen one
-// of a cluster uses none before it, not even when nothing else can be reached. A cluster that was put back to a state of before has
-// a new timeline, too, but where its files were copied without telling it; then the server has to be started anew.
+// lead to it for a while, too. All that was acknowledged since would be gone, and what is acknowledged there soon will be. Each
+// promotion begins a timeline with a higher number, so whoever has seen one of a cluster uses none before it, not even when nothing
+// else can be reached. A cluster that was put back to a state of before has a new timeline, too, but where its files were copied
+// without telling it; then the server has to be started anew.
 type timelines struct {
 	mu     sync.Mutex
-	system string // the identifier of the cluster that was connected to last
-	newest uint64 // that was seen of it
+	newest map[string]uint64 // that were seen, by the identifiers of clusters
 }
 
 const (
@@ -85,11 +84,12 @@ func (t *timelines) check(b branch) error {
 func (t *timelines) note(p branch) (newest uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if p.system != t.system {
-		t.system, t.newest = p.system, 0
+	if t.newest == nil {
+		t.newest = map[string]uint64{}
 	}
-	t.newest = max(t.newest, p.timeline)
-	return t.newest
+	newest = max(t.newest[p.system], p.timeline)
+	t.newest[p.system] = newest
+	return newest
 }
 
 // current reports whether a connection of before leads to what was not replaced since.
@@ -97,17 +97,17 @@ func (t *timelines) current(_ context.Context, conn *pgx.Conn) (bool, error) {
 	p, ok := conn.PgConn().CustomData()[connectedTo].(branch)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !ok || p.system != t.system || p.timeline >= t.newest, nil
+	return !ok || p.timeline >= t.newest[p.system], nil
 }
 
-// survey connects to each of several hosts, so that a server that has seen none yet does not take the first for the newest. What
-// cannot be reached in time is of no account.
-func survey(ctx context.Context, config *pgx.ConnConfig, patience time.Duration) {
+// survey connects to each of several hosts, so that who has seen none yet does not take the first for the newest. What cannot be
+// reached in the time that a connection may take is of no account.
+func survey(ctx context.Context, config *pgx.ConnConfig) {
 	hosts := eachHost(config)
 	if len(hosts) < 2 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, config.ConnectTimeout)
 	defer cancel()
 	var asked sync.WaitGroup
 	for _, host := range hosts {
@@ -118,6 +118,26 @@ func survey(ctx context.Context, config *pgx.ConnConfig, patience time.Duration)
 		})
 	}
 	asked.Wait()
+}
+
+// commandConfig is postgresConfig for a command, which uses no primary that was replaced either. What it has found of one with several
+// hosts stays with the options: who moves a store connects again while writes wait.
+func commandConfig(ctx context.Context, o *Options) (*pgx.ConnConfig, error) {
+	config, err := postgresConfig(o)
+	if err != nil {
+		return nil, err
+	}
+	c := config.ConnConfig
+	c.DefaultQueryExecMode = pgx.QueryExecModeExec // a pooler may stand between
+	first := o.timelines == nil
+	if first {
+		o.timelines = &timelines{}
+	}
+	c.ValidateConnect = o.timelines.validate
+	if first {
+		survey(ctx, c)
+	}
+	return c, nil
 }
 
 // eachHost returns the configurations of connections to each host alone.

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"context"
 	"errors"
 	"net/url"
 	"os"
@@ -10,12 +11,15 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
 // A primary that was replaced and comes back as one that takes writes is not used, though it is named first: not for connections that
-// are made anew, not by a server that is started then, and not while the one that replaced it is away.
+// are made anew, not by a server or a command that is started then, and not while the one that replaced it is away.
 func TestReplacedPrimaryComesBack(t *testing.T) {
 	ctx := testContext(t)
 	h, old := newBreakable(t)
@@ -46,6 +50,24 @@ func TestReplacedPrimaryComesBack(t *testing.T) {
 	}
 	if again := mustCommit(t, fresh, createMap(t, "again"))[0]; again.Revision != after.Revision+1 {
 		t.Errorf("the revision after %d is %d", after.Revision, again.Revision)
+	}
+	o := h.options()
+	source, err := OpenSource(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	if got := source.State().Revision; got != after.Revision+1 {
+		t.Errorf("a command reads revision %d, not %d", got, after.Revision+1)
+	}
+	f, err := openFence(ctx, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.lift() //nolint:errcheck // it held nothing
+	var timeline string
+	if err := f.conn.QueryRowContext(ctx, "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)").Scan(&timeline); err != nil || timeline != "00000002" {
+		t.Errorf("a fence is on timeline %s, %v", timeline, err)
 	}
 
 	if err := replica.Signal(syscall.SIGINT); err != nil {
@@ -134,14 +156,52 @@ func TestPageOfAReplacedPrimary(t *testing.T) {
 	}
 }
 
-// The newest timeline is that of the cluster that was connected to last, and each host is asked once, however it can be reached.
+// A server behind a pooler that leads back to a replaced primary is not ready, neither before it has failed to write nor after.
+func TestReadyBehindAPoolerOfAReplacedPrimary(t *testing.T) {
+	ctx := testContext(t)
+	h, c := newBreakable(t)
+	var system string
+	if err := admin(t, c.URL()).QueryRow(ctx, "SELECT system_identifier::text FROM pg_control_system()").Scan(&system); err != nil {
+		t.Fatal(err)
+	}
+	db := h.store.peers.db
+	if _, err := h.store.janitor.task(func() (err error) {
+		config := db.writes.Config() // of connections that were made when they led elsewhere
+		config.ConnConfig.ValidateConnect = nil
+		config.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) { return true, nil }
+		if db.pool, err = db.openPool(ctx, config.Copy(), postgresReaders); err == nil {
+			db.writes, err = db.openPool(ctx, config, 2)
+		}
+		err = errors.Join(err, h.store.db.reads.Close())
+		h.store.db.reads = stdlib.OpenDBFromPool(db.pool)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.store.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	db.timelines.note(branch{system, 2})
+	const replaced = "was replaced when another one took over on timeline 2"
+	if err := h.store.Ready(ctx); err == nil || !strings.Contains(err.Error(), replaced) {
+		t.Errorf("ready: %v", err)
+	}
+	if _, err := h.store.Commit(ctx, createMap(t, "lost")); !errors.Is(err, resources.ErrUnavailable) {
+		t.Errorf("a commit: %v", err)
+	}
+	if err := h.store.Ready(ctx); err == nil || !strings.Contains(err.Error(), replaced) {
+		t.Errorf("ready after a write that failed: %v", err)
+	}
+}
+
+// The newest timeline is that of each cluster, and each host is asked once, however it can be reached.
 func TestTimelinesOfHosts(t *testing.T) {
 	var seen timelines
 	seen.note(branch{"1", 1})
 	for _, c := range []struct {
 		branch
 		newest uint64
-	}{{branch{"1", 3}, 3}, {branch{"1", 2}, 3}, {branch{"2", 1}, 1}, {branch{"1", 2}, 2}} {
+	}{{branch{"1", 3}, 3}, {branch{"1", 2}, 3}, {branch{"2", 1}, 1}, {branch{"1", 2}, 3}} {
 		if newest := seen.note(c.branch); newest != c.newest {
 			t.Errorf("after %v the newest is %d, want %d", c.branch, newest, c.newest)
 		}

@@ -248,12 +248,20 @@ func (p *postgresDriver) settle(seen position) (jumped bool, err error) {
 	return jumped, tx.finish(s, nil) // if it is wrong that this happened, the next batch finds the database astray again
 }
 
-// touch also writes a row into the log, and takes it back: a change of nothing finds room where a batch does not.
+// touch also writes a row into the log, and takes it back: a change of nothing finds room where a batch does not. And it begins as a
+// batch does, which tells a primary that was replaced.
 func (p *postgresDriver) touch() error {
 	if err := p.try(touchLogSQL).scan(); err != nil {
 		return err
 	}
-	return p.run(touchSQL).scan()
+	tx, _, err := p.tryBegin(math.MaxInt64, 1)
+	if err == nil {
+		_, err = tx.confirm()
+	}
+	if err != nil {
+		return hung(context.Background(), err)
+	}
+	return nil
 }
 
 func (p *postgresDriver) noteAges(ages string) error { return p.run(noteAgesSQL, ages).scan() }

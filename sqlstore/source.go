@@ -118,12 +118,11 @@ func whyUnreadable(path string, err error) error {
 }
 
 func (s *Source) openPostgres(ctx context.Context, o *Options) error {
-	config, err := postgresConfig(o)
+	config, err := commandConfig(ctx, o)
 	if err != nil {
 		return err
 	}
-	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // a pooler may stand between
-	s.db = stdlib.OpenDB(*config.ConnConfig, stdlib.OptionAfterConnect(registerTypes))
+	s.db = stdlib.OpenDB(*config, stdlib.OptionAfterConnect(registerTypes))
 	s.db.SetMaxOpenConns(1)
 	if s.tx, err = s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}); err != nil {
 		return err

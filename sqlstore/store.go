@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -200,6 +201,10 @@ func (s *Store) Ready(ctx context.Context) error {
 		// The last commit failed. Whether the next one would is found out by trying, or a store that nobody writes to
 		// because it is not ready would never be ready again.
 		return s.probe(ctx)
+	}
+	if s.peers != nil {
+		_, err := s.peers.db.page(ctx, math.MaxInt64, 1, 1) // and no more than the counter: of a page it is known where it comes from
+		return err
 	}
 	_, err := s.db.revision(ctx)
 	return err

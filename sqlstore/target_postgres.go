@@ -73,7 +73,7 @@ func mayMakeTables(ctx context.Context, o *Options) (err error) {
 }
 
 func openPostgresTarget(ctx context.Context, o *Options) (_ filler, err error) {
-	config, err := postgresConfig(o)
+	config, err := commandConfig(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -83,9 +83,8 @@ func openPostgresTarget(ctx context.Context, o *Options) (_ filler, err error) {
 			err = errors.Join(err, t.close())
 		}
 	}()
-	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-	t.db = stdlib.OpenDB(*config.ConnConfig, stdlib.OptionAfterConnect(registerTypes))
-	if t.conn, err = pgx.ConnectConfig(ctx, config.ConnConfig); err != nil {
+	t.db = stdlib.OpenDB(*config, stdlib.OptionAfterConnect(registerTypes))
+	if t.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
 		return nil, err
 	}
 	if err := registerTypes(ctx, t.conn); err != nil {
