@@ -231,7 +231,7 @@ func raiseFence(ctx context.Context, o *Options, hold time.Duration) (_ *fence, 
 		// Writers take their turns for the row: who waits gets his, however long it takes.
 		held := usualLimits
 		held.lock, held.idle = 0, hold+usualLimits.idle
-		for _, statement := range []string{held.statement(), "SELECT FROM meta FOR UPDATE"} {
+		for _, statement := range []string{unhurriedSQL, held.statement(), "SELECT FROM meta FOR UPDATE"} {
 			if _, err := f.conn.ExecContext(ctx, statement); err != nil {
 				return nil, err
 			}

@@ -98,6 +98,7 @@ func (t *moveTarget) openPostgres(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
+	t.begin = []string{unhurriedSQL}
 	if o.Schema != "" {
 		t.begin = append(t.begin, setSearchPath(o.Schema))
 		conn, err := pgx.ConnectConfig(ctx, config)

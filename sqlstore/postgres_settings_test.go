@@ -2,9 +2,14 @@ package sqlstore
 
 import (
 	"bytes"
+	"context"
+	"database/sql"
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -82,22 +87,68 @@ func TestPostgresEncodings(t *testing.T) {
 // What a role has against clients that hang does not end one that reads everything and waits for where that goes.
 func TestSourceTakesItsTime(t *testing.T) {
 	h, c := newBreakable(t)
-	for _, setting := range []string{"statement_timeout", "idle_in_transaction_session_timeout"} {
-		if _, err := admin(t, c.URL()).Exec(t.Context(), "ALTER DATABASE postgres SET "+setting+" = '100ms'"); err != nil {
-			t.Fatal(err)
-		}
-	}
+	beImpatient(t, admin(t, c.URL()))
 	source, err := OpenSource(t.Context(), h.options())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer source.Close()
-	if _, err := source.tx.ExecContext(t.Context(), "SELECT pg_sleep(0.3)"); err != nil {
+	if _, err := source.tx.ExecContext(t.Context(), "SELECT pg_sleep(1.5)"); err != nil {
 		t.Errorf("a statement that takes long: %v", err)
 	}
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(1500 * time.Millisecond)
 	if _, err := source.HasHistory(t.Context()); err != nil {
 		t.Errorf("after nothing was read in a while: %v", err)
+	}
+}
+
+func beImpatient(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	for _, setting := range []string{"statement_timeout", "idle_in_transaction_session_timeout"} {
+		if _, err := conn.Exec(t.Context(), "ALTER DATABASE postgres SET "+setting+" = '1s'"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Nor one that fills a target, as slowly as the source is read, nor one that waits for its turn to keep others from writing.
+func TestMoveTakesItsTime(t *testing.T) {
+	ctx := testContext(t)
+	h, c := newBreakable(t)
+	conn := admin(t, c.URL())
+	beImpatient(t, conn)
+	from := h.options()
+	to := from
+	to.Schema = "elsewhere"
+	target, err := openMoveTarget(ctx, &to, "a source")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.close() //nolint:errcheck // it was not finished
+	if err := target.do(ctx, func(tx *sql.Tx) error {
+		time.Sleep(1500 * time.Millisecond)
+		_, err := tx.ExecContext(ctx, "SELECT pg_sleep(1.5)")
+		return err
+	}); err != nil {
+		t.Errorf("the target: %v", err)
+	}
+	if err := prepareFence(ctx, &from); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(ctx, "BEGIN; SELECT FROM "+pgx.Identifier{h.schema, "meta"}.Sanitize()+" FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	time.AfterFunc(1500*time.Millisecond, func() {
+		_, err := conn.Exec(context.Background(), "ROLLBACK")
+		ended <- err
+	})
+	f, err := raiseFence(ctx, &from, slowly)
+	if err := errors.Join(err, <-ended); err != nil {
+		t.Fatalf("the fence: %v", err)
+	}
+	if err := f.lift(); err != nil {
+		t.Error(err)
 	}
 }
 
