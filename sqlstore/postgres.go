@@ -36,6 +36,7 @@ type postgresDriver struct {
 	renew   func(*pgx.ConnConfig)
 	limits  limits
 	sealer  *sealer
+	schema  string        // where the tables are
 	prelude string        // what every transaction has to begin with, if anything
 	writes  *pgxpool.Pool // of one connection, and another while the first is being given up
 	pool    *pgxpool.Pool // of those that read
@@ -85,7 +86,7 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 		if err := o.await(ctx, func() error { return d.checkPlace(ctx) }); err != nil { // first: what has moved takes no steps either
 			return err
 		}
-		if err := o.await(ctx, func() error { return migrations.Postgres(ctx, d.reads, o.Schema) }); err != nil {
+		if err := o.await(ctx, func() error { return migrations.Postgres(ctx, d.reads, p.schema) }); err != nil {
 			return err
 		}
 		return o.await(ctx, func() error {
@@ -158,7 +159,7 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 	if err := found.check(schema, p.logger); err != nil {
 		return err
 	}
-	current := found.current.String
+	p.schema = found.current.String
 	if found.pid != conn.PgConn().PID() {
 		// The connection's own idea of who it talks to is the pooler's.
 		p.pooled = true
@@ -168,13 +169,13 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 	}
 	// The schema that it is now, for all connections: the role may get another search path, or a schema that comes before in it, and
 	// what is in there is another store, or none.
-	p.prelude = setSearchPath(current)
+	p.prelude = setSearchPath(p.schema)
 	if !p.pooled {
 		// A pooler may refuse it at the start of a connection, and knows no other way to set it for a session. The database does.
-		config.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{current}.Sanitize()
+		config.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{p.schema}.Sanitize()
 		p.prelude = ""
 	}
-	sum := sha256.Sum256([]byte(current))
+	sum := sha256.Sum256([]byte(p.schema))
 	p.channel = fmt.Sprintf("rowlock_%x", sum)[:40]
 	p.locks = int32(binary.BigEndian.Uint32(sum[:]) >> 1)
 	return nil
@@ -210,10 +211,10 @@ func (s *surroundings) check(schema string, logger *slog.Logger) error {
 	return nil
 }
 
-// filledSchemaSQL is the first schema of the search path that has a store of which the role may write the tables.
+// filledSchemaSQL is the first schema of the search path that has a store which the role may write.
 const filledSchemaSQL = `SELECT s.name FROM unnest(current_schemas(false)) WITH ORDINALITY AS s (name, place)
 WHERE 4 = (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = s.name AND c.relkind = 'r'
-  AND c.relname IN ('meta', 'objects', 'changes', 'schema_migrations') AND has_table_privilege(c.oid, 'UPDATE'))
+  AND c.relname IN ('meta', 'objects', 'changes', 'schema_migrations') AND (c.relname <> 'meta' OR has_table_privilege(c.oid, 'UPDATE')))
 ORDER BY s.place LIMIT 1`
 
 // setSearchPath is a statement that makes a schema the one where tables are looked for, until the transaction ends.

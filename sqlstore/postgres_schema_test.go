@@ -52,6 +52,14 @@ func TestSchemaBeforeTheStore(t *testing.T) {
 		t.Error(err)
 	}
 
+	// A role that may not change what the tables are of knows the store nevertheless.
+	exec(`CREATE ROLE narrow; GRANT ALL ON ALL TABLES IN SCHEMA public TO narrow; REVOKE UPDATE ON public.schema_migrations FROM narrow; SET ROLE narrow`)
+	var filled string
+	if err := conn.QueryRow(ctx, filledSchemaSQL).Scan(&filled); err != nil || filled != "public" {
+		t.Errorf("a narrow role finds the store in %q, %v", filled, err)
+	}
+	exec(`RESET ROLE`)
+
 	// Others, who may not write it, are not asked.
 	h.url, h.schema = strings.Replace(c.URL(), "user=postgres", "user=other", 1), ""
 	mustCommit(t, h.openPeer(t), createMap(t, "others"))
