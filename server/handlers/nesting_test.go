@@ -4,7 +4,7 @@ import "testing"
 
 // Each byte counts as often as it is nested; brackets in strings nest nothing.
 func TestNesting(t *testing.T) {
-	for text, want := range map[string]int{
+	for text, want := range map[string]int64{
 		``:                 0,
 		`12`:               0,
 		`"[{"`:             0,

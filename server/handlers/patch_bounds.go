@@ -27,8 +27,8 @@ const (
 )
 
 // nesting is the sum of how deep each byte of a JSON text is nested. A bracket counts as what is within it but for the opening one.
-func nesting(text []byte) (sum int) {
-	depth := 0
+func nesting(text []byte) (sum int64) {
+	depth := int64(0)
 	for i := 0; i < len(text); i++ {
 		sum += depth
 		switch text[i] {
@@ -37,7 +37,7 @@ func nesting(text []byte) (sum int) {
 			if end == 0 { // it is not JSON: the rest counts as a string
 				end = len(text)
 			}
-			sum += depth * (end - i - 1)
+			sum += depth * int64(end-i-1)
 			i = end - 1
 		case '{', '[':
 			depth++
@@ -61,7 +61,7 @@ func affordable(typ types.PatchType, patch, old []byte) error {
 			return tooCostly("too deep in a large object")
 		}
 	case types.StrategicMergePatchType: // affordableLists looks further
-		if len(patch)*(len(old)+len(patch)) > 6*mostNesting && (deep(patch) || deep(old)) {
+		if int64(len(patch))*int64(len(old)+len(patch)) > 6*mostNesting && (deep(patch) || deep(old)) {
 			return tooCostly("nested too deeply")
 		}
 	}
@@ -83,7 +83,7 @@ func affordableLists(original, patch map[string]any, schema runtime.Object) erro
 
 // deep tells whether to read each level of a text by itself takes too long.
 func deep(text []byte) bool {
-	return len(text)*len(text)/2 > mostNesting && nesting(text) > mostNesting
+	return int64(len(text))*int64(len(text))/2 > mostNesting && nesting(text) > mostNesting
 }
 
 func tooCostly(what string) error {

@@ -16,8 +16,8 @@ import (
 // clients make is refused when upstream merges it with fewer than mostComparisons. Where upstream stops (elements of different types,
 // fields that there are not) no more is counted, and upstream words the refusal.
 type comparisons struct {
-	n    int
-	most int // beyond it nothing has to be counted
+	n    int64
+	most int64 // beyond it nothing has to be counted
 }
 
 // reading is how many comparisons take as long as the count takes for an element, whatever upstream does with it: nobody makes the count
@@ -96,7 +96,7 @@ func (c *comparisons) ordered(original, patch map[string]any, name string, schem
 // kindOf tells whether the elements of two lists are objects. It is not ok when there are none, or not all are of one type, or one
 // is null: upstream refuses that.
 func (c *comparisons) kindOf(a, b []any) (objects, ok bool) {
-	c.n += reading * (len(a) + len(b))
+	c.n += reading * int64(len(a)+len(b))
 	var kind reflect.Type
 	for _, list := range [][]any{a, b} {
 		for _, element := range list {

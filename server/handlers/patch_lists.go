@@ -33,7 +33,7 @@ func (c *comparisons) distinct(list []any) []any {
 	left, kept := len(list), make([]any, 0, len(count))
 	for _, element := range list {
 		if count[element] > 0 {
-			c.n += left - 1
+			c.n += int64(left - 1)
 			left -= count[element]
 			count[element] = 0
 			kept = append(kept, element)
@@ -68,14 +68,14 @@ func (c *comparisons) merged(e *element) map[string]any {
 
 // copyOf is a copy in which fields can be set, and lists be made longer.
 func (c *comparisons) copyOf(object map[string]any) map[string]any {
-	c.n += reading * len(object)
+	c.n += reading * int64(len(object))
 	result := make(map[string]any, len(object))
 	for name, value := range object {
 		switch value := value.(type) {
 		case map[string]any:
 			result[name] = c.copyOf(value)
 		case []any:
-			c.n += len(value) // which are copied when the list grows
+			c.n += int64(len(value)) // which are copied when the list grows
 			result[name] = slices.Clip(value)
 		default:
 			result[name] = value
@@ -178,7 +178,7 @@ func (c *comparisons) without(have []element, deleted []any) []element {
 	for _, key := range deleted {
 		n := count[key]
 		left -= n
-		c.n += max(n, 1) * left
+		c.n += int64(max(n, 1)) * int64(left)
 		count[key], gone[key] = 0, true
 	}
 	return slices.DeleteFunc(have, func(e element) bool { return gone[e.key] })
@@ -235,7 +235,7 @@ func (c *comparisons) find(places map[any]int, n int, key any) (place int, found
 	if found {
 		n = place + 1
 	}
-	c.n += n
+	c.n += int64(n)
 	return place, found
 }
 
