@@ -40,6 +40,7 @@ type Store struct {
 	committed    chan struct{} // closed when the committer has ended
 	closing      atomic.Bool
 	failure      failure
+	placed       func() error       // the driver's inPlace
 	saidMoved    atomic.Bool        // in the log
 	saidGone     atomic.Bool        // so, too: the file is not in its place
 	probes       singleflight.Group // of Ready
@@ -86,7 +87,7 @@ func Open(ctx context.Context, options Options) (_ *Store, err error) {
 	if err := s.connect(ctx); err != nil {
 		return nil, advised(err)
 	}
-	s.db.limits, s.db.sealer = s.options.limits, s.sealer
+	s.db.limits, s.db.sealer, s.placed = s.options.limits, s.sealer, s.db.inPlace
 	if err := s.Await(ctx, func() error { return s.load(ctx) }); err != nil {
 		if s.peers == nil && ctx.Err() == nil {
 			err = advisedOfRows(err)
@@ -212,7 +213,7 @@ func (s *Store) Ready(ctx context.Context) error {
 
 // inPlace refuses to write what nobody would find after this process. The log says so once, until it finds the database in its place again.
 func (s *Store) inPlace() error {
-	err := s.db.inPlace()
+	err := s.placed()
 	if gone := err != nil; s.saidGone.Swap(gone) != gone && gone {
 		s.logger.Error("nothing is written any more", "error", err)
 	}
