@@ -42,6 +42,7 @@
 //	metrics_stored.go    of what there is
 //	metrics_ended.go     what goes with versions that are not served any more
 //	metrics_upstream.go  what upstream's packages count
+//	connection_log.go    what is said of connections
 //
 // Memory:
 //

@@ -174,6 +174,7 @@
 //	postgres.go            opening
 //	postgres_pool.go       connections that are closed when nobody needs them
 //	postgres_connect.go    making connections
+//	postgres_credentials.go passwords and certificates that are exchanged in files
 //	postgres_timeline.go   connections that lead to a primary that was replaced
 //	postgres_types.go      types of parameters
 //	postgres_read.go       reading
@@ -188,6 +189,8 @@
 //
 //	sqlite.go          opening
 //	lock_unix.go       one process for a file
+//	sqlite_claim_*.go  the same, by whatever name it knows the file
+//	sqlite_place.go    files that were moved, removed or replaced under the server
 //	sqlite_gate.go     no reads begin where the write-ahead log is to be cut
 //	sqlite_write.go    a batch
 //	sqlite_rewrite.go  rewriting

@@ -10,9 +10,10 @@ import (
 // claimAt is the byte of a database file by which it is claimed: beyond all that SQLite locks, and all that a file can have.
 const claimAt = 1 << 62
 
-// claim claims the file itself, which is found under other names too: by a hard link, or where it is mounted by itself. Its lock by the name of one, which somebody may remove, does not keep
-// those out who come by another. A lock of an open file description is none of SQLite's, which are of the process. But as all of these go when any handle of the
-// file is closed, this one is kept open for as long as SQLite has the file. A file system that has no such locks is no reason not to serve.
+// claim claims the file itself, which is found under other names too: by a hard link, or where it is mounted by itself. The lock beside one name,
+// whose file somebody may remove, does not keep those out who come by another. A lock of an open file description is none of SQLite's, which are
+// of the process. But as all of these go when any handle of the file is closed, this one is kept open for as long as SQLite has the file. A file
+// system that has no such locks is no reason not to serve.
 func claim(f *os.File) error {
 	at := unix.Flock_t{Type: unix.F_WRLCK, Whence: 0, Start: claimAt, Len: 1}
 	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &at)

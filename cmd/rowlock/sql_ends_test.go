@@ -50,24 +50,31 @@ func TestSQLEndsWithinAStep(t *testing.T) {
 		defer cancel()
 		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestSQLEndsWithinAStep$")
 		cmd.Env = append(os.Environ(), longStepVariable+"="+file, longStepVariable+"_FLAGS="+c.flags)
-		var errs bytes.Buffer
-		cmd.Stderr = &errs
-		out, err := cmd.StdoutPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		out, errs := started(t, cmd)
 		if _, err := out.Read(make([]byte, 1)); err == nil && c.by != nil { // the first row is there, and the long step begins
 			_ = cmd.Process.Signal(c.by)
 		}
 		_, _ = io.Copy(io.Discard, out)
 		var ended *exec.ExitError
 		if err := cmd.Wait(); !errors.As(err, &ended) || ended.ExitCode() != exitFailure || !strings.Contains(errs.String(), c.says) {
-			t.Errorf("%s, %v: %v, %s", c.flags, c.by, err, &errs)
+			t.Errorf("%s, %v: %v, %s", c.flags, c.by, err, errs)
 		}
 	}
+}
+
+// started starts a command, and returns what it prints and what it says of errors.
+func started(t *testing.T, cmd *exec.Cmd) (out io.ReadCloser, errs *bytes.Buffer) {
+	t.Helper()
+	errs = &bytes.Buffer{}
+	cmd.Stderr = errs
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, errs
 }
 
 // unreadVariable has the test binary be rowlock, with arguments, which are on lines of their own.
@@ -109,15 +116,7 @@ func TestNothingIsLeftOfABackup(t *testing.T) {
 		defer cancel()
 		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestNothingIsLeftOfABackup$")
 		cmd.Env = append(os.Environ(), unreadVariable+"=rowlock\n"+c.args, "TMPDIR="+temporary)
-		var errs bytes.Buffer
-		cmd.Stderr = &errs
-		out, err := cmd.StdoutPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		out, errs := started(t, cmd)
 		if c.by != nil {
 			_, _ = out.Read(make([]byte, 1))
 			_ = cmd.Process.Signal(c.by)
@@ -128,7 +127,7 @@ func TestNothingIsLeftOfABackup(t *testing.T) {
 		_ = cmd.Wait()
 		left, err := os.ReadDir(temporary)
 		if code := cmd.ProcessState.ExitCode(); err != nil || len(left) > 0 || code != c.code || c.by == nil && errs.Len() > 0 {
-			t.Errorf("%q, %v: ended with %d, %s; there is %v, %v", c.args, c.by, code, &errs, left, err)
+			t.Errorf("%q, %v: ended with %d, %s; there is %v, %v", c.args, c.by, code, errs, left, err)
 		}
 	}
 }
