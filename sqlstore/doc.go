@@ -47,6 +47,9 @@
 // A replica that was promoted counts as one that lost commits, also after a planned switchover: that it has all that any
 // server has acknowledged or shown cannot be read from it, and the server that could tell may be gone.
 //
+// Nor is anything taken from a primary, or written to it, whose timeline is lower than one that was seen of the same cluster, when a connection is made and
+// in each page (timelines): it was replaced, and does not know it.
+//
 // # State
 //
 // A collection is one resource type: an immutable tree of its current objects, replaced by every batch that changes it,
