@@ -47,8 +47,8 @@ func (o *adminOptions) addFlags(flags *pflag.FlagSet) {
 	o.flags = flags
 	addDataDirFlag(flags, &o.dataDir)
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "",
-		"`file` by which to ask a server that runs, as its user (default: admin.kubeconfig of the data directory, and where no directory is\n"+
-			"named and the default has none, that of KUBECONFIG)")
+		"kubeconfig `file` of a running server, with the user to ask as (default: admin.kubeconfig of the data directory; if --data-dir is not "+
+			"given and the default directory has none, KUBECONFIG)")
 }
 
 func (o *adminOptions) complete() (err error) {

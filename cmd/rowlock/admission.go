@@ -36,9 +36,9 @@ func (o *admissionOptions) addFlags(flags *pflag.FlagSet) {
 	o.besides = []string{nodeRestriction}
 	flags.StringSliceVar(&o.enable, "enable-admission-plugins", nil, "`names` of admission plugins to turn on")
 	flags.StringSliceVar(&o.disable, "disable-admission-plugins", nil, "`names` of admission plugins to turn off, such as ServiceAccount")
-	flags.Int64Var(&o.notReady, "default-not-ready-toleration-seconds", 300, "how many `seconds` a Pod that does not say so itself stays on a node with that taint")
-	flags.Int64Var(&o.unreachable, "default-unreachable-toleration-seconds", 300, "how many `seconds` a Pod that does not say so itself stays on a node with that taint")
-	flags.StringVar(&o.configFile, "admission-control-config-file", "", "`file` with an AdmissionConfiguration of the plugins")
+	flags.Int64Var(&o.notReady, "default-not-ready-toleration-seconds", 300, "toleration `seconds` for the taint not-ready of a node, for Pods that set none")
+	flags.Int64Var(&o.unreachable, "default-unreachable-toleration-seconds", 300, "toleration `seconds` for the taint unreachable of a node, for Pods that set none")
+	flags.StringVar(&o.configFile, "admission-control-config-file", "", "`file` with an AdmissionConfiguration for the plugins")
 }
 
 // complete reads the configuration.

@@ -17,7 +17,7 @@ type adoptOptions struct {
 }
 
 func (o *adoptOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.dir, "pki", "", "`directory` with the keys and certificates of the cluster, as kubeadm or k3s have it: they are adopted into --data-dir")
+	flags.StringVar(&o.dir, "pki", "", "`directory` with the keys and certificates of the cluster, in the layout of kubeadm or k3s; they are copied into --data-dir")
 	addDataDirFlag(flags, &o.dataDir)
 }
 

@@ -61,10 +61,10 @@ func newBackupCommand() *cobra.Command {
 	o := &placeOptions{}
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
-		Short: "Make a backup, while the server runs or not",
-		Long: "Writes one state of the database, and the keys and certificates of the data directory, into a file (- for the standard\n" +
-			"output). It reads the database itself, so it runs where the server does, or wherever the Postgres can be reached.\n\n" +
-			"A backup has all Secrets and the keys of the cluster. With --passphrase-file it is encrypted.",
+		Short: "Write a backup, whether the server runs or not",
+		Long: "Writes a consistent state of the database, and the keys and certificates of the data directory, into a file (- for the\n" +
+			"standard output). It reads the database itself, so it needs access to the SQLite file or to the Postgres.\n\n" +
+			"A backup contains all Secrets and the keys of the cluster. --passphrase-file encrypts it.",
 		Example: "  rowlock backup /backup/today\n" +
 			"  rowlock backup --passphrase-file ~/.rowlock-passphrase - | ssh elsewhere 'cat > today'\n" +
 			"  rowlock backup --datastore-file ./url --schema team_a /backup/team_a",

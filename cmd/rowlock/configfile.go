@@ -19,7 +19,7 @@ import (
 const configFlag = "config"
 
 func addConfigFlag(flags *pflag.FlagSet) {
-	flags.String(configFlag, "", "`file` in YAML with flags by their names, as \"listen: 0.0.0.0:6443\"; command line and environment go before it")
+	flags.String(configFlag, "", "YAML `file` with flags by name, such as \"listen: 0.0.0.0:6443\"; the command line and the environment take precedence")
 }
 
 // setFromFile sets each flag that neither the command line nor the environment mentions from the file of --config, if there is one.

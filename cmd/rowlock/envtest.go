@@ -14,9 +14,9 @@ import (
 func newEnvtestAssetsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "envtest-assets DIR",
-		Short: "Write what controller-runtime's envtest starts",
-		Long: "Writes into a directory what the tests of controllers look for in KUBEBUILDER_ASSETS: kube-apiserver and etcd, which\n" +
-			"are this program under those names, and kubectl, if there is one on PATH. It prints the line that sets the variable.",
+		Short: "Write the binaries that controller-runtime's envtest starts",
+		Long: "Fills a directory for KUBEBUILDER_ASSETS, which tests of controllers use: kube-apiserver and etcd, which are this program\n" +
+			"under those names, and kubectl, if PATH has one. It prints the line that sets the variable.",
 		Example: "  export KUBEBUILDER_ASSETS=$PWD/bin/envtest\n" +
 			"  rowlock envtest-assets $KUBEBUILDER_ASSETS\n" +
 			"  go test ./...",

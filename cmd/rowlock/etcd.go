@@ -22,8 +22,8 @@ func newEtcdCommand() *cobra.Command {
 	var clientURLs []string
 	cmd := &cobra.Command{
 		Use:    etcdName,
-		Short:  "Answer as envtest asks an etcd",
-		Long:   "Answers that it is healthy, and keeps nothing. It is what 'rowlock envtest-assets' writes as etcd.",
+		Short:  "Answer envtest's health checks as etcd",
+		Long:   "Answers health checks and stores nothing. 'rowlock envtest-assets' writes it as etcd.",
 		Hidden: true,
 		// etcd's other flags are about what is not there.
 		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true},

@@ -28,13 +28,13 @@ func newExportCommand() *cobra.Command {
 	o := &exportOptions{target: encryptionOptions{of: "target-"}}
 	cmd := &cobra.Command{
 		Use:   "export FILE",
-		Short: "Write a snapshot of etcd, for kube-apiserver",
-		Long: "Writes one state of the database, also while servers run, into a file as 'etcdctl snapshot save' makes it: 'etcdutl snapshot restore' makes the data\n" +
-			"directory of an etcd of it, from which kube-apiserver serves the same objects, with their uids, times, resourceVersions and managedFields. Nothing is\n" +
-			"changed. resourceVersions go on where they are, and who watches begins anew.\n\n" +
-			"What is encrypted is decrypted with --encryption-provider-config, and encrypted for the kube-apiserver with\n" +
-			"--target-encryption-provider-config. Without that, Secrets are in the file in clear, which its owner alone can read.\n\n" +
-			"Keys and certificates are in pki/ of the data directory, for kube-apiserver's flags.",
+		Short: "Write an etcd snapshot for kube-apiserver",
+		Long: "Writes a consistent state of the database, also while servers run, as a snapshot file like that of 'etcdctl snapshot save'. 'etcdutl snapshot\n" +
+			"restore' makes the data directory of an etcd from it, and kube-apiserver then serves the same objects, with their uids, times,\n" +
+			"resourceVersions and managedFields. The database is not changed. resourceVersions continue from their present value; watches have to list again.\n\n" +
+			"--encryption-provider-config decrypts encrypted objects, and --target-encryption-provider-config encrypts them for the kube-apiserver.\n" +
+			"Without the latter, the file contains Secrets in clear; only its owner can read it.\n\n" +
+			"The keys and certificates for kube-apiserver's flags are in pki/ of the data directory.",
 		Example: "  rowlock export snapshot.db\n" +
 			"  rowlock export --datastore-file ./url --target-encryption-provider-config enc.yaml snapshot.db",
 		Args: oneArgument("the name of a file"),
@@ -57,9 +57,9 @@ func newExportCommand() *cobra.Command {
 	o.storage.addDatabaseFlags(flags)
 	o.own.addFileFlag(flags)
 	flags.StringVar(&o.target.file, "target-encryption-provider-config", "",
-		"`file` with the EncryptionConfiguration of the kube-apiserver, where it is to find what it reads encrypted")
-	flags.StringVar(&o.prefix, "etcd-prefix", "/registry", "`prefix` of the keys, kube-apiserver's flag of this name")
-	flags.BoolVar(&o.incomplete, "incomplete", false, "export the rest where objects cannot be exported")
+		"`file` with the EncryptionConfiguration of the kube-apiserver; the snapshot is encrypted with it")
+	flags.StringVar(&o.prefix, "etcd-prefix", "/registry", "`prefix` of the keys, as kube-apiserver's flag of this name")
+	flags.BoolVar(&o.incomplete, "incomplete", false, "export even if some objects cannot be exported; they are left out")
 	return cmd
 }
 

@@ -31,9 +31,9 @@ func newHistoryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history TYPE/NAME",
 		Short: "Show who wrote an object, when, and what changed",
-		Long: "Shows what a server that runs with --object-history has of the writes of an object, the last one first; also of one that is deleted.\n" +
-			"The type is a resource, a short name or a kind (deployments, deploy, Deployment), with its group where that is needed\n" +
-			"(deployments.apps). One that is no longer served needs its plural and its group, and --namespace if its objects had one.",
+		Long: "Shows the writes of an object, the last one first, from the object history of a server (--object-history). The object may be deleted.\n" +
+			"The type is a resource, a short name or a kind (deployments, deploy, Deployment), with its group if needed\n" +
+			"(deployments.apps). A type that is no longer served needs its plural and group, and --namespace if its objects had one.",
 		Example: "  rowlock history deployment/web -n shop\n" +
 			"  rowlock history deployment/web -n shop --diff\n" +
 			"  rowlock history namespace/shop\n" +
@@ -59,12 +59,12 @@ func (o *historyOptions) addFlags(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	addNamespaceFlag(flags, &o.namespace)
 	flags.BoolVar(&o.diff, "diff", false, "show what each write changed, as a unified diff of YAML")
-	flags.Int64Var(&o.revision, "revision", 0, "`number` of the one write to show")
+	flags.Int64Var(&o.revision, "revision", 0, "`number` of a single write to show")
 	o.admin.addFlags(flags)
 }
 
 func addNamespaceFlag(flags *pflag.FlagSet, into *string) {
-	flags.StringVarP(into, "namespace", "n", "", "`name` of the namespace of the object (default: that of the kubeconfig, or default)")
+	flags.StringVarP(into, "namespace", "n", "", "`name` of the namespace of the object (default: the kubeconfig's, or default)")
 }
 
 func (o *historyOptions) show(ctx context.Context, h *objectHistory, out io.Writer) error {

@@ -38,14 +38,14 @@ func newImportCommand() *cobra.Command {
 	o := &importOptions{to: databaseOptions{name: "to"}, encryption: encryptionOptions{of: "source-"}}
 	cmd := &cobra.Command{
 		Use:   "import [FILE|URL[,URL]]",
-		Short: "Make a store of what kube-apiserver has in etcd, or k3s in its state.db",
-		Long: "Reads a snapshot of etcd ('etcdctl snapshot save', or the file member/snap/db of one that was stopped), the SQLite database of kine\n" +
-			"(k3s's state.db), or an etcd or kine that runs, by its URL (https://host:2379, http://…, unix:///path), as it was when it was asked first.\n" +
-			"It makes a store of it in an empty database: built-in and custom resources with their uids, times, resourceVersions\n" +
-			"and managedFields, below admission. Revisions go on far above all of them, so that whoever watches begins anew.\n\n" +
-			"First it looks at every key. --dry-run says what would come and what would not, and why, and ends there, with an error where the import\n" +
-			"would be refused. Where objects would be lost, nothing is imported unless --incomplete says that this is meant.\n\n" +
-			"With --pki, the keys of the cluster are adopted, from kubeadm's /etc/kubernetes/pki or k3s's /var/lib/rancher/k3s/server/tls, into the data\n" +
+		Short: "Import the objects of kube-apiserver's etcd, or of k3s's state.db",
+		Long: "Reads an etcd snapshot ('etcdctl snapshot save', or member/snap/db of a stopped etcd), kine's SQLite database (k3s's state.db), or a\n" +
+			"running etcd or kine by its URL (https://host:2379, http://…, unix:///path), at one revision. It fills an empty database with the\n" +
+			"built-in and custom resources, and keeps their uids, times, resourceVersions and managedFields; admission is not involved. New revisions start\n" +
+			"far above all imported ones, so that clients with old watches list again.\n\n" +
+			"The command checks every key before it writes. --dry-run reports which objects would be imported and which would not, and why, and fails\n" +
+			"if the import would be refused. If objects would be lost, nothing is imported without --incomplete.\n\n" +
+			"--pki copies the keys of the cluster from kubeadm's /etc/kubernetes/pki or k3s's /var/lib/rancher/k3s/server/tls, into the data\n" +
 			"directory of a server that has not started yet: kubeconfigs, certificates and tokens of before go on being good.",
 		Example: "  rowlock import --dry-run snapshot.db\n" +
 			"  rowlock import --to sqlite:///var/lib/rowlock/rowlock.db snapshot.db\n" +
@@ -67,14 +67,14 @@ func newImportCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	o.to.addFlags(flags, "that is filled, which is empty")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would come and what would not, and write nothing; it ends as the import would")
-	flags.BoolVar(&o.incomplete, "incomplete", false, "import the rest where objects cannot be imported")
-	flags.StringVar(&o.prefix, "etcd-prefix", "/registry", "`prefix` of the keys, kube-apiserver's flag of this name")
-	flags.StringVar(&o.tls.CAFile, "etcd-cafile", "", "`file` with the certificate authorities of a server that is read, in PEM; this and the next two are kube-apiserver's flags (default those of the system)")
-	flags.StringVar(&o.tls.CertFile, "etcd-certfile", "", "`file` with the client certificate that it is shown, in PEM")
-	flags.StringVar(&o.tls.KeyFile, "etcd-keyfile", "", "`file` with the key of that, in PEM")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "report which objects would be imported, write nothing, and exit as the import would")
+	flags.BoolVar(&o.incomplete, "incomplete", false, "import even if some objects cannot be imported; they are left out")
+	flags.StringVar(&o.prefix, "etcd-prefix", "/registry", "`prefix` of the keys, as kube-apiserver's flag of this name")
+	flags.StringVar(&o.tls.CAFile, "etcd-cafile", "", "`file` with the certificate authorities of the etcd server, in PEM; this and the next two are kube-apiserver's flags (default: the system's)")
+	flags.StringVar(&o.tls.CertFile, "etcd-certfile", "", "`file` with the client certificate for the etcd server, in PEM")
+	flags.StringVar(&o.tls.KeyFile, "etcd-keyfile", "", "`file` with the key of --etcd-certfile, in PEM")
 	flags.StringVar(&o.encryption.file, "source-encryption-provider-config", "",
-		"`file` with the EncryptionConfiguration of the kube-apiserver, where it has encrypted what it stored")
+		"`file` with the EncryptionConfiguration of the kube-apiserver, if it encrypts objects")
 	o.own.addFileFlag(flags)
 	o.pki.addFlags(flags)
 	return cmd

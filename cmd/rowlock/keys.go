@@ -26,10 +26,10 @@ type keysOptions struct {
 func newKeysCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
-		Short: "Exchange the keys of ServiceAccount tokens, and certificate authorities",
-		Long: "The first key of ServiceAccount tokens signs, and what any of them has signed is believed. To exchange it while servers\n" +
-			"run, add a key, wait until those who verify tokens elsewhere have read it (an hour), have it sign, wait until the last\n" +
-			"token of the old one has ended, and remove that. Servers follow at once. Those on one Postgres have their keys there:\n" +
+		Short: "Rotate the keys of ServiceAccount tokens and the certificate authorities",
+		Long: "The first key signs ServiceAccount tokens, and tokens of all keys are accepted. To rotate the key while servers run: add a\n" +
+			"key, wait until other verifiers of tokens have fetched it (an hour), make it sign, wait until the last token of the old\n" +
+			"key has expired, and remove the old key. Servers follow at once. Servers that share a Postgres keep their keys there:\n" +
 			"name it with --datastore.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -41,7 +41,7 @@ func newKeysCommand() *cobra.Command {
 	}
 	cmd.AddCommand(
 		keysCommand("list", "List the keys of ServiceAccount tokens", nil, listKeys),
-		keysCommand("add", "Make another key of ServiceAccount tokens, and print its ID", nil, func(o *keysOptions, rows *resources.Rows, _ string) error {
+		keysCommand("add", "Add a new key of ServiceAccount tokens, and print its ID", nil, func(o *keysOptions, rows *resources.Rows, _ string) error {
 			id, err := pki.NewKeyRing(o.dataDir, rows).Add(o.cmd.Context())
 			if err != nil {
 				return err
@@ -49,13 +49,13 @@ func newKeysCommand() *cobra.Command {
 			_, err = fmt.Fprintln(o.cmd.OutOrStdout(), id)
 			return err
 		}),
-		keysCommand("sign ID", "Have a key sign ServiceAccount tokens from now on", anyKey, func(o *keysOptions, rows *resources.Rows, id string) error {
+		keysCommand("sign ID", "Make a key sign new ServiceAccount tokens", anyKey, func(o *keysOptions, rows *resources.Rows, id string) error {
 			return pki.NewKeyRing(o.dataDir, rows).Sign(o.cmd.Context(), id)
 		}),
-		keysCommand("remove ID", "Take a key of ServiceAccount tokens away: what it has signed is refused", anyKey, func(o *keysOptions, rows *resources.Rows, id string) error {
+		keysCommand("remove ID", "Remove a key of ServiceAccount tokens; its tokens are refused", anyKey, func(o *keysOptions, rows *resources.Rows, id string) error {
 			return pki.NewKeyRing(o.dataDir, rows).Remove(o.cmd.Context(), id)
 		}),
-		keysCommand("replace ca|front-proxy-ca", "Put a new certificate authority in the place of one; servers take it when they start again", pki.Authorities(), replaceAuthority),
+		keysCommand("replace ca|front-proxy-ca", "Replace a certificate authority; servers use the new one after a restart", pki.Authorities(), replaceAuthority),
 	)
 	return cmd
 }

@@ -47,11 +47,11 @@ func newKubeAPIServerCommand() *cobra.Command {
 	o := &kubeAPIServerOptions{}
 	cmd := &cobra.Command{
 		Use:   kubeAPIServerName + " [flags]",
-		Short: "Serve the Kubernetes API where kube-apiserver is expected",
-		Long: "Serves the Kubernetes API and takes kube-apiserver's command line. Flags that have no counterpart are\n" +
-			"accepted, and named in one warning. With --etcd-servers, which are not asked, objects are kept in a temporary\n" +
-			"folder, removed at the end, unless --datastore or --data-dir says where. No controllers run unless --controllers\n" +
-			"says which.",
+		Short: "Serve the Kubernetes API with kube-apiserver's command line",
+		Long: "Serves the Kubernetes API and takes kube-apiserver's command line. Flags without a counterpart are accepted and\n" +
+			"named in one warning. The etcd servers of --etcd-servers are not contacted: objects are kept in a temporary directory,\n" +
+			"which is removed at the end, unless --datastore or --data-dir names a place. No controllers run unless\n" +
+			"--controllers names them.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if strings.Join(args, "") != "" { // scripts that leave a variable empty pass empty ones
 				return fmt.Errorf("%q does not take any arguments, got %q", kubeAPIServerName, args)
@@ -111,17 +111,17 @@ func (o *kubeAPIServerOptions) setDefaults(acting, own *pflag.FlagSet) {
 }
 
 func (o *kubeAPIServerOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&o.etcdServers, "etcd-servers", nil, "`URLs` of what kube-apiserver would keep objects in; nobody is asked")
+	flags.StringSliceVar(&o.etcdServers, "etcd-servers", nil, "`URLs` of etcd servers; they are not contacted")
 	flags.IPVar(&o.bindAddress, "bind-address", net.IPv4zero, "`address` to serve HTTPS on")
 	flags.IntVar(&o.securePort, "secure-port", 6443, "`port` to serve HTTPS on")
 	flags.StringVar(&o.certDir, "cert-dir", "",
-		"`directory` with the certificate to serve with, apiserver.crt, and its key, apiserver.key; made if it has none")
-	flags.StringVar(&o.signingEndpoint, "service-account-signing-endpoint", "", "`socket` of a signer of tokens; refused, for tokens are signed here")
+		"`directory` with the serving certificate, apiserver.crt, and its key, apiserver.key; they are created if missing")
+	flags.StringVar(&o.signingEndpoint, "service-account-signing-endpoint", "", "`socket` of an external signer of tokens; refused, because this server signs tokens itself")
 	flags.StringVar(&o.egressFile, "egress-selector-config-file", "", "`file` with an EgressSelectorConfiguration; refused unless every connection in it is Direct")
-	flags.StringVarP(&o.verbosity, "v", "v", "0", "verbosity of the log: from 1 what --log-level=info logs, from 4 what debug does")
-	flags.Var(newChoice(&o.serve.log.format, "text", "json"), "logging-format", "the form of a line of the log")
+	flags.StringVarP(&o.verbosity, "v", "v", "0", "verbosity of the log: 1 and more is --log-level=info, 4 and more is debug")
+	flags.Var(newChoice(&o.serve.log.format, "text", "json"), "logging-format", "format of log lines")
 	o.version = versionFalse
-	flags.Var(&o.version, "version", "print the version of Kubernetes and end; raw prints all there is to say; vX.Y.Z-own is another build of it, to report")
+	flags.Var(&o.version, "version", "print the version of Kubernetes and exit; raw prints all details; vX.Y.Z-own serves, and reports that version")
 	flags.Lookup("version").NoOptDefVal = "true"
 }
 

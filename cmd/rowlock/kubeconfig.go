@@ -45,12 +45,12 @@ func newKubeconfigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kubeconfig",
 		Short: "Print the administrator's kubeconfig, or one for a user",
-		Long: "Prints the administrator's kubeconfig of a data directory, complete with its certificates: whoever has it may do\n" +
-			"everything. With --user it is one for somebody else, whose rights are said by roles and bindings. It has a client\n" +
-			"certificate, which is good until --ttl is over, whatever happens; with --token it has a token, which can be taken\n" +
-			"back ('rowlock token'). That of a ServiceAccount (--user system:serviceaccount:<namespace>:<name>) has a token of it.\n\n" +
-			"The certificate is signed with the key in the data directory, whether a server runs or not. With --kubeconfig a\n" +
-			"server is asked for it, from wherever that is reached, by a CertificateSigningRequest.",
+		Long: "Prints the administrator's kubeconfig of a data directory, including its certificates: its owner may do everything. With\n" +
+			"--user it prints a kubeconfig for another user, whose rights come from roles and bindings. It contains a client\n" +
+			"certificate, which is valid until --ttl is over and cannot be revoked, or with --token a token, which can be revoked\n" +
+			"('rowlock token'). For a ServiceAccount (--user system:serviceaccount:<namespace>:<name>) it contains a token of it.\n\n" +
+			"The key in the data directory signs the certificate, whether a server runs or not. With --kubeconfig, the command asks\n" +
+			"that server for the certificate by a CertificateSigningRequest.",
 		Example: "  rowlock kubeconfig > ~/.kube/config\n" +
 			"  rowlock kubeconfig --server https://api.example.com:6443 > admin.kubeconfig\n" +
 			"  rowlock kubeconfig --user jane --group team --namespace team --server https://api.example.com:6443 > jane.kubeconfig\n" +
@@ -61,9 +61,9 @@ func newKubeconfigCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	o.subjectOptions.addFlags(flags, certificateTTL, "`name` of the user, or system:serviceaccount:<namespace>:<name> (default: the administrator)")
-	flags.BoolVar(&o.token, "token", false, "put a token that can be revoked into it, instead of a certificate")
-	flags.StringVar(&o.namespace, "namespace", "", "`namespace` that commands are about unless they name another one")
-	flags.StringVar(&o.server, "server", "", "`URL` under which the server is reached (default: that of the administrator's kubeconfig)")
+	flags.BoolVar(&o.token, "token", false, "use a token, which can be revoked, instead of a client certificate")
+	flags.StringVar(&o.namespace, "namespace", "", "default `namespace` of the kubeconfig")
+	flags.StringVar(&o.server, "server", "", "`URL` of the server (default: that of the administrator's kubeconfig)")
 	o.adminOptions.addFlags(flags)
 	o.storage.addDatabaseFlags(flags)
 	o.encryption.addFileFlag(flags)

@@ -23,8 +23,8 @@ var logLevels = map[string]slog.Level{
 }
 
 func (o *logOptions) addFlags(flags *pflag.FlagSet) {
-	flags.Var(newChoice(&o.level, "warn", "error", "info", "debug"), "log-level", "the least that is logged, on standard error")
-	flags.Var(newChoice(&o.format, "text", "json"), "log-format", "the form of a line of the log")
+	flags.Var(newChoice(&o.level, "warn", "error", "info", "debug"), "log-level", "lowest level of log messages, which go to the standard error")
+	flags.Var(newChoice(&o.format, "text", "json"), "log-format", "format of log lines")
 }
 
 // logger makes the one log, and sends there as well what upstream's packages and the standard library's log say.

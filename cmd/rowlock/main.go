@@ -102,7 +102,7 @@ func newRootCommand() *cobra.Command {
 		Use:   "rowlock",
 		Short: "The Kubernetes API, served from SQL",
 		Long: "Rowlock is the Kubernetes API, served from SQL: one process and one SQLite file, no etcd.\n\n" +
-			"    rowlock serve        start it; it says how to point kubectl at it",
+			"    rowlock serve        start the server; it prints how to use kubectl with it",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("unknown command %q", args[0])

@@ -24,8 +24,8 @@ type databaseOptions struct {
 func (o *databaseOptions) addFlags(flags *pflag.FlagSet, what string) {
 	flags.StringVar(&o.url, o.name, "", "`URL` of the database "+what+": sqlite:// and the path of a file, or postgres://user@host/database")
 	flags.Lookup(o.name).Annotations = map[string][]string{classified: {"true"}} // it may hold a password
-	flags.StringVar(&o.file, o.name+"-file", "", "`file` that holds that URL, for others on the machine see the command line; read once")
-	flags.StringVar(&o.schema, o.name+"-schema", "", "`name` of the Postgres schema there (default the first one of the search path)")
+	flags.StringVar(&o.file, o.name+"-file", "", "`file` with that URL, because other users of the machine can see the command line; read once")
+	flags.StringVar(&o.schema, o.name+"-schema", "", "`name` of its Postgres schema (default: the first schema of the search path)")
 }
 
 // isNamed reports whether a database is named at all.
@@ -67,14 +67,14 @@ func newMigrateCommand() *cobra.Command {
 	o := &migrateOptions{from: databaseOptions{name: "from"}, to: databaseOptions{name: "to"}}
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Move a store into another database, while servers run",
-		Long: "Copies all objects into an empty database, of the other kind or of the same, with their uids, times and resourceVersions, while\n" +
-			"servers go on writing to the source. Then it switches: writes wait, for less than a second, until the last ones are copied,\n" +
-			"and from then on the source refuses them (503). Start servers on the target, with the data directory that they have.\n\n" +
-			"It can be interrupted at any moment: run again, it goes on. Until the switch, the source is what it was. With --follow it\n" +
-			"copies, and what is written meanwhile, until it is interrupted: then run it without, for the switch. --dry-run says what would\n" +
-			"be copied, and whether it could be.\n\n" +
-			"The object history (--object-history) stays in the source: the target begins a new one.",
+		Short: "Move a store to another database while servers run",
+		Long: "Copies all objects into an empty database of either kind, with their uids, times and resourceVersions, while servers keep writing\n" +
+			"to the source. Then comes the switch: writes wait for less than a second until the last ones are copied, and the source\n" +
+			"refuses further writes (503). Then start the servers on the target, with their data directory.\n\n" +
+			"The command can be interrupted at any time and continues when it is run again. Until the switch, the source stays in use\n" +
+			"unchanged. With --follow, it copies, and keeps copying new writes, until it is interrupted; run it without --follow for the switch.\n" +
+			"--dry-run reports what would be copied, and whether the move is possible.\n\n" +
+			"The object history (--object-history) is not copied: the target begins a new one.",
 		Example: "  rowlock migrate --from sqlite:///var/lib/rowlock/rowlock.db --to postgres://rowlock@db/rowlock\n" +
 			"  rowlock migrate --from-file ./url --from-schema team_a --to sqlite:///var/lib/rowlock/rowlock.db --follow",
 		Args: noArguments,
@@ -102,9 +102,9 @@ func newMigrateCommand() *cobra.Command {
 	flags.SortFlags = false
 	o.from.addFlags(flags, "that the store is in")
 	o.to.addFlags(flags, "that it moves to, which is empty, or was begun to be filled")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would be copied, and write nothing; it ends with the error with which the move would be refused")
-	flags.BoolVar(&o.follow, "follow", false, "copy, and follow the source until it is interrupted, and do not switch")
-	flags.DurationVar(&o.hold, "hold", sqlstore.DefaultHold, "how long writes may be kept waiting for the switch, at most; where that is not enough, it is tried again")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "report what would be copied, write nothing, and fail if the move would be refused")
+	flags.BoolVar(&o.follow, "follow", false, "copy, then follow the source until the command is interrupted, without the switch")
+	flags.DurationVar(&o.hold, "hold", sqlstore.DefaultHold, "longest time that writes wait for the switch; if it is too short, the switch is tried again")
 	return cmd
 }
 

@@ -76,11 +76,11 @@ func (o *serveOptions) sections() []section {
 		{"Object history", flagSet(o.history.addFlags)},
 		{"Serving", flagSet(o.addServingFlags)},
 		{"Services", flagSet(o.services.addFlags)},
-		{"Who may connect", flagSet(o.addAccessFlags)},
+		{"Clients", flagSet(o.addAccessFlags)},
 		{"Front proxies", flagSet(o.proxies.addFlags)},
-		{"Who may do what", authorization},
-		{"Tokens of ServiceAccounts", flagSet(o.tokens.addFlags)},
-		{"Others' tokens", flagSet(o.authentication.addFlags)},
+		{"Authorization", authorization},
+		{"ServiceAccount tokens", flagSet(o.tokens.addFlags)},
+		{"OpenID Connect, webhook and bootstrap tokens", flagSet(o.authentication.addFlags)},
 		{"Admission", flagSet(o.admission.addFlags)},
 		{"Overload", flagSet(o.flow.addFlags)},
 		{"Audit", flagSet(o.audit.addFlags)},
@@ -124,36 +124,36 @@ func (o *serveOptions) addStorageFlags(flags *pflag.FlagSet) {
 }
 
 func (o *serveOptions) addServingFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.listen, "listen", "127.0.0.1:6443", "`host:port` to serve HTTPS on; port 0 takes a free one")
+	flags.StringVar(&o.listen, "listen", "127.0.0.1:6443", "`host:port` to serve HTTPS on; port 0 selects a free port")
 	flags.StringSliceVar(&o.tlsSANs, "tls-san", nil,
-		"further DNS `name` or IP address of the serving certificate; may be given several times")
+		"additional DNS `name` or IP address of the serving certificate; may be given several times")
 	flags.StringVar(&o.certFile, "tls-cert-file", "",
-		"`file` with the certificate to serve with, and its chain, instead of one made here; read again when it changes")
+		"`file` with the serving certificate and its chain, instead of a generated one; reloaded when it changes")
 	flags.StringVar(&o.keyFile, "tls-private-key-file", "", "`file` with the key of --tls-cert-file")
 	flags.BoolVar(&o.routeToEndpoints, "enable-aggregator-routing", false,
-		"send requests for aggregated APIs and webhooks to the endpoints of their Service, and not to its ClusterIP, which takes a kube-proxy on this machine")
+		"send requests for aggregated APIs and webhooks to the endpoints of their Services instead of the ClusterIPs, which need a kube-proxy on this machine")
 	flags.BoolVar(&o.rejectRedirects, "aggregator-reject-forwarding-redirect", true,
-		"answer with 502 where the server of an aggregated API redirects a client")
+		"answer 502 when the server of an aggregated API redirects a client")
 }
 
 func (o *serveOptions) addAccessFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.clientCAFile, "client-ca-file", "",
-		"`file` with further authorities whose client certificates are accepted; read again when it changes")
+		"`file` with additional certificate authorities of clients; reloaded when it changes")
 	flags.StringVar(&o.tokenFile, "token-auth-file", "",
-		"`file` with bearer tokens, in lines of token,user,uid,\"group1,group2\"; read again when it changes")
+		"`file` with bearer tokens, one line each: token,user,uid,\"group1,group2\"; reloaded when it changes")
 }
 
 func (o *serveOptions) addFeatureFlags(flags *pflag.FlagSet) {
 	flags.Var(cliflag.NewMapStringBool(&o.featureGates), "feature-gates",
-		"features of kube-apiserver to turn on or off, by the names of its `gates`: CBORServingAndStorage=true")
+		"kube-apiserver's feature `gates` to turn on or off: CBORServingAndStorage=true")
 	o.runtimeConfig = cliflag.ConfigurationMap{}
 	flags.Var(&o.runtimeConfig, "runtime-config",
 		"`APIs` to serve or not to serve: group/version=true, group/version/resource=false, v1=false for the core group; "+
-			"api/all, api/ga, api/beta and api/alpha stand for all versions of a kind")
+			"api/all, api/ga, api/beta and api/alpha select all versions of that level")
 	flags.BoolVar(&o.allowPrivileged, "allow-privileged", true,
-		"take Pods with privileged containers, which drivers of networks and volumes need")
+		"allow Pods with privileged containers, which drivers of networks and volumes need")
 	flags.StringSliceVar(&o.fastPaths, "fast-paths", nil,
-		"which of the shorter ways to the same answers are taken, when one is suspected: -`name` for one that is not, -all for none; there are "+
+		"turn fast paths off: -`name` for one, -all for all; answers do not depend on them (docs/fast-paths.md). Names: "+
 			strings.Join(fastpath.Names(), ", "))
 }
 

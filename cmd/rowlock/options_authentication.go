@@ -27,22 +27,22 @@ type authenticationOptions struct {
 func (o *authenticationOptions) addFlags(flags *pflag.FlagSet) {
 	o.flags = flags
 	flags.StringVar(&o.ConfigFile, "authentication-config", "",
-		"`file` with an AuthenticationConfiguration: issuers of OpenID Connect whose tokens are accepted, and which paths clients without credentials may ask for; read again when it changes")
-	flags.StringVar(&o.issuer, "oidc-issuer-url", "", "`URL` of one issuer of OpenID Connect whose tokens are accepted, instead of a file")
-	flags.StringVar(&o.client, "oidc-client-id", "", "`name` under which that issuer knows this server")
-	flags.StringVar(&o.caFile, "oidc-ca-file", "", "`file` with the authorities of that issuer (default: those of the machine)")
-	flags.StringVar(&o.usernameClaim, "oidc-username-claim", "sub", "`claim` that has the user's name")
-	flags.StringVar(&o.usernamePrefix, "oidc-username-prefix", "", "what comes before the names of users (default: the issuer and #, but before e-mail addresses); - for nothing")
-	flags.StringVar(&o.groupsClaim, "oidc-groups-claim", "", "`claim` that has the user's groups")
-	flags.StringVar(&o.groupsPrefix, "oidc-groups-prefix", "", "what comes before the names of groups")
-	flags.StringSliceVar(&o.SigningAlgorithms, "oidc-signing-algs", []string{"RS256"}, "`algorithms` by which tokens may be signed")
-	flags.Var(cliflag.NewMapStringStringNoSplit(&o.required), "oidc-required-claim", "`claim=value` that a token has to have; may be given several times")
+		"`file` with an AuthenticationConfiguration: accepted issuers of OpenID Connect tokens, and the paths that anonymous clients may request; reloaded when it changes")
+	flags.StringVar(&o.issuer, "oidc-issuer-url", "", "`URL` of one issuer of OpenID Connect tokens, instead of --authentication-config")
+	flags.StringVar(&o.client, "oidc-client-id", "", "client `ID` of this server at that issuer")
+	flags.StringVar(&o.caFile, "oidc-ca-file", "", "`file` with the certificate authorities of that issuer (default: the system's)")
+	flags.StringVar(&o.usernameClaim, "oidc-username-claim", "sub", "`claim` with the name of the user")
+	flags.StringVar(&o.usernamePrefix, "oidc-username-prefix", "", "prefix of user names (default: the issuer and #, except for e-mail addresses); - for none")
+	flags.StringVar(&o.groupsClaim, "oidc-groups-claim", "", "`claim` with the groups of the user")
+	flags.StringVar(&o.groupsPrefix, "oidc-groups-prefix", "", "prefix of group names")
+	flags.StringSliceVar(&o.SigningAlgorithms, "oidc-signing-algs", []string{"RS256"}, "accepted signing `algorithms`")
+	flags.Var(cliflag.NewMapStringStringNoSplit(&o.required), "oidc-required-claim", "`claim=value` that a token must contain; may be given several times")
 	flags.StringVar(&o.WebhookConfigFile, "authentication-token-webhook-config-file", "",
-		"`file` with a kubeconfig of a server that answers TokenReviews for tokens which nobody here knows")
-	flags.StringVar(&o.WebhookVersion, "authentication-token-webhook-version", "v1beta1", "`version` of TokenReview that it takes: v1 or v1beta1")
-	flags.DurationVar(&o.WebhookCacheTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "how long its answers are believed")
+		"kubeconfig `file` of a server that reviews tokens (TokenReview) which this server does not know")
+	flags.StringVar(&o.WebhookVersion, "authentication-token-webhook-version", "v1beta1", "`version` of the TokenReviews that it gets: v1 or v1beta1")
+	flags.DurationVar(&o.WebhookCacheTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "how long its answers are cached")
 	flags.BoolVar(&o.Bootstrap, "enable-bootstrap-token-auth", false,
-		"accept the tokens in Secrets of type bootstrap.kubernetes.io/token in kube-system, with which machines join")
+		"accept the tokens of Secrets of type bootstrap.kubernetes.io/token in kube-system, with which nodes join")
 }
 
 // allowsAnonymous tells whether clients without credentials may ask for a path. What the file says of them is instead of flag, which is what

@@ -32,18 +32,18 @@ type authorizationOptions struct {
 func (o *authorizationOptions) addFlags(flags *pflag.FlagSet) {
 	o.flags = flags
 	flags.StringSliceVar(&o.modes, "authorization-mode", []string{modes.ModeNode, modes.ModeRBAC},
-		"who decides what users may do, in this order: `modes` out of "+strings.Join(modes.AuthorizationModeChoices, ", ")+
-			"; the first that allows or denies decides, and members of system:masters may do everything")
+		"authorization `modes`, in their order: "+strings.Join(modes.AuthorizationModeChoices, ", ")+
+			"; the first that allows or denies decides. Members of system:masters may do everything")
 	flags.StringVar(&o.configFile, "authorization-config", "",
-		"`file` with an AuthorizationConfiguration instead of modes: webhooks with conditions, in any order with the others; read again when it changes")
-	flags.StringVar(&o.policyFile, "authorization-policy-file", "", "`file` with the policies of the mode ABAC, an object in JSON on each line; read once")
+		"`file` with an AuthorizationConfiguration instead of --authorization-mode: any order of authorizers, and webhooks with conditions; reloaded when it changes")
+	flags.StringVar(&o.policyFile, "authorization-policy-file", "", "`file` with the policies of mode ABAC, one JSON object per line; read once")
 	flags.StringVar(&o.webhookFile, "authorization-webhook-config-file", "",
-		"`file` with a kubeconfig of a server that answers SubjectAccessReviews, for the mode Webhook")
-	flags.StringVar(&o.webhookVersion, "authorization-webhook-version", "v1beta1", "`version` of SubjectAccessReview that it takes: v1 or v1beta1")
-	flags.DurationVar(&o.authorizedTTL, "authorization-webhook-cache-authorized-ttl", 5*time.Minute, "how long it is believed what it allows")
-	flags.DurationVar(&o.unauthorizedTTL, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second, "how long it is believed what it does not allow")
+		"kubeconfig `file` of a server that answers SubjectAccessReviews, for mode Webhook")
+	flags.StringVar(&o.webhookVersion, "authorization-webhook-version", "v1beta1", "`version` of the SubjectAccessReviews that it gets: v1 or v1beta1")
+	flags.DurationVar(&o.authorizedTTL, "authorization-webhook-cache-authorized-ttl", 5*time.Minute, "how long its positive answers are cached")
+	flags.DurationVar(&o.unauthorizedTTL, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second, "how long its negative answers are cached")
 	flags.BoolVar(&o.anonymous, "anonymous-auth", true,
-		"let clients without credentials do what system:anonymous and system:unauthenticated may; never with AlwaysAllow")
+		"serve clients without credentials as the user system:anonymous of the group system:unauthenticated; never with AlwaysAllow")
 }
 
 // complete refuses what kube-apiserver refuses, in its words. It asks the feature gates.

@@ -32,15 +32,15 @@ const leastBackupInterval = time.Second
 func (o *backupOptions) addFlags(flags *pflag.FlagSet) {
 	o.flags = flags
 	flags.StringVar(&o.dir, "backup-dir", "",
-		"`directory` to make backups in, of this server alone, which may be another disk's; without it none are made. Each is what "+
-			"'rowlock backup' makes")
-	flags.DurationVar(&o.every, "backup-every", time.Hour, "how long it is from one backup to the next")
-	flags.IntVar(&o.keep, "backup-keep", 24, "how many backups are kept")
+		"`directory` for backups of this server, which no other server uses; without it, no backups are made. Their format is that of "+
+			"'rowlock backup'")
+	flags.DurationVar(&o.every, "backup-every", time.Hour, "time between two backups")
+	flags.IntVar(&o.keep, "backup-keep", 24, "number of backups to keep")
 	addPassphraseFlag(flags, &o.passphraseFile, "backup-passphrase-file", "read for each backup")
 }
 
 func addPassphraseFlag(flags *pflag.FlagSet, file *string, name, more string) {
-	flags.StringVar(file, name, "", "`file` that holds the passphrase by which backups are encrypted, in its first line; "+more)
+	flags.StringVar(file, name, "", "`file` whose first line is the passphrase that encrypts backups; "+more)
 }
 
 func (o *backupOptions) complete(dataDir string) error {

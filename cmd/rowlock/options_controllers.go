@@ -33,12 +33,12 @@ type controllerOptions struct {
 
 func (o *controllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.list, "controllers", []string{"*"},
-		"which controllers run: `name` for one, -name for one that does not, * for all others that are on by default; there are "+
+		"controllers to run: `name` for one, -name to leave one out, * for all that are on by default. Names: "+
 			strings.Join(controllers.Names(), ", ")+offByDefault())
 	flags.StringVar(&o.rootCAFile, "root-ca-file", "",
-		"`file` with the authorities that pods are to know this server by, instead of its own; read once")
+		"`file` with the certificate authorities that Pods get to verify this server, instead of its own; read once")
 	flags.DurationVar(&o.unusedTokens, "legacy-service-account-token-clean-up-period", 365*24*time.Hour,
-		"how long tokens stay that were made for ServiceAccounts, are kept in Secrets and are not used")
+		"how long generated ServiceAccount tokens in Secrets are kept when they are not used")
 	o.signing.addFlags(flags)
 }
 

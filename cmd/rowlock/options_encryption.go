@@ -34,13 +34,13 @@ type encryptionOptions struct {
 func (o *encryptionOptions) addFlags(flags *pflag.FlagSet) {
 	o.addFileFlag(flags)
 	flags.BoolVar(&o.reload, "encryption-provider-config-automatic-reload", false,
-		"read --encryption-provider-config again within a minute after it has changed")
+		"reload --encryption-provider-config within a minute after it changes")
 }
 
 // addFileFlag is for commands that are over before a file would be read again.
 func (o *encryptionOptions) addFileFlag(flags *pflag.FlagSet) {
 	flags.StringVar(&o.file, "encryption-provider-config", "",
-		"`file` with an EncryptionConfiguration, which says which resources are encrypted in the database, and by which keys (docs/encryption.md)")
+		"`file` with an EncryptionConfiguration: which resources are encrypted in the database, and with which keys (docs/encryption.md)")
 }
 
 func (o *encryptionOptions) complete() error {

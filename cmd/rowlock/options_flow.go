@@ -14,11 +14,11 @@ type flowOptions struct {
 
 func (o *flowOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.fair, "enable-priority-and-fairness", true,
-		"have requests wait their turn when there are too many, by FlowSchemas and PriorityLevelConfigurations")
+		"queue requests by FlowSchemas and PriorityLevelConfigurations when there are too many")
 	flags.IntVar(&o.maxInFlight, "max-requests-inflight", 400,
-		"how many requests may be under way, together with those of --max-mutating-requests-inflight; how many reading ones without priority and fairness, 0 for no bound")
+		"most concurrent requests, added to --max-mutating-requests-inflight; without priority and fairness, most concurrent reading requests (0: no limit)")
 	flags.IntVar(&o.maxMutatingInFlight, "max-mutating-requests-inflight", 200,
-		"how many requests may be under way, together with those of --max-requests-inflight; how many writing ones without priority and fairness, 0 for no bound")
+		"most concurrent requests, added to --max-requests-inflight; without priority and fairness, most concurrent writing requests (0: no limit)")
 }
 
 // check returns what kube-apiserver refuses, in its words.

@@ -25,16 +25,16 @@ type frontProxyOptions struct {
 
 func (o *frontProxyOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.certFile, "proxy-client-cert-file", "",
-		"`file` with the certificate to show to servers that extend the API, instead of one made here; read again when it changes")
+		"`file` with the client certificate for aggregated API servers, instead of a generated one; reloaded when it changes")
 	flags.StringVar(&o.keyFile, "proxy-client-key-file", "", "`file` with the key of --proxy-client-cert-file")
 	flags.StringVar(&o.caFile, "requestheader-client-ca-file", "",
-		"`file` with the authorities of --proxy-client-cert-file and of other front proxies: this server, and those that extend the API, believe them when they say who asks; read again when it changes")
+		"`file` with the certificate authorities of front proxies, whose headers name the user for this server and for aggregated API servers; it has to contain the authority of --proxy-client-cert-file; reloaded when it changes")
 	flags.StringSliceVar(&o.names, "requestheader-allowed-names", nil,
-		"common `name` of the certificates of --requestheader-client-ca-file that are believed; none: all")
-	flags.StringSliceVar(&o.usernames, "requestheader-username-headers", nil, "`header` with the name of the user, instead of X-Remote-User; with one of these flags, only headers that they name are believed")
-	flags.StringSliceVar(&o.uids, "requestheader-uid-headers", nil, "`header` with the UID of the user, which a front proxy is believed; servers that extend the API are told to believe X-Remote-Uid as well")
-	flags.StringSliceVar(&o.groups, "requestheader-group-headers", nil, "`header` with groups of the user, instead of X-Remote-Group")
-	flags.StringSliceVar(&o.extraPrefixes, "requestheader-extra-headers-prefix", nil, "`prefix` of headers with more about the user, instead of X-Remote-Extra-")
+		"common `name` of trusted client certificates of front proxies (default: all that --requestheader-client-ca-file has signed)")
+	flags.StringSliceVar(&o.usernames, "requestheader-username-headers", nil, "`header` with the name of the user, instead of X-Remote-User; if one of these flags is given, only the named headers are trusted")
+	flags.StringSliceVar(&o.uids, "requestheader-uid-headers", nil, "`header` with the UID of the user; aggregated API servers are told to trust X-Remote-Uid as well")
+	flags.StringSliceVar(&o.groups, "requestheader-group-headers", nil, "`header` with the groups of the user, instead of X-Remote-Group")
+	flags.StringSliceVar(&o.extraPrefixes, "requestheader-extra-headers-prefix", nil, "`prefix` of headers with extra attributes of the user, instead of X-Remote-Extra-")
 }
 
 func (o *frontProxyOptions) complete() error {

@@ -29,12 +29,12 @@ const usualObjectHistory = "7d,20"
 
 func (o *objectHistoryOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.kept, "object-history", "0",
-		"for how `long,many` the writes of each object are kept for people: who made them, when, and the object before and after; not of "+
-			"Events and Leases. "+usualObjectHistory+" keeps the last 20 of the last 7 days. With 0 nothing is kept")
+		"keep the writes of each object for people: author, time, and the object before and after. `long,many` such as "+usualObjectHistory+
+			" keeps the last 20 writes of the last 7 days; 0 keeps none. Events and Leases are left out")
 	o.size.Quantity = *resource.NewQuantity(sqlstore.DefaultObjectHistorySize, resource.BinarySI)
-	flags.Var(&o.size, "object-history-size", "how large the object history may grow; what is oldest goes first")
+	flags.Var(&o.size, "object-history-size", "most bytes of the object history; the oldest writes are removed first")
 	flags.BoolVar(&o.secretValues, "object-history-secrets", false,
-		"keep the values of Secrets in the object history, so that they can be restored; else it has keyed hashes of them, which tell when they changed")
+		"keep the values of Secrets in the object history, so that they can be restored; otherwise it keeps keyed hashes, which show when a value changed")
 }
 
 func (o *objectHistoryOptions) complete() error {

@@ -44,27 +44,27 @@ type httpOptions struct {
 }
 
 func (o *httpOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.minTLS, "tls-min-version", "", "the oldest `version` of TLS: VersionTLS12, which is the default, or VersionTLS13")
-	flags.StringSliceVar(&o.ciphers, "tls-cipher-suites", nil, "cipher `suites` of TLS 1.2, by Go's names; default: Go's")
-	flags.Int32SliceVar(&o.curves, "tls-curve-preferences", nil, "key exchange mechanisms, by the numbers of Go's crypto/tls.CurveID; default: Go's")
+	flags.StringVar(&o.minTLS, "tls-min-version", "", "oldest `version` of TLS: VersionTLS12 (default) or VersionTLS13")
+	flags.StringSliceVar(&o.ciphers, "tls-cipher-suites", nil, "cipher `suites` of TLS 1.2, by Go's names (default: Go's)")
+	flags.Int32SliceVar(&o.curves, "tls-curve-preferences", nil, "key exchange mechanisms, as numbers of Go's crypto/tls.CurveID (default: Go's)")
 	flags.Var(cliflag.NewNamedCertKeyArray(&o.sni), "tls-sni-cert-key",
-		"a further certificate, for clients that ask for one of its names: `cert,key` or cert,key:name,*.name; may be given several times; read again when it changes")
+		"additional serving certificate for clients that ask for one of its names (SNI): `cert,key` or cert,key:name,*.name; may be given several times; reloaded when it changes")
 	flags.Lookup("tls-sni-cert-key").DefValue = "" // which can be given, unlike the [] of this kind of flag
-	flags.IntVar(&o.maxStreams, "http2-max-streams-per-connection", 1000, "how many requests an HTTP/2 connection may have under way; 0 for Go's default")
-	flags.BoolVar(&o.withoutHTTP2, "disable-http2-serving", false, "speak HTTP/1.1 alone")
+	flags.IntVar(&o.maxStreams, "http2-max-streams-per-connection", 1000, "most concurrent requests of an HTTP/2 connection; 0 is Go's default")
+	flags.BoolVar(&o.withoutHTTP2, "disable-http2-serving", false, "serve HTTP/1.1 only")
 	flags.Float64Var(&o.goawayChance, "goaway-chance", 0,
-		"the `share` of requests after which an HTTP/2 client is sent to a new connection, up to 0.02, where a load balancer has several servers to choose from")
-	flags.StringSliceVar(&o.corsOrigins, "cors-allowed-origins", nil, "regular `expressions` of origins whose pages browsers may let ask, pinned at both ends of the host: //example\\.com(:|$)")
-	flags.StringSliceVar(&o.hsts, "strict-transport-security-directives", nil, "`directives` for browsers, to come by HTTPS alone: max-age=31536000,includeSubDomains,preload")
+		"`share` of requests, up to 0.02, after which an HTTP/2 client has to open a new connection, so that a load balancer can choose another server")
+	flags.StringSliceVar(&o.corsOrigins, "cors-allowed-origins", nil, "regular `expressions` of origins that browsers may send requests from (CORS), anchored at both ends of the host: //example\\.com(:|$)")
+	flags.StringSliceVar(&o.hsts, "strict-transport-security-directives", nil, "`directives` of HSTS: max-age=31536000,includeSubDomains,preload")
 	flags.BoolVar(&o.sharesAddress, "permit-address-sharing", false, "listen with SO_REUSEADDR")
-	flags.BoolVar(&o.sharesPort, "permit-port-sharing", false, "listen with SO_REUSEPORT, so that several servers may have one port")
-	flags.DurationVar(&o.requestTimeout, "request-timeout", time.Minute, "how long a request that is not a watch may take")
-	flags.IntVar(&o.watchTimeout, "min-request-timeout", 1800, "after how many seconds at the soonest the server ends a watch")
-	flags.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 0, "how long a server that is told to stop answers as usual, with /readyz saying that it is about to stop")
-	flags.BoolVar(&o.retryAfter, "shutdown-send-retry-after", false, "take connections while requests are finished at the end, and answer what is new with 429")
+	flags.BoolVar(&o.sharesPort, "permit-port-sharing", false, "listen with SO_REUSEPORT, so that several servers can share a port")
+	flags.DurationVar(&o.requestTimeout, "request-timeout", time.Minute, "time limit of requests other than watches")
+	flags.IntVar(&o.watchTimeout, "min-request-timeout", 1800, "shortest time in seconds after which the server ends a watch")
+	flags.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 0, "how long a server keeps serving after SIGTERM, while /readyz already fails")
+	flags.BoolVar(&o.retryAfter, "shutdown-send-retry-after", false, "while the last requests finish after SIGTERM, answer new ones with 429 instead of refusing connections")
 	flags.BoolVar(&o.profiling, "profiling", true, "serve /debug/pprof/")
-	flags.BoolVar(&o.contention, "contention-profiling", false, "record where goroutines wait for each other, for /debug/pprof/block")
-	flags.StringVar(&o.debugSocket, "debug-socket-path", "", "`path` of a Unix socket on which to serve /debug/pprof/ and /debug/flags/v to the owner of the process, who is not asked for credentials")
+	flags.BoolVar(&o.contention, "contention-profiling", false, "record where goroutines block, for /debug/pprof/block")
+	flags.StringVar(&o.debugSocket, "debug-socket-path", "", "`path` of a Unix socket that serves /debug/pprof/ and /debug/flags/v to the user of the process, without credentials")
 }
 
 // check returns what kube-apiserver refuses, in its words.

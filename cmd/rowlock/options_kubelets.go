@@ -17,12 +17,12 @@ type kubeletOptions struct {
 }
 
 func (o *kubeletOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.certFile, "kubelet-client-certificate", "", "`file` with the client certificate that is shown to kubelets")
+	flags.StringVar(&o.certFile, "kubelet-client-certificate", "", "`file` with the client certificate for kubelets")
 	flags.StringVar(&o.keyFile, "kubelet-client-key", "", "`file` with the key of --kubelet-client-certificate")
 	flags.StringVar(&o.caFile, "kubelet-certificate-authority", "",
-		"`file` with the authorities of the certificates of kubelets (default: any certificate is accepted)")
+		"`file` with the certificate authorities of kubelets (default: any certificate is accepted)")
 	flags.StringSliceVar(&o.addresses, "kubelet-preferred-address-types", upstream.KubeletAddresses(),
-		"which `addresses` of a node are tried for its kubelet, the first kind that it has")
+		"types of `addresses` of a node for connections to its kubelet; the first type that the node has is used")
 }
 
 // complete checks the flags.

@@ -23,12 +23,12 @@ type metricsOptions struct {
 }
 
 func (o *metricsOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&o.Disabled, "disabled-metrics", nil, "`names` of metrics that are not shown")
+	flags.StringSliceVar(&o.Disabled, "disabled-metrics", nil, "`names` of metrics to hide")
 	flags.StringToStringVar(&o.given, "allow-metric-labels", nil,
-		"the `values` of a label of a metric that are told apart: metric,label=v1,v2; all others are shown as \"unexpected\"")
-	flags.StringVar(&o.manifest, "allow-metric-labels-manifest", "", "`file` in YAML with the same for several labels, a line each: metric,label: v1,v2")
+		"allowed `values` of a label of a metric: metric,label=v1,v2; other values are shown as \"unexpected\"")
+	flags.StringVar(&o.manifest, "allow-metric-labels-manifest", "", "YAML `file` with the same for several labels, one per line: metric,label: v1,v2")
 	flags.StringVar(&o.hiddenFor, "show-hidden-metrics-for-version", "",
-		"the `version` before this one of Kubernetes: its metrics that this one hides are shown")
+		"previous minor `version` of Kubernetes, whose metrics that this version hides are shown")
 }
 
 // How metrics and their labels may be called, by upstream.

@@ -29,13 +29,13 @@ func (o *serviceOptions) addFlags(flags *pflag.FlagSet) {
 	o.ServiceNetwork = builtin.DefaultServiceNetwork()
 	// One text and no list: given twice, the last one counts, as with kube-apiserver.
 	flags.StringVar(&o.ranges, "service-cluster-ip-range", o.Ranges[0].String(),
-		"`range` of the addresses of Services; one of each IP family, separated by a comma, for dual stack. It is written down "+
-			"on first start, as ServiceCIDR kubernetes; further ServiceCIDRs add to it")
+		"`range` of the addresses of Services; two, one of each IP family and separated by a comma, for dual stack. The first start stores it "+
+			"as the ServiceCIDR kubernetes; other ServiceCIDRs extend it")
 	flags.Var(&o.NodePorts, "service-node-port-range", "`range` of the node ports of Services")
 	flags.IPVar(&o.advertise, "advertise-address", nil,
-		"`address` at which the Service kubernetes has its endpoint (default the host of --listen, or of the default route)")
+		"`address` of the endpoint of the Service kubernetes (default: the host of --listen, or the address of the default route)")
 	flags.StringVar(&o.external, "external-hostname", "",
-		"`host` by which clients reach the server, for documents that say so: /api, and the keys of the issuer of tokens (default: an address)")
+		"`host` that /api and the issuer's documents name for this server (default: an address)")
 }
 
 func (o *serviceOptions) complete() error {

@@ -29,17 +29,17 @@ var signerFlags = []struct{ flag, signer string }{
 
 func (o *signingOptions) addFlags(flags *pflag.FlagSet) {
 	add := func(a *controllers.Authority, name, what string) {
-		flags.StringVar(&a.Certificate, name+"-cert-file", "", "`file` with the certificate of the authority that signs "+what)
+		flags.StringVar(&a.Certificate, name+"-cert-file", "", "`file` with the certificate of the authority for "+what)
 		flags.StringVar(&a.Key, name+"-key-file", "", "`file` with the key of --"+name+"-cert-file")
 	}
-	add(&o.all, "cluster-signing", "CertificateSigningRequests, instead of the server's own; read again when it changes")
+	add(&o.all, "cluster-signing", "CertificateSigningRequests, instead of the server's own; reloaded when it changes")
 	o.of = map[string]*controllers.Authority{}
 	for _, s := range signerFlags {
 		o.of[s.signer] = &controllers.Authority{}
-		add(o.of[s.signer], "cluster-signing-"+s.flag, "those for "+s.signer+"; the signers without one of their own then sign nothing")
+		add(o.of[s.signer], "cluster-signing-"+s.flag, "requests of "+s.signer+"; signers without an authority of their own then sign nothing")
 	}
 	flags.DurationVar(&o.duration, "cluster-signing-duration", 365*24*time.Hour,
-		"how `long` certificates are valid that are signed, unless less is asked for")
+		"how `long` signed certificates are valid, unless the request asks for less")
 }
 
 func (o *signingOptions) complete() error {

@@ -45,27 +45,27 @@ func (o *storageOptions) addFlags(flags *pflag.FlagSet) {
 func (o *storageOptions) addDatabaseFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.datastore, "datastore", "",
 		"`URL` of the database: sqlite:// and the path of a file (default sqlite://<data-dir>/rowlock.db), or "+
-			"postgres://user@host/database with what else libpq understands. A password is better kept in --datastore-file or in "+
-			"ROWLOCK_DATASTORE: others on the machine see the command line")
+			"postgres://user@host/database with libpq's parameters. Keep a password in --datastore-file or ROWLOCK_DATASTORE: "+
+			"other users of the machine can see the command line")
 	flags.Lookup("datastore").Annotations = map[string][]string{classified: {"true"}} // it may hold a password
-	flags.StringVar(&o.datastoreFile, "datastore-file", "", "`file` that holds the URL of the database; its user, password and certificates are read again for each connection that is made")
+	flags.StringVar(&o.datastoreFile, "datastore-file", "", "`file` with the URL of the database; each new connection uses the user, password and certificates that it has then")
 	flags.StringVar(&o.schema, "schema", "",
-		"`name` of the Postgres schema that the tables are in, made if need be; each is a control plane of its own "+
-			"(default the first one of the search path)")
+		"`name` of the Postgres schema of the tables, created if missing; each schema is a control plane of its own "+
+			"(default: the first schema of the search path)")
 }
 
 func (o *storageOptions) addOtherFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.historyAge, "history-age", sqlstore.DefaultHistoryAge,
-		"how long past revisions can be read and watched from; a client that was away longer lists anew")
+		"how long past revisions can be read and watched from; a client that was away for longer has to list again")
 	o.historySize.Quantity = *resource.NewQuantity(sqlstore.DefaultHistorySize, resource.BinarySI)
-	flags.Var(&o.historySize, "history-size", "how large the history of revisions may grow before its age is reached")
+	flags.Var(&o.historySize, "history-size", "most bytes of the history of revisions; older revisions are removed even before --history-age")
 	flags.DurationVar(&o.eventTTL, "event-ttl", builtin.DefaultEventTTL, "how long an Event is kept after its last write")
 	flags.IntVar(&o.maxObject, "max-object-bytes", etcdRequestBytes,
-		"how many `bytes` an object may have, as JSON with its managedFields; etcd's limit of a request unless told otherwise. "+
-			"No request may have more than 3145728, and 0 is no other limit")
+		"most `bytes` of an object, as JSON with its managedFields; the default is etcd's limit of a request. "+
+			"A request may always have at most 3145728; 0 sets no other limit")
 	flags.Var(newChoice(&o.synchronous, "full", "normal"), "sqlite-synchronous",
-		"with full, what was acknowledged survives a power cut. With normal, which writes faster, a power cut or a crash of "+
-			"the operating system loses the last writes that were acknowledged before it; a crash of Rowlock alone loses nothing")
+		"full: acknowledged writes survive a power cut. normal: writes are faster, but a power cut or a crash of "+
+			"the operating system loses the last acknowledged writes; a crash of Rowlock loses nothing")
 }
 
 // complete checks the flags and finds the URL of the database.

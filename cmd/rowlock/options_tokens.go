@@ -62,18 +62,18 @@ const defaultIssuer = "https://kubernetes.default.svc.cluster.local"
 
 func (o *tokenOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.issuers, "service-account-issuer", []string{defaultIssuer},
-		"`issuer` of ServiceAccount tokens; may be given several times: the first is that of new tokens, all are accepted, and the first is\n"+
-			"published under /.well-known/openid-configuration if it is a URL that begins with https://")
-	flags.StringVar(&o.jwksURI, "service-account-jwks-uri", "", "`URL` of the issuer's keys (default: this server's /openid/v1/jwks)")
+		"`issuer` of ServiceAccount tokens; may be given several times: new tokens have the first, and all are accepted. The first is "+
+			"published under /.well-known/openid-configuration if it is an https:// URL")
+	flags.StringVar(&o.jwksURI, "service-account-jwks-uri", "", "`URL` of the issuer's keys (default: /openid/v1/jwks of this server)")
 	flags.StringVar(&o.signingKeyFile, "service-account-signing-key-file", "",
-		"`file` with the private key in PEM that signs ServiceAccount tokens; read once (default: the first key of pki/sa.key, which is made)")
+		"`file` with the private key in PEM that signs ServiceAccount tokens; read once (default: the first key of pki/sa.key, which is generated)")
 	flags.StringSliceVar(&o.keyFiles, "service-account-key-file", nil,
-		"`file` with further keys in PEM, public or private, whose ServiceAccount tokens are accepted; may be given several times; read once")
-	flags.StringSliceVar(&o.audiences, "api-audiences", nil, "`names` under which ServiceAccount tokens mean this server (default: the issuers)")
-	flags.DurationVar(&o.maxExpiration, "service-account-max-token-expiration", 0, "how long a ServiceAccount token may live at most; 0: as long as is asked for")
-	flags.BoolVar(&o.lookup, "service-account-lookup", true, "accept the token of a Secret only as long as the Secret and its ServiceAccount are there")
+		"`file` with additional keys in PEM, public or private, that verify ServiceAccount tokens; may be given several times; read once")
+	flags.StringSliceVar(&o.audiences, "api-audiences", nil, "audiences (`names`) of ServiceAccount tokens that this server accepts (default: the issuers)")
+	flags.DurationVar(&o.maxExpiration, "service-account-max-token-expiration", 0, "longest lifetime of a ServiceAccount token; 0: no limit")
+	flags.BoolVar(&o.lookup, "service-account-lookup", true, "accept the token of a Secret only while the Secret and its ServiceAccount exist")
 	flags.BoolVar(&o.extend, "service-account-extend-token-expiration", true,
-		"have tokens that are put into Pods live for a year, for clients that do not read them again")
+		"extend tokens that are injected into Pods to a year, for clients that do not reload them")
 }
 
 // complete checks the flags, with kube-apiserver's rules.

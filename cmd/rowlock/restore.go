@@ -18,16 +18,16 @@ func newRestoreCommand() *cobra.Command {
 	o, parts := &placeOptions{}, &partOptions{}
 	cmd := &cobra.Command{
 		Use:   "restore FILE | TYPE/NAME --revision R",
-		Short: "Make a store of a backup, or an object what it was",
-		Long: "Makes of a backup (- for the standard input) what it was made of, in an empty data directory and an empty database,\n" +
-			"which may be of the other kind. The backup is read to its end before anything is written. Objects are as they were;\n" +
-			"revisions go on far above all that were ever given, so that whoever watches begins anew.\n\n" +
-			"If it is interrupted, no server starts there; run it again.\n\n" +
-			"With --namespace or --object it takes objects back into a server that runs, through its API: each is created, or updated\n" +
-			"if it is not as it was. All are tried (dry run) before any is written. What the server had encrypted needs the file of its\n" +
-			"--encryption-provider-config; a whole restore leaves it encrypted.\n\n" +
-			"With --revision there is no backup: it makes the object that is named in the place of the file what it was after a write, of what\n" +
-			"a server that runs with --object-history has kept. It is tried first, and refused if somebody writes the object meanwhile.",
+		Short: "Restore a backup, parts of one, or an earlier state of an object",
+		Long: "Restores a backup (- for the standard input) into an empty data directory and an empty database of either kind. The backup is read\n" +
+			"to its end before anything is written. Objects are as they were; new revisions start far above all earlier ones, so that\n" +
+			"clients with old watches list again.\n\n" +
+			"After an interrupted restore no server starts there; run the command again.\n\n" +
+			"With --namespace or --object, it restores objects into a running server through its API: each is created, or updated if it\n" +
+			"differs. A dry run of all comes before the first write. Encrypted objects need the EncryptionConfiguration of the server of the\n" +
+			"backup (--encryption-provider-config); a whole restore leaves them encrypted.\n\n" +
+			"With --revision, no backup is read: the object that is named in place of the file goes back to its state after that write, from the\n" +
+			"object history of the server (--object-history). A dry run comes first, and the command fails if somebody else writes the object meanwhile.",
 		Example: "  rowlock restore --data-dir /var/lib/rowlock /backup/today\n" +
 			"  rowlock restore --datastore-file ./url --schema team_a /backup/team_a\n" +
 			"  rowlock restore --namespace shop --dry-run /backup/today\n" +

@@ -32,16 +32,16 @@ type partOptions struct {
 }
 
 func (o *partOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "`name` of a namespace to take back into a server that runs, with all that was in it but Events and Leases; may be given several times. "+
+	flags.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "`name` of a namespace to restore into a running server, with its content except Events and Leases; may be given several times. "+
 		"With --revision: the namespace of the object")
 	flags.StringSliceVar(&o.objects, "object", nil,
-		"`type/namespace/name` of an object to take back into a server that runs, type/name where its type has no namespaces; may be given several times. "+
-			"The type has the forms that kubectl takes (deploy, deployments, deployments.apps, Deployment)")
-	flags.Int64Var(&o.revision, "revision", 0, "`number` of the write after which the object, which is named in the place of the file, was what it is to be again; 'rowlock history' lists them")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "with --namespace, --object or --revision: say what would be done, and do nothing")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "with --namespace, --object or --revision: `file` that says which server, and who asks (default: admin.kubeconfig of the data directory)")
+		"`type/namespace/name` of an object to restore into a running server, type/name if it has no namespace; may be given several times. "+
+			"The type is written as for kubectl (deploy, deployments, deployments.apps, Deployment)")
+	flags.Int64Var(&o.revision, "revision", 0, "`number` of the write to go back to, for the object that is named in place of the file; 'rowlock history' lists the writes")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "with --namespace, --object or --revision: report what would be done, and change nothing")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "with --namespace, --object or --revision: kubeconfig `file` of the server (default: admin.kubeconfig of the data directory)")
 	flags.StringVar(&o.encryption.file, "encryption-provider-config", "",
-		"with --namespace or --object: `file` with the EncryptionConfiguration of the server that the backup is of, to decrypt what that has encrypted (docs/encryption.md)")
+		"with --namespace or --object: `file` with the EncryptionConfiguration of the server of the backup, to decrypt its objects (docs/encryption.md)")
 }
 
 func (o *partOptions) wanted() bool { return len(o.namespaces)+len(o.objects) > 0 }

@@ -26,11 +26,10 @@ func newRewriteCommand() *cobra.Command {
 	o := &rewriteOptions{}
 	cmd := &cobra.Command{
 		Use:   "rewrite [flags]",
-		Short: "Encrypt what is in the database by the keys of now",
-		Long: "Encrypts anew what the database has encrypted by another key than --encryption-provider-config says now, or not\n" +
-			"at all: objects and history, in place, at the revisions they have. On Postgres the servers go on meanwhile, and\n" +
-			"have to know all keys in use; a SQLite file has to be let go of by its server first. It may be interrupted and\n" +
-			"called again, and then goes on.",
+		Short: "Encrypt the rows of the database with the present keys",
+		Long: "Encrypts all objects and their history in place, at their revisions, where they are not encrypted yet, or with another key\n" +
+			"than --encryption-provider-config now says. On Postgres, servers keep running and need all keys in use; a server on\n" +
+			"SQLite has to be stopped first. The command can be interrupted, and continues when it is run again.",
 		Example: "  rowlock rewrite --encryption-provider-config encryption.yaml",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -30,10 +30,9 @@ func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve [flags]",
 		Short: "Serve the Kubernetes API",
-		Long: "Serves the Kubernetes API from a SQL database, until it is told to stop (SIGINT, SIGTERM, SIGHUP). When it is ready it\n" +
-			"prints the line that points kubectl at it. On first start it makes its own certificates and the\n" +
-			"administrator's kubeconfig.\n\n" +
-			"Each flag may also be given as an environment variable, ROWLOCK_DATA_DIR for --data-dir, or in the file of --config.",
+		Long: "Serves the Kubernetes API from a SQL database until SIGINT, SIGTERM or SIGHUP. When the server is ready, it prints the line that\n" +
+			"makes kubectl use it. The first start creates certificates and the administrator's kubeconfig.\n\n" +
+			"Each flag can also be set by an environment variable (ROWLOCK_DATA_DIR for --data-dir), or in the file of --config.",
 		Example: "  rowlock serve\n" +
 			"  rowlock serve --datastore 'postgres://rowlock@db.example.com/rowlock?sslmode=verify-full'\n" +
 			"  rowlock serve --listen 0.0.0.0:6443 --tls-san api.example.com\n" +

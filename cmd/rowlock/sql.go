@@ -40,11 +40,11 @@ func newSQLCommand() *cobra.Command {
 	o := &sqlOptions{}
 	cmd := &cobra.Command{
 		Use:   "sql QUERY",
-		Short: "Ask the objects in SQL",
-		Long: "Answers a query (- for one from the standard input) about the objects in a database, while the server runs or not: there is\n" +
-			"a view for each resource, which is named after it (pods, \"deployments.apps\"), and all_objects, all_owners, all_changes and\n" +
-			"pod_images, which are of all. docs/sql.md says what they have, and answers questions that people have.\n\n" +
-			"The SQL is SQLite's, whatever the database is. Nothing can be changed; the data of Secrets is not to be had.",
+		Short: "Query the objects in SQL",
+		Long: "Runs a read-only query (- reads it from the standard input) on the objects of a database, whether its server runs or not. Each resource\n" +
+			"has a view of its name (pods, \"deployments.apps\"); all_objects, all_owners, all_changes and pod_images cover all resources.\n" +
+			"docs/sql.md describes the views and has queries for common questions.\n\n" +
+			"The SQL is SQLite's, also for a Postgres. The data of Secrets is not visible.",
 		Example: "  rowlock sql 'SELECT node, count(*) FROM pods GROUP BY node'\n" +
 			"  rowlock sql -o csv 'SELECT namespace, name, ready FROM \"deployments.apps\"'\n" +
 			"  rowlock sql --views pods\n" +
@@ -68,16 +68,16 @@ func newSQLCommand() *cobra.Command {
 
 func (o *sqlOptions) addFlags(flags *pflag.FlagSet) {
 	flags.VarP(newChoice(&o.output, "table", "csv", "json"), "output", "o",
-		"how the rows are written: table, where long values are cut; csv; json, a list of objects")
-	flags.IntVar(&o.maxRows, "max-rows", 10_000, "how many rows are returned at most; it says when there are more")
-	flags.DurationVar(&o.timeout, "timeout", 30*time.Second, "how long the query may take")
-	flags.BoolVar(&o.list, "views", false, "list the views instead, or the columns of the one that is named in the place of the query")
+		"format of the rows: table (long values are cut), csv, or json (a list of objects)")
+	flags.IntVar(&o.maxRows, "max-rows", 10_000, "most rows to return; the command reports when there are more")
+	flags.DurationVar(&o.timeout, "timeout", 30*time.Second, "time limit of the query")
+	flags.BoolVar(&o.list, "views", false, "list the views, or the columns of the view that is named in place of the query")
 }
 
 func (o *sqlOptions) addStorageFlags(flags *pflag.FlagSet) {
 	o.place.addFlags(flags)
 	o.encryption.addFileFlag(flags)
-	flags.StringVar(&o.backup, "backup", "", "`file` of a backup to ask instead of the database; it is restored into a temporary directory, which needs the room")
+	flags.StringVar(&o.backup, "backup", "", "backup `file` to query instead of the database; it is restored into a temporary directory, which needs the space")
 }
 
 func (o *sqlOptions) complete() error {

@@ -30,9 +30,9 @@ type subjectOptions struct {
 func (o *subjectOptions) addFlags(flags *pflag.FlagSet, ttl time.Duration, whom string) {
 	flags.StringVar(&o.user, "user", "", whom)
 	flags.StringArrayVar(&o.groups, "group", nil, "`name` of a group of the user; may be given several times")
-	flags.DurationVar(&o.ttl, "ttl", ttl, "how long the credentials are good, such as 8h")
+	flags.DurationVar(&o.ttl, "ttl", ttl, "how long the credentials are valid, such as 8h")
 	flags.BoolVar(&o.masters, "allow-system-masters", false,
-		"take --group system:masters, whose members may do everything, whatever roles and bindings say")
+		"allow --group system:masters, whose members may do everything, regardless of roles and bindings")
 }
 
 // account is the ServiceAccount that is meant, if it is one.
@@ -129,10 +129,10 @@ func (i issuer) do(ctx context.Context, remote func(*adminClient) error, local f
 func newTokenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
-		Short: "Give tokens to users, list them, and take them back",
-		Long: "A token stands for a user and groups until it ends or is revoked, which is in force on every server with the next\n" +
-			"request. What the user may do is said by roles and bindings. The commands ask the server that runs on the data\n" +
-			"directory, or on that of --kubeconfig. When none runs, or --datastore names the database, they work in that.",
+		Short: "Create, list and revoke tokens of users",
+		Long: "A token authenticates a user with groups until it expires or is revoked. A revocation holds on every server with the next\n" +
+			"request. Roles and bindings say what the user may do. The commands ask the server of the data directory, or that of\n" +
+			"--kubeconfig. If none runs, or if --datastore is given, they write to the database itself.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("unknown command %q", args[0])
@@ -167,10 +167,10 @@ func newTokenCreateCommand() *cobra.Command {
 	return adminCommand(&cobra.Command{
 		Use:   "create",
 		Short: "Print a new token for a user",
-		Long: "Prints a token for a user, once: only a digest is kept. With --user system:serviceaccount:<namespace>:<name> it is one\n" +
-			"of that ServiceAccount, as 'kubectl create token' prints it, and good as long as the ServiceAccount is there.",
+		Long: "Prints a new token of a user. It cannot be shown again: only a digest is kept. With --user system:serviceaccount:<namespace>:<name>\n" +
+			"it is a token of that ServiceAccount, as of 'kubectl create token', and valid while the ServiceAccount exists.",
 		Example: "  rowlock token create --user jane --group team --ttl 720h\n" +
-			"  rowlock kubeconfig --user jane --token --ttl 1h > jane.kubeconfig    # a token to be used by kubectl: a certificate of its own would go before it",
+			"  rowlock kubeconfig --user jane --token --ttl 1h > jane.kubeconfig    # a kubeconfig with the token alone: kubectl would prefer a certificate",
 		Args: noArguments,
 	}, func(flags *pflag.FlagSet) {
 		subject.addFlags(flags, 24*time.Hour, "`name` of the user, or system:serviceaccount:<namespace>:<name>")
@@ -188,7 +188,7 @@ func newTokenCreateCommand() *cobra.Command {
 }
 
 func newTokenListCommand() *cobra.Command {
-	return adminCommand(&cobra.Command{Use: "list", Short: "List the tokens that are good, without what is secret of them", Args: noArguments},
+	return adminCommand(&cobra.Command{Use: "list", Short: "List the valid tokens, without their secret parts", Args: noArguments},
 		func(*pflag.FlagSet) {}, func(i issuer, _ []string) error {
 			var list server.TokenList
 			ctx := i.cmd.Context()
@@ -211,7 +211,7 @@ func newTokenListCommand() *cobra.Command {
 
 func newTokenRevokeCommand() *cobra.Command {
 	return adminCommand(&cobra.Command{
-		Use: "revoke ID...", Short: "Take tokens back", Example: "  rowlock token revoke 5c3k2vjqzv4d",
+		Use: "revoke ID...", Short: "Revoke tokens", Example: "  rowlock token revoke 5c3k2vjqzv4d",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("which token? 'rowlock token list' shows their IDs, which are also in the tokens: rowlock_<ID>_…")

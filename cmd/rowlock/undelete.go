@@ -30,10 +30,10 @@ func newUndeleteCommand() *cobra.Command {
 	o := &undeleteOptions{}
 	cmd := &cobra.Command{
 		Use:   "undelete TYPE/NAME",
-		Short: "Create an object again that was deleted",
-		Long: "Creates an object as it was when it was deleted, of what a server that runs with --object-history has kept; the last one of that name,\n" +
-			"or the one of --revision. It has a new uid. It is tried (dry run) first, and refused where there is an object of that name.\n" +
-			"What the object needs comes first: its namespace, and the definition of its type.",
+		Short: "Create a deleted object again",
+		Long: "Creates an object as it was when it was deleted, from the object history of the server (--object-history): the last object of that name,\n" +
+			"or that of --revision. It gets a new uid. A dry run comes first; the command fails if an object of that name exists.\n" +
+			"Undelete the namespace of the object, and the definition of its type, before the object.",
 		Example: "  rowlock undelete configmap/settings -n shop --dry-run\n" +
 			"  rowlock undelete namespace/shop && rowlock undelete deployment/web -n shop",
 		Args:              oneArgument("an object, as in deployment/web,"),
@@ -56,8 +56,8 @@ func newUndeleteCommand() *cobra.Command {
 func (o *undeleteOptions) addFlags(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	addNamespaceFlag(flags, &o.namespace)
-	flags.Int64Var(&o.revision, "revision", 0, "`number` of the deletion, where it is not the last one")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "say what would be done, and do nothing")
+	flags.Int64Var(&o.revision, "revision", 0, "`number` of the deletion to undo (default: the last one)")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "report what would be done, and change nothing")
 	o.admin.addFlags(flags)
 }
 

@@ -33,14 +33,13 @@ func newVerifyCommand() *cobra.Command {
 	o := &verifyOptions{}
 	cmd := &cobra.Command{
 		Use:   "verify [FILE]",
-		Short: "Look whether a database, or a backup, is whole",
-		Long: "Reads everything in a database, or in a backup, and says what is wrong and what to do: the tables and their indexes, each\n" +
-			"object by its type, the log of changes by itself and against the objects, the object history, the counter of revisions. Nothing is\n" +
-			"changed.\n\n" +
-			"It reads one state, also while a server runs, to which it is a load; a copy or a backup serves as well. A backup is restored\n" +
-			"into a temporary directory for it, which needs the room. What is encrypted needs the servers' --encryption-provider-config\n" +
-			"to be looked at.\n\n" +
-			"The exit code is 0 where nothing is wrong.",
+		Short: "Check a database or a backup for damage",
+		Long: "Reads a whole database or backup, and reports what is wrong and what to do: tables and indexes, each object by its type, the log of\n" +
+			"changes by itself and against the objects, the object history, and the counter of revisions. Nothing is changed.\n\n" +
+			"It reads a consistent state, also while a server runs, which it slows down; it can check a copy or a backup instead. A backup\n" +
+			"is restored into a temporary directory, which needs the space. Encrypted objects are checked with the servers'\n" +
+			"--encryption-provider-config.\n\n" +
+			"The exit code is 0 if nothing is wrong.",
 		Example: "  rowlock verify\n" +
 			"  rowlock verify --datastore sqlite:///copy/of/rowlock.db\n" +
 			"  rowlock verify --passphrase-file ./passphrase /backup/today",

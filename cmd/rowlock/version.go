@@ -26,7 +26,7 @@ func ownVersion() string {
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the versions of Rowlock, of the Kubernetes it speaks, and of Go",
+		Short: "Print the versions of Rowlock, Kubernetes and Go",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "Rowlock %s\nKubernetes %s\nGo %s %s/%s\n",

@@ -14,8 +14,8 @@ import (
 
 func addViewsFlag(flags *pflag.FlagSet, keep *bool) {
 	flags.BoolVar(keep, "sql-views", false,
-		"keep a view of each resource in the database, for SQL clients (docs/sql.md); on Postgres they are in a schema of their own, which is "+
-			"named after that of the tables, with _views. Without it, those that are there are removed. 'rowlock sql' needs none of them")
+		"keep a view of each resource in the database for SQL clients (docs/sql.md); on Postgres, in a schema that is named after that of the tables "+
+			"and ends with _views. Without this flag, existing views are removed. 'rowlock sql' does not need them")
 }
 
 // keepViews has the database have the views of what is served, until ctx ends. Nothing of the server depends on them.
@@ -32,7 +32,7 @@ func (p *parts) keepViews(ctx context.Context) {
 		}
 		if !refused {
 			refused = true
-			p.logger.Warn("there are no views for SQL in the database; see docs/sql.md", "error", err)
+			p.logger.Warn("the views for SQL could not be created; see docs/sql.md", "error", err)
 		}
 		return nil, nil
 	}}
