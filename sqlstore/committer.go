@@ -36,7 +36,7 @@ func (s *Store) trimLog() {
 		s.metrics.kept("checkpoint", began)
 	}
 	if err != nil && !s.saidGone.Load() { // there is none where it should be, and the log has why
-		s.logger.Warn("the database's log could not be cut", "err", err)
+		s.logger.Warn("the write-ahead log could not be truncated", "err", err)
 	}
 }
 

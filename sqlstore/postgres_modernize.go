@@ -26,7 +26,7 @@ const (
 // committer.
 func (p *postgresDriver) modernize() {
 	if err := p.tryModernize(); err != nil {
-		p.logger.Warn("the counter could not be moved to the log, trying again", "err", err)
+		p.logger.Warn("the counter could not be moved from the table meta to the log, trying again", "err", err)
 	}
 }
 

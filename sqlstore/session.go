@@ -253,7 +253,7 @@ func (s *Session) enter(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, awaitCommitSQL)
 	if isLockTimeout(err) {
 		// It waits for a synchronous standby, perhaps for long. What it writes is found when the log is looked at.
-		s.store.logger.Warn("a commit that does not end may be heard of late", "err", err)
+		s.store.logger.Warn("a commit of another server hangs, its changes may be seen late", "err", err)
 		return nil
 	}
 	return err

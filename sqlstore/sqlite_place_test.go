@@ -54,7 +54,7 @@ func TestFileTakenAway(t *testing.T) {
 	}
 	ready(gone)
 	refused()
-	if text := log.String(); strings.Count(text, "nothing is written any more") != 1 || strings.Contains(text, "could not be cut") {
+	if text := log.String(); strings.Count(text, "writes are refused") != 1 || strings.Contains(text, "could not be truncated") {
 		t.Errorf("the log has %q", text)
 	}
 	if err := os.RemoveAll(dir); err != nil {

@@ -215,7 +215,7 @@ func (s *Store) Ready(ctx context.Context) error {
 func (s *Store) inPlace() error {
 	err := s.placed()
 	if gone := err != nil; s.saidGone.Swap(gone) != gone && gone {
-		s.logger.Error("nothing is written any more", "error", err)
+		s.logger.Error("writes are refused: the files of the database are not in their place", "error", err)
 	}
 	return err
 }
@@ -279,7 +279,7 @@ func (s *Store) noteClosed() {
 		return
 	}
 	if _, err := s.janitor.noteAges(); err != nil {
-		s.logger.Info("it could not be noted how old history is: it is kept for longer", "error", err)
+		s.logger.Info("the age of the history could not be recorded: it is kept for longer", "error", err)
 	}
 }
 

@@ -141,7 +141,7 @@ func (d *Definitions) Run(ctx context.Context) {
 		case <-d.changed:
 		}
 		if err := d.Refresh(ctx); err != nil && ctx.Err() == nil {
-			d.Logger.Warn("custom resource definitions are not followed for the time being", "error", err)
+			d.Logger.Warn("changes of custom resource definitions cannot be followed, trying again", "error", err)
 			select {
 			case <-ctx.Done():
 			case <-time.After(pause):

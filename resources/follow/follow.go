@@ -115,7 +115,7 @@ type complaint struct {
 func (f *stream) complain(err error) {
 	if now := time.Now(); f.said.err != err.Error() || now.Sub(f.said.at) >= sayAgain {
 		f.said = complaint{err.Error(), now}
-		f.Logger.Warn("something is not looked after for a moment", "what", f.Name, "error", err)
+		f.Logger.Warn("changes cannot be followed, trying again", "for", f.Name, "error", err)
 	}
 }
 

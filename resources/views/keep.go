@@ -100,7 +100,7 @@ func (l *Left) Again(logger *slog.Logger, left map[string]error) time.Duration {
 	told := make(map[string]string, len(left))
 	for name, err := range left {
 		if told[name] = err.Error(); told[name] != l.told[name] {
-			logger.Warn("a view for SQL is not as it should be", "view", name, "error", err)
+			logger.Warn("a view for SQL could not be updated", "view", name, "error", err)
 		}
 	}
 	l.told = told

@@ -192,7 +192,7 @@ func (f *feed) run(ctx context.Context, logger *slog.Logger) {
 		if err == nil || ctx.Err() != nil || errors.Is(err, resources.ErrClosed) {
 			continue
 		}
-		logger.Warn("who may do what is not followed for the time being", "error", err)
+		logger.Warn("changes of roles and bindings cannot be followed, trying again", "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):

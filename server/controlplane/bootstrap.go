@@ -30,7 +30,7 @@ func (p *Plane) Bootstrap(ctx context.Context) error {
 		return err
 	}
 	for _, err := range refused.errs {
-		p.Logger.Error("an object of the server cannot be made", "error", err)
+		p.Logger.Error("an object that the server needs was refused", "error", err)
 	}
 	p.refused.Store(len(refused.errs) > 0)
 	if _, _, err := p.useFlows(ctx); err != nil {

@@ -59,7 +59,7 @@ func (p *Plane) keepDefinitions() *chore {
 	}
 	manager, err := t.ServerManager("status")
 	if err != nil {
-		p.Logger.Error("custom resource definitions are not looked after", "error", err)
+		p.Logger.Error("custom resource definitions cannot be maintained", "error", err)
 		return nil
 	}
 	k := &definitionKeeper{p, t, manager}

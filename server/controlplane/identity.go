@@ -108,7 +108,7 @@ func (i *identity) do(ctx context.Context, events []*resources.Event) (again tim
 	}
 	again = identityRenewed
 	if err := refused.err(); err != nil {
-		i.plane.Logger.Warn("the Leases of servers are not as they have to be", "error", err)
+		i.plane.Logger.Warn("the Leases of servers could not be repaired", "error", err)
 		again = refusedAgain
 	}
 	i.written = time.Now()

@@ -60,7 +60,7 @@ func (k *keeper) do(ctx context.Context, events []*resources.Event) (again time.
 	k.again, err = k.look(ctx)
 	k.wrong = err != nil
 	if isRefused(err) {
-		k.plane.Logger.Warn("what leads to the API is not as it has to be", "error", err)
+		k.plane.Logger.Warn("the Service kubernetes and its endpoints could not be repaired: the write was refused", "error", err)
 		k.again, err = refusedAgain, nil
 	}
 	return k.again, err

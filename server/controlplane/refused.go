@@ -37,7 +37,7 @@ func untilRecorded(ctx context.Context, logger *slog.Logger, do func() error) er
 			return fmt.Errorf("the audit has taken no event for %v: %w", recordedIn, err)
 		}
 		if !said {
-			logger.Error("the audit takes no event of what the server writes when it starts, which ends if that lasts", "for", recordedIn, "error", err)
+			logger.Error("the audit back end takes no events of the writes at the start; the start fails if this lasts", "for", recordedIn, "error", err)
 			said = true
 		}
 		select {
@@ -51,7 +51,7 @@ func untilRecorded(ctx context.Context, logger *slog.Logger, do func() error) er
 // unlessRefused logs a refusal, and returns any other error.
 func (p *Plane) unlessRefused(err error) error {
 	if isRefused(err) {
-		p.Logger.Error("an object of the server cannot be made", "error", err)
+		p.Logger.Error("an object that the server needs was refused", "error", err)
 		return nil
 	}
 	return err

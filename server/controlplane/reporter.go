@@ -68,7 +68,7 @@ func (r *reporter) warn(ctx context.Context, about *resources.Type, o *resources
 	r.plane.Logger.Warn(message, "about", o.Key.String())
 	event, err := r.write(ctx, about, o, reason, action, message)
 	if err != nil {
-		r.plane.Logger.Info("no event was written", "about", o.Key.String(), "error", err)
+		r.plane.Logger.Info("an Event could not be written", "about", o.Key.String(), "error", err)
 	}
 	event.count, event.written, event.last = 1, 1, r.now()
 	r.said[said] = event

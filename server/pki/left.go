@@ -104,7 +104,7 @@ func (p *PKI) inheritTokenKeys(path string) error {
 	}
 	if mark := left.mark(kept); mark != readMark(path) {
 		if err := writeFile(followedFile(path), []byte(mark+"\n"), 0o600); err != nil {
-			p.opts.Logger.Info("that the data directory has followed the keys in the database could not be noted", "err", err) // it does so again at the next start
+			p.opts.Logger.Info("the database could not record that the data directory has its keys", "err", err) // it does so again at the next start
 		}
 	}
 	return nil

@@ -110,7 +110,7 @@ func (e Election) record(ctx context.Context, identity string, duration time.Dur
 		err = lease.Update(ctx, next)
 	}
 	if err != nil && ctx.Err() == nil {
-		e.Logger.Warn("the Lease does not say whose controllers work", "lease", leaseName, "holder", identity, "error", err)
+		e.Logger.Warn("the Lease of the controllers could not be updated", "lease", leaseName, "holder", identity, "error", err)
 	}
 }
 

@@ -33,7 +33,7 @@ func (g *garbage) report(ctx context.Context, s invalidOwner) error {
 	r := resources.CreateRequest{Type: events, Object: event}
 	_, err := g.pipeline.Create(collector.Request(ctx, "create", events, events.KeyOf(event.Namespace, event.Name)), &r)
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		g.logger.Info("no event was written", "about", s.key.String(), "error", err)
+		g.logger.Info("an Event could not be written", "about", s.key.String(), "error", err)
 	}
 	return nil
 }
