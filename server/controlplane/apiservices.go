@@ -20,25 +20,26 @@ import (
 
 const apiServicesResource = "apiservices.apiregistration.k8s.io"
 
-// automanaged is the label of APIServices that a server makes of itself, by kube-aggregator's name. Its value says when
-// they are put right: at every start of a server, or always.
+// automanaged is kube-aggregator's label for APIServices that a server creates itself. Its value says when the server
+// repairs them: at every start, or always.
 const (
 	automanaged        = "kube-aggregator.kubernetes.io/automanaged"
 	automanagedOnStart = "onstart"
 	automanagedAlways  = "true"
 )
 
-// apiServices are the APIService objects for the versions that this server serves itself: one for each but for that of
-// the APIServices.
+// apiServices are the APIService objects for the group versions that this server serves itself: one for each version
+// except those of the APIServices' own group.
 type apiServices struct {
 	plane *Plane
 	t     *resources.Type
 	want  map[string]apiregistration.APIServiceSpec
-	// defined are those of versions that definitions define: they come back when they are deleted, and are put right when they are changed.
+	// defined marks the versions that CustomResourceDefinitions define. Their APIServices are recreated when they are
+	// deleted and repaired when they are changed.
 	defined map[string]bool
 }
 
-// newAPIServices says which there should be by a catalog, and returns nil where APIServices are not served.
+// newAPIServices derives the wanted APIServices from a catalog. It returns nil where the catalog does not serve APIServices.
 func (p *Plane) newAPIServices(catalog *resources.Catalog) *apiServices {
 	t, ok := catalog.Type(apiServicesResource)
 	if !ok {
@@ -60,8 +61,8 @@ func (p *Plane) newAPIServices(catalog *resources.Catalog) *apiServices {
 	return a
 }
 
-// addClaimed adds those of versions that definitions claim. They have the priorities of what is defined, also in a group with others,
-// and are there before a definition is established.
+// addClaimed adds the APIServices of versions that definitions claim. They get the priorities of CustomResourceDefinitions, also in a
+// group that has other types, and they exist before the definition is established.
 func (a *apiServices) addClaimed() {
 	if a.plane.Definitions == nil {
 		return
@@ -76,9 +77,9 @@ func (a *apiServices) addClaimed() {
 	}
 }
 
-// bootstrapAPIServices makes the APIServices that are missing, and puts right or removes those that a server made and
-// that are not as this one would have them. That is done at a start and not again: what a user does to them afterwards
-// stays until then, and servers that serve different versions do not undo each other's work for ever.
+// bootstrapAPIServices creates the APIServices that are missing. It repairs or removes those that a server created and
+// that this server would define otherwise. This happens only at a start: a user's later change stays until the next
+// start, and servers that serve different versions do not revert each other's work for ever.
 func (p *Plane) bootstrapAPIServices(ctx context.Context, all group) error {
 	a := p.newAPIServices(p.Registry.Catalog())
 	if a == nil {
@@ -110,7 +111,7 @@ func (p *Plane) bootstrapAPIServices(ctx context.Context, all group) error {
 	return nil
 }
 
-// each calls f with every APIService there is.
+// each calls f with every stored APIService.
 func (a *apiServices) each(ctx context.Context, f func(*apiregistration.APIService) error) (err error) {
 	all, err := a.plane.Store.Snapshot(ctx, a.t.ResourceName(), resources.At{Match: resources.MostRecent})
 	if err != nil {
@@ -139,7 +140,7 @@ func (a *apiServices) put(ctx context.Context, manager *fieldmanager.Manager, na
 		is := obj.(*apiregistration.APIService)
 		switch managed := is.Labels[automanaged]; {
 		case exists && managed != automanagedOnStart && managed != automanagedAlways:
-			return nil // it has become a user's
+			return nil // the label was removed: a user owns it now
 		case !exists:
 			is.Labels = map[string]string{automanaged: automanagedOnStart}
 			if a.defined[name] {
@@ -169,13 +170,14 @@ func (a *apiServices) removeStored(ctx context.Context, o *resources.Object) err
 	return a.remove(ctx, is)
 }
 
-// goneMeanwhile: an object that was read is not there any more, or another.
+// goneMeanwhile tells whether an object was deleted or replaced after it was read.
 func goneMeanwhile(err error) bool {
 	return errors.Is(err, resources.ErrNotFound) || apierrors.IsNotFound(err) || apierrors.IsConflict(err)
 }
 
-// keepAPIServices removes APIServices that claim to be kept by a server and are not, and keeps the status of those
-// without a Service: what they stand for is served here. What is served may change meanwhile.
+// keepAPIServices removes APIServices that carry the label of a server but whose versions are no longer served. It
+// keeps the status of APIServices without a Service, whose versions this server serves. The served versions may change
+// meanwhile.
 func (p *Plane) keepAPIServices() *chore {
 	if _, served := p.Registry.Catalog().Type(apiServicesResource); !served {
 		return nil
@@ -184,7 +186,7 @@ func (p *Plane) keepAPIServices() *chore {
 	return &chore{name: "APIServices", sparing: true, follow: []resources.Key{{Resource: apiServicesResource}},
 		changed: func() <-chan struct{} { return p.Registry.Catalog().Replaced() },
 		do: func(ctx context.Context, _ []*resources.Event) (time.Duration, error) {
-			// What is there is read before what is defined: an APIService is written with the definition that it is for.
+			// APIServices are read before definitions: an APIService is written after the definition that it belongs to.
 			all, err := p.Store.Snapshot(ctx, apiServicesResource, resources.At{Match: resources.MostRecent})
 			if err == nil && p.Definitions != nil {
 				err = p.Definitions.Latest(ctx)
@@ -201,21 +203,21 @@ func (p *Plane) keepAPIServices() *chore {
 		}}
 }
 
-// knownAPIServices are what keeping APIServices goes by, by their names. There are as many as versions are served, and one of them changes
-// with each definition: the others are not read again.
+// knownAPIServices caches, by name, the state of the APIServices. There is one for each served version, and each definition changes only
+// one of them: the others are not decoded again.
 type knownAPIServices map[string]apiServiceState
 
-// apiServiceState is what is to be known of an APIService at a revision.
+// apiServiceState is the state of an APIService at a revision.
 type apiServiceState struct {
 	revision int64
 	spec     apiregistration.APIServiceSpec
-	// always: a server keeps it. available: it has no Service, and the condition of those.
+	// always: the label says that a server keeps it. available: it has no Service, and it has the condition Available of a local APIService.
 	always, available bool
 }
 
 func (s apiServiceState) remote() bool { return s.spec.Service != nil }
 
-// of is the state of an APIService.
+// of returns the state of an APIService.
 func (k knownAPIServices) of(a *apiServices, o *resources.Object) (apiServiceState, error) {
 	if s, ok := k[o.Name]; ok && s.revision == o.Revision {
 		return s, nil
@@ -230,7 +232,7 @@ func (k knownAPIServices) of(a *apiServices, o *resources.Object) (apiServiceSta
 	return s, nil
 }
 
-// keep puts right what is kept right all the time. What is no longer current is kept anew by the next turn.
+// keep repairs the APIServices that are kept all the time. If the catalog is no longer current, the next turn does the rest.
 func (a *apiServices) keep(ctx context.Context, all resources.Snapshot, known knownAPIServices, current func() bool) (err error) {
 	there := make(map[string]bool, len(known)+1)
 	all.Ascend("", "", func(o *resources.Object) bool {
@@ -261,8 +263,8 @@ func (a *apiServices) keep(ctx context.Context, all resources.Snapshot, known kn
 	return err
 }
 
-// restore makes an APIService of a version that is defined as it is to be, if that is still so. Of those without the label, which a
-// user has made, kube-apiserver leaves every one alone: what is defined is served by the Service then.
+// restore creates or repairs the APIService of a defined version, if the catalog is still current. It leaves APIServices without
+// the label alone, as kube-apiserver does: a user has created such an APIService, and its Service then serves the version.
 func (a *apiServices) restore(ctx context.Context, name string, current func() bool) error {
 	if !current() {
 		return nil
@@ -274,7 +276,7 @@ func (a *apiServices) restore(ctx context.Context, name string, current func() b
 	return a.put(ctx, manager, name, a.want[name])
 }
 
-// localAvailable gives an APIService the condition of one without a Service, and tells whether it had it.
+// localAvailable sets the condition Available of an APIService without a Service, and tells whether it was set before.
 func localAvailable(is *apiregistration.APIService) bool {
 	before := is.Status.DeepCopy()
 	apiregistration.SetAPIServiceCondition(is, apiregistration.NewLocalAvailableAPIServiceCondition())

@@ -12,13 +12,13 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// systemNamespaces exist from the start, and again when one was removed.
+// systemNamespaces exist from the start, and are created again when one is removed.
 var systemNamespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease"}
 
-// Bootstrap makes the objects that clients count on; it comes before Serve. Several servers may do so at once.
+// Bootstrap creates the objects that clients rely on; it runs before Serve. Several servers may run it at once.
 //
-// They are written all at once, so that the store puts them into few transactions. What is as it should be is not
-// touched, so that a later start costs nothing. What a webhook or a policy of a user refuses is left for Keep to try again.
+// The objects are written concurrently, so that the store batches them into few transactions. An object that is right is
+// not written, so that a later start costs nothing. Keep retries the objects that a user's webhook or policy refuses.
 //
 // Errors: resources.ErrNotRecorded when the audit has let no write begin for a minute; those of the store; the context's.
 func (p *Plane) Bootstrap(ctx context.Context) error {
@@ -43,9 +43,9 @@ func (p *Plane) Bootstrap(ctx context.Context) error {
 	return nil
 }
 
-// bootstrapObjects makes the objects that exist from the start.
+// bootstrapObjects creates the objects that exist from the start.
 func (p *Plane) bootstrapObjects(ctx context.Context, refused *refusals) error {
-	// Admission lets nothing into a namespace that is not there.
+	// Admission refuses objects in a namespace that does not exist.
 	if err := atOnce(ctx, refused, p.bootstrapNamespaces); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (p *Plane) bootstrapObjects(ctx context.Context, refused *refusals) error {
 	return atOnce(ctx, refused, objects...)
 }
 
-// keepRefused makes what was refused when the server started, as soon as it is not any more.
+// keepRefused retries the objects that were refused when the server started, until they are accepted.
 func (p *Plane) keepRefused() *chore {
 	if !p.refused.Load() {
 		return nil
@@ -71,7 +71,7 @@ func (p *Plane) keepRefused() *chore {
 	}}
 }
 
-// bootstrapHooks are the names that kube-apiserver has for what Bootstrap does.
+// bootstrapHooks are kube-apiserver's names for the parts of Bootstrap.
 func bootstrapHooks(rbac bool) []string {
 	hooks := []string{"start-system-namespaces-controller"}
 	if rbac {
@@ -89,15 +89,17 @@ func bootstrapHooks(rbac bool) []string {
 
 const authorityHook = "start-cluster-authentication-info-controller"
 
-// serviceHooks are those of what BootstrapServices does.
+// serviceHooks are kube-apiserver's names for the parts of BootstrapServices.
 var serviceHooks = []string{"start-kubernetes-service-cidr-controller", "bootstrap-controller"}
 
-// Hooks are the parts of the start that Bootstrap and BootstrapServices finish in a whole server. rbac: its policy is one of them.
+// Hooks are the parts of the start that Bootstrap and BootstrapServices finish in a whole server. With rbac, the RBAC
+// bootstrap policy is one of them.
 func Hooks(rbac bool) []string {
 	return slices.Concat(bootstrapHooks(rbac), []string{authorityHook}, serviceHooks)
 }
 
-// chores are what a server keeps right while it runs, whatever is served; nil where there is nothing to. See upkeeps for the rest.
+// chores are those that a server does while it runs, whatever types it serves; an entry is nil where there is nothing
+// to do. See upkeeps for the others.
 func (p *Plane) chores() []*chore {
 	return []*chore{p.keepRefused(), p.keepNamespaces(), p.keepTracking(), p.keepTrust(), p.keepDefinitions()}
 }
@@ -124,7 +126,7 @@ func (p *Plane) bootstrapNamespaces(ctx context.Context, all group) error {
 	return nil
 }
 
-// keepNamespaces brings back a namespace of the system that was deleted.
+// keepNamespaces recreates a system namespace that was deleted.
 func (p *Plane) keepNamespaces() *chore {
 	c := &chore{name: "the system's namespaces"}
 	for _, name := range systemNamespaces {

@@ -10,8 +10,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// bootstrapClasses makes the PriorityClasses of the system, by which pods are ranked. One that exists is left alone: no
-// user can change or delete it.
+// bootstrapClasses creates the system PriorityClasses, by which pods are ranked. It leaves an existing one alone, since
+// no user can change or delete it.
 func (p *Plane) bootstrapClasses(ctx context.Context, all group) error {
 	t, ok := p.Registry.Catalog().Type("priorityclasses.scheduling.k8s.io")
 	if !ok {
@@ -33,8 +33,8 @@ func (p *Plane) bootstrapClasses(ctx context.Context, all group) error {
 	return nil
 }
 
-// stored returns an object in the version it is stored in, nil when there is none to be read: whoever then makes it gets
-// to know why.
+// stored returns an object in its storage version, or nil when it cannot be read: the write that follows then reports
+// why.
 func (p *Plane) stored(ctx context.Context, t *resources.Type, name string) runtime.Object {
 	o, err := p.Store.Get(ctx, t.KeyOf("", name), resources.At{Match: resources.MostRecent})
 	if err != nil {

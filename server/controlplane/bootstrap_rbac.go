@@ -19,8 +19,8 @@ import (
 	"github.com/rowlock/rowlock/resources/history"
 )
 
-// bootstrapPolicy are the roles and bindings of upstream's bootstrap policy, by their types. Where the object history is served, there are a
-// role and a binding for its group.
+// bootstrapPolicy returns the roles and bindings of upstream's bootstrap policy, by their types. Where the object history is served, the
+// policy includes a role and a binding for its group.
 func bootstrapPolicy(catalog *resources.Catalog) map[string][]runtime.Object {
 	policy := map[string][]runtime.Object{}
 	add := func(resource string, obj runtime.Object) {
@@ -53,9 +53,9 @@ func bootstrapPolicy(catalog *resources.Catalog) map[string][]runtime.Object {
 	return policy
 }
 
-// bootstrapRoles makes the roles and bindings of the bootstrap policy, and gives to those that are there what they lack, by
-// upstream's reconciliation: nothing is taken from them, so that servers of different releases do not undo each other's work, and
-// those with the annotation rbac.authorization.kubernetes.io/autoupdate=false are left alone.
+// bootstrapRoles creates the roles and bindings of the bootstrap policy, and adds missing permissions to existing ones by
+// upstream's reconciliation. It removes no permissions, so that servers of different releases do not revert each other's work. It
+// leaves objects with the annotation rbac.authorization.kubernetes.io/autoupdate=false alone.
 func (p *Plane) bootstrapRoles(ctx context.Context, all group) error {
 	catalog := p.Registry.Catalog()
 	for resource, wanted := range bootstrapPolicy(catalog) {
@@ -85,9 +85,9 @@ func (p *Plane) bootstrapRoles(ctx context.Context, all group) error {
 	return nil
 }
 
-// split returns what a binding is to be: where it is not there, but the one is from which an earlier release of Kubernetes gave the
-// same permissions, it takes over whom that binds and its labels and annotations. Who has taken permissions from everybody there
-// does not give them back with the next release.
+// split returns the wanted form of a binding. When the binding is missing, but the binding exists by which an earlier release of
+// Kubernetes granted the same permissions, the new one takes its subjects, labels and annotations. An administrator who removed
+// subjects from the old binding thus does not grant them permissions again with the next release.
 func (p *Plane) split(t *resources.Type, all resources.Snapshot, want runtime.Object) (runtime.Object, error) {
 	binding, ok := want.(*rbacv1.ClusterRoleBinding)
 	if !ok || all.Get("", binding.Name) != nil {
@@ -116,7 +116,7 @@ func (p *Plane) split(t *resources.Type, all resources.Snapshot, want runtime.Ob
 	return want, nil
 }
 
-// lacks tells whether a role or binding is not there, or not what it should be at least.
+// lacks tells whether a role or binding is missing, or lacks part of the wanted one.
 func (p *Plane) lacks(t *resources.Type, all resources.Snapshot, want runtime.Object) (bool, error) {
 	m, err := meta.Accessor(want)
 	if err != nil {
@@ -137,7 +137,8 @@ func (p *Plane) lacks(t *resources.Type, all resources.Snapshot, want runtime.Ob
 	return result != nil, err
 }
 
-// same tells whether two say the same, which is nearly always so, and takes a tenth of the time of finding what one lacks.
+// same tells whether two objects have the same content. They nearly always have, and this check takes a tenth of the
+// time of the full reconciliation.
 func same(existing, want runtime.Object) bool {
 	is, err := meta.Accessor(existing)
 	if err != nil {
@@ -154,7 +155,7 @@ func same(existing, want runtime.Object) bool {
 	return apiequality.Semantic.DeepEqual(existing, copied)
 }
 
-// reconcile makes or changes one of them.
+// reconcile creates or changes a role or a binding.
 func (p *Plane) reconcile(ctx context.Context, t *resources.Type, manager *fieldmanager.Manager, want runtime.Object) error {
 	m, err := meta.Accessor(want)
 	if err != nil {
@@ -186,7 +187,8 @@ func (p *Plane) reconcile(ctx context.Context, t *resources.Type, manager *field
 		if err != nil || !another {
 			return err
 		}
-		// What a binding refers to cannot be changed. Another server may have made it anew meanwhile: only the one that was judged goes.
+		// The roleRef of a binding is immutable. Another server may have recreated the binding meanwhile: the UID
+		// limits the delete to the one that was read.
 		r := resources.DeleteRequest{Type: t, Name: m.GetName(), Options: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}}
 		_, err = p.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", t, t.KeyOf(m.GetNamespace(), m.GetName())), &r)
 		if err != nil && !goneMeanwhile(err) {
@@ -195,7 +197,7 @@ func (p *Plane) reconcile(ctx context.Context, t *resources.Type, manager *field
 	}
 }
 
-// reconciled returns what an object is to become, nil when it is to stay as it is; another: it has to be deleted and made anew.
+// reconciled returns the new form of an object, nil when it stays unchanged. another: the object has to be deleted and recreated.
 func reconciled(existing, want runtime.Object) (into runtime.Object, another bool, err error) {
 	var role reconciliation.ReconcileRoleOptions
 	var binding reconciliation.ReconcileRoleBindingOptions
@@ -227,7 +229,7 @@ func reconciled(existing, want runtime.Object) (into runtime.Object, another boo
 	return r.RoleBinding.GetObject(), r.Operation == reconciliation.ReconcileRecreate, nil
 }
 
-// oneRole is a client that knows one role. Reconciliation only says what it would write.
+// oneRole is a client that returns one role. The reconciliation is a dry run and writes nothing through it.
 type oneRole struct {
 	reconciliation.RuleOwnerModifier // nil
 
@@ -237,7 +239,7 @@ type oneRole struct {
 // Get implements reconciliation.RuleOwnerModifier.
 func (c oneRole) Get(string, string) (reconciliation.RuleOwner, error) { return c.owner, nil }
 
-// oneBinding is a client that knows one binding.
+// oneBinding is a client that returns one binding.
 type oneBinding struct {
 	reconciliation.RoleBindingModifier // nil
 

@@ -19,30 +19,30 @@ import (
 )
 
 const (
-	// serviceName is the name of the Service by which a cluster reaches its API, and of the default ServiceCIDR.
+	// serviceName is the name of the Service by which clients within a cluster reach its API, and the name of the default ServiceCIDR.
 	serviceName = "kubernetes"
-	// rangeManager has set the condition of the default ServiceCIDR, under the name of kube-apiserver's controller.
+	// rangeManager is the field manager of the default ServiceCIDR's condition: the name of kube-apiserver's controller.
 	rangeManager = "kubernetes-service-cidr-controller"
 	rangeIsReady = "Kubernetes default Service CIDR is ready"
 )
 
-// Network says how the server is reached from within a cluster.
+// Network says how clients within a cluster reach the server.
 type Network struct {
-	// ServiceRanges are those of the default ServiceCIDR. The first address of the first is that of the Service.
+	// ServiceRanges are the ranges of the default ServiceCIDR. The Service gets the first address of the first range.
 	ServiceRanges []net.IPNet
-	// Address is what the endpoint of the Service has. Nil: there is no endpoint.
+	// Address is the address in the Service's endpoint. Nil: there is no endpoint.
 	Address net.IP
 	// Port is where the server listens.
 	Port int
-	// Members are the servers that share the database, each of which is an endpoint. Nil: none are known, and the one
-	// that has started last is the endpoint.
+	// Members are the servers that share the database; each is an endpoint. Nil: no others are known, and the server
+	// that started last is the endpoint.
 	Members Members
-	// Rows is where the members say how they are reached.
+	// Rows stores how each member is reached.
 	Rows *resources.Rows
 }
 
-// BootstrapServices makes the default ServiceCIDR, and the Service "kubernetes" with its endpoints, of which this server
-// becomes one. It comes after Bootstrap, when the port is known. Several servers may do so at once. Errors: those of Bootstrap.
+// BootstrapServices creates the default ServiceCIDR and the Service "kubernetes", and makes this server one of its endpoints.
+// It runs after Bootstrap, when the port is known. Several servers may run it at once. Errors: those of Bootstrap.
 func (p *Plane) BootstrapServices(ctx context.Context, n Network) error {
 	return untilRecorded(ctx, p.Logger, func() error { return p.bootstrapServices(ctx, n) })
 }
@@ -61,24 +61,24 @@ func (p *Plane) bootstrapServices(ctx context.Context, n Network) error {
 	return p.unlessRefused(n.membership().reconcile(ctx, p))
 }
 
-// alone is the endpoint of a server that knows of no others.
+// alone is the endpointSource of a server that knows no others.
 func (n Network) alone(bool) ([]endpoint, error) { return []endpoint{{n.Address, n.Port}}, nil }
 
-// ensureReachable makes what is the same for every server: the default ServiceCIDR and the Service.
+// ensureReachable creates the objects that are the same for every server: the default ServiceCIDR and the Service.
 func (p *Plane) ensureReachable(ctx context.Context, n Network) error {
 	var refused refusals
 	if err := refused.pass(p.ensureRange(ctx, n.ServiceRanges)); err != nil {
 		return err
 	}
-	// Its address may be another's, or of none of the ranges there are.
+	// The Service's address may belong to another Service, or lie outside all ranges.
 	if err := p.unlessRefused(p.ensureService(ctx, n)); err != nil {
 		return err
 	}
 	return refused.err()
 }
 
-// ensureRange makes the default ServiceCIDR, or adds the range of a second family. A range that is there is not changed:
-// Services have their addresses from it.
+// ensureRange creates the default ServiceCIDR, or adds the range of a second family. An existing range is not changed,
+// since Services have addresses from it.
 func (p *Plane) ensureRange(ctx context.Context, ranges []net.IPNet) error {
 	t, ok := p.Registry.Catalog().Type("servicecidrs.networking.k8s.io")
 	if !ok {
@@ -101,8 +101,8 @@ func (p *Plane) ensureRange(ctx context.Context, ranges []net.IPNet) error {
 	return p.markRange(ctx, t, cidrs)
 }
 
-// toMark tells whether the default ServiceCIDR is to be given the condition Ready: nobody has set it, and the range is the one
-// configured.
+// toMark tells whether to set the condition Ready of the default ServiceCIDR: it is not set yet, and the range is the
+// configured one.
 func (p *Plane) toMark(c *networking.ServiceCIDR, cidrs []string) bool {
 	ready := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1.ServiceCIDRConditionReady)
 	if (ready == nil || ready.Status == metav1.ConditionUnknown) && c.DeletionTimestamp == nil && slices.Equal(c.Spec.CIDRs, cidrs) {
@@ -114,7 +114,7 @@ func (p *Plane) toMark(c *networking.ServiceCIDR, cidrs []string) bool {
 	return false
 }
 
-// markRange sets the condition Ready of the default ServiceCIDR, where that is to be.
+// markRange sets the condition Ready of the default ServiceCIDR if toMark says so.
 func (p *Plane) markRange(ctx context.Context, t *resources.Type, cidrs []string) error {
 	manager, err := t.ServerManager("status")
 	if err != nil {

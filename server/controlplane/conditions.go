@@ -8,7 +8,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// conditionPatch is what to apply to the status of an object, so that it has a condition, which changed just now.
+// conditionPatch returns an apply patch for the status of an object. It sets one condition, with the current time as its last transition.
 func conditionPatch(t *resources.Type, name string, condition map[string]any) *unstructured.Unstructured {
 	condition["lastTransitionTime"] = time.Now().UTC().Format(time.RFC3339)
 	return &unstructured.Unstructured{Object: map[string]any{

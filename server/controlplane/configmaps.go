@@ -20,21 +20,21 @@ import (
 )
 
 const (
-	// trackingName is the ConfigMap that says since when the use of tokens in Secrets is written down (KEP-2799): who
-	// removes unused tokens looks there.
+	// trackingName is the ConfigMap with the date since when the server records the use of tokens in Secrets
+	// (KEP-2799). The controller that removes unused tokens reads it.
 	trackingName = "kube-apiserver-legacy-service-account-token-tracking"
 	trackingKey  = "since"
 
-	// trustName is the ConfigMap by which servers that extend the API know how clients are told apart.
+	// trustName is the ConfigMap that tells extension API servers how to authenticate clients.
 	trustName        = "extension-apiserver-authentication"
 	trustKey         = "client-ca-file"
 	trustProxyPrefix = "requestheader-"
 	trustProxyKey    = trustProxyPrefix + "client-ca-file"
-	// trustSlack is for how long an authority that has expired is still named.
+	// trustSlack is for how long an expired authority stays in the ConfigMap.
 	trustSlack = 5 * time.Minute
 )
 
-// bootstrapConfigMaps makes the ConfigMaps by which others know what this server does.
+// bootstrapConfigMaps creates the ConfigMaps that tell other programs what this server does.
 func (p *Plane) bootstrapConfigMaps(ctx context.Context, all group) error {
 	all.Go(func() error { return p.ensureTracking(ctx) })
 	if p.ClientAuthorities != nil {
@@ -43,7 +43,7 @@ func (p *Plane) bootstrapConfigMaps(ctx context.Context, all group) error {
 	return nil
 }
 
-// keepTracking brings back the date since when tokens are tracked, when it is gone or is no date.
+// keepTracking restores the date since when tokens are tracked, when it is missing or is no date.
 func (p *Plane) keepTracking() *chore {
 	return &chore{name: "the ConfigMap " + trackingName, follow: systemConfigMap(trackingName),
 		do: func(ctx context.Context, _ []*resources.Event) (time.Duration, error) {
@@ -51,7 +51,7 @@ func (p *Plane) keepTracking() *chore {
 		}}
 }
 
-// keepTrust keeps the authorities in their ConfigMap those of this server, and of others that are there already.
+// keepTrust keeps this server's authorities in their ConfigMap, beside those that other servers have put there.
 func (p *Plane) keepTrust() *chore {
 	if p.ClientAuthorities == nil {
 		return nil
@@ -93,7 +93,7 @@ func (p *Plane) ensureTrust(ctx context.Context) error {
 	})
 }
 
-// publish adds the proxy to those that are trusted already: other servers of the API may have other authorities.
+// publish adds the proxy's authorities and headers to those that are trusted already: other API servers may have other authorities.
 func (f *FrontProxy) publish(data map[string]string, now time.Time) {
 	bundle := combined(data[trustProxyKey], f.Authorities(), now)
 	if bundle == "" {
@@ -105,11 +105,11 @@ func (f *FrontProxy) publish(data map[string]string, now time.Time) {
 		data[trustProxyPrefix+name] = listed(data[trustProxyPrefix+name], values)
 	}
 	if len(f.Names) == 0 {
-		data[trustProxyPrefix+"allowed-names"] = "[]" // whoever has a certificate
+		data[trustProxyPrefix+"allowed-names"] = "[]" // any common name is accepted
 	}
 }
 
-// listed is a list in JSON that has values besides what it has. One that cannot be read is begun anew.
+// listed adds values to a list in JSON that lacks them. A list that cannot be read is replaced.
 func listed(list string, values []string) string {
 	all := []string{}
 	if err := json.Unmarshal([]byte(list), &all); err != nil {
@@ -120,11 +120,11 @@ func listed(list string, values []string) string {
 			all = append(all, value)
 		}
 	}
-	data, _ := json.Marshal(all) // strings can be written
+	data, _ := json.Marshal(all) // a list of strings always encodes
 	return string(data)
 }
 
-// ensureData makes a ConfigMap of the system's have the data that change makes of its data, which change may change.
+// ensureData gives a ConfigMap in kube-system the data that change returns for its present data. change may modify its argument.
 func (p *Plane) ensureData(ctx context.Context, name string, change func(map[string]string) map[string]string) error {
 	t, ok := p.Registry.Catalog().Type("configmaps")
 	if !ok {
@@ -143,8 +143,8 @@ func (p *Plane) ensureData(ctx context.Context, name string, change func(map[str
 	})
 }
 
-// combined is a bundle of certificates with further ones, each once, without those that have expired. What cannot be read
-// of the bundle is dropped.
+// combined returns a bundle of certificates with further ones added: each once, without those that have expired. Parts of
+// the bundle that cannot be read are dropped.
 func combined(bundle string, more []*x509.Certificate, now time.Time) string {
 	all, _ := cert.ParseCertsPEM([]byte(bundle))
 	var kept []*x509.Certificate

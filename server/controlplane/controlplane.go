@@ -12,70 +12,70 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Config is what a Plane works on.
+// Config is what a Plane needs.
 type Config struct {
 	Registry *resources.Registry
-	// Store is read and followed; what is written goes through Pipeline.
+	// Store is read and followed; writes go through Pipeline.
 	Store    resources.View
 	Pipeline *resources.Pipeline
 	Logger   *slog.Logger
-	// Definitions are the types that are defined by objects. Nil: there are none.
+	// Definitions are the types that CustomResourceDefinitions define. Nil: there are none.
 	Definitions Definitions
-	// ClientAuthorities are published to servers that extend the API. Nil: none are.
+	// ClientAuthorities are published to extension API servers. Nil: none are published.
 	ClientAuthorities ClientAuthorities
-	// FrontProxy is published with them: how servers that extend the API know this one. Nil: it is not.
+	// FrontProxy is published with them: extension API servers recognise this server by it. Nil: it is not published.
 	FrontProxy *FrontProxy
-	// NoRBAC: nobody decides by roles and bindings. The bootstrap policy is not made then, as by kube-apiserver.
+	// NoRBAC says that RBAC authorizes no requests. The bootstrap policy is not created then, as in kube-apiserver.
 	NoRBAC bool
-	// Front is told what concerns those who answer requests.
+	// Front is the part of the server that handles requests.
 	Front Front
 }
 
-// Front is the side of the server that answers requests, as far as it has to know of the rest.
+// Front is the part of the server that handles requests, as far as the control plane calls it.
 type Front interface {
 	// UseFlows puts FlowSchemas and priority levels into force.
 	UseFlows(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration)
-	// Finish notes that a part of the start is over, by the name that kube-apiserver has for the same ("post-start hook").
+	// Finish notes that parts of the start are done, by kube-apiserver's names for them ("post-start hooks").
 	Finish(names ...string)
 }
 
-// ClientAuthorities are the authorities whose client certificates are accepted, and what tells that they are others.
+// ClientAuthorities are the certificate authorities whose client certificates the server accepts.
 type ClientAuthorities interface {
-	// Certificates returns them.
+	// Certificates returns the authorities.
 	Certificates() []*x509.Certificate
 	// Changed returns a channel that is closed when Certificates would return others.
 	Changed() <-chan struct{}
 }
 
-// FrontProxy is who says, to servers that extend the API, on whose behalf a request is sent.
+// FrontProxy says how extension API servers recognise this server when it sends a request on behalf of a user.
 type FrontProxy struct {
-	// Names are the common names of its certificates; none: any.
+	// Names are the accepted common names of its certificate; none: any name.
 	Names []string
-	// Authorities returns those that sign them. ClientAuthorities.Changed tells of others, too.
+	// Authorities returns the authorities that sign its certificate. ClientAuthorities.Changed reports changes of these, too.
 	Authorities func() []*x509.Certificate
-	// The headers that say who sends a request; ExtraPrefixes begin the names of those with more about it.
+	// These headers name the user of a request. ExtraPrefixes are the prefixes of headers with extra information about the user.
 	UsernameHeaders, UIDHeaders, GroupHeaders, ExtraPrefixes []string
 }
 
-// Plane makes the objects that are there from the start, and keeps them right.
+// Plane creates the objects that exist from the start, and keeps them right.
 type Plane struct {
 	Config
 
-	// refused: a webhook or a policy keeps objects from being made that exist from the start.
+	// refused says that a webhook or a policy refused an object that has to exist from the start.
 	refused atomic.Bool
 }
 
 // New returns the control plane of one server.
 func New(c Config) *Plane { return &Plane{Config: c} }
 
-// Keep does what a server does by itself to the objects that belong to it, until ctx ends or the store is closed. It
-// comes after Bootstrap and BootstrapServices. Several servers may do so at once: all of it is conditional, and all of
-// them want the same.
+// Keep does the work that a server does unasked on the objects that belong to it, until ctx ends or the store is
+// closed. It runs after Bootstrap and BootstrapServices. Several servers may run it at once: all writes are
+// conditional, and all servers want the same result.
 func (p *Plane) Keep(ctx context.Context, n Network) {
 	var work errgroup.Group
 	for _, c := range append(p.chores(), p.keepServices(n), p.keepIdentity(n)) {
 		if c == nil {
-			continue // there is nothing to keep
+			continue // there is nothing to keep on this server
 		}
 		work.Go(func() error {
 			p.keep(ctx, c)

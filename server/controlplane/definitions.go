@@ -19,39 +19,40 @@ import (
 
 const definitionsResource = "customresourcedefinitions.apiextensions.k8s.io"
 
-// Definitions are the types that are defined by objects.
+// Definitions are the types that CustomResourceDefinitions define.
 type Definitions interface {
-	// Seen registers all that reads and watches of this server have shown, whoever wrote it.
+	// Seen registers every definition that reads and watches of this server have shown, whichever server wrote it.
 	Seen(ctx context.Context) error
-	// Latest registers all that was stored when it was called, by whatever server.
+	// Latest registers every definition that was stored when it was called, whichever server wrote it.
 	Latest(ctx context.Context) error
-	// StoredType is the type by which the objects of a definition are stored; false: there is none.
+	// StoredType returns the type by which the objects of a definition are stored; false: there is none.
 	StoredType(name string) (*resources.Type, bool)
-	// Unfinished are the names of the definitions that are being deleted, and of those that lack names or have been given them and
-	// are not served; each in their order.
+	// Unfinished returns the sorted names of two kinds of definitions: those that are being deleted (leaving), and those that have
+	// no accepted names, or have them and are not served yet (waiting).
 	Unfinished() (leaving, waiting []string)
-	// Claimed are the versions that definitions would serve, whether they are established or not, at the priorities of their APIServices.
+	// Claimed returns the versions that definitions would serve, established or not, with the priorities of their APIServices.
 	Claimed() []resources.GroupSpec
 }
 
 const (
-	// instancesLeft is how often is looked whether the objects of a definition that is being deleted have gone, when finalizers
-	// keep some.
+	// instancesLeft is the interval of checking whether the objects of a definition that is being deleted are gone, when
+	// finalizers keep some.
 	instancesLeft = time.Second
-	// patience is how long kube-apiserver waits for them before it says so.
+	// patience is how long kube-apiserver waits for these objects before it reports a timeout.
 	patience = time.Minute
 )
 
-// definitionKeeper lets definitions go that are being deleted, with their objects, and gives others the names that have become
-// free: the work of kube-apiserver's controllers for what the write of a definition does not settle itself.
+// definitionKeeper finishes the deletion of definitions and of their objects, and assigns names that have become free to the
+// definitions that wait for them. kube-apiserver's controllers do this work, except for what the write of a definition already
+// settles here.
 type definitionKeeper struct {
 	*Plane
 	t *resources.Type
-	// manager owns what is written to the status.
+	// manager is the field manager of writes to the status.
 	manager *fieldmanager.Manager
 }
 
-// keepDefinitions is the chore of it; nil where there are no definitions.
+// keepDefinitions returns the chore of a definitionKeeper, nil where CustomResourceDefinitions are not served.
 func (p *Plane) keepDefinitions() *chore {
 	t, ok := p.Registry.Catalog().Type(definitionsResource)
 	if !ok || p.Definitions == nil {
@@ -66,7 +67,7 @@ func (p *Plane) keepDefinitions() *chore {
 	return &chore{name: "custom resource definitions", follow: []resources.Key{{Resource: definitionsResource}}, do: k.do}
 }
 
-// do looks at the definitions that have changed, and at those that may get a name because of it.
+// do handles the definitions that have changed, and those that may get a name as a result.
 func (k *definitionKeeper) do(ctx context.Context, events []*resources.Event) (again time.Duration, err error) {
 	if err := k.Definitions.Seen(ctx); err != nil {
 		return 0, err
@@ -92,7 +93,7 @@ func (k *definitionKeeper) do(ctx context.Context, events []*resources.Event) (a
 	return again, errors.Join(errs...)
 }
 
-// freesNames tells whether a change may have given names back.
+// freesNames tells whether an event may have released names.
 func freesNames(e *resources.Event) bool {
 	if e.Op == resources.Delete || e.Prev == nil {
 		return e.Op == resources.Delete
@@ -101,7 +102,7 @@ func freesNames(e *resources.Event) bool {
 	return gjson.GetBytes(e.Object.Data, names).Raw != gjson.GetBytes(e.Prev.Data, names).Raw
 }
 
-// settle writes a definition as it is: the write itself gives it the names that are free.
+// settle writes a definition unchanged: the write itself assigns the names that are free.
 func (k *definitionKeeper) settle(ctx context.Context, name string) error {
 	r := resources.UpdateRequest{Type: k.t, Name: name, Change: func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
 		if live == nil {
@@ -116,7 +117,7 @@ func (k *definitionKeeper) settle(ctx context.Context, name string) error {
 	return nil
 }
 
-// finish brings the deletion of a definition to its end. left: objects are there that finalizers keep.
+// finish completes the deletion of a definition. left: finalizers still keep some of its objects.
 func (k *definitionKeeper) finish(ctx context.Context, name string) (left bool, err error) {
 	o, err := k.Store.Get(ctx, k.t.KeyOf("", name), resources.At{Match: resources.MostRecent})
 	if errors.Is(err, resources.ErrNotFound) {
@@ -142,7 +143,7 @@ func (k *definitionKeeper) finish(ctx context.Context, name string) (left bool, 
 	if apiextensions.IsCRDConditionTrue(crd, apiextensions.Established) {
 		end, err = k.empty(ctx, crd)
 		if expected := (*resources.ExpectationError)(nil); errors.As(err, &expected) {
-			return true, nil // another server has written the definition: once more
+			return true, nil // another server has written the definition: try again
 		}
 		if err != nil {
 			end = deletionState(apiextensions.ConditionTrue, "InstanceDeletionFailed", fmt.Sprintf("could not issue all deletes: %v", err))
@@ -156,12 +157,12 @@ func deletionState(status apiextensions.ConditionStatus, reason, message string)
 	return apiextensions.CustomResourceDefinitionCondition{Type: apiextensions.Terminating, Status: status, Reason: reason, Message: message}
 }
 
-// deletionInProgress is what clients see of every deletion that has begun: the event of its end shows it, too.
+// deletionInProgress is the condition of a deletion that has begun. Every deletion shows it, so the DELETED event has it, too.
 func deletionInProgress() apiextensions.CustomResourceDefinitionCondition {
 	return deletionState(apiextensions.ConditionTrue, "InstanceDeletionInProgress", "CustomResource deletion is in progress")
 }
 
-// empty deletes the objects of a definition, and says what has become of it.
+// empty deletes the objects of a definition, and returns the condition that describes the result.
 func (k *definitionKeeper) empty(ctx context.Context, crd *apiextensions.CustomResourceDefinition) (end apiextensions.CustomResourceDefinitionCondition, err error) {
 	resource := crd.Status.AcceptedNames.Plural + "." + crd.Spec.Group
 	objects, err := k.instances(ctx, resource)
@@ -193,7 +194,7 @@ func (k *definitionKeeper) empty(ctx context.Context, crd *apiextensions.CustomR
 	return deletionState(apiextensions.ConditionFalse, "InstanceDeletionCompleted", "removed all instances"), nil
 }
 
-// storedType is the type of a definition as it is now, this keeper's own writes included.
+// storedType returns the current type of a definition, including this keeper's own writes.
 func (k *definitionKeeper) storedType(ctx context.Context, name string) (*resources.Type, error) {
 	if err := k.Definitions.Latest(ctx); err != nil {
 		return nil, err
@@ -205,7 +206,7 @@ func (k *definitionKeeper) storedType(ctx context.Context, name string) (*resour
 	return t, nil
 }
 
-// instances are the objects of a resource by namespace.
+// instances returns the objects of a resource by namespace.
 func (k *definitionKeeper) instances(ctx context.Context, resource string) (map[string][]*resources.Object, error) {
 	all, err := k.Store.Snapshot(ctx, resource, resources.At{Match: resources.MostRecent})
 	if err != nil {
@@ -225,7 +226,7 @@ func (k *definitionKeeper) deleteAll(ctx context.Context, t *resources.Type, nam
 	return k.Pipeline.DeleteCollection(resources.APIServer.Request(ctx, "deletecollection", t, t.KeyOf(namespace, "")), &r)
 }
 
-// write writes the condition Terminating of a definition; gone: its objects have gone, and it may go.
+// write writes the condition Terminating of a definition. gone: its objects are gone, so its finalizer is removed.
 func (k *definitionKeeper) write(ctx context.Context, crd *apiextensions.CustomResourceDefinition, c apiextensions.CustomResourceDefinitionCondition, gone bool) error {
 	r := resources.UpdateRequest{Type: k.t, Name: crd.Name, UID: crd.UID,
 		Change: func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {

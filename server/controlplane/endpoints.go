@@ -21,25 +21,25 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// endpoint is where a server is reached.
+// endpoint is the address and port of a server.
 type endpoint struct {
 	Address net.IP `json:"address"`
 	Port    int    `json:"port"`
 }
 
-// endpointSource says which endpoints the Service "kubernetes" is to have, given whether there is an object that says so
-// already; none: it stays as it is. It is asked after that object was read, so that of two servers that disagree the one
-// that asked last prevails.
+// endpointSource returns the endpoints for the Service "kubernetes". exists says whether the object with the endpoints
+// exists. When no endpoints are returned, the object stays as it is. The function is called after that object was read:
+// of two servers that disagree, the one that called it last prevails.
 type endpointSource func(exists bool) ([]endpoint, error)
 
-// endpointGroup are the endpoints that go into one EndpointSlice, or one subset of Endpoints.
+// endpointGroup holds the endpoints of one EndpointSlice, or of one subset of Endpoints.
 type endpointGroup struct {
 	family    discovery.AddressType
 	port      int32
 	addresses []string
 }
 
-// grouped puts together what has one family and one port, in an order that does not depend on that of the endpoints.
+// grouped groups endpoints by family and port, in an order that does not depend on the order of the endpoints.
 func grouped(all []endpoint) []*endpointGroup {
 	var groups []*endpointGroup
 	for _, e := range all {
@@ -71,10 +71,11 @@ func grouped(all []endpoint) []*endpointGroup {
 	return groups
 }
 
-// ensureEndpoints makes the endpoints of the Service, in both forms. Both have the same name as the Service; where not
-// all servers have one family and one port, there are further EndpointSlices, of which each has only one of either.
+// ensureEndpoints writes the endpoints of the Service as Endpoints and as an EndpointSlice, both with the name of the
+// Service. Where the servers have several families or ports, there is a further EndpointSlice for each pair of family
+// and port.
 func (p *Plane) ensureEndpoints(ctx context.Context, source endpointSource) error {
-	var refused refusals // of one form: the other is made all the same
+	var refused refusals // when one form is refused, the other is written nevertheless
 	if t, ok := p.Registry.Catalog().Type("endpoints"); ok {
 		err := p.ensure(ctx, t, metav1.NamespaceDefault, serviceName, func(exists bool, obj runtime.Object) error {
 			all, err := source(exists)
@@ -96,7 +97,7 @@ func (p *Plane) ensureEndpoints(ctx context.Context, source endpointSource) erro
 	return refused.err()
 }
 
-// ensureEndpointSlices makes the EndpointSlices of the Service.
+// ensureEndpointSlices writes the EndpointSlices of the Service.
 func (p *Plane) ensureEndpointSlices(ctx context.Context, t *resources.Type, source endpointSource) error {
 	last, err := p.lastSlice(ctx)
 	if err != nil {
@@ -115,19 +116,19 @@ func (p *Plane) ensureEndpointSlices(ctx context.Context, t *resources.Type, sou
 	return nil
 }
 
-// sliceManager marks the EndpointSlices beside the first as the server's own: users may call theirs so, too.
+// sliceManager marks the further EndpointSlices as the server's own: users may give theirs such a name, too.
 const sliceManager = "rowlock"
 
 func ownSlice(l map[string]string) bool { return l[discoveryv1.LabelManagedBy] == sliceManager }
 
-// sliceNumber is that of an EndpointSlice beside the first; false when the name is another.
+// sliceNumber returns the number in the name of a further EndpointSlice; false when it is another name.
 func sliceNumber(name string) (number int, ok bool) {
 	digits, ok := strings.CutPrefix(name, serviceName+"-")
 	number, err := strconv.Atoi(digits)
 	return number, ok && err == nil
 }
 
-// lastSlice is the highest number of an EndpointSlice that is the server's own.
+// lastSlice returns the highest number of the server's own EndpointSlices.
 func (p *Plane) lastSlice(ctx context.Context) (last int, err error) {
 	snapshot, err := p.Store.Snapshot(ctx, slicesResource, resources.At{Match: resources.Any, Namespace: metav1.NamespaceDefault})
 	if err != nil {
@@ -165,8 +166,8 @@ func fillSlice(e *discovery.EndpointSlice, g *endpointGroup) {
 	e.Ports = []discovery.EndpointPort{{Name: ptr.To("https"), Protocol: ptr.To(corev1.ProtocolTCP), Port: &g.port}}
 }
 
-// ensureEndpointSlice makes the EndpointSlice of a number that of a group, or removes it when there is no such group. It
-// reports whether there may be more of them, and whether this one is a user's, and left alone.
+// ensureEndpointSlice writes one group into the EndpointSlice with a number, or removes that slice when the group does
+// not exist. more: there may be further slices. others: a user owns this slice, and it is left alone.
 func (p *Plane) ensureEndpointSlice(ctx context.Context, t *resources.Type, number, group int, source endpointSource) (more, others bool, err error) {
 	name := serviceName
 	if number > 0 {
@@ -210,5 +211,5 @@ func (p *Plane) ensureEndpointSlice(ctx context.Context, t *resources.Type, numb
 	}
 }
 
-// errNotToBe: there is nothing that an EndpointSlice could have, or it is of another family, which cannot be changed.
+// errNotToBe says that no endpoints remain for an EndpointSlice, or that its address family, which is immutable, is the wrong one.
 var errNotToBe = errors.New("the EndpointSlice is not as it has to be")

@@ -14,23 +14,22 @@ import (
 	"github.com/rowlock/rowlock/resources/fieldmanager"
 )
 
-// ensureAttempts is how often an object is looked at anew that others create and delete meanwhile.
+// ensureAttempts bounds how often an object is read again while other clients create and delete it.
 const ensureAttempts = 5
 
-// wanted is an object that is to be there, and to be as change makes it.
+// wanted is an object that has to exist, in the form that change gives it.
 type wanted struct {
 	t               *resources.Type
 	namespace, name string
-	// change puts right an object that exists, or fills in a new one that has nothing but its name (both in the hub form). It may be
-	// called several times.
+	// change repairs an existing object, or fills in a new one that has only a name (both in the hub form). It may be called several
+	// times.
 	change func(exists bool, obj runtime.Object) error
-	// manager owns the fields that change, under the name by.
+	// manager owns the changed fields, under the name in by.
 	manager *fieldmanager.Manager
 	by      string
 }
 
-// ensure sees to it that an object is there and as it should be; see wanted.change. The server itself is the manager of the fields that
-// change.
+// ensure makes an object exist in the wanted form; see wanted.change. The server itself is the field manager of the changes.
 func (p *Plane) ensure(ctx context.Context, t *resources.Type, namespace, name string, change func(exists bool, obj runtime.Object) error) error {
 	manager, err := t.ServerManager("")
 	if err != nil {
@@ -39,17 +38,17 @@ func (p *Plane) ensure(ctx context.Context, t *resources.Type, namespace, name s
 	return p.ensureWanted(ctx, wanted{t, namespace, name, change, manager, resources.ServerManagerName})
 }
 
-// ensureWanted is ensure with a field manager that is at hand.
+// ensureWanted is ensure with a given field manager.
 //
-// An object that is right is read and not written: no webhook is called for it and no policy asked, which might refuse it, and nobody
-// finds a write that changes nothing in the audit. kube-apiserver does the same.
+// An object that is right is only read. It needs no call of a webhook or a policy, which might refuse it, and leaves no event of a
+// write without a change in the audit. kube-apiserver does the same.
 func (p *Plane) ensureWanted(ctx context.Context, w wanted) (err error) {
 	for range ensureAttempts {
 		var live *resources.Object
 		live, err = p.Store.Get(ctx, w.t.KeyOf(w.namespace, w.name), resources.At{Match: resources.MostRecent})
 		switch {
 		case errors.Is(err, resources.ErrNotFound):
-			// Another server that starts at the same time makes the same.
+			// Another server that starts at the same time creates the same object.
 			if err = p.create(ctx, w); !apierrors.IsAlreadyExists(err) {
 				return w.explain(err)
 			}
@@ -71,7 +70,7 @@ func (w wanted) explain(err error) error {
 	return nil
 }
 
-// create makes an object that is not there.
+// create creates a missing object.
 func (p *Plane) create(ctx context.Context, w wanted) error {
 	obj := w.t.New()
 	m, err := meta.Accessor(obj)
@@ -91,7 +90,7 @@ func (p *Plane) create(ctx context.Context, w wanted) error {
 	return err
 }
 
-// putRight writes an object that is there, unless it is as it is to be.
+// putRight updates an existing object, unless it already has the wanted form.
 func (p *Plane) putRight(ctx context.Context, w wanted, live *resources.Object) error {
 	existing, err := w.t.DecodeHubInContext(ctx, live)
 	if err != nil {
@@ -113,7 +112,7 @@ func (p *Plane) putRight(ctx context.Context, w wanted, live *resources.Object) 
 	return err
 }
 
-// defaulted takes a new object to the version that is stored and back, which sets its defaults.
+// defaulted converts a new object to its storage version and back, which sets its defaults.
 func defaulted(t *resources.Type, hub runtime.Object) (runtime.Object, error) {
 	versioned, err := t.ToVersion(hub, t.StorageVersion)
 	if err != nil {

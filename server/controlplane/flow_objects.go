@@ -27,18 +27,18 @@ const (
 	levelsResource = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io"
 )
 
-// flowObjects is the configuration of priority and fairness (KEP-1040) that kube-apiserver has from the start, and keeps.
-// Which objects there are, which of them users may change, and how they then say so, is upstream's.
+// flowObjects is the configuration of priority and fairness (KEP-1040) that kube-apiserver creates at the start and
+// maintains. Upstream's code defines which objects exist, which of them users may change, and how users declare it.
 type flowObjects struct {
 	levels, flows ensured
 	status        *fieldmanager.Manager
 	marks         flowMarks
-	// writes counts what was tried to be written.
+	// writes counts the attempted writes.
 	writes atomic.Int64
 }
 
-// Servers of two releases on one database, while one follows the other, may not want the same. A server does this many
-// repairs at once, and further ones at intervals; kube-apiserver looks once a minute.
+// During a rolling update, servers of two releases on one database may want different objects. A server does
+// ensureBurst repairs at once, and further ones at intervals; kube-apiserver checks once a minute.
 const (
 	ensureBurst = 10
 	ensurePause = 10 * time.Second
@@ -67,8 +67,8 @@ func (p *Plane) newFlowObjects() (*flowObjects, error) {
 	return f, err
 }
 
-// bootstrapFlows makes the configuration at the start. The FlowSchemas are told at once that their priority levels exist,
-// as those come with the server too.
+// bootstrapFlows creates the configuration at the start. It marks the FlowSchemas at once as having their priority
+// levels, because the server creates those at the same time.
 func (p *Plane) bootstrapFlows(ctx context.Context, all group) error {
 	f, err := p.newFlowObjects()
 	if err != nil || f == nil {
@@ -93,8 +93,8 @@ func (p *Plane) bootstrapFlows(ctx context.Context, all group) error {
 	return nil
 }
 
-// keepFlows brings back what was deleted and undoes what was changed, unless a user may and said so, removes what an
-// earlier release had, and says in the status of every FlowSchema whether its priority level exists.
+// keepFlows recreates deleted objects and reverts changes, unless users may make them and have declared it. It removes
+// objects of an earlier release, and sets the status of every FlowSchema to whether its priority level exists.
 func (p *Plane) keepFlows() *chore {
 	f, err := p.newFlowObjects()
 	if f == nil && err == nil {
@@ -111,7 +111,7 @@ func (p *Plane) keepFlows() *chore {
 		if err != nil {
 			return 0, err
 		}
-		// Who sees the status may count on the FlowSchema: only what is in force is marked.
+		// A client that reads the status may rely on the FlowSchema: the status is set only once the FlowSchema is in force.
 		schemas, levels, err := p.useFlows(ctx)
 		if err != nil {
 			return 0, err
@@ -122,8 +122,8 @@ func (p *Plane) keepFlows() *chore {
 	return c
 }
 
-// ensure makes the objects what they are to be, unless that was necessary so often of late that it has to wait; then it
-// returns how long. What writes nothing takes no turn.
+// ensure repairs the objects, unless recent repairs were so frequent that it has to wait; then it returns for how long.
+// A run that writes nothing does not count as a repair.
 func (f *flowObjects) ensure(ctx context.Context, turns *rate.Limiter, now time.Time) (again time.Duration, err error) {
 	turn := turns.ReserveN(now, 1)
 	if again = turn.DelayFrom(now); again > 0 {
@@ -145,13 +145,13 @@ func (f *flowObjects) ensure(ctx context.Context, turns *rate.Limiter, now time.
 	return 0, err
 }
 
-// ensured are the objects of one type that are to exist.
+// ensured are the objects of one type that have to exist.
 type ensured struct {
 	each           func(f func(name string, ensure func(context.Context) error))
 	removeUnwanted func(context.Context) error
 }
 
-// configObject is what ensurer asks of a type, which it does not export.
+// configObject is the constraint that upstream's ensurer puts on a type, which it does not export.
 type configObject interface {
 	comparable
 	metav1.Object
@@ -183,8 +183,8 @@ func newEnsured[T configObject](p *Plane, t *resources.Type, writes *atomic.Int6
 	return e, nil
 }
 
-// configObjects is the lister and the client of upstream's rules. What it reads is at hand: when that is behind, a write
-// finds it out.
+// configObjects is the lister and the client for upstream's rules. It reads from the watch cache; when that is behind,
+// the write fails with a conflict.
 type configObjects[T configObject] struct {
 	plane   *Plane
 	t       *resources.Type
@@ -214,12 +214,12 @@ func decodeAs[T configObject](t *resources.Type, o *resources.Object) (obj T, er
 	return obj, nil
 }
 
-// List returns all objects, whatever the selector: it is only asked for all.
+// List returns all objects and ignores the selector, since its callers always ask for all.
 func (c configObjects[T]) List(labels.Selector) (all []T, err error) {
 	return listAs[T](context.Background(), c.plane.Store, c.t)
 }
 
-// listAs returns all objects of a type, as they are at hand.
+// listAs returns all objects of a type from the watch cache.
 func listAs[T configObject](ctx context.Context, store resources.Reader, t *resources.Type) (all []T, err error) {
 	snapshot, err := store.Snapshot(ctx, t.ResourceName(), resources.At{Match: resources.Any})
 	if err != nil {
@@ -250,7 +250,7 @@ func (c configObjects[T]) Create(ctx context.Context, obj T, o metav1.CreateOpti
 	r := resources.CreateRequest{Type: c.t, Object: c.manager.Create(hub, o.FieldManager)}
 	_, err = c.plane.Pipeline.Create(c.request(ctx, "create", obj.GetName()), &r)
 	if apierrors.IsAlreadyExists(err) {
-		// Get is asked next, and is to have heard of it.
+		// The caller's next Get has to see the object that another client created.
 		if _, err := c.plane.Store.Get(ctx, c.t.KeyOf("", obj.GetName()), resources.At{Match: resources.MostRecent}); err != nil &&
 			!errors.Is(err, resources.ErrNotFound) {
 			return obj, err
@@ -259,7 +259,7 @@ func (c configObjects[T]) Create(ctx context.Context, obj T, o metav1.CreateOpti
 	return obj, err
 }
 
-// Update stores an object in the place of the one it was made of.
+// Update replaces an object by one that was derived from it.
 func (c configObjects[T]) Update(ctx context.Context, obj T, o metav1.UpdateOptions) (T, error) {
 	c.writes.Add(1)
 	hub, err := c.t.ToHub(obj)
@@ -281,8 +281,8 @@ func (c configObjects[T]) Delete(ctx context.Context, name string, o metav1.Dele
 	return err
 }
 
-// useFlows puts the FlowSchemas into force that there are, and returns these and the priority levels. Where the types are
-// not served it does nothing.
+// useFlows puts the stored FlowSchemas into force, and returns them and the priority levels. It does nothing where the
+// types are not served.
 func (p *Plane) useFlows(ctx context.Context) (schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration, err error) {
 	catalog := p.Registry.Catalog()
 	levelType, ok1 := catalog.Type(levelsResource)

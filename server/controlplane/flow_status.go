@@ -19,17 +19,17 @@ import (
 	"github.com/rowlock/rowlock/resources/fieldmanager"
 )
 
-// flowConsumer is the manager of the status of FlowSchemas, by the name of kube-apiserver's controller.
+// flowConsumer is the field manager of the status of FlowSchemas: the name of kube-apiserver's controller.
 const flowConsumer = "api-priority-and-fairness-config-consumer-v1"
 
-// Somebody else, as a server of another release on the same database, may want another status. It is written this often in a minute
-// at most, of each FlowSchema, as by kube-apiserver's controller.
+// Another client (a server of another release on the same database, for example) may want another status. This limits the writes
+// per FlowSchema and minute, as in kube-apiserver's controller.
 const marksPerMinute = 6
 
-// flowMarks has the times of the last minute at which the status of a FlowSchema was written, by its name.
+// flowMarks holds, by the name of a FlowSchema, the times of the last minute at which its status was written.
 type flowMarks map[string][]time.Time
 
-// wait is how long a FlowSchema is not to be marked yet. One that may be is taken for marked.
+// wait returns how long to wait before a FlowSchema may be marked. If the wait is 0, it counts the mark.
 func (m flowMarks) wait(name string, now time.Time) time.Duration {
 	times := slices.DeleteFunc(m[name], func(t time.Time) bool { return now.Sub(t) >= time.Minute })
 	if len(times) < marksPerMinute {
@@ -40,16 +40,16 @@ func (m flowMarks) wait(name string, now time.Time) time.Duration {
 	return time.Minute - now.Sub(times[0])
 }
 
-// forget drops FlowSchemas of which nothing was written lately: they may be gone.
+// forget drops FlowSchemas without a recent write: they may have been deleted.
 func (m flowMarks) forget(now time.Time) {
 	maps.DeleteFunc(m, func(_ string, times []time.Time) bool { return now.Sub(times[len(times)-1]) >= time.Minute })
 }
 
-// markFlows says in the status of every one of the FlowSchemas whether its priority level is one of those. A FlowSchema
-// that was changed since is left to the next time: what it is now is not in force yet. It returns when to come again, if some have to wait.
+// markFlows sets the status of each FlowSchema to whether its priority level is among levels. A FlowSchema that was changed since is left
+// to the next run, because its new form is not in force yet. When some have to wait, it returns for how long.
 func (p *Plane) markFlows(ctx context.Context, f *flowObjects, schemas []*flowcontrolv1.FlowSchema,
 	levels []*flowcontrolv1.PriorityLevelConfiguration, now time.Time) (again time.Duration, err error) {
-	// The mandatory ones are in force even while they are not stored.
+	// The mandatory levels are in force even while they are not stored.
 	levels = slices.Concat(levels, bootstrap.MandatoryPriorityLevelConfigurations)
 	exists := func(name string) bool {
 		return slices.ContainsFunc(levels, func(l *flowcontrolv1.PriorityLevelConfiguration) bool { return l.Name == name })
@@ -74,7 +74,7 @@ func (p *Plane) markFlows(ctx context.Context, f *flowObjects, schemas []*flowco
 	return again, nil
 }
 
-// sooner is the shorter of two waits, of which 0 is none.
+// sooner returns the shorter of two waits; 0 means no wait.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -101,7 +101,7 @@ func (d danglingCondition) is(c flowcontrolv1.FlowSchemaCondition) bool {
 		c.Message == d.message
 }
 
-// isMarked tells whether a FlowSchema has a status, as far as is known without asking the database.
+// isMarked tells whether a FlowSchema has a status, according to the watch cache.
 func (p *Plane) isMarked(ctx context.Context, name string) (bool, error) {
 	o, err := p.Store.Get(ctx, resources.Key{Resource: flowsResource, Name: name}, resources.At{Match: resources.Any})
 	if errors.Is(err, resources.ErrNotFound) {
@@ -110,8 +110,8 @@ func (p *Plane) isMarked(ctx context.Context, name string) (bool, error) {
 	return err == nil && gjson.GetBytes(o.Data, "status.conditions.0").Exists(), err
 }
 
-// markFlow says in the status of a FlowSchema whether its priority level exists, unless it does already or the FlowSchema,
-// as it is stored now, is not to be marked.
+// markFlow sets the status of a FlowSchema to whether its priority level exists. It writes nothing if the status is right
+// already, or if toMark rejects the stored FlowSchema.
 func (p *Plane) markFlow(ctx context.Context, manager *fieldmanager.Manager, name string, exists func(level string) bool,
 	toMark func(now *flowcontrol.FlowSchema) bool) error {
 	t, ok := p.Registry.Catalog().Type(flowsResource)

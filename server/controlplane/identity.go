@@ -30,22 +30,23 @@ import (
 const (
 	leasesResource = "leases.coordination.k8s.io"
 
-	// identityLabel marks the Leases by which the servers of an API are known (KEP-1965), with identityOf as its value.
+	// identityLabel marks the Leases that identify the servers of an API (KEP-1965); its value is identityOf.
 	identityLabel = "apiserver.kubernetes.io/identity"
 	identityOf    = "kube-apiserver"
-	// identitySeconds is for how long such a Lease counts after it was renewed.
+	// identitySeconds is the duration of such a Lease.
 	identitySeconds = 3600
-	// identityRenewed is how often it is renewed. kube-apiserver does so every ten seconds, which tells nobody more of a Lease that counts
-	// for an hour, and wears out SD cards.
+	// identityRenewed is how often the Lease is renewed. kube-apiserver renews it every ten seconds: for a Lease that is valid for an hour
+	// this tells nobody more, and it wears out SD cards.
 	identityRenewed = 30 * time.Minute
-	// identityRepaired is how often it is written at most, whoever changes it: a webhook or a policy may do so with each write.
+	// identityRepaired is the minimal interval between two writes when others change the Lease: a webhook or a policy
+	// may change it at each write.
 	identityRepaired = time.Second
 )
 
-// identityHooks are the names that kube-apiserver has for what keepIdentity does.
+// identityHooks are kube-apiserver's names for the parts of keepIdentity.
 var identityHooks = []string{"start-kube-apiserver-identity-lease-controller", "start-kube-apiserver-identity-lease-garbage-collector"}
 
-// identified: servers have a Lease each.
+// identified tells whether each server has a Lease.
 func identified() bool { return utilfeature.DefaultFeatureGate.Enabled(features.APIServerIdentity) }
 
 // identity is the Lease of a server.
@@ -53,13 +54,13 @@ type identity struct {
 	plane        *Plane
 	t            *resources.Type
 	host         string
-	address      string // by which other servers would reach this one; empty: none is known
+	address      string // at which other servers would reach this one; empty: none is known
 	name, holder string
 	begun        bool
-	written, due time.Time // when it was renewed, and is to be
+	written, due time.Time // when the Lease was renewed last, and is due next
 }
 
-// keepIdentity keeps the Lease of this server while it runs, and removes those of servers that have not been there for an hour.
+// keepIdentity renews the Lease of this server while it runs, and removes the Leases of servers that have been gone for an hour.
 func (p *Plane) keepIdentity(n Network) *chore {
 	t, ok := p.Registry.Catalog().Type(leasesResource)
 	host, err := os.Hostname()
@@ -74,7 +75,7 @@ func (p *Plane) keepIdentity(n Network) *chore {
 	return &chore{name: "the Lease of this server", follow: []resources.Key{t.KeyOf(metav1.NamespaceSystem, i.name)}, do: i.do, end: i.end}
 }
 
-// identityName is the name of a server on a host, as kube-apiserver makes it.
+// identityName returns the name of the server on a host, as kube-apiserver derives it.
 func identityName(host string) string {
 	b := cryptobyte.NewBuilder(nil)
 	for _, part := range []string{host, identityOf} {
@@ -84,8 +85,8 @@ func identityName(host string) string {
 	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(hash[:16]))
 }
 
-// do renews the Lease when it is time, or when somebody has deleted it or changed what it is found by: of two servers on one host, which have one
-// Lease, the other may have ended.
+// do renews the Lease when it is due, or when it was deleted or the fields that identify it were changed: two servers on one host share a Lease,
+// and the other server may have ended.
 func (i *identity) do(ctx context.Context, events []*resources.Event) (again time.Duration, err error) {
 	if soon := i.written.Add(identityRepaired); soon.Before(i.due) && slices.ContainsFunc(events, i.mayBeWrong) {
 		i.due = soon
@@ -94,7 +95,7 @@ func (i *identity) do(ctx context.Context, events []*resources.Event) (again tim
 		return left, nil
 	}
 	var refused refusals
-	if !i.begun { // that of the process before this one goes, as by kube-apiserver
+	if !i.begun { // the Lease of the previous process is removed, as in kube-apiserver
 		if err := refused.pass(i.remove(ctx, i.name, &metav1.DeleteOptions{})); err != nil {
 			return 0, err
 		}
@@ -116,7 +117,7 @@ func (i *identity) do(ctx context.Context, events []*resources.Event) (again tim
 	return again, nil
 }
 
-// mayBeWrong does not look at the holder, of whom there are two where two servers have one Lease.
+// mayBeWrong tells whether a Lease needs a repair. It ignores the holder: two servers on one host share a Lease and have different holders.
 func (i *identity) mayBeWrong(e *resources.Event) bool {
 	o := e.Object
 	return isDeletion(e) || o.Labels[identityLabel] != identityOf || o.Labels[corev1.LabelHostname] != i.host ||
@@ -159,13 +160,13 @@ func (i *identity) removeExpired(ctx context.Context, refused *refusals) error {
 	return nil
 }
 
-// leaseExpired: a Lease counts no more, or does not say until when it does.
+// leaseExpired tells whether a Lease has expired, or has no expiry.
 func leaseExpired(o *resources.Object, now time.Time) bool {
 	renewed, seconds := gjson.GetBytes(o.Data, "spec.renewTime"), gjson.GetBytes(o.Data, "spec.leaseDurationSeconds")
 	return !renewed.Exists() || !seconds.Exists() || renewed.Time().Add(time.Duration(seconds.Int())*time.Second).Before(now)
 }
 
-// remove removes a Lease. One that is gone, or not as it was, is not there to be removed.
+// remove removes a Lease. It is no error when the Lease is gone or was changed.
 func (i *identity) remove(ctx context.Context, name string, o *metav1.DeleteOptions) error {
 	_, err := i.plane.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", i.t, i.t.KeyOf(metav1.NamespaceSystem, name)),
 		&resources.DeleteRequest{Type: i.t, Name: name, Options: o})

@@ -8,30 +8,30 @@ import (
 	"github.com/rowlock/rowlock/resources/follow"
 )
 
-// chore is something that the server keeps right by itself: kube-apiserver has a loop for each, which looks every ten
-// seconds, minute or three; here it is done when something changes, and nothing runs when nothing does.
+// chore is a piece of maintenance that the server does unasked. kube-apiserver runs a loop for each, at intervals of
+// ten seconds, one minute or three; here a chore runs when objects change, and nothing runs while nothing changes.
 type chore struct {
-	// name says in the log what is not looked after when something is wrong.
+	// name says in the log which work is not done when an error occurs.
 	name string
 	// follow are the objects whose changes may make the chore necessary; see follow.Source.
 	follow []resources.Key
-	// changed, when set, returns a channel that is closed when something else has made the chore necessary.
+	// changed, when set, returns a channel that is closed when another change has made the chore necessary.
 	changed func() <-chan struct{}
-	// begin, when set, is called when the objects begin to be followed, at first and anew after an error.
+	// begin, when set, is called when following the objects begins, at first and again after an error.
 	begin func()
-	// do puts right what is not. events are what has happened since the last time; nil: anything may have. It returns when
-	// to look at everything without an event; 0 for never. What others do at the same time must not make it fail.
+	// do makes the repairs. events are the changes since the last call; nil: any change is possible. It returns after
+	// which time to run again without an event; 0 for never. Concurrent work of other servers must not make it fail.
 	do func(ctx context.Context, events []*resources.Event) (again time.Duration, err error)
-	// end, when set, is called when the chore is done no more. Its context has ended, unless the store was closed.
+	// end, when set, is called when the chore has ended. Its context has ended, unless the store was closed.
 	end func(ctx context.Context)
-	// sparing: do looks at everything, whatever has happened. After each time the chore rests: changes gather meanwhile, and do not cost
-	// the whole of it each.
+	// sparing: do examines everything, whichever events there are. The chore rests after each run, so that changes gather meanwhile and
+	// do not cost a full run each.
 	sparing bool
-	// longest is how long a chore that fails again and again waits at most before it is tried once more; 0: a minute.
+	// longest bounds the wait before a chore that fails repeatedly is retried; 0: a minute.
 	longest time.Duration
 }
 
-// keep does a chore until ctx ends or the store is closed; what fails is tried again, later and later.
+// keep runs a chore until ctx ends or the store is closed. It retries a chore that fails, at growing intervals.
 func (p *Plane) keep(ctx context.Context, c *chore) {
 	if c.end != nil {
 		defer c.end(ctx)
@@ -40,17 +40,17 @@ func (p *Plane) keep(ctx context.Context, c *chore) {
 		&keeping{chore: c})
 }
 
-// keeping is a chore that is being kept: it gathers the events until all are there.
+// keeping is a chore that runs: it gathers events until the follower is up to date.
 type keeping struct {
 	*chore
 	events []*resources.Event
-	// many: there were more than are worth remembering.
+	// many: the events were too many to keep.
 	many bool
-	// rested is from when on a chore that is sparing may be done again.
+	// rested is the time from which a sparing chore may run again.
 	rested time.Time
 }
 
-// A chore that is sparing rests for restTimes as long as it took, and for longestRest at most.
+// A sparing chore rests for restTimes as long as its last run took, and for longestRest at most.
 const (
 	restTimes   = 20
 	longestRest = 250 * time.Millisecond
@@ -85,13 +85,13 @@ func (k *keeping) Turn(ctx context.Context, t follow.Turn) (again time.Duration,
 	defer func() { k.rested = time.Now().Add(min(restTimes*time.Since(began), longestRest)) }()
 	events := k.events
 	if t.Whole || k.many {
-		events = nil // anything may have happened
+		events = nil // any change is possible
 	}
 	k.events, k.many = nil, false
 	return k.do(ctx, events)
 }
 
-// rest waits until the chore may be done again, unless ctx ends first.
+// rest waits until the chore may run again; false: ctx ended first.
 func (k *keeping) rest(ctx context.Context) bool {
 	left := time.Until(k.rested)
 	if !k.sparing || left <= 0 {

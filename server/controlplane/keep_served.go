@@ -7,15 +7,15 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// upkeep is a chore that works on types, which may come, be replaced and go while the server runs.
+// upkeep is a chore for types that may appear, be replaced and disappear while the server runs.
 type upkeep struct {
-	// types are their names in the store.
+	// types are the names of the types in the store.
 	types []string
-	// chore makes the chore of the types that are served now; nil: one of them is not.
+	// chore returns a chore for the types that are served now; nil: one of them is not served.
 	chore func() *chore
 }
 
-// upkeeps are the chores of types that may be others than at the start.
+// upkeeps are the chores of types that may change after the start.
 func (p *Plane) upkeeps() []upkeep {
 	return []upkeep{
 		{[]string{apiServicesResource}, p.keepAPIServices},
@@ -24,8 +24,8 @@ func (p *Plane) upkeeps() []upkeep {
 	}
 }
 
-// keepServed does a chore while the types are served that it works on, and begins anew with those that take their place, until
-// ctx ends or the store is closed.
+// keepServed runs a chore while its types are served, and starts it anew when the types are replaced, until ctx ends or the
+// store is closed.
 func (p *Plane) keepServed(ctx context.Context, u upkeep) {
 	for over := false; !over; {
 		catalog := p.Registry.Catalog()
@@ -34,7 +34,7 @@ func (p *Plane) keepServed(ctx context.Context, u upkeep) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if c := u.chore(); c != nil { // of a later catalog, perhaps: then it ends at once
+			if c := u.chore(); c != nil { // the chore may already use a later catalog; it then ends at once
 				p.keep(inner, c)
 			} else {
 				<-inner.Done()
@@ -53,7 +53,7 @@ func (p *Plane) keepServed(ctx context.Context, u upkeep) {
 	}
 }
 
-// stored are types of a catalog; nil where there is none of the name.
+// stored returns types of a catalog; nil for a name that the catalog does not have.
 func stored(catalog *resources.Catalog, names []string) []*resources.Type {
 	types := make([]*resources.Type, len(names))
 	for i, name := range names {

@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// keptObjects are those that keepServices follows. Of EndpointSlices there may be several.
+// keptObjects are the objects that keepServices follows. There may be several EndpointSlices.
 var keptObjects = []resources.Key{
 	{Resource: rangesResource, Name: serviceName}, {Resource: servicesResource, Namespace: metav1.NamespaceDefault, Name: serviceName},
 	{Resource: "endpoints", Namespace: metav1.NamespaceDefault, Name: serviceName}, {Resource: slicesResource, Namespace: metav1.NamespaceDefault},
@@ -18,15 +18,15 @@ var keptObjects = []resources.Key{
 
 const slicesResource = "endpointslices.discovery.k8s.io"
 
-// refusedAgain is when what a webhook or a policy has refused is tried again, as often as by kube-apiserver.
+// refusedAgain is the interval of retrying a write that a webhook or a policy refused, as in kube-apiserver.
 const refusedAgain = 10 * time.Second
 
-// leaveTimeout bounds how long a server that stops tries to take itself out of the endpoints.
+// leaveTimeout bounds the attempt of a stopping server to remove itself from the endpoints.
 const leaveTimeout = 5 * time.Second
 
-// keepServices brings back what BootstrapServices made when it is deleted, and keeps the endpoints those of the
-// servers that live, however they are changed. At the end this server is an endpoint no longer, if there are others.
-// What users make of the Service stays.
+// keepServices recreates the objects of BootstrapServices when they are deleted, and restores the endpoints of the
+// living servers whatever changes them. When it ends, it removes this server from the endpoints, if there are others.
+// Changes that users make to the Service stay.
 func (p *Plane) keepServices(n Network) *chore {
 	k := &keeper{plane: p, network: n}
 	c := &chore{name: "the Service kubernetes", follow: keptObjects, begin: k.begin, do: k.do, longest: time.Second}
@@ -37,21 +37,21 @@ func (p *Plane) keepServices(n Network) *chore {
 	return c
 }
 
-// keeper looks after the objects by which a cluster finds its API.
+// keeper maintains the objects by which clients within a cluster find its API.
 type keeper struct {
 	plane      *Plane
 	network    Network
-	membership *membership // nil: there are no other servers to know of
-	// wrong: the objects may be other than they have to be, or gone.
+	membership *membership // nil: no other servers are known
+	// wrong: the objects may be missing or need a repair.
 	wrong bool
-	// again is when to look at the servers without an event; 0 for never.
+	// again is after which time to check the servers without an event; 0 for never.
 	again time.Duration
 }
 
-// begin: what happened before the objects are followed is not known.
+// begin assumes that the objects are wrong: the changes before following began are not known.
 func (k *keeper) begin() { k.wrong = true }
 
-// do puts right what may be wrong, and all that depends on who lives, unless nothing has happened that concerns either.
+// do repairs the objects that may be wrong and updates the endpoints to the living servers. It does nothing when the events concern neither.
 func (k *keeper) do(ctx context.Context, events []*resources.Event) (again time.Duration, err error) {
 	k.wrong = k.wrong || slices.ContainsFunc(events, mayBeWrong)
 	if events != nil && !k.wrong {
@@ -87,7 +87,7 @@ func (k *keeper) look(ctx context.Context) (again time.Duration, err error) {
 	return again, refused.err()
 }
 
-// leave takes this server out of the endpoints.
+// leave removes this server from the endpoints.
 func (k *keeper) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
@@ -96,8 +96,9 @@ func (k *keeper) leave(ctx context.Context) {
 	}
 }
 
-// mayBeWrong: a deletion, or any change but of the Service, which users may make what they like, as in kube-apiserver. An
-// EndpointSlice beside the first is only concerned when it is, or was, the server's own: users may call one of theirs so.
+// mayBeWrong tells whether an event may need a repair: any deletion, and any change to an object other than the Service,
+// which users may change freely, as in kube-apiserver. A further EndpointSlice counts only when it is, or was, the
+// server's own: users may give theirs such a name.
 func mayBeWrong(e *resources.Event) bool {
 	if _, further := sliceNumber(e.Object.Name); further {
 		return e.Op != resources.Create && (ownSlice(e.Object.Labels) || e.Prev != nil && ownSlice(e.Prev.Labels))

@@ -11,16 +11,16 @@ import (
 
 // Members are the servers that share a database.
 type Members interface {
-	// Self is the name of this server, which no other has.
+	// Self is the unique name of this server.
 	Self() string
-	// Alive returns the names of those that live, as of now.
+	// Alive returns the names of the servers that are alive now.
 	Alive(context.Context) ([]string, error)
-	// Changed returns a channel that is closed when others have come or gone, or this one has come back.
+	// Changed returns a channel that is closed when other servers have come or gone, or this one has come back.
 	Changed() <-chan struct{}
 }
 
-// Expiring are servers of which nobody can tell whether they live but by their rows: each has to be renewed before term
-// has passed. A pooler between the servers and the database leaves nothing better.
+// Expiring returns Members of which only their rows tell whether they are alive: each row has to be renewed before term
+// has passed. Behind a connection pooler to the database there is no better sign.
 func Expiring(self string, term time.Duration) Members { return expiring{self, term} }
 
 type expiring struct {
@@ -32,23 +32,23 @@ func (e expiring) Self() string                          { return e.self }
 func (expiring) Alive(context.Context) ([]string, error) { return nil, nil }
 func (expiring) Changed() <-chan struct{}                { return nil }
 
-// MembersResource is where servers say how they are reached, a row for each, which ends with them. No API serves it.
+// MembersResource is the resource in which each server stores a row with its address. The row ends with the server. No API serves it.
 const MembersResource = "servers.rowlock.internal"
 
 // memberKind is the kind of the rows.
 const memberKind = "Server"
 
 // deadAfter is how long a server has to be gone before its row is removed: after a restart of the database all servers
-// come back, one a little earlier than the other.
+// come back, but not at the same moment.
 const deadAfter = 5 * time.Second
 
-// membership is what a server knows of itself and the others.
+// membership is what a server knows of itself and the other members.
 type membership struct {
 	rows    *resources.Rows
 	members Members
 	self    endpoint
-	term    time.Duration // for which a row counts; 0: as long as its server lives
-	// missing are those of which there is a row and nothing else, and since when.
+	term    time.Duration // for how long a row is valid; 0: as long as its server is alive
+	// missing holds the servers that have a row but are not alive, and since when.
 	missing map[string]time.Time
 }
 
@@ -64,13 +64,13 @@ func (m *membership) key(name string) resources.Key {
 	return resources.Key{Resource: MembersResource, Name: name}
 }
 
-// join writes down how this server is reached, or that it still is.
+// join writes or renews the row of this server.
 func (m *membership) join(ctx context.Context) error {
 	key := m.key(m.members.Self())
 	o, err := m.rows.Get(ctx, key, resources.At{Match: resources.MostRecent})
 	switch {
 	case err == nil && m.term == 0:
-		return nil // it says the same, for that does not change while the server runs
+		return nil // the row is up to date, since the address does not change while the server runs
 	case err == nil:
 		_, err = m.rows.Update(ctx, o, memberKind, m.self, m.term)
 	case errors.Is(err, resources.ErrNotFound):
@@ -86,14 +86,14 @@ func (m *membership) remove(ctx context.Context, name string) error {
 		err = m.rows.Delete(ctx, o)
 	}
 	if errors.Is(err, resources.ErrNotFound) {
-		return nil // another server was faster
+		return nil // another server has removed it
 	}
 	return err
 }
 
-// removeDead removes the rows of servers that have been gone for long enough, and returns how long to wait until the next is:
-// 0 when none is missing. A row is written by a server that lives, so one whose row is read before asking who lives, and
-// who does not, was gone at some moment in between. Rows that expire are removed by the store.
+// removeDead removes the rows of servers that have been gone for deadAfter, and returns the time until the next row is due: 0
+// when no server is missing. Only a living server writes its row. If the row was read before the list of living servers, and
+// the server is not in that list, the server was gone at some moment in between. The store removes rows that expire.
 func (m *membership) removeDead(ctx context.Context, now time.Time) (again time.Duration, err error) {
 	if m.term > 0 {
 		return m.term * 2 / 3, nil
@@ -135,7 +135,7 @@ func (m *membership) removeDead(ctx context.Context, now time.Time) (again time.
 	return again, nil
 }
 
-// endpoints are those of all servers that have a row.
+// endpoints returns the endpoints of all servers that have a row.
 func (m *membership) endpoints(ctx context.Context) (all []endpoint, err error) {
 	rows, err := m.rows.Snapshot(ctx, MembersResource, resources.At{Match: resources.MostRecent})
 	if err != nil {
@@ -152,7 +152,7 @@ func (m *membership) endpoints(ctx context.Context) (all []endpoint, err error) 
 	return all, err
 }
 
-// reconcile makes this server known, and the endpoints those of the servers that are.
+// reconcile writes this server's row, and sets the endpoints to those of the servers with a row.
 func (m *membership) reconcile(ctx context.Context, p *Plane) error {
 	if err := m.join(ctx); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (m *membership) reconcile(ctx context.Context, p *Plane) error {
 	return p.ensureEndpoints(ctx, func(bool) ([]endpoint, error) { return m.endpoints(ctx) })
 }
 
-// leave takes this server out of the endpoints, unless it is the only one.
+// leave removes this server from the endpoints, unless it is the only one.
 func (m *membership) leave(ctx context.Context, p *Plane) error {
 	if err := m.remove(ctx, m.members.Self()); err != nil {
 		return err

@@ -14,18 +14,18 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// isRefused tells whether an error says that an object cannot be what it is to be, because of what users made: a webhook, a policy, or the
-// object itself, which is immutable, for one. The API is served all the same, for otherwise nobody could put that right.
+// isRefused tells whether an error means that a write is refused because of what users have made: a webhook, a policy, or the immutable
+// object itself, for example. The API is served nevertheless; otherwise nobody could remove the cause.
 func isRefused(err error) bool {
 	var refused apierrors.APIStatus
-	return errors.As(err, &refused) && !errors.Is(err, resources.ErrNotRecorded) // which concerns all of them
+	return errors.As(err, &refused) && !errors.Is(err, resources.ErrNotRecorded) // an audit failure concerns all writes
 }
 
-// recordedIn is how long a start waits for an audit that takes no event of what it writes: kube-apiserver ends then, too.
+// recordedIn is how long a start waits for an audit that accepts no events of its writes. kube-apiserver ends then, too.
 const recordedIn = time.Minute
 
-// untilRecorded does what a start has to write, and tries again for recordedIn while the audit does not let it begin. It is
-// said once, and not for each object.
+// untilRecorded runs the writes of a start, and retries them for recordedIn while the audit does not let them begin. It
+// logs this once, and not for each object.
 func untilRecorded(ctx context.Context, logger *slog.Logger, do func() error) error {
 	for began, said := time.Now(), false; ; {
 		err := do()
@@ -57,13 +57,13 @@ func (p *Plane) unlessRefused(err error) error {
 	return err
 }
 
-// refusals are what was refused of several things that do not depend on each other.
+// refusals collects the refused ones of several independent writes.
 type refusals struct {
 	mu   sync.Mutex
 	errs []error
 }
 
-// pass notes a refusal, and returns any other error.
+// pass records a refusal, and returns any other error.
 func (r *refusals) pass(err error) error {
 	if !isRefused(err) {
 		return err
@@ -82,7 +82,7 @@ func (r *refusals) err() error {
 	return errors.Join(r.errs...)
 }
 
-// group does several things at once, of which a refused one does not keep the others from being done.
+// group runs several writes at once; a refused one does not stop the others.
 type group struct {
 	work    *errgroup.Group
 	refused *refusals
@@ -92,13 +92,13 @@ func (g group) Go(f func() error) {
 	g.work.Go(func() error { return g.refused.pass(f()) })
 }
 
-// atOnce does what all functions put into a group, and notes what is refused.
+// atOnce runs all work that the functions add to a group, and records refusals.
 func atOnce(ctx context.Context, refused *refusals, functions ...func(context.Context, group) error) error {
 	work, gctx := errgroup.WithContext(ctx)
 	for _, f := range functions {
 		if err := refused.pass(f(gctx, group{work, refused})); err != nil {
 			if first := work.Wait(); first != nil {
-				return first // by which gctx has ended, perhaps
+				return first // this error may have ended gctx
 			}
 			return err
 		}

@@ -29,13 +29,13 @@ const (
 	servicesResource  = "services"
 	addressesResource = "ipaddresses.networking.k8s.io"
 	rangesResource    = "servicecidrs.networking.k8s.io"
-	// repairer reports the Events of repairs, by the name of kube-apiserver's controller.
+	// repairer is the reporting controller of the Events about repairs: the name of kube-apiserver's controller.
 	repairer = "ipallocator-repair-controller"
 )
 
-// addressRepair keeps the addresses of Services and the IPAddress objects in agreement. They are written together, but
-// users may change and delete IPAddresses. What is wrong, what is done about it, and the Events that say so, are those of
-// kube-apiserver's repair loop (KEP-1880).
+// addressRepair keeps the addresses of Services consistent with the IPAddress objects. Both are written together, but
+// users may change and delete IPAddresses. Its checks, its repairs and its Events are those of kube-apiserver's repair
+// loop (KEP-1880).
 type addressRepair struct {
 	plane                       *Plane
 	services, addresses, ranges *resources.Type
@@ -43,9 +43,9 @@ type addressRepair struct {
 	manager                     func() (*fieldmanager.Manager, error)
 	now                         func() time.Time
 
-	// waiting are the IPAddresses that are to be looked at again, and when.
+	// waiting holds the IPAddresses to check again, and when.
 	waiting map[string]time.Time
-	// everything: what was done makes it necessary to look at all.
+	// everything: a repair has made it necessary to check all objects.
 	everything bool
 }
 
@@ -71,13 +71,13 @@ func (p *Plane) newAddressRepair() *addressRepair {
 		manager: sync.OnceValues(func() (*fieldmanager.Manager, error) { return addresses.ServerManager("") })}
 }
 
-// do looks at what is concerned by events, or at everything.
+// do checks the objects that the events concern, or all of them.
 func (r *addressRepair) do(ctx context.Context, events []*resources.Event) (time.Duration, error) {
 	services, addresses, err := r.concerned(ctx, events)
 	if err != nil {
 		return 0, err
 	}
-	// What cannot be put right does not keep the rest from it: all is looked at again anyway.
+	// An object that cannot be repaired does not stop the repair of the rest: the error makes the next run check all of them again.
 	var wrong error
 	for _, key := range services {
 		if wrong = errors.Join(wrong, r.repairService(ctx, key)); lost(ctx, wrong) {
@@ -105,13 +105,13 @@ func (r *addressRepair) do(ctx context.Context, events []*resources.Event) (time
 	return again, nil
 }
 
-// lost: the store can be used no longer, or not now.
+// lost tells whether the store is closed or unavailable, so that the run has to stop.
 func lost(ctx context.Context, err error) bool {
 	return follow.Over(ctx, err) || errors.Is(err, resources.ErrUnavailable) || errors.Is(err, resources.ErrUnknownOutcome)
 }
 
-// clusterIPs are the addresses of a stored Service as IPAddresses are called, none for a headless one. A Service has them
-// as they were sent.
+// clusterIPs returns the addresses of a stored Service in the form of IPAddress names; none for a headless Service. A
+// Service keeps its addresses in the form in which a client sent them.
 func clusterIPs(o *resources.Object) (all []string) {
 	gjson.GetBytes(o.Data, "spec.clusterIPs").ForEach(func(_, sent gjson.Result) bool {
 		if ip := netutils.ParseIPSloppy(sent.Str); ip != nil {
@@ -122,7 +122,7 @@ func clusterIPs(o *resources.Object) (all []string) {
 	return all
 }
 
-// owner is the Service that a stored IPAddress refers to, if it refers to one.
+// owner returns the Service that a stored IPAddress refers to, or an empty key.
 func (r *addressRepair) owner(o *resources.Object) resources.Key {
 	ref := gjson.GetBytes(o.Data, "spec.parentRef")
 	if ref.Get("group").Str != "" || ref.Get("resource").Str != servicesResource {
@@ -131,8 +131,8 @@ func (r *addressRepair) owner(o *resources.Object) resources.Key {
 	return r.services.KeyOf(ref.Get("namespace").Str, ref.Get("name").Str)
 }
 
-// get returns an object, nil when there is none. What is at hand may be behind, so that nothing is done about an object
-// that is missing or wrong before it was looked at where it is most recent.
+// get returns an object, nil when there is none. The watch cache may be behind, so an object that is missing or wrong
+// is read again with MostRecent before it is repaired.
 func (r *addressRepair) get(ctx context.Context, key resources.Key, match resources.Match) (*resources.Object, error) {
 	o, err := r.plane.Store.Get(ctx, key, resources.At{Match: match})
 	if errors.Is(err, resources.ErrNotFound) {
@@ -141,10 +141,10 @@ func (r *addressRepair) get(ctx context.Context, key resources.Key, match resour
 	return o, err
 }
 
-// repairService sees to it that there is an IPAddress for each address of a Service.
+// repairService makes sure that each address of a Service has an IPAddress.
 func (r *addressRepair) repairService(ctx context.Context, key resources.Key) error {
 	if key.Name == "" {
-		return nil // what an IPAddress refers to is no Service
+		return nil // the IPAddress does not refer to a Service
 	}
 	o, err := r.get(ctx, key, resources.Any)
 	if o == nil || err != nil {
@@ -169,7 +169,7 @@ func (r *addressRepair) repairService(ctx context.Context, key resources.Key) er
 	return nil
 }
 
-// labelled tells whether an IPAddress has the labels of one that was made for a Service.
+// labelled tells whether an IPAddress has the labels of one that was created for a Service.
 func labelled(o *resources.Object) bool {
 	return managed(o) && o.Labels[networkingv1.LabelIPAddressFamily] == string(familyOfAddress(o.Name))
 }
@@ -185,7 +185,7 @@ func familyOfAddress(ip string) corev1.IPFamily {
 	return corev1.IPv4Protocol
 }
 
-// repairAddressOf makes the IPAddress of a Service what it has to be.
+// repairAddressOf creates or repairs the IPAddress for an address of a Service.
 func (r *addressRepair) repairAddressOf(ctx context.Context, key resources.Key, ip string) error {
 	service, err := r.get(ctx, key, resources.MostRecent)
 	if service == nil || err != nil || !slices.Contains(clusterIPs(service), ip) {
@@ -237,7 +237,7 @@ func (r *addressRepair) repairAddressOf(ctx context.Context, key resources.Key, 
 	return err
 }
 
-// allocateAgain makes an IPAddress that is missing.
+// allocateAgain creates a missing IPAddress.
 func (r *addressRepair) allocateAgain(ctx context.Context, service *resources.Object, ip string) error {
 	created, err := r.create(ctx, service.Key, ip)
 	if created {
@@ -267,7 +267,7 @@ func (r *addressRepair) inRange(ctx context.Context, ip string, match resources.
 	return found, nil
 }
 
-// create makes the IPAddress of a Service; false when another writer did.
+// create creates the IPAddress of a Service; false when another writer created it.
 func (r *addressRepair) create(ctx context.Context, service resources.Key, ip string) (bool, error) {
 	manager, err := r.manager()
 	if err != nil {
@@ -287,7 +287,8 @@ func (r *addressRepair) create(ctx context.Context, service resources.Key, ip st
 	return err == nil, err
 }
 
-// remove deletes an IPAddress, or marks it where finalizers keep it; neither when another writer did, or it has changed.
+// remove deletes an IPAddress, or marks it as deleted where finalizers keep it. It does neither when the IPAddress was
+// changed or another writer removed it.
 func (r *addressRepair) remove(ctx context.Context, o *resources.Object) (resources.Deleted, error) {
 	uid := types.UID(gjson.GetBytes(o.Data, "metadata.uid").Str)
 	version := resources.FormatRevision(o.Revision)
@@ -300,7 +301,7 @@ func (r *addressRepair) remove(ctx context.Context, o *resources.Object) (resour
 	return d, err
 }
 
-// terminating: the IPAddress was deleted and finalizers keep it. What is to be done comes when it is gone.
+// terminating: the IPAddress was deleted, but finalizers keep it. Repairs follow when it is gone.
 func terminating(o *resources.Object) bool {
 	return gjson.GetBytes(o.Data, "metadata.deletionTimestamp").Exists()
 }

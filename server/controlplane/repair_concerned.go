@@ -8,12 +8,12 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// concerned are the Services and IPAddresses that may be wrong after events; nil: all.
+// concerned returns the Services and IPAddresses that may be wrong after events; nil events: all of them.
 func (r *addressRepair) concerned(ctx context.Context, events []*resources.Event) (services []resources.Key, addresses []string, err error) {
 	if events == nil || slices.ContainsFunc(events, func(e *resources.Event) bool { return e.Object.Resource == rangesResource }) {
 		return r.all(ctx)
 	}
-	freed := map[string]resources.Key{} // the addresses of Services that are gone
+	freed := map[string]resources.Key{} // addresses of deleted Services
 	for _, e := range events {
 		gone := e.Op == resources.Delete
 		switch {
@@ -31,20 +31,20 @@ func (r *addressRepair) concerned(ctx context.Context, events []*resources.Event
 				addresses = append(addresses, e.Object.Name)
 			}
 			if gone && owner.Name != "" && freed[e.Object.Name] == owner {
-				continue // it went with its Service
+				continue // it was deleted with its Service
 			}
 			has, err := r.has(ctx, owner, e.Object.Name)
 			if err != nil {
 				return nil, nil, err
 			}
-			// Nothing says which Service lacks the address.
+			// The event does not say which Service lacks the address.
 			r.everything = r.everything || !has
 		}
 	}
 	return services, addresses, nil
 }
 
-// has tells whether there is a Service, and has an address.
+// has tells whether a Service exists and has an address.
 func (r *addressRepair) has(ctx context.Context, service resources.Key, ip string) (bool, error) {
 	if service.Name == "" {
 		return false, nil
@@ -53,7 +53,7 @@ func (r *addressRepair) has(ctx context.Context, service resources.Key, ip strin
 	return o != nil && slices.Contains(clusterIPs(o), ip), err
 }
 
-// all are all Services and IPAddresses.
+// all returns all Services and IPAddresses.
 func (r *addressRepair) all(ctx context.Context) (services []resources.Key, addresses []string, err error) {
 	r.waiting, r.everything = map[string]time.Time{}, false
 	for _, t := range []*resources.Type{r.services, r.addresses} {

@@ -13,13 +13,14 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// How long an IPAddress may be there before its Service is, or has it, as in kube-apiserver, whose clients count on it.
+// How long an IPAddress may exist before its Service does, or before its Service has the address. The values are
+// kube-apiserver's, and its clients rely on them.
 const (
 	leakGrace      = time.Minute
 	referenceGrace = 5 * time.Second
 )
 
-// repairAddress removes an IPAddress that was made for a Service which does not have it.
+// repairAddress removes an IPAddress that was created for a Service which does not have the address.
 func (r *addressRepair) repairAddress(ctx context.Context, name string) error {
 	o, err := r.get(ctx, r.addresses.KeyOf("", name), resources.Any)
 	if o == nil || err != nil || !managed(o) || terminating(o) {
@@ -61,7 +62,7 @@ func creation(o *resources.Object) time.Time {
 	return gjson.GetBytes(o.Data, "metadata.creationTimestamp").Time()
 }
 
-// wait has an IPAddress looked at again at a time; false when that is over.
+// wait schedules another check of an IPAddress; false when the time has passed.
 func (r *addressRepair) wait(name string, until time.Time) bool {
 	if !r.now().Before(until) {
 		return false
@@ -70,7 +71,7 @@ func (r *addressRepair) wait(name string, until time.Time) bool {
 	return true
 }
 
-// leaked removes an IPAddress and says why. Another Service may have the address.
+// leaked removes an IPAddress and reports the reason. Another Service may have the address, which then needs an IPAddress of its own.
 func (r *addressRepair) leaked(ctx context.Context, o *resources.Object, reason, message string) error {
 	d, err := r.remove(ctx, o)
 	if err == nil && d.Object != nil && !d.Unchanged {

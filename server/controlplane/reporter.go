@@ -18,19 +18,19 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// reporter writes Events about what the server does of itself, in the form of events.k8s.io (KEP-383). It is for one
+// reporter writes Events about the server's own actions, in the form of events.k8s.io (KEP-383). It is for one
 // goroutine.
 type reporter struct {
 	plane          *Plane
 	name, instance string
 	now            func() time.Time
-	// said is what was reported of late; it was swept last at a time.
+	// said holds the recent reports; swept is when old ones were last removed.
 	said  map[report]*reported
 	swept time.Time
 }
 
-// reported is an Event that was written, and how often what it says was found since. Repetitions make it a series: the second
-// is written at once, later ones are counted, and written when there have been none for a while.
+// reported is an Event that was written, and how often its cause was found since. A repetition turns the Event into a series:
+// the second occurrence is written at once, later ones are counted, and written after a pause without occurrences.
 type reported struct {
 	namespace, name string // of the Event
 	count           int32
@@ -38,23 +38,23 @@ type reported struct {
 	written         int32 // the count that the Event has
 }
 
-// report is what is one Event, however often it is found, of an object that has not changed.
+// report identifies an Event: repeated occurrences on an object that has not changed share one.
 type report struct {
 	key             resources.Key
 	revision        int64
 	reason, message string
 }
 
-// repeatAfter is how long kube-apiserver counts repetitions instead of writing another Event.
+// repeatAfter is how long kube-apiserver counts repetitions before it writes another Event.
 const repeatAfter = 6 * time.Minute
 
 func (p *Plane) newReporter(name string) *reporter {
-	hostname, _ := os.Hostname() // a machine without a name has events all the same
+	hostname, _ := os.Hostname() // Events are written even if the host has no name
 	return &reporter{plane: p, name: name, instance: name + "-" + hostname, now: time.Now, said: map[report]*reported{}}
 }
 
-// warn writes an Event about an object, or makes the one that it has just written a series. It is a courtesy: what hinders it
-// is logged, and not tried again.
+// warn writes an Event about an object, or turns its recent Event into a series. Events are best effort: an error is logged,
+// and the write is not retried.
 func (r *reporter) warn(ctx context.Context, about *resources.Type, o *resources.Object, reason, action, message string) {
 	r.finishSeries(ctx)
 	said := report{o.Key, o.Revision, reason, message}
@@ -74,7 +74,7 @@ func (r *reporter) warn(ctx context.Context, about *resources.Type, o *resources
 	r.said[said] = event
 }
 
-// finishSeries forgets what was not found again for long, after what was counted since is written.
+// finishSeries forgets reports without a recent occurrence, after it has written the counts that are not written yet.
 func (r *reporter) finishSeries(ctx context.Context) {
 	now := r.now()
 	if now.Sub(r.swept) < repeatAfter {
@@ -92,7 +92,7 @@ func (r *reporter) finishSeries(ctx context.Context) {
 	})
 }
 
-// writeSeries says in an Event how often what it says was found, unless it is gone.
+// writeSeries writes the count of occurrences into an Event, unless the Event is gone.
 func (r *reporter) writeSeries(ctx context.Context, event *reported) {
 	t, ok := r.plane.Registry.Catalog().Type("events")
 	if !ok || event.name == "" {
