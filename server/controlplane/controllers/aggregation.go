@@ -10,7 +10,8 @@ import (
 	"github.com/rowlock/rowlock/server/controlplane/controllers/hosted"
 )
 
-// newAggregation returns what keeps the rules of ClusterRoles that are made of others (aggregationRule): admin, edit and view, for one.
+// newAggregation returns the controller that maintains the rules of aggregated ClusterRoles (aggregationRule): admin,
+// edit and view, for example.
 func newAggregation(c Config) controller {
 	o := hosted.Options{Name: ClusterRoleAggregation, Always: true, Follows: []hosted.Followed{{Resource: "clusterroles.rbac.authorization.k8s.io"}}}
 	return newHost(c, o, "clusterrole-aggregation-controller", func(ctx context.Context, informers *hosted.Informers, client kubernetes.Interface) error {

@@ -16,17 +16,17 @@ import (
 
 const apiServicesResource = "apiservices.apiregistration.k8s.io"
 
-// checkInterval is how often a server is asked of which nothing else is heard, and the longest pause of one that fails; both are
+// checkInterval is how often a server is probed when no event concerns it, and the longest pause after failures. Both values are
 // upstream's.
 const checkInterval = 30 * time.Second
 
-// availability keeps the status of the APIServices that have a Service: a goroutine for each of them, and none without any. It
-// is a follow.Handler. One server of several on a database does so, by its way to the others; what it finds, all go by.
+// availability maintains the status of the APIServices that have a Service, with a goroutine for each. It is a follow.Handler.
+// One of the servers that share a database probes, from its own network; all servers use its results.
 type availability struct {
 	Config
 	ctx  context.Context
 	work sync.WaitGroup
-	// checks are by the names of APIServices, services what these refer to. They are the follower's alone.
+	// checks holds the checks by the name of the APIService, services the Service of each. Only the follower's goroutine uses them.
 	checks   map[string]*check
 	services map[string]types.NamespacedName
 }
@@ -103,7 +103,7 @@ func (a *availability) observe(e *resources.Event) {
 	}
 }
 
-// changed has the APIServices looked at that refer to a Service.
+// changed triggers the checks of the APIServices that refer to a Service.
 func (a *availability) changed(service types.NamespacedName) {
 	for name, of := range a.services {
 		if of == service {
@@ -120,7 +120,7 @@ func (a *availability) end(name string) {
 	}
 }
 
-// keep looks after one APIService until ctx ends.
+// keep checks one APIService repeatedly until ctx ends.
 func (a *availability) keep(ctx context.Context, name string, c *check) {
 	failures := 0
 	for {

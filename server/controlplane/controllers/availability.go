@@ -22,14 +22,14 @@ import (
 	"github.com/rowlock/rowlock/resources/behind"
 )
 
-// Prober asks the servers behind APIServices whether they are there.
+// Prober probes the servers behind APIServices.
 type Prober interface {
-	// Probe asks the one that answers for a version of a group, and says why it does not. It may take some seconds.
+	// Probe asks the server of a group version for its discovery, and returns why it does not answer. It may take some seconds.
 	Probe(ctx context.Context, gv schema.GroupVersion) error
 }
 
-// judge says whether the server of an APIService is available, by upstream's reasons and in its words. failed: the server was
-// asked and did not answer, so that it is to be asked again soon.
+// judge decides whether the server of an APIService is available, with upstream's reasons and messages. failed: the server
+// was probed and did not answer, so another check follows soon.
 func (a *availability) judge(ctx context.Context, is *apiregistrationv1.APIService) (c apiregistration.APIServiceCondition, failed bool) {
 	namespace, name, port := is.Spec.Service.Namespace, is.Spec.Service.Name, *is.Spec.Service.Port
 	lister := behind.New(a.Store, a.Registry).With(ctx, resources.At{Match: resources.MostRecent})
@@ -62,7 +62,7 @@ func (a *availability) judge(ctx context.Context, is *apiregistrationv1.APIServi
 	return available(apiregistration.ConditionTrue, "Passed", "all checks passed"), false
 }
 
-// serves tells whether something is ready at a port.
+// serves tells whether an EndpointSlice has a ready endpoint and the port.
 func serves(s *discoveryv1.EndpointSlice, port string) bool {
 	return slices.ContainsFunc(s.Endpoints, func(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }) &&
 		slices.ContainsFunc(s.Ports, func(p discoveryv1.EndpointPort) bool { return p.Name != nil && *p.Name == port && p.Port != nil })
@@ -73,18 +73,18 @@ func available(status apiregistration.ConditionStatus, reason, message string, o
 		Message: fmt.Sprintf(message, of...)}
 }
 
-// check looks after the status of one APIService.
+// check maintains the status of one APIService.
 type check struct {
-	wake chan struct{} // to look now
+	wake chan struct{} // triggers a check at once
 	stop context.CancelFunc
 
 	mu   sync.Mutex
 	spec *apiregistrationv1.APIServiceSpec
-	// told is what the status was made to say.
+	// told is the condition that this server wrote last.
 	told apiregistration.APIServiceCondition
 }
 
-// concerns: what an APIService says has another reason than that this server wrote its status.
+// concerns tells whether an APIService differs in more than the condition that this server wrote.
 func (c *check) concerns(is *apiregistrationv1.APIService) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,11 +98,11 @@ func (c *check) concerns(is *apiregistrationv1.APIService) bool {
 func (c *check) now() {
 	select {
 	case c.wake <- struct{}{}:
-	default: // it will look
+	default: // a check is already due
 	}
 }
 
-// look judges once and writes it down. It returns false when it is to be done again soon.
+// look checks an APIService once and writes the result. It returns false when another check has to follow soon.
 func (a *availability) look(ctx context.Context, name string, c *check) bool {
 	t, ok := a.Registry.Catalog().Type(apiServicesResource)
 	if !ok {
@@ -110,7 +110,7 @@ func (a *availability) look(ctx context.Context, name string, c *check) bool {
 	}
 	o, err := a.Store.Get(ctx, t.KeyOf("", name), resources.At{Match: resources.MostRecent})
 	if errors.Is(err, resources.ErrNotFound) {
-		return true // the follower will hear of it
+		return true // the follower will get the event
 	}
 	var obj runtime.Object
 	if err == nil {
@@ -122,7 +122,7 @@ func (a *availability) look(ctx context.Context, name string, c *check) bool {
 	}
 	is := obj.(*apiregistrationv1.APIService)
 	if is.Spec.Service == nil {
-		return true // the control plane keeps the status of that
+		return true // package controlplane maintains the status of this APIService
 	}
 	judged, failed := a.judge(ctx, is)
 	if ctx.Err() != nil {
@@ -144,7 +144,7 @@ func (a *availability) failed(ctx context.Context, name string, err error) {
 	}
 }
 
-// tell writes a condition into the status of the APIService that was judged, if it says anything new.
+// tell writes a condition into the status of the checked APIService, if it differs from the stored one.
 func (a *availability) tell(ctx context.Context, t *resources.Type, judged *apiregistrationv1.APIService, c apiregistration.APIServiceCondition) error {
 	manager, err := t.ServerManager("status")
 	if err != nil {
@@ -158,7 +158,7 @@ func (a *availability) tell(ctx context.Context, t *resources.Type, judged *apir
 		before := is.Status.DeepCopy()
 		if is.UID != judged.UID || is.Spec.Service == nil || is.Spec.Service.Name != judged.Spec.Service.Name ||
 			is.Spec.Service.Namespace != judged.Spec.Service.Namespace || is.Spec.Service.Port != *judged.Spec.Service.Port {
-			return is, nil // it will be judged anew
+			return is, nil // the APIService has changed and is checked again
 		}
 		apiregistration.SetAPIServiceCondition(is, c)
 		if apiequality.Semantic.DeepEqual(before, &is.Status) {
@@ -177,7 +177,7 @@ func (a *availability) tell(ctx context.Context, t *resources.Type, judged *apir
 	return err
 }
 
-// pauseAfter is how long a check that has failed so many times is put off, as by upstream's queue.
+// pauseAfter returns the pause after a number of failures, as in upstream's queue.
 func pauseAfter(failures int) time.Duration {
 	if failures > 12 {
 		return checkInterval

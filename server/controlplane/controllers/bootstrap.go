@@ -15,17 +15,17 @@ import (
 	"github.com/rowlock/rowlock/server/controlplane/controllers/hosted"
 )
 
-// isClusterInfo tells whether a ConfigMap is the one by which those who have a bootstrap token know the server.
+// isClusterInfo tells whether a ConfigMap is cluster-info, by which holders of a bootstrap token verify the server.
 func isClusterInfo(o *resources.Object) bool {
 	return o.Namespace == metav1.NamespacePublic && o.Name == bootstrapapi.ConfigMapClusterInfo
 }
 
-// isBootstrapToken tells whether a Secret is a bootstrap token. The type of a Secret does not change.
+// isBootstrapToken tells whether a Secret is a bootstrap token. The type of a Secret is immutable.
 func isBootstrapToken(o *resources.Object) bool {
 	return o.Namespace == metav1.NamespaceSystem && corev1.SecretType(gjson.GetBytes(o.Data, "type").Str) == bootstrapapi.SecretTypeBootstrapToken
 }
 
-// newBootstrapSigner returns what signs the ConfigMap cluster-info with every bootstrap token.
+// newBootstrapSigner returns the controller that signs the ConfigMap cluster-info with every bootstrap token.
 func newBootstrapSigner(c Config) controller {
 	o := hosted.Options{Name: BootstrapSigner, Follows: []hosted.Followed{
 		{Resource: "configmaps", Shows: isClusterInfo, Needs: isClusterInfo},
@@ -42,7 +42,7 @@ func newBootstrapSigner(c Config) controller {
 	})
 }
 
-// newBootstrapCleaner returns what removes bootstrap tokens that have expired.
+// newBootstrapCleaner returns the controller that removes expired bootstrap tokens.
 func newBootstrapCleaner(c Config) controller {
 	o := hosted.Options{Name: BootstrapCleaner, Follows: []hosted.Followed{{Resource: secretsResource, Shows: isBootstrapToken, Needs: isBootstrapToken}}}
 	return newHost(c, o, "token-cleaner", func(ctx context.Context, informers *hosted.Informers, client kubernetes.Interface) error {

@@ -19,28 +19,28 @@ import (
 	"github.com/rowlock/rowlock/server/controlplane/controllers/hosted"
 )
 
-// Signing says by which authorities CertificateSigningRequests are signed.
+// Signing says which authorities sign CertificateSigningRequests.
 type Signing struct {
-	// Authorities are those of the signers of kubernetes.io, by their names; a signer without one signs nothing.
+	// Authorities maps the signers of kubernetes.io, by name, to their authorities; a signer without an authority signs nothing.
 	Authorities map[string]Authority
-	// Duration is how long a certificate is valid at most.
+	// Duration is the longest validity of a certificate.
 	Duration time.Duration
 }
 
-// Authority is the files, in PEM, of a certificate and its key. They are read again when they change.
+// Authority names the PEM files of a certificate and its key. They are read again when they change.
 type Authority struct{ Certificate, Key string }
 
 const (
 	requestsResource    = "certificatesigningrequests.certificates.k8s.io"
 	podRequestsResource = "podcertificaterequests.certificates.k8s.io"
 
-	// certificateAccount is who looks after CertificateSigningRequests.
+	// certificateAccount is the service account of the controllers of CertificateSigningRequests.
 	certificateAccount = "certificate-controller"
-	// certificateWorkers are as many as kube-controller-manager has.
+	// certificateWorkers is kube-controller-manager's number.
 	certificateWorkers = 5
 
-	// podRequestsFor and podRequestsEvery are when PodCertificateRequests are removed, and how often that is looked after, as by
-	// kube-controller-manager.
+	// podRequestsFor is the age at which PodCertificateRequests are removed, podRequestsEvery the interval of the check. Both
+	// values are kube-controller-manager's.
 	podRequestsFor   = 15 * time.Minute
 	podRequestsEvery = 5 * time.Minute
 )
@@ -57,7 +57,7 @@ func has(o *resources.Object, conditions ...certificatesv1.RequestConditionType)
 
 func anyObject(*resources.Object) bool { return true }
 
-// newApproving returns what approves the requests of kubelets for client certificates.
+// newApproving returns the controller that approves the requests of kubelets for client certificates.
 func newApproving(c Config) controller {
 	o := hosted.Options{Name: RequestApproving, Follows: []hosted.Followed{{Resource: requestsResource, Needs: func(o *resources.Object) bool {
 		return gjson.GetBytes(o.Data, "spec.signerName").Str == certificatesv1.KubeAPIServerClientKubeletSignerName &&
@@ -69,7 +69,7 @@ func newApproving(c Config) controller {
 	})
 }
 
-// newSigning returns what signs the requests that were approved.
+// newSigning returns the controller that signs approved requests.
 func newSigning(c Config) controller {
 	if c.Signing == nil || len(c.Signing.Authorities) == 0 {
 		return nil
@@ -100,7 +100,7 @@ func newSigning(c Config) controller {
 	})
 }
 
-// newRequestCleaner returns what removes CertificateSigningRequests that are old.
+// newRequestCleaner returns the controller that removes old CertificateSigningRequests.
 func newRequestCleaner(c Config) controller {
 	o := hosted.Options{Name: RequestCleaner, Follows: []hosted.Followed{{Resource: requestsResource, Needs: anyObject}}}
 	return newHost(c, o, certificateAccount, func(ctx context.Context, informers *hosted.Informers, client kubernetes.Interface) error {
@@ -109,7 +109,7 @@ func newRequestCleaner(c Config) controller {
 	})
 }
 
-// newPodRequestCleaner returns what removes PodCertificateRequests that are old.
+// newPodRequestCleaner returns the controller that removes old PodCertificateRequests.
 func newPodRequestCleaner(c Config) controller {
 	o := hosted.Options{Name: PodRequestCleaner, Follows: []hosted.Followed{{Resource: podRequestsResource, Needs: anyObject}}}
 	return newHost(c, o, "podcertificaterequestcleaner", func(ctx context.Context, informers *hosted.Informers, client kubernetes.Interface) error {

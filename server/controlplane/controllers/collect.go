@@ -14,10 +14,10 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// errOwnersChanged: the object no longer refers to the owners that were judged.
+// errOwnersChanged says that the object no longer has the owner references that were examined.
 var errOwnersChanged = errors.New("owner references changed")
 
-// look judges an object, and does what is to be done about it.
+// look examines an object, and collects it if it is garbage.
 func (g *garbage) look(ctx context.Context, uid types.UID) error {
 	for {
 		if err := g.judge(ctx, uid); !errors.Is(err, errOwnersChanged) {
@@ -48,7 +48,7 @@ func (g *garbage) judge(ctx context.Context, uid types.UID) error {
 	m := readMetadata(live.Data)
 	switch {
 	case m.uid != uid:
-		return nil // it is gone; the feed will say so
+		return nil // it is gone; the feed will show the deletion
 	case m.waits():
 		return g.release(ctx, t, live.Key, uid, graph)
 	case m.deleting || len(m.owners) == 0:
@@ -61,20 +61,20 @@ func (g *garbage) judge(ctx context.Context, uid types.UID) error {
 		g.park(uid, unknown.absent)
 		return nil
 	case errors.Is(err, errNamespacedOwner):
-		return nil // nothing will change that
+		return nil // owner references do not become valid later
 	case err != nil:
 		return err
 	}
 	return g.decide(ctx, t, live.Key, m, owners, graph)
 }
 
-// decide is what the states of the owners lead to, as long as the graph is the same.
+// decide acts on the states of the owners, provided that the graph has not been cleared meanwhile.
 func (g *garbage) decide(ctx context.Context, t *resources.Type, key resources.Key, m metadata, owners map[state][]owner, graph uint64) error {
 	switch {
 	case len(owners[solid]) == len(m.owners):
 		return nil
 	case len(owners[solid]) > 0:
-		// Those that wait go too, or they would wait for this object, which stays.
+		// References to waiting owners are removed too, or those owners would wait for this object, which stays.
 		return g.dropOwners(ctx, t, key, m.uid, append(owners[dangling], owners[waiting]...))
 	case len(owners[waiting]) == 0:
 		return g.delete(ctx, t, key, m, m.propagation())
@@ -87,7 +87,7 @@ func (g *garbage) decide(ctx context.Context, t *resources.Type, key resources.K
 		return g.delete(ctx, t, key, m, m.propagation())
 	}
 	if slices.ContainsFunc(dependents, func(n node) bool { return n.waits() }) {
-		// It may be a circle, in which everybody waits for the next.
+		// The dependents may form a circle, in which each waits for the next.
 		if err := g.unblockOwners(ctx, t, key, m.uid); err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (g *garbage) decide(ctx context.Context, t *resources.Type, key resources.K
 	return g.delete(ctx, t, key, m, metav1.DeletePropagationForeground)
 }
 
-// delete deletes the object while it has the owners that were judged. That it is gone already is fine.
+// delete deletes the object while it has the owner references that were examined. It is no error when the object is gone already.
 func (g *garbage) delete(ctx context.Context, t *resources.Type, key resources.Key, m metadata, p metav1.DeletionPropagation) error {
 	r := resources.DeleteRequest{Type: t, Name: key.Name,
 		Options: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &m.uid}, PropagationPolicy: &p},
@@ -113,9 +113,9 @@ func (g *garbage) delete(ctx context.Context, t *resources.Type, key resources.K
 	return unlessGone(err)
 }
 
-// release lets an object go that waited for its dependents, if none of them blocks it any more. Otherwise the end of the
-// last one brings it here again; they themselves were brought to judgement when the object began to wait, or when they
-// came to refer to it.
+// release removes the finalizer of an object that waited for its dependents, if none of them blocks it any more.
+// Otherwise the deletion of the last one queues the object again. Its dependents were queued when it began to wait, or
+// when they began to refer to it.
 func (g *garbage) release(ctx context.Context, t *resources.Type, key resources.Key, uid types.UID, graph uint64) error {
 	if g.graph.blocked(uid) || g.whole.Load() != graph {
 		return nil
@@ -123,7 +123,7 @@ func (g *garbage) release(ctx context.Context, t *resources.Type, key resources.
 	return g.dropFinalizer(ctx, t, key, uid, metav1.FinalizerDeleteDependents)
 }
 
-// unlessGone is nil for the errors that say that the object with the uid of the request is no longer there.
+// unlessGone returns nil for the errors that say that the object with the uid of the request no longer exists.
 func unlessGone(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || errors.Is(err, resources.ErrNotFound) {
 		return nil

@@ -10,11 +10,11 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 )
 
-// The conditions of a namespace that is being deleted say what they say on a cluster, to the letter: people and programs
-// look for these texts, and kube-controller-manager beside this one would otherwise write its own over ours, and we ours
-// over its.
+// The conditions of a namespace that is being deleted have the same texts as on a cluster, to the letter: people and
+// programs look for these texts. A kube-controller-manager that runs beside this server would otherwise overwrite them,
+// and this server would overwrite its texts.
 
-// condition is a condition whose two sides are known beforehand, but for the message of the bad one.
+// condition is a condition with fixed texts for its good and its bad state, except for the message of the bad one.
 type condition struct {
 	kind               core.NamespaceConditionType
 	goodReason, good   string
@@ -24,7 +24,7 @@ type condition struct {
 }
 
 var conditions = []condition{
-	// What this server serves is in the registry; what others serve, these may not tell.
+	// The registry says which types this server serves; the discovery of other servers may fail.
 	{kind: "NamespaceDeletionDiscoveryFailure", goodReason: "ResourcesDiscovered", good: "All resources successfully discovered",
 		badReason: "DiscoveryFailed", bad: (*remaining).discoveryMessage, evenWhilePodsFirst: true},
 	{kind: "NamespaceDeletionGroupVersionParsingFailure", goodReason: "ParsedGroupVersions", good: "All legacy kube types successfully parsed"},
@@ -37,7 +37,7 @@ var conditions = []condition{
 }
 
 // setConditions writes what remains into the status of the namespace. While pods hold up everything else,
-// kube-controller-manager does not count them as remaining content, and so must we not.
+// kube-controller-manager does not count them as remaining content; this server does not count them either.
 func (r *remaining) setConditions(ns *core.Namespace) {
 	ns.Status.Phase = core.NamespaceTerminating
 	for _, c := range conditions {
@@ -51,7 +51,7 @@ func (r *remaining) setConditions(ns *core.Namespace) {
 	}
 }
 
-// setCondition puts a condition in its place. The time of the transition stays when nothing was crossed.
+// setCondition sets a condition. The transition time stays when the status does not change.
 func setCondition(s *core.NamespaceStatus, c core.NamespaceCondition) {
 	i := slices.IndexFunc(s.Conditions, func(old core.NamespaceCondition) bool { return old.Type == c.Type })
 	if i < 0 {

@@ -22,46 +22,47 @@ import (
 // contentDeleters is how many objects of a namespace are deleted at the same time.
 const contentDeleters = 64
 
-// errOtherNamespace: the namespace whose content was to be deleted is gone, and another one may have its name.
+// errOtherNamespace says that the namespace to be emptied is gone, and that another one may have its name.
 var errOtherNamespace = errors.New("the namespace is another one")
 
-// remaining is what is left of the content of a namespace, and what went wrong.
+// remaining describes the content that is left in a namespace, and the errors of deleting it.
 type remaining struct {
 	// count has the number of objects by type.
 	count map[schema.GroupResource]int
-	// finalizers has the number of objects that each of them keeps.
+	// finalizers has, for each finalizer, the number of objects that it keeps.
 	finalizers map[string]int
-	// podsOnly: nothing but the pods was touched yet.
+	// podsOnly: only the pods were handled yet.
 	podsOnly bool
-	// grace is the time that the pods still have to end.
+	// grace is how long the pods may still take to terminate.
 	grace time.Duration
-	// failures are errors that another attempt may not have.
+	// failures are errors that another attempt may avoid.
 	failures []error
-	// stuck are complaints about what nothing keeps and is there nevertheless: pods whose node is silent. Another attempt
-	// would do the same; their end, when it comes, is noticed.
+	// stuck are errors about objects that remain although nothing keeps them: pods whose node does not respond. Another
+	// attempt would do the same; their deletion triggers one.
 	stuck []error
-	// unknown are the versions of which it is not known what is left: their servers do not answer.
+	// unknown has the versions whose content is not known because their servers do not answer.
 	unknown map[schema.GroupVersion]error
-	// elsewhere: finalizers keep objects that another server keeps.
+	// elsewhere: finalizers keep objects of another server.
 	elsewhere bool
 }
 
 func (r *remaining) none() bool { return len(r.count) == 0 }
 
-// target is a namespace that is to be emptied.
+// target is a namespace to be emptied.
 type target struct {
 	name string
-	// ended: it is gone already.
+	// ended: the namespace is gone already.
 	ended bool
-	// deletedAt is when its deletion was asked for.
+	// deletedAt is when the deletion was requested.
 	deletedAt time.Time
-	// valid fails when the namespace is no longer the one whose deletion was asked for.
+	// valid fails when the namespace is no longer the one whose deletion was requested.
 	valid func(context.Context, runtime.Object) error
-	// validNow does the same by what is most recent: no condition of a Commit keeps who is behind from what is done elsewhere.
+	// validNow makes the same check on the most recent state: a deletion on another server has no Commit whose
+	// condition would fail if this server is behind.
 	validNow func(context.Context) error
 }
 
-// target describes the namespace with this uid, or one that does not exist when that is empty.
+// target describes the namespace with this uid, or a namespace that does not exist when uid is empty.
 func (c *namespaces) target(t *resources.Type, name string, uid types.UID, deletedAt time.Time) target {
 	valid := func(ctx context.Context, at resources.At) error {
 		still, err := c.isStill(ctx, t, name, uid, at)
@@ -71,15 +72,15 @@ func (c *namespaces) target(t *resources.Type, name string, uid types.UID, delet
 		return err
 	}
 	return target{name: name, ended: uid == "", deletedAt: deletedAt,
-		// The object was read before this: it was there when the namespace was what it was.
+		// A read from the watch cache is enough: the object was read before this check, so it existed while the namespace was the same.
 		valid: func(ctx context.Context, _ runtime.Object) error {
 			return valid(ctx, resources.At{Match: resources.Any})
 		},
 		validNow: func(ctx context.Context) error { return valid(ctx, resources.At{Match: resources.MostRecent}) }}
 }
 
-// empty deletes what is in a namespace. Pods come first, and the rest
-// only when they are gone, so that they do not outlive what protects them (KEP-5080).
+// empty deletes the content of a namespace. Pods come first, and the other objects only when the pods are gone, so that
+// pods do not outlive the objects that protect them (KEP-5080).
 func (c *namespaces) empty(ctx context.Context, in target) *remaining {
 	catalog := c.registry.Catalog()
 	rest := &remaining{count: map[schema.GroupResource]int{}, finalizers: map[string]int{}}
@@ -116,7 +117,7 @@ func (c *namespaces) empty(ctx context.Context, in target) *remaining {
 	return rest
 }
 
-// emptyOf deletes the objects of a type, and counts those that stay. One that cannot be deleted keeps no other.
+// emptyOf deletes the objects of a type, and counts those that stay. A failed deletion does not stop the others.
 func (c *namespaces) emptyOf(ctx context.Context, t *resources.Type, in target, rest *remaining) error {
 	before, err := c.store.Snapshot(ctx, t.ResourceName(), resources.At{Match: resources.MostRecent, Namespace: in.name})
 	if err != nil || before.Count(in.name, "") == 0 {
@@ -145,7 +146,7 @@ func (c *namespaces) emptyOf(ctx context.Context, t *resources.Type, in target, 
 	return err
 }
 
-// complain notes that objects of a type should be gone.
+// complain records that objects of a type should be gone.
 func (r *remaining) complain(t *resources.Type, in target) {
 	r.stuck = append(r.stuck, unexpected(in, t.StorageVersion.WithResource(t.Resource)))
 }
@@ -154,8 +155,8 @@ func unexpected(in target, of schema.GroupVersionResource) error {
 	return fmt.Errorf("unexpected items still remain in namespace: %s for gvr: %v", in.name, of)
 }
 
-// deletable tells whether a delete would change anything: a first one, or one that takes the garbage collector's
-// finalizers off again.
+// deletable tells whether a delete would change anything: the first delete does, and so does one that removes the
+// garbage collector's finalizers again.
 func deletable(o *resources.Object) bool {
 	m := readMetadata(o.Data)
 	return !m.deleting || m.orphan || m.foreground
@@ -171,7 +172,7 @@ func (c *namespaces) deleteObject(ctx context.Context, t *resources.Type, key re
 	return unlessGone(err)
 }
 
-// add counts what is left of a type, and tells whether finalizers keep any of it.
+// add counts the remaining objects of a type, and tells whether finalizers keep any of them.
 func (r *remaining) add(t *resources.Type, s resources.Snapshot, namespace string) (kept bool) {
 	s.Ascend(namespace, "", func(o *resources.Object) bool {
 		r.count[t.GroupResource]++
@@ -184,7 +185,7 @@ func (r *remaining) add(t *resources.Type, s resources.Snapshot, namespace strin
 	return kept
 }
 
-// graceOf is how long a pod that has not ended may take to.
+// graceOf returns the grace period of a pod that has not terminated.
 func graceOf(o *resources.Object) time.Duration {
 	if o.Resource != "pods" {
 		return 0

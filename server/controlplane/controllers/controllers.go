@@ -12,40 +12,39 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Config is what the controllers work on.
+// Config is what the controllers need.
 type Config struct {
 	Registry *resources.Registry
 	// Store is read and followed.
 	Store resources.View
-	// Pipeline is how the controllers write, each as the service account that it has with kube-controller-manager.
+	// Pipeline takes the writes of the controllers, each as the service account that it has in kube-controller-manager.
 	Pipeline *resources.Pipeline
 	Logger   *slog.Logger
-	// Enabled are the names of those that run; see Select.
+	// Enabled are the names of the controllers to run; see Select.
 	Enabled []string
-	// Prober, when set, is asked for the status of APIServices that have a Service, whatever is Enabled.
+	// Prober, when set, is used to maintain the status of APIServices that have a Service, whatever is Enabled.
 	Prober Prober
-	// Unavailable, when set, is told when an APIService is marked as unavailable that was available, and why.
+	// Unavailable, when set, is called when an available APIService is marked as unavailable, with the reason.
 	Unavailable func(name, reason string)
-	// Elsewhere, when set, has objects in namespaces that other servers keep.
+	// Elsewhere, when set, gives access to namespaced objects of other servers.
 	Elsewhere Elsewhere
 	// Client returns a client of the server that sends requests as a user, for controllers from kube-controller-manager's packages.
 	Client func(who resources.Actor) (kubernetes.Interface, error)
-	// Trust is what is published of the server's authorities. Nil: nothing.
+	// Trust holds the authorities to publish. Nil: none are published.
 	Trust *Trust
-	// ServiceAccounts is for the controllers of these.
+	// ServiceAccounts configures the controllers of ServiceAccounts.
 	ServiceAccounts ServiceAccounts
 	// Signing says how CertificateSigningRequests are signed. Nil: they are not.
 	Signing *Signing
-	// Elect, when set, calls lead while this process is the one of several servers on the same database whose
-	// controllers are to work, with a context that ends when it no longer is. It returns when its own context ends.
-	// Nil: there is only one server.
+	// Elect, when set, calls lead while this server is the leader among the servers that share the database, with a
+	// context that ends when it no longer is. It returns when its own context ends. Nil: there is only one server.
 	Elect func(ctx context.Context, lead func(context.Context)) error
 }
 
-// controller is one of them: an observer of changes, and the work that these lead to.
+// controller is an observer of changes, with the work that they trigger.
 type controller interface {
 	observer
-	// work does what is in the queues until ctx ends, and returns when it has stopped.
+	// work handles the queues until ctx ends, and returns when it has stopped.
 	work(ctx context.Context)
 }
 
@@ -60,7 +59,7 @@ func Run(ctx context.Context, c Config) error {
 	return nil
 }
 
-// elect runs the controllers while this server is the one whose controllers are to work, until ctx ends.
+// elect runs the controllers while this server is the leader, until ctx ends.
 func elect(ctx context.Context, c Config) error {
 	if c.Elect == nil {
 		lead(ctx, c)
@@ -72,7 +71,7 @@ func elect(ctx context.Context, c Config) error {
 	return nil
 }
 
-// lead runs the controllers from the present state on.
+// lead runs the controllers, starting from the present state.
 func lead(ctx context.Context, c Config) {
 	var all []controller
 	for _, k := range kinds {

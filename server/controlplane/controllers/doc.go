@@ -1,32 +1,36 @@
-// Package controllers has the controllers that run in the server (names.go has the list). Three are its own: two
-// without which a delete does not end as the API concepts page says (one empties a namespace that is being deleted, the other deletes
-// what belonged to objects that are gone), and one that carries out StorageVersionMigrations. The others are kube-controller-manager's (hosts.go, package hosted), with a file for those of a kind.
+// Package controllers has the controllers that run in the server (names.go has the list). Three are its own. Without
+// two of these a delete does not end as the API concepts page says: one empties a namespace that is being deleted, the
+// other deletes the dependents of deleted objects. The third carries out StorageVersionMigrations. The others are
+// kube-controller-manager's (hosts.go, package hosted), in one file for each group of them.
 //
 // # How they work
 //
-// Every type of the registry is followed in the store (package follow), by one goroutine, which shows each change to the
-// controllers. What a change makes necessary goes into queues of keys, and few workers do it: they read the present state,
-// decide, and change it by the rules of the type (resources.Pipeline) under conditions that fail when another writer was
-// faster. So it does no harm when kube-controller-manager does the same work beside them. What
-// fails is repeated later and later and holds up nothing else. When nothing changes, nothing runs: there is no resync.
+// One goroutine follows every type of the registry in the store (package follow), and shows each change to the
+// controllers. They put the keys of objects that need work into queues, which few workers handle. A worker reads the
+// present state, decides, and writes by the rules of the type (resources.Pipeline), under conditions that fail when
+// another writer was faster. It therefore does no harm when kube-controller-manager does the same work beside them.
+// Failed work is retried at growing intervals and holds up nothing else. While nothing changes, nothing runs: there is no
+// resync.
 //
-// Beside them, and whether they run or not, the status of APIServices that have a Service is kept (availabilities.go): that is not
-// kube-controller-manager's, and needs no graph.
+// The status of APIServices that have a Service is maintained beside the controllers, whether they run or not
+// (availabilities.go): in a cluster that is not kube-controller-manager's work, and it needs no graph.
 //
 // # The graph
 //
-// The garbage collector keeps the objects that have owners, and those that wait for their dependents, by uid, and for
-// every uid who refers to it. It is read from the stored bytes; no object is decoded for it. All else it asks the store.
+// The garbage collector keeps, by uid, the objects that have owners and those that wait for their dependents, and for
+// every owner's uid the objects that refer to it. It reads them from the stored bytes, without decoding the objects.
+// All other data it reads from the store.
 //
 // # Invariants
 //
-//   - When a worker looks at an object, the graph has every change that was acknowledged before the change which made
-//     the look necessary was asked for: what the feed finds necessary it gives to the workers one round late (see
-//     garbage.turn). So no dependent is missed that existed when its owner's deletion was asked for.
-//   - An object is deleted for its owners' sake only while its ownerReferences are those that were judged, and in a
-//     namespace only while that is the namespace whose deletion was asked for.
-//   - What cannot be judged because a type is not served waits for that type and for nothing else (parked.go). An owner whose
-//     dependents are to be orphaned waits for those that are not served, or they would go with it.
+//   - When a worker examines an object, the graph has every change that was acknowledged before the change was requested
+//     that triggered the examination: work that the feed finds is given to the workers one round late (see
+//     garbage.turn). No dependent is missed that existed when the deletion of its owner was requested.
+//   - The garbage collector deletes an object only while it has the ownerReferences that were examined. The namespace
+//     controller deletes one only while its namespace is the one whose deletion was requested.
+//   - An object that cannot be judged because a type is not served waits for that type and for nothing else (parked.go).
+//     An owner whose dependents are to be orphaned waits for the types of dependents that are not served; otherwise those
+//     dependents would be deleted with it.
 //
 // # Locks
 //
@@ -34,47 +38,47 @@
 //
 // # Files
 //
-// What controllers are made of:
+// Shared by the controllers:
 //
-//	names.go        the controllers that there can be, by their names
+//	names.go        the names of all controllers
 //	controllers.go  running them
-//	election.go     on one server of several
-//	feed.go         showing changes to those who follow them
-//	queue.go        what is to be done, and repeated
-//	hosts.go        those from kube-controller-manager's packages
+//	election.go     running them on one server of several
+//	feed.go         showing changes to observers
+//	queue.go        queues of work, with retries
+//	hosts.go        controllers from kube-controller-manager's packages
 //
 // The garbage collector:
 //
-//	garbage.go        what it follows
-//	metadata.go       what it reads of an object
-//	graph.go          who belongs to whom
-//	owner.go          what has become of an owner
+//	garbage.go        the observer of changes
+//	metadata.go       the metadata that it reads of an object
+//	graph.go          owners and dependents
+//	owner.go          the state of an owner
 //	collect.go        judging an object, and deleting it
-//	orphan.go         taking references to an owner away
-//	invalid_owner.go  references that no object can have
-//	parked.go         what waits for a type to be served
+//	orphan.go         removing references to an owner
+//	invalid_owner.go  references that are not valid
+//	parked.go         objects that wait for a type to be served
 //
 // Namespaces:
 //
-//	namespace.go   those that are being deleted
-//	content.go     deleting what is in them
-//	elsewhere.go   what other servers have in them
-//	conditions.go  what their status says
+//	namespace.go   namespaces that are being deleted
+//	content.go     deleting their content
+//	elsewhere.go   deleting their content on other servers
+//	conditions.go  their status
 //
 // Migrations of the storage version:
 //
 //	migrations.go  following StorageVersionMigrations
-//	migrate.go     writing the objects of a resource again
+//	migrate.go     rewriting the objects of a resource
 //
-// Those of kube-controller-manager:
+// Controllers of kube-controller-manager:
 //
-//	aggregation.go      ClusterRoles made of others
+//	aggregation.go      aggregated ClusterRoles
 //	bootstrap.go        bootstrap tokens and cluster-info
 //	certificates.go     CertificateSigningRequests
 //	jobs.go             Jobs that have finished
 //	policystatus.go     the status of ValidatingAdmissionPolicies
 //	quotas.go           the status of ResourceQuotas
-//	quotas_calm.go      a quota is measured when nobody was let in just now
+//	quotas_calm.go      measuring a quota only while no request is under way
 //	quotas_measured.go  types of which more is measured than a number
 //	rootca.go           kube-root-ca.crt
 //	trustbundle.go      the ClusterTrustBundle
@@ -83,6 +87,6 @@
 // Beside the controllers:
 //
 //	availabilities.go  the status of APIServices that have a Service
-//	availability.go    judging one
-//	remotes.go         whether there is any
+//	availability.go    checking one APIService
+//	remotes.go         whether any APIService has a Service
 package controllers

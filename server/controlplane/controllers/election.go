@@ -20,28 +20,29 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Election makes the controllers of one of several servers on the same database work, by a Lease that client-go's leader
-// election keeps, or by a lock, which a Lease then records. Its method Elect is for Config.Elect.
+// Election elects, among the servers that share a database, the one that runs the controllers: by a Lease that
+// client-go's leader election renews, or by a lock, whose holder a Lease then records. Its method Elect is for
+// Config.Elect.
 type Election struct {
 	Registry *resources.Registry
 	Store    resources.Reader
 	Pipeline *resources.Pipeline
 	Logger   *slog.Logger
-	// Identity tells this server from the others.
+	// Identity is the name of this server, unique among the servers.
 	Identity string
-	// Term is how long a server that is silent counts as working. Default 15 seconds. Renewal is tried at an eighth of it,
-	// and given up after two thirds.
+	// Term is how long a silent server counts as the leader. Default 15 seconds. Renewal is tried at an eighth of it, and
+	// given up after two thirds.
 	Term time.Duration
 	// Lock, when set, decides instead of the Lease: it calls lead while this server has the lock, with a context that ends
 	// when it no longer has, and returns when its own context ends. Renewing a Lease would keep an idle database busy.
 	Lock func(ctx context.Context, lead func(context.Context)) error
 }
 
-// leaseName is the Lease, in the namespace kube-system.
+// leaseName is the name of the Lease, in the namespace kube-system.
 const leaseName = "rowlock-controllers"
 
-// Elect calls lead while this server holds the Lease, again and again until ctx ends. When it returns, lead has too, and
-// the Lease is free.
+// Elect calls lead whenever this server gets the Lease, until ctx ends. When it returns, lead has returned too, and the
+// Lease is released.
 func (e Election) Elect(ctx context.Context, lead func(context.Context)) error {
 	if e.Term == 0 {
 		e.Term = 15 * time.Second
@@ -72,7 +73,7 @@ func (e Election) once(ctx context.Context, lead func(context.Context)) error {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:          e.lease(),
 		LeaseDuration: e.Term, RenewDeadline: e.Term * 2 / 3, RetryPeriod: e.Term / 8,
-		// Work that is still under way when the Lease is free does no harm: every change is conditional.
+		// Work that is still under way when the Lease is released does no harm: every change is conditional.
 		ReleaseOnCancel: true,
 		Callbacks:       leaderelection.LeaderCallbacks{OnStartedLeading: term.begin, OnStoppedLeading: term.end},
 		Name:            leaseName,
@@ -89,8 +90,8 @@ func (e Election) lease() *resourcelock.LeaseLock {
 		Client: leases{Election: e}, LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity}}
 }
 
-// record writes into the Lease which server leads; none, when identity is empty. The lock has decided that already, so that it
-// cannot be written now is no reason not to lead.
+// record writes into the Lease which server leads; none, when identity is empty. The lock has decided that already, so a
+// failed write does not stop this server from leading.
 func (e Election) record(ctx context.Context, identity string, duration time.Duration) {
 	lease := e.lease()
 	now := metav1.NewTime(time.Now())
@@ -114,7 +115,7 @@ func (e Election) record(ctx context.Context, identity string, duration time.Dur
 	}
 }
 
-// term is one time of leading. The elector begins it in a goroutine that it does not wait for.
+// term is one period of leading. The elector begins it in a goroutine that it does not wait for.
 type term struct {
 	lead    func(context.Context)
 	mu      sync.Mutex
@@ -134,7 +135,7 @@ func (t *term) begin(ctx context.Context) {
 	t.lead(ctx)
 }
 
-// end waits until the leading is over; the context of begin has ended.
+// end waits until the period is over; the context of begin has ended.
 func (t *term) end() {
 	t.mu.Lock()
 	t.ended = true
@@ -142,13 +143,13 @@ func (t *term) end() {
 	t.running.Wait()
 }
 
-// leases is as much of a client as the election uses, on the store.
+// leases implements the part of a client that the election uses, on the store.
 type leases struct {
 	client.LeaseInterface
 	Election
 }
 
-// Leases returns the leases; the election knows the namespace.
+// Leases returns l: the election uses one namespace.
 func (l leases) Leases(string) client.LeaseInterface { return l }
 
 func (l leases) resource() (*resources.Type, error) {
@@ -187,7 +188,7 @@ func (l leases) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav
 	return decodeLease(t, o, err)
 }
 
-// Update implements client.LeaseInterface. It fails when the lease is not at the revision that Get returned.
+// Update implements client.LeaseInterface. It fails when the Lease is no longer at the revision that Get returned.
 func (l leases) Update(ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
 	t, err := l.resource()
 	if err != nil {

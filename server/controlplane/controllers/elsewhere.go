@@ -12,28 +12,28 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Elsewhere is how objects in namespaces are reached that other servers keep: those of the APIServices with a Service. The errors that
-// servers answer are metav1.Status's.
+// Elsewhere gives access to namespaced objects of other servers: those of the APIServices with a Service. The errors that servers
+// answer are of type metav1.Status.
 type Elsewhere interface {
-	// Namespaced returns what these serve that is in namespaces, once each, with group and version. unknown has the versions of which
-	// that is not known, because their servers do not answer, with the reason. Errors: those of resources.Reader.
+	// Namespaced returns the namespaced resources that these servers serve, once each, with group and version. unknown has the
+	// versions whose resources are not known because their servers do not answer, with the reason. Errors: those of resources.Reader.
 	Namespaced(ctx context.Context) (found []metav1.APIResource, unknown map[schema.GroupVersion]error, err error)
-	// List returns the metadata of some objects in a namespace, in the name of who; next is where the list before says that it goes on.
+	// List returns a page of the metadata of objects in a namespace, as the user who; next is the continue token of the page before.
 	List(ctx context.Context, who user.Info, gvr schema.GroupVersionResource, namespace, next string) (*metav1.PartialObjectMetadataList, error)
-	// Delete deletes an object, or with an empty name all there are in the namespace, in the background.
+	// Delete deletes an object, or, with an empty name, all objects in the namespace, with background propagation.
 	Delete(ctx context.Context, who user.Info, gvr schema.GroupVersionResource, namespace, name string) error
 }
 
-// askAgain is when objects elsewhere that a finalizer keeps are looked at again, as by kube-controller-manager: nothing tells of their
-// end. The first times come sooner.
+// askAgain bounds the interval of checking objects on other servers that a finalizer keeps, as in kube-controller-manager: no event
+// tells of their deletion. The first checks come sooner.
 const (
 	askAgainFirst = time.Second
 	askAgain      = 8 * time.Second
 )
 
-// emptyElsewhere deletes what other servers keep in a namespace. One that does not answer is not waited for, and the namespace goes
-// without it: its condition says so while it is there. (With kube-controller-manager, it stays until that server is back or its
-// APIService is gone.)
+// emptyElsewhere deletes the objects of other servers in a namespace. It does not wait for a server that does not answer: a
+// condition says so while the namespace exists, which is then removed nevertheless. (With kube-controller-manager, the namespace
+// stays until that server is back or its APIService is gone.)
 func (c *namespaces) emptyElsewhere(ctx context.Context, found []metav1.APIResource, in target, rest *remaining) {
 	for _, r := range found {
 		if !slices.Contains(r.Verbs, "delete") {
@@ -52,7 +52,7 @@ func (c *namespaces) emptyElsewhereOf(ctx context.Context, r metav1.APIResource,
 		if together {
 			return c.deleteElsewhere(ctx, gvr, in, true, nil)
 		}
-		return nil // there is no way to know, nor for kube-controller-manager
+		return nil // neither this server nor kube-controller-manager can find out whether objects exist
 	}
 	before, err := c.listElsewhere(ctx, gvr, in.name)
 	if err != nil || len(before) == 0 {
@@ -80,7 +80,7 @@ func (c *namespaces) emptyElsewhereOf(ctx context.Context, r metav1.APIResource,
 	return unexpected(in, gvr)
 }
 
-// listElsewhere returns the objects of a type; none, where there is no such type any more.
+// listElsewhere returns the objects of a type; none, when the type no longer exists.
 func (c *namespaces) listElsewhere(ctx context.Context, gvr schema.GroupVersionResource, namespace string) (all []metav1.PartialObjectMetadata, err error) {
 	next := ""
 	for {
@@ -98,7 +98,7 @@ func (c *namespaces) listElsewhere(ctx context.Context, gvr schema.GroupVersionR
 	}
 }
 
-// deleteElsewhere deletes the objects of a type, together where its server can do that.
+// deleteElsewhere deletes the objects of a type, with one request where the server supports deletecollection.
 func (c *namespaces) deleteElsewhere(ctx context.Context, gvr schema.GroupVersionResource, in target, together bool, objects []metav1.PartialObjectMetadata) error {
 	err := in.validNow(ctx)
 	if errors.Is(err, errOtherNamespace) {

@@ -13,35 +13,35 @@ import (
 
 // observer is shown all changes, by one goroutine.
 type observer interface {
-	// forget is the beginning: after it, what exists is shown as if it were created now, and then every change.
+	// forget marks a new beginning: after it, the existing objects are shown as created, and then every change.
 	forget()
-	// observe shows a change. Those of one type come in their order, those of several nearly so.
+	// observe shows a change. Changes of one type come in their order, those of several types nearly so.
 	observe(e *resources.Event)
-	// typesChanged tells that types were added or removed.
+	// typesChanged reports that types were added or removed.
 	typesChanged()
 }
 
-// selective is an observer that is shown the changes of a few types.
+// selective is an observer that is shown the changes of some types only.
 type selective interface {
-	// follows returns the names of the types.
+	// follows returns the names of these types.
 	follows() []string
 }
 
-// roundObserver is an observer that judges by what it has been shown of several types.
+// roundObserver is an observer whose decisions depend on the changes of several types.
 type roundObserver interface {
-	// turn comes after every round. Quiet: all that has happened was shown. Otherwise the next round is to come soon,
-	// and will show at least what had happened before anything of the last was visible.
+	// turn is called after every round. t.Quiet: all changes so far were shown. Otherwise the next round comes soon,
+	// and shows at least the changes that happened before any change of the last round was visible.
 	turn(t follow.Turn)
-	// shown comes when all objects of a type were shown that is new, or served again.
+	// shown is called when all objects of a type were shown that is new or served again.
 	shown(resource string)
-	// left tells that a type is no longer served, and what happens to its objects no longer shown.
+	// left reports that a type is no longer served, and that changes of its objects are no longer shown.
 	left(resource string, kind schema.GroupKind)
 }
 
 // feed shows the changes of all types to observers.
 type feed struct {
 	observers []observer
-	// of all types, and of some by the names of these.
+	// all are the observers of all types; some has those of some types, by the name of the type.
 	all     []observer
 	some    map[string][]observer
 	catalog *resources.Catalog
@@ -62,7 +62,7 @@ func (f *feed) add(o observer) {
 	}
 }
 
-// feedPause is how long the feed waits before it goes on after an error of the store: it only reads.
+// feedPause is how long the feed waits before it continues after an error of the store. It is short because the feed only reads.
 const feedPause = time.Second
 
 // run follows until ctx ends or the store is closed.
@@ -92,7 +92,7 @@ func (f *feed) Observe(events []*resources.Event) {
 	}
 }
 
-// rounds are the observers that want to know of rounds.
+// rounds yields the observers that implement roundObserver.
 func (f *feed) rounds(yield func(roundObserver) bool) {
 	for _, o := range f.observers {
 		if r, ok := o.(roundObserver); ok && !yield(r) {

@@ -16,8 +16,9 @@ import (
 	"github.com/rowlock/rowlock/resources/follow"
 )
 
-// garbage is the garbage collector ("Resource deletion" of the API concepts page): it deletes the objects whose owners
-// are all gone, lets those go that wait for their dependents, and takes the owner from dependents that are to stay.
+// garbage is the garbage collector ("Resource deletion" of the API concepts page). It deletes the objects whose owners
+// are all gone, releases objects that wait for their dependents, and removes the owner references of dependents that
+// are to be orphaned.
 type garbage struct {
 	registry *resources.Registry
 	store    resources.View
@@ -29,27 +30,27 @@ type garbage struct {
 	orphans   *queue[types.UID]
 	reports   *queue[invalidOwner]
 
-	// fresh and ripe are what this round and the last found necessary. They belong to the goroutine of the feed.
+	// fresh and ripe are the findings of this round and of the last one. Only the goroutine of the feed uses them.
 	fresh, ripe findings
 
 	parked parked
 
-	// whole is not 0 while the graph has what was there, of all types, and another number each time that it was cleared. Nothing is judged
-	// before, nor by what was seen of a graph that has been cleared since: the object is found again.
+	// whole is 0 until the graph has the existing objects of all types, and gets another number each time that the graph was cleared.
+	// Nothing is decided while it is 0, nor from a graph that has been cleared since: the object is found again.
 	whole atomic.Uint64
-	// graphs is how many there were. It is the feed's.
+	// graphs counts the graphs. Only the goroutine of the feed uses it.
 	graphs uint64
-	// blind: it will not, because a type cannot be read. It belongs to the goroutine of the feed.
+	// blind: the graph stays incomplete because a type cannot be read. Only the goroutine of the feed uses it.
 	blind bool
 }
 
-// collector is who collects garbage.
+// collector is the service account of the garbage collector.
 var collector = resources.Controller("generic-garbage-collector")
 
-// findings are what changes made necessary.
+// findings are objects that changes have made necessary to examine, or whose dependents are to be orphaned.
 type findings struct{ look, orphan []types.UID }
 
-// Workers wait for commits most of the time, and the more of them wait the more the store writes in one transaction.
+// Workers wait for commits most of the time, and the more of them wait, the more writes the store puts into one transaction.
 const (
 	deletionWorkers = 64
 	orphanWorkers   = 4
@@ -80,7 +81,7 @@ func (g *garbage) forget() {
 	g.parked.clear()
 }
 
-// ignored are the types that no garbage is made of, as with kube-controller-manager: an Event ends by itself.
+// ignored are the types that the garbage collector does not handle, as in kube-controller-manager: Events expire.
 var ignored = sets.New("events", "events.events.k8s.io")
 
 func (g *garbage) observe(e *resources.Event) {
@@ -103,11 +104,10 @@ func (g *garbage) observe(e *resources.Event) {
 	}
 }
 
-// turn gives what is necessary to the workers, a round after it was found: by then the graph has all that happened
-// before, of every type.
+// turn gives findings to the workers one round after they were made: by then the graph has all earlier changes of every type.
 //
-// Of an object that cannot be read nobody knows to whom it belongs. It might be one that is to stay when its owner goes. So nothing is
-// judged until all can be read, and everything is shown anew then.
+// The owners of an object that cannot be read are not known: it may be a dependent that has to be orphaned when its owner is deleted.
+// So nothing is judged until all objects can be read; then everything is shown again.
 func (g *garbage) turn(t follow.Turn) {
 	if len(t.Unread) > 0 {
 		g.forget()
@@ -132,7 +132,7 @@ func (g *garbage) hand(f findings) {
 	}
 }
 
-// typesChanged: what an object waits for may be served now.
+// typesChanged queues the objects whose awaited type may be served now.
 func (g *garbage) typesChanged() { g.unpark() }
 
 func (g *garbage) unpark() {
@@ -142,7 +142,7 @@ func (g *garbage) unpark() {
 	}
 }
 
-// park has an object judged when something is served. It may be by now, and the object gone.
+// park makes an object wait until something is served. It checks at once whether that is served by now, and whether the object still exists.
 func (g *garbage) park(uid types.UID, until absent) {
 	g.parked.add(uid, until)
 	if until.served(g.registry.Catalog()) {
@@ -153,23 +153,23 @@ func (g *garbage) park(uid types.UID, until absent) {
 	}
 }
 
-// left: nobody knows what becomes of the objects of a type that is not served. Who belongs to one of them is judged when it is
-// served again; and so is who of them has gone by then.
+// left parks the objects that refer to a kind that is no longer served, since the state of their owners is not known. They are
+// judged when the kind is served again, as are objects of the kind that were deleted meanwhile.
 func (g *garbage) left(resource string, kind schema.GroupKind) {
 	for uid, until := range g.graph.leave(resource, kind) {
 		g.park(uid, until)
 	}
 }
 
-// shown: of a type that is served again, the objects that were not shown have gone meanwhile.
+// shown handles a type that is served again: its objects that were not shown have been deleted meanwhile.
 func (g *garbage) shown(resource string) {
 	g.fresh.look = append(g.fresh.look, g.graph.missed(resource)...)
 }
 
-// belongs tells whether all owners of an object are there and are to stay. Whoever refers to an object in another
-// namespace is told so by an Event.
+// belongs tells whether all owners of an object exist and are not waiting for their dependents. An Event reports an
+// owner reference to another namespace.
 func (g *garbage) belongs(key resources.Key, m metadata) bool {
-	ctx, settled := context.Background(), true // nothing is waited for
+	ctx, settled := context.Background(), true // the reads below do not wait
 	for _, o := range m.owners {
 		t, err := g.ownerType(o, key)
 		if err != nil && !errors.Is(err, errNamespacedOwner) {
@@ -201,7 +201,7 @@ func (g *garbage) elsewhere(ctx context.Context, t *resources.Type, o owner, nam
 	return found
 }
 
-// propagation is how an object is deleted that lost its owners: as its finalizers say, if it has one.
+// propagation returns how to delete an object that lost its owners: as its finalizers say, if it has one.
 func (m metadata) propagation() metav1.DeletionPropagation {
 	switch {
 	case m.orphan:

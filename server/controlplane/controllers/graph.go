@@ -12,13 +12,13 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// graph is who belongs to whom. It has the objects that are not plain, and for every uid that one of them refers to,
-// whether or not that exists, who does.
+// graph holds owners and dependents. It has the objects that are not plain, and for every uid that an object refers to,
+// whether or not an object has it, the objects that refer to it.
 type graph struct {
 	mu         sync.Mutex
 	nodes      map[types.UID]*node
 	dependents map[types.UID]sets.Set[*node]
-	// missing are the objects of types that are not served at present. They may have gone meanwhile.
+	// missing are the objects of types that are not served at present. They may be deleted meanwhile.
 	missing map[string]sets.Set[types.UID]
 }
 
@@ -35,17 +35,17 @@ func (g *graph) clear() {
 	g.missing = map[string]sets.Set[types.UID]{}
 }
 
-// change is what a new state of an object means for others.
+// change says how a new state of an object affects others.
 type change struct {
-	// owners: the object refers to other owners than before, or in another way.
+	// owners: the owner references differ from before.
 	owners bool
-	// orphans: its dependents are now to be orphaned.
+	// orphans: the dependents of the object now have to be orphaned.
 	orphans bool
-	// look are the objects whose deletion this may make possible, or necessary.
+	// look are the objects that may have to be deleted, or may be released, as a result.
 	look []types.UID
 }
 
-// put takes in the state of an object.
+// put adds or updates an object.
 func (g *graph) put(key resources.Key, m metadata) change {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -77,7 +77,7 @@ func (g *graph) put(key resources.Key, m metadata) change {
 	return c
 }
 
-// remove takes out an object that is gone, and returns whose deletion this may make possible, or necessary.
+// remove removes a deleted object, and returns the objects that may have to be deleted, or may be released, as a result.
 func (g *graph) remove(uid types.UID) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,7 +95,7 @@ func (g *graph) drop(uid types.UID) []types.UID {
 	return append(look, g.unblocked(n.owners, nil)...)
 }
 
-// leave notes that a type is no longer served, and returns who refers to objects of its kind, with what each refers to.
+// leave records that a type is no longer served. It returns the objects that refer to its kind, each with the kind it refers to.
 func (g *graph) leave(resource string, kind schema.GroupKind) map[types.UID]absent {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -116,8 +116,8 @@ func (g *graph) leave(resource string, kind schema.GroupKind) map[types.UID]abse
 	return refer
 }
 
-// missed takes out the objects of a type that were not put since it left, and returns whose deletion this may make
-// possible, or necessary.
+// missed removes the objects of a type that were not put since leave, and returns the objects that may have to be
+// deleted, or may be released, as a result.
 func (g *graph) missed(resource string) (look []types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -188,7 +188,7 @@ func (g *graph) dependentsOf(uid types.UID) []node {
 	return nodes
 }
 
-// blocked tells whether a dependent keeps an owner that waits for its dependents.
+// blocked tells whether a dependent blocks an owner that waits for its dependents.
 func (g *graph) blocked(uid types.UID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -14,18 +14,18 @@ import (
 	"github.com/rowlock/rowlock/server/controlplane/controllers/hosted"
 )
 
-// host is a controller from kube-controller-manager's packages. It is told of the types alone that it follows.
+// host is a controller from kube-controller-manager's packages. It is shown only the types that it follows.
 type host struct{ *hosted.Controller }
 
-// linger is for how long a controller runs that has nothing to do.
+// linger is how long a controller keeps running when it has nothing to do.
 const linger = 10 * time.Second
 
-// newHost returns a controller that run makes and runs, of informers and of a client that is its service account's; see hosted.Options.
+// newHost returns a controller that run creates and runs, with informers and with a client for its service account; see hosted.Options.
 func newHost(c Config, o hosted.Options, account string, run func(context.Context, *hosted.Informers, kubernetes.Interface) error) controller {
 	return newHostAs(c, o, resources.Controller(account), run)
 }
 
-// newHostAs returns a controller whose client is another user's.
+// newHostAs returns a controller whose client sends its requests as who.
 func newHostAs(c Config, o hosted.Options, who resources.Actor, run func(context.Context, *hosted.Informers, kubernetes.Interface) error) controller {
 	o.Store, o.Logger, o.Linger = c.Store, c.Logger, linger
 	o.Run = func(ctx context.Context, informers *hosted.Informers) error {
@@ -43,9 +43,9 @@ func newHostAs(c Config, o hosted.Options, who resources.Actor, run func(context
 
 func (h host) forget()                    { h.Forget() }
 func (h host) observe(e *resources.Event) { h.Observe(e) }
-func (h host) typesChanged()              {} // what a type that is gone left behind is nobody's work
+func (h host) typesChanged()              {} // these controllers do not clean up after a type that is no longer served
 
-// turn implements roundObserver: before the first round of a beginning the feed has opened all types that can be read.
+// turn implements roundObserver. Before the first round after forget, the feed has opened all types that can be read.
 func (h host) turn(t follow.Turn) {
 	if !slices.ContainsFunc(h.Resources(), func(r string) bool { return slices.Contains(t.Unread, r) }) {
 		h.Opened()

@@ -14,14 +14,14 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// invalidOwner is a reference of an object to an owner in another namespace, which no object can have.
+// invalidOwner is a reference of an object to an owner in another namespace, which is not valid.
 type invalidOwner struct {
 	key   resources.Key
 	uid   types.UID
 	owner owner
 }
 
-// report writes the Event that tells the user. It is a courtesy: what hinders it is logged, and not tried again.
+// report writes the Event about such a reference. Events are best effort: an error is logged, and the write is not retried.
 func (g *garbage) report(ctx context.Context, s invalidOwner) error {
 	catalog := g.registry.Catalog()
 	t, ok := catalog.Type(s.key.Resource)

@@ -14,10 +14,10 @@ import (
 	"github.com/rowlock/rowlock/server/controlplane/controllers/hosted"
 )
 
-// jobWorkers is as many as kube-controller-manager has.
+// jobWorkers is kube-controller-manager's number.
 const jobWorkers = 5
 
-// newFinishedJobs returns what removes Jobs that have finished when their time is over.
+// newFinishedJobs returns the controller that removes finished Jobs when their time to live is over.
 func newFinishedJobs(c Config) controller {
 	o := hosted.Options{Name: FinishedJobs, Follows: []hosted.Followed{{Resource: "jobs.batch", Needs: finishedForAWhile}}}
 	return newHost(c, o, "ttl-after-finished-controller", func(ctx context.Context, informers *hosted.Informers, client kubernetes.Interface) error {
@@ -26,7 +26,7 @@ func newFinishedJobs(c Config) controller {
 	})
 }
 
-// finishedForAWhile tells whether a Job has finished and is to go a while after that.
+// finishedForAWhile tells whether a Job has finished and has a time to live.
 func finishedForAWhile(o *resources.Object) bool {
 	if !gjson.GetBytes(o.Data, "spec.ttlSecondsAfterFinished").Exists() {
 		return false

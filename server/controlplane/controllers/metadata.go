@@ -14,11 +14,11 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// metadata is what the garbage collector wants to know of an object.
+// metadata is the part of an object that the garbage collector uses.
 type metadata struct {
 	uid    types.UID
 	owners []owner
-	// deleting: its deletion was asked for.
+	// deleting: the deletion was requested.
 	deleting bool
 	// foreground and orphan are the garbage collector's finalizers.
 	foreground, orphan bool
@@ -28,7 +28,7 @@ type metadata struct {
 type owner struct {
 	uid                    types.UID
 	apiVersion, kind, name string
-	// blocks is blockOwnerDeletion.
+	// blocks is the field blockOwnerDeletion.
 	blocks bool
 }
 
@@ -38,10 +38,10 @@ func (m metadata) waits() bool { return m.deleting && m.foreground }
 // orphans tells whether the object stays until its dependents no longer refer to it.
 func (m metadata) orphans() bool { return m.deleting && m.orphan }
 
-// plain tells whether there is nothing about the object that the graph needs.
+// plain tells whether the graph does not need the object.
 func (m metadata) plain() bool { return len(m.owners) == 0 && !m.waits() && !m.orphans() }
 
-// readMetadata reads a stored object, up to the end of its metadata.
+// readMetadata reads a stored object up to the end of its metadata.
 func readMetadata(data []byte) metadata {
 	if !fastpath.Owners.On() {
 		return decodeMetadata(data)
@@ -116,13 +116,13 @@ func readUID(text *jsonscan.Scanner) (types.UID, bool) {
 	return types.UID(uid), ok
 }
 
-// readClone reads a string that keeps nothing else of the object in memory.
+// readClone reads a string and copies it, so that it does not keep the object's bytes in memory.
 func readClone(text *jsonscan.Scanner) (string, bool) {
 	s, ok := text.Text()
 	return strings.Clone(s), ok
 }
 
-// decodeMetadata does the same by encoding/json.
+// decodeMetadata is readMetadata by encoding/json.
 func decodeMetadata(data []byte) metadata {
 	o := decodePartial(data)
 	m := metadata{uid: o.UID, owners: ownersOf(o), deleting: o.DeletionTimestamp != nil}
@@ -133,11 +133,11 @@ func decodeMetadata(data []byte) metadata {
 	return m
 }
 
-// decodePartial decodes the metadata of stored bytes, which were encoded by this program or one of its releases before.
+// decodePartial decodes the metadata of stored bytes, which this or an earlier release encoded.
 func decodePartial(data []byte) *metav1.PartialObjectMetadata {
 	o := &metav1.PartialObjectMetadata{}
 	if err := json.Unmarshal(data, o); err != nil {
-		return &metav1.PartialObjectMetadata{} // as a walk over the bytes finds nothing
+		return &metav1.PartialObjectMetadata{} // as the scanner, which finds nothing then
 	}
 	return o
 }
@@ -153,7 +153,7 @@ func finalizers(data []byte) iter.Seq[string] {
 	}
 }
 
-// ownersOf returns what readMetadata reads of the stored form.
+// ownersOf returns the owners that readMetadata would read from the stored form.
 func ownersOf(m metav1.Object) []owner {
 	var owners []owner
 	for _, ref := range m.GetOwnerReferences() {

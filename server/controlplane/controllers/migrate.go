@@ -21,10 +21,10 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// objectsAtOnce is how many objects of a resource are written again at the same time: one transaction takes those that wait.
+// objectsAtOnce is how many objects of a resource are rewritten at the same time: one transaction takes all waiting writes.
 const objectsAtOnce = 16
 
-// migrate takes the active migration of a resource a step further.
+// migrate does the next step of the active migration of a resource.
 func (c *migrations) migrate(ctx context.Context, m migration, of schema.GroupResource) error {
 	catalog := c.registry.Catalog()
 	served, ok := preferred(catalog, of)
@@ -34,7 +34,7 @@ func (c *migrations) migrate(ctx context.Context, m migration, of schema.GroupRe
 			return err
 		}
 		if time.Since(m.CreationTimestamp.Time) < unservedFor {
-			c.queue.addAfter(of, lookAgain) // another server may have been told of it first
+			c.queue.addAfter(of, lookAgain) // another server may have learned of the resource first
 			return nil
 		}
 		if m.Status.ResourceVersion != "" {
@@ -42,7 +42,7 @@ func (c *migrations) migrate(ctx context.Context, m migration, of schema.GroupRe
 		}
 		return c.fail(ctx, m, "resource does not exist in discovery")
 	case !migratable(served.Type):
-		// The words are kube-controller-manager's, the list of verbs in its order.
+		// The message is kube-controller-manager's, including the order of the verbs.
 		return c.fail(ctx, m, fmt.Sprintf("resource %q does not support discovery operations: [update patch list]", served.GVR().String()))
 	}
 	t, ok := catalog.Type(of.String())
@@ -70,7 +70,7 @@ func (c *migrations) migrate(ctx context.Context, m migration, of schema.GroupRe
 	return c.told(ctx, m, of, left, s.Count("", ""), err)
 }
 
-// preferred finds a resource in the version of its group that clients prefer, whether or not it is stored.
+// preferred finds a resource in the version of its group that clients prefer, whether or not it is the storage version.
 func preferred(catalog *resources.Catalog, of schema.GroupResource) (*resources.Served, bool) {
 	g, ok := catalog.Group(of.Group)
 	if !ok {
@@ -89,8 +89,8 @@ func migratable(t *resources.Type) bool {
 	return slices.Contains(verbs, "update") && slices.Contains(verbs, "patch") && slices.Contains(verbs, "list")
 }
 
-// rewrite writes objects as a patch without content does: those of a snapshot that are as old as the migration, and whatever else is
-// stored in another version, as a later write of mere metadata leaves it. left is how many were not.
+// rewrite writes objects as an empty patch does: those of a snapshot that are not newer than the migration, and all that are stored
+// in another version, which a later write of mere metadata preserves. left is how many were not written.
 func (c *migrations) rewrite(ctx context.Context, t *resources.Type, s resources.Snapshot, upTo int64) (left int, err error) {
 	var keys []resources.Key
 	s.Ascend("", "", func(o *resources.Object) bool {
@@ -118,7 +118,7 @@ func (c *migrations) rewrite(ctx context.Context, t *resources.Type, s resources
 	return len(keys) - int(done.Load()), err
 }
 
-// told writes what has become of the objects. An error that may pass is returned, and the migration goes on later.
+// told writes the result into the status. It returns an error that may be transient, and the migration continues later.
 func (c *migrations) told(ctx context.Context, m migration, of schema.GroupResource, left, all int, err error) error {
 	switch {
 	case err == nil:
@@ -126,18 +126,18 @@ func (c *migrations) told(ctx context.Context, m migration, of schema.GroupResou
 			if now.over() {
 				return false
 			}
-			now.run(runningMessage(0, all)) // which may be what it says already: where there are no objects
+			now.run(runningMessage(0, all)) // without objects the message may be the same already
 			return now.set(storagemigration.MigrationSucceeded, "StorageVersionMigrationSucceeded", "Migration completed")
 		})
 	case ctx.Err() != nil:
 		return nil
 	case errors.As(err, new(*resources.ExpectationError)):
-		c.queue.addAfter(of, firstRetry) // the definition was written, which this server is about to be told
+		c.queue.addAfter(of, firstRetry) // this server is about to see the new definition
 		return nil
 	case passes(err):
 		const transient = "; transient error: "
 		return errors.Join(err, c.write(ctx, m, func(now migration) bool {
-			// Once only: each such write brings the migration here again at once.
+			// Written once only: each such write triggers the next step at once.
 			running := meta.FindStatusCondition(now.Status.Conditions, string(storagemigration.MigrationRunning))
 			return !now.over() && running != nil && !strings.Contains(running.Message, transient) && now.run(runningMessage(left, all)+transient+err.Error())
 		}))
@@ -151,8 +151,8 @@ func (c *migrations) told(ctx context.Context, m migration, of schema.GroupResou
 	})
 }
 
-// passes tells whether an error may be none the next time. Errors without a status are those of the store and of webhooks, which a
-// client sees as internal ones.
+// passes tells whether an error may be transient. Errors without a status come from the store and from webhooks; a client sees
+// them as internal errors.
 func passes(err error) bool {
 	return !errors.As(err, new(apierrors.APIStatus)) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsTimeout(err)
@@ -160,12 +160,12 @@ func passes(err error) bool {
 
 const (
 	crdsResource = "customresourcedefinitions.apiextensions.k8s.io"
-	// definitionMarker owns the condition of definitions, by the name that kube-controller-manager's controller has.
+	// definitionMarker is the field manager of the definition's condition: the name of kube-controller-manager's controller.
 	definitionMarker = "migration-runner-controller"
 )
 
-// markDefinition says in the status of a definition that the objects which are stored now are about to be migrated; of which state of
-// the definition that is true, observedGeneration says.
+// markDefinition sets the condition that the stored objects are about to be migrated. Its observedGeneration says for which
+// generation of the definition that holds.
 func (c *migrations) markDefinition(ctx context.Context, of schema.GroupResource, migration string) error {
 	return c.changeDefinition(ctx, of, func(crd *apiextensions.CustomResourceDefinition) error {
 		setStorageMigrating(crd, apiextensions.CustomResourceDefinitionCondition{Type: storageMigrating, Status: apiextensions.ConditionTrue,
@@ -176,8 +176,8 @@ func (c *migrations) markDefinition(ctx context.Context, of schema.GroupResource
 
 const storageMigrating apiextensions.CustomResourceDefinitionConditionType = "StorageMigrating"
 
-// unmarkDefinition says how a migration has ended. After one that has succeeded while the definition stayed as it was, objects are
-// stored in one version alone.
+// unmarkDefinition sets the condition to the result of a migration. If it succeeded and the generation has not changed since, all
+// objects are stored in one version.
 func (c *migrations) unmarkDefinition(ctx context.Context, of schema.GroupResource, succeeded bool) error {
 	return c.changeDefinition(ctx, of, func(crd *apiextensions.CustomResourceDefinition) error {
 		now := apiextensions.CustomResourceDefinitionCondition{Type: storageMigrating, Status: apiextensions.ConditionFalse, Reason: "MigrationFailed",
@@ -202,11 +202,11 @@ func (c *migrations) unmarkDefinition(ctx context.Context, of schema.GroupResour
 
 func setStorageMigrating(crd *apiextensions.CustomResourceDefinition, c apiextensions.CustomResourceDefinitionCondition) {
 	apiextensions.SetCRDCondition(crd, c)
-	apiextensions.FindCRDCondition(crd, storageMigrating).ObservedGeneration = c.ObservedGeneration // which upstream leaves as it was
+	apiextensions.FindCRDCondition(crd, storageMigrating).ObservedGeneration = c.ObservedGeneration // SetCRDCondition does not update this field
 }
 
-// storedAlone returns the version in which new objects are stored, when that is the version of all. Nobody stores one in another
-// version from then on, while the definition is as it is.
+// storedAlone returns the storage version of a definition when all objects are stored in it. While the definition does not
+// change, none is stored in another version from then on.
 func (c *migrations) storedAlone(ctx context.Context, of schema.GroupResource, crd *apiextensions.CustomResourceDefinition) (storage string, err error) {
 	for _, v := range crd.Spec.Versions {
 		if v.Storage {

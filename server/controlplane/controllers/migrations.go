@@ -20,9 +20,9 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// migrations does what StorageVersionMigrations ask for: it writes the objects of a resource again, so that all are stored in the version
-// in which new ones are. Of several migrations of a resource one is active at a time, the oldest. What is done follows from what is
-// stored, a step for each write of a status, so that another server, or kube-controller-manager, can do any of the steps.
+// migrations carries out StorageVersionMigrations: it rewrites the objects of a resource, so that all are stored in the storage version.
+// Of several migrations of a resource, the oldest is active. The next step follows from the stored state alone, and each step ends with a
+// write of a status, so that another server, or kube-controller-manager, can do any of the steps.
 type migrations struct {
 	registry *resources.Registry
 	store    resources.View
@@ -33,15 +33,15 @@ type migrations struct {
 
 const (
 	migrationsResource = "storageversionmigrations.storagemigration.k8s.io"
-	// migrationWorkers is how many resources are migrated at the same time, as by kube-controller-manager.
+	// migrationWorkers is how many resources are migrated at the same time, as in kube-controller-manager.
 	migrationWorkers = 5
-	// unservedFor is how long a resource may not be served before its migration fails, as with kube-controller-manager, and lookAgain
-	// how often is looked until then.
+	// unservedFor is how long a resource may be unserved before its migration fails, as in kube-controller-manager. lookAgain is the
+	// interval of checking until then.
 	unservedFor = time.Minute
 	lookAgain   = time.Second
 )
 
-// migrator is who writes objects again.
+// migrator is the service account that rewrites objects.
 var migrator = resources.Controller(StorageVersionMigrator)
 
 func newMigrations(c Config) *migrations {
@@ -54,7 +54,7 @@ func (c *migrations) forget() {}
 
 func (c *migrations) typesChanged() {}
 
-// observe: the end of a migration lets the next one of the resource begin.
+// observe queues the resource of a migration; the end of one lets the next one begin.
 func (c *migrations) observe(e *resources.Event) {
 	if e.Object.Resource == migrationsResource {
 		spec := gjson.GetBytes(e.Object.Data, "spec.resource")
@@ -76,7 +76,7 @@ func (m migration) over() bool {
 	return m.is(storagemigration.MigrationSucceeded) || m.is(storagemigration.MigrationFailed)
 }
 
-// sync takes the migrations of a resource a step further.
+// sync does the next step of the migrations of a resource.
 func (c *migrations) sync(ctx context.Context, of schema.GroupResource) error {
 	all, err := c.of(ctx, of)
 	if err != nil || len(all) == 0 {
@@ -97,7 +97,7 @@ func (c *migrations) sync(ctx context.Context, of schema.GroupResource) error {
 	}
 }
 
-// of returns the migrations of a resource, the oldest first.
+// of returns the migrations of a resource, oldest first.
 func (c *migrations) of(ctx context.Context, of schema.GroupResource) (all []migration, err error) {
 	t, ok := c.registry.Catalog().Type(migrationsResource)
 	if !ok {
@@ -126,7 +126,7 @@ func (c *migrations) of(ctx context.Context, of schema.GroupResource) (all []mig
 	return all, err
 }
 
-// begin makes a migration the active one. What is stored until then is what it is about: its definition says so before.
+// begin makes a migration the active one. It covers the objects that are stored by then; the definition is marked before.
 func (c *migrations) begin(ctx context.Context, m migration, of schema.GroupResource) error {
 	if elsewhere, err := c.isElsewhere(ctx, of); err != nil || elsewhere {
 		return err
@@ -139,10 +139,10 @@ func (c *migrations) begin(ctx context.Context, m migration, of schema.GroupReso
 	})
 }
 
-// end lets the next migration begin.
+// end completes a migration, which lets the next one begin.
 func (c *migrations) end(ctx context.Context, m migration, of schema.GroupResource) error {
 	if t, ok := c.registry.Catalog().Type(of.String()); ok && m.is(storagemigration.MigrationSucceeded) {
-		// A write of mere metadata, which leaves an object in its version, may have been faster than the migration.
+		// A write of mere metadata, which keeps an object in its version, may have overtaken the migration.
 		s, err := c.store.Snapshot(ctx, of.String(), resources.At{Match: resources.MostRecent})
 		if err != nil {
 			return err
@@ -160,7 +160,7 @@ func (c *migrations) end(ctx context.Context, m migration, of schema.GroupResour
 	})
 }
 
-// isElsewhere tells whether a resource is one that another server may keep. kube-controller-manager migrates these.
+// isElsewhere tells whether another server may serve a resource. kube-controller-manager migrates those.
 func (c *migrations) isElsewhere(ctx context.Context, of schema.GroupResource) (elsewhere bool, err error) {
 	if _, ok := c.registry.Catalog().Type(of.String()); ok {
 		return false, nil
@@ -177,7 +177,7 @@ func (c *migrations) isElsewhere(ctx context.Context, of schema.GroupResource) (
 	return elsewhere, nil
 }
 
-// set gives a migration a condition, and run says that it runs; false: nothing changes.
+// set sets a condition of a migration, and run its condition Running; false: nothing changes.
 func (m migration) set(condition storagemigration.MigrationConditionType, reason, message string) bool {
 	return meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: string(condition), Status: metav1.ConditionTrue, Reason: reason, Message: message})
 }
@@ -193,7 +193,7 @@ func (c *migrations) fail(ctx context.Context, m migration, message string) erro
 	})
 }
 
-// runningMessage says how many objects of how many are left.
+// runningMessage says how many objects are left, of how many.
 func runningMessage(left, all int) string {
 	switch {
 	case all == 0:
@@ -204,7 +204,7 @@ func runningMessage(left, all int) string {
 	return fmt.Sprintf("The migration is running, %d/%d objects not yet migrated", left, all)
 }
 
-// write changes the status of a migration, if it is still there and edit finds something to change.
+// write changes the status of a migration, if it still exists and edit changes anything.
 func (c *migrations) write(ctx context.Context, m migration, edit func(now migration) bool) error {
 	manager, err := m.t.ServerManager("status")
 	if err != nil {
@@ -223,7 +223,7 @@ func (c *migrations) write(ctx context.Context, m migration, edit func(now migra
 	})
 }
 
-// change changes an object, if it is still there. edit returns nil to leave it alone.
+// change changes an object, if it still exists. edit returns nil to leave it alone.
 func (c *migrations) change(ctx context.Context, t *resources.Type, namespace, name string, uid types.UID, verb, subresource string, edit func(runtime.Object) runtime.Object) error {
 	unchanged := errors.New("there is nothing to change")
 	r := resources.UpdateRequest{Type: t, Name: name, UID: uid, Change: func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 )
 
-// The controllers, by the names that kube-controller-manager has for them.
+// The controllers, by kube-controller-manager's names for them.
 const (
 	Namespace         = names.NamespaceController
 	GarbageCollector  = names.GarbageCollectorController
@@ -18,38 +18,38 @@ const (
 	RequestSigning    = names.CertificateSigningRequestSigningController
 	RequestCleaner    = names.CertificateSigningRequestCleanerController
 	PodRequestCleaner = names.PodCertificateRequestCleanerController
-	// ServiceAccount keeps the ServiceAccount "default" in every namespace.
+	// ServiceAccount maintains the ServiceAccount "default" in every namespace.
 	ServiceAccount = names.ServiceAccountController
-	// ServiceAccountToken looks after the Secrets with tokens of ServiceAccounts.
+	// ServiceAccountToken maintains the Secrets with tokens of ServiceAccounts.
 	ServiceAccountToken = names.ServiceAccountTokenController
-	// LegacyTokenCleaner takes those of them away that nobody uses.
+	// LegacyTokenCleaner removes such Secrets when they are unused.
 	LegacyTokenCleaner = names.LegacyServiceAccountTokenCleanerController
-	// ClusterRoleAggregation works whether RBAC decides or not, as kube-controller-manager's does.
+	// ClusterRoleAggregation works whether or not RBAC is the authorizer, as in kube-controller-manager.
 	ClusterRoleAggregation = names.ClusterRoleAggregationController
 	FinishedJobs           = names.TTLAfterFinishedController
 	BootstrapSigner        = names.BootstrapSignerController
 	BootstrapCleaner       = names.TokenCleanerController
-	// PolicyStatus writes what is wrong with the types in the expressions of ValidatingAdmissionPolicies.
+	// PolicyStatus reports type errors in the expressions of ValidatingAdmissionPolicies.
 	PolicyStatus = names.ValidatingAdmissionPolicyStatusController
-	// ResourceQuota measures what is used of quotas.
+	// ResourceQuota measures the use of quotas.
 	ResourceQuota = names.ResourceQuotaController
-	// StorageVersionMigrator is the name of its service account, too.
+	// StorageVersionMigrator is the name of the controller's service account, too.
 	StorageVersionMigrator = names.StorageVersionMigratorController
 )
 
-// kind is a controller that there can be.
+// kind is a controller that can be enabled.
 type kind struct {
 	name string
 	// alias is the older name that kube-controller-manager accepts as well, if there is one.
 	alias string
-	// off: "*" does not turn it on, as with kube-controller-manager.
+	// off: "*" does not enable it, as in kube-controller-manager.
 	off bool
-	// make returns one that is to work; nil: there is nothing for it to do on this server.
+	// make returns the controller; nil: it has nothing to do on this server.
 	make func(Config) controller
 }
 
-// kinds are all controllers. A further one is an entry here, and an observer (feed.go) with workers (queue.go), or one from
-// kube-controller-manager's packages (package hosted).
+// kinds are all controllers. A new one needs an entry here, and either an observer (feed.go) with workers (queue.go) or a
+// package of kube-controller-manager's (package hosted).
 var kinds = []kind{
 	{name: Namespace, alias: "namespace", make: func(c Config) controller { return newNamespaces(c) }},
 	{name: GarbageCollector, alias: "garbagecollector", make: func(c Config) controller { return newGarbage(c) }},
@@ -80,7 +80,7 @@ func Names() []string {
 	return all
 }
 
-// OffByDefault returns the names of those that "*" does not turn on.
+// OffByDefault returns the names of the controllers that "*" does not enable.
 func OffByDefault() []string {
 	var all []string
 	for _, k := range kinds {
@@ -91,8 +91,9 @@ func OffByDefault() []string {
 	return all
 }
 
-// Select returns the names of the controllers that a list like kube-controller-manager's --controllers turns on: a name,
-// a name after "-" for one that is off, "*" for all that are not named and not off by default. The first mention of a name counts.
+// Select returns the names of the controllers that a list like kube-controller-manager's --controllers enables. An entry is a
+// name, a name after "-" to disable it, or "*" for all that are not named and not off by default. The first entry for a name
+// counts.
 func Select(list []string) ([]string, error) {
 	chosen := map[string]bool{}
 	all := false

@@ -15,9 +15,10 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// namespaces empties the namespaces that are being deleted, and lets them go ("a namespace-scoped resource type will be
-// deleted when its namespace is deleted", API concepts page, "Resource types"). It needs no rounds (roundObserver): to empty a
-// namespace a little early does no harm, because what comes late is noticed, and nobody waits for what goes while its type is away.
+// namespaces empties the namespaces that are being deleted, and removes their finalizer ("a namespace-scoped resource type will be
+// deleted when its namespace is deleted", API concepts page, "Resource types"). It needs no rounds (roundObserver). Emptying a
+// namespace a little early does no harm, because an object that is created later is noticed; and no namespace waits for objects
+// whose type is not served.
 type namespaces struct {
 	registry *resources.Registry
 	store    resources.View
@@ -30,30 +31,30 @@ type namespaces struct {
 	mu sync.Mutex
 	// ending are the namespaces that are being deleted.
 	ending map[string]*ending
-	// ended says when namespaces were removed, for a while.
+	// ended holds, for a while, when namespaces were removed.
 	ended map[string]time.Time
 }
 
 // ending is a namespace that is being deleted.
 type ending struct {
-	// reviewDue: a look at what remains is to come.
+	// reviewDue: a review of the remaining content is scheduled.
 	reviewDue bool
-	// askAgain is when objects that another server keeps are looked at again; 0: they were not yet.
+	// askAgain is the interval until objects of another server are checked again; 0: they were not checked yet.
 	askAgain time.Duration
-	// askDue is when that is to be, if it is yet to come.
+	// askDue is when that check is due, if one is scheduled.
 	askDue time.Time
 }
 
 const (
 	namespaceWorkers = 10
-	// reviewAfter is how long after a change the conditions of a namespace say what remains in it.
+	// reviewAfter is the delay from a change to the update of the namespace's conditions.
 	reviewAfter = time.Second
-	// stragglersAfter bounds how long after the end of a namespace an object can appear in it: a create that was let in
-	// before ends with its request.
+	// stragglersAfter bounds how long after the end of a namespace an object can appear in it: a create that was
+	// admitted before ends with its request.
 	stragglersAfter = 2 * time.Minute
 )
 
-// namespaceController is who empties namespaces.
+// namespaceController is the service account that empties namespaces.
 var namespaceController = resources.Controller("namespace-controller")
 
 const namespacesResource = "namespaces"
@@ -71,8 +72,9 @@ func (c *namespaces) forget() {
 	c.ending = map[string]*ending{}
 }
 
-// typesChanged: what is no longer served keeps no namespace from going. And a type may have been away and come again between
-// two looks at the catalog: its objects are not shown anew then, and who emptied a namespace meanwhile did not see them.
+// typesChanged queues all ending and ended namespaces. A namespace does not wait for objects of a type that is no longer
+// served. A type may also have disappeared and come back between two reads of the catalog: its objects are not shown again
+// then, and a worker that emptied a namespace meanwhile did not see them.
 func (c *namespaces) typesChanged() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +114,7 @@ func (c *namespaces) observeNamespace(e *resources.Event) {
 	c.queue.Add(name)
 }
 
-// end remembers the end of a namespace, and forgets those that are long past.
+// end records the end of a namespace, and forgets those that ended long ago.
 func (c *namespaces) end(name string, now time.Time) {
 	for other, at := range c.ended {
 		if now.Sub(at) > stragglersAfter {
@@ -122,7 +124,7 @@ func (c *namespaces) end(name string, now time.Time) {
 	c.ended[name] = now
 }
 
-// observeContent: an object appeared or is gone in a namespace that may be ending, or ended.
+// observeContent handles an object that was created or deleted in a namespace that may be ending, or has ended.
 func (c *namespaces) observeContent(e *resources.Event) {
 	name := e.Object.Namespace
 	c.mu.Lock()
@@ -138,13 +140,13 @@ func (c *namespaces) observeContent(e *resources.Event) {
 	}
 }
 
-// last tells whether nothing of a type is left in the namespace of an object that is gone.
+// last tells whether a deleted object was the last one of its type in the namespace.
 func (c *namespaces) last(gone resources.Key) bool {
 	s, err := c.store.Snapshot(context.Background(), gone.Resource, resources.At{Match: resources.Any, Namespace: gone.Namespace})
 	return err != nil || s.Count(gone.Namespace, "") == 0
 }
 
-// sync brings a namespace nearer to its end.
+// sync does the next step of deleting a namespace.
 func (c *namespaces) sync(ctx context.Context, name string) error {
 	c.reviewed(name)
 	t, ok := c.registry.Catalog().Type(namespacesResource)
@@ -180,14 +182,14 @@ func (c *namespaces) sync(ctx context.Context, name string) error {
 		if rest.elsewhere {
 			c.askAgain(name)
 		}
-		return nil // the end of what remains brings the namespace here again
+		return nil // the deletion of the remaining objects queues the namespace again
 	}
 	return c.update(ctx, t, "finalize", ns, func(ns *core.Namespace) {
 		ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f core.FinalizerName) bool { return f == core.FinalizerKubernetes })
 	})
 }
 
-// sweep empties a namespace that has ended of what a create put there that was let in before.
+// sweep deletes objects in a namespace that has ended: creates that were admitted before its end may have left some.
 func (c *namespaces) sweep(ctx context.Context, t *resources.Type, name string) error {
 	c.mu.Lock()
 	_, ended := c.ended[name]
@@ -198,7 +200,7 @@ func (c *namespaces) sweep(ctx context.Context, t *resources.Type, name string) 
 	return errors.Join(c.empty(ctx, c.target(t, name, "", time.Time{})).failures...)
 }
 
-// reviewed: what changes from here on needs another look.
+// reviewed records that the content is being reviewed: a later change needs another review.
 func (c *namespaces) reviewed(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,7 +209,7 @@ func (c *namespaces) reviewed(name string) {
 	}
 }
 
-// askAgain has objects looked at again that another server keeps.
+// askAgain schedules another check of the objects of other servers.
 func (c *namespaces) askAgain(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,7 +220,7 @@ func (c *namespaces) askAgain(name string) {
 	}
 }
 
-// update changes the namespace through a subresource, if it is still there.
+// update changes the namespace through a subresource, if it still exists.
 func (c *namespaces) update(ctx context.Context, t *resources.Type, subresource string, ns *core.Namespace, edit func(*core.Namespace)) error {
 	key := t.KeyOf("", ns.Name)
 	r := resources.UpdateRequest{Type: t, Name: ns.Name, UID: ns.UID,
@@ -235,7 +237,7 @@ func (c *namespaces) update(ctx context.Context, t *resources.Type, subresource 
 	return unlessGone(err)
 }
 
-// isStill tells whether the namespace of this name has the uid it had, or does still not exist where that is empty.
+// isStill tells whether the namespace of this name has the given uid, or, when uid is empty, still does not exist.
 func (c *namespaces) isStill(ctx context.Context, t *resources.Type, name string, uid types.UID, at resources.At) (bool, error) {
 	o, err := c.store.Get(ctx, t.KeyOf("", name), at)
 	if errors.Is(err, resources.ErrNotFound) {

@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// orphanDependents takes the references to an owner from all who refer to it, and then lets the owner go.
+// orphanDependents removes the references to an owner from all its dependents, and then the owner's finalizer.
 func (g *garbage) orphanDependents(ctx context.Context, uid types.UID) error {
 	graph := g.whole.Load()
 	n, ok := g.graph.node(uid)
@@ -35,7 +35,7 @@ func (g *garbage) orphanDependents(ctx context.Context, uid types.UID) error {
 	for _, dependent := range dependents {
 		dt, ok := g.registry.Catalog().Type(dependent.key.Resource)
 		if !ok {
-			// The owner stays until this dependent no longer refers to it, or it would go with the owner.
+			// The owner stays until this dependent no longer refers to it; otherwise the dependent would be deleted with the owner.
 			g.park(uid, absent{resource: dependent.key.Resource})
 			return writers.Wait()
 		}
@@ -47,13 +47,13 @@ func (g *garbage) orphanDependents(ctx context.Context, uid types.UID) error {
 	return g.dropFinalizer(ctx, t, n.key, uid, metav1.FinalizerOrphanDependents)
 }
 
-// dropOwners removes the references to some owners.
+// dropOwners removes the references to the given owners.
 func (g *garbage) dropOwners(ctx context.Context, t *resources.Type, key resources.Key, uid types.UID, owners []owner) error {
 	return g.change(ctx, t, key, uid, func(m metav1.Object) { m.SetOwnerReferences(withoutOwners(m.GetOwnerReferences(), owners)) })
 }
 
-// withoutOwners are the references to others than some owners; nil where there are none, as an object without a Go type would keep an
-// empty list.
+// withoutOwners returns the references to other owners than the given ones; nil when there are none, since an object without a Go
+// type would keep an empty list.
 func withoutOwners(refs []metav1.OwnerReference, owners []owner) []metav1.OwnerReference {
 	refs = slices.DeleteFunc(refs, func(ref metav1.OwnerReference) bool {
 		return slices.ContainsFunc(owners, func(o owner) bool { return o.uid == ref.UID })
@@ -64,7 +64,7 @@ func withoutOwners(refs []metav1.OwnerReference, owners []owner) []metav1.OwnerR
 	return refs
 }
 
-// unblockOwners keeps the object from blocking the deletion of its owners.
+// unblockOwners clears blockOwnerDeletion in the object's owner references.
 func (g *garbage) unblockOwners(ctx context.Context, t *resources.Type, key resources.Key, uid types.UID) error {
 	return g.change(ctx, t, key, uid, func(m metav1.Object) {
 		refs := m.GetOwnerReferences()
@@ -77,18 +77,18 @@ func (g *garbage) unblockOwners(ctx context.Context, t *resources.Type, key reso
 	})
 }
 
-// dropFinalizer removes one of the garbage collector's finalizers, with which the object may go.
+// dropFinalizer removes one of the garbage collector's finalizers, which lets the object be removed.
 func (g *garbage) dropFinalizer(ctx context.Context, t *resources.Type, key resources.Key, uid types.UID, finalizer string) error {
 	return g.change(ctx, t, key, uid, func(m metav1.Object) {
 		left := slices.DeleteFunc(m.GetFinalizers(), func(f string) bool { return f == finalizer })
 		if len(left) == 0 {
-			left = nil // as of references
+			left = nil // as in withoutOwners
 		}
 		m.SetFinalizers(left)
 	})
 }
 
-// change updates the metadata of an object, if it is there still.
+// change updates the metadata of an object, if it still exists.
 func (g *garbage) change(ctx context.Context, t *resources.Type, key resources.Key, uid types.UID, edit func(metav1.Object)) error {
 	r := resources.UpdateRequest{Type: t, Name: key.Name, UID: uid, Metadata: true,
 		Change: func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {

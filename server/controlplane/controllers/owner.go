@@ -10,22 +10,22 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// state is what has become of an owner.
+// state is the state of an owner.
 type state int
 
 const (
-	// solid: it is there, and is to stay as long as it likes.
+	// solid: the owner exists and does not wait for its dependents.
 	solid state = iota
-	// dangling: it is gone. A uid does not come back.
+	// dangling: the owner is gone. A uid does not come back.
 	dangling
-	// waiting: it is being deleted, and waits for its dependents to go first.
+	// waiting: the owner is being deleted, and waits for its dependents to go first.
 	waiting
 )
 
-// errNamespacedOwner: a cluster-scoped object cannot belong to a namespaced one. It is left alone.
+// errNamespacedOwner says that a cluster-scoped object refers to a namespaced owner, which is not valid. The object is left alone.
 var errNamespacedOwner = errors.New("cluster-scoped object with a namespaced owner")
 
-// kindOf finds the kind that a reference means, which may be written in lower case, as with kube-controller-manager.
+// kindOf finds the kind of a reference, which may be written in lower case, as in kube-controller-manager.
 func kindOf(c *resources.Catalog, kind schema.GroupVersionKind) (*resources.Served, bool) {
 	if s, ok := c.Kind(kind); ok {
 		return s, true
@@ -44,8 +44,8 @@ func kindOf(c *resources.Catalog, kind schema.GroupVersionKind) (*resources.Serv
 	return nil, false
 }
 
-// ownerType finds the type that a reference means. Errors: absentError; errNamespacedOwner, with which the type is returned
-// as well.
+// ownerType finds the type of a reference. Errors: absentError; errNamespacedOwner, with which the type is returned as
+// well.
 func (g *garbage) ownerType(o owner, of resources.Key) (*resources.Type, error) {
 	kind := schema.FromAPIVersionAndKind(o.apiVersion, o.kind)
 	t, ok := kindOf(g.registry.Catalog(), kind)
@@ -58,7 +58,7 @@ func (g *garbage) ownerType(o owner, of resources.Key) (*resources.Type, error) 
 	return t.Type, nil
 }
 
-// ownerState looks the owner up where the object's reference points to: in its own namespace, or among what has none.
+// ownerState looks up an owner where the reference points to: in the object's own namespace, or among cluster-scoped objects.
 func (g *garbage) ownerState(ctx context.Context, t *resources.Type, o owner, of resources.Key, match resources.Match) (state, error) {
 	namespace := ""
 	if t.Namespaced {
@@ -80,7 +80,7 @@ func (g *garbage) ownerState(ctx context.Context, t *resources.Type, o owner, of
 	return solid, nil
 }
 
-// classify looks up all owners. Errors: absentError, errNamespacedOwner, those of the store.
+// classify looks up all owners, and groups them by their state. Errors: absentError, errNamespacedOwner, those of the store.
 func (g *garbage) classify(ctx context.Context, of resources.Key, owners []owner) (map[state][]owner, error) {
 	byState := map[state][]owner{}
 	for _, o := range owners {

@@ -11,13 +11,13 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// absent is what is not served at present: a kind in a version, or a type by its name in the store.
+// absent is something that is not served at present: a kind in a version, or a type by its name in the store.
 type absent struct {
 	kind     schema.GroupVersionKind
 	resource string
 }
 
-// served tells whether it is there by now.
+// served tells whether a catalog serves it.
 func (a absent) served(c *resources.Catalog) bool {
 	ok := false
 	if a.resource != "" {
@@ -28,7 +28,7 @@ func (a absent) served(c *resources.Catalog) bool {
 	return ok
 }
 
-// absentError: an object cannot be judged until something is served. It is left alone until then.
+// absentError says that an object cannot be judged until something is served. It is left alone until then.
 type absentError struct{ absent }
 
 func (e *absentError) Error() string {
@@ -38,8 +38,8 @@ func (e *absentError) Error() string {
 	return fmt.Sprintf("%s is not served", e.kind)
 }
 
-// parked are objects that wait for something to be served. A change of what is served costs what those cost that waited for it,
-// however many others there are. Each object waits for one thing at most.
+// parked are objects that wait for something to be served. A change of the catalog costs time only for the objects that waited
+// for it, however many others there are. Each object waits for one thing at most.
 type parked struct {
 	mu    sync.Mutex
 	by    map[absent]sets.Set[types.UID]
@@ -81,7 +81,7 @@ func (p *parked) drop(uid types.UID) {
 	}
 }
 
-// take returns the objects that wait for what is served by now, and forgets them.
+// take removes and returns the objects that wait for something that the catalog serves.
 func (p *parked) take(c *resources.Catalog) (uids []types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,12 +16,12 @@ import (
 
 const (
 	policiesResource = "validatingadmissionpolicies.admissionregistration.k8s.io"
-	// policyWorkers is as many as kube-controller-manager has.
+	// policyWorkers is kube-controller-manager's number.
 	policyWorkers = 5
 )
 
-// newPolicyStatus returns what writes into the status of a ValidatingAdmissionPolicy what is wrong with the types in its expressions.
-// The schemas are those that the server publishes.
+// newPolicyStatus returns the controller that reports type errors in a ValidatingAdmissionPolicy's expressions in its status. It uses
+// the schemas that the server publishes.
 func newPolicyStatus(c Config) controller {
 	o := hosted.Options{Name: PolicyStatus, Follows: []hosted.Followed{{Resource: policiesResource, Needs: unchecked}}}
 	return newHost(c, o, PolicyStatus, func(ctx context.Context, informers *hosted.Informers, client kubernetes.Interface) error {

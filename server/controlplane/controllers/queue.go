@@ -11,14 +11,14 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// How soon what failed is done again: doubled from the first to the last, as kube-controller-manager does for namespaces.
+// The delay of a retry doubles from firstRetry to the last value, as in kube-controller-manager's namespace controller.
 const (
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = time.Minute
 )
 
-// queue holds what is to be done, each item once and by one worker at a time. It is client-go's, with delays by timers
-// that exist only while something waits: client-go's own delaying queue wakes every ten seconds whether or not.
+// queue holds work items, each once and for one worker at a time. It is client-go's queue, with delays by timers that
+// exist only while an item waits: client-go's own delaying queue wakes every ten seconds even when it is empty.
 type queue[T comparable] struct {
 	*workqueue.Typed[T]
 	limiter workqueue.TypedRateLimiter[T]
@@ -30,12 +30,12 @@ func newQueue[T comparable](logger *slog.Logger) *queue[T] {
 		limiter: workqueue.NewTypedItemExponentialFailureRateLimiter[T](firstRetry, lastRetry)}
 }
 
-// addAfter adds an item in a while. It is never in the way: an item can be added meanwhile.
+// addAfter adds an item after a delay. The item may be added earlier meanwhile.
 func (q *queue[T]) addAfter(item T, d time.Duration) {
-	time.AfterFunc(d, func() { q.Add(item) }) // after the queue's end this does nothing
+	time.AfterFunc(d, func() { q.Add(item) }) // after the queue is shut down this does nothing
 }
 
-// work has so many workers do what is in the queue until ctx ends. What fails is done again later.
+// work handles the items with a number of workers until ctx ends. It retries items that fail.
 func (q *queue[T]) work(ctx context.Context, workers int, do func(context.Context, T) error) {
 	stop := context.AfterFunc(ctx, q.ShutDown)
 	defer stop()
@@ -69,7 +69,7 @@ func (q *queue[T]) one(ctx context.Context, item T, do func(context.Context, T) 
 	q.addAfter(item, wait)
 }
 
-// safely makes an error of a panic: an object that the code does not foresee must not end the server.
+// safely turns a panic into an error: an object that the code does not foresee must not end the server.
 func safely[T any](ctx context.Context, item T, do func(context.Context, T) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

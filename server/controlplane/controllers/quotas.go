@@ -24,29 +24,30 @@ const (
 	claimsResource        = "resourceclaims.resource.k8s.io"
 	deviceClassesResource = "deviceclasses.resource.k8s.io"
 
-	// quotaWorkers are as many as kube-controller-manager has, and all quotas are measured again after as long.
+	// quotaWorkers and quotasEvery, the interval of measuring all quotas, are kube-controller-manager's values.
 	quotaWorkers = 5
 	quotasEvery  = 5 * time.Minute
 )
 
-// quotas writes into the status of ResourceQuotas what is bounded and what is used: kube-controller-manager's controller, but for its
-// monitors, which would follow every type with an informer of its own. It is shown what is given back instead: objects that go, and
-// changes of those of which more is measured than their number. What is used anew the admission of the request has counted.
+// quotas writes the limits and the use of ResourceQuotas into their status. It is kube-controller-manager's controller without its
+// monitors, which would follow every type with an informer of its own. Instead it is shown the changes that may reduce the use:
+// deletions, and changes of objects of which more is measured than their number. Admission adds the use of new objects when it
+// handles their requests.
 type quotas struct {
-	hosted host // not embedded: all types are shown
+	hosted host // not embedded, because the observer is shown all types
 
-	// bounded are the names of what the quotas of a namespace bound, by the name of the quota. Only the one goroutine that shows
-	// changes uses it.
+	// bounded holds the names of the limits of each quota, by namespace and quota. Only the goroutine that shows changes uses
+	// it.
 	bounded map[string]map[string][]string
-	// measured are the types of which more is measured than their number, and how stored objects of them are read.
+	// measured are the types of which more is measured than the number of objects, with how to read stored objects of them.
 	measured map[string]measuredType
 	frees    func(resource schema.GroupVersionResource, before, now any) bool
 	calm     *calmQuotas
 }
 
-// newQuotas returns what measures the use of quotas.
+// newQuotas returns the controller that measures the use of quotas.
 func newQuotas(c Config) controller {
-	never := func(*resources.Object) bool { return false } // it reads them when it measures
+	never := func(*resources.Object) bool { return false } // it lists them when it measures
 	always := func(*resources.Object) bool { return true }
 	o := hosted.Options{Name: ResourceQuota, Follows: []hosted.Followed{
 		{Resource: quotasResource, Needs: always},
@@ -116,14 +117,14 @@ func (q *quotas) observe(e *resources.Event) {
 	}
 }
 
-// typesChanged, turn, shown and left are those of observer and roundObserver.
+// typesChanged, turn, shown and left implement observer and roundObserver.
 func (q *quotas) typesChanged()                               {}
 func (q *quotas) turn(t follow.Turn)                          { q.hosted.turn(t) }
 func (q *quotas) shown(resource string)                       { q.hosted.shown(resource) }
 func (q *quotas) left(resource string, kind schema.GroupKind) { q.hosted.left(resource, kind) }
 func (q *quotas) work(ctx context.Context)                    { q.hosted.work(ctx) }
 
-// boundedBy are the names of what a quota bounds.
+// boundedBy returns the names of the limits of a quota.
 func boundedBy(o *resources.Object) (names []string) {
 	gjson.GetBytes(o.Data, "spec.hard").ForEach(func(name, _ gjson.Result) bool {
 		names = append(names, name.Str)
@@ -132,7 +133,7 @@ func boundedBy(o *resources.Object) (names []string) {
 	return names
 }
 
-// gives tells whether a change can have given something back.
+// gives tells whether a change may have reduced the use of a quota.
 func (q *quotas) gives(e *resources.Event) bool {
 	if e.Op != resources.Update {
 		return e.Op == resources.Delete

@@ -11,28 +11,29 @@ import (
 )
 
 const (
-	// quotaCalm is for how long a quota has to be as it is before it is measured: what a request uses is added to the quota first, and is
-	// there to be counted only when the request has been carried out, which takes a few milliseconds.
+	// quotaCalm is how long a quota has to be unchanged before it is measured. Admission adds the use of a request to the quota first;
+	// the object can be counted only after the request has been carried out, a few milliseconds later.
 	quotaCalm = 100 * time.Millisecond
-	// quotaUnrest is how long that is waited for at most, and after how long a quota is measured again whose use has become less, or that says for the first
-	// time how much of something is used: a request that was slower than that may have been lost.
+	// quotaUnrest bounds that wait. It is also the delay after which a quota is measured again when its use has decreased or covers a resource for
+	// the first time: the use of a request that took longer than that may have been lost.
 	quotaUnrest = 2 * time.Second
 )
 
-// calmQuotas has quotas measured when they have been as they are for a while. Measured in the moment in which a request was let through and is
-// not carried out yet, a quota would lose what the request uses: more than it allows would be let in, and its status would be wrong until
-// something goes.
+// calmQuotas delays the measurement of quotas until they have not changed for a while. If a quota were measured between the admission of a
+// request and its execution, it would lose the use of that request: more would be admitted than it allows, and its status would be wrong until
+// an object is deleted.
 type calmQuotas struct {
-	// measure has a quota measured.
+	// measure queues a quota for measurement.
 	measure func(resources.Key)
 
 	mu sync.Mutex
-	// changed is when quotas became what they are, and waiting has those that are to be measured.
+	// changed holds when each quota changed last; waiting holds those that are due to be measured.
 	changed map[resources.Key]time.Time
 	waiting map[quotaWait]*waitingQuota
 }
 
-// quotaWait is what is waited for: soon, because something went, or later, because what requests use may be missing. One keeps nobody from the other.
+// quotaWait identifies a wait: a soon one, because the use may have decreased, or a later one, because the use of requests may be missing. A quota
+// can have both.
 type quotaWait struct {
 	key   resources.Key
 	later bool
@@ -40,7 +41,7 @@ type quotaWait struct {
 
 type waitingQuota struct {
 	timer *time.Timer
-	// latest is when it is measured, calm or not.
+	// latest is when the quota is measured even if it still changes.
 	latest time.Time
 }
 
@@ -58,7 +59,7 @@ func (c *calmQuotas) forget() {
 	clear(c.waiting)
 }
 
-// gone forgets a quota.
+// gone forgets a deleted quota.
 func (c *calmQuotas) gone(key resources.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +72,7 @@ func (c *calmQuotas) gone(key resources.Key) {
 	delete(c.changed, key)
 }
 
-// isNow notes that a quota has changed.
+// isNow records a change of a quota.
 func (c *calmQuotas) isNow(e *resources.Event) {
 	mayLack := e.Op == resources.Update && (e.Prev == nil || mayLack(e.Prev, e.Object))
 	c.mu.Lock()
@@ -82,7 +83,7 @@ func (c *calmQuotas) isNow(e *resources.Event) {
 	}
 }
 
-// soon has a quota measured as soon as it is calm.
+// soon schedules the measurement of a quota as soon as it is calm.
 func (c *calmQuotas) soon(key resources.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +92,7 @@ func (c *calmQuotas) soon(key resources.Key) {
 	}
 }
 
-// wait has a quota measured as soon as it is calm, after a time from now.
+// wait schedules the measurement of a quota as soon as it is calm, at least a given time from now.
 func (c *calmQuotas) wait(of quotaWait, least time.Duration) {
 	if before := c.waiting[of]; before != nil {
 		before.timer.Stop()
@@ -101,13 +102,13 @@ func (c *calmQuotas) wait(of quotaWait, least time.Duration) {
 	c.waiting[of] = w
 }
 
-// look measures a quota that is calm, or waits for that.
+// look measures a quota if it is calm, and otherwise waits until it is.
 func (c *calmQuotas) look(of quotaWait, w *waitingQuota) {
 	c.mu.Lock()
 	left := quotaCalm - time.Since(c.changed[of.key])
 	ready := left <= 0 || time.Now().After(w.latest)
 	switch {
-	case c.waiting[of] != w: // it is gone, or waits anew
+	case c.waiting[of] != w: // it was deleted, or waits anew
 		ready = false
 	case ready:
 		delete(c.waiting, of)
@@ -120,8 +121,8 @@ func (c *calmQuotas) look(of quotaWait, w *waitingQuota) {
 	}
 }
 
-// mayLack tells whether a quota says that less is used of something than it did before, or something that it has not said before: what was let in till
-// then nobody has added.
+// mayLack tells whether the use in a quota's status decreased, or covers a resource for the first time: the use of requests admitted until then may
+// not have been added.
 func mayLack(before, now *resources.Object) (less bool) {
 	was := gjson.GetBytes(before.Data, "status.used").Map()
 	used := gjson.GetBytes(now.Data, "status.used").Map()

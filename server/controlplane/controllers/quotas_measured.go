@@ -29,7 +29,7 @@ type measuredType struct {
 	indexer *indexer.Indexer
 }
 
-// measuredTypes are those for which upstream has evaluators of their own.
+// measuredTypes are the types for which upstream has evaluators of their own.
 func measuredTypes(store resources.Reader) map[string]measuredType {
 	all := map[string]measuredType{}
 	for gvr, obj := range map[schema.GroupVersionResource]runtime.Object{
@@ -44,7 +44,7 @@ func measuredTypes(store resources.Reader) map[string]measuredType {
 	return all
 }
 
-// quotaListers are what upstream's evaluators list objects by.
+// quotaListers provides the listers for upstream's evaluators.
 type quotaListers struct {
 	store    resources.Reader
 	measured map[string]measuredType
@@ -59,7 +59,7 @@ func (l quotaListers) of(gvr schema.GroupVersionResource) (cache.GenericLister, 
 	return countedLister{list: listForCount(l.store, gr.String())}, nil
 }
 
-// countedLister lists as many objects as there are.
+// countedLister returns lists of the right length without reading the objects.
 type countedLister struct {
 	cache.GenericLister // nil
 
@@ -82,7 +82,7 @@ func (l countedInNamespace) List(labels.Selector) ([]runtime.Object, error) {
 	return l.list(l.namespace)
 }
 
-// listForCount lists objects of which nobody wants to know more than that they are there.
+// listForCount returns a function that lists objects of a resource for counting: each entry is the same empty object.
 func listForCount(store resources.Reader, resource string) generic.ListFuncByNamespace {
 	one := &metav1.PartialObjectMetadata{}
 	return func(namespace string) (all []runtime.Object, err error) {
@@ -98,7 +98,7 @@ func listForCount(store resources.Reader, resource string) generic.ListFuncByNam
 	}
 }
 
-// quotaRegistry knows how to measure what is served now: upstream's evaluators, and one that counts for each further type.
+// quotaRegistry has the evaluators for all types that are served now: upstream's, and for each further type one that counts objects.
 type quotaRegistry struct {
 	quota.Registry // upstream's
 
@@ -123,7 +123,7 @@ func (r quotaRegistry) List() []quota.Evaluator {
 	return all
 }
 
-// quotaInformers are the informers that upstream's evaluators ask for.
+// quotaInformers provides the informers that upstream's evaluators use.
 type quotaInformers struct {
 	informers.SharedInformerFactory // nil
 
@@ -133,7 +133,7 @@ type quotaInformers struct {
 func (i quotaInformers) Core() core.Interface         { return core.New(i.factory, "", nil) }
 func (i quotaInformers) Resource() resource.Interface { return resourceInformers{factory: i.factory} }
 
-// resourceInformers has one version of the group: the informers of all would link a client for each.
+// resourceInformers provides one version of the group: the informers of all versions would link a client for each.
 type resourceInformers struct {
 	resource.Interface // nil
 

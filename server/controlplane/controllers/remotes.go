@@ -11,8 +11,8 @@ import (
 	"github.com/rowlock/rowlock/resources/follow"
 )
 
-// whileRemote runs what is needed only while an APIService has a Service: nothing is elected and no Lease renewed without any. It
-// returns when ctx ends, or with the error of run.
+// whileRemote calls run while any APIService has a Service: without one, there is no election and no Lease to renew. It returns
+// when ctx ends, or with the error of run.
 func whileRemote(ctx context.Context, c Config, run func(context.Context) error) error {
 	following, stop := context.WithCancel(ctx)
 	r := &remotes{Config: c, some: make(chan bool, 1)}
@@ -41,14 +41,14 @@ func whileRemote(ctx context.Context, c Config, run func(context.Context) error)
 	}
 }
 
-// remotes knows whether any APIService has a Service. It is a follow.Handler.
+// remotes follows whether any APIService has a Service. It is a follow.Handler.
 type remotes struct {
 	Config
 	names map[string]bool
-	some  chan bool // the last that is known and nobody has heard of
+	some  chan bool // holds the latest state until it is received
 }
 
-// wait waits until there are some or none, or until done has something to say, which it leaves there. It returns false when ctx ends.
+// wait waits until the state is some, or until done has a value, which it leaves there. It returns false when ctx ends.
 func (r *remotes) wait(ctx context.Context, some bool, done chan error) bool {
 	for {
 		select {
@@ -78,7 +78,7 @@ func (r *remotes) Observe(events []*resources.Event) {
 		}
 		obj, err := t.DecodeStored(e.Object)
 		if err != nil || obj.(*apiregistrationv1.APIService).Spec.Service != nil {
-			r.names[e.Object.Name] = true // who looks at its server says what is wrong with it
+			r.names[e.Object.Name] = true // its check reports what is wrong with it
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (r *remotes) Turn(_ context.Context, t follow.Turn) (time.Duration, error) 
 		case <-r.some:
 		default:
 		}
-		r.some <- len(r.names) > 0 // this is the only one who sends
+		r.some <- len(r.names) > 0 // this goroutine is the only sender
 	}
 	return 0, nil
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/rowlock/rowlock/server/controlplane/controllers/hosted"
 )
 
-// Trust is what clients in a cluster know this server by.
+// Trust holds the authorities by which clients within a cluster verify this server.
 type Trust struct {
 	// Bundle returns the certificates of its authorities, as PEM.
 	Bundle func() []byte
-	// Changed returns a channel that is closed when Bundle would return something else; see controlplane.ClientAuthorities.
+	// Changed returns a channel that is closed when Bundle would return other certificates; see controlplane.ClientAuthorities.
 	Changed func() <-chan struct{}
 }
 
-// until returns a context that ends with ctx or when there are other authorities.
+// until returns a context that ends with ctx or when the authorities change.
 func (t Trust) until(ctx context.Context) (context.Context, context.CancelFunc) {
 	changed := t.Changed()
 	ctx, stop := context.WithCancel(ctx)
@@ -33,7 +33,7 @@ func (t Trust) until(ctx context.Context) (context.Context, context.CancelFunc) 
 	return ctx, stop
 }
 
-// newRootCA returns what keeps the ConfigMap kube-root-ca.crt in every namespace.
+// newRootCA returns the controller that maintains the ConfigMap kube-root-ca.crt in every namespace.
 func newRootCA(c Config) controller {
 	if c.Trust == nil {
 		return nil

@@ -18,27 +18,27 @@ import (
 	"github.com/rowlock/rowlock/server/controlplane/controllers/hosted"
 )
 
-// ServiceAccounts is what the controllers of ServiceAccounts and of their Secrets are told.
+// ServiceAccounts configures the controllers of ServiceAccounts and of their Secrets.
 type ServiceAccounts struct {
-	// Tokens signs the tokens that are put into Secrets. Nil: none are.
+	// Tokens signs the tokens for Secrets. Nil: Secrets get no tokens.
 	Tokens tokens.TokenGenerator
-	// CleanUpPeriod is for how long a token that nobody uses stays in a Secret that was made for its ServiceAccount. 0: a year.
+	// CleanUpPeriod is how long an unused token stays in a Secret that was created for its ServiceAccount. 0: a year.
 	CleanUpPeriod time.Duration
 }
 
 const (
 	serviceAccountsResource = "serviceaccounts"
 	secretsResource         = "secrets"
-	// serviceAccountWorkers is as many as kube-controller-manager has for ServiceAccounts and for Secrets each.
+	// serviceAccountWorkers is kube-controller-manager's number, for ServiceAccounts and for Secrets each.
 	serviceAccountWorkers = 5
-	// defaultCleanUpPeriod is kube-controller-manager's.
+	// defaultCleanUpPeriod is kube-controller-manager's value.
 	defaultCleanUpPeriod = 365 * 24 * time.Hour
 )
 
-// manager is kube-controller-manager itself: its controller of tokens works as that, and not as a ServiceAccount.
+// manager is the user of kube-controller-manager itself: its token controller sends requests as this user, and not as a ServiceAccount.
 var manager = resources.Actor{Info: &user.DefaultInfo{Name: user.KubeControllerManager, Groups: []string{user.AllAuthenticated}}}
 
-// newServiceAccounts returns what keeps the ServiceAccount "default" in every namespace.
+// newServiceAccounts returns the controller that maintains the ServiceAccount "default" in every namespace.
 func newServiceAccounts(c Config) controller {
 	if c.Client == nil {
 		return nil
@@ -65,7 +65,7 @@ func holdsToken(o *resources.Object) bool {
 	return gjson.GetBytes(o.Data, "type").Str == string(v1.SecretTypeServiceAccountToken)
 }
 
-// newTokens returns what puts tokens into the Secrets that are for them, and takes such Secrets away with their ServiceAccounts.
+// newTokens returns the controller that puts tokens into such Secrets, and removes the Secrets with their ServiceAccounts.
 func newTokens(c Config) controller {
 	if c.ServiceAccounts.Tokens == nil || c.Trust == nil {
 		return nil
@@ -88,13 +88,13 @@ func newTokens(c Config) controller {
 	})
 }
 
-// newTokenCleaner returns what takes away the Secrets with tokens that nobody has used for long.
+// newTokenCleaner returns the controller that removes Secrets whose tokens have long been unused.
 func newTokenCleaner(c Config) controller {
 	options := serviceaccount.LegacySATokenCleanerOptions{CleanUpPeriod: c.ServiceAccounts.CleanUpPeriod, SyncInterval: serviceaccount.DefaultCleanerSyncInterval}
 	if options.CleanUpPeriod == 0 {
 		options.CleanUpPeriod = defaultCleanUpPeriod
 	}
-	never := func(*resources.Object) bool { return false } // it reads them when its time comes
+	never := func(*resources.Object) bool { return false } // it lists them when its period has passed
 	o := hosted.Options{Name: LegacyTokenCleaner, Follows: []hosted.Followed{
 		{Resource: serviceAccountsResource, Shows: never},
 		{Resource: secretsResource, Shows: never, Needs: holdsToken},

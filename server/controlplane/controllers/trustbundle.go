@@ -23,13 +23,13 @@ import (
 	"github.com/rowlock/rowlock/server/controlplane/controllers/hosted"
 )
 
-// servingSigner is the signer whose ClusterTrustBundle says what this server is known by.
+// servingSigner is the signer whose ClusterTrustBundle has the authorities by which clients verify this server.
 const servingSigner = "kubernetes.io/kube-apiserver-serving"
 
 const trustBundlesResource = "clustertrustbundles.certificates.k8s.io"
 
-// newTrustBundle returns what keeps the ClusterTrustBundle of the server's authorities. (kube-controller-manager's own has its own
-// watch, for which there is no client here.)
+// newTrustBundle returns the controller that maintains the ClusterTrustBundle of the server's authorities.
+// (kube-controller-manager's own controller has its own watch, for which there is no client here.)
 func newTrustBundle(c Config) controller {
 	if _, served := c.Registry.Catalog().Type(trustBundlesResource); !served || c.Trust == nil {
 		return nil
@@ -60,12 +60,12 @@ type trustBundles struct {
 	bundle string
 }
 
-// sync makes the bundle of a signer what it is to be, and the only one.
+// sync creates or updates the bundle of a signer, and removes its other bundles.
 func (p *trustBundles) sync(ctx context.Context, signer string) error {
 	if p.bundle == "" {
 		return nil
 	}
-	// The name is kube-controller-manager's for the same authorities.
+	// kube-controller-manager uses the same name for the same authorities.
 	hash := sha256.Sum256([]byte(p.bundle))
 	name := fmt.Sprintf("%s:%x", strings.ReplaceAll(signer, "/", ":"), hash[:12])
 	is, err := p.lister.Get(name)

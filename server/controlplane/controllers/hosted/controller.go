@@ -15,51 +15,51 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Followed is a type of whose objects a controller is told.
+// Followed is a type that a controller follows.
 type Followed struct {
 	// Resource is the type, as in resources.Key.
 	Resource string
-	// Shows says of which objects the controller's handlers are told; nil: of all. It is called for every change of the type, also
-	// with the state that was deleted, and is to say the same of an object for as long as that exists.
+	// Shows selects the objects that the controller's handlers are told of; nil: all. It is called for every change of the type,
+	// also with the state of a deleted object, and must return the same for an object as long as it exists.
 	Shows func(*resources.Object) bool
-	// Needs says for which objects the controller runs; nil: for none.
+	// Needs selects the objects for which the controller runs; nil: none.
 	Needs func(*resources.Object) bool
 }
 
-// Options say what a Controller runs, and on what.
+// Options say what a Controller runs, and on which store.
 type Options struct {
-	// Name is the controller's, for the log.
+	// Name is the name of the controller in the log.
 	Name    string
 	Store   resources.View
 	Logger  *slog.Logger
 	Follows []Followed
-	// Always: it runs whatever there is.
+	// Always: the controller runs whether or not there are objects for it.
 	Always bool
-	// Linger is for how long it still runs when there is nothing to do: what it has begun is finished, and the next object costs no start.
+	// Linger is how long it keeps running when there is nothing to do: it finishes its work, and the next object does not cost a start.
 	Linger time.Duration
-	// Run makes the controller, of the informers, and runs it until ctx ends. When it returns before, with an error or to begin
-	// anew, it is called again, after an error later and later.
+	// Run creates the controller with the informers, and runs it until ctx ends. When it returns earlier, with an error or to
+	// restart, it is called again; after errors, at growing intervals.
 	Run func(ctx context.Context, informers *Informers) error
 }
 
-// Controller runs a controller while there is something for it to do. The methods but Work are called by one goroutine.
+// Controller runs a controller while there is work for it. All methods except Work are called by one goroutine.
 type Controller struct {
 	Options
 
 	mu sync.Mutex
 	// needing are the objects for which it runs.
 	needing map[resources.Key]struct{}
-	// began goes up when the controller is to begin, and to begin anew.
+	// began increases when the controller has to start, and to restart.
 	began int
-	// opened: whatever changes from now on of what it follows is observed.
+	// opened: every later change of the types that it follows is observed.
 	opened bool
-	// running is told of changes, while the controller runs.
+	// running is told of changes while the controller runs.
 	running *Informers
 	// woken has a value when needing or began have changed.
 	woken chan struct{}
 }
 
-// How long it takes until a controller that has failed is begun again: doubled from the first to the last.
+// The pause before a failed controller restarts doubles from firstPause to the last value.
 const (
 	firstPause = time.Second
 	lastPause  = time.Minute
@@ -70,7 +70,7 @@ func New(o Options) *Controller {
 	return &Controller{Options: o, needing: map[resources.Key]struct{}{}, woken: make(chan struct{}, 1)}
 }
 
-// Resources are the types of which Observe is to be told.
+// Resources returns the types whose changes Observe has to be told of.
 func (c *Controller) Resources() []string {
 	var all []string
 	for _, f := range c.Follows {
@@ -79,7 +79,7 @@ func (c *Controller) Resources() []string {
 	return all
 }
 
-// Forget is the beginning, and comes again when history was lost: the controller begins anew, too.
+// Forget marks a new beginning: it is called at the start, and again after history was lost. The controller restarts, too.
 func (c *Controller) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,8 +89,8 @@ func (c *Controller) Forget() {
 	c.wake()
 }
 
-// Opened tells that since the last Forget all types that it follows were opened: the controller may run. Were it to run before, an
-// object that it makes, and that is deleted before the type is opened, would be gone without a word.
+// Opened says that all types that the controller follows were opened since the last Forget: the controller may run. If it ran
+// earlier, the deletion of an object that it had created could be missed before the type is opened.
 func (c *Controller) Opened() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +100,7 @@ func (c *Controller) Opened() {
 	}
 }
 
-// Observe tells of a change.
+// Observe handles a change.
 func (c *Controller) Observe(e *resources.Event) {
 	i := slices.IndexFunc(c.Follows, func(f Followed) bool { return f.Resource == e.Object.Resource })
 	if i < 0 {
@@ -124,8 +124,8 @@ func (c *Controller) Observe(e *resources.Event) {
 	}
 }
 
-// Again tells handlers of an object that there is as if it were new, so that the controller looks at it once more; nothing, while it does
-// not run: it looks at all when it begins.
+// Again tells handlers of an existing object as if it were new, so that the controller examines it once more. It does nothing while the
+// controller does not run, which examines all objects when it starts.
 func (c *Controller) Again(key resources.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +141,7 @@ func (c *Controller) wake() {
 	}
 }
 
-// wanted tells whether the controller is to run, and for which time it was begun.
+// wanted tells whether the controller has to run, and returns the number of its start.
 func (c *Controller) wanted() (run bool, began int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,7 +178,7 @@ func (c *Controller) Work(ctx context.Context) {
 	}
 }
 
-// once runs the controller until it is no longer wanted, is to begin anew, or returns.
+// once runs the controller until it is no longer wanted, has to restart, or returns.
 func (c *Controller) once(ctx context.Context, began int) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
@@ -188,7 +188,7 @@ func (c *Controller) once(ctx context.Context, began int) error {
 	defer c.tellTo(nil)
 	done := make(chan error, 1)
 	go func() { done <- c.safely(running, informers) }()
-	// end stops it. From before it stops it is told nothing.
+	// end stops the controller, and stops telling it of changes before.
 	end := func() error {
 		c.tellTo(nil)
 		stop()
@@ -222,7 +222,7 @@ func (c *Controller) tellTo(informers *Informers) {
 	c.running = informers
 }
 
-// safely makes an error of a panic.
+// safely turns a panic into an error.
 func (c *Controller) safely(ctx context.Context, informers *Informers) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -232,7 +232,7 @@ func (c *Controller) safely(ctx context.Context, informers *Informers) (err erro
 	return c.Run(ctx, informers)
 }
 
-// await waits until something has changed; false when ctx ends first.
+// await waits for a change; false when ctx ends first.
 func (c *Controller) await(ctx context.Context) bool {
 	select {
 	case <-c.woken:

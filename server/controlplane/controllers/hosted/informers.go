@@ -15,10 +15,10 @@ import (
 	"github.com/rowlock/rowlock/resources/indexer"
 )
 
-// Informers makes the informers of one run of a controller: it is what the New of client-go's packages of informers take.
+// Informers creates the informers of one run of a controller. It is the factory that the New functions of client-go's informer packages take.
 type Informers struct {
 	store resources.View
-	// shows says by type of which objects handlers are told; no function: of all.
+	// shows selects, by type, the objects that handlers are told of; no function: all.
 	shows map[string]func(*resources.Object) bool
 
 	mu        sync.Mutex
@@ -36,8 +36,8 @@ func newInformers(store resources.View, follows []Followed) *Informers {
 	return f
 }
 
-// InformerFor implements internalinterfaces.SharedInformerFactory. It panics at a type that is not followed: the controller would
-// not be told of it.
+// InformerFor implements internalinterfaces.SharedInformerFactory. It panics for a type that is not followed: the controller
+// would not be told of its changes.
 func (f *Informers) InformerFor(obj runtime.Object, _ internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,13 +73,13 @@ func (f *Informers) tell(e *resources.Event) {
 	}
 }
 
-// again tells the handlers of a type of an object that there is as if it were new.
+// again tells the handlers of a type of an existing object as if it were new.
 func (f *Informers) again(key resources.Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	o, err := f.store.Get(context.Background(), key, resources.At{Match: resources.Any})
 	if err != nil || !f.shown(o) {
-		return // it is gone, which is told, too
+		return // it was deleted, which handlers are told separately
 	}
 	for _, h := range f.handlers[key.Resource] {
 		if obj := h.decode(o); obj != nil {
@@ -93,8 +93,9 @@ func (f *Informers) shown(o *resources.Object) bool {
 	return shows == nil || shows(o)
 }
 
-// add has a handler told of what there is, and then of what changes. What there is comes from the cache, which has all that
-// changes are told of. It panics when there is none, which ends the run: controllers do not look at errors of AddEventHandler.
+// add tells a handler of the existing objects, and then of changes. The objects come from the watch cache, which has every
+// change that handlers were told of. It panics when there is no cache, which ends the run: controllers do not check the error
+// of AddEventHandler.
 func (f *Informers) add(h *handler) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,16 +116,16 @@ func (f *Informers) add(h *handler) {
 	f.handlers[resource] = append(f.handlers[resource], h)
 }
 
-// handler is one of a controller's, with the objects that it is told of. It is its own registration.
+// handler is a controller's event handler, with the objects that it is told of. It is its own registration.
 type handler struct {
 	cache.ResourceEventHandler
 
 	indexer *indexer.Indexer
-	// since is the revision up to which it was told of everything when it was added.
+	// since is the revision of the objects that it was told of when it was added.
 	since int64
 }
 
-// decode returns nil for an object that cannot be decoded, of which handlers are not told.
+// decode returns nil for an object that cannot be decoded; handlers are not told of it.
 func (h *handler) decode(o *resources.Object) runtime.Object {
 	obj, err := h.indexer.Decode(o)
 	if err != nil {
@@ -161,7 +162,7 @@ func (h *handler) HasSynced() bool { return true }
 // HasSyncedChecker implements cache.ResourceEventHandlerRegistration.
 func (h *handler) HasSyncedChecker() cache.DoneChecker { return synced{} }
 
-// synced is what is there from the start.
+// synced is a DoneChecker that is done from the start.
 type synced struct{}
 
 func (synced) Name() string { return "" }
@@ -174,7 +175,7 @@ var closed = func() chan struct{} {
 	return c
 }()
 
-// informer is what controllers use of one: its lister, and handlers. The rest panics.
+// informer implements the methods of an informer that controllers use: its lister, and handlers. The other methods panic.
 type informer struct {
 	cache.SharedIndexInformer // nil
 
@@ -188,14 +189,14 @@ func (i *informer) HasSynced() bool                           { return true }
 func (i *informer) HasSyncedChecker() cache.DoneChecker       { return synced{} }
 func (i *informer) AddIndexers(indexers cache.Indexers) error { return i.indexer.AddIndexers(indexers) }
 
-// AddEventHandler has a handler told of what there is before it returns.
+// AddEventHandler tells a handler of the existing objects before it returns.
 func (i *informer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	added := &handler{ResourceEventHandler: h, indexer: i.indexer}
 	i.factory.add(added)
 	return added, nil
 }
 
-// AddEventHandlerWithResyncPeriod tells nothing twice: nothing is missed.
+// AddEventHandlerWithResyncPeriod ignores the resync period: no change is missed.
 func (i *informer) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandler(h)
 }

@@ -10,14 +10,14 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// untilEnd is a log in which a controller says nothing once its time has ended: that what it was doing then failed is no news. A conflict with
-// another writer is logged at info: the controller looks at the object again.
+// untilEnd is a log handler that drops a controller's records once its run has ended, because failures are expected then. It logs a conflict
+// with another writer at info, because the controller examines the object again.
 type untilEnd struct {
 	slog.Handler
 	ended <-chan struct{}
 }
 
-// Handle implements slog.Handler. Errors come here without Enabled being asked.
+// Handle implements slog.Handler. Errors come here without a call of Enabled.
 func (h untilEnd) Handle(ctx context.Context, r slog.Record) error {
 	select {
 	case <-h.ended:
@@ -32,7 +32,7 @@ func (h untilEnd) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// isOfConflicts reports whether a record has errors of which all, where they are gathered in one, say that somebody else has written the object.
+// isOfConflicts reports whether a record has an error that is a conflict, or an aggregate of conflicts only.
 func isOfConflicts(r *slog.Record) (found bool) {
 	r.Attrs(func(a slog.Attr) bool {
 		err, ok := a.Value.Any().(error)
@@ -42,7 +42,7 @@ func isOfConflicts(r *slog.Record) (found bool) {
 	return found
 }
 
-// isConflict tells whether an error is a conflict, and nothing else was joined to it.
+// isConflict tells whether an error is a conflict that no other error was joined to.
 func isConflict(err error) bool {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
