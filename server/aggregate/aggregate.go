@@ -1,26 +1,27 @@
-// Package aggregate passes requests on to the servers that extend the API: those that an APIService names by a reference to a
-// Service (kube-aggregator's part of kube-apiserver), and keeps what they say they serve.
+// Package aggregate forwards requests to extension API servers: those that an APIService names by a reference to a Service
+// (kube-aggregator's part of kube-apiserver). It also keeps their discovery and OpenAPI documents.
 //
-//	aggregate.go  which APIService answers for a path, as the store has it
-//	local.go      what APIServices without a Service say of discovery
-//	backend.go    how its server is connected to
-//	proxy.go      a request and its answer; upgrades
-//	readers.go    which connections short reads take
-//	probe.go      whether a server answers, for the status of its APIService
-//	metrics.go    which APIServices are not available
-//	sources.go    who is asked for discovery and for OpenAPI documents: a goroutine for each APIService with a Service, none without any
-//	discover.go   what is asked, and how the answers are read
+//	aggregate.go  which APIService handles a path, according to the store
+//	local.go      discovery of APIServices without a Service
+//	backend.go    connections to the server of an APIService
+//	proxy.go      forwarding a request and its answer; upgrades
+//	readers.go    the connections for short reads
+//	probe.go      probing a server, for the status of its APIService
+//	metrics.go    which APIServices are unavailable
+//	sources.go    polling discovery and OpenAPI documents: a goroutine for each APIService with a Service, none without any
+//	discover.go   requests for discovery, and reading the answers
 //	describe.go   the same for OpenAPI documents
-//	elsewhere.go  objects in namespaces that other servers keep, for the namespace controller
+//	elsewhere.go  namespaced objects of other servers, for the namespace controller
 //
 // # Invariants
 //
-//   - Which server answers for a path is what the store says when the request comes: a request that starts after an APIService
-//     was written, or its status, goes by what was written. Before a request is refused because there is none, or because it
-//     is not available, the store is asked for what is most recent.
-//   - No request for discovery or an OpenAPI document waits for another server. What a server said last is served if it does not answer, in discovery as Stale.
-//   - The identity of the client goes to the server in headers, and nothing else does that proves or claims one: the chain of
-//     the server (withUser) has taken it out of the request.
+//   - The store decides, when a request arrives, which server handles its path: a request that starts after a write of an
+//     APIService or of its status sees that write. Before a request is refused because no server handles it, or because the
+//     server is not available, the most recent state is read.
+//   - No request for discovery or an OpenAPI document waits for another server. If a server does not answer, its last answer
+//     is served, in discovery marked as Stale.
+//   - The server gets the identity of the client in headers, and nothing else that proves or claims an identity: the
+//     handler chain of this server (withUser) has removed that from the request.
 package aggregate
 
 import (
@@ -43,49 +44,49 @@ import (
 
 const apiServicesResource = "apiservices.apiregistration.k8s.io"
 
-// Config is what an Aggregator works on.
+// Config is what an Aggregator needs.
 type Config struct {
 	Registry *resources.Registry
 	Store    resources.View
 	Logger   *slog.Logger
-	// Certificate is shown to the servers, which believe who has it what the headers say of the client.
+	// Certificate is the client certificate for the servers; they trust its holder's headers about the user.
 	Certificate func() *tls.Certificate
 	// RouteToEndpoints sends requests to the endpoints of a Service, not to its ClusterIP (kube-apiserver's flag
 	// --enable-aggregator-routing).
 	RouteToEndpoints bool
-	// PassRedirects passes answers on that lead elsewhere, which are refused otherwise (kube-apiserver's flag
+	// PassRedirects forwards redirects, which are refused otherwise (kube-apiserver's flag
 	// --aggregator-reject-forwarding-redirect, turned off).
 	PassRedirects bool
-	// UID has the UID of the client in the headers, too (kube-apiserver's feature RemoteRequestHeaderUID).
+	// UID adds the UID of the user to the headers (kube-apiserver's feature RemoteRequestHeaderUID).
 	UID bool
 }
 
-// Aggregator passes requests on. Its methods may be called concurrently.
+// Aggregator forwards requests. Its methods may be called concurrently.
 type Aggregator struct {
 	Config
-	// Loopback is the host and port under which this server reaches itself, when it is known: that is what the Service of the API is to
-	// an APIService, as to kube-apiserver, whether or not addresses of the cluster are reachable from here.
+	// Loopback is the host and port under which this server reaches itself, once it is known. An APIService that refers to the Service
+	// of the API is sent there, as in kube-apiserver, whether or not cluster addresses are reachable from here.
 	Loopback atomic.Pointer[string]
 	behind   *behind.Lister
 	backends sync.Map // names of APIServices to *backend
 	external atomic.Pointer[discovery.External]
-	// descriptions is beside external what other servers say in OpenAPI documents.
+	// descriptions holds the OpenAPI documents of other servers.
 	descriptions atomic.Pointer[descriptions]
 	sources      sources
 	unavailable  *prometheus.CounterVec
 }
 
-// New returns an Aggregator that asks nobody for discovery yet; see Run.
+// New returns an Aggregator that does not poll discovery yet; see Run.
 func New(c Config) *Aggregator {
 	a := &Aggregator{Config: c, behind: behind.New(c.Store, c.Registry), unavailable: newUnavailableCounter()}
 	a.sources.owner, a.sources.all = a, map[string]*source{}
 	return a
 }
 
-// External returns what other servers serve. It is the same while that is.
+// External returns the discovery of other servers. The pointer stays the same while the content does.
 func (a *Aggregator) External() *discovery.External { return a.external.Load() }
 
-// OpenAPI returns what other servers describe. It is the same while that is.
+// OpenAPI returns the OpenAPI documents of other servers. The pointer stays the same while the content does.
 func (a *Aggregator) OpenAPI() *openapi.External {
 	if d := a.descriptions.Load(); d != nil {
 		return &d.external
@@ -93,7 +94,7 @@ func (a *Aggregator) OpenAPI() *openapi.External {
 	return nil
 }
 
-// Find returns who answers for a version of a group, nil for this server. Its errors are those of resources.Reader.
+// Find returns the server for a group version, nil for this server. Its errors are those of resources.Reader.
 func (a *Aggregator) Find(ctx context.Context, gv schema.GroupVersion) (*Backend, error) {
 	catalog := a.Registry.CatalogOf(ctx)
 	t, ok := catalog.Type(apiServicesResource)
@@ -111,7 +112,7 @@ func (a *Aggregator) Find(ctx context.Context, gv schema.GroupVersion) (*Backend
 	return b.remote(), err
 }
 
-// served returns a version that is one of this server's, and its group; nil: it is none.
+// served returns a version that this server serves, and its group; nil: it does not serve the version.
 func served(c *resources.Catalog, gv schema.GroupVersion) (*resources.Group, *resources.Version) {
 	g, ok := c.Group(gv.Group)
 	if !ok {
@@ -125,7 +126,7 @@ func served(c *resources.Catalog, gv schema.GroupVersion) (*resources.Group, *re
 	return nil, nil
 }
 
-// look returns what an APIService says at a point; nil: there is none.
+// look returns the Backend of an APIService as it is at a point; nil: there is none.
 func (a *Aggregator) look(ctx context.Context, t *resources.Type, gv schema.GroupVersion, at resources.Match) (*Backend, error) {
 	o, err := a.Store.Get(ctx, t.KeyOf("", gv.Version+"."+gv.Group), resources.At{Match: at})
 	if errors.Is(err, resources.ErrNotFound) {
@@ -137,7 +138,7 @@ func (a *Aggregator) look(ctx context.Context, t *resources.Type, gv schema.Grou
 	return a.backendOf(t, o)
 }
 
-// backendOf reads an APIService as it is stored, unless that was read before.
+// backendOf decodes a stored APIService, unless it was decoded before.
 func (a *Aggregator) backendOf(t *resources.Type, o *resources.Object) (*Backend, error) {
 	known, _ := a.backends.Load(o.Name)
 	before, _ := known.(*Backend)
@@ -157,7 +158,7 @@ func (a *Aggregator) backendOf(t *resources.Type, o *resources.Object) (*Backend
 	return b, nil
 }
 
-// forget drops how the server of an APIService is connected to that is gone.
+// forget drops the connections of a deleted APIService.
 func (a *Aggregator) forget(name string) {
 	if b, ok := a.backends.LoadAndDelete(name); ok && b.(*Backend).transport != nil {
 		b.(*Backend).transport.CloseIdleConnections()

@@ -21,10 +21,10 @@ import (
 	"github.com/rowlock/rowlock/resources/behind"
 )
 
-// defaultPort is that of a reference to a Service without one, as upstream has it.
+// defaultPort is the port of a reference to a Service without a port, as in upstream.
 const defaultPort = 443
 
-// Backend is one state of an APIService: who answers for a version of a group, and how they are reached.
+// Backend is one state of an APIService: the server for a group version, and how to reach it.
 type Backend struct {
 	owner     *Aggregator
 	revision  int64
@@ -34,16 +34,16 @@ type Backend struct {
 	available bool
 	service   apiregistrationv1.ServiceReference
 	port      int32
-	bundle    []byte // of CA certificates; empty: those of the system
+	bundle    []byte // CA certificates in PEM; empty: those of the system
 	insecure  bool
-	// transport is nil for what this server answers, and where transportErr says why there is none.
+	// transport is nil when this server handles the version, and when transportErr is set.
 	transport    *http.Transport
 	transportErr error
-	// reads are connections for short reads.
+	// reads are the connections for short reads.
 	reads *readers
 }
 
-// newBackend reads an APIService. What it says of connections may be the same as before.
+// newBackend creates a Backend from an APIService. It reuses the connections of before if their settings are the same.
 func (a *Aggregator) newBackend(is *apiregistrationv1.APIService, revision int64, before *Backend) *Backend {
 	b := &Backend{owner: a, revision: revision, gv: schema.GroupVersion{Group: is.Spec.Group, Version: is.Spec.Version}, priority: is.Spec.VersionPriority,
 		group: is.Spec.GroupPriorityMinimum}
@@ -65,10 +65,10 @@ func (a *Aggregator) newBackend(is *apiregistrationv1.APIService, revision int64
 	return b
 }
 
-// local: this server answers.
+// local tells whether this server handles the version.
 func (b *Backend) local() bool { return b.service.Name == "" }
 
-// remote returns b where another server answers, otherwise nil.
+// remote returns b if another server handles the version, otherwise nil.
 func (b *Backend) remote() *Backend {
 	if b == nil || b.local() {
 		return nil
@@ -81,7 +81,7 @@ func (b *Backend) sameConnections(other *Backend) bool {
 		bytes.Equal(b.bundle, other.bundle)
 }
 
-// newTransport says how connections are made: as upstream's, with the certificate that is valid when one is.
+// newTransport returns a transport with upstream's settings, and with the client certificate that is valid when a connection is made.
 func (b *Backend) newTransport() (*http.Transport, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: b.service.Name + "." + b.service.Namespace + ".svc", InsecureSkipVerify: b.insecure}
 	if b.owner.Certificate != nil {
@@ -101,13 +101,13 @@ func (b *Backend) newTransport() (*http.Transport, error) {
 		TLSClientConfig:     config,
 		TLSHandshakeTimeout: 10 * time.Second,
 		MaxIdleConnsPerHost: 25,
-		// What the client accepts is passed on, and the answer as it comes. Of a client that says nothing of it, the server is asked for gzip,
-		// as by kube-apiserver, and the client is sent what that was made of.
+		// The client's Accept-Encoding and the answer are forwarded unchanged. If the client sends none, the transport asks for gzip, as in
+		// kube-apiserver, and the client gets the decompressed answer.
 		DialContext: (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 	}), nil
 }
 
-// resolve returns where the server is reached.
+// resolve returns the URL of the server.
 func (b *Backend) resolve(ctx context.Context) (*url.URL, error) {
 	if self := b.owner.Loopback.Load(); self != nil && behind.Self(b.service.Namespace, b.service.Name, int(b.port)) {
 		return &url.URL{Scheme: "https", Host: *self}, nil

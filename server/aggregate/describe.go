@@ -18,16 +18,16 @@ import (
 	"github.com/rowlock/rowlock/server/openapi"
 )
 
-// failure is why a server was asked in vain, and until when that is believed.
+// failure is the error of a failed request to a server, and until when the server is not asked again.
 type failure struct {
 	err   error
 	until time.Time
 }
 
-// askPause is how long a server that was asked in vain for a document is not asked again.
+// askPause is how long a server is not asked again after a failed request for a document.
 const askPause = 2 * time.Second
 
-// describing is who asks for OpenAPI documents, as upstream.
+// describing is the user of requests for OpenAPI documents, as in upstream.
 var describing user.Info = &user.DefaultInfo{Name: "system:aggregator"}
 
 const (
@@ -35,11 +35,11 @@ const (
 	pathV3 = "/openapi/v3"
 )
 
-// errUnavailable: the status of an APIService says that its server does not answer.
+// errUnavailable says that the status of an APIService is unavailable.
 var errUnavailable = errors.New(unavailable)
 
-// description is what the server of an APIService says of a version in OpenAPI documents, and said last of those it does not answer
-// for now. Its method read may be called concurrently, also with refresh, which has one caller.
+// description holds the OpenAPI documents of an APIService's server for one version; if it does not answer, these are its last
+// ones. The method read may be called concurrently, also with refresh, which has one caller.
 type description struct {
 	a  *Aggregator
 	gv schema.GroupVersion
@@ -47,8 +47,8 @@ type description struct {
 	v2    *openapi.Part
 	v2Tag string // the ETag of the document that v2 is part of
 
-	// asking is taken by who asks for a document of version 3, and failed says until when the server, which did not answer the last
-	// time, is not asked again by those who waited meanwhile.
+	// asking is held during a request for a document of version 3. failed has the last error, until when requests that waited
+	// meanwhile do not ask the server again.
 	asking chan struct{}
 	failed failure
 	// mu guards the rest.
@@ -57,34 +57,34 @@ type description struct {
 	kept map[string]keptDocument
 }
 
-// keptDocument is a document of version 3, and the hash under which the index had it when it was read.
+// keptDocument is a document of version 3, with its hash in the index when it was read.
 type keptDocument struct {
 	hash string
 	*openapi.Document
 }
 
-// newDescription knows nothing yet.
+// newDescription returns an empty description.
 func (a *Aggregator) newDescription(gv schema.GroupVersion) *description {
 	return &description{a: a, gv: gv, kept: map[string]keptDocument{}, asking: make(chan struct{}, 1)}
 }
 
-// external returns it as it is. The caller is that of refresh.
+// external returns the current state. Only the caller of refresh may call it.
 func (d *description) external() openapi.ExternalVersion {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return openapi.ExternalVersion{GroupVersion: d.gv, V2: d.v2, V3: d.v3, Read: d.read}
 }
 
-// refresh asks what the server says now. What it does not answer stays as it was.
+// refresh polls the server. Documents that it does not return stay as they were.
 func (d *description) refresh(ctx context.Context) error {
 	b, err := d.a.Find(ctx, d.gv)
 	switch {
 	case err != nil:
 		return err
 	case b == nil || b.transportErr != nil:
-		return nil // the availability of the APIService says so
+		return nil // the availability of the APIService reports this
 	}
-	return errors.Join(d.refreshV2(ctx, b), d.refreshIndex(ctx, b)) // a server that has but one of the two is asked for it
+	return errors.Join(d.refreshV2(ctx, b), d.refreshIndex(ctx, b)) // a server may have only one of the two
 }
 
 func (d *description) refreshIndex(ctx context.Context, b *Backend) error {
@@ -128,7 +128,7 @@ func (d *description) refreshV2(ctx context.Context, b *Backend) error {
 	return nil
 }
 
-// refreshV3 reads an index. Of documents of what is not the APIService's, its server is not asked for any.
+// refreshV3 reads an index. It ignores documents of other group versions than the APIService's.
 func (d *description) refreshV3(index []byte) error {
 	var all struct {
 		Paths map[string]struct {
@@ -152,7 +152,7 @@ func (d *description) refreshV3(index []byte) error {
 	return nil
 }
 
-// publish puts what there is of version 3 in force. Documents of what there is no more are forgotten.
+// publish sets the documents of version 3, and forgets cached documents that are no longer in the index.
 func (d *description) publish(v3 map[string]string, made map[string]keptDocument) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -166,7 +166,7 @@ func (d *description) publish(v3 map[string]string, made map[string]keptDocument
 	})
 }
 
-// convert makes version 3 of version 2, for a server that has no other.
+// convert converts version 2 to version 3, for a server that has only version 2.
 func (d *description) convert() error {
 	if d.v2 == nil {
 		d.publish(nil, nil)
@@ -181,8 +181,8 @@ func (d *description) convert() error {
 	return nil
 }
 
-// read returns a document of version 3: what is kept, if the index has it under the same hash, otherwise what the server answers, and
-// what is kept if it does not.
+// read returns a document of version 3: the cached one if it has the hash that is in the index, otherwise the server's answer, or the
+// cached one if the server does not answer.
 func (d *description) read(ctx context.Context, name string) (*openapi.Document, error) {
 	if doc := d.current(name); doc != nil {
 		return doc, nil
@@ -201,7 +201,7 @@ func (d *description) read(ctx context.Context, name string) (*openapi.Document,
 		doc, err = d.ask(ctx, name)
 		d.failed = failure{err, time.Now().Add(askPause)}
 		if ctx.Err() != nil {
-			d.failed = failure{} // which says nothing of the server
+			d.failed = failure{} // the request was canceled, which says nothing about the server
 		}
 	}
 	if err != nil {
@@ -214,7 +214,7 @@ func (d *description) read(ctx context.Context, name string) (*openapi.Document,
 	return doc, err
 }
 
-// current returns what is kept under the hash that the index has; nil: that is not kept.
+// current returns the cached document with the hash that is in the index; nil: there is none.
 func (d *description) current(name string) *openapi.Document {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -224,7 +224,7 @@ func (d *description) current(name string) *openapi.Document {
 	return nil
 }
 
-// ask asks the server for a document, unless it is known not to answer.
+// ask requests a document from the server, unless the server is known to be unavailable.
 func (d *description) ask(ctx context.Context, name string) (*openapi.Document, error) {
 	d.mu.Lock()
 	hash := d.v3[name]

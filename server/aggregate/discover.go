@@ -16,27 +16,27 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// acceptAggregated asks for aggregated discovery, or for what there is.
+// acceptAggregated asks for aggregated discovery, with the older form as an alternative.
 const acceptAggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-// maxDiscovery bounds what is read of an answer, in bytes. All that kube-apiserver itself serves takes 100 KB.
+// maxDiscovery bounds the size of an answer, in bytes. All of kube-apiserver's own discovery takes 100 KB.
 const maxDiscovery = 16 << 20
 
-// errSame: the server says that it serves what it did.
+// errSame says that the discovery of a server has not changed.
 var errSame = errors.New("not modified")
 
-// legacyProbing is who asks for the older form, as upstream.
+// legacyProbing is the user of requests for the older form, as in upstream.
 var legacyProbing user.Info = &user.DefaultInfo{Name: probing.GetName()}
 
-// question is what a server is asked: what it serves in a version.
+// question is a request for the discovery of a version.
 type question struct {
 	a    *Aggregator
 	gv   schema.GroupVersion
 	etag string
 }
 
-// ask asks for aggregated discovery, and for the older form of a server that has no other. Errors: errSame; any other says that
-// the server did not answer as it should.
+// ask requests aggregated discovery, and the older form if the server has no other. Errors: errSame; any other says that the
+// server did not answer properly.
 func (q question) ask(ctx context.Context) (said *apidiscoveryv2.APIVersionDiscovery, etag string, err error) {
 	b, err := q.a.Find(ctx, q.gv)
 	switch {
@@ -83,7 +83,7 @@ func (b *Backend) read(ctx context.Context, path string, who user.Info, headers 
 	return answer.StatusCode, answer.Header, body, err
 }
 
-// readAll reads the body of an answer, which is to have no more than some bytes.
+// readAll reads the body of an answer, up to a limit in bytes.
 func readAll(answer *http.Response, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(answer.Body, limit+1))
 	if err == nil && int64(len(body)) > limit {
@@ -98,7 +98,7 @@ func isAggregated(contentType string) bool {
 		params["as"] == "APIGroupDiscoveryList"
 }
 
-// find returns the version from aggregated discovery, which has all that the server serves. One that is not there is empty.
+// find returns the version from aggregated discovery, which has all that the server serves. A missing version is empty.
 func (q question) find(body []byte) (*apidiscoveryv2.APIVersionDiscovery, error) {
 	var all apidiscoveryv2.APIGroupDiscoveryList
 	if err := json.Unmarshal(body, &all); err != nil {
@@ -115,7 +115,7 @@ func (q question) find(body []byte) (*apidiscoveryv2.APIVersionDiscovery, error)
 	return &apidiscoveryv2.APIVersionDiscovery{}, nil
 }
 
-// fillKinds: older clients fail where there is no kind at all (kubernetes issue 118361).
+// fillKinds sets missing kinds: older clients fail without one (kubernetes issue 118361).
 func fillKinds(list []apidiscoveryv2.APIResourceDiscovery) {
 	for i := range list {
 		r := &list[i]
@@ -146,8 +146,8 @@ func (q question) askLegacy(ctx context.Context, b *Backend) (*apidiscoveryv2.AP
 	return &apidiscoveryv2.APIVersionDiscovery{Resources: described}, err
 }
 
-// describe says in the newer form what a list of the older one says: there, subresources are resources with a slash in their
-// names.
+// describe converts a list of the older form to the newer one. In the older form, subresources are resources with a slash in
+// their names.
 func describe(list []metav1.APIResource) ([]apidiscoveryv2.APIResourceDiscovery, error) {
 	var all []apidiscoveryv2.APIResourceDiscovery
 	at := map[string]int{}

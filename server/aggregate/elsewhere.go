@@ -23,22 +23,22 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Bounds of what is done for the namespace controller. What hangs delays other namespaces as long.
+// Bounds of requests for the namespace controller. A server that hangs delays the deletion of other namespaces that long.
 const (
 	deleteTimeout = time.Minute
 	listTimeout   = 10 * time.Second
-	maxList       = 128 << 20 // bytes of some hundred objects, of which a server that has no other form sends the whole
+	maxList       = 128 << 20 // bytes of some hundred objects; a server without metadata-only lists sends them whole
 )
 
-// told is what a server says it serves in a version, or why it does not.
+// told is the discovery of a server for a version, or the error of requesting it.
 type told struct {
 	*Backend
 	said *apidiscoveryv2.APIVersionDiscovery
 	err  error
 }
 
-// Namespaced implements controllers.Elsewhere. Which servers there are is what the store has, as for requests: no object is forgotten
-// that was made through one of them. One that is said to be available and has not answered lately is asked again.
+// Namespaced implements controllers.Elsewhere. It finds the servers in the most recent state of the store, as requests do, so that it
+// misses no object that was created through one of them. It asks an available server again that has not answered lately.
 func (a *Aggregator) Namespaced(ctx context.Context) (found []metav1.APIResource, unknown map[schema.GroupVersion]error, err error) {
 	all, err := a.remotes(ctx)
 	if err != nil || len(all) == 0 {
@@ -70,7 +70,7 @@ func (a *Aggregator) Namespaced(ctx context.Context) (found []metav1.APIResource
 	return found, unknown, nil
 }
 
-// remotes are the APIServices with a Service.
+// remotes returns the APIServices with a Service.
 func (a *Aggregator) remotes(ctx context.Context) (all []*told, failed error) {
 	t, ok := a.Registry.Catalog().Type(apiServicesResource)
 	if !ok {
@@ -82,7 +82,7 @@ func (a *Aggregator) remotes(ctx context.Context) (all []*told, failed error) {
 	}
 	snapshot.Ascend("", "", func(o *resources.Object) bool {
 		if !bytes.Contains(o.Data, []byte(`"service":`)) {
-			return true // there may be thousands of those
+			return true // there may be thousands without a Service
 		}
 		var b *Backend
 		if b, failed = a.backendOf(t, o); failed == nil && !b.local() {
@@ -93,10 +93,10 @@ func (a *Aggregator) remotes(ctx context.Context) (all []*told, failed error) {
 	return all, failed
 }
 
-// tell finds out what a server serves, if that is not known.
+// tell requests the discovery of a server, if it is not known.
 func (a *Aggregator) tell(ctx context.Context, t *told) {
 	if !t.available {
-		t.err = fmt.Errorf("stale GroupVersion discovery: %v", t.gv) // in client-go's words
+		t.err = fmt.Errorf("stale GroupVersion discovery: %v", t.gv) // client-go's message
 		return
 	}
 	if t.said = a.sources.lately(t.gv); t.said == nil {
@@ -104,7 +104,7 @@ func (a *Aggregator) tell(ctx context.Context, t *told) {
 	}
 }
 
-// lately returns what a server has said when it was last asked; nil: it was not, or did not answer.
+// lately returns the last discovery of a server; nil: it was not asked, or did not answer the last time.
 func (s *sources) lately(gv schema.GroupVersion) *apidiscoveryv2.APIVersionDiscovery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *sources) lately(gv schema.GroupVersion) *apidiscoveryv2.APIVersionDisco
 	return nil
 }
 
-// page is how many objects are listed at once.
+// page is the number of objects in a page of a list.
 const page = 500
 
 // List implements controllers.Elsewhere.
@@ -143,7 +143,7 @@ func (a *Aggregator) Delete(ctx context.Context, who user.Info, gvr schema.Group
 	return err
 }
 
-// send sends a request to the server of a version, and returns the answer, or the error that it is.
+// send sends a request to the server of a version, and returns the body of the answer, or the error that the answer stands for.
 func (a *Aggregator) send(ctx context.Context, method string, who user.Info, gvr schema.GroupVersionResource, path []string, query url.Values, body []byte,
 	timeout time.Duration, headers ...string) ([]byte, error) {
 	b, err := a.Find(ctx, gvr.GroupVersion())

@@ -12,8 +12,8 @@ import (
 	"github.com/rowlock/rowlock/server/discovery"
 )
 
-// locals are what Local found in one state of the APIServices: that of which newest is the highest revision of an object, and count how
-// many there are. No other state has the same two, as a revision is given once.
+// locals is the result of Local for one state of the APIServices. newest, the highest revision of an object, and count, the number of
+// objects, identify the state, since a revision is given once.
 type locals struct {
 	newest int64
 	count  int
@@ -22,9 +22,9 @@ type locals struct {
 
 type localsKey struct{ owner *Aggregator }
 
-// Local returns the versions that APIServices without a Service stand for and that a catalog does not have (those that somebody else has
-// made, and those of definitions that are not established), and those that it has at other priorities. It takes what is at hand, which is the
-// most recent for a request that has asked for the most recent types before. Its errors are those of resources.Reader.
+// Local returns the versions of APIServices without a Service that a catalog does not have (those that a user created, and those of
+// definitions that are not established), and those that it has at other priorities. It reads the watch cache, which is most recent for a
+// request that has asked for the most recent types before. Its errors are those of resources.Reader.
 func (a *Aggregator) Local(ctx context.Context, catalog *resources.Catalog) ([]discovery.ExternalVersion, error) {
 	t, ok := catalog.Type(apiServicesResource)
 	if !ok {
@@ -61,15 +61,15 @@ func (a *Aggregator) Local(ctx context.Context, catalog *resources.Catalog) ([]d
 	return now.found, nil
 }
 
-// localVersion returns what Local finds of one APIService, nil: nothing.
+// localVersion returns the version that Local finds for one APIService, nil for none.
 func (a *Aggregator) localVersion(catalog *resources.Catalog, t *resources.Type, o *resources.Object) (*discovery.ExternalVersion, error) {
 	gv := schema.GroupVersion{}
 	gv.Version, gv.Group, _ = strings.Cut(o.Name, ".")
-	if gv.Group == "" || gv.Group == t.Group { // they stand at the head of the list, whatever is said of them
+	if gv.Group == "" || gv.Group == t.Group { // these are always at the head of the list
 		return nil, nil
 	}
 	if group, version := served(catalog, gv); version != nil {
-		// There is one for each version that is served, so those as the server made them are told without reading them whole.
+		// There is an APIService for each served version. Unchanged ones are recognised without decoding them.
 		spec := gjson.GetBytes(o.Data, "spec")
 		if spec.Get("service").Exists() ||
 			spec.Get("groupPriorityMinimum").Int() == int64(group.Priority) && spec.Get("versionPriority").Int() == int64(version.Priority) {

@@ -18,7 +18,7 @@ func newUnavailableCounter() *prometheus.CounterVec {
 		Help: "Counter of APIServices which are marked as unavailable broken down by APIService name and reason."}, []string{"name", "reason"})
 }
 
-// CountUnavailable counts that an APIService was marked as unavailable which was available before.
+// CountUnavailable counts that an available APIService was marked as unavailable.
 func (a *Aggregator) CountUnavailable(name, reason string) {
 	a.unavailable.WithLabelValues(name, reason).Inc()
 }
@@ -29,8 +29,7 @@ func (a *Aggregator) Describe(to chan<- *prometheus.Desc) {
 	a.unavailable.Describe(to)
 }
 
-// Collect implements prometheus.Collector. Which APIServices there are is what the store has: nothing is kept for those who ask for
-// metrics.
+// Collect implements prometheus.Collector. It reads the APIServices from the store, so nothing is kept for metrics.
 func (a *Aggregator) Collect(to chan<- prometheus.Metric) {
 	a.unavailable.Collect(to)
 	all, err := a.Store.Snapshot(context.Background(), apiServicesResource, resources.At{Match: resources.Any})

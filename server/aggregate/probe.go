@@ -13,18 +13,18 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// askTimeout and attempts are upstream's: of so many requests at once one has to be answered in time.
+// askTimeout and attempts are upstream's: of this many concurrent requests one has to be answered in time.
 const (
 	askTimeout = 5 * time.Second
 	attempts   = 5
 )
 
-// probing is who asks, as upstream: they are to be refused nothing.
+// probing is the user of probes, as in upstream: in a group that is allowed everything.
 var probing user.Info = &user.DefaultInfo{Name: "system:kube-aggregator", Groups: []string{user.SystemPrivilegedGroup}}
 
-// Probe asks the server of an APIService for what it serves in the version. It implements controllers.Prober. A nil error
-// means that it answers, or that it is none any more. The first answer decides, and the other requests are left to end by themselves, as
-// upstream's are: a server writes errors to its log for each that is broken off.
+// Probe requests the discovery of the version from the server of an APIService. It implements controllers.Prober. A nil error means that
+// the server answers, or that the APIService has no server any more. The first success decides, and the other requests are left to end
+// by themselves, as in upstream: a server logs an error for each canceled request.
 func (a *Aggregator) Probe(ctx context.Context, gv schema.GroupVersion) error {
 	b, err := a.Find(ctx, gv)
 	if b == nil || err != nil {
@@ -62,17 +62,17 @@ func (b *Backend) probe(ctx context.Context, path string) error {
 	case err == nil:
 		return nil
 	case ctx.Err() == nil:
-		b.transport.CloseIdleConnections() // they may lead to where nobody is any more
+		b.transport.CloseIdleConnections() // they may lead to an address without a server
 	}
 	return fmt.Errorf("failing or missing response from %v: %w", at, err)
 }
 
-// ask sends a GET of the server's own. The caller closes the body of the answer.
+// ask sends a GET for this server itself. The caller closes the body of the answer.
 func (b *Backend) ask(ctx context.Context, at *url.URL, who user.Info, headers ...string) (*http.Response, error) {
 	return b.request(ctx, http.MethodGet, at, who, nil, askTimeout, headers...)
 }
 
-// request sends a request of the server's own. The caller closes the body of the answer.
+// request sends a request for this server itself. The caller closes the body of the answer.
 func (b *Backend) request(ctx context.Context, method string, at *url.URL, who user.Info, body []byte, timeout time.Duration, headers ...string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
 	if err != nil {
@@ -87,7 +87,7 @@ func (b *Backend) request(ctx context.Context, method string, at *url.URL, who u
 	return client.Do(r)
 }
 
-// discoveryPath is where a server says what it serves in a version.
+// discoveryPath returns the path of a version's discovery.
 func discoveryPath(gv schema.GroupVersion) string {
 	if gv.Group == "" {
 		return "/api/" + gv.Version

@@ -14,11 +14,11 @@ import (
 	"github.com/rowlock/rowlock/server/auditing"
 )
 
-// unavailable is what clients are told, whatever the reason; the status of the APIService has it.
+// unavailable is the message for clients, whatever the reason; the status of the APIService has the reason.
 const unavailable = "service unavailable"
 
-// ServeHTTP passes a request on, in the name of the user of its context, and the answer back. What comes in parts (watches, logs)
-// and what takes the connection over (upgrades) goes through as it comes.
+// ServeHTTP forwards a request with the user of its context, and the answer. Streams (watches, logs) and upgrades are forwarded
+// as they come.
 func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	auditing.Of(r.Context()).Forwarded()
 	if !b.available {
@@ -28,7 +28,7 @@ func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.pass(w, r)
 }
 
-// pass is ServeHTTP whether the server is thought to be available or not.
+// pass is ServeHTTP without the check of availability.
 func (b *Backend) pass(w http.ResponseWriter, r *http.Request) {
 	if b.transportErr != nil {
 		fail(w, r, b.transportErr.Error(), http.StatusInternalServerError)
@@ -54,19 +54,19 @@ func (b *Backend) pass(w http.ResponseWriter, r *http.Request) {
 	uid := b.uidOf(who)
 	upgrade := httpstream.IsUpgradeRequest(r)
 	if upgrade {
-		// Then the connection is dialled, and the transport sends nothing.
+		// An upgrade dials the connection itself; the transport does not send its headers.
 		transport.SetAuthProxyHeaders(sent, who.GetName(), uid, who.GetGroups(), who.GetExtra())
 	}
 	by, done := b.reads.of(r, b.transport)
 	defer done()
 	through := transport.NewAuthProxyRoundTripper(who.GetName(), uid, who.GetGroups(), who.GetExtra(), by)
 	h := proxy.NewUpgradeAwareHandler(location, through, true, upgrade, responder{})
-	// A server must not lead the client, with what that is allowed to do here, to where it would not go by itself.
+	// A server must not redirect the client, with its permissions here, to where it would not go by itself.
 	h.RejectForwardingRedirects = !b.owner.PassRedirects
 	h.ServeHTTP(w, sent)
 }
 
-// fail answers a request that is not passed on, and counts it as kube-aggregator does.
+// fail answers a request that is not forwarded, and counts it as kube-aggregator does.
 func fail(w http.ResponseWriter, r *http.Request, text string, code int) {
 	http.Error(w, text, code)
 	if info, ok := genericapirequest.RequestInfoFrom(r.Context()); ok {
@@ -81,7 +81,7 @@ func (b *Backend) uidOf(who user.Info) string {
 	return who.GetUID()
 }
 
-// responder words what goes wrong with a connection, before an answer has begun.
+// responder reports errors of a connection before an answer has begun.
 type responder struct{}
 
 // Error implements upstream's proxy.ErrorResponder.

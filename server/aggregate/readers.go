@@ -8,18 +8,18 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// mostReaders is how many reads go over connections of their own at the same time.
+// mostReaders is how many reads use connections of their own at the same time.
 const mostReaders = 25
 
-// readers have connections for short reads, by HTTP/1.1, one for a read: that costs half of what HTTP/2 does, whose client has a
-// goroutine begin for each request. Watches, and whatever else lasts or comes in numbers, share connections by HTTP/2, as upstream's do. So do
-// writes: whoever finds that a connection of HTTP/1.1 has just been closed cannot tell whether a write was made.
+// readers has HTTP/1.1 connections for short reads, with one read at a time on each. This costs half as much as HTTP/2, whose client starts a
+// goroutine for each request. Watches, and other requests that last long or come in large numbers, share HTTP/2 connections, as in upstream.
+// So do writes: if an HTTP/1.1 connection has just been closed, the client cannot tell whether a write was made.
 type readers struct {
 	plain *http.Transport
 	busy  atomic.Int64
 }
 
-// newReaders makes connections as those of shared are made.
+// newReaders creates connections with the settings of shared.
 func newReaders(shared *http.Transport) *readers {
 	plain := shared.Clone()
 	plain.TLSClientConfig.NextProtos = nil
@@ -30,7 +30,7 @@ func newReaders(shared *http.Transport) *readers {
 	return &readers{plain: plain}
 }
 
-// of returns what sends a request; done is to be called after the answer.
+// of returns the transport for a request; done has to be called after the answer.
 func (s *readers) of(r *http.Request, shared *http.Transport) (by *http.Transport, done func()) {
 	info, known := genericapirequest.RequestInfoFrom(r.Context())
 	if !known || !short(r.Method, info) {
@@ -43,7 +43,7 @@ func (s *readers) of(r *http.Request, shared *http.Transport) (by *http.Transpor
 	return s.plain, func() { s.busy.Add(-1) }
 }
 
-// short tells whether a request reads something, at once.
+// short tells whether a request is a read that is answered at once.
 func short(method string, info *genericapirequest.RequestInfo) bool {
 	if method != http.MethodGet && method != http.MethodHead {
 		return false

@@ -21,15 +21,15 @@ import (
 	"github.com/rowlock/rowlock/server/openapi"
 )
 
-// refreshInterval is how often a server is asked whether it serves the same as before, and firstPause when it is asked again that
-// did not answer, which doubles; both are upstream's.
+// refreshInterval is how often a server is polled. firstPause is the first pause after a server did not answer, which doubles.
+// Both are upstream's.
 const (
 	refreshInterval = time.Minute
 	firstPause      = 500 * time.Millisecond
 )
 
-// Run asks other servers what they serve until ctx ends or the store is closed: each when its APIService comes or changes, and
-// every minute. While there are none, nothing runs.
+// Run polls the discovery of other servers until ctx ends or the store is closed: each when its APIService is created or
+// changed, and every minute. Without any, no goroutine runs.
 func (a *Aggregator) Run(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	s := &a.sources
@@ -46,24 +46,24 @@ type sources struct {
 	ctx   context.Context // of Run
 	work  sync.WaitGroup
 
-	// gone are those that were there before history was lost and have not been told of since; for the follower alone.
+	// gone are those that existed before history was lost and have not been shown since. Only the follower uses it.
 	gone map[string]bool
-	// mu guards all, and what is in each source but its channel.
+	// mu guards all, and the fields of each source except its channel.
 	mu  sync.Mutex
 	all map[string]*source
 }
 
-// source is one of them.
+// source is an APIService with a Service.
 type source struct {
 	is   *apiregistrationv1.APIService
-	wake chan struct{} // to ask now
+	wake chan struct{} // triggers a request at once
 	stop context.CancelFunc
-	// said is what its server said last, and etag says which of its answers that is.
+	// said is the last answer of its server, and etag the ETag of that answer.
 	said *apidiscoveryv2.APIVersionDiscovery
 	etag string
-	// fresh: it has answered when it was last asked.
+	// fresh: the server answered the last request.
 	fresh bool
-	// described is what it says in OpenAPI documents; for keep alone, and known is what is in force of it.
+	// described holds its OpenAPI documents and is only for keep; known is the published part.
 	described *description
 	known     openapi.ExternalVersion
 }
@@ -119,7 +119,7 @@ func (s *sources) Turn(_ context.Context, t follow.Turn) (time.Duration, error) 
 	return 0, nil
 }
 
-// put has an APIService asked that has come or changed.
+// put polls an APIService that was created or changed.
 func (s *sources) put(is *apiregistrationv1.APIService) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *sources) put(is *apiregistrationv1.APIService) {
 	if known {
 		select {
 		case src.wake <- struct{}{}:
-		default: // it will ask
+		default: // a request is already due
 		}
 		return
 	}
@@ -152,7 +152,7 @@ func (s *sources) remove(name string) {
 	}
 }
 
-// keep asks the server of an APIService until ctx ends.
+// keep polls the server of an APIService until ctx ends.
 func (s *sources) keep(ctx context.Context, src *source) {
 	pause := firstPause
 	for {
@@ -176,18 +176,18 @@ func (s *sources) keep(ctx context.Context, src *source) {
 	}
 }
 
-// refresh asks once, and publishes what was said. It returns false when the server did not answer.
+// refresh polls once, and publishes the answer. It returns false when the server did not answer.
 func (s *sources) refresh(ctx context.Context, src *source) bool {
 	s.mu.Lock()
 	gv := schema.GroupVersion{Group: src.is.Spec.Group, Version: src.is.Spec.Version}
 	q := question{a: s.owner, gv: gv, etag: src.etag}
 	s.mu.Unlock()
-	s.owner.behind.Forget() // what has gone meanwhile is not to be remembered for ever
+	s.owner.behind.Forget() // entries of objects that are gone must not stay for ever
 	said, etag, err := q.ask(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ctx.Err() != nil {
-		return true // it is not asked any more
+		return true // the APIService is no longer polled
 	}
 	switch {
 	case err == nil:
@@ -202,7 +202,7 @@ func (s *sources) refresh(ctx context.Context, src *source) bool {
 	return src.fresh
 }
 
-// describe asks once for OpenAPI documents, and publishes what was said. It returns false when the server did not answer as it should.
+// describe polls the OpenAPI documents once, and publishes the answer. It returns false when the server did not answer properly.
 func (s *sources) describe(ctx context.Context, src *source) bool {
 	err := src.described.refresh(ctx)
 	s.mu.Lock()
@@ -218,7 +218,7 @@ func (s *sources) describe(ctx context.Context, src *source) bool {
 	return err == nil
 }
 
-// publish puts what is known of all into force, if that is something new. The caller holds s.mu.
+// publish publishes the discovery of all sources, if it has changed. The caller holds s.mu.
 func (s *sources) publish() {
 	var now []discovery.ExternalVersion
 	for _, src := range s.all {
@@ -246,8 +246,8 @@ func (s *sources) publish() {
 	s.publishDescriptions()
 }
 
-// publishDescriptions is publish for OpenAPI documents. Those of the most important groups come first, whatever the priorities of
-// versions, as upstream: of definitions with one name and two contents the first keeps it.
+// publishDescriptions is publish for OpenAPI documents. Documents of groups with a higher priority come first, whatever the
+// priorities of versions, as in upstream: when definitions with the same name differ, the first keeps the name.
 func (s *sources) publishDescriptions() {
 	var described []*source
 	priorities := map[string]int32{}
@@ -275,7 +275,7 @@ func (s *sources) publishDescriptions() {
 	}
 }
 
-// descriptions are what is in force of OpenAPI documents.
+// descriptions are the published OpenAPI documents.
 type descriptions struct {
 	external openapi.External
 	of       []*description

@@ -9,26 +9,26 @@ import (
 	"k8s.io/apiserver/pkg/audit/policy"
 )
 
-// Auditor is the audit of a server: what is recorded, and where. It is safe for concurrent use.
+// Auditor is the audit of a server: its policy and its back ends. It is safe for concurrent use.
 type Auditor struct {
 	policy  audit.PolicyRuleEvaluator
 	backend audit.Backend
-	// agent is the User-Agent of what the server writes of itself.
+	// agent is the User-Agent of the server's own writes.
 	agent string
 	close func()
-	// waits: requests wait for a webhook, which is asked again and again for more than a minute when it is dead.
+	// waits: requests wait for a webhook; if that is dead, it is retried for more than a minute.
 	waits bool
-	// overdue are last events of the server's own writes which a back end has had for longer than ownIn.
+	// overdue counts the server's own writes whose last event a back end has had for longer than ownIn.
 	overdue atomic.Int32
 }
 
-// Open returns the audit that the options ask for; agent is the User-Agent of what the server writes of itself. It is nil when nothing
-// is recorded: without a policy, as with kube-apiserver, or without a back end. Close has to be called.
+// Open returns the audit for the options; agent is the User-Agent of the server's own writes. It returns nil when nothing is recorded:
+// without a policy, as in kube-apiserver, or without a back end. The caller has to call Close.
 //
 // Errors: a file that cannot be read, or has no policy or no configuration of a webhook in it; a log that cannot be written.
 func Open(o Options, agent string) (*Auditor, error) {
 	if o.PolicyFile == "" {
-		if o.Log.Path != "" && o.Log.Path != "-" { // as kube-apiserver, which begins the file all the same
+		if o.Log.Path != "" && o.Log.Path != "-" { // as kube-apiserver, which creates the file nevertheless
 			file, err := o.Log.open()
 			if err != nil {
 				return nil, fmt.Errorf("ensureLogFile: %w", err)
@@ -52,7 +52,7 @@ func Open(o Options, agent string) (*Auditor, error) {
 	return a, err
 }
 
-// New returns an audit by a policy, into a back end, which it runs and shuts down. Close has to be called.
+// New returns an audit with a policy and a back end, which it runs and shuts down. The caller has to call Close.
 //
 // Errors: those of the back end's Run.
 func New(by audit.PolicyRuleEvaluator, to audit.Backend, agent string) (*Auditor, error) {
@@ -66,7 +66,7 @@ func New(by audit.PolicyRuleEvaluator, to audit.Backend, agent string) (*Auditor
 	})}, nil
 }
 
-// Close has every event delivered that is waiting, and ends the back ends. It comes after the last request.
+// Close delivers every waiting event, and ends the back ends. It is called after the last request.
 func (a *Auditor) Close() {
 	if a != nil {
 		a.close()

@@ -21,7 +21,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// backend returns where events go to: nil, for nowhere.
+// backend returns the back end for the options, nil when there is none.
 func (o *Options) backend() (audit.Backend, error) {
 	var all []audit.Backend
 	if o.Log.Path != "" {
@@ -56,7 +56,7 @@ func (o *LogOptions) backend() (audit.Backend, error) {
 	return o.deliver(closing{one, to}), nil
 }
 
-// open returns the file, which is there then. Nobody but its owner may read one that is new: events can have what is secret. Who that is, resources/files says.
+// open opens or creates the file. Only its owner may read a new file, since events can contain secrets. Package resources/files defines the owner.
 func (o *LogOptions) open() (io.WriteCloser, error) {
 	if o.Path == "-" {
 		return standardOutput{os.Stdout}, nil
@@ -74,11 +74,11 @@ func (o *LogOptions) open() (io.WriteCloser, error) {
 	if o.MaxSize == 0 {
 		return os.OpenFile(o.Path, os.O_APPEND|os.O_RDWR, 0)
 	}
-	// A file that is begun anew belongs to whom the one before it does.
+	// A new file after rotation gets the owner of the file before it.
 	return &lumberjack.Logger{Filename: o.Path, MaxAge: o.MaxAge, MaxBackups: o.MaxBackups, MaxSize: o.MaxSize, Compress: o.Compress}, nil
 }
 
-// standardOutput is not closed: it is not the audit's alone.
+// standardOutput is not closed: other parts of the process use it, too.
 type standardOutput struct{ io.Writer }
 
 func (standardOutput) Close() error { return nil }
@@ -92,7 +92,7 @@ type closing struct {
 // Shutdown implements audit.Backend.
 func (b closing) Shutdown() {
 	b.Backend.Shutdown()
-	_ = b.file.Close() // every event was written, or counted as not written, by now
+	_ = b.file.Close() // by now every event was written or counted as not written
 }
 
 func (o *WebhookOptions) backend() (audit.Backend, error) {
@@ -108,7 +108,7 @@ func (o *WebhookOptions) backend() (audit.Backend, error) {
 	return o.deliver(one), nil
 }
 
-// deliver hands events to a back end in its mode.
+// deliver wraps a back end so that it gets events in the configured mode.
 func (d *Delivery) deliver(to audit.Backend) audit.Backend {
 	switch d.Mode {
 	case ModeBlockingStrict:
@@ -123,7 +123,7 @@ func (d *Delivery) deliver(to audit.Backend) audit.Backend {
 	return to
 }
 
-// lenient is a back end that is waited for, and that no request fails of.
+// lenient is a back end that requests wait for, but whose errors fail no request.
 type lenient struct{ audit.Backend }
 
 // ProcessEvents implements audit.Sink.

@@ -1,16 +1,16 @@
-// Package auditing records requests as kube-apiserver's audit does ("Auditing" of the Kubernetes documentation): which of them, at
-// which level and in which stages a policy says, and events go to a file, to a webhook, or both. Policies, events and back ends are
-// upstream's (k8s.io/apiserver/pkg/audit and plugin/pkg/audit).
+// Package auditing records requests as kube-apiserver's audit does ("Auditing" of the Kubernetes documentation): a policy decides which
+// requests are recorded, at which level and in which stages, and the events go to a file, to a webhook, or both. Policies, events and
+// back ends are upstream's (k8s.io/apiserver/pkg/audit and plugin/pkg/audit).
 //
-//	options.go    what kube-apiserver's flags say
-//	backend.go    the back ends that they come to
+//	options.go    the options of kube-apiserver's flags
+//	backend.go    the back ends for the options
 //	auditor.go    the policy and the back ends: the audit of a server
 //	request.go    the audit of one request of a client
-//	own.go        that of a write of the server's own, which no request is sent for
-//	objects.go    what was sent and answered, as an event has it
+//	own.go        the audit of a write of the server's own, for which there is no request
+//	objects.go    the request and response objects of an event
 //	log.go        events as lines of JSON
 //
-// Invariants: a request has the same audit ID in all its events and in the header of its answer. What is recorded of it was sent,
-// answered, or decided about it: where that is not known, the field is empty. An event is handed to the back ends before the answer
-// that it tells of is sent on (RequestReceived, ResponseStarted), or when that is over (ResponseComplete, Panic).
+// Invariants: all events of a request have the audit ID that the header of its answer has. An event contains only what was sent, answered
+// or decided about the request: a field whose value is not known is empty. An event is handed to the back ends before the answer that it
+// reports is sent on (RequestReceived, ResponseStarted), or when the answer is over (ResponseComplete, Panic).
 package auditing

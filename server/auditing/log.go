@@ -12,8 +12,8 @@ import (
 	"github.com/rowlock/rowlock/resources/typedjson"
 )
 
-// lines is upstream's back end of a log with lines of JSON, whose bytes it writes in a fraction of the time. What package typedjson does
-// not cover, or is not to write, it leaves to that.
+// lines is upstream's log back end for lines of JSON, but encodes them in a fraction of the time. It leaves to upstream the events that
+// package typedjson does not cover, or must not write.
 type lines struct {
 	audit.Backend
 	to io.Writer
@@ -23,7 +23,7 @@ func newLines(to io.Writer) lines {
 	return lines{log.NewBackend(to, log.FormatJson, auditv1.SchemeGroupVersion), to}
 }
 
-// line is an event in the making, and room for its bytes.
+// line holds an event that is being written, and the buffer for its bytes.
 type line struct {
 	event auditv1.Event
 	text  []byte
@@ -31,13 +31,13 @@ type line struct {
 
 var lineRoom = sync.Pool{New: func() any { return &line{} }}
 
-// version is how each event names its own.
+// version is the apiVersion of each event.
 var version = auditv1.SchemeGroupVersion.String()
 
-// longestKept is how many bytes of room are kept for the next event.
+// longestKept is the largest buffer, in bytes, that is kept for the next event.
 const longestKept = 64 << 10
 
-// ProcessEvents implements audit.Sink. Each event is one write, so that no other comes between its bytes.
+// ProcessEvents implements audit.Sink. Each event is one write, so that events do not interleave.
 func (b lines) ProcessEvents(events ...*auditinternal.Event) bool {
 	all := true
 	for _, e := range events {

@@ -15,18 +15,18 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 )
 
-// records tells whether something of a level is recorded of the request.
+// records tells whether the request is recorded at a level or above.
 func (q *Request) records(level auditinternal.Level) bool {
 	return q != nil && !q.GetEventLevel().Less(level)
 }
 
-// Sent records what was sent: an object in its hub form, and the version in which it came. At every level the event says what it names.
+// Sent records the object of a request: in its hub form, and the version in which it was sent. At every level the event names the object.
 func (q *Request) Sent(ctx context.Context, obj runtime.Object, in schema.GroupVersion, of schema.GroupVersionResource, subresource string, s runtime.NegotiatedSerializer) {
 	if q == nil {
 		return
 	}
 	if !q.records(auditinternal.LevelRequest) {
-		s = unwritten{} // upstream would encode it, and drop that
+		s = unwritten{} // upstream would encode the object, and discard the result
 	}
 	audit.LogRequestObject(ctx, obj, in, of, subresource, s)
 }
@@ -41,13 +41,13 @@ func (q *Request) SentPatch(ctx context.Context, read func() ([]byte, error)) {
 	}
 }
 
-// RecordsObjects tells whether what was sent is recorded.
+// RecordsObjects tells whether request objects are recorded.
 func (q *Request) RecordsObjects() bool { return q.records(auditinternal.LevelRequest) }
 
-// RecordsAnswers tells whether Answered wants to be told of answers that are no Status.
+// RecordsAnswers tells whether Answered records answers other than a Status.
 func (q *Request) RecordsAnswers() bool { return q.records(auditinternal.LevelRequestResponse) }
 
-// Answered records the object of an answer as JSON, which it keeps; status, too, where it is one.
+// Answered records the object of an answer as JSON, which it keeps, and status, when the answer is one.
 func (q *Request) Answered(status *metav1.Status, object []byte) {
 	if q == nil {
 		return
@@ -65,8 +65,8 @@ func (q *Request) Answered(status *metav1.Status, object []byte) {
 	q.LogResponseObject(status, answer)
 }
 
-// WithoutContents is the refusal of a Secret without the Secret. kube-apiserver records that at every level, and logs some of it: who patches
-// one value and forgets to encode it puts all values of the Secret there.
+// WithoutContents removes the contents of a Secret from the Status that refuses it. kube-apiserver records such a Status at every level, and
+// logs some: when a user patches one value and forgets to encode it, it has all values of the Secret.
 func WithoutContents(s *metav1.Status) *metav1.Status {
 	const field, redacted = "patch", "<secret contents redacted>"
 	for _, quotes := range []string{"failed to create typed patch object", "unknown patch type", "the object provided is unrecognized"} {
@@ -90,13 +90,13 @@ func WithoutContents(s *metav1.Status) *metav1.Status {
 	return s
 }
 
-// withoutManagedFields is the JSON of an object, a list or a Table without metadata.managedFields of any object.
+// withoutManagedFields returns the JSON of an object, a list or a Table without the metadata.managedFields of any object.
 func withoutManagedFields(object []byte) []byte {
 	c := cutter{from: object}
 	o := gjson.ParseBytes(object)
 	list, of := "", func(item gjson.Result) gjson.Result { return item }
 	switch kind := o.Get("kind").Str; {
-	case kind == "Table" && strings.HasPrefix(o.Get("apiVersion").Str, metav1.GroupName+"/"): // others may have kinds of that name
+	case kind == "Table" && strings.HasPrefix(o.Get("apiVersion").Str, metav1.GroupName+"/"): // other groups may have a kind of that name
 		list, of = "rows", func(row gjson.Result) gjson.Result { return row.Get("object") }
 	case strings.HasSuffix(kind, "List") && o.Get("items").IsArray():
 		list = "items"
@@ -115,15 +115,15 @@ func withoutManagedFields(object []byte) []byte {
 	return append(c.out, object[c.copied:]...)
 }
 
-// cutter copies a text but for what is cut of it, from front to back.
+// cutter copies a text, from front to back, without the parts that are cut.
 type cutter struct {
 	from, out []byte
 	copied    int
 }
 
-// cut cuts metadata.managedFields of an object in the text, and the comma that goes with it.
+// cut removes metadata.managedFields of an object in the text, with the comma that belongs to it.
 func (c *cutter) cut(o gjson.Result) {
-	before := 0 // where the value before it ends
+	before := 0 // the end of the value before
 	o.Get("metadata").ForEach(func(key, value gjson.Result) bool {
 		end := value.Index + len(value.Raw)
 		if key.Str != "managedFields" {
@@ -134,7 +134,7 @@ func (c *cutter) cut(o gjson.Result) {
 		if rest := bytes.TrimLeft(c.from[end:], " \t\r\n"); len(rest) > 0 && rest[0] == ',' {
 			to = len(c.from) - len(rest) + 1
 		} else if before > 0 {
-			from = before // with the comma
+			from = before // including the comma
 		}
 		c.out = append(c.out, c.from[c.copied:from]...)
 		c.copied = to

@@ -14,66 +14,66 @@ import (
 	"k8s.io/apiserver/plugin/pkg/audit/webhook"
 )
 
-// How events are handed to a back end.
+// The modes of handing events to a back end.
 const (
-	// ModeBatch gathers them, and drops what is too much.
+	// ModeBatch gathers events, and drops those that exceed the buffer.
 	ModeBatch = "batch"
-	// ModeBlocking has requests wait for it.
+	// ModeBlocking makes requests wait for the back end.
 	ModeBlocking = "blocking"
-	// ModeBlockingStrict also refuses a request whose first event it does not take.
+	// ModeBlockingStrict also refuses a request whose first event the back end does not accept.
 	ModeBlockingStrict = "blocking-strict"
 )
 
-// Modes are all of them.
+// Modes are all modes.
 var Modes = []string{ModeBatch, ModeBlocking, ModeBlockingStrict}
 
-// Formats are those of the log.
+// Formats are the formats of the log.
 var Formats = log.AllowedFormats
 
 // Options say what is recorded, and where, as kube-apiserver's flags do.
 type Options struct {
-	// PolicyFile says what is recorded. Empty: nothing is.
+	// PolicyFile has the policy. Empty: nothing is recorded.
 	PolicyFile string
 	Log        LogOptions
 	Webhook    WebhookOptions
 }
 
-// LogOptions are those of the file.
+// LogOptions configure the log.
 type LogOptions struct {
-	// Path is the file; "-" is the standard output. Empty: there is none.
+	// Path is the file; "-" is the standard output. Empty: there is no log.
 	Path string
-	// MaxAge is for how many days files that are full are kept, MaxBackups how many of them, MaxSize when one is full, in megabytes.
-	// 0: without bounds.
+	// MaxAge is for how many days full files are kept, MaxBackups how many of them are kept, MaxSize the size of a full file, in
+	// megabytes. 0: no limit.
 	MaxAge, MaxBackups, MaxSize int
-	// Compress: files that are full are compressed with gzip.
+	// Compress: full files are compressed with gzip.
 	Compress bool
 	// Format is one of Formats, Version the API version of events.
 	Format, Version string
 	Delivery
 }
 
-// WebhookOptions are those of the webhook.
+// WebhookOptions configure the webhook.
 type WebhookOptions struct {
-	// ConfigFile is a kubeconfig that leads to it. Empty: there is none.
+	// ConfigFile is a kubeconfig of the webhook. Empty: there is none.
 	ConfigFile string
-	// InitialBackoff is how long is waited before events that were not taken are sent again, the first time.
+	// InitialBackoff is the wait before events that were not accepted are sent again for the first time.
 	InitialBackoff time.Duration
 	// Version is the API version of events.
 	Version string
 	Delivery
 }
 
-// Delivery is how events get to a back end.
+// Delivery says how events are handed to a back end.
 type Delivery struct {
 	// Mode is one of Modes.
 	Mode  string
 	Batch buffered.BatchConfig
-	// Truncate: what is larger than Bounds say is cut.
+	// Truncate: events larger than Bounds are truncated.
 	Truncate bool
 	Bounds   truncate.Config
 }
 
-// Defaults are kube-apiserver's: no events, nowhere.
+// Defaults are kube-apiserver's: nothing is recorded.
 func Defaults() Options {
 	const buffer = 10000
 	version := auditv1.SchemeGroupVersion.String()
@@ -87,7 +87,7 @@ func Defaults() Options {
 	}
 }
 
-// Check refuses what kube-apiserver refuses, in its words and order. What is not used is not looked at.
+// Check refuses what kube-apiserver refuses, with its messages and in its order. It ignores options that are not used.
 func (o *Options) Check() (errs []error) {
 	if l := &o.Log; l.Path != "" {
 		errs = append(errs, l.check(log.PluginName, l.Version)...)

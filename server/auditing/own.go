@@ -25,28 +25,28 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// optionsCodecs are for the options of deletions.
+// optionsCodecs encode the options of deletions.
 var optionsCodecs = serializer.NewCodecFactory(metainternalversionscheme.Scheme)
 
-// Auditor records the server's own writes as kube-apiserver records those that come to it from itself, or from
-// kube-controller-manager: as the request that would have been sent.
+// Auditor records the server's own writes as kube-apiserver records those that it or kube-controller-manager sends: as
+// the request that would have been sent.
 var _ resources.Audit = (*Auditor)(nil)
 
-// methods are how requests of a verb are sent.
+// methods are the HTTP methods of verbs.
 var methods = map[string]string{"create": http.MethodPost, "update": http.MethodPut, "patch": http.MethodPatch,
 	"delete": http.MethodDelete, "deletecollection": http.MethodDelete}
 
-// Loopback is the address that the server's own requests come from.
+// Loopback is the source address of the server's own requests.
 const Loopback = "127.0.0.1:0"
 
-// ControllerAgent is the User-Agent of the controller that has a ServiceAccount, as kube-controller-manager's with
-// --use-service-account-credentials. What comes before the first slash owns the fields that the controller sets.
+// ControllerAgent is the User-Agent of the controller with a ServiceAccount, as in kube-controller-manager with
+// --use-service-account-credentials. The part before the first slash is the field manager of the controller's writes.
 func ControllerAgent(username string) string {
 	const v = upstream.Release
 	return "kube-controller-manager/" + v + " (" + goruntime.GOOS + "/" + goruntime.GOARCH + ") kubernetes/" + v + "/" + username
 }
 
-// Begin implements resources.Audit. A write that a client's request is for is recorded with that.
+// Begin implements resources.Audit. A write for a client's request is recorded with that request.
 func (a *Auditor) Begin(ctx context.Context) (context.Context, error) {
 	info, ok := genericapirequest.RequestInfoFrom(ctx)
 	if !ok {
@@ -59,7 +59,7 @@ func (a *Auditor) Begin(ctx context.Context) (context.Context, error) {
 	q.ours = true
 	about := *info
 	if about.Verb == "create" && about.Subresource == "" {
-		about.Name = "" // the object says it
+		about.Name = "" // the name is in the object
 	}
 	agent := a.agent
 	if who, ok := genericapirequest.UserFrom(ctx); ok && strings.HasPrefix(who.GetName(), serviceaccount.ServiceAccountUsernamePrefix) {
@@ -76,12 +76,12 @@ func (a *Auditor) Begin(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-// ownIn is how long a write of the server's own waits for a back end: as long as kube-apiserver's requests to itself do.
+// ownIn is how long a write of the server's own waits for a back end: as long as kube-apiserver's requests to itself last.
 const ownIn = time.Minute
 
-// beginOwn is Begin for a write of the server's own, which waits for no back end for longer than ctx lasts, or ownIn: a webhook that is dead
-// is asked again and again for more than a minute, with whatever context. Then the request is not to be used any more: who asks the back
-// end goes on with it until that has an answer.
+// beginOwn is Begin for a write of the server's own. It waits for a back end no longer than ctx lasts, nor longer than ownIn: a dead webhook
+// is retried for more than a minute, whatever the context. After a timeout, the request must not be used any more, because the goroutine
+// that called the back end uses it until that has answered.
 func (q *Request) beginOwn(ctx context.Context, r *http.Request) error {
 	if err := q.evaluate(ctx, r); err != nil || !q.Enabled() {
 		return err
@@ -107,19 +107,19 @@ func (q *Request) beginOwn(ctx context.Context, r *http.Request) error {
 	}
 }
 
-// notRecorded is the Status of a write that the audit has not let begin.
+// notRecorded is the Status of a write that the audit did not let begin.
 type notRecorded struct {
 	*apierrors.StatusError
 	why error
 }
 
-// Unwrap returns why, and the Status.
+// Unwrap returns the Status and the reason.
 func (e notRecorded) Unwrap() []error { return []error{e.StatusError, e.why} }
 
-// apart is a context without the audit of the request that it is of.
+// apart is a context without the audit of its request.
 type apart struct{ context.Context }
 
-// Apart returns ctx without the audit of a request within which another one is sent.
+// Apart returns ctx without the audit of a request, for another request that is sent within it.
 func Apart(ctx context.Context) context.Context {
 	if audit.AuditContextFrom(ctx) != nil {
 		return apart{ctx}
@@ -137,7 +137,7 @@ func (c apart) Value(key any) any {
 	return v
 }
 
-// pathOf is the path of a request for a resource.
+// pathOf returns the path of a request for a resource.
 func pathOf(info *genericapirequest.RequestInfo) string {
 	path := "/apis/" + info.APIGroup + "/" + info.APIVersion
 	if info.APIGroup == "" {
@@ -154,7 +154,7 @@ func pathOf(info *genericapirequest.RequestInfo) string {
 	return path
 }
 
-// own is the audit of a write of the server's own, if it is recorded.
+// own returns the audit of a write of the server's own, nil if it is not recorded.
 func own(ctx context.Context) *Request {
 	if q := Of(ctx); q != nil && q.ours {
 		return q
@@ -205,12 +205,12 @@ func (a *Auditor) End(ctx context.Context, e *resources.AuditEvent) {
 	q.endOwn(ctx, code)
 }
 
-// overdueIn is how long a write of the server's own waits for its last event while those of others before it are overdue: the back end may
+// overdueIn is how long a write of the server's own waits for its last event while those of earlier writes are overdue: the back end may
 // be dead, and a start writes one object after the other.
 const overdueIn = time.Second
 
-// endOwn records the outcome, and waits for no back end for longer than ownIn. It does not matter whether ctx has ended: what was written is to
-// be recorded before the audit is closed. As with beginOwn, the request is not to be used after that.
+// endOwn records the outcome, and waits for a back end no longer than ownIn. It does so even if ctx has ended: the write has to be recorded
+// before the audit is closed. As with beginOwn, the request must not be used after a timeout.
 func (q *Request) endOwn(ctx context.Context, code int) {
 	if !q.Enabled() {
 		return

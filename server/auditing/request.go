@@ -19,40 +19,40 @@ import (
 	"github.com/rowlock/rowlock/resources/requestctx"
 )
 
-// Request is the audit of one request. Its context has it (Of), and upstream's of the same request (audit.AuditContextFrom), into
-// which whoever decides something about the request writes annotations.
+// Request is the audit of one request. The context of the request has it (Of), and upstream's audit context
+// (audit.AuditContextFrom), into which code that decides anything about the request writes annotations.
 type Request struct {
 	audit.AuditContext
 	auditor *Auditor
-	// received is when the request came.
+	// received is when the request arrived.
 	received time.Time
-	// about is what the policy decides by.
+	// about are the attributes that the policy uses.
 	about authorizer.AttributesRecord
-	// info says which request it is: what is done for another one within it is not its own.
+	// info identifies the request: the work for another request within it is not recorded with it.
 	info *genericapirequest.RequestInfo
-	// omitManagedFields: they are left out of objects.
+	// omitManagedFields: managedFields are left out of objects.
 	omitManagedFields bool
-	// stream: the answer is one, or the only event is that of its beginning.
+	// stream: the answer is a stream, or the only event is that of its beginning.
 	stream bool
-	// ends: there will be an event when it is over.
+	// ends: there will be an event when the request is over.
 	ends bool
-	// ours: the server's own write, of which there is no request.
+	// ours: this is a write of the server's own, for which there is no request.
 	ours bool
-	// whoTook is how long it took to find out who sent it.
+	// whoTook is how long authentication took.
 	whoTook time.Duration
-	// last is what remains to be noted when the answer is complete.
+	// last are the functions to call when the answer is complete.
 	last []func()
-	// spent is a context that knows where the time goes.
+	// spent is the context with the latency trackers.
 	spent context.Context
-	// forwarded: another server makes the answer.
+	// forwarded: another server produces the answer.
 	forwarded bool
-	// writing is when the answer was begun to be written, or its last part was written.
+	// writing is when writing the answer began, or when its last part was written.
 	writing time.Time
 }
 
 type requestKey struct{}
 
-// Of is the audit of the request of a context, nil for none: there is no audit, or the policy leaves the request out.
+// Of returns the audit of the request of a context, or nil: there is no audit, or the policy omits the request.
 func Of(ctx context.Context) *Request {
 	q, _ := ctx.Value(requestKey{}).(*Request)
 	if q == nil || !q.Enabled() {
@@ -61,7 +61,7 @@ func Of(ctx context.Context) *Request {
 	return q
 }
 
-// With returns the context of a request with its audit. Nothing is decided about it yet.
+// With returns the context of a request with its audit. The policy has not decided about the request yet.
 func (a *Auditor) With(ctx context.Context, id string, received time.Time) (context.Context, *Request) {
 	q := &Request{auditor: a, received: received}
 	q.SetEventStage(auditinternal.StageResponseStarted) // as audit.WithAuditContext
@@ -70,18 +70,18 @@ func (a *Auditor) With(ctx context.Context, id string, received time.Time) (cont
 	return requestctx.Set(ctx, requestKey{}, q), q
 }
 
-// Authenticated says how long it took to find out who sent the request.
+// Authenticated records how long authentication took.
 func (q *Request) Authenticated(took time.Duration) {
 	if q != nil {
 		q.whoTook = took
 	}
 }
 
-// Begin has the policy decide about a request, whose context has its user and its RequestInfo, and records that it was received. It
-// returns the context that the request goes on with. stream: its answer is one.
+// Begin evaluates the policy for a request, whose context has its user and its RequestInfo, and records that it was received. It returns the
+// context for the rest of the request. stream: its answer is a stream.
 //
-// Errors: resources.ErrNotRecorded, where a back end that has to take every first event did not; that of ctx, where it ended before a webhook had
-// an answer. The request is not to be carried out.
+// Errors: resources.ErrNotRecorded, when a back end that must accept every first event did not; that of ctx, when it ended before a webhook
+// answered. The request must not be carried out then.
 func (q *Request) Begin(ctx context.Context, r *http.Request, stream bool) (context.Context, error) {
 	if err := q.evaluate(ctx, r); err != nil || !q.Enabled() {
 		return ctx, err
@@ -90,7 +90,7 @@ func (q *Request) Begin(ctx context.Context, r *http.Request, stream bool) (cont
 		return q.receive(ctx, stream)
 	}
 	taken := make(chan bool, 1)
-	go func() { // it may go on for longer than the request, and nothing else is recorded of it then
+	go func() { // it may outlast the request, of which nothing else is recorded then
 		taken <- q.ProcessEventStage(context.Background(), auditinternal.StageRequestReceived)
 	}()
 	select {
@@ -101,12 +101,12 @@ func (q *Request) Begin(ctx context.Context, r *http.Request, stream bool) (cont
 	}
 }
 
-// receive records that a request was received, of which there are to be events.
+// receive records that a request was received for which events are recorded.
 func (q *Request) receive(ctx context.Context, stream bool) (context.Context, error) {
 	return q.begun(ctx, stream, q.ProcessEventStage(ctx, auditinternal.StageRequestReceived))
 }
 
-// begun goes on with a request whose first event was taken, or not.
+// begun continues a request after its first event. taken: the back ends accepted the event.
 func (q *Request) begun(ctx context.Context, stream, taken bool) (context.Context, error) {
 	if !taken {
 		audit.ApiserverAuditDroppedCounter.WithContext(ctx).Inc()
@@ -114,15 +114,15 @@ func (q *Request) begun(ctx context.Context, stream, taken bool) (context.Contex
 	}
 	q.stream, q.ends = stream, true
 	q.spent = ctx
-	if q.ours { // a client's has them from its beginning
+	if q.ours { // a client's request has trackers from its beginning
 		q.spent = requestctx.WithLatencyTrackers(ctx)
 	}
 	genericapirequest.TrackAuthenticationLatency(q.spent, q.whoTook)
 	return q.spent, nil
 }
 
-// Refuse has the policy decide about a request that is refused before it is known who sent it, or what. There is one event, when the
-// answer begins; reason is what it says until then.
+// Refuse evaluates the policy for a request that is refused before its user or its attributes are known. There is one event, when
+// the answer begins; reason is its message until then.
 func (q *Request) Refuse(ctx context.Context, r *http.Request, reason string) error {
 	if err := q.evaluate(ctx, r); err != nil || !q.Enabled() {
 		return err
@@ -156,7 +156,7 @@ func (q *Request) initialize(ctx context.Context, r *http.Request) error {
 	return nil
 }
 
-// Respond records the code of the answer, before that is sent. It is for the first one.
+// Respond records the code of the answer before the answer is sent. Only the first call may be made.
 func (q *Request) Respond(ctx context.Context, code int) {
 	q.SetEventResponseStatusCode(int32(code)) //nolint:gosec // of HTTP
 	if q.stream {
@@ -164,12 +164,12 @@ func (q *Request) Respond(ctx context.Context, code int) {
 	}
 }
 
-// Panicked records that answering ended in a panic.
+// Panicked records that handling the request ended in a panic.
 func (q *Request) Panicked(ctx context.Context, cause any) {
 	if !q.ends {
 		return
 	}
-	q.ends, q.stream = false, false // the answer that says so is no stage of its own
+	q.ends, q.stream = false, false // the answer that reports the panic has no stage of its own
 	q.SetEventResponseStatus(&metav1.Status{Code: http.StatusInternalServerError, Status: metav1.StatusFailure,
 		Reason: metav1.StatusReasonInternalError, Message: fmt.Sprintf("APIServer panic'd: %v", cause)})
 	q.ProcessEventStage(ctx, auditinternal.StagePanic)
@@ -194,25 +194,25 @@ func (q *Request) End(ctx context.Context) {
 	q.ProcessEventStage(ctx, auditinternal.StageResponseComplete)
 }
 
-// Made says since when an answer was made, of which nothing is written yet: objects were converted, and a Table was filled.
+// Made records the time since began as the time of producing the answer, before any of it is written: converting objects and filling a Table.
 func (q *Request) Made(began time.Time) {
 	if t := q.trackers(); t != nil {
 		t.TransformTracker.TrackDuration(time.Since(began))
 	}
 }
 
-// Forwarded says that another server makes the answer, of which nothing is encoded here.
+// Forwarded records that another server produces the answer, and that nothing is encoded here.
 func (q *Request) Forwarded() {
 	if q != nil {
 		q.forwarded = true
 	}
 }
 
-// Writing says that an answer that is no stream begins to be written.
+// Writing records that writing an answer begins that is not a stream.
 func (q *Request) Writing() { q.writing = time.Now() }
 
-// Wrote says that a part of the answer was written, and since when. What kube-apiserver counts as serialization has that in it: it encodes while
-// it writes. It does not count that of what is no object of the API.
+// Wrote records that a part of the answer was written since began. kube-apiserver's serialization time includes writing, since it encodes while
+// it writes. It does not count answers that are not API objects.
 func (q *Request) Wrote(began time.Time) {
 	t := q.trackers()
 	if t == nil {
@@ -226,7 +226,7 @@ func (q *Request) Wrote(began time.Time) {
 	}
 }
 
-// trackers are nil where nobody is told where the time of a request went.
+// trackers returns nil when the latencies of the request are not recorded.
 func (q *Request) trackers() *genericapirequest.LatencyTrackers {
 	if q == nil || !q.ends {
 		return nil
@@ -235,10 +235,10 @@ func (q *Request) trackers() *genericapirequest.LatencyTrackers {
 	return t
 }
 
-// Last has something noted when the answer is complete, which the event of its beginning does not have.
+// Last registers a function to be called when the answer is complete. The event of the beginning of the answer does not have its result.
 func (q *Request) Last(note func()) { q.last = append(q.last, note) }
 
-// slow is how long a request takes of which it is recorded where its time went.
+// slow is the duration from which on the latencies of a request are recorded.
 const slow = 500 * time.Millisecond
 
 func (q *Request) noteLatency() {

@@ -1,20 +1,20 @@
-// Package authn says who sent a request: by the client certificate of its connection, by a bearer token, or by what a proxy says.
+// Package authn authenticates requests: by the client certificate of the connection, by a bearer token, or by the headers of a front proxy.
 //
 //	authn.go            the kinds of credentials, in the order in which they are tried
 //	certificates.go     client certificates, verified once per connection
-//	connections.go      what is remembered about a connection
-//	frontproxy.go       proxies that say on whose behalf they ask
+//	connections.go      a cache with an entry per connection
+//	frontproxy.go       proxies that send requests on behalf of users
 //	tokenfile.go        tokens in a file
-//	serviceaccounts.go  tokens of ServiceAccounts, which are good as long as what they are bound to is there
-//	issued.go           tokens that an administrator gives to users
-//	issued_latest.go    how they are looked for that another server has made
-//	cache.go            what came of verifying such tokens
-//	metrics.go          what is counted of all that
-//	issuers.go          issuers of OpenID Connect, and how others take their place
-//	remote.go           tokens of which others are asked: issuers of OpenID Connect, a webhook; and bootstrap tokens
+//	serviceaccounts.go  tokens of ServiceAccounts, which are valid while the objects exist that they are bound to
+//	issued.go           tokens that an administrator issues to users
+//	issued_latest.go    reading tokens that another server has issued
+//	cache.go            a cache of verified ServiceAccount tokens
+//	metrics.go          the metrics of the above
+//	issuers.go          OpenID Connect issuers, and how a changed configuration replaces them
+//	remote.go           authenticators outside this server: OpenID Connect issuers, a webhook; and bootstrap tokens
 //
-// What a certificate or a token stands for is upstream's to say (k8s.io/apiserver/pkg/authentication); how often it has
-// to be verified is decided here.
+// Upstream's code (k8s.io/apiserver/pkg/authentication) decides which user a certificate or a token stands for; this
+// package decides how often it has to be verified.
 package authn
 
 import (
@@ -39,31 +39,31 @@ import (
 
 // Options say which credentials are accepted.
 type Options struct {
-	// ClientCAs returns the authorities whose client certificates are accepted, another pool when they have changed.
+	// ClientCAs returns the authorities whose client certificates are accepted; it returns another pool when they have changed.
 	ClientCAs func() *x509.CertPool
-	// FrontProxies are believed when they say on whose behalf they ask. Optional.
+	// FrontProxies are the trusted proxies that send requests on behalf of users. Optional.
 	FrontProxies *FrontProxies
 	// TokenFile is a file in the form of kube-apiserver's --token-auth-file: lines of token,user,uid,"group1,group2".
 	// It is read again when it changes. Optional.
 	TokenFile string
-	// Logger hears of that. Default: nobody does.
+	// Logger logs the reloads of the file. Default: they are not logged.
 	Logger *slog.Logger
-	// ServiceAccounts, when set, may use their tokens.
+	// ServiceAccounts, when set, configures the tokens of ServiceAccounts.
 	ServiceAccounts *ServiceAccounts
-	// Issued are tokens that an administrator has given to users. Optional.
+	// Issued are the tokens that an administrator has issued to users. Optional.
 	Issued *IssuedTokens
-	// Audiences are the names under which tokens mean this server.
+	// Audiences are the token audiences that mean this server.
 	Audiences []string
-	// Remote is asked for what nobody here knows. Optional.
+	// Remote is tried after all others. Optional.
 	Remote *Remote
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 }
 
-// Authenticator says who sent a request. It is an authenticator.Request.
+// Authenticator authenticates requests. It is an authenticator.Request.
 type Authenticator struct {
 	all authenticator.Request
-	// audiences are those by which tokens mean this server.
+	// audiences are the token audiences that mean this server.
 	audiences authenticator.Audiences
 	counts    *counts
 }
@@ -81,7 +81,7 @@ func New(o Options) (*Authenticator, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The first who knows the sender answers: a certificate goes before a token.
+	// The first authenticator that accepts the request decides: certificates come before tokens.
 	var kinds []authenticator.Request
 	if o.FrontProxies != nil {
 		kinds = append(kinds, authenticator.WrapAudienceAgnosticRequest(o.Audiences, newFrontProxies(o.FrontProxies, o.Now)))
@@ -93,7 +93,7 @@ func New(o Options) (*Authenticator, error) {
 	return &Authenticator{group.NewAuthenticatedGroupAdder(union.New(kinds...)), o.Audiences, counts}, nil
 }
 
-// tokens are the kinds of tokens, in upstream's order. Those that it does not have are known by their form.
+// tokens returns the token authenticators in upstream's order. Tokens that upstream does not have are recognised by their form.
 func (o *Options) tokens(counts *counts) (authenticator.Token, error) {
 	var kinds []authenticator.Token
 	if o.TokenFile != "" {
@@ -116,14 +116,14 @@ func (o *Options) tokens(counts *counts) (authenticator.Token, error) {
 	return tokenunion.New(kinds...), nil
 }
 
-// User says who sent a request.
+// User authenticates a request.
 //
-// It answers true with a user, who is then in the group system:authenticated; false without an error when the request
-// carries no credentials; and false with an error when it carries only bad ones, which is to be answered with 401 even
-// where anybody may read. The error is for the log: it says more than an anonymous client should be told.
+// It returns true with a user, who is then in the group system:authenticated; false without an error when the request
+// carries no credentials; and false with an error when it carries only bad ones. The answer is then 401, even where
+// anonymous requests are allowed. The error is for the log: it says more than an anonymous client should learn.
 func (a *Authenticator) User(r *http.Request) (user.Info, bool, error) {
 	if len(a.audiences) > 0 {
-		// Without them a webhook is not asked for whom a token was issued (WithAuthentication of kube-apiserver does the same).
+		// Without audiences a webhook is not told for which a token was issued (kube-apiserver's WithAuthentication does the same).
 		if ctx := requestctx.WithAudiences(r.Context(), a.audiences); ctx != r.Context() {
 			r = r.WithContext(ctx)
 		}
@@ -138,11 +138,11 @@ func (a *Authenticator) User(r *http.Request) (user.Info, bool, error) {
 	return response.User, true, nil
 }
 
-// errInvalid is upstream's error of a token that nobody knows.
+// errInvalid is upstream's error for a token that no authenticator accepts.
 var errInvalid = errors.New("invalid bearer token")
 
-// AuthenticateRequest implements authenticator.Request, for those who ask for tokens in the name of others (TokenReview). They are shown
-// the error, which begins with that of the token that kube-apiserver has for itself, and asks for first.
+// AuthenticateRequest implements authenticator.Request for TokenReview. Its clients see the error, which begins with the error of the
+// loopback token that kube-apiserver has for itself, and tries first.
 func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
 	response, ok, err := a.all.AuthenticateRequest(r)
 	if err != nil {

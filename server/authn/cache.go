@@ -17,17 +17,19 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// cachedTokens remembers what came of verifying tokens of ServiceAccounts, for a signature costs as much as a request.
+// cachedTokens caches the results of verifying tokens of ServiceAccounts, since verifying a signature costs as much as
+// a whole request.
 //
-// A result is believed while every object that it came from is at the revision at which it was read: a token whose Pod,
-// Secret, Node or ServiceAccount is deleted is refused by the next request. It is never believed for longer than
-// resultAge, nor beyond the end of the token, so that a key that is taken away is, too. Failures are not remembered.
+// A result is valid while every object that it was derived from has the revision at which it was read: a token whose
+// Pod, Secret, Node or ServiceAccount is deleted is refused at the next request. It is never valid for longer than
+// resultAge, nor beyond the end of the token, so that a removed key is no longer accepted either. Failures are not
+// cached.
 type cachedTokens struct {
 	tokens authenticator.Token
 	store  resources.Reader
 	now    func() time.Time
 	counts *counts
-	// seed keeps anybody from computing keys; tokens themselves are not kept.
+	// seed makes keys unpredictable; tokens themselves are not kept.
 	seed [sha256.Size]byte
 
 	mu    sync.RWMutex
@@ -35,17 +37,17 @@ type cachedTokens struct {
 }
 
 const (
-	// resultAge is how long a result is believed: with the second in which files of keys are read again, ten in all.
+	// resultAge bounds how long a result is valid: with the second after which key files are read again, ten in all.
 	resultAge = 9 * time.Second
 	// lateness is how long a token is accepted after its end, for clocks that differ. Upstream's leeway is a minute.
 	lateness = 5 * time.Second
-	// verifyTimeout bounds the time in which the objects behind a token are read, and its Secret is marked.
+	// verifyTimeout bounds reading the objects behind a token, and marking its Secret as used.
 	verifyTimeout = 30 * time.Second
-	// knownMost bounds how many results are remembered; beyond it, the cache starts anew.
+	// knownMost bounds how many results are cached; beyond it, the cache is cleared.
 	knownMost = 32 << 10
 )
 
-// tokenResult is what came of verifying a token.
+// tokenResult is the result of verifying a token.
 type tokenResult struct {
 	response    *authenticator.Response
 	until       time.Time
@@ -54,7 +56,7 @@ type tokenResult struct {
 	warnings    []toldWarning
 }
 
-// seenObject is an object as it was when a token was verified.
+// seenObject is the revision of an object that was read while a token was verified.
 type seenObject struct {
 	key      resources.Key
 	revision int64
@@ -87,7 +89,7 @@ func (c *cachedTokens) AuthenticateToken(ctx context.Context, token string) (*au
 		result, ok, err = c.verify(ctx, token)
 		verified(ok, err)
 		if !ok && err == nil {
-			return nil, false, nil // the token of somebody else, who may remember it
+			return nil, false, nil // not a token of a ServiceAccount; another authenticator may cache it
 		}
 		if err != nil {
 			lookup.took(time.Since(began))
@@ -110,7 +112,7 @@ func (c *cachedTokens) AuthenticateToken(ctx context.Context, token string) (*au
 	return result.response, true, nil
 }
 
-// key is of the token and the audiences for which it is to be good.
+// key returns the cache key of a token and the audiences that it has to be valid for.
 func (c *cachedTokens) key(ctx context.Context, token string) (key [sha256.Size]byte) {
 	buffer := make([]byte, 0, 2048)
 	buffer = append(buffer, c.seed[:]...)
@@ -124,7 +126,7 @@ func (c *cachedTokens) key(ctx context.Context, token string) (key [sha256.Size]
 	return sha256.Sum256(buffer)
 }
 
-// current tells whether a result still holds.
+// current tells whether a result is still valid.
 func (c *cachedTokens) current(ctx context.Context, r *tokenResult) bool {
 	if !c.now().Before(r.until) {
 		return false
@@ -138,7 +140,7 @@ func (c *cachedTokens) current(ctx context.Context, r *tokenResult) bool {
 	return true
 }
 
-// verify asks upstream's authenticators. What they say is for all who send the token, and not the matter of one request.
+// verify calls upstream's authenticators. It uses a context of its own, since the result is shared by all requests with the token.
 func (c *cachedTokens) verify(asked context.Context, token string) (*tokenResult, bool, error) {
 	n := &notes{}
 	ctx, cancel := context.WithTimeout(context.Background(), verifyTimeout)
@@ -164,7 +166,7 @@ func (c *cachedTokens) verify(asked context.Context, token string) (*tokenResult
 	return &tokenResult{response, until, n.objects, audit.AuditContextFrom(ctx).GetEventAnnotations(), n.warnings}, true, nil
 }
 
-// endOf is when a token ends that was verified; zero: never.
+// endOf returns the expiry of a verified token; zero: it does not expire.
 func endOf(token string) time.Time {
 	parsed, err := jwt.ParseSigned(token)
 	if err != nil {
@@ -177,7 +179,7 @@ func endOf(token string) time.Time {
 	return claims.Expiry.Time()
 }
 
-// notes are taken while a token is verified.
+// notes collects the objects and warnings of a verification.
 type notes struct {
 	mu       sync.Mutex
 	objects  []seenObject
@@ -186,7 +188,7 @@ type notes struct {
 
 type notesKey struct{}
 
-// note says that the result depends on an object.
+// note records that the result depends on an object.
 func note(ctx context.Context, o *resources.Object) {
 	if n, ok := ctx.Value(notesKey{}).(*notes); ok {
 		n.mu.Lock()

@@ -12,10 +12,10 @@ import (
 	upstream "k8s.io/apiserver/pkg/authentication/request/x509"
 )
 
-// certificates knows users by the client certificate of their connection: the common name is the user, the
-// organizations are the groups.
+// certificates authenticates by the client certificate of the connection: the common name is the user, the organizations are the
+// groups.
 //
-// Verifying a certificate costs as much as reading an object, so it is done once per connection. An entry stops being believed when a
+// Verifying a certificate costs as much as reading an object, so it is done once per connection. A result becomes invalid when a
 // certificate of its chain expires, or when the authorities change.
 type certificates struct {
 	authorities func() *x509.CertPool
@@ -24,8 +24,8 @@ type certificates struct {
 	connections[verified]
 }
 
-// verified is what came of verifying a client certificate. Failures are not kept: who presents a bad certificate gains
-// nothing from a quick answer.
+// verified is the result of verifying a client certificate. Failures are not cached: a client with a bad certificate
+// gains nothing from a quick answer.
 type verified struct {
 	authorities *x509.CertPool
 	expires     time.Time
@@ -64,13 +64,13 @@ func verify(presented []*x509.Certificate, authorities *x509.CertPool, now time.
 	if v.response, v.ok, err = upstream.CommonNameUserConversion.User(chain); err != nil {
 		return nil, fmt.Errorf("client certificate: %w", err)
 	}
-	// What New puts around all authenticators is done here once, and not for every request.
+	// The group that New adds after all authenticators is added here once, and not for every request.
 	done := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) { return v.response, v.ok, nil })
 	v.response, v.ok, err = group.NewAuthenticatedGroupAdder(done).AuthenticateRequest(nil)
 	return v, err
 }
 
-// chainOf verifies a client certificate. All chains begin with the leaf, which alone says who it is; the first is as good as any.
+// chainOf verifies a client certificate. All chains begin with the leaf, which alone names the user, so the first chain will do.
 func chainOf(presented []*x509.Certificate, authorities *x509.CertPool, now time.Time) ([]*x509.Certificate, error) {
 	opts := upstream.DefaultVerifyOptions()
 	opts.Roots, opts.CurrentTime = authorities, now
@@ -86,7 +86,7 @@ func chainOf(presented []*x509.Certificate, authorities *x509.CertPool, now time
 	return chains[0], nil
 }
 
-// endOfChain is when the first certificate of a chain ends.
+// endOfChain returns the earliest expiry of the certificates in a chain.
 func endOfChain(chain []*x509.Certificate) time.Time {
 	return slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
 }

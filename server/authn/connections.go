@@ -7,15 +7,15 @@ import (
 	"weak"
 )
 
-// connections remembers something about each connection as long as that is open.
+// connections caches a value for each connection while that is open.
 //
-// net/http shows every request of a connection the same *tls.ConnectionState, over HTTP/1.1 and HTTP/2, which is therefore the key; it is
-// held weakly, and an entry goes when its connection is gone.
+// The key is the *tls.ConnectionState: net/http passes the same one to every request of a connection, over HTTP/1.1 and HTTP/2. It is
+// held weakly, and an entry is removed when its connection is gone.
 type connections[T any] struct {
 	known sync.Map // of weak.Pointer[tls.ConnectionState] to *T
 }
 
-// get returns what is remembered; nil: nothing.
+// get returns the value of a connection, nil when there is none.
 func (c *connections[T]) get(connection *tls.ConnectionState) *T {
 	entry, ok := c.known.Load(weak.Make(connection))
 	if !ok {
@@ -24,7 +24,7 @@ func (c *connections[T]) get(connection *tls.ConnectionState) *T {
 	return entry.(*T)
 }
 
-// put remembers v in place of what was there.
+// put sets the value of a connection.
 func (c *connections[T]) put(connection *tls.ConnectionState, v *T) {
 	key := weak.Make(connection)
 	if _, again := c.known.Swap(key, v); !again {

@@ -12,19 +12,19 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 )
 
-// FrontProxies say which proxies are believed when they say who asks ("Authenticating Proxy" of the authentication page of the Kubernetes
-// documentation).
+// FrontProxies say which proxies may send requests on behalf of users ("Authenticating Proxy" of the authentication page of the
+// Kubernetes documentation).
 type FrontProxies struct {
-	// CAs returns the authorities of their certificates, another pool when they have changed; nil: there are none.
+	// CAs returns the authorities of their certificates; it returns another pool when they have changed; nil: there are none.
 	CAs func() *x509.CertPool
-	// Names are the common names that their certificates may have. None: all.
+	// Names are the common names that their certificates may have. None: any name.
 	Names []string
-	// Users, UIDs, Groups and Extras are the headers in which they say it; of Extras, how they begin.
+	// Users, UIDs, Groups and Extras are the headers that name the user; those of Extras are prefixes.
 	Users, UIDs, Groups, Extras headerrequest.StaticStringSlice
 }
 
-// frontProxies knows users by the headers of a proxy, and the proxy by the client certificate of its connection, which is verified
-// once.
+// frontProxies authenticates users by the headers of a proxy, and the proxy by the client certificate of its connection, which is
+// verified once.
 type frontProxies struct {
 	*FrontProxies
 	now     func() time.Time
@@ -32,8 +32,8 @@ type frontProxies struct {
 	known   connections[proxy]
 }
 
-// proxy is what came of verifying the certificate of a connection. That nobody here has signed it is kept as well: those are the
-// other clients.
+// proxy is the result of verifying the certificate of a connection. It is also kept when the certificate was not signed by a
+// proxy's authority: then the client is not a proxy.
 type proxy struct {
 	authorities *x509.CertPool
 	expires     time.Time

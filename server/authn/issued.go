@@ -21,21 +21,21 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// IssuedTokens are the tokens that an administrator gives to users (rowlock token). The database has a row for each, with who it
-// stands for and a digest of it, from which nobody gets the token. A token is good as long as its row is there, which every server
-// looks up for each request: it is revoked with the next one. No API serves the rows, so that who may read or write all Secrets
-// still can make nobody.
+// IssuedTokens are the tokens that an administrator issues to users (rowlock token). The database has a row for each, with its
+// user and a digest, from which the token cannot be recovered. Every server looks the row up for each request, and a token is
+// valid as long as its row exists: a revoked token fails at the next request. No API serves the rows, so a client that may read or
+// write all Secrets still cannot create credentials.
 //
 // It is an authenticator.Token.
 type IssuedTokens struct {
 	rows   *resources.Rows
 	now    func() time.Time
 	latest *latestRows
-	// known are rows that were decoded, by name; each is good for one revision.
+	// known caches decoded rows by name; each is valid for one revision.
 	known *lru.Cache
 }
 
-// NewIssuedTokens returns those in a store. now is the clock; nil: time.Now.
+// NewIssuedTokens returns the tokens in a store. now is the clock; nil: time.Now.
 func NewIssuedTokens(rows *resources.Rows, now func() time.Time) *IssuedTokens {
 	if now == nil {
 		now = time.Now
@@ -43,31 +43,31 @@ func NewIssuedTokens(rows *resources.Rows, now func() time.Time) *IssuedTokens {
 	return &IssuedTokens{rows: rows, now: now, latest: &latestRows{rows: rows, resource: TokensResource}, known: lru.New(4096)}
 }
 
-// IssuedToken is what is known of a token, without the token itself.
+// IssuedToken describes a token, without the token itself.
 type IssuedToken struct {
-	// ID names it to those who revoke it. It is part of the token, and no secret.
+	// ID identifies the token when it is revoked. It is part of the token, and not secret.
 	ID     string   `json:"id"`
 	User   string   `json:"user"`
 	Groups []string `json:"groups,omitempty"`
-	// By is who asked for it; empty: somebody who has the database.
+	// By is the user who asked for the token; empty: it was created with direct access to the database.
 	By      string    `json:"by,omitempty"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
 }
 
-// tokenRow is how it is kept.
+// tokenRow is the stored form of a token.
 type tokenRow struct {
 	IssuedToken
-	// Digest is SHA-256 of the token, which has more than 128 random bits: nothing slower would be safer.
+	// Digest is the SHA-256 of the token. The token has more than 128 random bits, so a slower hash would not be safer.
 	Digest string `json:"digest"`
 }
 
-// TokensResource is where tokens of users are, a row for each, until they end. No API serves it.
+// TokensResource is the resource of the rows of tokens, each of which is removed when its token expires. No API serves it.
 const TokensResource = "tokens.rowlock.internal"
 
 const (
 	tokenKind = "Token"
-	// tokenPrefix lets those who look for secrets where none belong find these.
+	// tokenPrefix lets secret scanners recognise these tokens.
 	tokenPrefix = "rowlock_"
 )
 
@@ -77,12 +77,12 @@ const LongestToken = 10 * 365 * 24 * time.Hour
 // Errors of IssuedTokens.
 var (
 	ErrNoToken = errors.New("there is no such token")
-	// ErrSubject says that nobody is to be somebody.
+	// ErrSubject says that credentials cannot be issued for an identity.
 	ErrSubject = errors.New("no credentials are given")
 )
 
-// CheckSubject refuses identities that are others' to give: those of ServiceAccounts, of the anonymous user, and, unless masters says so, of those
-// who may do everything, which nobody should become by accident. The error is an ErrSubject.
+// CheckSubject refuses identities for which other issuers or no issuers give credentials: ServiceAccounts, the anonymous user, and, unless masters
+// is set, users with all permissions, which no token should have by accident. The error is an ErrSubject.
 func CheckSubject(name string, groups []string, masters bool) error {
 	switch {
 	case name == "":
@@ -107,9 +107,10 @@ func CheckSubject(name string, groups []string, masters bool) error {
 	return nil
 }
 
-// Create makes a token for the user and the groups of t, for a time, and fills in the rest of t. The caller has called CheckSubject.
+// Create creates a token for the user and the groups of t with a lifetime, and fills in the rest of t. The caller has called
+// CheckSubject.
 //
-// Errors: those of resources.Writer; a lifetime that is none.
+// Errors: those of resources.Writer; a lifetime outside the bounds.
 func (i *IssuedTokens) Create(ctx context.Context, t *IssuedToken, lifetime time.Duration) (token string, err error) {
 	if lifetime < time.Second || lifetime > LongestToken {
 		return "", fmt.Errorf("a token lives for at least a second, and at most %d hours", int(LongestToken.Hours()))
@@ -122,7 +123,7 @@ func (i *IssuedTokens) Create(ctx context.Context, t *IssuedToken, lifetime time
 	return token, err
 }
 
-// List returns the tokens that are good, the oldest first.
+// List returns the valid tokens, oldest first.
 func (i *IssuedTokens) List(ctx context.Context) ([]IssuedToken, error) {
 	rows, err := i.rows.Snapshot(ctx, TokensResource, resources.At{Match: resources.MostRecent})
 	if err != nil {
@@ -155,7 +156,7 @@ func (i *IssuedTokens) Revoke(ctx context.Context, id string) error {
 	return err
 }
 
-// AuthenticateToken implements authenticator.Token. What is not of the form of these tokens is somebody else's.
+// AuthenticateToken implements authenticator.Token. It leaves tokens of another form to other authenticators.
 func (i *IssuedTokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	id, ok := issuedID(token)
 	if !ok {
@@ -176,7 +177,7 @@ func (i *IssuedTokens) AuthenticateToken(ctx context.Context, token string) (*au
 		Extra: map[string][]string{user.CredentialIDKey: {"TOKEN=" + row.ID}}}}, true, nil
 }
 
-// row reads what is kept of a token. What this server has not heard of, another one may have made a moment ago.
+// row reads the row of a token. If this server does not have it, another server may have created it a moment ago.
 func (i *IssuedTokens) row(ctx context.Context, id string) (*tokenRow, error) {
 	o, err := i.rows.Get(ctx, tokenKey(id), resources.At{Match: resources.Any})
 	if errors.Is(err, resources.ErrNotFound) {
@@ -200,7 +201,7 @@ func (i *IssuedTokens) row(ctx context.Context, id string) (*tokenRow, error) {
 	return row, nil
 }
 
-// issuedID is the ID of a token that has the form of these: rowlock_<12 letters and digits>_<52 of them>.
+// issuedID returns the ID of a token that has the right form: rowlock_<12 letters and digits>_<52 of them>.
 func issuedID(token string) (string, bool) {
 	rest, ok := strings.CutPrefix(token, tokenPrefix)
 	id, secret, _ := strings.Cut(rest, "_")

@@ -9,34 +9,34 @@ import (
 )
 
 const (
-	// latestPause is how long after the beginning of one look for tokens that other servers have made the next one may begin.
+	// latestPause is the minimal interval between the beginnings of two reads of tokens that other servers have issued.
 	latestPause = 50 * time.Millisecond
-	// latestTimeout bounds a look.
+	// latestTimeout bounds a read.
 	latestTimeout = 10 * time.Second
 )
 
-// latestRows are the rows of a resource as they are most recently, for those who ask for one that this server has not heard of. Anybody
-// can do so, without credentials, so that the database is not asked for each of them: they wait for the next look together, which
-// begins after all of them have come. So whoever has a token that another server has just given out is let in, however many ask for
-// what is not there. There is one look at a time: a database that hangs has one connection taken by this, not one more every latestPause.
+// latestRows reads the most recent rows of a resource, for lookups of a row that this server does not have. Unauthenticated clients can
+// cause such lookups, so the database is not queried for each: they wait together for the next read, which begins after all of them have
+// arrived. A token that another server has just issued is therefore accepted, however many lookups there are for tokens that do not
+// exist. Only one read runs at a time: if the database hangs, this takes one connection, not one more every latestPause.
 type latestRows struct {
 	rows     *resources.Rows
 	resource string
 
 	mu    sync.Mutex
-	next  *look     // has not begun; nil: nobody waits
-	last  time.Time // when one has begun
-	looks bool      // the last has not ended
+	next  *look     // has not begun; nil: no lookup waits
+	last  time.Time // when a read began last
+	looks bool      // a read is running
 }
 
-// look is one look at the database.
+// look is one read of the rows.
 type look struct {
-	done chan struct{} // closed when the rest is known
+	done chan struct{} // closed when the other fields are set
 	all  resources.Snapshot
 	err  error
 }
 
-// get returns a row as it was after the call. Errors: those of Reader.Snapshot, ErrNotFound.
+// get returns a row from a read that begins after the call. Errors: those of Reader.Snapshot, ErrNotFound.
 func (l *latestRows) get(ctx context.Context, name string) (*resources.Object, error) {
 	n := l.join()
 	select {
@@ -53,7 +53,7 @@ func (l *latestRows) get(ctx context.Context, name string) (*resources.Object, e
 	return nil, resources.ErrNotFound
 }
 
-// join returns the look that comes next.
+// join returns the next read.
 func (l *latestRows) join() *look {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +66,7 @@ func (l *latestRows) join() *look {
 	return l.next
 }
 
-// begin has a look begin as soon as it may. The caller holds mu.
+// begin schedules a read as soon as latestPause allows. The caller holds mu.
 func (l *latestRows) begin(n *look) {
 	time.AfterFunc(time.Until(l.last.Add(latestPause)), func() { l.look(n) })
 }

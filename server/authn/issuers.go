@@ -23,13 +23,13 @@ import (
 	"github.com/rowlock/rowlock/resources/bounded"
 )
 
-// issuers verify tokens of issuers of OpenID Connect. Upstream's authenticators do; here is decided when those of a changed
-// configuration take the place of the present ones. Upstream makes all anew, and the present ones are believed until all of these answer.
-// Here nothing that was taken back waits for that. An issuer that was taken out goes when the file is read, and one that was changed some
-// seconds later at the most: so long its users have, so that they need not be refused while the keys are fetched. One of which nothing was
-// changed stays, whether it answers or not. What was believed of tokens is forgotten with each of these steps.
+// issuers verifies tokens of OpenID Connect issuers with upstream's authenticators. It decides when the issuers of a changed configuration
+// replace the present ones. Upstream creates all of them anew, and trusts the present ones until all new ones answer. Here no revocation
+// waits for that: a removed issuer is no longer trusted when the file is read, and a changed one is replaced some seconds later at the
+// latest. During these seconds its old rules stay in force, so that its users are not refused while the keys are fetched. An unchanged
+// issuer stays, whether it answers or not. Each of these steps clears the cache of verified tokens.
 type issuers struct {
-	// lifetime ends what fetches keys.
+	// lifetime ends the goroutines that fetch keys.
 	lifetime   context.Context
 	options    *RemoteOptions
 	algorithms []string
@@ -50,16 +50,16 @@ type trustedIssuer struct {
 }
 
 const (
-	// answersInterval is how often is looked whether new issuers answer, and answersTimeout for how long. With configInterval it is less
-	// than the ten seconds after which the old rules of a changed issuer must not be in force any more; and as it is less than
+	// answersInterval is how often new issuers are checked for an answer, and answersTimeout for how long. With configInterval it is
+	// less than the ten seconds after which the old rules of a changed issuer must no longer be in force; and because it is less than
 	// configInterval, the next change is seen in time.
 	answersInterval = 100 * time.Millisecond
 	answersTimeout  = 3 * time.Second
-	// retirement is for how long an issuer that was taken out may still be in use by requests that began before.
+	// retirement is how long requests that began earlier may still use a removed issuer.
 	retirement = time.Minute
 )
 
-// newIssuers does not wait until they answer.
+// newIssuers does not wait for the issuers to answer.
 func newIssuers(lifetime context.Context, o *RemoteOptions, algorithms []string, c *apiserver.AuthenticationConfiguration) (*issuers, error) {
 	i := &issuers{lifetime: lifetime, options: o, algorithms: algorithms}
 	first, _, err := i.of(c, nil)
@@ -75,7 +75,7 @@ func (i *issuers) AuthenticateToken(ctx context.Context, token string) (*authent
 	return i.present.Load().tokens.AuthenticateToken(ctx, token)
 }
 
-// of makes the issuers of a configuration, but for those that are there. fresh are those that it has made.
+// of returns the issuers of a configuration. It reuses unchanged ones of there; fresh are those that it has created.
 func (i *issuers) of(c *apiserver.AuthenticationConfiguration, there []*trustedIssuer) (all *trusted, fresh []*trustedIssuer, err error) {
 	var issuers []*trustedIssuer
 	for _, config := range c.JWT {
@@ -94,7 +94,7 @@ func (i *issuers) of(c *apiserver.AuthenticationConfiguration, there []*trustedI
 	return i.trust(issuers), fresh, nil
 }
 
-// trust has issuers believed, of whose tokens nothing is known yet.
+// trust returns a token authenticator for issuers, with an empty cache.
 func (i *issuers) trust(issuers []*trustedIssuer) *trusted {
 	var tokens []authenticator.Token
 	for _, one := range issuers {
@@ -106,7 +106,7 @@ func (i *issuers) trust(issuers []*trustedIssuer) *trusted {
 
 func (i *issuers) issuer(config apiserver.JWTAuthenticator) (*trustedIssuer, error) {
 	o := oidc.Options{JWTAuthenticator: config, SupportedSigningAlgs: i.algorithms, DisallowedIssuers: i.options.Issuers, APIServerID: i.options.ServerID}
-	if config.Issuer.EgressSelectorType == "" { // upstream refuses others, as nobody looks one up
+	if config.Issuer.EgressSelectorType == "" { // upstream rejects other values, since no egress selector is configured
 		client, err := issuerClient(config.Issuer.CertificateAuthority)
 		if err != nil {
 			return nil, err
@@ -122,8 +122,8 @@ func (i *issuers) issuer(config apiserver.JWTAuthenticator) (*trustedIssuer, err
 	return &trustedIssuer{by, config, cancel}, nil
 }
 
-// issuerClient asks an issuer whose certificate is of one of these authorities, or, where there are none, of one of the system's. It is
-// upstream's, with answers that are bounded.
+// issuerClient returns a client that accepts an issuer's certificate from the given authorities, or, without any, from the system's. It
+// is upstream's client with a limit on the size of answers.
 func issuerClient(authorities string) (*http.Client, error) {
 	secured := &tls.Config{}
 	if authorities != "" {
@@ -142,10 +142,10 @@ func stop(issuers []*trustedIssuer) {
 	}
 }
 
-// update has the issuers of a configuration take the place of the present ones, when those that are new or different answer, and after
-// answersTimeout in any case. One that does not answer by then is believed when it does, as after a start.
+// update replaces the present issuers by those of a configuration, when the new and changed ones answer, and after answersTimeout in
+// any case. An issuer that does not answer by then is trusted as soon as it does, as after a start.
 //
-// Errors: an issuer that cannot be made, with which all stays as it was, and the end of ctx.
+// Errors: an issuer that cannot be created, which leaves everything unchanged, and the end of ctx.
 func (i *issuers) update(ctx context.Context, c *apiserver.AuthenticationConfiguration) error {
 	before := i.present.Load()
 	next, fresh, err := i.of(c, before.issuers)
@@ -177,7 +177,7 @@ func (i *issuers) update(ctx context.Context, c *apiserver.AuthenticationConfigu
 	return ctx.Err()
 }
 
-// retire stops the issuers that are not among the present ones, and shows no metrics of those that are no issuers any more.
+// retire stops the issuers that are not among the present ones, and removes the metrics of URLs without an issuer.
 func (i *issuers) retire(issuers []*trustedIssuer) {
 	present := i.present.Load().issuers
 	for _, old := range issuers {

@@ -6,17 +6,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// counts are what kube-apiserver counts of credentials, under its names.
+// counts are kube-apiserver's authentication metrics, by its names.
 type counts struct {
 	lifetimes prometheus.Histogram
 	hit, miss lookups
-	// fetched and failed are tokens of ServiceAccounts that were verified, fetching those that are being verified.
+	// fetched and failed count verified tokens of ServiceAccounts; fetching is how many are being verified.
 	fetched, failed prometheus.Counter
 	fetching        []prometheus.Gauge
 	all             []prometheus.Collector
 }
 
-// lookups are tokens of ServiceAccounts that were looked for among those that are remembered.
+// lookups counts lookups of ServiceAccount tokens in the cache.
 type lookups struct {
 	requests prometheus.Counter
 	seconds  prometheus.Observer
@@ -50,8 +50,8 @@ func newCounts() *counts {
 		all:      []prometheus.Collector{lifetimes, requests, seconds, fetches, active}}
 }
 
-// verifying counts a token that is being verified; what it returns, what came of that. One that is of no ServiceAccount, as those of issuers
-// of OpenID Connect, counts for neither: it comes by here with each request, and would hide how many of the others are remembered.
+// verifying counts a token whose verification begins; the returned function counts the result. Other tokens, such as those of OpenID Connect
+// issuers, count neither as fetched nor as failed: they come here with each request, and would hide the cache's share of hits.
 func (c *counts) verifying() func(ok bool, err error) {
 	for _, g := range c.fetching {
 		g.Inc()

@@ -41,26 +41,26 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// RemoteOptions name who else is asked for who a token stands for, besides this server: issuers of OpenID Connect, a webhook, and
-// the Secrets of bootstrap tokens.
+// RemoteOptions configure the authenticators of tokens outside this server: OpenID Connect issuers and a webhook; and the Secrets
+// of bootstrap tokens.
 type RemoteOptions struct {
 	// ConfigFile is an AuthenticationConfiguration, read again when it changes. Empty: there is none.
 	ConfigFile string
-	// AnonymousFlag tells that somebody else has said who may come without credentials, which the file may not say then.
+	// AnonymousFlag says that a flag configures anonymous requests; the file must not do so then.
 	AnonymousFlag bool
-	// ServerID is how this server is called among others, in metrics.
+	// ServerID is the name of this server in metrics.
 	ServerID string
-	// JWT is an issuer that has no file. Nil: there is none.
+	// JWT is an issuer that is configured without a file. Nil: there is none.
 	JWT *apiserver.JWTAuthenticator
 	// SigningAlgorithms are those that JWT may use.
 	SigningAlgorithms []string
 	// WebhookConfigFile is a kubeconfig of the webhook, WebhookVersion the version of TokenReview that it takes, and
-	// WebhookCacheTTL for how long its answers are believed. Empty: there is none.
+	// WebhookCacheTTL how long its answers are cached. Empty: there is none.
 	WebhookConfigFile, WebhookVersion string
 	WebhookCacheTTL                   time.Duration
-	// Bootstrap has the tokens accepted that are kept in Secrets of kube-system for machines that join.
+	// Bootstrap accepts the bootstrap tokens in Secrets of kube-system, with which machines join.
 	Bootstrap bool
-	// Audiences are the names under which tokens mean this server.
+	// Audiences are the token audiences that mean this server.
 	Audiences []string
 	// Issuers are this server's own, which no other issuer may claim to be.
 	Issuers []string
@@ -68,29 +68,29 @@ type RemoteOptions struct {
 	Logger  *slog.Logger
 }
 
-// Remote asks others for who a token stands for, and believes what they say for some seconds. It is an authenticator.Request.
+// Remote authenticates by other servers, and caches their answers for some seconds. It is an authenticator.Request.
 type Remote struct {
 	authenticator.Request
 
 	options   RemoteOptions
 	anonymous *apiserver.AnonymousAuthConfig
 	update    func(context.Context, *apiserver.AuthenticationConfiguration) error
-	// read is what the file said when it was last looked at.
+	// read is the content of the file when it was last read.
 	read []byte
 }
 
 const (
-	// configInterval is how often the file is looked at.
+	// configInterval is how often the file is read.
 	configInterval = 5 * time.Second
-	// remoteAge is how long what issuers say is believed.
+	// remoteAge is how long results of issuers are cached.
 	remoteAge = 4 * time.Second
 )
 
 // webhookBackoff is kube-apiserver's.
 var webhookBackoff = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 
-// NewRemote returns nil when nobody else is to be asked. What it starts ends with ctx. Errors: files that cannot be read, or say what
-// is not allowed.
+// NewRemote returns nil when no such authenticator is configured. Its goroutines end with ctx. Errors: files that cannot be read or
+// are invalid.
 func NewRemote(ctx context.Context, o RemoteOptions) (*Remote, error) {
 	if o.ConfigFile == "" && o.JWT == nil && o.WebhookConfigFile == "" && !o.Bootstrap {
 		return nil, nil
@@ -140,14 +140,14 @@ func NewRemote(ctx context.Context, o RemoteOptions) (*Remote, error) {
 	return r, nil
 }
 
-// bootstrapTokens are read in the watch cache: nothing of them has to be remembered, and one whose Secret has gone is refused by the
-// next request.
+// bootstrapTokens reads the tokens from the watch cache: they need no cache of their own, and a token whose Secret was deleted is
+// refused at the next request.
 func (o *RemoteOptions) bootstrapTokens() authenticator.Token {
 	secrets := corelisters.NewSecretLister(indexer.New(o.Store, &corev1.Secret{}))
 	return authenticator.WrapAudienceAgnosticToken(o.Audiences, bootstrap.NewTokenAuthenticator(secrets.Secrets(metav1.NamespaceSystem)))
 }
 
-// webhook is asked about a token at most once in a while.
+// webhook returns the webhook authenticator, with a cache of its answers.
 func (o *RemoteOptions) webhook() (authenticator.Token, error) {
 	connection, err := bounded.Config(webhookutil.LoadKubeconfig(o.WebhookConfigFile, nil))
 	if err != nil {
@@ -160,7 +160,7 @@ func (o *RemoteOptions) webhook() (authenticator.Token, error) {
 	return tokencache.New(hook, false, o.WebhookCacheTTL, o.WebhookCacheTTL), nil
 }
 
-// parse reads and checks an AuthenticationConfiguration.
+// parse decodes and validates an AuthenticationConfiguration.
 func (o *RemoteOptions) parse(data []byte) (*apiserver.AuthenticationConfiguration, error) {
 	if len(data) == 0 {
 		return nil, errors.New("the file is empty")
@@ -185,7 +185,7 @@ func (o *RemoteOptions) validate(c *apiserver.AuthenticationConfiguration) error
 	return nil
 }
 
-// Run takes up changes of the file until ctx ends. One that cannot be read or is not allowed leaves in force what was.
+// Run applies changes of the file until ctx ends. A file that cannot be read or is invalid leaves the present configuration in force.
 func (r *Remote) Run(ctx context.Context) {
 	if r == nil || r.options.ConfigFile == "" {
 		return
@@ -204,7 +204,7 @@ func (r *Remote) Run(ctx context.Context) {
 	}
 }
 
-// reload takes up the file if it has changed, by upstream's rules: one that can never be used is not looked at again.
+// reload applies the file if it has changed, by upstream's rules: an invalid file is not tried again until it changes.
 func (r *Remote) reload(ctx context.Context) (err error) {
 	data, err := os.ReadFile(r.options.ConfigFile)
 	if err == nil && bytes.Equal(data, r.read) {
@@ -227,7 +227,7 @@ func (r *Remote) reload(ctx context.Context) (err error) {
 		return field.Forbidden(field.NewPath("anonymous"), "changed from initial configuration file")
 	}
 	if err := r.update(ctx, c); err != nil {
-		r.read = nil // it may be possible the next time, as upstream has it
+		r.read = nil // the next attempt may succeed; upstream retries, too
 		return err
 	}
 	metrics.RecordAuthenticationConfigAutomaticReloadSuccess(r.options.ServerID, string(data))
@@ -235,7 +235,7 @@ func (r *Remote) reload(ctx context.Context) (err error) {
 	return nil
 }
 
-// Anonymous tells whether clients without credentials may ask for a path, and whether the file says anything about that.
+// Anonymous tells whether anonymous requests for a path are allowed, and whether the file configures that at all.
 func (r *Remote) Anonymous(path string) (allowed, said bool) {
 	if r == nil {
 		return false, false
@@ -251,8 +251,8 @@ func anonymousBy(a *apiserver.AnonymousAuthConfig, path string) (allowed, said b
 	return a.Enabled && (on || len(a.Conditions) == 0), true
 }
 
-// Anonymous tells what the file says, as Remote.Anonymous does, for the time before there is a Remote. A file that cannot be used lets
-// nobody in: what is wrong with it NewRemote says.
+// Anonymous is Remote.Anonymous for the time before there is a Remote. An invalid file allows no anonymous requests; NewRemote reports
+// its error.
 func (o RemoteOptions) Anonymous() func(path string) (allowed, said bool) {
 	nobody := func(string) (allowed, said bool) { return false, o.ConfigFile != "" }
 	if o.ConfigFile == "" {

@@ -22,19 +22,19 @@ import (
 
 // ServiceAccounts say which tokens of ServiceAccounts are accepted.
 type ServiceAccounts struct {
-	// Issuers are those that the tokens may name.
+	// Issuers are the accepted issuers.
 	Issuers []string
-	// Keys verify them.
+	// Keys verify the signatures.
 	Keys serviceaccount.PublicKeysGetter
-	// Store has the ServiceAccounts, and what tokens are bound to: a token is good as long as these are there.
+	// Store has the ServiceAccounts and the objects that tokens are bound to: a token is valid as long as these exist.
 	Store resources.Reader
-	// NoLookup: a token of a Secret is good even when that, or its ServiceAccount, is not there.
+	// NoLookup accepts a token of a Secret even when the Secret or its ServiceAccount does not exist.
 	NoLookup bool
 	// Secrets marks the Secrets whose tokens were used, with the day.
 	Secrets typedcorev1.SecretsGetter
 }
 
-// tokens returns the authenticator of tokens in Secrets, and of those that TokenRequests answer with, in upstream's order.
+// tokens returns the authenticators of tokens in Secrets and of tokens from TokenRequests, in upstream's order.
 func (s *ServiceAccounts) tokens(audiences []string) (authenticator.Token, error) {
 	upstream.CountServiceAccountTokens()
 	objects := storedObjects{s.Store}
@@ -48,7 +48,7 @@ func (s *ServiceAccounts) tokens(audiences []string) (authenticator.Token, error
 	), nil
 }
 
-// storedObjects is a serviceaccount.ServiceAccountTokenGetter. It notes what it reads for the cache of tokens.
+// storedObjects is a serviceaccount.ServiceAccountTokenGetter. It notes the objects that it reads for the token cache.
 type storedObjects struct{ store resources.Reader }
 
 // GetServiceAccount implements serviceaccount.ServiceAccountTokenGetter.
@@ -63,25 +63,25 @@ func (s storedObjects) GetSecret(ctx context.Context, namespace, name string) (*
 	return obj, s.read(ctx, schema.GroupResource{Resource: "secrets"}, namespace, name, obj)
 }
 
-// GetPod implements serviceaccount.ServiceAccountTokenGetter. The Pod has metadata alone.
+// GetPod implements serviceaccount.ServiceAccountTokenGetter. The Pod has only metadata.
 func (s storedObjects) GetPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 	meta, err := s.metadata(ctx, schema.GroupResource{Resource: "pods"}, namespace, name)
 	return &corev1.Pod{ObjectMeta: meta}, err
 }
 
-// GetNode implements serviceaccount.ServiceAccountTokenGetter. The Node has metadata alone.
+// GetNode implements serviceaccount.ServiceAccountTokenGetter. The Node has only metadata.
 func (s storedObjects) GetNode(ctx context.Context, name string) (*corev1.Node, error) {
 	meta, err := s.metadata(ctx, schema.GroupResource{Resource: "nodes"}, "", name)
 	return &corev1.Node{ObjectMeta: meta}, err
 }
 
-// GetValidatingWebhookConfiguration implements serviceaccount.ServiceAccountTokenGetter. It has metadata alone.
+// GetValidatingWebhookConfiguration implements serviceaccount.ServiceAccountTokenGetter. The object has only metadata.
 func (s storedObjects) GetValidatingWebhookConfiguration(ctx context.Context, name string) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
 	meta, err := s.metadata(ctx, admissionregistrationv1.Resource("validatingwebhookconfigurations"), "", name)
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta}, err
 }
 
-// GetMutatingWebhookConfiguration implements serviceaccount.ServiceAccountTokenGetter. It has metadata alone.
+// GetMutatingWebhookConfiguration implements serviceaccount.ServiceAccountTokenGetter. The object has only metadata.
 func (s storedObjects) GetMutatingWebhookConfiguration(ctx context.Context, name string) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
 	meta, err := s.metadata(ctx, admissionregistrationv1.Resource("mutatingwebhookconfigurations"), "", name)
 	return &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: meta}, err
@@ -95,7 +95,7 @@ func (s storedObjects) metadata(ctx context.Context, gr schema.GroupResource, na
 	return obj.Metadata, err
 }
 
-// read decodes an object. What this server has not heard of, another one may have made a moment ago.
+// read decodes an object. If this server does not have it, another server may have created it a moment ago.
 func (s storedObjects) read(ctx context.Context, gr schema.GroupResource, namespace, name string, obj any) error {
 	key := resources.Key{Resource: gr.String(), Namespace: namespace, Name: name}
 	o, err := s.store.Get(ctx, key, resources.At{Match: resources.Any})

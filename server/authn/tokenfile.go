@@ -13,8 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
 )
 
-// fileTokens knows the tokens of a file (--token-auth-file), which it reads again when it has changed: who is taken out of it is out
-// within tokenFileInterval. kube-apiserver reads it once. It is an authenticator.Token.
+// fileTokens authenticates by the tokens of a file (--token-auth-file), which it reads again when it has changed: a removed token is
+// refused within tokenFileInterval. kube-apiserver reads the file once. It is an authenticator.Token.
 type fileTokens struct {
 	path   string
 	now    func() time.Time
@@ -26,10 +26,10 @@ type fileTokens struct {
 	current atomic.Pointer[tokenfile.TokenAuthenticator]
 }
 
-// tokenFileInterval is how long the file is believed to be unchanged; it is looked at when somebody shows a token.
+// tokenFileInterval is the minimal interval of checking the file, which is done when a token is presented.
 const tokenFileInterval = time.Second
 
-// newFileTokens reads a file, which must succeed for the first time.
+// newFileTokens reads a file; an error of this first read is returned.
 func newFileTokens(path string, now func() time.Time, logger *slog.Logger) (*fileTokens, error) {
 	f := &fileTokens{path: path, now: now, logger: logger}
 	f.looked.Store(now().UnixNano())
@@ -37,7 +37,7 @@ func newFileTokens(path string, now func() time.Time, logger *slog.Logger) (*fil
 }
 
 func (f *fileTokens) read() error {
-	// The stamp is from before reading: a change in between is seen as one the next time.
+	// The stamp is taken before reading: a change in between is then noticed by the next check.
 	stamp, err := os.Stat(f.path)
 	if err != nil {
 		return fmt.Errorf("token file %s: %w", f.path, err)
@@ -57,7 +57,7 @@ func (f *fileTokens) AuthenticateToken(ctx context.Context, token string) (*auth
 	return f.current.Load().AuthenticateToken(ctx, token)
 }
 
-// refresh reads the file if it is time and it has changed. What cannot be read leaves in force what was.
+// refresh reads the file if a check is due and it has changed. If it cannot be read, its previous content stays in force.
 func (f *fileTokens) refresh() {
 	now := f.now().UnixNano()
 	due := func() bool { since := now - f.looked.Load(); return since >= int64(tokenFileInterval) || since < 0 }

@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// privileged is the name of the authorizer that lets system:masters do everything, as kube-apiserver calls it.
+	// privileged is kube-apiserver's name for the authorizer that allows system:masters everything.
 	privileged = "kubernetes.io/system-privileged-group"
-	// webhookName is what kube-apiserver calls the webhook that flags describe.
+	// webhookName is kube-apiserver's name for the webhook that flags configure.
 	webhookName = "default"
 )
 
 // webhookBackoff is kube-apiserver's.
 var webhookBackoff = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 
-// chain makes the authorizers of a configuration. They count what they decide.
+// chain creates the authorizers of a configuration. They count their decisions.
 func (a *Authorizers) chain(c *apiserver.AuthorizationConfiguration) (*present, error) {
 	if len(c.Authorizers) == 0 {
 		return nil, errNone
@@ -52,7 +52,7 @@ func (a *Authorizers) chain(c *apiserver.AuthorizationConfiguration) (*present, 
 	return &present{all, union.NewRuleResolvers(resolvers...)}, nil
 }
 
-// resolving is an authorizer that also says what a user may do.
+// resolving is an authorizer that can also list what a user may do.
 type resolving interface {
 	authorizer.Authorizer
 	authorizer.RuleResolver
@@ -81,7 +81,7 @@ func (a *Authorizers) authorizer(is apiserver.AuthorizerConfiguration) (resolvin
 	return nil, fmt.Errorf("unknown authorization mode %s specified", is.Type)
 }
 
-// webhookCounters are what kube-apiserver counts of webhooks.
+// webhookCounters are kube-apiserver's metrics of webhooks.
 type webhookCounters struct {
 	webhookmetrics.NoopRequestMetrics
 	webhookmetrics.WebhookMetrics

@@ -11,41 +11,41 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// index is something made of objects, which a feed keeps in step with them. Its methods are called by one goroutine at a time, and
-// what one call says comes into force at once, so that nobody decides by a state that never was: a right that a role had before
-// it was bound, for one.
+// index is built from objects, and a feed keeps it in step with them. Its methods are called by one goroutine at a time. Each call
+// takes effect at once, so that no decision is made from a state that never existed: one in which a binding grants a permission
+// that its role had lost before, for example.
 type index interface {
-	// replace puts these objects, after these events, in place of everything.
+	// replace replaces everything by these objects, with these later events applied.
 	replace(objects []*resources.Object, events []*resources.Event) error
-	// apply takes events, in the order of each type.
+	// apply applies events, in the order of each type.
 	apply(events []*resources.Event) error
 }
 
-// feed keeps an index in step with the store. Who needs the index calls fresh first, which costs an atomic read while nothing
-// has changed; the store says that something has by the Wake of its watches, before the Commit that changed it returns.
+// feed keeps an index in step with the store. A user of the index calls fresh first, which costs an atomic read while nothing
+// has changed. The store reports a change through the Wake of its watches, before the Commit of the change returns.
 type feed struct {
 	store     resources.View
 	resources []string
 	index     index
 
-	// woken counts how often there was something new, and applied is the count up to which all that was new is in the index.
+	// woken counts the reports of changes; applied is the count up to which the index has all changes.
 	woken, applied atomic.Int64
 	changed        chan struct{}
 
 	// mu guards now.
 	mu sync.Mutex
-	// now is the catching up that is under way; nil: none is. It alone touches the index and the watches.
+	// now is the running catchUp, nil when there is none. Only it touches the index and the watches.
 	now     *catchUp
-	watches []resources.Watch // one of each resource; none: to be opened
+	watches []resources.Watch // one for each resource; none: they have to be opened
 }
 
-// catchUp is one bringing up to date of the index, for all who wait for it. It does not end with the request that came first.
+// catchUp brings the index up to date once, for all requests that wait for it. It does not end with the request that started it.
 type catchUp struct {
 	// woken is the count up to which it brings the index.
 	woken  int64
 	cancel context.CancelFunc
-	done   chan struct{} // closed when it is over
-	err    error         // set before
+	done   chan struct{} // closed when it has ended
+	err    error         // set before done is closed
 }
 
 func newFeed(store resources.View, i index, names ...string) *feed {
@@ -63,7 +63,7 @@ func (f *feed) wake() {
 	}
 }
 
-// fresh waits until the index is up to date, and no longer than ctx lasts. Errors: those of resources.Reader and resources.Watcher, and
+// fresh waits until the index is up to date, but no longer than ctx lasts. Errors: those of resources.Reader and resources.Watcher, and
 // that of ctx; the index is behind then.
 func (f *feed) fresh(ctx context.Context) error {
 	for woken := f.woken.Load(); f.applied.Load() < woken; {
@@ -73,7 +73,7 @@ func (f *feed) fresh(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		// One that began earlier may not know of what this request has to.
+		// The error of a catchUp that began earlier may not concern the changes that this request has to see.
 		if c.err != nil && c.woken >= woken {
 			return c.err
 		}
@@ -81,7 +81,7 @@ func (f *feed) fresh(ctx context.Context) error {
 	return nil
 }
 
-// join returns the catching up that is under way, or begins one.
+// join returns the running catchUp, or starts one.
 func (f *feed) join(ctx context.Context) *catchUp {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,7 +97,8 @@ func (f *feed) catchUp(ctx context.Context, c *catchUp) {
 	defer close(c.done)
 	defer c.cancel()
 	if c.err = f.follow(ctx); c.err != nil {
-		// History does not reach back to where a watch is, or lies in a database that does not answer. All objects are at hand.
+		// The history does not reach back to the revision of a watch, or the database does not answer. The objects can
+		// still be read from the watch cache.
 		c.err = f.load(ctx)
 	}
 	if c.err != nil {
@@ -110,7 +111,7 @@ func (f *feed) catchUp(ctx context.Context, c *catchUp) {
 	f.mu.Unlock()
 }
 
-// errUnopened: there are no watches yet.
+// errUnopened says that the watches have not been opened.
 var errUnopened = errors.New("nothing is followed")
 
 func (f *feed) follow(ctx context.Context) error {
@@ -124,8 +125,8 @@ func (f *feed) follow(ctx context.Context) error {
 	return f.index.apply(events)
 }
 
-// news takes the events of all watches, until none has any: what was taken is then the state of all types at one moment, at
-// which the last round began.
+// news takes the events of all watches, until none has any more: together they are then the state of all types at one
+// moment, the beginning of the last round.
 func (f *feed) news(ctx context.Context) (all []*resources.Event, err error) {
 	const page = 256
 	for quiet := false; !quiet; {
@@ -142,7 +143,7 @@ func (f *feed) news(ctx context.Context) (all []*resources.Event, err error) {
 	return all, nil
 }
 
-// load reads all objects, and opens watches of what comes after.
+// load reads all objects, and opens watches for later changes.
 func (f *feed) load(ctx context.Context) error {
 	f.closeWatches()
 	var objects []*resources.Object
@@ -178,8 +179,8 @@ func (f *feed) closeWatches() {
 // pause is how long run waits after an error.
 const pause = time.Second
 
-// run brings the index up to date when something has changed although nobody asks, so that it does not fall behind what the
-// store has in memory, until ctx ends.
+// run brings the index up to date after changes even without requests, until ctx ends, so that it does not fall behind the
+// history that the store has in memory.
 func (f *feed) run(ctx context.Context, logger *slog.Logger) {
 	defer f.close()
 	for {
@@ -201,7 +202,7 @@ func (f *feed) run(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
-// close ends the watches, and a catching up that is under way; who asks from now on reads everything anew.
+// close closes the watches, and cancels a running catchUp. A later call of fresh reads everything anew.
 func (f *feed) close() {
 	for {
 		f.mu.Lock()

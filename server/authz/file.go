@@ -19,25 +19,25 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// fileInterval is how often the file is looked at although nothing was heard of it, as kube-apiserver does.
+// fileInterval is how often the file is checked in addition to notifications of changes, as in kube-apiserver.
 const fileInterval = time.Minute
 
-// reader reads the configuration of authorizers, and compiles what is in it.
+// reader reads the configuration of authorizers, and compiles its expressions.
 type reader struct {
 	once     sync.Once
 	compiler authorizationcel.Compiler
-	// data is what was read last, and last what was taken up.
+	// data is the content that was read last, last the configuration that was applied last.
 	data []byte
 	last *apiserver.AuthorizationConfiguration
 }
 
-// expressions compiles match conditions. It is made when it is first needed: most servers have none.
+// expressions returns the compiler of match conditions. It is created when it is first needed: most servers have no conditions.
 func (r *reader) expressions() authorizationcel.Compiler {
 	r.once.Do(func() { r.compiler = authorizationcel.NewDefaultCompiler() })
 	return r.compiler
 }
 
-// open reads a file and checks it by kube-apiserver's rules.
+// open reads a file and validates it by kube-apiserver's rules.
 func (r *reader) open(file string) (*apiserver.AuthorizationConfiguration, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -47,13 +47,13 @@ func (r *reader) open(file string) (*apiserver.AuthorizationConfiguration, error
 	return kubeauthorizer.LoadAndValidateData(data, r.expressions(), nil)
 }
 
-// CheckFile reads a file with an AuthorizationConfiguration. Errors: those of kube-apiserver.
+// CheckFile validates a file with an AuthorizationConfiguration. Errors: those of kube-apiserver.
 func CheckFile(file string) error {
 	_, err := new(reader).open(file)
 	return err
 }
 
-// follow takes up changes of the file until ctx ends. One that cannot be read or is not allowed leaves in force what was.
+// follow applies changes of the file until ctx ends. A file that cannot be read or is invalid leaves the present configuration in force.
 func (a *Authorizers) follow(ctx context.Context) {
 	if a.options.File == "" {
 		return
@@ -65,7 +65,7 @@ func (a *Authorizers) follow(ctx context.Context) {
 	})
 }
 
-// look reads the file, and takes it up when it has changed.
+// look reads the file, and applies it when it has changed.
 func (a *Authorizers) look() {
 	switch changed, err := a.reload(); {
 	case err != nil:
@@ -94,7 +94,7 @@ func (a *Authorizers) reload() (changed bool, err error) {
 	return true, a.take(c)
 }
 
-// take has the authorizers of a configuration decide from now on.
+// take puts the authorizers of a configuration into force.
 func (a *Authorizers) take(c *apiserver.AuthorizationConfiguration) error {
 	p, err := a.chain(c)
 	if err != nil {

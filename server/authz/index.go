@@ -24,14 +24,14 @@ const (
 // roleKey names a role. namespace is empty for a ClusterRole.
 type roleKey struct{ kind, namespace, name string }
 
-// role is what a binding refers to, be it there or not.
+// role is a role that exists or that a binding refers to.
 type role struct {
 	key    roleKey
 	exists bool
 	rules  []rbacv1.PolicyRule
-	// about is what the rules are about: most roles are not about what is asked.
+	// about are the resources of the rules. Most roles are ruled out by it, because their rules are about other resources than the request.
 	about marks
-	// refers counts the bindings.
+	// refers counts the bindings that refer to the role.
 	refers int
 }
 
@@ -40,31 +40,31 @@ type binding struct {
 	resources.Key
 	ref      rbacv1.RoleRef
 	subjects []rbacv1.Subject
-	role     *role // nil: of a kind that there is not
+	role     *role // nil: the roleRef has an unknown kind
 }
 
-// grant is a binding by one of its subjects.
+// grant is a binding together with one of its subjects.
 type grant struct {
 	*binding
 	subject int
 }
 
-// subject is whom bindings name: a group, or a user. A service account is the user that it is.
+// subject is a subject of bindings: a group or a user. A service account is its user.
 type subject struct {
 	group bool
 	name  string
 }
 
-// bySubject are grants of one namespace, or of none, in the order of their roles, then of their names: those of one role are
-// one after the other, and all but the first need no look.
+// bySubject holds the grants of one namespace, or of none, sorted by role, then by name: grants of one role are adjacent,
+// and only the first has to be examined.
 type bySubject map[subject][]grant
 
-// policy is the index of RBAC's objects.
+// policy is the index of RBAC objects.
 type policy struct {
 	mu       sync.RWMutex
 	roles    map[roleKey]*role
 	bindings map[resources.Key]*binding
-	// grants are by the namespace of the binding; "" for ClusterRoleBindings.
+	// grants holds the grants by the namespace of the binding; "" for ClusterRoleBindings.
 	grants map[string]bySubject
 }
 
@@ -107,7 +107,7 @@ func (p *policy) observe(events []*resources.Event) error {
 	return nil
 }
 
-// stored is what of an object of any of the types is of interest.
+// stored has the fields of an RBAC object of any type that the index uses.
 type stored struct {
 	Rules    []rbacv1.PolicyRule `json:"rules"`
 	Subjects []rbacv1.Subject    `json:"subjects"`
@@ -148,7 +148,7 @@ func keyOfRole(k resources.Key) roleKey {
 	return roleKey{"Role", k.Namespace, k.Name}
 }
 
-// role returns a role that may not be there.
+// role returns a role, which may not exist in the store.
 func (p *policy) role(k roleKey) *role {
 	r := p.roles[k]
 	if r == nil {
@@ -158,14 +158,14 @@ func (p *policy) role(k roleKey) *role {
 	return r
 }
 
-// drop forgets a role that is not there and that nobody refers to.
+// drop forgets a role that does not exist and that no binding refers to.
 func (p *policy) drop(r *role) {
 	if r != nil && !r.exists && r.refers == 0 {
 		delete(p.roles, r.key)
 	}
 }
 
-// referred returns what a binding in a namespace refers to; false when no role can be meant.
+// referred returns the role that a binding in a namespace refers to; false when the reference has an unknown kind.
 func referred(ref rbacv1.RoleRef, namespace string) (roleKey, bool) {
 	switch ref.Kind {
 	case "ClusterRole":
@@ -231,8 +231,9 @@ func compareGrants(a, b grant) int {
 	return cmp.Or(cmp.Compare(a.ref.Kind, b.ref.Kind), cmp.Compare(a.ref.Name, b.ref.Name), cmp.Compare(a.Name, b.Name), cmp.Compare(a.subject, b.subject))
 }
 
-// who returns whom a subject of the binding means, as upstream's appliesToUser (k8s.io/kubernetes/pkg/registry/rbac/validation)
-// has it. The namespace of a service account is that of the binding when it names none.
+// who returns the user or group of a subject of the binding, as upstream's appliesToUser
+// (k8s.io/kubernetes/pkg/registry/rbac/validation) defines it. A service account without a namespace is in the namespace of the
+// binding.
 func (b *binding) who(i int) (subject, bool) {
 	switch s := b.subjects[i]; s.Kind {
 	case rbacv1.UserKind:

@@ -6,11 +6,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// marks are a set of resources in one word, as rules name them (pods, pods/log, */scale). Sets that have no bit in common have no resource in
-// common; others may have none, either.
+// marks is a set of resources in one word, by the names that rules use (pods, pods/log, */scale). Sets without a common bit have no common
+// resource; sets with one may have none either.
 type marks uint64
 
-// markOf is the set of one resource.
+// markOf returns the set of one resource.
 func markOf(resource string) marks {
 	hash := uint32(2166136261) // FNV-1a
 	for i := range len(resource) {
@@ -19,7 +19,7 @@ func markOf(resource string) marks {
 	return 1 << (hash >> 26)
 }
 
-// marksOf is the set of what rules allow something of; all there is, where one of them is for all resources.
+// marksOf returns the set of resources that rules name; it has all bits when a rule names all resources.
 func marksOf(rules []rbacv1.PolicyRule) (all marks) {
 	for i := range rules {
 		if slices.Contains(rules[i].Resources, rbacv1.ResourceAll) {

@@ -19,16 +19,17 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Options are what decisions are made of.
+// Options configure the authorizers.
 type Options struct {
 	Store  resources.View
 	Logger *slog.Logger
 	// Modes are the authorizers in the order in which they are asked, by kube-apiserver's names. The first that allows or denies
-	// decides; who is allowed by none is refused. Whoever is in the group system:masters may do everything before any is asked.
+	// decides; a request that none allows is refused. Members of the group system:masters are allowed everything before any is
+	// asked.
 	Modes []string
-	// File says the same at greater length (AuthorizationConfiguration), and is read again when it changes. Modes are not asked then.
+	// File is an AuthorizationConfiguration, which is read again when it changes. It replaces Modes.
 	File string
-	// Webhook is the one of Modes.
+	// Webhook configures the webhook of Modes.
 	Webhook *apiserver.WebhookConfiguration
 	// PolicyFile has the policies of ABAC.
 	PolicyFile string
@@ -36,16 +37,16 @@ type Options struct {
 	ServerID string
 }
 
-// Authorizers decide who may do what: those of Options, one after the other. It is safe for concurrent use.
+// Authorizers authorizes requests by the chain of authorizers of Options. It is safe for concurrent use.
 type Authorizers struct {
 	options Options
 	rbac    *RBAC
 	node    *Node
 	abac    abac.PolicyList
-	// kinds are those that there were at the start: a changed file neither adds to them nor leaves one out, but for webhooks.
+	// kinds are the kinds of authorizers at the start: a changed file neither adds nor removes one, except webhooks.
 	kinds  sets.Set[apiserver.AuthorizerType]
 	reader reader
-	// present are those that are asked now.
+	// present are the authorizers in force.
 	present atomic.Pointer[present]
 }
 
@@ -59,7 +60,7 @@ var (
 	_ authorizer.RuleResolver = (*Authorizers)(nil)
 )
 
-// New returns the authorizers. Errors: a mode that is unknown, or there is none; a file that cannot be read or says what is not allowed.
+// New returns the authorizers. Errors: an unknown mode, or no mode; a file that cannot be read or is invalid.
 func New(o Options) (*Authorizers, error) {
 	a := &Authorizers{options: o, rbac: NewRBAC(o.Store), node: NewNode(o.Store), kinds: sets.New[apiserver.AuthorizerType]()}
 	c := o.configuration()
@@ -85,7 +86,7 @@ func New(o Options) (*Authorizers, error) {
 	return a, nil
 }
 
-// configuration is what Modes are short for.
+// configuration returns the AuthorizationConfiguration that Modes stand for.
 func (o *Options) configuration() *apiserver.AuthorizationConfiguration {
 	c := &apiserver.AuthorizationConfiguration{}
 	for _, mode := range o.Modes {
@@ -98,7 +99,7 @@ func (o *Options) configuration() *apiserver.AuthorizationConfiguration {
 	return c
 }
 
-// Run keeps what decisions are made of up to date although nobody asks, until ctx ends.
+// Run keeps the state behind decisions up to date even without requests, until ctx ends.
 func (a *Authorizers) Run(ctx context.Context) {
 	var work errgroup.Group
 	for _, run := range []func(){
@@ -114,7 +115,7 @@ func (a *Authorizers) Run(ctx context.Context) {
 // AsksRBAC tells whether RBAC is one of the modes. A changed file does not change that.
 func (a *Authorizers) AsksRBAC() bool { return a.kinds.Has(apiserver.AuthorizerType(modes.ModeRBAC)) }
 
-// Rules are what users may do by RBAC, be it one of the modes or not.
+// Rules returns what RBAC allows users, whether or not RBAC is one of the modes.
 func (a *Authorizers) Rules() Rules { return a.rbac.Rules() }
 
 // Authorize implements authorizer.Authorizer.
@@ -137,5 +138,5 @@ func (a *Authorizers) RulesFor(ctx context.Context, who user.Info, namespace str
 	return a.present.Load().rules.RulesFor(ctx, who, namespace)
 }
 
-// errNone: nobody would decide.
+// errNone says that there is no authorization mode.
 var errNone = errors.New("at least one authorization mode must be passed")

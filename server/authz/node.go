@@ -27,17 +27,17 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// Node lets kubelets read what the pods on their nodes need: upstream's authorizer and its graph, which is drawn when the first
-// kubelet asks, and kept from then on. It is safe for concurrent use.
+// Node allows kubelets to read what the pods on their nodes need. It uses upstream's authorizer and its graph, which is built
+// at the first request of a kubelet, and kept up to date from then on. It is safe for concurrent use.
 type Node struct {
 	graph *nodeGraph
 	feed  *feed
 }
 
-// identifier tells nodes from others by their names and groups.
+// identifier recognises nodes by their names and groups.
 var identifier = nodeidentifier.NewDefaultNodeIdentifier()
 
-// nodeTypes are what the graph is made of, each with an empty object in the version that it is stored in.
+// nodeTypes are the types that the graph is built from, each with an empty object of its storage version.
 var nodeTypes = map[string]func() metav1.Object{
 	"pods":                                       func() metav1.Object { return &corev1.Pod{} },
 	"persistentvolumes":                          func() metav1.Object { return &corev1.PersistentVolume{} },
@@ -57,7 +57,7 @@ func NewNode(store resources.View) *Node {
 	return n
 }
 
-// Run follows what the graph is made of although nobody asks, once it was drawn, until ctx ends.
+// Run keeps the graph up to date even without requests, once it was built, until ctx ends.
 func (n *Node) Run(ctx context.Context, logger *slog.Logger) { n.feed.run(ctx, logger) }
 
 // Authorize implements authorizer.Authorizer.
@@ -81,22 +81,22 @@ func (*Node) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecis
 	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
 }
 
-// RulesFor implements authorizer.RuleResolver: what a node may do cannot be listed.
+// RulesFor implements authorizer.RuleResolver: the permissions of a node cannot be listed.
 func (n *Node) RulesFor(ctx context.Context, who user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	return node.NewAuthorizer(nil, identifier, nil).RulesFor(ctx, who, namespace)
 }
 
-// nodeGraph is the index of which node needs what.
+// nodeGraph is the index of the objects that each node needs.
 type nodeGraph struct {
 	authorizer atomic.Pointer[node.NodeAuthorizer]
 	handlers   map[string]*handler
 }
 
-// handler is upstream's, for the objects of a type.
+// handler is upstream's event handler for the objects of a type.
 type handler struct {
 	cache.ResourceEventHandler
 
-	// seen is of each object what upstream compares with it when it changes; see remembered.
+	// seen holds, for each object, the fields that upstream compares when it changes; see remembered.
 	seen map[resources.Key]metav1.Object
 }
 
@@ -165,7 +165,7 @@ func decoded(o *resources.Object) (metav1.Object, error) {
 	return obj, nil
 }
 
-// remembered is what is kept of an object: as much as upstream looks at when it is asked what a change means.
+// remembered returns a copy of an object with only the fields that upstream compares with those of a later state.
 func remembered(obj metav1.Object) metav1.Object {
 	switch is := obj.(type) {
 	case *corev1.Pod:
@@ -180,7 +180,7 @@ func remembered(obj metav1.Object) metav1.Object {
 	return nil
 }
 
-// listening is an informer that nobody feeds but nodeGraph.
+// listening is an informer whose handlers nodeGraph calls.
 type listening struct {
 	cache.SharedIndexInformer // nil
 
@@ -193,7 +193,7 @@ func (l listening) AddEventHandler(h cache.ResourceEventHandler) (cache.Resource
 	return synced{}, nil
 }
 
-// synced is a registration of which there is nothing to wait for.
+// synced is a registration that is always synced.
 type synced struct {
 	cache.ResourceEventHandlerRegistration // nil
 }
@@ -201,7 +201,7 @@ type synced struct {
 // HasSynced implements cache.ResourceEventHandlerRegistration.
 func (synced) HasSynced() bool { return true }
 
-// The informers that upstream asks for, of which it wants the handlers alone.
+// The informers that upstream takes; it only adds handlers to them.
 type (
 	podInformer struct {
 		coreinformers.PodInformer

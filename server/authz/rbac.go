@@ -18,7 +18,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// RBAC decides by the roles and bindings that are stored, as upstream's RBACAuthorizer does. It is safe for concurrent use.
+// RBAC authorizes by the stored roles and bindings, as upstream's RBACAuthorizer does. It is safe for concurrent use.
 type RBAC struct {
 	policy *policy
 	feed   *feed
@@ -30,17 +30,17 @@ var (
 	_ validation.AuthorizationRuleResolver = Rules{}
 )
 
-// NewRBAC returns the authorizer of the roles and bindings of a store, which are read when it is first asked.
+// NewRBAC returns the authorizer for the roles and bindings of a store, which are read at the first request.
 func NewRBAC(store resources.View) *RBAC {
 	p := newPolicy()
 	return &RBAC{policy: p, feed: newFeed(store, p, clusterRolesResource, rolesResource, clusterRoleBindingsResource, roleBindingsResource)}
 }
 
-// Run follows the roles and bindings although nobody asks, until ctx ends.
+// Run keeps the roles and bindings up to date even without requests, until ctx ends.
 func (r *RBAC) Run(ctx context.Context, logger *slog.Logger) { r.feed.run(ctx, logger) }
 
-// visit calls f with each grant of a user in a namespace, those of the whole cluster first, until it returns false. A binding
-// that names the user in several ways is visited once, by the first of its subjects that does, as upstream has it.
+// visit calls f with each grant of a user in a namespace, cluster-wide ones first, until it returns false. A binding that
+// names the user in several ways is visited once, for the first subject that does, as in upstream.
 func (p *policy) visit(who user.Info, namespace string, f func(grant) bool) {
 	if !p.grants[""].visit(who, f) || namespace == "" {
 		return
@@ -71,7 +71,7 @@ func (s bySubject) visit(who user.Info, f func(grant) bool) bool {
 	return true
 }
 
-// first tells whether no earlier subject of the binding means the user.
+// first tells whether no earlier subject of the binding matches the user.
 func (g grant) first(who user.Info) bool {
 	for i := range g.subject {
 		switch s, ok := g.who(i); {
@@ -82,7 +82,7 @@ func (g grant) first(who user.Info) bool {
 	return true
 }
 
-// Authorize implements authorizer.Authorizer. It never denies: who has no right may get it from another authorizer.
+// Authorize implements authorizer.Authorizer. It never denies: another authorizer may allow the request.
 func (r *RBAC) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if err := r.feed.fresh(ctx); err != nil {
 		return authorizer.DecisionNoOpinion, "", fmt.Errorf("RBAC: %w", err)
@@ -97,8 +97,8 @@ func (r *RBAC) Authorize(ctx context.Context, a authorizer.Attributes) (authoriz
 		switch {
 		case g.role == nil || !g.role.exists:
 			errs = append(errs, missing(g.ref))
-		case g.role == last: // looked at already
-		case asked.ofResource && asked.about&g.role.about == 0: // as of most
+		case g.role == last: // examined already
+		case asked.ofResource && asked.about&g.role.about == 0: // true of most roles
 		case asked.allowed(g.role.rules):
 			by = g
 			return false
@@ -115,13 +115,13 @@ func (r *RBAC) Authorize(ctx context.Context, a authorizer.Attributes) (authoriz
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// question is what is asked of each rule.
+// question holds the attributes of a request that rules are compared with.
 type question struct {
-	// ofResource: path is of no interest; otherwise only verb and path are.
+	// ofResource: the request is for a resource, and path is not used; otherwise only verb and path are.
 	ofResource bool
 	verb, path string
 	group      string
-	// resource has the subresource after a slash.
+	// resource includes a subresource, after a slash.
 	resource, subresource string
 	name                  string
 	about                 marks
@@ -137,9 +137,9 @@ func newQuestion(a authorizer.Attributes) question {
 	return q
 }
 
-// allowed tells whether one of the rules allows it. It is upstream's RuleAllows (k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac),
-// which would join resource and subresource anew for every rule, and begins with what few rules have in common. A differential
-// test compares the two.
+// allowed tells whether one of the rules allows the request. It is upstream's RuleAllows
+// (k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac), except that it joins resource and subresource once, not for every rule, and
+// first compares what fewest rules match. A differential test compares the two.
 func (q *question) allowed(rules []rbacv1.PolicyRule) bool {
 	for i := range rules {
 		rule := &rules[i]
@@ -155,7 +155,7 @@ func (q *question) allowed(rules []rbacv1.PolicyRule) bool {
 	return false
 }
 
-// missing is the error of a role that is referred to in vain, in the words of those who decide.
+// missing returns the error for a role that a binding refers to and that does not exist, in the words of upstream's authorizer.
 func missing(ref rbacv1.RoleRef) error {
 	switch ref.Kind {
 	case "Role":
@@ -166,7 +166,7 @@ func missing(ref rbacv1.RoleRef) error {
 	return fmt.Errorf("unsupported role reference kind: %q", ref.Kind)
 }
 
-// String describes the grant in upstream's words, which say name/namespace.
+// String describes the grant in upstream's words, which have name/namespace.
 func (g grant) String() string {
 	b := make([]byte, 0, 160)
 	name := g.Name

@@ -15,15 +15,15 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// Rules are what users may do by the roles and bindings that are stored, whatever authorizers there are: who writes a role or
-// binding is measured by them. It is a validation.AuthorizationRuleResolver.
+// Rules returns what users may do according to the stored roles and bindings, whichever authorizers are configured: writes of
+// roles and bindings are checked against them. It is a validation.AuthorizationRuleResolver.
 type Rules struct{ rbac *RBAC }
 
 // Rules returns the rules behind the authorizer.
 func (r *RBAC) Rules() Rules { return Rules{r} }
 
-// collect returns all rules of a user in a namespace. The error tells of roles that are not there, in the words of absent; the rules are
-// what else there is.
+// collect returns all rules of a user in a namespace. The error reports roles that do not exist, in the words of absent; the rules of
+// the others are returned with it.
 func (r *RBAC) collect(ctx context.Context, who user.Info, namespace string, absent func(ref rbacv1.RoleRef, namespace string) error) (rules []rbacv1.PolicyRule, err error) {
 	var errs []error
 	err = r.visit(ctx, who, namespace, func(g grant) bool {
@@ -66,13 +66,13 @@ func (r *RBAC) RulesFor(ctx context.Context, who user.Info, namespace string) (o
 	return of, others, false, err
 }
 
-// RulesFor returns all rules of a user in a namespace. The error tells of roles that are not there.
+// RulesFor returns all rules of a user in a namespace. The error reports roles that do not exist.
 func (r Rules) RulesFor(ctx context.Context, who user.Info, namespace string) ([]rbacv1.PolicyRule, error) {
 	return r.rbac.collect(ctx, who, namespace, absentFor(ctx))
 }
 
-// VisitRulesFor calls visitor with each rule of a user in a namespace, and with an error for each role that is not there, until it
-// returns false.
+// VisitRulesFor calls visitor with each rule of a user in a namespace, and with an error for each role that does not exist, until
+// it returns false.
 func (r Rules) VisitRulesFor(ctx context.Context, who user.Info, namespace string, visitor func(source fmt.Stringer, rule *rbacv1.PolicyRule, err error) bool) {
 	err := r.rbac.visit(ctx, who, namespace, func(g grant) bool {
 		if g.role == nil || !g.role.exists {
@@ -106,8 +106,8 @@ func (r Rules) GetRoleReferenceRules(ctx context.Context, ref rbacv1.RoleRef, na
 	return nil, absentFor(ctx)(ref, namespace)
 }
 
-// absentFor returns the error of a role to which a binding in a namespace refers in vain. Upstream looks for it in a storage that names
-// what the request is about, and not what was looked for, and that says first what is wrong with the name.
+// absentFor returns a function for the error of a binding's roleRef that does not exist. Upstream looks the role up in a storage which
+// names the resource of the request instead of the role's, and which checks the name first.
 func absentFor(ctx context.Context) func(ref rbacv1.RoleRef, namespace string) error {
 	return func(ref rbacv1.RoleRef, namespace string) error {
 		looked := rbacv1.Resource("clusterroles")

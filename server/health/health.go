@@ -1,4 +1,4 @@
-// Package health answers /healthz, /livez and /readyz in the words of kube-apiserver, which probes and people read.
+// Package health serves /healthz, /livez and /readyz with the texts of kube-apiserver, which probes and people read.
 // See https://kubernetes.io/docs/reference/using-api/health-checks/.
 package health
 
@@ -17,45 +17,44 @@ import (
 	"k8s.io/component-base/metrics/prometheus/slis"
 )
 
-// Check is one thing that has to be well.
+// Check is one health check.
 type Check struct {
-	// Name is what the check is called in the answer, in ?exclude= and in the path.
+	// Name is the name of the check in the answer, in ?exclude= and in the path.
 	Name string
-	// Run returns what is wrong. It is told the request whose context limits it.
+	// Run returns an error when the check fails. The context of the request limits it.
 	Run func(*http.Request) error
-	// Optional checks do not fail the whole, and do not hold it up: one that has not passed within optionalWait is shown as one that was
-	// excluded.
+	// Optional checks do not fail the whole, and do not delay it: one that has not passed within optionalWait is shown as excluded.
 	Optional bool
-	// Told checks say in the whole what is wrong, where that is verbose: it is no secret.
+	// Told checks show their error in the verbose answer for the whole, since it is not secret.
 	Told bool
 }
 
 // optionalWait is well below the second that probes wait by default.
 const optionalWait = 300 * time.Millisecond
 
-// Ping is a check that passes whenever it can be asked.
+// Ping is a check that always passes.
 var Ping = Check{Name: "ping", Run: func(*http.Request) error { return nil }}
 
-// Finished is the check of something that was done before there was anybody to ask.
+// Finished is the check of a step of the start that is done before the server accepts requests.
 func Finished(name string) Check { return Check{Name: name, Run: Ping.Run} }
 
-// Handler answers one health path and the paths of its checks below it.
+// Handler serves one health path and the paths of its checks below it.
 type Handler struct {
 	name   string
 	checks func() []Check
 	logger *slog.Logger
-	// optional are the optional checks that run.
+	// optional runs the optional checks.
 	optional singleflight.Group
 }
 
-// New returns a handler for /name and /name/<check>, such as readyz. What fails is logged, because the answer to an
-// anonymous client withholds why.
+// New returns a handler for /name and /name/<check>, such as readyz. Failures are logged, because the answer to an
+// anonymous client does not have the reason.
 func New(name string, logger *slog.Logger, checks func() []Check) *Handler {
 	return &Handler{name: name, checks: checks, logger: logger}
 }
 
-// runWithin runs a check for the whole. An optional one is left to itself after its time: a disk that hangs heeds no context. Until it has
-// ended it is not begun again.
+// runWithin runs a check for the whole. It does not wait for an optional check longer than optionalWait, since a disk that hangs ignores
+// contexts. The check is not started again until it has ended.
 func (h *Handler) runWithin(c Check, r *http.Request) error {
 	if !c.Optional {
 		return c.Run(r)
@@ -82,8 +81,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Serve is ServeHTTP of a caller that answers itself when the time of the request is over: it returns an error, and has written nothing,
-// when a check fails after that.
+// Serve is ServeHTTP for a caller that answers itself when the time of the request is over: if a check fails after that, Serve returns
+// an error and has written nothing.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request) error {
 	rest, below := strings.CutPrefix(r.URL.Path, "/"+h.name+"/")
 	if !below {
@@ -126,7 +125,7 @@ func (h *Handler) serveAll(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// count tells the metrics of health checks, at /metrics/slis, how one has ended.
+// count records the result of a check in the metrics of health checks, at /metrics/slis.
 func (h *Handler) count(r *http.Request, check string, err error) {
 	result := slis.Success
 	if err != nil {
