@@ -22,21 +22,23 @@ import (
 	"github.com/rowlock/rowlock/resources/files"
 )
 
-// Adoption is what a directory of kubeadm or k3s has for the keys of a cluster: with them, kubeconfigs and tokens of before go on being good.
+// Adoption is the key material of a kubeadm or k3s directory that a cluster's keys can be adopted from: existing
+// kubeconfigs and tokens stay valid with it.
 type Adoption struct {
-	// Adopted says what comes, and Missing what would have to and cannot, and why. Advice is what a server is to be told besides.
+	// Adopted lists what is adopted, Missing what has to be but cannot be, with the reason. Advice lists flags that the
+	// server should be started with.
 	Adopted, Missing, Advice []string
 
 	dir   string
 	now   time.Time
-	files map[string][]byte // below pki/
+	files map[string][]byte // contents by name, below pki/
 }
 
-// pkiLayout is where keys are.
+// pkiLayout is the layout of a directory of keys.
 type pkiLayout struct {
 	authority, proxy string
-	signing, tokens  string // keys of tokens: the one that signs, and those that verify
-	clients          string // an authority of client certificates alone; empty: there is none
+	signing, tokens  string // the keys of tokens: the signing key, and the verifying keys
+	clients          string // an authority for client certificates only; empty: there is none
 	serving          string // the certificate of the kube-apiserver
 }
 
@@ -48,14 +50,14 @@ var (
 		clients: "client-ca.crt", serving: "serving-kube-apiserver.crt"}
 )
 
-// clientCAName is the file below pki/ with an authority of client certificates alone.
+// clientCAName is the file below pki/ with an authority for client certificates only.
 const clientCAName = "client-ca.crt"
 
-// ErrHasKeys says that a data directory has other keys already.
+// ErrHasKeys says that a data directory already has other keys.
 var ErrHasKeys = errors.New("there are keys already, which clients may believe")
 
-// ReadPKI looks at kubeadm's /etc/kubernetes/pki, or k3s's /var/lib/rancher/k3s/server/tls. Errors: that it is neither, or cannot be read. What is
-// wrong with single files is said in Adoption.Missing.
+// ReadPKI reads kubeadm's /etc/kubernetes/pki or k3s's /var/lib/rancher/k3s/server/tls. Errors: the directory is neither, or cannot be read.
+// Problems of single files are in Adoption.Missing.
 func ReadPKI(dir string, now time.Time) (*Adoption, error) {
 	layout := kubeadmLayout
 	if _, err := os.Stat(filepath.Join(dir, k3sLayout.authority+".crt")); err == nil {
@@ -88,7 +90,8 @@ func (a *Adoption) read(name string) ([]byte, error) {
 	return data, err
 }
 
-// authority takes one with its key. It is one that signs by itself: clients have its certificate, and are shown no other between that and the server's.
+// authority adopts an authority with its key. It has to be self-signed: clients have its certificate, and the server sends them no intermediate
+// certificate.
 func (a *Adoption) authority(name string, as authority) error {
 	text, err := a.read(name + ".crt")
 	if err != nil {
@@ -131,12 +134,12 @@ func (a *Adoption) authority(name string, as authority) error {
 	return nil
 }
 
-// tokenKeys takes the key that signs, and after it those that only verify.
+// tokenKeys adopts the signing key, followed by keys that only verify.
 func (a *Adoption) tokenKeys(layout pkiLayout) error {
 	name := layout.signing
 	signing, err := a.read(name)
 	if err != nil && layout == k3sLayout {
-		name = layout.tokens // of releases that have one key
+		name = layout.tokens // releases with a single key
 		signing, err = a.read(name)
 	}
 	if err != nil {
@@ -175,7 +178,7 @@ func (a *Adoption) tokenKeys(layout pkiLayout) error {
 	return nil
 }
 
-// clients takes the certificate of an authority that signs those of clients alone.
+// clients adopts the certificate of an authority that signs only client certificates.
 func (a *Adoption) clients(name string) error {
 	text, err := a.read(name)
 	if err != nil {
@@ -191,7 +194,7 @@ func (a *Adoption) clients(name string) error {
 	return nil
 }
 
-// names says by which names clients knew the kube-apiserver.
+// names advises the names in the kube-apiserver's serving certificate.
 func (a *Adoption) names(serving string) {
 	text, err := a.read(serving)
 	if err != nil {
@@ -222,8 +225,8 @@ func kindOf(key any) string {
 	return fmt.Sprintf("%T", key)
 }
 
-// Check says whether the keys are there already, or Write could write them. Errors: ErrHasKeys, where what is there is not what would come; that no file can be
-// made there.
+// Check tells whether the keys were written already, and otherwise whether Write can write them. Errors: ErrHasKeys, when the directory has other
+// keys; an error when no file can be created there.
 func (a *Adoption) Check(dataDir string) (written bool, err error) {
 	dir := filepath.Join(dataDir, "pki")
 	there, err := os.ReadDir(dir)
@@ -245,7 +248,7 @@ func (a *Adoption) Check(dataDir string) (written bool, err error) {
 	return true, nil
 }
 
-// Write puts the keys into a data directory, all or none. Those that are there already stay. Errors: as of Check.
+// Write writes the keys into a data directory, all or none. It changes nothing when they were written already. Errors: those of Check.
 func (a *Adoption) Write(dataDir string) (err error) {
 	if written, err := a.Check(dataDir); written || err != nil {
 		return err

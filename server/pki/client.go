@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// ErrNoAuthority says that a data directory has no certificate authority, which a server makes when it first starts.
+// ErrNoAuthority says that a data directory has no certificate authority. A server creates it at its first start.
 var ErrNoAuthority = errors.New("there is no certificate authority")
 
-// IssueClient makes a client certificate for a user and groups, with the authority of a data directory, which is only read: a server
-// may be using it. Both are returned as PEM. Whom a certificate may be for is the caller's to say.
+// IssueClient issues a client certificate for a user and groups, with the authority of a data directory, which it only reads: a
+// server may be using it. It returns the certificate and the key as PEM. The caller decides for which users that is allowed.
 //
-// Errors: ErrNoAuthority; an end beyond that of the authority.
+// Errors: ErrNoAuthority; an end after that of the authority.
 func IssueClient(dataDir, user string, groups []string, now time.Time, lifetime time.Duration) (certificate, key []byte, err error) {
 	base := filepath.Join(dataDir, "pki", clientAuthority.name)
 	ca, err := readKeyPair(base)

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// clientPool remembers what a pool was made of, so that it is made again only when that changes.
+// clientPool is a pool of client authorities with the certificates that it was built from; a new one is built only when these change.
 type clientPool struct {
 	ca    *keyPair
 	proxy *keyPair // the front proxy's authority, which is not in the pool, but is published with it
@@ -14,13 +14,13 @@ type clientPool struct {
 	// proxies are further authorities of front proxies, published in the same way.
 	proxies *loaded[[]*x509.Certificate]
 	pool    *x509.CertPool
-	// named are all whose certificates a client may have use for, those of front proxies included.
+	// named are all authorities that may have signed a client's certificate, those of front proxies included.
 	named *x509.CertPool
-	// believed are the authorities of the user's front proxies; nil without ProxyCAFile. When one of them signs certificates of
-	// other clients too, they are not distinct.
+	// believed are the authorities of the user's front proxies; nil without ProxyCAFile. They are not distinct when one of them
+	// also signs certificates of other clients.
 	believed *x509.CertPool
 	distinct bool
-	// replaced is closed when there is another.
+	// replaced is closed when there is a newer pool.
 	replaced chan struct{}
 }
 

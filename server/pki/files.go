@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/resources/files"
 )
 
-// writeFile replaces a file in one step: a process that reads it, also after a crash, finds the old content or the new.
+// writeFile replaces a file atomically: a process that reads it, also after a crash, finds the old content or the new.
 func writeFile(path string, data []byte, mode fs.FileMode) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -49,8 +49,8 @@ func writeFile(path string, data []byte, mode fs.FileMode) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// readKeyPair reads base.crt and base.key. The result is nil when there is no key, and without a certificate when
-// there is only the key.
+// readKeyPair reads base.crt and base.key. The result is nil when there is no key, and has no certificate when only the
+// key exists.
 func readKeyPair(base string) (*keyPair, error) {
 	data, err := os.ReadFile(base + ".key")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,8 +80,8 @@ func readKeyPair(base string) (*keyPair, error) {
 	return &keyPair{cert: certs[0], key: key}, nil
 }
 
-// write stores the key before the certificate: what an interrupted write leaves behind is a key without its
-// certificate, which a renewal completes.
+// write writes the key before the certificate: if it is interrupted, the key is left without a certificate, which a
+// renewal completes.
 func (k *keyPair) write(base string) error {
 	key, err := k.keyPEM()
 	if err != nil {
@@ -99,7 +99,7 @@ func (k *keyPair) certPEM() []byte {
 
 func (k *keyPair) keyPEM() ([]byte, error) { return keyutil.MarshalPrivateKeyToPEM(k.key) }
 
-// parseKey reads a key. Those that are made here are ECDSA's; those of a cluster that was adopted may be RSA's, as kubeadm makes them.
+// parseKey reads a key. Keys that are created here are ECDSA keys; those of an adopted cluster may be RSA keys, as kubeadm's are.
 func parseKey(data []byte) (crypto.Signer, error) {
 	key, err := keyutil.ParsePrivateKeyPEM(data)
 	if err != nil {
@@ -114,7 +114,7 @@ func parseKey(data []byte) (crypto.Signer, error) {
 	return nil, fmt.Errorf("a %T; only ECDSA and RSA keys are used here", key)
 }
 
-// parseKeyPair reads a certificate with its chain, and its key, of any kind that TLS knows.
+// parseKeyPair reads a certificate with its chain, and its key, of any kind that TLS supports.
 func parseKeyPair(contents [][]byte) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(contents[0], contents[1])
 	if err != nil {

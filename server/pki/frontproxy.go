@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// ProxyName is the common name of the certificate by which servers that extend the API know this one. It is the usual one.
+// ProxyName is the common name of the certificate by which extension API servers recognise this server. It is the usual one.
 const ProxyName = "front-proxy-client"
 
-// proxyAuthority signs that certificate and nothing else: whoever has a certificate of it may say on whose behalf a request is
-// sent, so that it must not be the authority of clients.
+// proxyAuthority signs that certificate and nothing else: the holder of a certificate of it may send requests on behalf of any
+// user, so it must not be the authority of clients.
 var proxyAuthority = authority{"front-proxy-ca", "rowlock-front-proxy-ca"}
 
 // refreshProxy renews the front proxy's authority and certificate. The caller holds p.mu.
@@ -21,7 +21,7 @@ func (p *PKI) refreshProxy(now time.Time) error {
 		return err
 	}
 	base := p.base(authority{name: ProxyName})
-	// As with the serving certificate, one that cannot be read is as good as none.
+	// As with the serving certificate, an unreadable one is replaced.
 	have, err := readKeyPair(base)
 	if err != nil || !have.usable(ca, now) {
 		if have, err = issueProxy(ca, now); err != nil {
@@ -37,7 +37,7 @@ func (p *PKI) refreshProxy(now time.Time) error {
 	return nil
 }
 
-// ProxyCertificate returns the certificate that is shown to servers that extend the API, in which this one is ProxyName.
+// ProxyCertificate returns the client certificate for extension API servers, in which this server has the name ProxyName.
 func (p *PKI) ProxyCertificate() *tls.Certificate {
 	if p.userProxy != nil {
 		return p.userProxy.get().value
@@ -59,15 +59,15 @@ func (p *PKI) ProxyAuthorities() (all []*x509.Certificate) {
 	return all
 }
 
-// FrontProxyCAs returns the authorities of proxies that say, to this server, on whose behalf a request is sent: those of the user's
-// file. It is the same pool until they change, and nil without a file. They are distinct when none of them signs certificates of
-// other clients, of whom each could say that it is a proxy.
+// FrontProxyCAs returns the authorities of front proxies in the user's file, which may send requests to this server on behalf of
+// users. It is the same pool until they change, and nil without a file. They are distinct when none of them signs certificates of
+// other clients, any of which could then claim to be a proxy.
 func (p *PKI) FrontProxyCAs() (pool *x509.CertPool, distinct bool) {
 	c := p.clientPool()
 	return c.believed, c.distinct
 }
 
-// openProxyFiles reads what the user gave for the front proxy.
+// openProxyFiles reads the files that the user gave for the front proxy.
 func (p *PKI) openProxyFiles() (err error) {
 	if p.opts.ProxyCertFile != "" {
 		if p.userProxy, err = newReloading(p.reloadOptions(), parseKeyPair, p.opts.ProxyCertFile, p.opts.ProxyKeyFile); err != nil {

@@ -21,11 +21,11 @@ import (
 const (
 	caLifetime   = 10 * 365 * 24 * time.Hour
 	leafLifetime = 365 * 24 * time.Hour
-	// backdating keeps a new certificate valid for clients whose clock is behind.
+	// backdating makes a new certificate valid for clients whose clock is behind.
 	backdating = time.Hour
 )
 
-// keyPair is a certificate and its private key. Of an authority whose creation was interrupted only the key exists.
+// keyPair is a certificate and its private key. An authority whose creation was interrupted has only the key.
 type keyPair struct {
 	cert *x509.Certificate
 	key  crypto.Signer
@@ -44,24 +44,24 @@ func sameKey(a, b crypto.PublicKey) bool {
 	return ok && k.Equal(b)
 }
 
-// current reports whether there is a certificate that is valid and need not be renewed yet. A machine without a clock
-// of its own may have made one in what it took for the future.
+// current reports whether there is a certificate that is valid and need not be renewed yet. NotBefore is checked, too,
+// because a machine without a hardware clock may have issued it when its clock was ahead.
 func (k *keyPair) current(now time.Time) bool {
 	return k != nil && k.cert != nil && !now.Before(k.cert.NotBefore) && now.Before(renewAt(k.cert))
 }
 
-// usable reports whether k is a current certificate of ca, with its key.
+// usable reports whether k is a current certificate of ca, with the right key.
 func (k *keyPair) usable(ca *keyPair, now time.Time) bool {
 	return k.current(now) && k.fits() && k.cert.CheckSignatureFrom(ca.cert) == nil
 }
 
-// renewAt is when two thirds of a certificate's life are over: a third is left in which its holders can fetch the new one.
+// renewAt returns the time at which two thirds of a certificate's life are over: the last third remains for clients to fetch the new one.
 func renewAt(c *x509.Certificate) time.Time {
 	return c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3)
 }
 
-// issueCA makes a certificate authority. A predecessor's key is kept, so that what it signed stays valid, and so that
-// clients that know only the predecessor still accept what the new one signs.
+// issueCA issues the certificate of an authority. It keeps the key of a predecessor, so that certificates signed by it
+// stay valid, and so that clients that know only the predecessor accept those signed by the new one.
 func issueCA(now time.Time, commonName string, predecessor *keyPair) (*keyPair, error) {
 	var key crypto.Signer
 	var err error
@@ -108,9 +108,9 @@ func issueProxy(ca *keyPair, now time.Time) (*keyPair, error) {
 	})
 }
 
-// issue makes a certificate for as long as the server's own live.
+// issue issues a certificate with the lifetime of the server's own certificates.
 func issue(ca *keyPair, now time.Time, template *x509.Certificate) (*keyPair, error) {
-	return issueUntil(ca, now, now.Add(leafLifetime), template) // ca lives longer: it is renewed when a third of its life is left
+	return issueUntil(ca, now, now.Add(leafLifetime), template) // ca ends later: it is renewed when a third of its life is left
 }
 
 func issueUntil(ca *keyPair, now, end time.Time, template *x509.Certificate) (*keyPair, error) {
@@ -139,12 +139,12 @@ func sign(template *x509.Certificate, key crypto.Signer, by *keyPair) (*keyPair,
 	return &keyPair{cert: cert, key: key}, nil
 }
 
-// DefaultNames are the names under which a server is reached without --tls-san: from the same machine, by its
-// host name, and from within a cluster, where serviceIP is the address of the Service "kubernetes".
+// DefaultNames are the names under which clients reach a server without --tls-san: from the same machine, by its host
+// name, and from within a cluster, where serviceIP is the address of the Service "kubernetes".
 func DefaultNames(hostname, serviceIP string) []string {
 	n := []string{"localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
 		"kubernetes.default.svc.cluster.local", serviceIP}
-	// Some machines have names that no certificate can carry.
+	// Some machines have names that no certificate can have.
 	if hostname = strings.ToLower(hostname); ValidName(hostname) {
 		n = append(n, hostname)
 	}
@@ -158,7 +158,7 @@ func ValidName(name string) bool {
 		len(validation.IsWildcardDNS1123Subdomain(name)) == 0
 }
 
-// names are subject alternative names, in an order of their own so that two sets can be compared.
+// names are subject alternative names, sorted so that two sets can be compared.
 type names struct {
 	dns []string
 	ips []net.IP

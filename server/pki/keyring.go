@@ -20,23 +20,23 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// KeyRing is where the keys of ServiceAccount tokens are kept, for those who exchange them while servers run: pki/sa.key of a data
+// KeyRing gives access to the stored keys of ServiceAccount tokens, for exchanging them while servers run: pki/sa.key of a data
 // directory, or the row of a database that servers share.
 type KeyRing struct {
 	path string
 	rows *resources.Rows
 }
 
-// NewKeyRing returns that of a data directory, or, with rows, that of a database.
+// NewKeyRing returns the KeyRing of a data directory, or, with rows, that of a database.
 func NewKeyRing(dataDir string, rows *resources.Rows) *KeyRing {
 	return &KeyRing{filepath.Join(dataDir, "pki", tokenKeysName+".key"), rows}
 }
 
 // TokenKey is a key of ServiceAccount tokens.
 type TokenKey struct {
-	// ID is what tokens call it (kid).
+	// ID is the key's ID in tokens (kid).
 	ID string
-	// Private keys can sign; the first of all does. All verify.
+	// Private keys can sign; the first key of all signs. All keys verify.
 	Private bool
 }
 
@@ -60,7 +60,7 @@ func (k *KeyRing) List(ctx context.Context) ([]TokenKey, error) {
 	return all, nil
 }
 
-// Add makes a key that verifies, and is published, and signs when it is told to. It returns its ID.
+// Add creates a key that verifies and is published, and that signs after a call of Sign. It returns its ID.
 func (k *KeyRing) Add(ctx context.Context) (id string, err error) {
 	text, err := newTokenKey()
 	if err != nil {
@@ -73,7 +73,7 @@ func (k *KeyRing) Add(ctx context.Context) (id string, err error) {
 	return made[0].ID, k.change(ctx, func(blocks []keyBlock, _ *sharedTokenKeys) ([]keyBlock, error) { return append(blocks, made...), nil })
 }
 
-// Sign has a private key sign from now on. Errors: ErrNoKey.
+// Sign makes a private key the signing one. Errors: ErrNoKey.
 func (k *KeyRing) Sign(ctx context.Context, id string) error {
 	return k.change(ctx, func(blocks []keyBlock, _ *sharedTokenKeys) ([]keyBlock, error) {
 		i := slices.IndexFunc(blocks, func(b keyBlock) bool { return b.ID == id })
@@ -88,8 +88,8 @@ func (k *KeyRing) Sign(ctx context.Context, id string) error {
 	})
 }
 
-// Remove takes a key away: what it has signed is no longer believed ten seconds later. It leaves a mark, so that no file in which it still is brings it
-// back to a database that servers share. Errors: ErrNoKey; it is the one that signs.
+// Remove removes a key: ten seconds later, its signatures are no longer accepted. It records the removal, so that no file that still has the key
+// restores it to a database that servers share. Errors: ErrNoKey; the key is the signing one.
 func (k *KeyRing) Remove(ctx context.Context, id string) error {
 	return k.change(ctx, func(blocks []keyBlock, kept *sharedTokenKeys) ([]keyBlock, error) {
 		i := slices.IndexFunc(blocks, func(b keyBlock) bool { return b.ID == id })
@@ -131,7 +131,7 @@ func (k *KeyRing) change(ctx context.Context, change func([]keyBlock, *sharedTok
 	return err
 }
 
-// read returns what is kept, and the row that has it, if it is not a file.
+// read returns the stored keys, and their row, if they are not in a file.
 func (k *KeyRing) read(ctx context.Context) (*sharedTokenKeys, *resources.Object, error) {
 	if k.rows == nil {
 		text, err := os.ReadFile(k.path)
@@ -178,7 +178,7 @@ func keyBlocks(data []byte) (all []keyBlock, err error) {
 	return all, nil
 }
 
-// keyID is what tokens call a key, as upstream has it.
+// keyID returns the ID of a key in tokens, as upstream computes it.
 func keyID(public crypto.PublicKey) string {
 	der, err := x509.MarshalPKIXPublicKey(public)
 	if err != nil {
@@ -188,11 +188,11 @@ func keyID(public crypto.PublicKey) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// removedFile has the IDs of keys that were taken away while they were in a file, a line each. Only what servers share goes by it: of a server alone,
-// the file of keys says which there are.
+// removedFile is the file with the IDs of keys that were removed from the key file, one per line. Only shared keys are checked against it: a server
+// that is alone on its database uses the key file as it is.
 func removedFile(keys string) string { return strings.TrimSuffix(keys, ".key") + ".removed" }
 
-// noteRemoved adds keys to those that were taken away.
+// noteRemoved adds IDs to those of removed keys.
 func noteRemoved(keys string, ids []string) error {
 	known, err := readRemoved(keys)
 	if err != nil {
@@ -218,7 +218,8 @@ func readRemoved(keys string) ([]string, error) {
 	return strings.Fields(string(data)), nil
 }
 
-// removedBefore is what was taken away of the file, and was not put there again by hand. data: nil where there is no file.
+// removedBefore returns the IDs that were removed from the file and were not added again by hand. data: the content of
+// the file, nil when there is none.
 func removedBefore(keys string, data []byte) ([]string, error) {
 	removed, err := readRemoved(keys)
 	if err != nil || data == nil {
@@ -233,12 +234,12 @@ func removedBefore(keys string, data []byte) ([]string, error) {
 	}), nil
 }
 
-// without returns keys but for some that were taken away.
+// without returns keys except those that were removed.
 func without(keys []keyBlock, removed []string) []keyBlock {
 	return slices.DeleteFunc(slices.Clone(keys), func(b keyBlock) bool { return slices.Contains(removed, b.ID) })
 }
 
-// joined returns keys, and behind them those of others that are not among them.
+// joined returns keys, followed by those of others that are not among them.
 func joined(keys, others []keyBlock) []keyBlock {
 	all := slices.Clone(keys)
 	for _, key := range others {
@@ -249,19 +250,19 @@ func joined(keys, others []keyBlock) []keyBlock {
 	return all
 }
 
-// allIn tells whether keys are all among some.
+// allIn tells whether some contains all of keys.
 func allIn(some, keys []keyBlock) bool {
 	return !slices.ContainsFunc(keys, func(key keyBlock) bool {
 		return !slices.ContainsFunc(some, func(b keyBlock) bool { return b.ID == key.ID })
 	})
 }
 
-// canSign tells whether a private key is among some.
+// canSign tells whether there is a private key.
 func canSign(keys []keyBlock) bool {
 	return slices.ContainsFunc(keys, func(b keyBlock) bool { return b.Private })
 }
 
-// signing returns keys in PEM, the first private one at the front, where it signs. Where there is none, because all were taken away, it makes one.
+// signing returns keys in PEM, with the first private one at the front, where it signs. It creates one if all private keys were removed.
 func (p *PKI) signing(keys []keyBlock) ([]byte, error) {
 	i := slices.IndexFunc(keys, func(b keyBlock) bool { return b.Private })
 	if i < 0 {

@@ -17,20 +17,20 @@ import (
 // KubeconfigName is the name of the administrator's kubeconfig in a data directory.
 const KubeconfigName = "admin.kubeconfig"
 
-// entry names the cluster, the user and the context of the kubeconfig.
+// entry is the name of the cluster, the user and the context in the kubeconfig.
 const entry = "rowlock"
 
 // WriteKubeconfig makes admin.kubeconfig of the data directory point at a server, given as https://host:port, with a
-// client certificate that the server accepts as an administrator's, and keeps it so from then on. What else the file
-// says is kept: kubectl writes there when a user chooses another namespace. It is readable by its owner alone.
+// client certificate of an administrator, and maintains it from then on. Other content of the file is kept: kubectl
+// writes to it when a user chooses another namespace. Only its owner can read it.
 func (p *PKI) WriteKubeconfig(serverURL string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.serverURL = serverURL
-	return p.refresh(p.opts.Now()) // of all: the clock may have jumped since Open
+	return p.refresh(p.opts.Now()) // this renews everything: the clock may have jumped since Open
 }
 
-// KubeconfigPath is where WriteKubeconfig writes.
+// KubeconfigPath is the path of the file that WriteKubeconfig writes.
 func (p *PKI) KubeconfigPath() string { return filepath.Join(p.opts.DataDir, KubeconfigName) }
 
 func (p *PKI) refreshKubeconfig(now time.Time) error {
@@ -41,7 +41,7 @@ func (p *PKI) refreshKubeconfig(now time.Time) error {
 	}
 	config, err := clientcmd.Load(old)
 	if err != nil {
-		config = clientcmdapi.NewConfig() // of no use to anybody
+		config = clientcmdapi.NewConfig() // no client could use the file
 	}
 	admin := adminOf(config)
 	ca := p.ca.Load()
@@ -64,7 +64,7 @@ func (p *PKI) refreshKubeconfig(now time.Time) error {
 	return writeFile(path, data, 0o600)
 }
 
-// adminOf finds the client certificate in a kubeconfig that was written earlier, nil if there is none.
+// adminOf returns the client certificate of an existing kubeconfig, nil if there is none.
 func adminOf(config *clientcmdapi.Config) *keyPair {
 	info, ok := config.AuthInfos[entry]
 	if !ok {
@@ -81,7 +81,7 @@ func adminOf(config *clientcmdapi.Config) *keyPair {
 	return &keyPair{cert: certs[0], key: key}
 }
 
-// fill puts the server, the credentials and a context that joins them into config.
+// fill puts the server, the credentials and a context with both into config.
 func (p *PKI) fill(config *clientcmdapi.Config, ca, admin *keyPair) error {
 	key, err := admin.keyPEM()
 	if err != nil {

@@ -13,14 +13,15 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// errRowStays says that what a row has is not kept yet, and that the server can do without.
+// errRowStays says that the content of a row was not saved yet, and that the server can do without it.
 var errRowStays = errors.New("the row stays")
 
-// inherit takes what servers that shared a database have left in it, which is this server's alone now: a backup of Postgres was restored into SQLite, or the
-// store has moved there. Keep puts it into the data directory where that has none, and tells whether it is there. Then the row goes: the keys of the data
-// directory are exchanged without it, and it would bring the old ones back where the store moves to Postgres again. Where the data directory has
-// another key, that counts. own: it has one, so that a row that read cannot read is nothing to fail for. What keep cannot write is: the data directory
-// may have keys that were taken away. It returns the row where that stays, and whether it is kept in the data directory, too.
+// inherit handles a row that servers sharing a database have left in it, where the database is now this server's alone: a backup of Postgres was
+// restored into SQLite, or the store was migrated. keep saves its content in the data directory if that has none, and tells whether the data
+// directory has the content. Then the row is deleted: the keys of the data directory are exchanged without it, and it would restore old keys if the
+// store is migrated to Postgres again. A different key in the data directory takes precedence. own: the data directory has a key, so a row that
+// read cannot read is no error. An error of keep is one, because the data directory may have removed keys. inherit returns the row if it stays, and
+// whether its content is in the data directory, too.
 func (p *PKI) inherit(key resources.Key, own bool, read func(*resources.Object) error, keep func() (kept bool, err error)) (row *resources.Object, kept bool, err error) {
 	if p.opts.Left == nil {
 		return nil, false, nil
@@ -55,7 +56,7 @@ func (p *PKI) inherit(key resources.Key, own bool, read func(*resources.Object) 
 		return o, false, nil
 	}
 	if err := p.opts.Left.Delete(ctx, o); err != nil {
-		p.opts.Logger.Info("the keys of servers that shared a database could not be removed from it", "row", key, "err", err) // the next start does it
+		p.opts.Logger.Info("the keys of servers that shared a database could not be removed from it", "row", key, "err", err) // the next start retries
 		return o, true, nil
 	}
 	return nil, true, nil
@@ -79,8 +80,8 @@ func (p *PKI) inheritAuthority(a authority) error {
 	return err
 }
 
-// inheritTokenKeys also takes over which keys were taken away, for the day when servers share a database again. It follows a row once: a row that stays
-// does not undo what is changed in the data directory from then on.
+// inheritTokenKeys also takes over the IDs of removed keys, in case servers share a database again. It applies a row once: a row that stays does
+// not revert later changes in the data directory.
 func (p *PKI) inheritTokenKeys(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -104,13 +105,13 @@ func (p *PKI) inheritTokenKeys(path string) error {
 	}
 	if mark := left.mark(kept); mark != readMark(path) {
 		if err := writeFile(followedFile(path), []byte(mark+"\n"), 0o600); err != nil {
-			p.opts.Logger.Info("the database could not record that the data directory has its keys", "err", err) // it does so again at the next start
+			p.opts.Logger.Info("the data directory could not record that it has the keys of the database", "err", err) // the next start retries
 		}
 	}
 	return nil
 }
 
-// follow gives the data directory the keys that it is to have, and tells whether all that is left is among them. data: those that it has.
+// follow writes the keys that the data directory has to have, and tells whether they include all keys that were left. data: the present keys.
 func (p *PKI) follow(path string, data []byte, left *sharedTokenKeys) (kept bool, err error) {
 	var had []keyBlock
 	if data != nil {
@@ -139,7 +140,7 @@ func (p *PKI) follow(path string, data []byte, left *sharedTokenKeys) (kept bool
 	keys, kept := over(had, shared, left.Removed)
 	if data != nil && slices.EqualFunc(keys, had, func(a, b keyBlock) bool { return a.TokenKey == b.TokenKey }) {
 		if err := noteRemoved(path, left.Removed); err != nil {
-			return false, fmt.Errorf("%w: %w", errRowStays, err) // nothing else is to be written: the data directory may be one that cannot be
+			return false, fmt.Errorf("%w: %w", errRowStays, err) // without keys to write, a read-only data directory is no error
 		}
 		return kept, nil
 	}
@@ -156,9 +157,9 @@ func (p *PKI) follow(path string, data []byte, left *sharedTokenKeys) (kept bool
 	return kept, writeFile(path, text, 0o600)
 }
 
-// over returns the keys that a data directory is to have which has some already, and whether what was shared is among them. The file of a server that
-// shared keys is as old as its last start: of keys that were all shared, or taken away since, nothing is lost where it follows. A file with a key of its
-// own that can sign keeps its keys; other keys of its own come behind those that were shared.
+// over returns the keys for a data directory that has the keys had, and whether they include all shared keys. The file of a server that shared keys
+// is as old as its last start: if its keys were all shared or removed since, nothing is lost when the shared keys replace them. A file with a key
+// of its own that can sign keeps its keys; other keys of its own follow the shared ones.
 func over(had, shared []keyBlock, removed []string) (keys []keyBlock, kept bool) {
 	own := without(had, removed)
 	switch {
@@ -170,10 +171,10 @@ func over(had, shared []keyBlock, removed []string) (keys []keyBlock, kept bool)
 	return own, allIn(own, shared)
 }
 
-// followedFile has the mark of the row that the keys have followed, as long as that is there.
+// followedFile is the file with the mark of the row that was applied, as long as the row exists.
 func followedFile(keys string) string { return strings.TrimSuffix(keys, ".key") + ".followed" }
 
-// mark tells one row from others: of two that say the same, nothing is to be followed twice.
+// mark identifies the content of a row, which is applied only once.
 func (s *sharedTokenKeys) mark(kept bool) string {
 	mark := fmt.Sprintf("%x", sha256.Sum256([]byte(s.Keys+strings.Join(s.Removed, "\n"))))
 	if kept {
@@ -182,7 +183,7 @@ func (s *sharedTokenKeys) mark(kept bool) string {
 	return mark
 }
 
-// readMark returns the mark, or nothing: what cannot be read is followed again.
+// readMark returns the mark, or nothing if it cannot be read: the row is then applied again.
 func readMark(keys string) string {
 	data, _ := os.ReadFile(followedFile(keys))
 	return strings.TrimSpace(string(data))

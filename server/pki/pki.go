@@ -16,56 +16,57 @@ import (
 	"github.com/rowlock/rowlock/resources/files"
 )
 
-// refreshInterval is how often an idle server looks whether a certificate has to be renewed; a busy one looks at every
-// handshake. It is far shorter than the time between the start of a renewal and the end of a certificate.
+// refreshInterval is how often an idle server checks whether a certificate has to be renewed; a busy one checks at
+// every handshake. It is far shorter than the time between the start of a renewal and the end of a certificate.
 const refreshInterval = 24 * time.Hour
 
-// loopbackName is the server name under which a server that was given a certificate by its user still shows its own,
-// so that admin.kubeconfig, which trusts the own authority alone, keeps working whichever authority signed the other.
+// loopbackName is the server name for which a server with a certificate from its user still presents its own one.
+// admin.kubeconfig trusts only the server's own authority, so it works whichever authority signed the other
+// certificate.
 const loopbackName = "loopback.rowlock.internal"
 
-// Options say where certificates are kept and what they are to contain.
+// Options say where certificates are stored and what they contain.
 type Options struct {
-	// DataDir holds pki/ and admin.kubeconfig. It is created, readable by its owner alone, if it does not exist.
+	// DataDir holds pki/ and admin.kubeconfig. If it does not exist, it is created, readable by its owner alone.
 	DataDir string
 	// Names are the DNS names and IP addresses of the serving certificate; see DefaultNames.
 	Names []string
-	// CertFile and KeyFile, given together, are shown to clients instead of the own serving certificate.
+	// CertFile and KeyFile, given together, replace the server's own serving certificate for clients.
 	CertFile, KeyFile string
-	// SNI are further certificates, for clients that ask for their names. Earlier ones go first.
+	// SNI are further certificates, chosen by the server name that a client sends. Earlier ones take precedence.
 	SNI []NamedPair
-	// TLS is what clients may choose from.
+	// TLS are the TLS parameters that clients may choose from.
 	TLS TLSOptions
 	// ClientCAFile holds further authorities whose client certificates are accepted. Optional.
 	ClientCAFile string
-	// ProxyCertFile and ProxyKeyFile, given together, are shown to servers that extend the API instead of the own certificate.
+	// ProxyCertFile and ProxyKeyFile, given together, replace the own client certificate for extension API servers.
 	ProxyCertFile, ProxyKeyFile string
-	// ProxyCAFile holds the authorities of ProxyCertFile, and of those who say, to this server, on whose behalf a request is sent.
+	// ProxyCAFile holds the authorities of ProxyCertFile, and of front proxies that send requests to this server on behalf of users.
 	ProxyCAFile string
-	// Shared is the database of several servers, which then have one authority, kept there: what one of them issues, all
-	// accept. Optional.
+	// Shared is the database of several servers, which then share one authority that is stored there: all accept
+	// certificates issued by any. Optional.
 	Shared *resources.Rows
-	// Left is a database that is this server's alone, and may have keys that servers shared when it was another one. Optional.
+	// Left is the database of a server that is alone on it. It may have keys that servers shared before a migration or a restore. Optional.
 	Left *resources.Rows
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Logger hears of renewals and of their failures. Default: slog.Default().
+	// Logger logs renewals and their failures. Default: slog.Default().
 	Logger *slog.Logger
 }
 
 // PKI is the set of certificates of one server. Its methods may be called concurrently.
 type PKI struct {
 	opts        Options
-	provisional bool // it is of Provisional
+	provisional bool // it was returned by Provisional
 
 	mu        sync.Mutex // serialises renewals and writes to the data directory
-	serverURL string     // what admin.kubeconfig points at; empty until WriteKubeconfig
+	serverURL string     // the server in admin.kubeconfig; empty until WriteKubeconfig
 
 	ca       atomic.Pointer[keyPair]
 	serving  atomic.Pointer[tls.Certificate]
 	proxyCA  atomic.Pointer[keyPair]
 	proxy    atomic.Pointer[tls.Certificate]
-	looked   atomic.Int64 // Unix seconds; when a renewal was looked for
+	looked   atomic.Int64 // Unix seconds; when the need for a renewal was last checked
 	nextLook atomic.Int64 // Unix seconds; no renewal is due before, unless the clock went back
 
 	userCert   *reloading[*tls.Certificate]    // nil without CertFile
@@ -74,10 +75,11 @@ type PKI struct {
 	userProxy  *reloading[*tls.Certificate]    // nil without ProxyCertFile
 	proxyCAs   *reloading[[]*x509.Certificate] // nil without ProxyCAFile
 	pool       atomic.Pointer[clientPool]
-	forClients atomic.Pointer[tls.Config] // what configForClient returned last
+	forClients atomic.Pointer[tls.Config] // the last result of configForClient
 }
 
-// Open reads the certificates of a data directory, and creates or renews what is missing, due, or not as asked for.
+// Open reads the certificates of a data directory. It creates missing ones, and renews those that are due or do not
+// match the options.
 //
 // It fails when the directory cannot be written, when the authority's files are damaged (they are never replaced
 // silently: every client trusts them), or when a file that the user gave cannot be read.
@@ -107,7 +109,7 @@ func Open(opts Options) (*PKI, error) {
 	return p, nil
 }
 
-// open reads what the user gave.
+// open reads the files that the user gave.
 func open(opts Options) (*PKI, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -133,15 +135,16 @@ func open(opts Options) (*PKI, error) {
 	return p, p.openProxyFiles()
 }
 
-// Refresh renews whatever is due and writes it to the data directory. A server calls it through Run and through each
-// handshake; it costs little when nothing is due.
+// Refresh renews the certificates that are due and writes them to the data directory. A server calls it through Run and
+// through each handshake; it costs little when none is due.
 func (p *PKI) Refresh() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.refresh(p.opts.Now())
 }
 
-// refresh goes by one time throughout, which it notes as that of the look: when the clock jumps meanwhile, what it has made is found to be due again.
+// refresh uses one time throughout, and records it as the time of the check: if the clock jumps back meanwhile, the next check finds the new
+// certificates due again.
 func (p *PKI) refresh(now time.Time) error {
 	if p.provisional {
 		return p.refreshProvisional(now)
@@ -182,17 +185,17 @@ func (p *PKI) Run(ctx context.Context) {
 	}
 }
 
-// TLSConfig returns what a listener needs: the serving certificate, chosen anew for each handshake, and the wish for a
-// client certificate of one of ClientCAs. Whom a client certificate stands for is decided where requests are
-// authenticated, so that a bad one is answered with 401 and not with a broken connection.
+// TLSConfig returns the configuration of a listener: it chooses the serving certificate at each handshake, and requests
+// a client certificate of one of ClientCAs. Client certificates are verified when requests are authenticated, so that a
+// bad one is answered with 401 and not with a broken connection.
 func (p *PKI) TLSConfig() *tls.Config {
 	c := p.tlsConfig(nil)
 	c.GetConfigForClient = p.configForClient
 	return c
 }
 
-// configForClient names the authorities to the client, which chooses among its certificates by them. They may change
-// while the server runs.
+// configForClient tells the client the authorities, by which it chooses among its certificates. They may change while
+// the server runs.
 func (p *PKI) configForClient(*tls.ClientHelloInfo) (*tls.Config, error) {
 	pool := p.clientPool().named
 	if known := p.forClients.Load(); known != nil && known.ClientCAs == pool {
@@ -212,7 +215,7 @@ func (p *PKI) tlsConfig(clientCAs *x509.CertPool) *tls.Config {
 		MinVersion:       cmp.Or(p.opts.TLS.MinVersion, tls.VersionTLS12),
 		CipherSuites:     p.opts.TLS.CipherSuites,
 		CurvePreferences: p.opts.TLS.CurvePreferences,
-		// Small records at the start of a connection spare a browser some latency; here they cost a system call each.
+		// Small records at the start of a connection save a browser some latency; here they cost a system call each.
 		DynamicRecordSizingDisabled: true,
 		NextProtos:                  protocols,
 		ClientAuth:                  tls.RequestClientCert,
@@ -222,7 +225,7 @@ func (p *PKI) tlsConfig(clientCAs *x509.CertPool) *tls.Config {
 }
 
 func (p *PKI) getCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	// The daily tick stands still while a machine sleeps; a handshake after a long sleep must not meet an expired
+	// The daily tick stands still while a machine sleeps; a handshake after a long sleep must not use an expired
 	// certificate.
 	if p.due(p.opts.Now()) {
 		p.refreshDue()
@@ -241,40 +244,39 @@ func (p *PKI) getCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 }
 
 // ClientCAs returns the authorities whose client certificates are accepted. It is the same pool until they change, so
-// that what was verified against it may be remembered under it.
+// that results of verification may be cached with the pool as a key.
 func (p *PKI) ClientCAs() *x509.CertPool { return p.clientPool().pool }
 
 // Certificates returns the authorities of ClientCAs.
 func (p *PKI) Certificates() []*x509.Certificate { return p.clientPool().certificates() }
 
-// Authority returns the certificate that clients know this server by, as PEM. Changed tells of another.
+// Authority returns the certificate by which clients verify this server, as PEM. Changed reports when it changes.
 func (p *PKI) Authority() []byte { return p.ca.Load().certPEM() }
 
-// AuthorityFiles returns where the authority's certificate and key are, as PEM.
+// AuthorityFiles returns the paths of the authority's certificate and key, as PEM.
 func (p *PKI) AuthorityFiles() (certificate, key string) {
 	base := p.base(clientAuthority)
 	return base + ".crt", base + ".key"
 }
 
 // Changed returns a channel that is closed when ClientCAs has returned another pool, which it also does when ProxyAuthorities
-// are others. A file of authorities is looked at
-// when a client shows a certificate.
+// change. A file of authorities is checked when a client sends a certificate.
 func (p *PKI) Changed() <-chan struct{} { return p.clientPool().replaced }
 
-// looksAgain puts off the next look.
+// looksAgain schedules the next check.
 func (p *PKI) looksAgain(now time.Time, in time.Duration) {
 	p.looked.Store(now.Unix())
 	p.nextLook.Store(now.Add(in).Unix())
 }
 
-// due tells whether it is time for the next look. It is when the clock shows less than at the last one: what was renewed when it was ahead is not valid yet
-// for those who have the right time.
+// due tells whether it is time for the next check. It also is when the clock is behind the time of the last one: certificates that were issued
+// while the clock was ahead are not valid yet for clients with the right time.
 func (p *PKI) due(now time.Time) bool {
 	return now.Unix() >= p.nextLook.Load() || now.Unix() < p.looked.Load()
 }
 
-// refreshDue is Refresh where no caller waits for its error: what is there stays in use, and it is tried again soon. Of
-// many handshakes that find a renewal due at once, one does the work.
+// refreshDue is Refresh without a caller that waits for its error: the present certificates stay in use, and it is
+// retried soon. When many handshakes find a renewal due at once, one does the work.
 func (p *PKI) refreshDue() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -288,9 +290,9 @@ func (p *PKI) refreshDue() {
 	}
 }
 
-// authority is one of those that a server has.
+// authority is one of the server's certificate authorities.
 type authority struct {
-	// name is that of its files and of its row in the database, commonName what its certificate says.
+	// name is the name of its files and of its row in the database, commonName the name in its certificate.
 	name, commonName string
 }
 
@@ -298,7 +300,7 @@ var clientAuthority = authority{"ca", "rowlock-ca"}
 
 func (p *PKI) base(a authority) string { return filepath.Join(p.opts.DataDir, "pki", a.name) }
 
-// refreshCA returns an authority as it is to be used from now on; known is what is in use, nil at first.
+// refreshCA returns the current certificate of an authority, renewed if that is due; known is the one in use, nil at first.
 func (p *PKI) refreshCA(a authority, known *keyPair, now time.Time) (*keyPair, error) {
 	base := p.base(a)
 	ca, err := readKeyPair(base)
@@ -324,7 +326,7 @@ func (p *PKI) refreshCA(a authority, known *keyPair, now time.Time) (*keyPair, e
 
 func (p *PKI) refreshServing(ca *keyPair, now time.Time) (*keyPair, error) {
 	base := filepath.Join(p.opts.DataDir, "pki", "apiserver")
-	// A serving certificate that cannot be read is as good as none: no client loses anything by a new one.
+	// An unreadable serving certificate is replaced: no client loses anything by a new one.
 	have, err := readKeyPair(base)
 	names := p.servingNames()
 	if err == nil && have.usable(ca, now) && names.equal(have.cert) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Provisional returns certificates for the time before Open, which may have to wait for a database: those of the data directory as far as
-// they are good, and others that nobody has seen before. It writes nothing. Errors: files that the user gave cannot be read.
+// Provisional returns certificates for the time before Open, which may have to wait for a database: those of the data directory, if they
+// are valid, and otherwise temporary ones. It writes nothing. Errors: files that the user gave cannot be read.
 func Provisional(opts Options) (*PKI, error) {
 	p, err := open(opts)
 	if err != nil {
@@ -17,15 +17,15 @@ func Provisional(opts Options) (*PKI, error) {
 	return p, p.refresh(p.opts.Now())
 }
 
-// refreshProvisional is refresh for what Provisional returned. It is called at each handshake: the clock may be set right while a database
-// is waited for.
+// refreshProvisional is refresh for a PKI from Provisional. It is called at each handshake: the clock may be corrected while the server
+// waits for a database.
 func (p *PKI) refreshProvisional(now time.Time) (err error) {
 	names := p.servingNames()
 	ca := p.ca.Load()
 	if ca == nil || now.After(ca.cert.NotAfter) {
 		ca, err = readKeyPair(p.base(clientAuthority))
 		if err != nil || ca == nil || ca.cert == nil || !ca.fits() || now.After(ca.cert.NotAfter) {
-			if ca, err = issueCA(now, clientAuthority.commonName, nil); err != nil { // Open says what is wrong with the files
+			if ca, err = issueCA(now, clientAuthority.commonName, nil); err != nil { // Open reports errors of the files
 				return err
 			}
 		}
@@ -47,5 +47,5 @@ func (p *PKI) refreshProvisional(now time.Time) (err error) {
 	return nil
 }
 
-// servingNames are those of the own serving certificate.
+// servingNames are the names of the server's own serving certificate.
 func (p *PKI) servingNames() names { return newNames(append([]string{loopbackName}, p.opts.Names...)) }

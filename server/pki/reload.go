@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// reloadInterval is how long files are believed to be unchanged. Nothing watches them in between, so that an idle
-// server does nothing; the file is looked at when the value is needed.
+// reloadInterval is the minimal interval between two checks of the files. Nothing watches them, so that an idle server
+// does nothing; they are checked when the value is needed.
 const reloadInterval = time.Second
 
 // reloading is a value read from files that another process may replace.
@@ -27,7 +27,7 @@ type reloading[T any] struct {
 	current atomic.Pointer[loaded[T]]
 }
 
-// loaded is one state of a reloading value; its address is its identity.
+// loaded is one state of a reloading value, identified by its address.
 type loaded[T any] struct{ value T }
 
 type reloadOptions struct {
@@ -51,8 +51,8 @@ func newReloading[T any](o reloadOptions, parse func([][]byte) (T, error), paths
 	return r, r.read()
 }
 
-// get returns the value, read again if a file changed. Of files that can no longer be read, or that do not fit
-// together because only one of two has been replaced yet, the last good value stays.
+// get returns the value, read again if a file has changed. The last good value stays if the files cannot be read, or do
+// not match because only one of two has been replaced yet.
 func (r *reloading[T]) get() *loaded[T] {
 	now := r.now().UnixNano()
 	if last := r.checked.Load(); now-last < int64(reloadInterval) && now >= last {
@@ -68,7 +68,7 @@ func (r *reloading[T]) get() *loaded[T] {
 	if err == nil && r.unchanged(stamps) {
 		return r.current.Load()
 	}
-	// The stamps are those from before reading: a change in between is seen as a change the next time.
+	// The stamps are taken before reading: a change in between is then noticed by the next check.
 	r.stamps = stamps
 	if err == nil {
 		err = r.read()

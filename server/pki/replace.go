@@ -11,9 +11,9 @@ import (
 // Authorities are the names of the certificate authorities of a server.
 func Authorities() []string { return []string{clientAuthority.name, proxyAuthority.name} }
 
-// ReplaceAuthority puts an authority with a new key in the place of one of Authorities: in a data directory, and, with rows, in the database,
-// from which the other servers take it. Servers that run go on with the old one until they start again. It returns the file that has the
-// old certificate, for those who are to believe it for a while.
+// ReplaceAuthority replaces one of Authorities by an authority with a new key: in a data directory, and, with rows, in the database, from
+// which the other servers take it. Running servers use the old one until they restart. It returns the file with the old certificate, for
+// clients that have to trust it for a while.
 //
 // Errors: ErrNoAuthority; those of files, and of resources.Writer.
 func ReplaceAuthority(ctx context.Context, dataDir, name string, rows *resources.Rows, now time.Time) (previous string, err error) {
@@ -46,7 +46,7 @@ func ReplaceAuthority(ctx context.Context, dataDir, name string, rows *resources
 	return previous, made.write(base)
 }
 
-// replaceShared puts an authority in the place of that of a database, which it returns.
+// replaceShared replaces the authority of a database, and returns the old one.
 func (k *keyPair) replaceShared(ctx context.Context, rows *resources.Rows, a authority) (old *keyPair, err error) {
 	row, err := rows.Get(ctx, a.key(), resources.At{Match: resources.MostRecent})
 	if err != nil {

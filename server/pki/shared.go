@@ -11,12 +11,12 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// key is where servers on one database keep a certificate authority that they share. No API serves it.
+// key is the row in which servers on one database keep a certificate authority that they share. No API serves it.
 func (a authority) key() resources.Key {
 	return resources.Key{Resource: "authorities.rowlock.internal", Name: a.name}
 }
 
-// sharedAuthority is what is kept there, as PEM.
+// sharedAuthority is the content of the row, as PEM.
 type sharedAuthority struct {
 	Certificate string `json:"certificate"`
 	Key         string `json:"key"`
@@ -25,7 +25,7 @@ type sharedAuthority struct {
 // agreeTimeout bounds how long a start waits for the database here.
 const agreeTimeout = 30 * time.Second
 
-// agree makes the authority of this server that of all on the database: the first one that comes brings its own.
+// agree makes this server use the authority of all servers on the database: the first server publishes its own.
 func (p *PKI) agree(rows *resources.Rows, a authority) error {
 	ctx, cancel := context.WithTimeout(context.Background(), agreeTimeout)
 	defer cancel()
@@ -46,8 +46,8 @@ func (p *PKI) agree(rows *resources.Rows, a authority) error {
 	return p.adopt(a, o)
 }
 
-// adopt puts what is in the database in the place of what is in the data directory. With the same key that is as good, or
-// newer.
+// adopt replaces the authority of the data directory by the one of the database. If both have the same key, the one of
+// the data directory stays: it is as good, or newer.
 func (p *PKI) adopt(a authority, o *resources.Object) error {
 	agreed, err := parseShared(o)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// agreeOnTokenKeys makes the keys those of all servers on the database: the first server brings its own, and the others take
-// what is there. A file that still has the key which signs, and another one before it, was given a new key by somebody who
-// wants the keys exchanged: then the file is right. Keys that were taken away where the store was this server's alone are taken out of what the others
-// have brought, in whatever order the servers come.
+// agreeOnTokenKeys makes this server use the keys of all servers on the database: the first server publishes its own, and the others use the
+// published ones. An exception is a file with another key before the shared signing key: a user has added it to exchange the keys, so the file
+// replaces the published ones. Keys that were removed while this server was alone on its database are also removed from the published ones, in
+// whatever order the servers start.
 func (p *PKI) agreeOnTokenKeys(rows *resources.Rows, path string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), agreeTimeout)
 	defer cancel()
@@ -26,11 +26,12 @@ func (p *PKI) agreeOnTokenKeys(rows *resources.Rows, path string) error {
 		err := p.agreeOnce(ctx, rows, path, data)
 		if conflict := new(resources.ConflictError); !errors.As(err, &conflict) {
 			return err
-		} // Another server has changed the row: what it has now counts.
+		} // Another server has changed the row: its content counts now.
 	}
 }
 
-// agreeOnce is one attempt. data: the file, or nil where there was none. Errors: *resources.ConflictError where another server came in between.
+// agreeOnce is one attempt. data: the file, or nil if there was none. Errors: *resources.ConflictError if another
+// server changed the row meanwhile.
 func (p *PKI) agreeOnce(ctx context.Context, rows *resources.Rows, path string, data []byte) error {
 	removed, err := removedBefore(path, data)
 	if err != nil {
@@ -72,8 +73,8 @@ func (p *PKI) agreeOnce(ctx context.Context, rows *resources.Rows, path string, 
 	return writeFile(path, []byte(agreed.Keys), 0o600)
 }
 
-// bringRemoved has what is agreed know, too, which keys were taken away of the file while the store was this server's alone. Where it has one of them,
-// it is older than the file: then the keys of the file come first, with the one that signs.
+// bringRemoved adds to the row the IDs of keys that were removed from the file while this server was alone on its database. If the row still has
+// one of these keys, it is older than the file: then the keys of the file come first, with its signing key.
 func (p *PKI) bringRemoved(ctx context.Context, rows *resources.Rows, o *resources.Object, agreed *sharedTokenKeys, removed []string, data []byte) (*resources.Object, error) {
 	known := len(agreed.Removed)
 	for _, id := range removed {
@@ -105,7 +106,7 @@ func (p *PKI) bringRemoved(ctx context.Context, rows *resources.Rows, o *resourc
 	return rows.Update(ctx, o, "TokenKeys", agreed, 0)
 }
 
-// offerTokenKeys compares the file with what is agreed, and has the file take its place where that is wanted.
+// offerTokenKeys compares the file with the shared keys, and publishes the file if the keys are to be exchanged.
 func (p *PKI) offerTokenKeys(ctx context.Context, rows *resources.Rows, o *resources.Object, path string, data []byte, agreed *sharedTokenKeys, shared []any) (done bool, err error) {
 	own, err := parseTokenKeys(data)
 	if err != nil {

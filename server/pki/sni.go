@@ -8,20 +8,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// NamedPair is a certificate for clients that ask for one of its names.
+// NamedPair is a certificate for clients that send one of its names.
 type NamedPair struct {
-	// Names are DNS names, with a wildcard for the first label perhaps. None: those that the certificate has.
+	// Names are DNS names, possibly with a wildcard as the first label. None: the names in the certificate.
 	Names []string
 	// CertFile and KeyFile are read again when they change.
 	CertFile, KeyFile string
 }
 
-// TLSOptions are what of TLS clients may choose from; empty: what crypto/tls has by default, from version 1.2.
+// TLSOptions are the TLS parameters that clients may choose from; empty: the defaults of crypto/tls, from version 1.2.
 type TLSOptions struct {
 	MinVersion       uint16
 	CipherSuites     []uint16 // of TLS 1.2
 	CurvePreferences []tls.CurveID
-	// HTTP1 offers HTTP/1.1 alone.
+	// HTTP1 offers only HTTP/1.1.
 	HTTP1 bool
 }
 
@@ -42,8 +42,8 @@ func (p *PKI) openNamed() error {
 	return nil
 }
 
-// namedFor returns the certificate that stands for a name; nil when there is none. As with kube-apiserver, a name goes before a
-// wildcard, what was said before what certificates say, and among those what was given first.
+// namedFor returns the certificate for a name; nil when there is none. As in kube-apiserver, an exact name takes precedence
+// over a wildcard, given names over names in certificates, and then earlier certificates over later ones.
 func (p *PKI) namedFor(server string) *tls.Certificate {
 	server = strings.ToLower(strings.TrimSuffix(server, "."))
 	wildcard := server
@@ -72,9 +72,9 @@ func (p *PKI) namedFor(server string) *tls.Certificate {
 	return nil
 }
 
-// fitting is for a client whose name stands for no certificate: the first that it can take, the server's own before those for names, is
-// shown, or else the server's. So does crypto/tls choose for kube-apiserver, which finds certificates by names that they have, but were
-// not given for.
+// fitting returns the certificate for a client whose name has no certificate: the first that the client supports, starting with the
+// server's own, or else the server's own. crypto/tls chooses likewise in kube-apiserver, where it may find a certificate by a name that
+// it contains but was not given for.
 func (p *PKI) fitting(hello *tls.ClientHelloInfo, server *tls.Certificate) *tls.Certificate {
 	if len(p.named) == 0 || hello.SupportsCertificate(server) == nil {
 		return server
@@ -87,7 +87,7 @@ func (p *PKI) fitting(hello *tls.ClientHelloInfo, server *tls.Certificate) *tls.
 	return server
 }
 
-// namesOf are the names of a certificate that a client can ask for: none are addresses.
+// namesOf returns the DNS names of a certificate, which a client can send; it cannot send addresses.
 func namesOf(c *tls.Certificate) []string {
 	cn := c.Leaf.Subject.CommonName
 	_, err := netip.ParseAddr(cn)

@@ -21,29 +21,29 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// TokenKeyOptions say by which keys tokens of ServiceAccounts are signed and verified.
+// TokenKeyOptions say which keys sign and verify tokens of ServiceAccounts.
 type TokenKeyOptions struct {
-	// Issuer is what signed tokens say of themselves.
+	// Issuer is the issuer in signed tokens.
 	Issuer string
-	// SigningKeyFile holds the private key that signs, in PEM. Empty: the first one of pki/sa.key, which is made if there is none,
-	// and which servers on one database share.
+	// SigningKeyFile holds the private key that signs, in PEM. Empty: the first key of pki/sa.key, which is created if there is
+	// none, and which servers on one database share.
 	SigningKeyFile string
-	// KeyFiles hold further keys in PEM, public or private, whose tokens are good. With SigningKeyFile, and without KeyFiles, that is
-	// the one.
+	// KeyFiles hold further keys in PEM, public or private, whose tokens are accepted. With SigningKeyFile and without KeyFiles, the
+	// key of SigningKeyFile is the only one.
 	KeyFiles []string
-	// OnlyKeyFiles: with SigningKeyFile and KeyFiles, that is not good unless it is among these, as with kube-apiserver.
+	// OnlyKeyFiles: if SigningKeyFile and KeyFiles are given, the signing key is accepted only if it is among KeyFiles, as in kube-apiserver.
 	OnlyKeyFiles bool
 }
 
-// TokenKeys sign tokens and say whose signature is good. Of pki/sa.key the first key signs and every one verifies, so that keys
-// can be exchanged one after the other; what changes there, or in the database, is in force at the next token. Files that the
-// user gave are read once.
+// TokenKeys signs tokens, and has the keys that verify them. The first key of pki/sa.key signs and every one verifies, so that
+// keys can be exchanged one after the other; a change of the file, or of the database, takes effect at the next token. Files
+// that the user gave are read once.
 //
 // It is a serviceaccount.PublicKeysGetter and a serviceaccount.TokenGenerator.
 type TokenKeys struct {
 	issuer string
 	given  []any // keys of the user's files, which only verify
-	// onlyGiven: none but these verify.
+	// onlyGiven: only these verify.
 	onlyGiven bool
 	file      *reloading[[]any]
 	rows      *resources.Rows
@@ -55,28 +55,28 @@ type TokenKeys struct {
 
 // tokenKeySet is one state of the keys.
 type tokenKeySet struct {
-	source    any // the state of what they were read from
+	source    any // identifies the state of the file or row that they were read from
 	getter    serviceaccount.PublicKeysGetter
 	generator serviceaccount.TokenGenerator
 	legacy    serviceaccount.TokenGenerator
 }
 
-// tokenKeysName names the file in pki/ and the row in the database.
+// tokenKeysName is the name of the file in pki/ and of the row in the database.
 const tokenKeysName = "sa"
 
 var tokenKeysKey = resources.Key{Resource: "tokenkeys.rowlock.internal", Name: tokenKeysName}
 
-// sharedTokenKeys is the row: pki/sa.key, word for word.
+// sharedTokenKeys is the content of the row: Keys is pki/sa.key, byte for byte.
 type sharedTokenKeys struct {
 	Keys string `json:"keys"`
-	// Removed are IDs of keys that were taken away: no file brings them back.
+	// Removed are the IDs of removed keys: no file restores them.
 	Removed []string `json:"removed,omitempty"`
 }
 
-// tokenKeysAge is for how long those who verify tokens elsewhere may keep the keys, as kube-apiserver has it.
+// tokenKeysAge is how long other verifiers of tokens may cache the keys, as in kube-apiserver.
 const tokenKeysAge = time.Hour
 
-// TokenKeys reads the keys, and makes one if there is none. Errors: a file or a row that cannot be read.
+// TokenKeys reads the keys, and creates one if there is none. Errors: a file or a row that cannot be read.
 func (p *PKI) TokenKeys(o TokenKeyOptions) (*TokenKeys, error) {
 	t := &TokenKeys{issuer: o.Issuer}
 	files := o.KeyFiles
@@ -122,7 +122,7 @@ func (p *PKI) TokenKeys(o TokenKeyOptions) (*TokenKeys, error) {
 	return t, nil
 }
 
-// openTokenKeys finds the server's own keys.
+// openTokenKeys opens the server's own keys.
 func (p *PKI) openTokenKeys(t *TokenKeys) error {
 	path := filepath.Join(p.opts.DataDir, "pki", tokenKeysName+".key")
 	if p.opts.Shared != nil {
@@ -143,7 +143,7 @@ func (p *PKI) openTokenKeys(t *TokenKeys) error {
 	return nil
 }
 
-// ownTokenKeys reads the file of keys, which it makes if there is none.
+// ownTokenKeys reads the file of keys, which it creates if there is none.
 func (p *PKI) ownTokenKeys(path string) ([]byte, error) {
 	data, err := os.ReadFile(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -156,7 +156,7 @@ func (p *PKI) ownTokenKeys(path string) ([]byte, error) {
 	return data, writeFile(path, data, 0o600)
 }
 
-// newTokenKey makes a key, in PEM.
+// newTokenKey creates a key, in PEM.
 func newTokenKey() ([]byte, error) {
 	key, err := newKey()
 	if err != nil {
@@ -165,7 +165,7 @@ func newTokenKey() ([]byte, error) {
 	return keyutil.MarshalPrivateKeyToPEM(key)
 }
 
-// parseTokenKeys reads keys, of which the first has to be private.
+// parseTokenKeys reads keys; the first has to be private.
 func parseTokenKeys(data []byte) (keys []any, err error) {
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
 		text := pem.EncodeToMemory(block)
@@ -198,7 +198,7 @@ func publicOf(key any) crypto.PublicKey {
 	return key
 }
 
-// made is the state in which the first key signs.
+// made returns a state in which the first key signs.
 func (t *TokenKeys) made(source any, keys, further []any) (*tokenKeySet, error) {
 	generator, err := serviceaccount.JWTTokenGenerator(t.issuer, keys[0])
 	if err != nil {
@@ -208,7 +208,7 @@ func (t *TokenKeys) made(source any, keys, further []any) (*tokenKeySet, error) 
 	if err != nil {
 		return nil, err
 	}
-	// Keys of files are published as they are given: in their order, and as often.
+	// Keys of files are published as they are given: in their order, with duplicates.
 	var all []any
 	for _, key := range keys {
 		if !t.onlyGiven && !hasKey(all, key) && !hasKey(further, key) {
@@ -225,7 +225,7 @@ func (t *TokenKeys) made(source any, keys, further []any) (*tokenKeySet, error) 
 	return &tokenKeySet{source, getter, generator, legacy}, nil
 }
 
-// Refresh takes up keys that have changed, and tells the listeners. What cannot be read leaves those in force that were.
+// Refresh applies changed keys, and notifies the listeners. If the keys cannot be read, the present ones stay in force.
 func (t *TokenKeys) Refresh() {
 	if !t.refresh() {
 		return
@@ -234,7 +234,7 @@ func (t *TokenKeys) Refresh() {
 	listeners := slices.Clone(t.listeners)
 	t.mu.Unlock()
 	for _, l := range listeners {
-		l.Enqueue() // asks for the keys, without t.mu
+		l.Enqueue() // it calls GetPublicKeys, without t.mu
 	}
 }
 
@@ -257,14 +257,14 @@ func (t *TokenKeys) refresh() (changed bool) {
 	return true
 }
 
-// latest returns what the keys come from now; nil where they do not change.
+// latest returns the current source of the keys; nil when they do not change.
 func (t *TokenKeys) latest() (source any, keys func() []any) {
 	switch {
 	case t.file != nil:
 		now := t.file.get()
 		return now, func() []any { return now.value }
 	case t.rows != nil:
-		// From memory: it is there whatever becomes of a request.
+		// The read is from memory and does not wait, so it needs no context of a request.
 		o, err := t.rows.Get(context.Background(), tokenKeysKey, resources.At{Match: resources.Any})
 		if err != nil {
 			return nil, nil
@@ -274,7 +274,7 @@ func (t *TokenKeys) latest() (source any, keys func() []any) {
 			if err := resources.DecodeInternal(o, &shared); err != nil {
 				return nil
 			}
-			parsed, _ := parseTokenKeys([]byte(shared.Keys)) // checked before it was written
+			parsed, _ := parseTokenKeys([]byte(shared.Keys)) // validated before it was written
 			return parsed
 		}
 	}
@@ -303,7 +303,7 @@ func (t *TokenKeys) GetPublicKeys(ctx context.Context, keyID string) []serviceac
 	return t.current.Load().getter.GetPublicKeys(ctx, keyID)
 }
 
-// Legacy makes the tokens that are kept in Secrets, which name another issuer and do not end.
+// Legacy returns the generator of tokens in Secrets, which have another issuer and do not expire.
 func (t *TokenKeys) Legacy() serviceaccount.TokenGenerator { return legacyTokens{t} }
 
 type legacyTokens struct{ *TokenKeys }
