@@ -30,8 +30,8 @@ import (
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
-// adminOptions say which control plane a command of an administrator is about, and how it is reached: through a server that runs, as
-// the user of a kubeconfig, or by its database.
+// adminOptions say which control plane an administrator's command works on, and how it reaches it: through a running server, as the
+// user of a kubeconfig, or directly in its database.
 type adminOptions struct {
 	dataDir    string
 	kubeconfig string
@@ -40,7 +40,7 @@ type adminOptions struct {
 	encryption encryptionOptions
 }
 
-// adminTimeout bounds what is asked of a server.
+// adminTimeout bounds a request to a server.
 const adminTimeout = time.Minute
 
 func (o *adminOptions) addFlags(flags *pflag.FlagSet) {
@@ -58,7 +58,7 @@ func (o *adminOptions) complete() (err error) {
 	return err
 }
 
-// config is that of whom a server is asked as.
+// config returns the kubeconfig for requests to a server.
 func (o *adminOptions) config() (*clientcmdapi.Config, error) {
 	path := o.kubeconfig
 	if path == "" {
@@ -66,7 +66,7 @@ func (o *adminOptions) config() (*clientcmdapi.Config, error) {
 	}
 	config, err := clientcmd.LoadFromFile(path)
 	if errors.Is(err, fs.ErrNotExist) && o.kubeconfig == "" {
-		// As serve says to export it: who has done so uses kubectl by it as well.
+		// KUBECONFIG is set as the output of serve suggests: kubectl uses the same file.
 		if files := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); files != "" && !o.flags.Changed("data-dir") {
 			return (&clientcmd.ClientConfigLoadingRules{Precedence: filepath.SplitList(files)}).Load()
 		}
@@ -75,7 +75,7 @@ func (o *adminOptions) config() (*clientcmdapi.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Files beside it are named from where it is.
+	// Relative paths in a kubeconfig start at its directory.
 	return config, clientcmd.ResolveLocalPaths(config)
 }
 
@@ -95,7 +95,7 @@ func (o *adminOptions) client() (*adminClient, error) {
 		return nil, err
 	}
 	restConfig.Timeout = adminTimeout
-	restConfig.UserAgent = "rowlock/" + ownVersion() // the object history tells of it
+	restConfig.UserAgent = "rowlock/" + ownVersion() // the object history records it
 	client, err := rest.HTTPClientFor(restConfig)
 	if err != nil {
 		return nil, err
@@ -110,12 +110,12 @@ func (o *adminOptions) client() (*adminClient, error) {
 // errNotRunning says that no server answers.
 var errNotRunning = errors.New("no server answers")
 
-// do sends a request with JSON, and reads JSON. Errors: errNotRunning; what the server says is wrong.
+// do sends a request with a JSON body, and decodes a JSON answer. Errors: errNotRunning; the Status of the answer.
 func (c *adminClient) do(ctx context.Context, method, path string, in, out any) error {
 	return c.doAs(ctx, "application/json", method, path, in, out)
 }
 
-// doAs is do with a form of JSON to ask for.
+// doAs is do with a given Accept header.
 func (c *adminClient) doAs(ctx context.Context, accept, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -149,7 +149,7 @@ func (c *adminClient) doAs(ctx context.Context, accept, method, path string, in,
 		if json.Unmarshal(data, &status) == nil && status.Message != "" {
 			return &apierrors.StatusError{ErrStatus: status}
 		}
-		// Of paths that are not served it says nothing but the code.
+		// The answer for a path that is not served has only a code.
 		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: int32(answer.StatusCode), //nolint:gosec // three digits
 			Message: (&url.URL{Path: path}).String() + ": " + answer.Status}}
 	}
@@ -159,8 +159,8 @@ func (c *adminClient) doAs(ctx context.Context, accept, method, path string, in,
 	return json.Unmarshal(data, out)
 }
 
-// openDatabase opens the database beside the servers that use it, or, with SQLite, while none does. Nothing but what the command is
-// about is changed: how much history is kept is for servers to say.
+// openDatabase opens the database beside the servers that use it, or, with SQLite, while none does. Only the command's own changes
+// are made: the servers decide how much history is kept.
 func (o *adminOptions) openDatabase(ctx context.Context, stderr io.Writer) (*adminStore, error) {
 	if err := o.storage.completeDatabase(o.dataDir); err != nil {
 		return nil, err
@@ -181,19 +181,19 @@ func (o *adminOptions) openDatabase(ctx context.Context, stderr io.Writer) (*adm
 	return &adminStore{store, keys}, nil
 }
 
-// adminStore is a store that is opened with the keys that servers have, so that what is written is encrypted as by them.
+// adminStore is a store that is opened with the encryption keys of the servers, so that it encrypts as they do.
 type adminStore struct {
 	*sqlstore.Store
 	keys encryption
 }
 
-// Close closes both.
+// Close closes the store and the keys.
 func (s *adminStore) Close() error {
 	defer s.keys.close()
 	return s.Store.Close()
 }
 
-// awaitCertificate waits until a request for a certificate is answered.
+// awaitCertificate waits until a CertificateSigningRequest has a certificate.
 func (c *adminClient) awaitCertificate(ctx context.Context, path, name string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout/2)
 	defer cancel()

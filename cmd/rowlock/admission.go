@@ -15,7 +15,7 @@ import (
 // admissionOptions say which admission plugins run, and how they are configured.
 type admissionOptions struct {
 	enable, disable []string
-	// besides are on although they are off by kube-apiserver's default, unless they are in disable.
+	// besides are enabled unless they are in disable, although kube-apiserver disables them by default.
 	besides []string
 
 	// notReady and unreachable are the seconds of the plugin DefaultTolerationSeconds.
@@ -25,11 +25,11 @@ type admissionOptions struct {
 	configuration apiadmission.ConfigProvider
 }
 
-// nodeRestriction goes with the Node authorizer, which gives every kubelet the right to create Pods and to change Nodes, whosever they
-// are: by a Pod that a kubelet may put on its own node it could read any Secret.
+// nodeRestriction complements the Node authorizer, which allows every kubelet to create Pods and to change Nodes, including those of
+// other nodes. With a Pod that a kubelet creates on its own node it could read any Secret.
 const nodeRestriction = "NodeRestriction"
 
-// enabled are the plugins to turn on.
+// enabled returns the plugins to enable.
 func (o *admissionOptions) enabled() []string { return slices.Concat(o.enable, o.besides) }
 
 func (o *admissionOptions) addFlags(flags *pflag.FlagSet) {
@@ -52,7 +52,7 @@ func (o *admissionOptions) complete() (err error) {
 	return upstream.SetTolerationSeconds(o.notReady, o.unreachable)
 }
 
-// check refuses plugins that do not exist, and those that are to be both on and off, in kube-apiserver's words.
+// check refuses unknown plugins, and those that are both enabled and disabled, with kube-apiserver's messages.
 func (o *admissionOptions) check() []error {
 	var errs []error
 	known := sets.New(admission.Names()...)

@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/server/pki"
 )
 
-// adoptOptions say whose keys a server takes over.
+// adoptOptions say which cluster's keys a server adopts.
 type adoptOptions struct {
 	dir, dataDir string
 }
@@ -21,7 +21,7 @@ func (o *adoptOptions) addFlags(flags *pflag.FlagSet) {
 	addDataDirFlag(flags, &o.dataDir)
 }
 
-// read says what there is to adopt; nil: nobody asked for that. Errors: also that the data directory has other keys.
+// read returns the keys to adopt; nil: the flag is not set. Errors: also that the data directory has other keys.
 func (o *adoptOptions) read(out io.Writer) (keys *pki.Adoption, err error) {
 	if o.dir == "" {
 		return nil, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/server/pki"
 )
 
-// identity is what a server knows its clients by, and what it makes for them.
+// identity has the parts that authenticate clients, and those that issue their credentials.
 type identity struct {
 	keys          *pki.TokenKeys
 	authenticator *authn.Authenticator
@@ -21,7 +21,7 @@ type identity struct {
 	issued        *authn.IssuedTokens
 }
 
-// newIdentity opens the keys of tokens. Who else is asked for identities is asked until ctx ends.
+// newIdentity opens the keys of tokens. Remote authenticators run until ctx ends.
 func (o *serveOptions) newIdentity(ctx context.Context, logger *slog.Logger, store resources.Reader, rows *resources.Rows, certificates *pki.PKI) (*identity, error) {
 	keys, err := certificates.TokenKeys(o.tokens.keyOptions())
 	if err != nil {
@@ -43,7 +43,7 @@ func (o *serveOptions) newIdentity(ctx context.Context, logger *slog.Logger, sto
 	return i, err
 }
 
-// lateSecrets writes Secrets through the server, which is made after what authenticates its clients.
+// lateSecrets writes Secrets through the server, which is created after its authenticator.
 type lateSecrets struct{ *server.Server }
 
 // Secrets implements corev1.SecretsGetter.

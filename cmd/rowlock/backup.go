@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/backup"
 )
 
-// placeOptions say which store a command works on that is not a server, and how its backups are encrypted.
+// placeOptions say which store a command other than serve works on, and how its backups are encrypted.
 type placeOptions struct {
 	dataDir        string
 	storage        storageOptions
@@ -42,12 +42,12 @@ func (o *placeOptions) complete() (err error) {
 	return nil
 }
 
-// store is the database.
+// store returns the options of the database.
 func (o *placeOptions) store() sqlstore.Options {
 	return sqlstore.Options{URL: o.storage.datastore, Schema: o.storage.schema}
 }
 
-// oneArgument refuses a command line without an argument, or with more. One that is empty is a variable that was not set.
+// oneArgument refuses a command line without exactly one argument. An empty argument comes from a variable that is not set.
 func oneArgument(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 || args[0] == "" {
@@ -110,7 +110,7 @@ func makeBackup(cmd *cobra.Command, o *placeOptions, file string) (err error) {
 	return nil
 }
 
-// exposed says what somebody has who reads a backup that is not encrypted.
+// exposed says what a reader of an unencrypted backup learns.
 func exposed(s *backup.Summary) string {
 	has := "all Secrets"
 	switch sealed := s.Secrets - s.ClearSecrets; {
@@ -127,7 +127,7 @@ func exposed(s *backup.Summary) string {
 	return "It is not encrypted: whoever reads it has " + has + "."
 }
 
-// openBackup opens a backup that a command reads.
+// openBackup opens the backup that a command reads.
 func openBackup(name string, in io.Reader) (*os.File, error) {
 	f, err := backup.Open(name, in)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// choice is a flag that takes one of a few values.
+// choice is a flag with a few possible values.
 type choice struct {
 	value *string
 	of    []string
@@ -16,7 +16,7 @@ type choice struct {
 
 var _ pflag.Value = (*choice)(nil)
 
-// newChoice makes *value a choice whose default is the first.
+// newChoice makes *value a choice with the first value as its default.
 func newChoice(value *string, of ...string) *choice {
 	*value = of[0]
 	return &choice{value: value, of: of}

@@ -14,7 +14,8 @@ import (
 	"github.com/rowlock/rowlock/server/controlplane/controllers"
 )
 
-// flagValues are the values of a flag that has a few; nil: it has any. They are asked for when a shell wants them.
+// flagValues returns a function for the possible values of a flag, which is called when a shell completes the flag;
+// nil: any value is possible.
 func flagValues(f *pflag.Flag) func() []string {
 	if c, ok := f.Value.(*choice); ok {
 		return func() []string { return c.of }
@@ -40,7 +41,8 @@ func flagValues(f *pflag.Flag) func() []string {
 	return nil
 }
 
-// addValueCompletion has shells complete the values of flags of a command and of those below it, and files only where an argument is one.
+// addValueCompletion lets shells complete the values of flags of a command and of its subcommands, and file names only
+// where an argument is a file.
 func addValueCompletion(cmd *cobra.Command) {
 	if cmd.ValidArgsFunction == nil && len(cmd.ValidArgs) == 0 && !strings.Contains(cmd.Use, "FILE") && !strings.Contains(cmd.Use, "DIR") {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
@@ -48,7 +50,7 @@ func addValueCompletion(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		values := flagValues(f)
 		if what, _ := pflag.UnquoteUsage(f); what == "directory" {
-			_ = cmd.MarkFlagDirname(f.Name) // the flag is there
+			_ = cmd.MarkFlagDirname(f.Name) // the flag exists
 		} else if _, known := cmd.GetFlagCompletionFunc(f.Name); values != nil && !known {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 				return withoutFiles(completed(values(), typed, f.Value.Type() == "stringSlice"))
@@ -64,7 +66,7 @@ func withoutFiles(values []string) ([]string, cobra.ShellCompDirective) {
 	return values, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completed are values that begin with what was typed; those of a list come behind its last comma, and each once.
+// completed returns the values that complete what was typed; in a list, those after the last comma, without those that are in it already.
 func completed(values []string, typed string, list bool) (out []string) {
 	before := ""
 	if i := strings.LastIndexByte(typed, ','); list && i >= 0 {

@@ -14,21 +14,22 @@ import (
 const (
 	// completionTimeout is how long a shell waits for a server.
 	completionTimeout = 3 * time.Second
-	// completionMore is how long it waits for more than a server has told already.
+	// completionMore is how long it waits for more results after the first ones.
 	completionMore = time.Second
 )
 
-// completeFileOrObject completes the object of restore --revision, which stands in the place of a file; where there is nothing of the kind, files.
+// completeFileOrObject completes the object of restore --revision, which takes the place of a file name; without
+// matching objects, it completes file names.
 func completeFileOrObject(o *placeOptions, parts *partOptions) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		directory, _, _ := strings.Cut(typed, "/")
 		if s, err := os.Stat(directory); err == nil && s.IsDir() || strings.Count(typed, "/") != 1 {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		slices.Sort(parts.namespaces) // cobra reads the flags twice, so that a namespace is there twice
+		slices.Sort(parts.namespaces) // cobra parses the flags twice, so that each namespace occurs twice
 		namespaces := slices.Compact(parts.namespaces)
 		if len(namespaces) > 1 {
-			return nil, cobra.ShellCompDirectiveDefault // an object is in one
+			return nil, cobra.ShellCompDirectiveDefault // an object is in one namespace
 		}
 		admin, namespace := parts.admin(o, cmd.Flags()), strings.Join(namespaces, "")
 		names, _ := completeObject(&admin, &namespace, false)(cmd, args, typed)
@@ -36,8 +37,8 @@ func completeFileOrObject(o *placeOptions, parts *partOptions) cobra.CompletionF
 	}
 }
 
-// completeObject completes the name in TYPE/NAME, of objects that the history has: those that were deleted, where these are meant, or all. Where no server
-// answers there is nothing to choose from, and of a history that is long to read, what has been read.
+// completeObject completes the name in TYPE/NAME with objects of the history: deleted ones, if deleted is set, or all. Without a server there are
+// no candidates. Of a history that takes long to read, it uses the part that it has read.
 func completeObject(admin *adminOptions, namespace *string, deleted bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		kind, _, named := strings.Cut(typed, "/")
@@ -60,7 +61,7 @@ func completeObject(admin *adminOptions, namespace *string, deleted bool) cobra.
 		begun := sync.OnceFunc(func() { time.AfterFunc(completionMore, cancel) })
 		for page, err := range h.pages(ctx, path, 0) {
 			if err != nil {
-				break // of that there is nothing to say
+				break // completion reports no errors
 			}
 			begun()
 			for _, r := range page {

@@ -22,8 +22,8 @@ func addConfigFlag(flags *pflag.FlagSet) {
 	flags.String(configFlag, "", "YAML `file` with flags by name, such as \"listen: 0.0.0.0:6443\"; the command line and the environment take precedence")
 }
 
-// setFromFile sets each flag that neither the command line nor the environment mentions from the file of --config, if there is one.
-// A list gives a flag several times, and a map gives it once for each key, as key=value.
+// setFromFile sets each flag that is set neither on the command line nor in the environment from the file of --config, if there is
+// one. A list sets a flag several times, and a map once for each key, as key=value.
 func setFromFile(flags *pflag.FlagSet) error {
 	named := flags.Lookup(configFlag)
 	if named == nil || named.Value.String() == "" {
@@ -51,7 +51,7 @@ func setFromFile(flags *pflag.FlagSet) error {
 		}
 		for _, value := range values[name] {
 			if value == "" && f.Value.String() == "[]" {
-				continue // an empty list, which not all kinds of lists take for one
+				continue // an empty list, which some list flags do not accept as one
 			}
 			if err := flags.Set(name, value); err != nil {
 				return usagef("--config: %s: %w", file, err)
@@ -61,7 +61,7 @@ func setFromFile(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// repeats tells whether a flag may be given several times: of any other the last value counts, and those before would be lost without a word.
+// repeats tells whether a flag may be set several times: for any other flag, all but the last value would be lost silently.
 func repeats(f *pflag.Flag) bool {
 	if _, ok := f.Value.(pflag.SliceValue); ok {
 		return true
@@ -69,7 +69,7 @@ func repeats(f *pflag.Flag) bool {
 	return slices.Contains([]string{"mapStringBool", "mapStringString", "stringToString", "namedCertKey"}, f.Value.Type())
 }
 
-// parseConfig returns the values of each flag in the file. A key without a value says nothing, and an empty list says one empty value.
+// parseConfig returns the values of each flag in the file. A key without a value is ignored, and an empty list is one empty value.
 func parseConfig(text []byte) (map[string][]string, error) {
 	asJSON, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -96,7 +96,7 @@ func parseConfig(text []byte) (map[string][]string, error) {
 	return values, nil
 }
 
-// oneDocument tells whether nothing that says something follows the first document of a text, which is all that is read of it.
+// oneDocument tells whether the documents after the first one are empty, since only the first is read.
 func oneDocument(text []byte) bool {
 	documents := yamlv2.NewDecoder(bytes.NewReader(text))
 	for first := true; ; first = false {
@@ -151,7 +151,7 @@ func configScalar(value any) (string, error) {
 		return "", errors.New("a flag has no such value: null")
 	case []any:
 		return "", errors.New("a flag has no such value: a list")
-	default: // what is in it may be secret
+	default: // the content may be secret
 		return "", errors.New("a flag has no such value: a map")
 	}
 }

@@ -2,12 +2,12 @@ package main
 
 import "strconv"
 
-// counted is a number with the noun that it counts: "1 row", "2 rows". Whose plural has more to it than an s says it.
+// counted returns a number with the noun that it counts: "1 row", "2 rows". many is the plural of a noun that needs more than an s.
 func counted[N int | int64](n N, one string, many ...string) string {
 	return strconv.FormatInt(int64(n), 10) + " " + noun(n, one, many...)
 }
 
-// noun is what counted says after the number.
+// noun returns the noun that belongs to a number.
 func noun[N int | int64](n N, one string, many ...string) string {
 	switch {
 	case n == 1:

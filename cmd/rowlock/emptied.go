@@ -9,9 +9,9 @@ import (
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
-// warnEmptied says that a database has nothing, not even the namespaces that each has from its first start on, while the data directory has the
-// kubeconfig that a server writes when it has begun. That may be meant. It may also be that the database was lost, moved or is not mounted, and then whoever was
-// known is known still, and finds no object: kubelets, for one, end all Pods.
+// warnEmptied warns that a database is empty, without even the namespaces that each database has after the first start, although the data directory
+// has the kubeconfig that a server writes once it has started. That may be intended. The database may also have been lost, moved or not mounted.
+// Clients then still authenticate, but find no objects: kubelets, for example, end all Pods.
 func warnEmptied(logger *slog.Logger, store *sqlstore.Store, dataDir string) {
 	if store.Amount("namespaces").Objects > 0 {
 		return

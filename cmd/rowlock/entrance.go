@@ -17,18 +17,19 @@ import (
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
-// entrance is the listener of a server, which is answered while objects are read, and while a database is waited for.
+// entrance is the listener of a server. It answers while objects are read, and while the server waits for a database.
 type entrance struct {
 	*server.Entrance
 	options  *serveOptions
 	logger   *slog.Logger
 	progress sqlstore.Progress
-	secured  atomic.Pointer[tls.Config] // by whose certificates
+	secured  atomic.Pointer[tls.Config] // the certificates in use
 	listener net.Listener
 	ready    bool // the start is over
 }
 
-// begin is called when nobody else has the database. Where several servers have one port, another is to answer until this one can.
+// begin is called when no other process has the database. Where several servers share a port, it does not listen yet:
+// another server answers until this one is ready.
 func (e *entrance) begin(ctx context.Context) error {
 	o := e.options
 	options, err := o.pki(e.logger)
@@ -57,10 +58,10 @@ func (e *entrance) begin(ctx context.Context) error {
 	return e.open(ctx)
 }
 
-// secureBy has connections secured by these certificates from now on.
+// secureBy makes new connections use these certificates.
 func (e *entrance) secureBy(certificates *pki.PKI) { e.secured.Store(certificates.TLSConfig()) }
 
-// open listens, unless it does.
+// open listens, unless the entrance listens already.
 func (e *entrance) open(ctx context.Context) (err error) {
 	if e.listener != nil {
 		return nil
@@ -73,15 +74,16 @@ func (e *entrance) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// close ends what a server that serves has ended already.
+// close closes what is still open when the server ends.
 func (e *entrance) close() {
 	if e.listener != nil {
 		e.Close()
-		_ = e.listener.Close() // it is closed, unless serving on it had not begun
+		_ = e.listener.Close() // serving has closed it, unless serving had not begun
 	}
 }
 
-// stopped returns how a server has ended. One that is told to stop before it was ready has not failed, unless for another reason.
+// stopped returns the error with which a server has ended. A server that is told to stop before it was ready has not
+// failed, unless it has ended for another reason.
 func (e *entrance) stopped(ctx context.Context, err error) error {
 	if err == nil || e.ready || ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 		return err

@@ -6,14 +6,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// environmentName is the variable that stands for a flag: ROWLOCK_DATA_DIR for --data-dir.
+// environmentName is the environment variable of a flag: ROWLOCK_DATA_DIR for --data-dir.
 func environmentName(flag string) string {
 	return "ROWLOCK_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// setFromEnvironment sets each flag that the command line does not mention from its variable. An empty variable says
-// nothing. Variables that stand for no flag are not looked at: a Kubernetes Service named rowlock puts such into every
-// container.
+// setFromEnvironment sets each flag that is not on the command line from its variable. It ignores empty variables, and
+// variables without a flag: a Kubernetes Service named rowlock adds such variables to every container.
 func setFromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var err error
 	flags.VisitAll(func(f *pflag.Flag) {

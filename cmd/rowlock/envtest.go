@@ -48,7 +48,7 @@ func newEnvtestAssetsCommand() *cobra.Command {
 	}
 }
 
-// writeEnvtestAssets fills a directory. kubectl is a path, and empty when there is none.
+// writeEnvtestAssets fills a directory. kubectl is a path, or empty when there is none.
 func writeEnvtestAssets(dir, program, kubectl string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -66,8 +66,8 @@ func writeEnvtestAssets(dir, program, kubectl string) error {
 	return place(kubectl, filepath.Join(dir, "kubectl"))
 }
 
-// place puts a program somewhere else under another name, in place of what is there: the same file if the file system
-// allows, so that it takes no room, else a copy of it. It stays when the original goes.
+// place makes a program available under another path, and replaces the file there: by a hard link if the file system
+// allows it, which takes no room, else by a copy. Either stays when the original is removed.
 func place(program, at string) error {
 	program, err := filepath.EvalSymlinks(program)
 	if err != nil {
@@ -96,7 +96,7 @@ func place(program, at string) error {
 	return os.Rename(temporary, at)
 }
 
-// isEnvtestAsset tells whether this program is one that writeEnvtestAssets wrote: its etcd is beside it.
+// isEnvtestAsset tells whether writeEnvtestAssets wrote this program: then its etcd is in the same directory.
 func isEnvtestAsset() bool {
 	program, err := os.Executable()
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// etcdName is the name under which the program takes etcd's place beside kube-apiserver's.
+// etcdName is the name under which the program replaces etcd beside kube-apiserver.
 const etcdName = "etcd"
 
-// newEtcdCommand is what envtest starts as etcd. It keeps nothing: rowlock kube-apiserver does not ask it.
+// newEtcdCommand returns the command that envtest starts as etcd. It stores nothing: rowlock kube-apiserver does not use it.
 func newEtcdCommand() *cobra.Command {
 	var clientURLs []string
 	cmd := &cobra.Command{
@@ -25,7 +25,7 @@ func newEtcdCommand() *cobra.Command {
 		Short:  "Answer envtest's health checks as etcd",
 		Long:   "Answers health checks and stores nothing. 'rowlock envtest-assets' writes it as etcd.",
 		Hidden: true,
-		// etcd's other flags are about what is not there.
+		// etcd's other flags have no effect here.
 		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true},
 		PersistentPreRunE:  func(*cobra.Command, []string) error { return nil }, // no environment variables
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,7 +38,7 @@ func newEtcdCommand() *cobra.Command {
 	return cmd
 }
 
-// serveHealth answers at each of the URLs that all is well, until ctx ends.
+// serveHealth answers health checks at each of the URLs until ctx ends.
 func serveHealth(ctx context.Context, urls []string) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
@@ -71,8 +71,8 @@ func serveHealth(ctx context.Context, urls []string) error {
 	return nil
 }
 
-// withParent returns a context that ends when the process that started this one has ended. A test that is killed, or that
-// panics, stops nothing; what it started is to end all the same.
+// withParent returns a context that ends when the parent process has ended. A test that is killed, or that panics, stops
+// nothing; the processes that it started have to end nevertheless.
 func withParent(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	parent := os.Getppid()

@@ -39,7 +39,7 @@ func newExportCommand() *cobra.Command {
 			"  rowlock export --datastore-file ./url --target-encryption-provider-config enc.yaml snapshot.db",
 		Args: oneArgument("the name of a file"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if args[0] == "-" { // as 'rowlock backup' takes it
+			if args[0] == "-" { // as rowlock backup accepts it
 				return usagef("a snapshot is not written from its beginning to its end, so not to the standard output: name a file")
 			}
 			if o.dataDir, err = absoluteDataDir(o.dataDir); err != nil {
@@ -63,18 +63,18 @@ func newExportCommand() *cobra.Command {
 	return cmd
 }
 
-// exporter is an export on its way.
+// exporter is an export in progress.
 type exporter struct {
 	source *sqlstore.Source
 	types  *imports.Exporter
 	now    time.Time
 	report importReport
 	large  []string
-	// clear is how many Secrets are not encrypted.
+	// clear counts the Secrets that are not encrypted.
 	clear int
 }
 
-// etcdMost is how long a request to etcd may be by default, in bytes (its --max-request-bytes).
+// etcdMost is the default limit of a request to etcd, in bytes (its --max-request-bytes).
 const etcdMost = 1.5 * (1 << 20)
 
 func (o *exportOptions) run(ctx context.Context, file string, out io.Writer) (err error) {
@@ -127,12 +127,12 @@ func (o *exportOptions) run(ctx context.Context, file string, out io.Writer) (er
 	return nil
 }
 
-// each calls visit for what kube-apiserver would have stored of each object, and reports what is none.
+// each calls visit with the entry that kube-apiserver would have stored for each object, and reports objects without one.
 func (e *exporter) each(ctx context.Context, visit func(etcd.Entry) error) error {
 	e.report = newImportReport()
 	if err := e.source.Objects(ctx, imports.DefinitionsResource(), func(r sqlstore.Row) error {
 		if o, err := e.object(ctx, r); err == nil {
-			_ = e.types.Define(o) // the error comes again when it is its turn
+			_ = e.types.Define(o) // the second pass over the objects reports the error
 		}
 		return ctx.Err()
 	}); err != nil {
@@ -141,7 +141,7 @@ func (e *exporter) each(ctx context.Context, visit func(etcd.Entry) error) error
 	return e.source.Objects(ctx, "", func(r sqlstore.Row) error {
 		key, value, err := "", []byte(nil), error(nil)
 		if r.Expires != nil && *r.Expires <= e.now.UnixMilli() {
-			return nil // it is about to be removed
+			return nil // it has expired and is about to be removed
 		}
 		o, err := e.object(ctx, r)
 		if err == nil {
@@ -171,7 +171,7 @@ func (e *exporter) each(ctx context.Context, visit func(etcd.Entry) error) error
 	})
 }
 
-// object is the one of a row, in clear.
+// object returns the object of a row, decrypted.
 func (e *exporter) object(ctx context.Context, r sqlstore.Row) (*resources.Object, error) {
 	if r.IsEncrypted() {
 		plain, err := e.source.Decrypt(ctx, r)

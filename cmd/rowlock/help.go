@@ -11,13 +11,13 @@ import (
 // helpColumns is the width to which the descriptions of flags are wrapped.
 const helpColumns = 100
 
-// section is a part of a command's flags, shown under a title of its own.
+// section is a group of a command's flags with a title of its own.
 type section struct {
 	title string
 	flags *pflag.FlagSet
 }
 
-// addSections gives a command its flags, and a help that shows them section by section.
+// addSections adds flags to a command, and a help text that shows them section by section.
 func addSections(cmd *cobra.Command, sections []section) {
 	for _, s := range sections {
 		cmd.Flags().AddFlagSet(s.flags)

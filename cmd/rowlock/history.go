@@ -92,7 +92,7 @@ func (o *historyOptions) show(ctx context.Context, h *objectHistory, out io.Writ
 	return nil
 }
 
-// shownPaths is how many fields that changed are in a row of the table.
+// shownPaths is how many changed fields a row of the table shows.
 const shownPaths = 3
 
 func printHistory(revisions []*historyRevision, out io.Writer) error {
@@ -129,7 +129,7 @@ func (r *historyRevision) who() string {
 	return dash(r.Requester.User)
 }
 
-// printDiff prints a write with what it changed.
+// printDiff prints a write and its changes.
 func (h *objectHistory) printDiff(ctx context.Context, r *historyRevision, out io.Writer) error {
 	fmt.Fprintf(out, "revision %s\nTime: %s\nUser: %s\nAgent: %s\nOperation: %s %s\n",
 		r.Name, r.when(), harmless(r.who()), harmless(dash(r.Requester.UserAgent)), r.Operation, h)
@@ -141,7 +141,7 @@ func (h *objectHistory) printDiff(ctx context.Context, r *historyRevision, out i
 	case full.Unreadable:
 		fmt.Fprintln(out, "The object is not there: it could not be decrypted, or is too large for --object-history-size.")
 		return nil
-	case full.Operation == "Delete": // the write before, which has the same, may be forgotten
+	case full.Operation == "Delete": // the write before, which has the same state, may be compacted
 		full.State.Before, full.State.After = full.State.After, nil
 	case full.Operation == "Update" && full.State.Before == nil:
 		fmt.Fprintln(out, "What it was before is not there: it is too large for --object-history-size.")
@@ -157,7 +157,7 @@ func (h *objectHistory) printDiff(ctx context.Context, r *historyRevision, out i
 	return difflib.WriteUnifiedDiff(out, difflib.UnifiedDiff{A: before, B: after, FromFile: "before", ToFile: "after", Context: 3})
 }
 
-// yamlLines are the lines of an object as YAML; none of nil.
+// yamlLines returns the lines of an object as YAML; none for nil.
 func yamlLines(object storedObject) ([]string, error) {
 	if object == nil {
 		return nil, nil

@@ -20,7 +20,7 @@ import (
 	"github.com/rowlock/rowlock/resources/history"
 )
 
-// historyRevision is a Revision or a DeletedObject of the API of the history.
+// historyRevision is a Revision or a DeletedObject of the history API.
 type historyRevision struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Object            struct {
@@ -42,8 +42,8 @@ type historyRevision struct {
 	Unreadable bool `json:"unreadable"`
 }
 
-// storedObject is an object with its numbers as they are: integers are int64, as in an object that is read with its type. As floats, those
-// beyond 2^53 would become others, and none would be equal to what is live.
+// storedObject is an object whose integers are int64, as in an object that is read with its type. As floats, those beyond 2^53 would lose
+// digits, and none would be equal to those of the live object.
 type storedObject map[string]any
 
 // UnmarshalJSON reads an object, or null.
@@ -51,15 +51,15 @@ func (o *storedObject) UnmarshalJSON(data []byte) error {
 	return utiljson.Unmarshal(data, (*map[string]any)(o))
 }
 
-// objectHistory is that of one object, as a server tells it.
+// objectHistory is the history of one object, as a server returns it.
 type objectHistory struct {
 	client     *adminClient
 	resource   schema.GroupResource
 	namespaced bool
-	namespace  string // empty where the resource has none
-	name       string // empty: all of the type
-	other      string // a namespace that was named although the resource has none
-	named      bool   // the namespace was named, and no other place is meant
+	namespace  string // empty where the resource is cluster-scoped
+	name       string // empty: all objects of the type
+	other      string // a namespace that was given although the resource is cluster-scoped
+	named      bool   // the namespace was given, and no other place is meant
 }
 
 // String names the object as kubectl does.
@@ -71,7 +71,7 @@ func (h *objectHistory) String() string {
 	return text
 }
 
-// openHistory finds what is meant by TYPE/NAME. Errors: usage errors; there is no object history; those of requests.
+// openHistory resolves TYPE/NAME. Errors: usage errors; the server has no object history; those of requests.
 func openHistory(ctx context.Context, admin *adminOptions, object, namespace string) (*objectHistory, error) {
 	kind, name, ok := strings.Cut(object, "/")
 	if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
@@ -100,7 +100,7 @@ func openHistory(ctx context.Context, admin *adminOptions, object, namespace str
 	return h, nil
 }
 
-// openObjectHistory is openHistory where the history has the object, or its write of a revision that is not 0.
+// openObjectHistory is openHistory in the scope in which the history has the object, or its write at a revision other than 0.
 func openObjectHistory(ctx context.Context, admin *adminOptions, object, namespace string, revision int64) (*objectHistory, error) {
 	h, err := openHistory(ctx, admin, object, namespace)
 	if err != nil {
@@ -109,8 +109,9 @@ func openObjectHistory(ctx context.Context, admin *adminOptions, object, namespa
 	return h.located(ctx, revision), nil
 }
 
-// located is where the history has something: objects of a definition whose scope has changed are where that scope had them. A namespace that is named
-// comes before none, and is meant where the type has namespaces. Where nothing is, or may be read, it is the history as it was, by which it is said.
+// located returns the history in the scope in which it has entries: when the scope of a definition has changed, earlier objects are in the earlier
+// scope. A given namespace is tried before the cluster scope, and is the only choice if the type is namespaced. If neither scope has entries that
+// may be read, it returns h, so that later errors name the scope that was asked for.
 func (h *objectHistory) located(ctx context.Context, revision int64) *objectHistory {
 	if h.namespaced && h.named || !h.namespaced && h.other == "" {
 		return h
@@ -126,7 +127,7 @@ func (h *objectHistory) located(ctx context.Context, revision int64) *objectHist
 	return h
 }
 
-// resolve finds the resource that a type is. What is served is known by all its names, what is not by plural and group alone.
+// resolve finds the resource of a type. A served resource is found by all its names, another one only by plural and group.
 func (h *objectHistory) resolve(ctx context.Context, kind string) error {
 	served, err := h.client.servedTypes(ctx)
 	if err != nil {
@@ -143,11 +144,11 @@ func (h *objectHistory) resolve(ctx context.Context, kind string) error {
 	if h.resource.Group == "" {
 		return fmt.Errorf("the server does not serve %s: of what is no longer served, the plural and the group are needed, as in widgets.example.com", kind)
 	}
-	h.namespaced = true // perhaps: where no namespace is named, those without one are looked through, too
+	h.namespaced = true // perhaps: without a given namespace, cluster-scoped objects are looked for, too
 	return nil
 }
 
-// path is that of the history of the objects of the scope.
+// path returns the path of the history of the objects in the scope.
 func (h *objectHistory) path(namespaced, clustered string) string {
 	if h.namespaced {
 		return pathOf(history.GroupVersion, h.namespace, namespaced)
@@ -159,15 +160,15 @@ func (h *objectHistory) written() string { return h.path(history.Revisions, hist
 
 func (h *objectHistory) trash() string { return h.path(history.Trash, history.ClusterTrash) }
 
-// historyPage is how many revisions are asked for at a time.
+// historyPage is the number of revisions in a page.
 const historyPage = 500
 
-// revisions are the writes of the object, or the one of a revision; without objects.
+// revisions returns the writes of the object, or the one at a revision; without their objects.
 func (h *objectHistory) revisions(ctx context.Context, revision int64) ([]*historyRevision, error) {
 	return h.list(ctx, h.written(), revision)
 }
 
-// deletions are those of them that are deletions.
+// deletions returns the deletions among them.
 func (h *objectHistory) deletions(ctx context.Context, revision int64) ([]*historyRevision, error) {
 	return h.list(ctx, h.trash(), revision)
 }
@@ -182,7 +183,7 @@ func (h *objectHistory) list(ctx context.Context, path string, revision int64) (
 	return all, nil
 }
 
-// query asks for the writes of the object, or for the one of a revision, and for so many at a time.
+// query selects the writes of the object, or the one at a revision, with a limit per page.
 func (h *objectHistory) query(revision int64, limit int) url.Values {
 	selector := "object.resource=" + h.resource.String()
 	if h.name != "" {
@@ -194,7 +195,7 @@ func (h *objectHistory) query(revision int64, limit int) url.Values {
 	return url.Values{"fieldSelector": {selector}, "limit": {strconv.Itoa(limit)}}
 }
 
-// pages are what is listed, a request each. An error is the last of them.
+// pages requests a list page by page. An error is the last element.
 func (h *objectHistory) pages(ctx context.Context, path string, revision int64) iter.Seq2[[]*historyRevision, error] {
 	query := h.query(revision, historyPage)
 	return func(yield func([]*historyRevision, error) bool) {
@@ -208,7 +209,7 @@ func (h *objectHistory) pages(ctx context.Context, path string, revision int64) 
 	}
 }
 
-// page is one of them, and where the next one begins.
+// page returns a page, and the continue token of the next one.
 func (h *objectHistory) page(ctx context.Context, path string, query url.Values) (page []*historyRevision, next string, err error) {
 	var list struct {
 		Metadata metav1.ListMeta    `json:"metadata"`
@@ -218,7 +219,7 @@ func (h *objectHistory) page(ctx context.Context, path string, query url.Values)
 	return list.Items, list.Metadata.Continue, err
 }
 
-// get returns a revision with the object. It may be one of another object.
+// get returns a revision with its object. It may belong to another object.
 func (h *objectHistory) get(ctx context.Context, revision string) (*historyRevision, error) {
 	r := &historyRevision{}
 	return r, h.client.do(ctx, http.MethodGet, h.written()+"/"+revision, nil, r)

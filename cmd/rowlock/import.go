@@ -23,7 +23,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/etcd"
 )
 
-// importOptions say what is imported where.
+// importOptions say what is imported, and where.
 type importOptions struct {
 	to                 databaseOptions
 	encryption         encryptionOptions // of the source
@@ -59,7 +59,7 @@ func newImportCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// gRPC warns of every attempt to connect, of which the error says the last.
+			// gRPC logs a warning for every attempt to connect; the error has the last one.
 			upstream.LogTo(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError, ReplaceAttr: hideKeysOf})))
 			return o.run(cmd.Context(), args, cmd.OutOrStdout())
 		},
@@ -80,14 +80,14 @@ func newImportCommand() *cobra.Command {
 	return cmd
 }
 
-// importer is an import on its way.
+// importer is an import in progress.
 type importer struct {
 	snapshot etcd.Snapshot
 	types    *imports.Importer
 	report   importReport
 }
 
-// open opens a file, or asks servers.
+// open opens a file, or connects to servers.
 func (o *importOptions) open(ctx context.Context, source string) (etcd.Snapshot, error) {
 	if !strings.Contains(source, "://") {
 		if o.tls.CAFile != "" || o.tls.CertFile != "" || o.tls.KeyFile != "" {
@@ -102,14 +102,14 @@ func (o *importOptions) open(ctx context.Context, source string) (etcd.Snapshot,
 	if err != nil {
 		return nil, fmt.Errorf("--etcd-cafile, --etcd-certfile and --etcd-keyfile: %w", err)
 	}
-	// Who asks may have the right to read this alone.
+	// The user may have the right to read this prefix only.
 	return etcd.Dial(ctx, etcd.Servers{URLs: strings.Split(source, ","), TLS: secured}, strings.TrimSuffix(o.prefix, "/")+"/")
 }
 
-// run looks at all that is to come before any of it is written. Keys are written first: what is there of them already stays when it is run again.
+// run reads everything that is to be imported before it writes. It writes keys first: keys that exist already stay when it is run again.
 func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) (err error) {
 	var to sqlstore.Options
-	var refused error // in a dry run, which says first what would come
+	var refused error // of a dry run, which first prints what would be imported
 	if len(args) > 0 && (!o.dryRun || o.to.isNamed()) {
 		if to, err = o.to.complete(); err != nil {
 			return err
@@ -169,7 +169,7 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) (
 	return nil
 }
 
-// print says what comes and what does not, and what is pruned later.
+// print prints which objects are imported, which are not, and which are pruned later.
 func (i *importer) print(out io.Writer) {
 	i.report.print(out)
 	if names := i.types.Unpruned(); len(names) > 0 {
@@ -197,12 +197,12 @@ func newImporter(snapshot etcd.Snapshot, prefix string, transformers value.Resou
 	return &importer{snapshot: snapshot, types: types}, err
 }
 
-// each calls visit for each object, in the order of the keys, and reports what is none.
+// each calls visit for each object, in the order of the keys, and reports values that are not objects.
 func (i *importer) each(ctx context.Context, visit func(etcd.Entry, imports.Imported) error) error {
 	i.report = newImportReport()
-	// What is defined has to be known before the first custom object comes.
+	// The definitions have to be known before the first custom object.
 	if err := i.snapshot.Each(ctx, i.types.Definitions(), func(e etcd.Entry) error {
-		_, _ = i.types.Import(ctx, e.Key, e.Value) // the error comes again when it is its turn
+		_, _ = i.types.Import(ctx, e.Key, e.Value) // the second pass over the keys reports the error
 		return nil
 	}); err != nil {
 		return err
@@ -223,7 +223,7 @@ func (i *importer) each(ctx context.Context, visit func(etcd.Entry, imports.Impo
 	})
 }
 
-// fill makes a store of all objects, in one step.
+// fill writes all objects into a new store, atomically.
 func (i *importer) fill(ctx context.Context, to sqlstore.Options) (revision int64, err error) {
 	known := i.report
 	target, err := sqlstore.OpenTarget(ctx, to)
@@ -272,7 +272,7 @@ func (i *importer) fill(ctx context.Context, to sqlstore.Options) (revision int6
 	return target.Finish(ctx, i.snapshot.Revision(), func(int64) error { return nil })
 }
 
-// importReport says what comes and what does not, by reason.
+// importReport lists which objects are imported and which are not, by reason.
 type importReport struct {
 	imported      map[string]int
 	skipped, lost map[string][]string
@@ -282,7 +282,7 @@ func newImportReport() importReport {
 	return importReport{imported: map[string]int{}, skipped: map[string][]string{}, lost: map[string][]string{}}
 }
 
-// isEmpty reports whether there was no key, which no kube-apiserver leaves: it is of something else, or below another prefix.
+// isEmpty reports whether there was no key. Every kube-apiserver writes keys, so the source belongs to another program or has another prefix.
 func (r *importReport) isEmpty() bool { return len(r.imported)+len(r.skipped)+len(r.lost) == 0 }
 
 func (r *importReport) lostKeys() (n int) {
@@ -292,7 +292,7 @@ func (r *importReport) lostKeys() (n int) {
 	return n
 }
 
-// shownKeys is how many keys are shown with a reason.
+// shownKeys is how many keys are shown for a reason.
 const shownKeys = 10
 
 func (r *importReport) print(out io.Writer) { r.printAs(out, "Not imported") }
@@ -311,7 +311,7 @@ func (r *importReport) printAs(out io.Writer, lost string) {
 	}
 }
 
-// printObjects says how many there are of each resource, and in all.
+// printObjects prints the number of objects for each resource, and the sum.
 func printObjects(out io.Writer, objects map[string]int) {
 	all := 0
 	for _, resource := range slices.Sorted(maps.Keys(objects)) {

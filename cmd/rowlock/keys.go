@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/server/pki"
 )
 
-// keysOptions say whose keys a command is about.
+// keysOptions say which keys a command works on.
 type keysOptions struct {
 	adminOptions
 	cmd *cobra.Command
@@ -63,7 +63,7 @@ func newKeysCommand() *cobra.Command {
 // anyKey is for commands that take the ID of a key.
 var anyKey = []string{}
 
-// keysCommand is one that takes an argument out of some, of any where there are none, or, with nil, no argument.
+// keysCommand returns a command whose argument is one of arguments; any argument if arguments is empty, none if it is nil.
 func keysCommand(use, short string, arguments []string, run func(*keysOptions, *resources.Rows, string) error) *cobra.Command {
 	o := &keysOptions{}
 	cmd := &cobra.Command{Use: use, Short: short, ValidArgs: arguments, Args: func(_ *cobra.Command, args []string) error {
@@ -96,7 +96,7 @@ func keysCommand(use, short string, arguments []string, run func(*keysOptions, *
 	return cmd
 }
 
-// rows are those of the database, when the keys are there; nil: they are in the data directory.
+// rows returns the rows of the database, if the keys are there; nil: they are in the data directory.
 func (o *keysOptions) rows(ctx context.Context) (rows *resources.Rows, done func() error, err error) {
 	done = func() error { return nil }
 	given := o.storage.datastore != "" || o.storage.datastoreFile != ""

@@ -22,10 +22,10 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 )
 
-// kubeAPIServerName is the name under which the program takes kube-apiserver's place.
+// kubeAPIServerName is the name under which the program replaces kube-apiserver.
 const kubeAPIServerName = "kube-apiserver"
 
-// kubeAPIServerOptions are kube-apiserver's flags. Those that serve has as well, under the same name, are serve's.
+// kubeAPIServerOptions are kube-apiserver's flags. Flags that serve has under the same name are in serve.
 type kubeAPIServerOptions struct {
 	serve serveOptions
 
@@ -33,7 +33,7 @@ type kubeAPIServerOptions struct {
 	securePort  int
 	certDir     string
 	etcdServers []string
-	// Both name what is not served: nobody is to believe that it is.
+	// signingEndpoint and egressFile configure features that do not exist here: using them is an error, so that no user relies on them.
 	signingEndpoint, egressFile string
 
 	verbosity string
@@ -42,7 +42,7 @@ type kubeAPIServerOptions struct {
 	inert, own *pflag.FlagSet
 }
 
-// newKubeAPIServerCommand is kube-apiserver's command line, which ends as kube-apiserver's does: with 1 when it is wrong.
+// newKubeAPIServerCommand returns kube-apiserver's command line, with exit code 1 for a usage error, as kube-apiserver has it.
 func newKubeAPIServerCommand() *cobra.Command {
 	o := &kubeAPIServerOptions{}
 	cmd := &cobra.Command{
@@ -53,7 +53,7 @@ func newKubeAPIServerCommand() *cobra.Command {
 			"which is removed at the end, unless --datastore or --data-dir names a place. No controllers run unless\n" +
 			"--controllers names them.",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if strings.Join(args, "") != "" { // scripts that leave a variable empty pass empty ones
+			if strings.Join(args, "") != "" { // scripts with an unset variable pass empty arguments
 				return fmt.Errorf("%q does not take any arguments, got %q", kubeAPIServerName, args)
 			}
 			return nil
@@ -69,7 +69,7 @@ func newKubeAPIServerCommand() *cobra.Command {
 	return cmd
 }
 
-// sections are kube-apiserver's flags that act, those that Rowlock has besides, and those that do nothing.
+// sections are kube-apiserver's flags that have an effect, Rowlock's own flags, and kube-apiserver's flags without an effect.
 func (o *kubeAPIServerOptions) sections() []section {
 	acting, none := flagSet(o.addFlags), func(*pflag.FlagSet) {}
 	o.own, o.inert = flagSet(none), flagSet(none)
@@ -98,8 +98,8 @@ func (o *kubeAPIServerOptions) sections() []section {
 	return []section{{"Flags of kube-apiserver", acting}, {"Flags of Rowlock", own}, {"Flags of kube-apiserver that do nothing here", o.inert}}
 }
 
-// setDefaults replaces the defaults of serve by those of kube-apiserver, on which its users count: it runs no
-// controllers, which are kube-controller-manager's, and it leaves nothing behind but what is in its database.
+// setDefaults replaces the defaults of serve by those of kube-apiserver, which its users rely on: it runs no
+// controllers, which kube-controller-manager runs, and it leaves nothing behind except in its database.
 func (o *kubeAPIServerOptions) setDefaults(acting, own *pflag.FlagSet) {
 	o.serve.services.ranges, acting.Lookup("service-cluster-ip-range").DefValue = "10.0.0.0/24", "10.0.0.0/24"
 	o.serve.allowPrivileged, acting.Lookup("allow-privileged").DefValue = false, "false"
@@ -138,7 +138,7 @@ func (o *kubeAPIServerOptions) run(cmd *cobra.Command) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(o.serve.dataDir)) }()
-		// It is not read after a power cut.
+		// A temporary directory is not used after a power failure.
 		o.serve.storage.synchronous = "normal"
 	}
 	if err := o.complete(); err != nil {
@@ -158,7 +158,7 @@ func (o *kubeAPIServerOptions) run(cmd *cobra.Command) (err error) {
 	return serve(ctx, &o.serve, logger, io.Discard)
 }
 
-// check refuses what kube-apiserver refuses, all at once and in its words.
+// check refuses what kube-apiserver refuses, all at once and with its messages.
 func (o *kubeAPIServerOptions) check() error {
 	var errs []error
 	if len(o.etcdServers) == 0 && o.serve.storage.datastore == "" && o.serve.storage.datastoreFile == "" {
@@ -176,7 +176,7 @@ func (o *kubeAPIServerOptions) check() error {
 	return utilerrors.NewAggregate(errs)
 }
 
-// checkUnserved refuses what kube-apiserver would do and Rowlock does not, and who asks for it counts on.
+// checkUnserved refuses features of kube-apiserver that Rowlock does not have and whose users rely on them.
 func (o *kubeAPIServerOptions) checkUnserved() (errs []error) {
 	if o.signingEndpoint != "" {
 		errs = append(errs, errors.New("--service-account-signing-endpoint is not supported: tokens are signed with --service-account-signing-key-file"))
@@ -196,13 +196,13 @@ func (o *kubeAPIServerOptions) checkUnserved() (errs []error) {
 	return errs
 }
 
-// complete works out what serve has other flags for.
+// complete derives the values for which serve has other flags.
 func (o *kubeAPIServerOptions) complete() error {
 	if o.bindAddress == nil {
 		o.bindAddress = net.IPv4zero
 	}
 	o.serve.listen = net.JoinHostPort(o.bindAddress.String(), strconv.Itoa(o.securePort))
-	// kube-apiserver takes it, and then cannot make the endpoint.
+	// kube-apiserver accepts a loopback address, and then cannot create the endpoint.
 	if o.serve.services.advertise.IsLoopback() {
 		o.serve.services.advertise = nil
 	}
@@ -217,7 +217,7 @@ func (o *kubeAPIServerOptions) complete() error {
 		}
 	}
 	err := o.serve.complete()
-	// kube-apiserver ends the same way whatever is wrong.
+	// kube-apiserver ends with the same code for any error.
 	var usage *usageError
 	if errors.As(err, &usage) {
 		return usage.err
@@ -225,8 +225,8 @@ func (o *kubeAPIServerOptions) complete() error {
 	return err
 }
 
-// useCertDir serves with the pair that is in --cert-dir. If there is none it makes one that signs itself, as
-// kube-apiserver does: clients may take the certificate for their authority.
+// useCertDir uses the serving certificate in --cert-dir. If there is none, it creates a self-signed one, as
+// kube-apiserver does: clients may use the certificate as their authority.
 func (o *kubeAPIServerOptions) useCertDir() error {
 	base := filepath.Join(o.certDir, "apiserver")
 	o.serve.certFile, o.serve.keyFile = base+".crt", base+".key"
@@ -244,7 +244,7 @@ func (o *kubeAPIServerOptions) useCertDir() error {
 	return errors.Join(certutil.WriteCert(o.serve.certFile, cert), keyutil.WriteKey(o.serve.keyFile, key))
 }
 
-// withoutEffect names the flags that were given and do nothing.
+// withoutEffect returns the given flags that have no effect.
 func (o *kubeAPIServerOptions) withoutEffect() []string {
 	var names []string
 	o.inert.VisitAll(func(f *pflag.Flag) {

@@ -14,8 +14,8 @@ import (
 //go:embed kubeapiserver_flags.txt
 var kubeAPIServerFlags string
 
-// retiredKubeAPIServerFlags are those that kube-apiserver takes and its help does not show, since manifests of past releases have them, with
-// what it says where they are used.
+// retiredKubeAPIServerFlags are flags that kube-apiserver accepts but does not show in its help, because manifests of past releases have
+// them, with its warnings when they are used.
 var retiredKubeAPIServerFlags = []struct{ name, kind, deprecated string }{
 	{"apiserver-count", "int", "apiserver-count is deprecated and will be removed in a future version."},
 	{"default-watch-cache-size", "int", "Watch caches are sized automatically. This flag is no-op and it will be removed in a future version."},
@@ -23,15 +23,15 @@ var retiredKubeAPIServerFlags = []struct{ name, kind, deprecated string }{
 	{"kubelet-read-only-port", "uint", "kubelet-read-only-port is deprecated and will be removed."},
 }
 
-// addRetired adds to the flags that do nothing those that no help shows.
+// addRetired adds these flags to those without an effect; no help shows them.
 func addRetired(inert *pflag.FlagSet) {
 	for _, f := range retiredKubeAPIServerFlags {
 		addInert(inert, f.name, f.kind)
-		_ = inert.MarkDeprecated(f.name, f.deprecated) // the flag is there
+		_ = inert.MarkDeprecated(f.name, f.deprecated) // the flag exists
 	}
 }
 
-// eachKubeAPIServerFlag goes over the names of kube-apiserver's flags and their types.
+// eachKubeAPIServerFlag yields the names of kube-apiserver's flags and their types.
 func eachKubeAPIServerFlag() iter.Seq2[string, string] {
 	return func(yield func(name, kind string) bool) {
 		for line := range strings.Lines(kubeAPIServerFlags) {
@@ -46,7 +46,7 @@ func eachKubeAPIServerFlag() iter.Seq2[string, string] {
 	}
 }
 
-// addInert adds a flag that is checked for its form, as kube-apiserver does, and does nothing.
+// addInert adds a flag whose value is validated, as in kube-apiserver, but has no effect.
 func addInert(flags *pflag.FlagSet, name, kind string) {
 	switch kind {
 	case "bool":

@@ -9,11 +9,11 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// versionFlag is kube-apiserver's --version: true and raw print the version and end, vX.Y.Z-own is reported by the server as its own
-// (k8s.io/component-base/version/verflag, whose flag is one for the whole process).
+// versionFlag is kube-apiserver's --version: true and raw print the version and exit; the server reports vX.Y.Z-own as its own
+// version (k8s.io/component-base/version/verflag, whose flag is global to the process).
 type versionFlag string
 
-// What versionFlag may be, besides a version.
+// The values of versionFlag besides a version.
 const (
 	versionFalse versionFlag = "false"
 	versionTrue  versionFlag = "true"
@@ -46,7 +46,7 @@ func (v *versionFlag) Set(s string) error {
 	return err
 }
 
-// act does what the flag asks for, and tells whether that was all.
+// act prints the version if the flag says so. end: the process has nothing else to do.
 func (v versionFlag) act(out io.Writer) (end bool, err error) {
 	switch v {
 	case versionFalse:

@@ -37,7 +37,7 @@ type kubeconfigOptions struct {
 	server    string
 }
 
-// certificateTTL is how long a certificate lives unless told otherwise: nothing takes it back before.
+// certificateTTL is the default lifetime of a certificate, which cannot be revoked.
 const certificateTTL = 30 * 24 * time.Hour
 
 func newKubeconfigCommand() *cobra.Command {
@@ -95,7 +95,7 @@ func (o *kubeconfigOptions) run(cmd *cobra.Command) error {
 	return err
 }
 
-// printAdmin prints the file as it is, but for the server and the namespace that are asked for.
+// printAdmin prints the administrator's kubeconfig, with the given server and namespace.
 func (o *kubeconfigOptions) printAdmin(cmd *cobra.Command) error {
 	for _, name := range []string{"group", "token", "ttl", "allow-system-masters", "kubeconfig"} {
 		if cmd.Flags().Changed(name) {
@@ -116,7 +116,7 @@ func (o *kubeconfigOptions) printAdmin(cmd *cobra.Command) error {
 	return err
 }
 
-// elsewhere is the administrator's kubeconfig with the server and the namespace that are asked for.
+// elsewhere returns the administrator's kubeconfig with the given server and namespace.
 func (o *kubeconfigOptions) elsewhere(data []byte) ([]byte, error) {
 	admin, err := clientcmd.Load(data)
 	if err != nil {
@@ -135,7 +135,7 @@ func (o *kubeconfigOptions) elsewhere(data []byte) ([]byte, error) {
 	return clientcmd.Write(*admin)
 }
 
-// currentCluster is the current context of a kubeconfig, and its cluster.
+// currentCluster returns the current context of a kubeconfig, and its cluster.
 func currentCluster(config *clientcmdapi.Config) (*clientcmdapi.Context, *clientcmdapi.Cluster, error) {
 	current := config.Contexts[config.CurrentContext]
 	if current == nil || config.Clusters[current.Cluster] == nil {
@@ -144,7 +144,7 @@ func currentCluster(config *clientcmdapi.Config) (*clientcmdapi.Context, *client
 	return current, config.Clusters[current.Cluster], nil
 }
 
-// forUser is a kubeconfig with the cluster of the administrator's, and credentials of the user.
+// forUser returns a kubeconfig with the cluster of the administrator's kubeconfig and credentials of the user.
 func (o *kubeconfigOptions) forUser(cmd *cobra.Command) (*clientcmdapi.Config, error) {
 	admin, err := o.config()
 	if err != nil {
@@ -191,7 +191,7 @@ func (o *kubeconfigOptions) credentials(cmd *cobra.Command, who *clientcmdapi.Au
 	return err
 }
 
-// tellEarlyEnd says when a certificate is good for less than was asked for: who signs has the last word (--cluster-signing-duration).
+// tellEarlyEnd reports a certificate with a shorter lifetime than was asked for: the signer limits it (--cluster-signing-duration).
 func (o *kubeconfigOptions) tellEarlyEnd(cmd *cobra.Command, certificate []byte) {
 	const rounding = time.Minute
 	all, err := cert.ParseCertsPEM(certificate)
@@ -200,7 +200,7 @@ func (o *kubeconfigOptions) tellEarlyEnd(cmd *cobra.Command, certificate []byte)
 	}
 }
 
-// requestCertificate asks a server for a certificate, approves that, and waits for it. The key stays here.
+// requestCertificate creates a CertificateSigningRequest, approves it, and waits for the certificate. The key is not sent.
 func (o *kubeconfigOptions) requestCertificate(ctx context.Context) (certificate, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // logOptions say what is logged, and how.
 type logOptions struct {
 	level, format string
-	// now is the level that can be changed while the server runs.
+	// now is the level, which can be changed while the server runs.
 	now slog.LevelVar
 }
 
@@ -27,7 +27,7 @@ func (o *logOptions) addFlags(flags *pflag.FlagSet) {
 	flags.Var(newChoice(&o.format, "text", "json"), "log-format", "format of log lines")
 }
 
-// logger makes the one log, and sends there as well what upstream's packages and the standard library's log say.
+// logger returns the only log of the process, to which upstream's packages and the standard library's log write as well.
 func (o *logOptions) logger(w io.Writer) *slog.Logger {
 	o.now.Set(logLevels[o.level])
 	options := &slog.HandlerOptions{Level: &o.now, ReplaceAttr: hideKeysOf}
@@ -41,8 +41,8 @@ func (o *logOptions) logger(w io.Writer) *slog.Logger {
 	return logger
 }
 
-// hideKeysOf leaves keys out of errors: upstream says itself what is wrong with a file that it reads again. An error that panics, as a nil
-// pointer does, stays what it is: slog knows what to print for it, but does not look after who is called before.
+// hideKeysOf removes keys from errors, because upstream itself logs errors about a file that it reads again. If the Error method panics,
+// as that of a nil pointer does, the attribute stays unchanged: slog handles such a value itself, but not a panic in this function.
 func hideKeysOf(_ []string, a slog.Attr) (shown slog.Attr) {
 	shown = a
 	if a.Value.Kind() == slog.KindAny {
@@ -54,7 +54,7 @@ func hideKeysOf(_ []string, a slog.Attr) (shown slog.Attr) {
 	return shown
 }
 
-// levelOf is the level that stands for a verbosity of kube-apiserver's.
+// levelOf returns the level for a verbosity of kube-apiserver's.
 func levelOf(verbosity int) string {
 	switch {
 	case verbosity >= 4:
@@ -65,7 +65,7 @@ func levelOf(verbosity int) string {
 	return "warn"
 }
 
-// setVerbosity changes how much is logged from now on, as kube-apiserver's --v has it, and returns kube-apiserver's answer.
+// setVerbosity changes the level, as kube-apiserver's --v does, and returns kube-apiserver's answer.
 func (o *logOptions) setVerbosity(v string) (string, error) {
 	n, err := strconv.Atoi(v)
 	if err == nil {

@@ -18,21 +18,21 @@ import (
 	"github.com/rowlock/rowlock/resources/files"
 )
 
-// The codes with which the process ends.
+// The exit codes of the process.
 const (
 	exitFailure = 1
-	exitUsage   = 2                          // the command line was wrong; nothing was done
-	exitPipe    = 128 + int(syscall.SIGPIPE) // nobody reads what is written: what shells show of a process that is ended by that
+	exitUsage   = 2                          // the command line was wrong, and nothing was done
+	exitPipe    = 128 + int(syscall.SIGPIPE) // the output has no reader: the code that shells show for a process ended by this signal
 )
 
 func main() {
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
-		ends = append(ends, syscall.SIGHUP) // of a terminal that is closed
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup sets it
+		ends = append(ends, syscall.SIGHUP) // from a terminal that is closed
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
-	// The first signal drains. From then on signals do what they do by default, so that a second one ends the process, but for those of a terminal,
-	// which come twice when it is closed: from the shell, and from the system once that has ended.
+	// The first signal starts the shutdown. Later signals have their default effect, so that a second one ends the process. SIGHUP is ignored from
+	// then on, because it comes twice when a terminal is closed: from the shell, and from the system once the shell has ended.
 	context.AfterFunc(ctx, func() {
 		signal.Ignore(syscall.SIGHUP)
 		stop()
@@ -40,8 +40,8 @@ func main() {
 	os.Exit(run(ctx, arguments(os.Args), os.Stdout, os.Stderr))
 }
 
-// arguments are those of the command line. A link to the program that is named after one of these commands is that
-// command.
+// arguments returns the arguments of the command line. A link to the program with the name of one of these commands
+// runs that command.
 func arguments(line []string) []string {
 	name := strings.TrimSuffix(filepath.Base(line[0]), ".exe")
 	if name == kubeAPIServerName || name == etcdName {
@@ -50,7 +50,7 @@ func arguments(line []string) []string {
 	return line[1:]
 }
 
-// run is main with its surroundings as arguments. It returns the exit code.
+// run is main with its environment as parameters. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRootCommand()
 	root.SetArgs(args)
@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	addCompletion(root)
 	for _, c := range root.Commands() {
-		c.Flags().SetOutput(stderr) // what is said of deprecated flags, which cobra has on the other one
+		c.Flags().SetOutput(stderr) // warnings about deprecated flags, which cobra writes to stdout
 	}
 	cmd, err := root.ExecuteContextC(ctx)
 	var usage *usageError
@@ -76,20 +76,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// makeTemporary makes a directory that is removed at the end. From now on nobody reading the output is an error, by which the process ends in order, and not
-// its end at once, which would leave in the directory what no one else is to read.
+// makeTemporary creates a directory that is removed at the end. From then on, a write to an output without a reader is an error instead of a signal
+// that ends the process at once: the directory has secrets and must not be left behind.
 func makeTemporary(pattern string) (string, error) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return files.MakeTemporary(pattern)
 }
 
-// isUnread reports whether an error is that nobody reads the output any more.
+// isUnread reports whether an error means that the output has no reader.
 func isUnread(err error) bool {
 	at := (*fs.PathError)(nil)
 	return errors.As(err, &at) && at.Path == os.Stdout.Name() && errors.Is(at, syscall.EPIPE)
 }
 
-// usageError is a mistake in the command line or in the environment that stands for it.
+// usageError is an error in the command line, or in the environment that replaces it.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
@@ -127,8 +127,8 @@ func newRootCommand() *cobra.Command {
 	return root
 }
 
-// addCompletion adds cobra's command, in which a shell that it does not know is a mistake, and no wish for help. It comes when it is known where to
-// scripts are written.
+// addCompletion adds cobra's completion command, in which an unknown shell is an error and not a request for help. It is called when the output for
+// scripts is known.
 func addCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	addValueCompletion(root)
@@ -150,7 +150,7 @@ func addCompletion(root *cobra.Command) {
 	}
 }
 
-// noArguments refuses what follows a command that takes flags only.
+// noArguments refuses arguments of a command that takes only flags.
 func noArguments(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("unexpected argument %q", args[0])

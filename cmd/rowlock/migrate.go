@@ -15,23 +15,23 @@ import (
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
-// databaseOptions name a database of a command that has more than one.
+// databaseOptions name a database in a command that has several.
 type databaseOptions struct {
-	name              string // of the flag
+	name              string // the name of the flag
 	url, file, schema string
 }
 
 func (o *databaseOptions) addFlags(flags *pflag.FlagSet, what string) {
 	flags.StringVar(&o.url, o.name, "", "`URL` of the database "+what+": sqlite:// and the path of a file, or postgres://user@host/database")
-	flags.Lookup(o.name).Annotations = map[string][]string{classified: {"true"}} // it may hold a password
+	flags.Lookup(o.name).Annotations = map[string][]string{classified: {"true"}} // it may contain a password
 	flags.StringVar(&o.file, o.name+"-file", "", "`file` with that URL, because other users of the machine can see the command line; read once")
 	flags.StringVar(&o.schema, o.name+"-schema", "", "`name` of its Postgres schema (default: the first schema of the search path)")
 }
 
-// isNamed reports whether a database is named at all.
+// isNamed reports whether a database is given.
 func (o *databaseOptions) isNamed() bool { return o.url != "" || o.file != "" }
 
-// complete finds the URL, which no error repeats.
+// complete determines the URL. No error contains it.
 func (o *databaseOptions) complete() (sqlstore.Options, error) {
 	switch {
 	case (o.url == "") == (o.file == ""):
@@ -53,14 +53,14 @@ func (o *databaseOptions) complete() (sqlstore.Options, error) {
 	return sqlstore.Options{URL: o.url, Schema: o.schema}, nil
 }
 
-// migrateOptions say what moves where.
+// migrateOptions say what is migrated, and where.
 type migrateOptions struct {
 	from, to       databaseOptions
 	follow, dryRun bool
 	hold           time.Duration
 }
 
-// followEvery is how often it is looked what is new in the source.
+// followEvery is how often the source is checked for changes.
 const followEvery = time.Second
 
 func newMigrateCommand() *cobra.Command {
@@ -108,7 +108,7 @@ func newMigrateCommand() *cobra.Command {
 	return cmd
 }
 
-// dryMove says what would be copied, and whether the databases are such that it could be.
+// dryMove prints what would be copied, and checks whether the databases allow it.
 func dryMove(ctx context.Context, from, to sqlstore.Options, out io.Writer) error {
 	plan, err := sqlstore.CheckMove(ctx, from, to)
 	if errors.Is(err, sqlstore.ErrAlreadyMoved) {
@@ -161,13 +161,13 @@ func (o *migrateOptions) run(ctx context.Context, from, to sqlstore.Options, out
 	return nil
 }
 
-// moveTeller tells how far a copy has come: when it is done with a table, and each so many rows.
+// moveTeller reports the progress of a copy: when a table is done, and after every tellEach rows.
 type moveTeller struct {
 	out  io.Writer
 	told sqlstore.MoveProgress
 }
 
-// tellEach is that number.
+// tellEach is the number of rows between two reports.
 const tellEach = 20000
 
 func (m *moveTeller) tell(p sqlstore.MoveProgress) {

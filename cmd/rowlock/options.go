@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/server/pki"
 )
 
-// serveOptions are the flags of rowlock serve. Where kube-apiserver has a flag for the same thing, it has the same name.
+// serveOptions are the flags of rowlock serve. A flag with the same purpose as one of kube-apiserver has the same name.
 type serveOptions struct {
 	dataDir string
 	listen  string
@@ -63,7 +63,7 @@ type serveOptions struct {
 
 	log logOptions
 
-	// flags are all of them with their values, to be shown; what is secret is not.
+	// flags are all flags with their values, for /flagz; secret values are left out.
 	flags map[string]string
 }
 
@@ -100,10 +100,10 @@ func flagSet(add func(*pflag.FlagSet)) *pflag.FlagSet {
 	return flags
 }
 
-// classified marks a flag whose value is not to be shown, as upstream's packages do.
+// classified marks a flag whose value must not be shown, as upstream's packages do.
 const classified = "classified"
 
-// shownFlags are all flags with their values.
+// shownFlags returns all flags with the values to show.
 func shownFlags(flags *pflag.FlagSet) map[string]string {
 	shown := map[string]string{}
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -157,11 +157,11 @@ func (o *serveOptions) addFeatureFlags(flags *pflag.FlagSet) {
 			strings.Join(fastpath.Names(), ", "))
 }
 
-// serveRemoved is the variable by which kube-apiserver lets --runtime-config turn on versions that its release removed.
+// serveRemoved is the variable by which kube-apiserver lets --runtime-config enable versions that its release removed.
 const serveRemoved = "KUBE_APISERVER_SERVE_REMOVED_APIS_FOR_ONE_RELEASE"
 
-// warnIdle says what was asked for and does nothing: gates of which Rowlock has no more than the fields and types, since the controllers of
-// kube-apiserver that would do something about them are not here; and a variable.
+// warnIdle warns of settings without an effect: feature gates of which Rowlock has only the fields and types, because the controllers of
+// kube-apiserver that implement them are missing here; and an environment variable.
 func (o *serveOptions) warnIdle(logger *slog.Logger) {
 	var names []string
 	for name, on := range o.featureGates {
@@ -183,8 +183,8 @@ func (o *serveOptions) warnIdle(logger *slog.Logger) {
 	logger.Warn("turned on without effect", "names", strings.Join(names, " "))
 }
 
-// complete checks what a flag alone cannot, and fills in what depends on other flags. It changes nothing outside but
-// the feature gates and the fast paths of the process.
+// complete validates flags that depend on each other, and derives values. Its only side effects are on the feature
+// gates and the fast paths of the process.
 func (o *serveOptions) complete() error {
 	var err error
 	if o.dataDir, err = absoluteDataDir(o.dataDir); err != nil {
@@ -274,7 +274,7 @@ func checkListen(address string) error {
 	return nil
 }
 
-// names are those of the serving certificate: the usual ones, the host of --listen, and --tls-san.
+// names returns the names of the serving certificate: the usual ones, the host of --listen, and --tls-san.
 func (o *serveOptions) names(hostname string) []string {
 	names := append(pki.DefaultNames(hostname, o.services.first.String()), o.tlsSANs...)
 	host, _, _ := net.SplitHostPort(o.listen)

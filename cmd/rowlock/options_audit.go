@@ -31,12 +31,12 @@ func (o *auditOptions) addFlags(flags *pflag.FlagSet) {
 	const backoff = "how `long` to wait before the first retry of events that the server did not take"
 	flags.DurationVar(&w.InitialBackoff, "audit-webhook-initial-backoff", w.InitialBackoff, backoff)
 	flags.DurationVar(&w.InitialBackoff, "audit-webhook-batch-initial-backoff", w.InitialBackoff, backoff)
-	_ = flags.MarkDeprecated("audit-webhook-batch-initial-backoff", "use --audit-webhook-initial-backoff instead.") // the flag is there
+	_ = flags.MarkDeprecated("audit-webhook-batch-initial-backoff", "use --audit-webhook-initial-backoff instead.") // the flag exists
 	flags.StringVar(&w.Version, "audit-webhook-version", w.Version, "API `version` of events that are sent")
 	addDeliveryFlags(flags, "webhook", &w.Delivery)
 }
 
-// addDeliveryFlags adds those that the log and the webhook both have.
+// addDeliveryFlags adds the flags that both the log and the webhook have.
 func addDeliveryFlags(flags *pflag.FlagSet, plugin string, d *auditing.Delivery) {
 	name := func(s string) string { return "audit-" + plugin + "-" + s }
 	flags.StringVar(&d.Mode, name("mode"), d.Mode, "batch: requests do not wait for their events; blocking: they wait; blocking-strict: they also fail when "+

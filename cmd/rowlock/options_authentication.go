@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/server/authn"
 )
 
-// authenticationOptions say who else is asked for who a token stands for. The flags are kube-apiserver's.
+// authenticationOptions configure remote authenticators of tokens. The flags are kube-apiserver's.
 type authenticationOptions struct {
 	authn.RemoteOptions
 
@@ -20,7 +20,7 @@ type authenticationOptions struct {
 	groupsClaim, groupsPrefix     string
 	required                      map[string]string
 	flags                         *pflag.FlagSet
-	// anonymousFlag is --anonymous-auth, which a file takes the place of.
+	// anonymousFlag is --anonymous-auth, which a configuration file can replace.
 	anonymousFlag *pflag.Flag
 }
 
@@ -45,8 +45,8 @@ func (o *authenticationOptions) addFlags(flags *pflag.FlagSet) {
 		"accept the tokens of Secrets of type bootstrap.kubernetes.io/token in kube-system, with which nodes join")
 }
 
-// allowsAnonymous tells whether clients without credentials may ask for a path. What the file says of them is instead of flag, which is what
-// --anonymous-auth says.
+// allowsAnonymous tells whether anonymous requests for a path are allowed. If the file configures that, it replaces flag, the value of
+// --anonymous-auth.
 func (o *authenticationOptions) allowsAnonymous(file func(path string) (allowed, said bool), flag bool) func(path string) bool {
 	if _, said := file(""); !said {
 		return func(string) bool { return flag }
@@ -57,7 +57,7 @@ func (o *authenticationOptions) allowsAnonymous(file func(path string) (allowed,
 	}
 }
 
-// complete checks the flags, and makes an issuer of them.
+// complete validates the flags, and derives an issuer from them.
 func (o *authenticationOptions) complete() error {
 	given := false
 	for _, name := range []string{"issuer-url", "client-id", "ca-file", "username-claim", "username-prefix", "groups-claim", "groups-prefix", "signing-algs", "required-claim"} {

@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/server/authz"
 )
 
-// authorizationOptions say who decides what users may do. The flags are kube-apiserver's.
+// authorizationOptions configure the authorizers. The flags are kube-apiserver's.
 type authorizationOptions struct {
 	modes                          []string
 	anonymous                      bool
@@ -46,7 +46,7 @@ func (o *authorizationOptions) addFlags(flags *pflag.FlagSet) {
 		"serve clients without credentials as the user system:anonymous of the group system:unauthenticated; never with AlwaysAllow")
 }
 
-// complete refuses what kube-apiserver refuses, in its words. It asks the feature gates.
+// complete refuses what kube-apiserver refuses, with its messages. It reads the feature gates.
 func (o *authorizationOptions) complete() error {
 	var errs []error
 	if o.configFile != "" {
@@ -60,7 +60,7 @@ func (o *authorizationOptions) complete() error {
 	return nil
 }
 
-// checkConfig checks --authorization-config, which takes the place of other flags, their defaults included.
+// checkConfig validates --authorization-config, which replaces other flags and their defaults.
 func (o *authorizationOptions) checkConfig() []error {
 	for _, name := range []string{"mode", "webhook-config-file", "webhook-version", "webhook-cache-authorized-ttl", "webhook-cache-unauthorized-ttl"} {
 		if o.flags.Changed("authorization-" + name) {
@@ -103,7 +103,7 @@ func (o *authorizationOptions) checkModes() (errs []error) {
 	return errs
 }
 
-// webhook is the one that the flags describe, as kube-apiserver makes it of them.
+// webhook returns the configuration of the webhook from the flags, as kube-apiserver derives it.
 func (o *authorizationOptions) webhook() *apiserver.WebhookConfiguration {
 	return &apiserver.WebhookConfiguration{
 		AuthorizedTTL: metav1.Duration{Duration: o.authorizedTTL}, CacheAuthorizedRequests: o.authorizedTTL != 0,
@@ -114,18 +114,18 @@ func (o *authorizationOptions) webhook() *apiserver.WebhookConfiguration {
 	}
 }
 
-// authorizers returns those who decide.
+// authorizers returns the chain of authorizers.
 func (o *authorizationOptions) authorizers(store resources.View, logger *slog.Logger) (*authz.Authorizers, error) {
 	return authz.New(authz.Options{Store: store, Logger: logger, Modes: o.modes, File: o.configFile, Webhook: o.webhook(), PolicyFile: o.policyFile, ServerID: server.Identity()})
 }
 
-// mayAskRBAC tells whether RBAC may be one of the authorizers, before a file with them is read.
+// mayAskRBAC tells whether RBAC may be one of the authorizers, before the configuration file is read.
 func (o *authorizationOptions) mayAskRBAC() bool {
 	return o.configFile != "" || slices.Contains(o.modes, modes.ModeRBAC)
 }
 
-// allowsAnonymous tells whether clients without credentials are let in, as far as flags say. Where --authorization-mode lets everybody do
-// everything they are not, as by kube-apiserver.
+// allowsAnonymous tells whether the flags allow anonymous requests. With --authorization-mode=AlwaysAllow they are not allowed, as in
+// kube-apiserver.
 func (o *authorizationOptions) allowsAnonymous() bool {
 	return o.anonymous && !slices.Contains(o.modes, modes.ModeAlwaysAllow)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/backup"
 )
 
-// backupOptions are the flags about backups that the server makes by itself.
+// backupOptions are the flags of the backups that a server makes.
 type backupOptions struct {
 	dir            string
 	every          time.Duration
@@ -26,7 +26,7 @@ type backupOptions struct {
 	flags          *pflag.FlagSet
 }
 
-// leastBackupInterval keeps a server from doing little else.
+// leastBackupInterval keeps a server from spending most of its time on backups.
 const leastBackupInterval = time.Second
 
 func (o *backupOptions) addFlags(flags *pflag.FlagSet) {
@@ -72,7 +72,7 @@ func (o *backupOptions) complete(dataDir string) error {
 	return nil
 }
 
-// readPassphrase reads the first line of a file; no file is no passphrase.
+// readPassphrase reads the first line of a file; without a file there is no passphrase.
 func readPassphrase(file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil
@@ -88,7 +88,7 @@ func readPassphrase(file string) ([]byte, error) {
 	return line, nil
 }
 
-// keeper returns what makes the backups, until its context ends.
+// keeper returns a function that makes the backups until its context ends.
 func (o *backupOptions) keeper(server *serveOptions, logger *slog.Logger, metrics prometheus.Registerer) (func(context.Context), error) {
 	if o.dir == "" {
 		return func(context.Context) {}, nil

@@ -23,11 +23,11 @@ type controllerOptions struct {
 	list       []string
 	rootCAFile string
 	signing    signingOptions
-	// unusedTokens is for how long tokens in Secrets stay that nobody uses.
+	// unusedTokens is how long unused tokens stay in Secrets.
 	unusedTokens time.Duration
 
 	enabled []string
-	// rootCA is what rootCAFile says.
+	// rootCA is the content of rootCAFile.
 	rootCA []byte
 }
 

@@ -23,11 +23,11 @@ import (
 	"github.com/rowlock/rowlock/server/health"
 )
 
-// encryptionOptions say how objects are encrypted in the database. The flags, and all that is behind them, are kube-apiserver's.
+// encryptionOptions say how objects are encrypted in the database. The flags and the implementation are kube-apiserver's.
 type encryptionOptions struct {
 	file   string
 	reload bool
-	// of says whose objects these are, before the name of the flag: "source-", of another server.
+	// of is a prefix of the flag for the objects of another server: "source-".
 	of string
 }
 
@@ -37,7 +37,7 @@ func (o *encryptionOptions) addFlags(flags *pflag.FlagSet) {
 		"reload --encryption-provider-config within a minute after it changes")
 }
 
-// addFileFlag is for commands that are over before a file would be read again.
+// addFileFlag is for commands that end before the file would be read again.
 func (o *encryptionOptions) addFileFlag(flags *pflag.FlagSet) {
 	flags.StringVar(&o.file, "encryption-provider-config", "",
 		"`file` with an EncryptionConfiguration: which resources are encrypted in the database, and with which keys (docs/encryption.md)")
@@ -50,16 +50,16 @@ func (o *encryptionOptions) complete() error {
 	return nil
 }
 
-// encryption is what the options come to.
+// encryption has the transformers for the options.
 type encryption struct {
 	transformers value.ResourceTransformers // nil: nothing is encrypted
 	checks       []health.Check
-	// close ends what looks after the keys. It comes after the store was closed.
+	// close ends the maintenance of the keys. It is called after the store was closed.
 	close func()
 }
 
-// open reads the file, and begins to look after the keys of KMS plugins, and after the file where it is to be read again. That goes on for as long as
-// the store is open, which is longer than requests are taken: it does not end with the context.
+// open reads the file. It starts the maintenance of the keys of KMS plugins, and reloads the file if it is to be read again. Both run as long as
+// the store is open, which is longer than requests are accepted: they do not end with the context.
 func (o *encryptionOptions) open(ctx context.Context) (e encryption, err error) {
 	if o.file == "" {
 		return encryption{close: func() {}}, nil
@@ -82,7 +82,7 @@ func (o *encryptionOptions) open(ctx context.Context) (e encryption, err error) 
 	if err != nil {
 		return e, fmt.Errorf("--%sencryption-provider-config: %w", o.of, hideKeys(err))
 	}
-	metrics.RecordEncryptionConfigLastConfigInfo(id, c.EncryptionFileContentHash) // upstream's controller does from the first change on
+	metrics.RecordEncryptionConfigLastConfigInfo(id, c.EncryptionFileContentHash) // upstream's controller records it from the first change on
 	if !o.reload {
 		e.transformers = encryptionconfig.StaticTransformers(c.Transformers)
 		for _, check := range c.HealthChecks {
@@ -101,11 +101,12 @@ func (o *encryptionOptions) open(ctx context.Context) (e encryption, err error) 
 	return e, nil
 }
 
-// keyShown is a key in what upstream says of a provider. It shows one whole where an element of the file has two
-// (k8s.io/apiserver/pkg/apis/apiserver/validation), as JSON: a quote in it is no end of it.
+// keyShown matches a key in upstream's message about a provider. The message contains a whole key when an element of
+// the file has two providers (k8s.io/apiserver/pkg/apis/apiserver/validation), as JSON: an escaped quote does not end
+// it.
 var keyShown = regexp.MustCompile(`("Secret":")(?:[^"\\]|\\.)*"`)
 
-// hideKeys returns what is wrong with the file without the keys that are in it.
+// hideKeys returns the error about the file without the keys that the file contains.
 func hideKeys(err error) error {
 	if text := err.Error(); keyShown.MatchString(text) {
 		return errors.New(keyShown.ReplaceAllString(text, `${1}REDACTED"`))
@@ -113,14 +114,14 @@ func hideKeys(err error) error {
 	return err
 }
 
-// healthCheck is asked by /healthz and /readyz, and not by /livez, as with kube-apiserver: a restart would not help.
+// healthCheck is part of /healthz and /readyz, but not of /livez, as in kube-apiserver: a restart would not help.
 func healthCheck(c healthz.HealthChecker) health.Check {
 	return health.Check{Name: c.Name(), Run: func(r *http.Request) error { return c.Check(r) }}
 }
 
-// apiServerID is how kube-apiserver calls itself in metrics, by the name of its machine: its hash of two strings, each after its length.
+// apiServerID is kube-apiserver's ID in metrics, derived from the host name: the hash of two strings, each preceded by its length.
 func apiServerID() string {
-	hostname, _ := os.Hostname() // a machine without a name has an identity all the same
+	hostname, _ := os.Hostname() // the identity does not need a host name
 	var named []byte
 	for _, part := range []string{hostname, "kube-apiserver"} {
 		named = append(binary.BigEndian.AppendUint16(named, uint16(len(part))), part...)

@@ -6,9 +6,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flowOptions say how many requests may be under way, and who comes first when there are more.
+// flowOptions say how many requests may be in flight, and whether a fair order decides when there are more.
 type flowOptions struct {
-	maxInFlight, maxMutatingInFlight int // 0: no bound
+	maxInFlight, maxMutatingInFlight int // 0: no limit
 	fair                             bool
 }
 
@@ -21,7 +21,7 @@ func (o *flowOptions) addFlags(flags *pflag.FlagSet) {
 		"most concurrent requests, added to --max-requests-inflight; without priority and fairness, most concurrent writing requests (0: no limit)")
 }
 
-// check returns what kube-apiserver refuses, in its words.
+// check returns what kube-apiserver refuses, with its messages.
 func (o *flowOptions) check() (errs []error) {
 	if o.maxInFlight < 0 {
 		errs = append(errs, errors.New("--max-requests-inflight can not be negative value"))
@@ -32,7 +32,7 @@ func (o *flowOptions) check() (errs []error) {
 	return errs
 }
 
-// inFlight are the bounds as server.Config has them.
+// inFlight returns the limits in the form of server.Config.
 func (o *flowOptions) inFlight() (reading, writing int) {
 	bound := func(n int) int {
 		if n == 0 {

@@ -14,12 +14,12 @@ import (
 	"github.com/rowlock/rowlock/server/pki"
 )
 
-// frontProxyOptions say who may send requests on behalf of others: this server, to the servers that extend the API, and proxies before
-// it. Servers that extend the API read it in a ConfigMap.
+// frontProxyOptions configure front proxies, which send requests on behalf of users: this server is one for extension API servers, and
+// other proxies may stand before this server. Extension API servers read the configuration from a ConfigMap.
 type frontProxyOptions struct {
 	certFile, keyFile, caFile                     string
 	names, usernames, uids, groups, extraPrefixes []string
-	// onlyNamed has no header believed that is not named, as with kube-apiserver. Else the usual ones are where none is.
+	// onlyNamed: only headers that are named are trusted, as in kube-apiserver. Otherwise the usual headers are trusted when none is named.
 	onlyNamed bool
 }
 
@@ -58,7 +58,7 @@ func (o *frontProxyOptions) complete() error {
 	return nil
 }
 
-// frontProxy is what servers that extend the API are told.
+// frontProxy returns the configuration that is published to extension API servers.
 func (o *frontProxyOptions) frontProxy(certificates *pki.PKI) *controlplane.FrontProxy {
 	f := &controlplane.FrontProxy{Authorities: certificates.ProxyAuthorities,
 		UsernameHeaders: together("X-Remote-User", o.usernames), UIDHeaders: together("X-Remote-Uid", o.uids),
@@ -66,7 +66,7 @@ func (o *frontProxyOptions) frontProxy(certificates *pki.PKI) *controlplane.Fron
 	switch {
 	case o.caFile == "":
 		f.Names = []string{pki.ProxyName}
-	case len(o.names) == 0: // any
+	case len(o.names) == 0: // any name
 	case o.certFile != "":
 		f.Names = o.names
 	default:
@@ -75,7 +75,7 @@ func (o *frontProxyOptions) frontProxy(certificates *pki.PKI) *controlplane.Fron
 	return f
 }
 
-// hooks are the parts of the start that kube-apiserver has where its certificate is a file; that of the server is read before.
+// hooks are kube-apiserver's post-start hooks for a certificate in a file. This server reads its certificate earlier.
 func (o *frontProxyOptions) hooks() []string {
 	if o.certFile == "" {
 		return nil
@@ -83,7 +83,7 @@ func (o *frontProxyOptions) hooks() []string {
 	return []string{"aggregator-reload-proxy-client-cert"}
 }
 
-// believed says which proxies this server believes; nil: none.
+// believed returns the proxies that this server trusts; nil: none.
 func (o *frontProxyOptions) believed(certificates *pki.PKI) (*authn.FrontProxies, error) {
 	uid := utilfeature.DefaultFeatureGate.Enabled(features.RemoteRequestHeaderUID)
 	_, distinct := certificates.FrontProxyCAs()
@@ -99,12 +99,12 @@ func (o *frontProxyOptions) believed(certificates *pki.PKI) (*authn.FrontProxies
 	cas := func() *x509.CertPool {
 		pool, distinct := certificates.FrontProxyCAs()
 		if len(o.names) == 0 && !distinct {
-			return nil // a file has changed: rather nobody than everybody
+			return nil // a file has changed: no proxy is trusted, rather than every client
 		}
 		return pool
 	}
-	// A proxy that does not know of a header would let through what its clients send in it: so with kube-apiserver's rule only those are
-	// believed that are named, and where none is, those that every proxy knows of, the UID's not among them.
+	// A proxy that does not know a header forwards the header of its clients. With kube-apiserver's rule only named headers are
+	// therefore trusted, and when none is named, those that every proxy knows, which excludes the UID's.
 	f := &authn.FrontProxies{CAs: cas, Names: o.names, Users: o.usernames, Groups: o.groups, Extras: o.extraPrefixes}
 	if uid {
 		f.UIDs = o.uids
@@ -115,7 +115,7 @@ func (o *frontProxyOptions) believed(certificates *pki.PKI) (*authn.FrontProxies
 	return f, nil
 }
 
-// together are a value and others, which stand first.
+// together returns others with value appended, unless it is among them.
 func together(value string, others []string) []string {
 	if slices.ContainsFunc(others, func(o string) bool { return strings.EqualFold(o, value) }) {
 		return others

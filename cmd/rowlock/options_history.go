@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
-// objectHistoryOptions are the flags about what is kept of writes for people.
+// objectHistoryOptions are the flags of the object history.
 type objectHistoryOptions struct {
 	kept         string
 	size         resource.QuantityValue
@@ -24,7 +24,7 @@ type objectHistoryOptions struct {
 	parsed sqlstore.ObjectHistory
 }
 
-// usualObjectHistory is what the help proposes: seven days, and twenty revisions.
+// usualObjectHistory is the value that the help text suggests: seven days, and twenty revisions.
 const usualObjectHistory = "7d,20"
 
 func (o *objectHistoryOptions) addFlags(flags *pflag.FlagSet) {
@@ -49,7 +49,7 @@ func (o *objectHistoryOptions) complete() error {
 	return nil
 }
 
-// groups are what is served of the history: nothing where there is none, so that clients find what kube-apiserver has, and no more.
+// groups returns the API group of the object history: none without a history, so that clients find exactly the groups of kube-apiserver.
 func (o *objectHistoryOptions) groups(store *sqlstore.Store, who authorizer.UnconditionalAuthorizer) []resources.GroupSpec {
 	if o.parsed.Age == 0 {
 		return nil
@@ -57,7 +57,7 @@ func (o *objectHistoryOptions) groups(store *sqlstore.Store, who authorizer.Unco
 	return []resources.GroupSpec{history.Config{Historian: store, Authorizer: who, Scheme: builtin.Scheme}.Group()}
 }
 
-// parseObjectHistory reads 0, or a duration and a number.
+// parseObjectHistory parses 0, or a duration and a number.
 func parseObjectHistory(text string) (h sqlstore.ObjectHistory, err error) {
 	if text == "0" {
 		return h, nil
@@ -76,7 +76,7 @@ func parseObjectHistory(text string) (h sqlstore.ObjectHistory, err error) {
 	return h, nil
 }
 
-// parseDays is time.ParseDuration, which has no days.
+// parseDays is time.ParseDuration with days as an additional unit.
 func parseDays(text string) (time.Duration, error) {
 	days, ok := strings.CutSuffix(text, "d")
 	if !ok {

@@ -20,7 +20,7 @@ import (
 	"github.com/rowlock/rowlock/server/pki"
 )
 
-// httpOptions say how connections are secured and kept, as kube-apiserver's flags of the same names.
+// httpOptions configure TLS and HTTP, like kube-apiserver's flags of the same names.
 type httpOptions struct {
 	minTLS  string
 	ciphers []string
@@ -49,7 +49,7 @@ func (o *httpOptions) addFlags(flags *pflag.FlagSet) {
 	flags.Int32SliceVar(&o.curves, "tls-curve-preferences", nil, "key exchange mechanisms, as numbers of Go's crypto/tls.CurveID (default: Go's)")
 	flags.Var(cliflag.NewNamedCertKeyArray(&o.sni), "tls-sni-cert-key",
 		"additional serving certificate for clients that ask for one of its names (SNI): `cert,key` or cert,key:name,*.name; may be given several times; reloaded when it changes")
-	flags.Lookup("tls-sni-cert-key").DefValue = "" // which can be given, unlike the [] of this kind of flag
+	flags.Lookup("tls-sni-cert-key").DefValue = "" // an empty value can be given, unlike the [] of this kind of flag
 	flags.IntVar(&o.maxStreams, "http2-max-streams-per-connection", 1000, "most concurrent requests of an HTTP/2 connection; 0 is Go's default")
 	flags.BoolVar(&o.withoutHTTP2, "disable-http2-serving", false, "serve HTTP/1.1 only")
 	flags.Float64Var(&o.goawayChance, "goaway-chance", 0,
@@ -67,7 +67,7 @@ func (o *httpOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.debugSocket, "debug-socket-path", "", "`path` of a Unix socket that serves /debug/pprof/ and /debug/flags/v to the user of the process, without credentials")
 }
 
-// check returns what kube-apiserver refuses, in its words.
+// check returns what kube-apiserver refuses, with its messages.
 func (o *httpOptions) check() (errs []error) {
 	if o.goawayChance < 0 || o.goawayChance > 0.02 {
 		errs = append(errs, errors.New("--goaway-chance can not be less than 0 or greater than 0.02"))
@@ -104,7 +104,8 @@ func (o *httpOptions) checkHSTS() error {
 	return utilerrors.NewAggregate(errs)
 }
 
-// checkOrigins wants expressions that say where a host begins and ends: others match the hosts of somebody else as well (CVE-2022-1996).
+// checkOrigins requires expressions that are anchored at the beginning and the end of a host: others match the hosts of
+// other sites as well (CVE-2022-1996).
 func (o *httpOptions) checkOrigins() error {
 	for _, origin := range o.corsOrigins {
 		_, err := regexp.Compile(origin)
@@ -122,7 +123,7 @@ func (o *httpOptions) checkOrigins() error {
 	return nil
 }
 
-// fillTLS says how connections are secured.
+// fillTLS sets the TLS options.
 func (o *httpOptions) fillTLS(to *pki.Options) (err error) {
 	to.TLS.HTTP1 = o.withoutHTTP2
 	if to.TLS.MinVersion, err = cliflag.TLSVersion(o.minTLS); err != nil {

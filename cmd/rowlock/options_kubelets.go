@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// kubeletOptions say how the kubelets of nodes are connected to, for logs, exec, attach, port-forward and proxies.
+// kubeletOptions configure the connections to kubelets, for logs, exec, attach, port-forward and proxies.
 type kubeletOptions struct {
 	certFile, keyFile, caFile string
 	addresses                 []string
@@ -25,7 +25,7 @@ func (o *kubeletOptions) addFlags(flags *pflag.FlagSet) {
 		"types of `addresses` of a node for connections to its kubelet; the first type that the node has is used")
 }
 
-// complete checks the flags.
+// complete validates the flags.
 func (o *kubeletOptions) complete() error {
 	if (o.certFile == "") != (o.keyFile == "") {
 		return usagef("--kubelet-client-certificate and --kubelet-client-key need each other")

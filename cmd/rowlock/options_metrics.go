@@ -14,10 +14,10 @@ import (
 	"github.com/rowlock/rowlock/server"
 )
 
-// metricsOptions say what of the metrics is not to be seen.
+// metricsOptions say which metrics and labels are hidden.
 type metricsOptions struct {
 	server.MetricLimits
-	// given is what --allow-metric-labels says, and nothing of what the manifest does: /flagz shows it.
+	// given is the value of --allow-metric-labels without the manifest, for /flagz.
 	given               map[string]string
 	manifest, hiddenFor string
 }
@@ -31,13 +31,13 @@ func (o *metricsOptions) addFlags(flags *pflag.FlagSet) {
 		"previous minor `version` of Kubernetes, whose metrics that this version hides are shown")
 }
 
-// How metrics and their labels may be called, by upstream.
+// The syntax of the names of metrics and labels, as in upstream.
 const (
 	metricName = `[a-zA-Z_:][a-zA-Z0-9_:]*`
 	labelName  = `[a-zA-Z_][a-zA-Z0-9_]*`
 )
 
-// complete refuses what kube-apiserver refuses, in its words, and reads the manifest. It may be called again.
+// complete refuses what kube-apiserver refuses, with its messages, and reads the manifest. It may be called again.
 func (o *metricsOptions) complete() (errs []error) {
 	path := field.NewPath("metrics")
 	if want := fmt.Sprintf("%d.%d", upstream.Major, upstream.Minor-1); o.hiddenFor != "" && o.hiddenFor != want {
@@ -66,7 +66,7 @@ func (o *metricsOptions) complete() (errs []error) {
 	if err != nil {
 		return append(errs, field.Invalid(path, o.manifest, fmt.Sprintf("failed to read allow list manifest: %v", err)))
 	}
-	o.Labels = nil // for a map that is not the flag's
+	o.Labels = nil // so that Unmarshal creates a map that is not the flag's
 	if err := yaml.Unmarshal(data, &o.Labels); err != nil {
 		return append(errs, field.Invalid(path, o.manifest, fmt.Sprintf("failed to parse allow list manifest: %v", err)))
 	}
@@ -87,7 +87,7 @@ func checkLabels(path *field.Path, labels map[string]string) error {
 	return nil
 }
 
-// limits has upstream limit what it counts itself, and returns what the server is to limit.
+// limits limits the metrics of upstream's packages, and returns the limits for the server's own metrics.
 func (o *metricsOptions) limits() server.MetricLimits {
 	upstream.LimitMetrics(o.Disabled, o.Labels, o.hiddenFor != "")
 	return o.MetricLimits

@@ -27,7 +27,7 @@ type serviceOptions struct {
 
 func (o *serviceOptions) addFlags(flags *pflag.FlagSet) {
 	o.ServiceNetwork = builtin.DefaultServiceNetwork()
-	// One text and no list: given twice, the last one counts, as with kube-apiserver.
+	// This is a string and not a list: if the flag is given twice, the last value counts, as in kube-apiserver.
 	flags.StringVar(&o.ranges, "service-cluster-ip-range", o.Ranges[0].String(),
 		"`range` of the addresses of Services; two, one of each IP family and separated by a comma, for dual stack. The first start stores it "+
 			"as the ServiceCIDR kubernetes; other ServiceCIDRs extend it")
@@ -65,7 +65,7 @@ func (o *serviceOptions) complete() error {
 	return nil
 }
 
-// minPrefix is the shortest prefix of a range of Services, of addresses that have so many bits: an IPv6 range cannot be larger upstream.
+// minPrefix is the shortest prefix of a range of Services, for addresses of a number of bits: upstream bounds the size of an IPv6 range.
 func minPrefix(bits int) int {
 	if bits == 32 {
 		return 8
@@ -73,7 +73,7 @@ func minPrefix(bits int) int {
 	return 64
 }
 
-// network is how a server that listens on an address is reached.
+// network says how clients reach a server that listens on an address.
 func (o *serveOptions) network(listening net.Addr, logger *slog.Logger) controlplane.Network {
 	n := controlplane.Network{ServiceRanges: o.services.Ranges, Address: o.services.advertise}
 	tcp, ok := listening.(*net.TCPAddr)
@@ -83,7 +83,7 @@ func (o *serveOptions) network(listening net.Addr, logger *slog.Logger) controlp
 	n.Port = tcp.Port
 	if n.Address == nil {
 		var err error
-		// An endpoint cannot be a loopback address: then it is the one other machines would use, as it is upstream.
+		// An endpoint cannot have a loopback address: it gets the address that other machines would use, as in upstream.
 		if n.Address, err = utilnet.ResolveBindAddress(tcp.IP); err != nil {
 			logger.Info("the Service kubernetes gets no endpoint: set --advertise-address", "error", err)
 		}

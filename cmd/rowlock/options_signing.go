@@ -12,14 +12,14 @@ import (
 	"github.com/rowlock/rowlock/server/pki"
 )
 
-// signingOptions say by which authorities CertificateSigningRequests are signed. The flags are kube-controller-manager's.
+// signingOptions say which authorities sign CertificateSigningRequests. The flags are kube-controller-manager's.
 type signingOptions struct {
 	all      controllers.Authority
 	of       map[string]*controllers.Authority // by signer
 	duration time.Duration
 }
 
-// signerFlags are the signers by what their flags call them, in the order of these.
+// signerFlags are the signers with their names in flags, in the order of the flags.
 var signerFlags = []struct{ flag, signer string }{
 	{"kubelet-serving", certificatesv1.KubeletServingSignerName},
 	{"kubelet-client", certificatesv1.KubeAPIServerClientKubeletSignerName},
@@ -72,7 +72,7 @@ func checkAuthority(a *controllers.Authority, name string) error {
 	return nil
 }
 
-// signing is what they say: one authority for each signer that was given one, or one for all, the server's own by default.
+// signing returns the authorities for the flags: one for each signer that was given one, or one for all, by default the server's own.
 func (o *signingOptions) signing(certificates *pki.PKI) *controllers.Signing {
 	s := &controllers.Signing{Authorities: map[string]controllers.Authority{}, Duration: o.duration}
 	for signer, a := range o.of {

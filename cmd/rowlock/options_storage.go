@@ -29,11 +29,11 @@ type storageOptions struct {
 	synchronous   string
 }
 
-// databaseAwaitTimeout is how long a start waits for a Postgres that cannot be reached: the machine that comes up together
-// with its database needs it, and a mistake in the address still shows soon.
+// databaseAwaitTimeout is how long a start waits for a Postgres that cannot be reached. A machine that starts at the same
+// time as its database needs this time, and an error in the address still shows soon.
 const databaseAwaitTimeout = time.Minute
 
-// etcdRequestBytes is how many bytes a request to etcd may have by default (--max-request-bytes).
+// etcdRequestBytes is the default limit of a request to etcd, in bytes (--max-request-bytes).
 const etcdRequestBytes = 1536 << 10
 
 func (o *storageOptions) addFlags(flags *pflag.FlagSet) {
@@ -41,13 +41,13 @@ func (o *storageOptions) addFlags(flags *pflag.FlagSet) {
 	o.addOtherFlags(flags)
 }
 
-// addDatabaseFlags adds those that say where the database is.
+// addDatabaseFlags adds the flags that name the database.
 func (o *storageOptions) addDatabaseFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.datastore, "datastore", "",
 		"`URL` of the database: sqlite:// and the path of a file (default sqlite://<data-dir>/rowlock.db), or "+
 			"postgres://user@host/database with libpq's parameters. Keep a password in --datastore-file or ROWLOCK_DATASTORE: "+
 			"other users of the machine can see the command line")
-	flags.Lookup("datastore").Annotations = map[string][]string{classified: {"true"}} // it may hold a password
+	flags.Lookup("datastore").Annotations = map[string][]string{classified: {"true"}} // it may contain a password
 	flags.StringVar(&o.datastoreFile, "datastore-file", "", "`file` with the URL of the database; each new connection uses the user, password and certificates that it has then")
 	flags.StringVar(&o.schema, "schema", "",
 		"`name` of the Postgres schema of the tables, created if missing; each schema is a control plane of its own "+
@@ -68,7 +68,7 @@ func (o *storageOptions) addOtherFlags(flags *pflag.FlagSet) {
 			"the operating system loses the last acknowledged writes; a crash of Rowlock loses nothing")
 }
 
-// complete checks the flags and finds the URL of the database.
+// complete validates the flags and determines the URL of the database.
 func (o *storageOptions) complete(dataDir string) error {
 	if err := o.completeDatabase(dataDir); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (o *storageOptions) complete(dataDir string) error {
 	return o.checkOthers()
 }
 
-// completeDatabase finds the URL of the database, which no error repeats: it may hold a password.
+// completeDatabase determines the URL of the database. No error contains it, since it may have a password.
 func (o *storageOptions) completeDatabase(dataDir string) error {
 	name := "--datastore"
 	switch {
@@ -127,7 +127,7 @@ func (o *storageOptions) checkOthers() error {
 	return nil
 }
 
-// store says how the database is opened.
+// store returns the options for opening the database.
 func (o *storageOptions) store() sqlstore.Options {
 	store := sqlstore.Options{URL: o.datastore, Schema: o.schema, AwaitTimeout: databaseAwaitTimeout, HistoryAge: o.historyAge,
 		HistorySize: o.historySize.Value(), MaxObjectBytes: o.maxObject, Synchronous: o.synchronous}
@@ -137,7 +137,7 @@ func (o *storageOptions) store() sqlstore.Options {
 	return store
 }
 
-// checkThere refuses a database that commands would make which work in one that is there, and one that a restore has not finished.
+// checkThere refuses a database that does not exist, which a command that needs one would create, and one whose restore has not finished.
 func (o *storageOptions) checkThere(dataDir string) error {
 	if path, ok := strings.CutPrefix(o.datastore, "sqlite://"); ok {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

@@ -20,24 +20,24 @@ import (
 	"github.com/rowlock/rowlock/server/pki"
 )
 
-// tokenOptions say who issues the tokens of ServiceAccounts, and for whom.
+// tokenOptions say who issues the tokens of ServiceAccounts, and for which audiences.
 type tokenOptions struct {
 	issuers        []string
 	audiences      []string
 	jwksURI        string
 	signingKeyFile string
 	keyFiles       []string
-	// onlyKeyFiles: the key that signs is good only if it is among keyFiles, if there are any.
+	// onlyKeyFiles: if there are keyFiles, the signing key verifies only if it is among them.
 	onlyKeyFiles  bool
 	maxExpiration time.Duration
 	extend        bool
-	// lookup: the tokens of Secrets are good as long as these are there.
+	// lookup: a token of a Secret is valid only as long as the Secret exists.
 	lookup bool
-	// documents are filled in when it is known where the server listens.
+	// documents are filled in when the server's address is known.
 	documents *tokenDocuments
 }
 
-// tokenDocuments is a server.OpenID. Its keys follow those that are in force.
+// tokenDocuments is a server.OpenID. It publishes the keys that are in force.
 type tokenDocuments struct {
 	serviceaccount.OpenIDMetadataProvider
 	keys *pki.TokenKeys
@@ -57,7 +57,7 @@ func (d *tokenDocuments) GetKeysetJSON() ([]byte, int) {
 	return d.OpenIDMetadataProvider.GetKeysetJSON()
 }
 
-// defaultIssuer is the one that clusters have where nobody thinks of another.
+// defaultIssuer is the usual issuer of clusters.
 const defaultIssuer = "https://kubernetes.default.svc.cluster.local"
 
 func (o *tokenOptions) addFlags(flags *pflag.FlagSet) {
@@ -76,7 +76,7 @@ func (o *tokenOptions) addFlags(flags *pflag.FlagSet) {
 		"extend tokens that are injected into Pods to a year, for clients that do not reload them")
 }
 
-// complete checks the flags, with kube-apiserver's rules.
+// complete validates the flags by kube-apiserver's rules.
 func (o *tokenOptions) complete() error {
 	for i, issuer := range o.issuers {
 		switch {
@@ -110,14 +110,14 @@ func (o *tokenOptions) keyOptions() pki.TokenKeyOptions {
 	return pki.TokenKeyOptions{Issuer: o.issuers[0], SigningKeyFile: o.signingKeyFile, KeyFiles: o.keyFiles, OnlyKeyFiles: o.onlyKeyFiles}
 }
 
-// issued says how tokens are made.
+// issued says how tokens are created.
 func (o *tokenOptions) issued(keys *pki.TokenKeys) *builtin.Tokens {
 	return &builtin.Tokens{Generator: keys, MaxExpiration: o.maxExpiration, ExtendExpiration: o.extend}
 }
 
-// openID returns the documents to be served, nil for none: an issuer that cannot be looked up has none, as with kube-apiserver.
+// openID returns the discovery documents of the issuer. It returns nil if the issuer's URL does not allow discovery, as in kube-apiserver.
 func (o *tokenOptions) openID(keys *pki.TokenKeys, logger *slog.Logger) server.OpenID {
-	// The address only matters for what is filled in later.
+	// The address is a placeholder: fill sets the actual one.
 	if _, err := o.provider(keys, net.JoinHostPort("localhost", "443")); err != nil {
 		logger.Info("the issuer of ServiceAccount tokens is not published", "reason", err)
 		return nil
@@ -126,7 +126,7 @@ func (o *tokenOptions) openID(keys *pki.TokenKeys, logger *slog.Logger) server.O
 	return o.documents
 }
 
-// fill makes the documents, for a server at an address, or a name if it has one.
+// fill creates the documents for a server with an address, or with a name if it has one.
 func (o *tokenOptions) fill(n controlplane.Network, name string) (err error) {
 	if o.documents == nil {
 		return nil

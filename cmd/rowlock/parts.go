@@ -27,14 +27,14 @@ import (
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
-// parts are what a server is put together from, in the order in which they need each other.
+// parts are the parts of a server, in the order in which they depend on each other.
 type parts struct {
 	options *serveOptions
 	logger  *slog.Logger
 	metrics *prometheus.Registry
 
 	store        *sqlstore.Store
-	keys         []health.Check // of KMS plugins
+	keys         []health.Check // health checks of KMS plugins
 	entrance     *entrance
 	auditor      *auditing.Auditor
 	authorizers  *authz.Authorizers
@@ -47,8 +47,8 @@ type parts struct {
 	server       *server.Server
 }
 
-// assemble makes all parts upon a store. The server has to be closed, then the audit, and the store afterwards. What goes on in them
-// ends with serving.
+// assemble creates all parts on a store. The caller has to close the server, then the audit, and then the store. Background work of
+// the parts ends with serving.
 func (o *serveOptions) assemble(ctx, serving context.Context, store *sqlstore.Store, keys []health.Check, in *entrance, metrics *prometheus.Registry) (_ *parts, err error) {
 	logger := in.logger
 	p := &parts{options: o, logger: logger, metrics: metrics, store: store, keys: keys, entrance: in}
@@ -91,7 +91,7 @@ func (o *serveOptions) assemble(ctx, serving context.Context, store *sqlstore.St
 	return p, nil
 }
 
-// define makes the types that are served, and what adds those that are defined.
+// define registers the built-in types, and creates the part that adds custom resources.
 func (p *parts) define(ctx context.Context) error {
 	o := p.options
 	upstream.AllowPrivileged(o.allowPrivileged)
@@ -115,7 +115,7 @@ func (p *parts) define(ctx context.Context) error {
 	return nil
 }
 
-// newAggregator returns what passes on the requests that are for other servers.
+// newAggregator returns the part that forwards requests to extension API servers.
 func (p *parts) newAggregator() *aggregate.Aggregator {
 	return aggregate.New(aggregate.Config{Registry: p.registry, Store: p.store, Logger: p.logger, Certificate: p.certificates.ProxyCertificate,
 		RouteToEndpoints: p.options.routeToEndpoints, PassRedirects: !p.options.rejectRedirects, UID: utilfeature.DefaultFeatureGate.Enabled(features.RemoteRequestHeaderUID)})
@@ -171,12 +171,12 @@ func (p *parts) newServer() (*server.Server, error) {
 	return srv, nil
 }
 
-// elect says how one of several servers on the database becomes the one whose controllers work; nil: there is only one.
+// elect returns the election of the server whose controllers run, among those on the database; nil: there is only one.
 func (p *parts) elect() func(context.Context, func(context.Context)) error {
 	if !p.store.Shared() {
 		return nil
 	}
-	hostname, _ := os.Hostname() // a machine without a name has an identity all the same
+	hostname, _ := os.Hostname() // the identity does not need a host name
 	e := controllers.Election{Registry: p.registry, Store: p.store, Pipeline: p.pipeline, Logger: p.logger}
 	if session := p.store.Session(); session != nil {
 		e.Identity, e.Lock = hostname+"_"+session.Self(), session.Elect
@@ -186,13 +186,13 @@ func (p *parts) elect() func(context.Context, func(context.Context)) error {
 	return e.Elect
 }
 
-// follow does until ctx ends what answering requests needs besides.
+// follow runs, until ctx ends, the background work that handling requests depends on.
 func (p *parts) follow(ctx context.Context, work *errgroup.Group) {
 	runs := []func(context.Context){p.certificates.Run, p.definitions.Run, p.identity.remote.Run, p.authorizers.Run, p.aggregator.Run}
 	if path := p.options.http.debugSocket; path != "" {
 		runs = append(runs, func(ctx context.Context) {
 			if err := p.server.ServeDebugSocket(ctx, path); err != nil {
-				p.logger.Error(err.Error()) // that is no reason not to serve
+				p.logger.Error(err.Error()) // the server can do without it
 			}
 		})
 	}

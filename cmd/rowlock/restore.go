@@ -57,7 +57,7 @@ func newRestoreCommand() *cobra.Command {
 	return cmd
 }
 
-// openRestored opens a backup. What is named in its place may be an object.
+// openRestored opens a backup. If the file does not exist and its name could be TYPE/NAME, the error suggests --revision.
 func openRestored(name string, in io.Reader) (*os.File, error) {
 	f, err := openBackup(name, in)
 	if errors.Is(err, fs.ErrNotExist) && strings.Count(name, "/") == 1 && !strings.HasPrefix(name, "/") && !strings.HasPrefix(name, ".") {

@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// withoutTaken takes from a Service what was refused: addresses and node ports that another one has by now, or that are out of the ranges of this server.
-// It is given others then, or keeps those that it has. ok is false where that is not why it was refused. live is the Service that is there; nil: none is.
+// withoutTaken removes the refused values from a Service: addresses and node ports that another Service has by now, or that are outside this
+// server's ranges. The server then allocates others, or keeps those of the live Service. ok is false when the refusal has another reason. live is
+// nil when there is no live Service.
 func withoutTaken(service, live *unstructured.Unstructured, refusal error) (ok bool) {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(refusal) || !errors.As(refusal, &status) || status.Status().Details == nil {
@@ -43,7 +44,7 @@ func withoutTaken(service, live *unstructured.Unstructured, refusal error) (ok b
 	return ok
 }
 
-// isHeadless tells whether a Service is without an address on purpose: it is another one then, and not one whose address is taken.
+// isHeadless tells whether a Service is headless: then it has no address on purpose, and a refusal is not about a taken one.
 func isHeadless(service *unstructured.Unstructured) bool {
 	if service == nil {
 		return false

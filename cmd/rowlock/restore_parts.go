@@ -20,15 +20,15 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/backup"
 )
 
-// partOptions say which objects of a backup are taken back into a control plane that runs.
+// partOptions say which objects of a backup are restored into a running control plane.
 type partOptions struct {
 	namespaces []string
 	objects    []string
 	revision   int64
-	byRevision bool // a revision is named, whichever
+	byRevision bool // --revision is given, with any value
 	dryRun     bool
 	kubeconfig string
-	encryption encryptionOptions // of the store that the backup is of
+	encryption encryptionOptions // of the store that was backed up
 }
 
 func (o *partOptions) addFlags(flags *pflag.FlagSet) {
@@ -50,7 +50,7 @@ func (o *partOptions) complete(flags *pflag.FlagSet) error {
 	if o.byRevision {
 		return o.completeRevision()
 	}
-	empty := func(values []string) bool { return len(values) == 0 || slices.Contains(values, "") } // "$NAMESPACE", say, of a variable that is not set
+	empty := func(values []string) bool { return len(values) == 0 || slices.Contains(values, "") } // "$NAMESPACE", for example, with an unset variable
 	if flags.Changed("namespace") && empty(o.namespaces) || flags.Changed("object") && empty(o.objects) {
 		return usagef("--namespace and --object need a name: without one, the whole backup would be restored")
 	}
@@ -65,7 +65,7 @@ func (o *partOptions) complete(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// completeRevision is complete where an object is to be what it was.
+// completeRevision is complete for restoring an object to a revision.
 func (o *partOptions) completeRevision() error {
 	switch {
 	case o.revision < 1:
@@ -78,12 +78,12 @@ func (o *partOptions) completeRevision() error {
 	return nil
 }
 
-// admin is how the control plane is reached.
+// admin returns how the control plane is reached.
 func (o *partOptions) admin(place *placeOptions, flags *pflag.FlagSet) adminOptions {
 	return adminOptions{dataDir: place.dataDir, kubeconfig: o.kubeconfig, flags: flags}
 }
 
-// restoreRevision makes an object what it was after a write.
+// restoreRevision restores an object to its state after a write.
 func restoreRevision(cmd *cobra.Command, place *placeOptions, o *partOptions, object string) error {
 	admin := o.admin(place, cmd.Flags())
 	h, err := openObjectHistory(cmd.Context(), &admin, object, strings.Join(o.namespaces, ""), o.revision)
@@ -93,12 +93,12 @@ func restoreRevision(cmd *cobra.Command, place *placeOptions, o *partOptions, ob
 	return h.restore(cmd.Context(), o.revision, o.dryRun, cmd.OutOrStdout())
 }
 
-// part is an object of a backup that is taken back.
+// part is an object of a backup that is restored.
 type part struct {
-	resource string // as the store has it, with its group
+	resource string // the resource with its group, as in the store
 	object   *unstructured.Unstructured
-	uid      types.UID // that it had
-	// leaveStatus: its status is not written where that has a path of its own.
+	uid      types.UID // the uid in the backup
+	// leaveStatus: the status is not restored, if it has a subresource.
 	leaveStatus bool
 }
 
@@ -110,7 +110,7 @@ func (p *part) String() string {
 	return p.resource + "/" + name
 }
 
-// restoreParts takes objects back through the API: whoever may write them may do this, and admission is asked as ever.
+// restoreParts restores objects through the API: any user may do so who may write the objects, and admission applies as for other writes.
 func restoreParts(cmd *cobra.Command, place *placeOptions, o *partOptions, name string) error {
 	open := openRestored
 	if len(o.objects) > 0 {
@@ -151,7 +151,7 @@ func restoreParts(cmd *cobra.Command, place *placeOptions, o *partOptions, name 
 	return t.all(cmd.Context(), parts)
 }
 
-// read finds the objects that are wanted. Each that was named has to be there.
+// read returns the selected objects. It is an error if one that was named is not in the backup.
 func (o *partOptions) read(ctx context.Context, r io.Reader, passphrase []byte, served servedTypes, keys *sqlstore.Source) ([]*part, error) {
 	a, err := archive.NewReader(r, passphrase)
 	if err != nil {
@@ -175,7 +175,7 @@ func (o *partOptions) read(ctx context.Context, r io.Reader, passphrase []byte, 
 		if record.Row == nil {
 			continue
 		}
-		row, unreadable := keys.Decrypt(ctx, rowOf(columns, record.Row)) // also for its kind, by which it may be named
+		row, unreadable := keys.Decrypt(ctx, rowOf(columns, record.Row)) // decrypted before the check, since an object may be named by its kind
 		p, err := o.choose(row, unreadable, named, func(found string) {
 			missing = slices.DeleteFunc(missing, func(name string) bool { return name == found })
 		})
@@ -196,7 +196,7 @@ func (o *partOptions) read(ctx context.Context, r io.Reader, passphrase []byte, 
 	return parts, nil
 }
 
-// rowOf finds what is looked for in a row of objects.
+// rowOf reads the columns that restore uses from a row of objects.
 func rowOf(columns []string, values []any) (r sqlstore.Row) {
 	for name, into := range map[string]*string{"resource": &r.Resource, "namespace": &r.Namespace, "name": &r.Name, "data": &r.Data} {
 		if i := slices.Index(columns, name); i >= 0 {
@@ -206,16 +206,16 @@ func rowOf(columns []string, values []any) (r sqlstore.Row) {
 	return r
 }
 
-// quotas are counted anew, by what there is.
+// The status of quotas is not restored, because it counts the present objects.
 const quotas = "resourcequotas"
 
-// notTaken are types whose objects are of their moment. An old Lease would take the office from whoever holds it now.
+// notTaken are types whose objects are obsolete in a backup. An old Lease would take the lock from its present holder.
 var notTaken = []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io", "leasecandidates.coordination.k8s.io"}
 
-// namedObject is what --object says.
+// namedObject is a value of --object.
 type namedObject struct {
 	said, kind, rest string
-	// resource is which one the server means by that kind; empty: it serves none of that name.
+	// resource is the resource that the server has for that kind; empty: it serves none of that name.
 	resource string
 }
 
@@ -225,7 +225,7 @@ func (o *partOptions) named(served servedTypes) (named []namedObject) {
 		n.kind, n.rest, _ = strings.Cut(said, "/")
 		if resource, _, ok := served.find(n.kind, history.GroupName); ok {
 			if n.resource = resource.String(); n.resource == "events.events.k8s.io" {
-				n.resource = "events" // the Events of both groups are the same, and rows have the older name
+				n.resource = "events" // the Events of both groups are the same objects, stored under the older name
 			}
 		}
 		named = append(named, n)
@@ -233,7 +233,8 @@ func (o *partOptions) named(served servedTypes) (named []namedObject) {
 	return named
 }
 
-// is reports whether a row is the object. What the server does not serve is known by its plural, with the group or without, and its kind.
+// is reports whether a row is the object. A resource that the server does not serve is matched by its plural, with or
+// without the group, and by its kind.
 func (n *namedObject) is(r sqlstore.Row) bool {
 	switch {
 	case n.rest != strings.TrimPrefix(r.Namespace+"/"+r.Name, "/"):
@@ -249,7 +250,7 @@ func (n *namedObject) is(r sqlstore.Row) bool {
 	return object.UnmarshalJSON([]byte(r.Data)) == nil && strings.EqualFold(object.GetKind(), n.kind)
 }
 
-// choose makes a part of a row that is wanted; else it is nil. Unreadable says why the row could not be decrypted.
+// choose returns a part for a row that is selected, nil for another. unreadable is the error of decrypting the row.
 func (o *partOptions) choose(r sqlstore.Row, unreadable error, named []namedObject, found func(name string)) (*part, error) {
 	chosen := false
 	for _, ns := range o.namespaces {
@@ -275,12 +276,14 @@ func (o *partOptions) choose(r sqlstore.Row, unreadable error, named []namedObje
 		return nil, fmt.Errorf("%s: %w", r.Key, err)
 	}
 	p.uid = p.object.GetUID()
-	// That of what was being deleted says so, which is over; that of a quota counts what there was.
+	// The status of an object that was being deleted describes that deletion, which is over; the status of a quota
+	// counts the objects of that time.
 	p.leaveStatus = p.object.GetDeletionTimestamp() != nil || p.resource == quotas
 	return p, nil
 }
 
-// all takes the parts back in an order in which each finds what it needs, trying every one before any of its group is written.
+// all restores the parts in an order in which each finds the objects that it needs. It tries all of a group before it
+// writes any of the group.
 func (t *takeBack) all(ctx context.Context, parts []*part) error {
 	t.wanted, t.defines = map[types.UID]*part{}, map[string]bool{}
 	for _, p := range parts {
@@ -306,8 +309,9 @@ func (t *takeBack) all(ctx context.Context, parts []*part) error {
 	return nil
 }
 
-// ranks is how many groups there are: namespaces are needed by all, definitions of types and ServiceAccounts by others, and Pods
-// need the rest, as volumes need the uids of their claims. What says how much there may be, and how large, comes last: what there was may be more.
+// ranks is the number of groups. Namespaces come first; then definitions of types, ServiceAccounts and priority classes, which other objects need;
+// Pods come late because they need the rest, and volumes because they need the uids of their claims. Limits on the number and size of objects come
+// last, since the restored objects may exceed them.
 const ranks = 5
 
 func rankOf(p *part) int {
@@ -324,7 +328,7 @@ func rankOf(p *part) int {
 	return 2
 }
 
-// ownersFirst puts owners before what they own: dependents are written with the uids that their owners have now.
+// ownersFirst sorts owners before their dependents, which are written with the present uids of their owners.
 func (t *takeBack) ownersFirst(parts []*part) []*part {
 	var ordered []*part
 	seen := map[types.UID]bool{}

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// own gives the references to owners the uids that these have now. One to an owner that is not there goes: by it the garbage collector would
-// delete the object.
+// own sets the present uids in owner references. It removes references to owners that do not exist: the garbage collector would delete the
+// object because of them.
 func (t *takeBack) own(ctx context.Context, s *step) error {
 	var owners []metav1.OwnerReference
 	for _, owner := range s.body.GetOwnerReferences() {
@@ -35,13 +35,13 @@ func (t *takeBack) own(ctx context.Context, s *step) error {
 	return nil
 }
 
-// uidOf is what an owner has now; empty: there is none.
+// uidOf returns the present uid of an owner; empty: it does not exist.
 func (t *takeBack) uidOf(ctx context.Context, namespace string, owner metav1.OwnerReference) (types.UID, error) {
 	if now, ok := t.uids[owner.UID]; ok {
 		return now, nil
 	}
 	if t.wanted[owner.UID] != nil {
-		return owner.UID, nil // it is taken back before, in this group: then it has another one
+		return owner.UID, nil // it is restored earlier in this group, and has another uid then
 	}
 	gv, err := schema.ParseGroupVersion(owner.APIVersion)
 	if err != nil {
@@ -49,7 +49,7 @@ func (t *takeBack) uidOf(ctx context.Context, namespace string, owner metav1.Own
 	}
 	served, err := t.served(ctx, gv)
 	if apierrors.IsNotFound(err) {
-		return "", nil // the version is not served any more: nor is the owner there, then
+		return "", nil // the version is no longer served, so the owner does not exist either
 	}
 	if err != nil {
 		return "", err
@@ -69,8 +69,8 @@ func (t *takeBack) uidOf(ctx context.Context, namespace string, owner metav1.Own
 	return live.UID, err
 }
 
-// bind makes the Secret of a token one of its ServiceAccount as that is now, with the token that is there: by the uid of before it would be deleted. Where
-// there is no token, one is made.
+// bind binds the Secret of a token to the ServiceAccount with its present uid, and keeps the token of the live Secret: with the old uid, the Secret
+// would be deleted. If there is no live token, a new one is created.
 func (t *takeBack) bind(ctx context.Context, s *step) error {
 	annotations := s.body.GetAnnotations()
 	was := types.UID(annotations[corev1.ServiceAccountUIDKey])
@@ -87,9 +87,9 @@ func (t *takeBack) bind(ctx context.Context, s *step) error {
 	return nil
 }
 
-// claim has a volume and the claim of it know each other by the uids of now. A controller would say of a claim that is said to be bound, to a volume that
-// has another's uid, that it has lost it, for good; and of a volume whose claim has another uid that this is gone, and delete what is in it. So the claim
-// is not bound yet, and asks for the same volume: another one would be empty.
+// claim sets the present uids in a volume and its claim. If a claim is bound to a volume with the uid of another claim, a controller marks it as
+// lost for good; if a volume has the uid of another claim, the controller takes its claim for deleted, and deletes the volume's content. The claim
+// is therefore written as not bound yet, with the name of the same volume, because any other volume would be empty.
 func (t *takeBack) claim(ctx context.Context, s *step) error {
 	switch s.resource {
 	case "persistentvolumeclaims":
@@ -126,8 +126,8 @@ func (t *takeBack) claim(ctx context.Context, s *step) error {
 
 const jobs = "jobs.batch"
 
-// generatedOf takes from a Job the selector and the labels that the server has made of the uid that it had, and puts those of the one that
-// is there in their place, if there is one: the server refuses others.
+// generatedOf removes from a Job the selector and the labels that the server generated from the Job's old uid, and sets those of the live
+// Job, if there is one: the server refuses others.
 func generatedOf(job, live *unstructured.Unstructured) {
 	fields := [][]string{{"spec", "selector"}}
 	for _, label := range []string{"controller-uid", batchv1.ControllerUidLabel} {
@@ -138,13 +138,13 @@ func generatedOf(job, live *unstructured.Unstructured) {
 	}
 }
 
-// inPlace puts the value of a field that is there into the place of another one; none, where there is none.
+// inPlace replaces a field by its live value, or removes it when there is none.
 func inPlace(body, live *unstructured.Unstructured, field []string) {
 	unstructured.RemoveNestedField(body.Object, field...)
 	if live == nil {
 		return
 	}
 	if now, ok, _ := unstructured.NestedFieldCopy(live.Object, field...); ok {
-		_ = unstructured.SetNestedField(body.Object, now, field...) // what is no object there is refused by the server
+		_ = unstructured.SetNestedField(body.Object, now, field...) // if a parent is not a map, the server refuses the object
 	}
 }

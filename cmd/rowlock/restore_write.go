@@ -18,48 +18,48 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// takeBack writes objects of a backup into a control plane that runs.
+// takeBack writes objects of a backup into a running control plane.
 type takeBack struct {
 	client *adminClient
 	out    io.Writer
 	dryRun bool
-	// onlyCreates: what is there is left alone, and is an error.
+	// onlyCreates: an existing object is left alone, and is an error.
 	onlyCreates bool
-	// refuses: an object that is not as it was at the dry run is left alone, and is an error, also one that somebody has created since.
+	// refuses: an object that was changed or created since the dry run is left alone, and is an error.
 	refuses   bool
 	resources map[string]*servedResources // by group and version
 	wanted    map[types.UID]*part
-	defines   map[string]bool         // resources whose definitions are taken back, too
-	uids      map[types.UID]types.UID // what objects have now, by what they had
+	defines   map[string]bool         // resources whose definitions are restored, too
+	uids      map[types.UID]types.UID // present uids of objects, by those in the backup
 	failed    int
 }
 
-// servedResources are what a version serves.
+// servedResources are the resources that a version has.
 type servedResources struct {
 	byName map[string]metav1.APIResource
 	byKind map[string]metav1.APIResource
 }
 
-// takeBackManager is who sets the fields that are written, until the managers of before have them again.
+// takeBackManager is the field manager of restored objects until their original managers are restored.
 const takeBackManager = "rowlock-restore"
 
 var errNotServed = errors.New("the server does not serve")
 
-// lacking begins why a dry run cannot tell more.
+// lacking introduces the reason why a dry run cannot tell more.
 const lacking = ", when what it needs is there: "
 
-// step is what is done with an object.
+// step is the write of one object.
 type step struct {
 	*part
-	path   string                     // of the object
-	list   string                     // where it is created
-	status bool                       // there is a subresource for its status
-	live   *unstructured.Unstructured // nil: there is none
+	path   string                     // the path of the object
+	list   string                     // the path to create it at
+	status bool                       // there is a status subresource
+	live   *unstructured.Unstructured // nil: there is no live object
 	body   *unstructured.Unstructured
 	does   string
 }
 
-// group tries all and, if all can be done, does them.
+// group tries all writes and, if all are possible, makes them.
 func (t *takeBack) group(ctx context.Context, parts []*part) error {
 	var steps []*step
 	failed := 0
@@ -83,7 +83,7 @@ func (t *takeBack) group(ctx context.Context, parts []*part) error {
 	return nil
 }
 
-// do does what a step says, unless it is a dry run, and says so.
+// do makes the write of a step, except in a dry run, and reports it.
 func (t *takeBack) do(ctx context.Context, s *step) error {
 	would := ""
 	switch {
@@ -99,10 +99,11 @@ func (t *takeBack) do(ctx context.Context, s *step) error {
 	return nil
 }
 
-// mostAttempts is how often a step is made for an object that others write at the same time.
+// mostAttempts bounds the attempts for an object that other clients write at the same time.
 const mostAttempts = 5
 
-// feasible makes a step and tries it. Controllers write meanwhile, above all into a namespace that is new: then another step is made.
+// feasible prepares a step and tries it as a dry run. Controllers may write meanwhile, above all into a new namespace:
+// then it prepares the step again.
 func (t *takeBack) feasible(ctx context.Context, p *part) (s *step, err error) {
 	for range mostAttempts {
 		s, err = t.stepFor(ctx, p)
@@ -123,7 +124,7 @@ func (t *takeBack) feasible(ctx context.Context, p *part) (s *step, err error) {
 	return nil, err
 }
 
-// wouldBeNew tells whether an object that cannot be what it was could be created so: all that keeps it from that is that it is there.
+// wouldBeNew tells whether an object that cannot be updated to its old state could be created with it, if the live object did not exist.
 func (t *takeBack) wouldBeNew(ctx context.Context, s *step) bool {
 	anew := *s
 	anew.live, anew.body = nil, s.body.DeepCopy()
@@ -133,7 +134,7 @@ func (t *takeBack) wouldBeNew(ctx context.Context, s *step) bool {
 	return apierrors.IsAlreadyExists(err)
 }
 
-// stepFor finds out where an object belongs, and what is there.
+// stepFor finds the path of an object, and its live state.
 func (t *takeBack) stepFor(ctx context.Context, p *part) (*step, error) {
 	s := &step{part: p, body: p.object.DeepCopy()}
 	gv, err := schema.ParseGroupVersion(p.object.GetAPIVersion())
@@ -223,7 +224,7 @@ func (t *takeBack) served(ctx context.Context, gv schema.GroupVersion) (*servedR
 	return served, nil
 }
 
-// clean takes away what the server gives, or takes it from what is there: the conditions of the write.
+// clean removes the fields that the server sets, or copies them from the live object as preconditions of the write.
 func (s *step) clean() {
 	b := s.body
 	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "generation", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"} {
@@ -245,14 +246,14 @@ func (s *step) clean() {
 	}
 }
 
-// halfDone tells whether a restore that was killed has written the object, and not yet who had set its fields.
+// halfDone tells whether an earlier restore was killed after it wrote the object and before it restored its field managers.
 func (s *step) halfDone() bool {
 	half := func(m metav1.ManagedFieldsEntry) bool { return m.Manager == takeBackManager }
 	had := s.object.GetManagedFields()
 	return len(had) > 0 && !slices.ContainsFunc(had, half) && slices.ContainsFunc(s.live.GetManagedFields(), half)
 }
 
-// essence is what of an object somebody wants, and nobody gives.
+// essence returns an object without the metadata that the server sets.
 func essence(o *unstructured.Unstructured) map[string]any {
 	e := o.DeepCopy().Object
 	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields"} {
@@ -261,7 +262,7 @@ func essence(o *unstructured.Unstructured) map[string]any {
 	return e
 }
 
-// try is the write as a dry run. Where the namespace is not there yet, it cannot be tried.
+// try makes the write as a dry run. It cannot be tried while the namespace does not exist.
 func (t *takeBack) try(ctx context.Context, s *step) error {
 	_, err := t.send(ctx, s, "&dryRun=All")
 	missing := apierrors.IsNotFound(err) || err != nil && strings.Contains(err.Error(), "error looking up service account")
@@ -272,7 +273,7 @@ func (t *takeBack) try(ctx context.Context, s *step) error {
 	return err
 }
 
-// send sends what is to be written, a Service again with other addresses while those that it had are another's.
+// send sends the object. A Service whose addresses are taken is sent again with others.
 func (t *takeBack) send(ctx context.Context, s *step, more string) (*unstructured.Unstructured, error) {
 	written, err := t.sendOnce(ctx, s, more)
 	for s.resource == "services" && withoutTaken(s.body, s.live, err) {
@@ -291,16 +292,16 @@ func (t *takeBack) sendOnce(ctx context.Context, s *step, more string) (*unstruc
 	return written, t.client.do(ctx, http.MethodPut, s.path+query, s.body, written)
 }
 
-// write writes an object, its status, and who had set its fields.
+// write writes an object, its status, and its field managers.
 func (t *takeBack) write(ctx context.Context, s *step) error {
-	if err := t.own(ctx, s); err != nil { // owners of the group have been written since
+	if err := t.own(ctx, s); err != nil { // owners in the group have been written since
 		return err
 	}
 	written, err := t.send(ctx, s, "")
 	if apierrors.IsAlreadyExists(err) && !t.refuses { // a controller was faster
 		var now *step
 		if now, err = t.stepFor(ctx, s.part); err == nil {
-			*s = *now // which is said, too
+			*s = *now // and is reported
 		}
 		if err == nil && s.does != "unchanged" {
 			written, err = t.send(ctx, s, "")
@@ -315,7 +316,7 @@ func (t *takeBack) write(ctx context.Context, s *step) error {
 	t.uids[s.uid] = written.GetUID()
 	status, has := s.object.Object["status"]
 	if class, ok, _ := unstructured.NestedFieldNoCopy(written.Object, "status", "qosClass"); ok && has && s.resource == "pods" {
-		_ = unstructured.SetNestedField(s.object.Object, class, "status", "qosClass") // of its resources now, which a LimitRange may have changed
+		_ = unstructured.SetNestedField(s.object.Object, class, "status", "qosClass") // of the present resources, which a LimitRange may change
 	}
 	if s.status && has && !s.leaveStatus && !equality.Semantic.DeepEqual(written.Object["status"], status) {
 		written.Object["status"] = status
@@ -330,7 +331,7 @@ func (t *takeBack) write(ctx context.Context, s *step) error {
 	return nil
 }
 
-// put writes an object as it was written last, but for what has changed in it. Whoever has written it since goes first, and keeps it.
+// put writes an object, based on its last write here. If another client has written it since, put leaves that state.
 func (t *takeBack) put(ctx context.Context, path string, o *unstructured.Unstructured) error {
 	written := &unstructured.Unstructured{}
 	err := t.client.do(ctx, http.MethodPut, path+"?fieldManager="+takeBackManager, o, written)

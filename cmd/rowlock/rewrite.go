@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
-// rewriteOptions are the flags of rowlock rewrite: those of serve that say what is to be rewritten, and how.
+// rewriteOptions are the flags of rowlock rewrite: the flags of serve that say what is rewritten, and how.
 type rewriteOptions struct {
 	dataDir    string
 	storage    storageOptions
@@ -59,7 +59,7 @@ func (o *rewriteOptions) complete() (err error) {
 	return o.storage.completeDatabase(o.dataDir)
 }
 
-// run rewrites all, and tells how far it has come, in one line for each table and each ten thousand of its rows.
+// run rewrites all objects. It reports its progress with a line for each table and for every ten thousand of its rows.
 func (o *rewriteOptions) run(ctx context.Context, logger *slog.Logger, stdout io.Writer) (err error) {
 	if err := o.storage.checkThere(o.dataDir); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (o *rewriteOptions) run(ctx context.Context, logger *slog.Logger, stdout io
 		return err
 	}
 	defer e.close()
-	// How much history is kept is for servers to say.
+	// The servers decide how much history is kept.
 	store, err := sqlstore.Open(ctx, sqlstore.Options{URL: o.storage.datastore, Schema: o.storage.schema, AwaitTimeout: databaseAwaitTimeout,
 		HistoryAge: math.MaxInt64, HistorySize: math.MaxInt64, Logger: logger, Transformers: e.transformers})
 	if err != nil {

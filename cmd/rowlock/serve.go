@@ -50,7 +50,7 @@ func newServeCommand() *cobra.Command {
 	return cmd
 }
 
-// serve runs a server until ctx ends and everything it began is finished. It prints one line on stdout when it is ready.
+// serve runs a server until ctx ends and all its work is finished. It prints one line on stdout when it is ready.
 func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.Writer) (err error) {
 	if err := backup.CheckFinished(o.dataDir); err != nil {
 		return err
@@ -68,23 +68,23 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	in := &entrance{options: o, logger: logger}
 	defer in.close()
 	defer func() { err = in.stopped(ctx, damaged(err)) }()
-	// The store comes first: it refuses to share a database with another process, whose certificates, in the same data
-	// directory, have then not been touched either.
+	// The store is opened first: it refuses to share a database with another process, whose certificates in the same
+	// data directory have then not been changed either.
 	store, err := o.openStore(ctx, encryption.transformers, in, metrics)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	warnEmptied(logger, store, o.dataDir)
-	// What requests need goes on until the last is answered, which may be long after ctx has ended (--shutdown-delay-duration): who may do
-	// what, which types there are, and whom issuers know.
+	// Authorizers, types and issuers are needed until the last request is answered, which may be long after ctx has ended
+	// (--shutdown-delay-duration).
 	serving, served := context.WithCancel(context.WithoutCancel(ctx))
 	defer served()
 	p, err := o.assemble(ctx, serving, store, encryption.checks, in, metrics)
 	if err != nil {
 		return err
 	}
-	defer p.auditor.Close() // after all that it records
+	defer p.auditor.Close() // after the requests that it records
 	defer p.server.Close()
 	keepBackups, err := o.backups.keeper(o, logger, metrics)
 	if err != nil {
@@ -103,16 +103,17 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err != nil {
 		return err
 	}
-	// Who waits for /readyz reads the kubeconfig next, which names another port before. Who waits for that waits a moment longer at most.
+	// A client that waits for /readyz reads the kubeconfig next, which has the former port until it is written here.
+	// The wait for /readyz gets only a moment longer.
 	if err := p.certificates.WriteKubeconfig(localURL(address)); err != nil {
 		return err
 	}
 	in.ready = true
-	p.server.Admit() // before anybody is told that the server is ready
+	p.server.Admit() // before the server is reported as ready
 	return p.run(ctx, serving, served, running{address, plane, network, keepBackups}, stdout)
 }
 
-// damaged tells who reads why a server has ended, because an object is none, what that means and what to do.
+// damaged adds to the error of an object that does not decode what it means and what to do.
 func damaged(err error) error {
 	if none := (*resources.DecodeError)(nil); errors.As(err, &none) {
 		return fmt.Errorf("%w: the database is damaged; rowlock verify tells what of it is", err)
@@ -120,7 +121,7 @@ func damaged(err error) error {
 	return err
 }
 
-// running are the parts of a server that come to be once it has an address.
+// running has the parts of a server that exist once it has an address.
 type running struct {
 	address     net.Addr
 	plane       *controlplane.Plane
@@ -128,8 +129,8 @@ type running struct {
 	keepBackups func(context.Context)
 }
 
-// run answers requests and does what else a server does until ctx ends. What serving is the context of goes on until the last request is
-// answered, which is when it calls served.
+// run handles requests and does the background work of a server until ctx ends. Work with the context serving goes on until the last
+// request is answered; then run calls served.
 func (p *parts) run(ctx, serving context.Context, served func(), r running, stdout io.Writer) error {
 	logger := p.logger
 	logger.Info("serving", "address", r.address.String(), "dataDir", p.options.dataDir, "version", ownVersion())
@@ -151,7 +152,7 @@ func (p *parts) run(ctx, serving context.Context, served func(), r running, stdo
 	return work.Wait()
 }
 
-// bootstrap makes the controllers of the control plane, and the objects that exist from the start.
+// bootstrap creates the control plane, and the objects that exist from the start.
 func (p *parts) bootstrap(ctx context.Context) (*controlplane.Plane, error) {
 	plane := controlplane.New(controlplane.Config{Registry: p.registry, Store: p.store, Pipeline: p.pipeline, Logger: p.logger, Definitions: p.definitions,
 		ClientAuthorities: p.certificates, FrontProxy: p.options.proxies.frontProxy(p.certificates), NoRBAC: !p.authorizers.AsksRBAC(), Front: p.server})
@@ -165,7 +166,7 @@ func (p *parts) bootstrap(ctx context.Context) (*controlplane.Plane, error) {
 	return plane, nil
 }
 
-// bootstrapServices makes the Service of the API, which has the server's address.
+// bootstrapServices creates the Service of the API, with the server's address.
 func (o *serveOptions) bootstrapServices(ctx context.Context, plane *controlplane.Plane, store *sqlstore.Store, addr net.Addr, logger *slog.Logger) (controlplane.Network, error) {
 	network := o.network(addr, logger)
 	network.Members, network.Rows = members(store), resources.NewRows(store)
@@ -178,10 +179,10 @@ func (o *serveOptions) bootstrapServices(ctx context.Context, plane *controlplan
 	return network, nil
 }
 
-// memberTerm is how long a server that cannot be seen to live counts as an endpoint without saying so, as upstream.
+// memberTerm is how long a server without a database session stays an endpoint after its last renewal, as in upstream.
 const memberTerm = 15 * time.Second
 
-// members are the servers on the database; nil: there are no others.
+// members returns the servers on the database; nil: there are no others.
 func members(store *sqlstore.Store) controlplane.Members {
 	if session := store.Session(); session != nil {
 		return session
@@ -192,7 +193,7 @@ func members(store *sqlstore.Store) controlplane.Members {
 	return nil
 }
 
-// openStore opens the store, and the entrance before that takes long.
+// openStore opens the store, which opens the entrance before its slow steps.
 func (o *serveOptions) openStore(ctx context.Context, transformers value.ResourceTransformers, in *entrance, metrics *prometheus.Registry) (*sqlstore.Store, error) {
 	options := o.storage.store()
 	options.Begin, options.Progress = func() error { return in.begin(ctx) }, &in.progress
@@ -201,7 +202,7 @@ func (o *serveOptions) openStore(ctx context.Context, transformers value.Resourc
 	return sqlstore.Open(ctx, options)
 }
 
-// pki says where certificates are and what they are to contain, as far as flags do.
+// pki returns the options of certificates that flags determine.
 func (o *serveOptions) pki(logger *slog.Logger) (pki.Options, error) {
 	hostname, _ := os.Hostname() // a machine without a name is reached by its addresses
 	options := pki.Options{
@@ -229,7 +230,7 @@ func (o *serveOptions) openPKI(ctx context.Context, store *sqlstore.Store, logge
 	return p, err
 }
 
-// listenNetwork keeps to IPv4 for an address of IPv4: 0.0.0.0 would be every address of IPv6 as well, and be reported as that.
+// listenNetwork selects IPv4 for an IPv4 address: 0.0.0.0 would also listen on every IPv6 address, and would be reported as such.
 func listenNetwork(address string) string {
 	host, _, _ := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); ip.To4() != nil {
@@ -238,13 +239,13 @@ func listenNetwork(address string) string {
 	return "tcp"
 }
 
-// localURL is how clients on this machine reach a listener.
+// localURL is the URL by which clients on this machine reach a listener.
 func localURL(a net.Addr) string { return "https://" + *localAddress(a) }
 
 func localAddress(a net.Addr) *string { return localAddressOf(a, bindable) }
 
-// localAddressOf is told which hosts this machine has. What listens at [::] takes IPv4, too, and does so where IPv6 is turned off (the sysctl
-// disable_ipv6, as in most containers), so that there is no ::1.
+// localAddressOf uses has to check which hosts this machine has. A listener on [::] also accepts IPv4, and does so when IPv6 is disabled
+// (sysctl disable_ipv6, as in most containers), so that there is no ::1.
 func localAddressOf(a net.Addr, has func(host string) bool) *string {
 	address := a.String()
 	host, port, err := net.SplitHostPort(address)
@@ -267,7 +268,7 @@ func bindable(host string) bool {
 	return err == nil && l.Close() == nil
 }
 
-// shellQuoted writes a path so that a shell reads it as one word, without quotes where none are needed.
+// shellQuoted quotes a path so that a shell reads it as one word; it adds no quotes if none are needed.
 func shellQuoted(path string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%", r)

@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// servedTypes are those that a server serves, in the order of its discovery.
+// servedTypes are the types that a server serves, in the order of its discovery.
 type servedTypes []apidiscoveryv2.APIGroupDiscovery
 
-// discovered is the form of discovery that has all groups.
+// discovered is the media type of aggregated discovery, which has all groups.
 const discovered = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-// servedTypes asks the server. Errors: those of requests.
+// servedTypes requests the discovery of the server. Errors: those of requests.
 func (c *adminClient) servedTypes(ctx context.Context) (s servedTypes, err error) {
 	for _, path := range []string{"/api", "/apis"} {
 		var list apidiscoveryv2.APIGroupDiscoveryList
@@ -33,8 +33,8 @@ func (s servedTypes) has(group string) bool {
 	return slices.ContainsFunc(s, func(g apidiscoveryv2.APIGroupDiscovery) bool { return g.Name == group })
 }
 
-// find returns the first resource that is meant by a name in one of kubectl's forms, outside of one group: as with kubectl a short name means
-// what has it only where nothing has it for its plural or singular, and a kind comes last. ok is false where there is none.
+// find returns the first resource with a name in one of kubectl's forms, outside of one group. As in kubectl, plurals and singulars take
+// precedence over short names, and kinds come last. ok is false when there is none.
 func (s servedTypes) find(name, butGroup string) (resource schema.GroupResource, namespaced, ok bool) {
 	for _, names := range []func(*apidiscoveryv2.APIResourceDiscovery) []string{fullNames, shortNames, kinds} {
 		for _, g := range s {
@@ -64,7 +64,7 @@ func kinds(r *apidiscoveryv2.APIResourceDiscovery) []string {
 	return []string{r.ResponseKind.Kind}
 }
 
-// isNamed tells whether a resource with one of these names is meant by one which may have the group, or the version and the group, behind a dot.
+// isNamed tells whether name is one of names, alone or followed by a dot and the group, or the version and the group.
 func isNamed(names []string, gv schema.GroupVersion, name string) bool {
 	return slices.ContainsFunc(names, func(known string) bool {
 		return known != "" && slices.ContainsFunc([]string{known, known + "." + gv.Group, known + "." + gv.Version + "." + gv.Group}, func(form string) bool {

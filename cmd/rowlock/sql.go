@@ -91,7 +91,7 @@ func (o *sqlOptions) complete() error {
 }
 
 func (o *sqlOptions) run(cmd *cobra.Command, query string) (err error) {
-	if !sqlstore.BoundQueries() { // something has opened a database before, as tests of this process do
+	if !sqlstore.BoundQueries() { // this process has opened a database before, as tests do
 		fmt.Fprintln(cmd.ErrOrStderr(), "the memory of the query is not bounded")
 	}
 	store := o.place.store()
@@ -118,7 +118,7 @@ func (o *sqlOptions) run(cmd *cobra.Command, query string) (err error) {
 	return o.ask(cmd, store, query)
 }
 
-// restore makes a store of the backup.
+// restore restores the backup into a temporary store.
 func (o *sqlOptions) restore(cmd *cobra.Command, store *sqlstore.Options) (remove func(), err error) {
 	f, err := openBackup(o.backup, cmd.InOrStdin())
 	if err != nil {
@@ -138,7 +138,7 @@ func (o *sqlOptions) restore(cmd *cobra.Command, store *sqlstore.Options) (remov
 	return remove, nil
 }
 
-// ask answers the query, or lists views. It lets go of the database after the timeout at the latest, whoever reads the output.
+// ask answers the query, or lists views. It releases the database after the timeout at the latest, however slow the reader of the output is.
 func (o *sqlOptions) ask(cmd *cobra.Command, store sqlstore.Options, query string) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 	defer cancel()
@@ -150,7 +150,7 @@ func (o *sqlOptions) ask(cmd *cobra.Command, store sqlstore.Options, query strin
 	var more bool
 	var err error
 	if !endsWith(ctx, func() { more, err = o.read(ctx, cmd, store, query, out) }) {
-		return o.whyEnded(ctx, cmd, ctx.Err()) // what it has is left to it, and ends with the process
+		return o.whyEnded(ctx, cmd, ctx.Err()) // the query keeps its resources, and ends with the process
 	}
 	if err != nil {
 		err = o.whyEnded(ctx, cmd, err)
@@ -167,7 +167,7 @@ func (o *sqlOptions) ask(cmd *cobra.Command, store sqlstore.Options, query strin
 	return nil
 }
 
-// whyEnded says it where the time was over.
+// whyEnded adds the timeout to an error that it caused.
 func (o *sqlOptions) whyEnded(ctx context.Context, cmd *cobra.Command, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) && cmd.Context().Err() == nil {
 		return fmt.Errorf("the query, with who reads what it writes, took longer than %v, and was ended: narrow it down, have it write into a file, or raise --timeout", o.timeout)
@@ -175,11 +175,11 @@ func (o *sqlOptions) whyEnded(ctx context.Context, cmd *cobra.Command, err error
 	return err
 }
 
-// endingTime is how long somebody may take to end whose context has.
+// endingTime is how long a function may take to end after its context has ended.
 const endingTime = 3 * time.Second
 
-// endsWith runs f, and returns when that has ended, or has not some time after ctx; then it returns false, and nobody waits for f any more. SQLite
-// looks whether it is to end between the steps of a query, and one step, as to search one long text in another, can take minutes.
+// endsWith runs f, and returns when f has ended, or when it has not ended some time after ctx. Then it returns false, and f is abandoned: SQLite
+// checks for cancellation only between the steps of a query, and one step, such as searching a long text in another, can take minutes.
 func endsWith(ctx context.Context, f func()) (ended bool) {
 	done := make(chan struct{})
 	go func() {
@@ -201,7 +201,7 @@ func endsWith(ctx context.Context, f func()) (ended bool) {
 	}
 }
 
-// read is the part of ask that holds on to a state of the database.
+// read is the part of ask that holds a snapshot of the database.
 func (o *sqlOptions) read(ctx context.Context, cmd *cobra.Command, store sqlstore.Options, query string, out rowWriter) (more bool, err error) {
 	source, err := sqlstore.OpenSource(ctx, store)
 	if err != nil {
@@ -222,7 +222,7 @@ func (o *sqlOptions) read(ctx context.Context, cmd *cobra.Command, store sqlstor
 	return more, explained(err)
 }
 
-// explained says more of an error that everybody gets once.
+// explained adds help to a common error.
 func explained(err error) error {
 	if err != nil && strings.Contains(err.Error(), "no such table") {
 		return fmt.Errorf("%w: 'rowlock sql --views' lists the views; a name with a dot stands in double quotes, as in \"deployments.apps\"", err)
@@ -230,7 +230,8 @@ func explained(err error) error {
 	return err
 }
 
-// storedViews are those of the built-in types, in all versions, whether servers serve them or not, and of what is defined in the database.
+// storedViews returns the views of the built-in types, in all versions, whether or not servers serve them, and of the
+// custom resources that are defined in the database.
 func storedViews(ctx context.Context, source *sqlstore.Source) ([]views.View, error) {
 	all, err := builtin.ParseRuntimeConfig(map[string]string{"api/all": "true"})
 	if err != nil {
@@ -243,7 +244,7 @@ func storedViews(ctx context.Context, source *sqlstore.Source) ([]views.View, er
 		if r.IsEncrypted() {
 			plain, err := source.Decrypt(ctx, r)
 			if err != nil {
-				return ctx.Err() // nobody knows what it defines
+				return ctx.Err() // what it defines is not known
 			}
 			r = plain
 		}
@@ -269,7 +270,7 @@ func listViews(ctx context.Context, source *sqlstore.Source, there []views.View,
 		for _, v := range there {
 			names = append(names, v.Name)
 		}
-		slices.Sort(names) // those of built-in types come in no order
+		slices.Sort(names) // those of built-in types are not sorted
 		return list("view", names)
 	}
 	columns := func(names []string) error { return list("column", names) }

@@ -22,7 +22,7 @@ type rowWriter interface {
 	end() error
 }
 
-// nameRows writes a name on each line, and nothing else.
+// nameRows writes one name per line, and nothing else.
 type nameRows struct{ w io.Writer }
 
 func (nameRows) columns([]string) error { return nil }
@@ -44,7 +44,7 @@ func newRowWriter(output string, w io.Writer) rowWriter {
 	return &tableRows{w: tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)}
 }
 
-// cellText is a value as text. Bytes that are no text are in hexadecimal.
+// cellText returns a value as text. Bytes that are not valid text are shown in hexadecimal.
 func cellText(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -54,7 +54,7 @@ func cellText(v any) string {
 	case int64:
 		return strconv.FormatInt(v, 10)
 	case float64:
-		switch { // in words that databases and languages read as that
+		switch { // in a form that databases and languages can parse
 		case math.IsInf(v, 1):
 			return "Infinity"
 		case math.IsInf(v, -1):
@@ -73,13 +73,13 @@ func cellText(v any) string {
 const (
 	// cellMost is how many characters of a value a table shows.
 	cellMost = 100
-	// tableBytes is how much of a table has the same columns, all of which waits until their widths are known.
+	// tableBytes is how much of a table shares column widths; it is buffered until the widths are known.
 	tableBytes = 4 << 20
 )
 
 type tableRows struct {
 	w     *tabwriter.Writer
-	bytes int // that wait
+	bytes int // buffered
 }
 
 func (t *tableRows) columns(names []string) error {
@@ -100,12 +100,12 @@ func (t *tableRows) row(values []any) error {
 	return t.line(cells)
 }
 
-// harmless is a text for a terminal: what others have written into objects does not control it.
+// harmless makes a text safe for a terminal: text that other users have written into objects must not control it.
 func harmless(s string) string {
 	return strings.NewReplacer("\n", " ", "\t", " ").Replace(harmlessLines(s))
 }
 
-// harmlessLines is harmless for a text that has lines, and tabs within them.
+// harmlessLines is harmless for a text with line breaks, and tabs within lines.
 func harmlessLines(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
@@ -115,9 +115,9 @@ func harmlessLines(s string) string {
 	}, s)
 }
 
-// shownCell is what a table shows of a text.
+// shownCell shortens a text for a table.
 func shownCell(s string) string {
-	s = harmless(s[:min(len(s), utf8.UTFMax*cellMost+utf8.UTFMax)]) // what follows is not shown
+	s = harmless(s[:min(len(s), utf8.UTFMax*cellMost+utf8.UTFMax)]) // the rest is not shown
 	if utf8.RuneCountInString(s) > cellMost {
 		s = string([]rune(s)[:cellMost-1]) + "…"
 	}
@@ -152,7 +152,7 @@ func (c *csvRows) end() error {
 	return c.w.Error()
 }
 
-// jsonRows writes a list of objects, one to a line, with their members in the order of the columns.
+// jsonRows writes a list of objects, one per line, with their members in the order of the columns.
 type jsonRows struct {
 	w     io.Writer
 	names [][]byte
@@ -190,7 +190,8 @@ func (j *jsonRows) row(values []any) error {
 	return err
 }
 
-// jsonCell is a value as JSON. A text that is an object or a list is that: SQLite has no other way to say so. What is no number in JSON is a text.
+// jsonCell returns a value as JSON. A text with a JSON object or list is written as such, since SQLite has no JSON
+// type. A number that JSON does not have is written as a string.
 func jsonCell(v any) ([]byte, error) {
 	if text, ok := v.(string); ok && text != "" && (text[0] == '{' || text[0] == '[') && json.Valid([]byte(text)) {
 		return []byte(text), nil

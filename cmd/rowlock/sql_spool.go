@@ -6,18 +6,18 @@ import (
 )
 
 const (
-	// spoolChunk and spoolChunks bound what is written and not read yet: 16 MiB.
+	// spoolChunk and spoolChunks bound the output that is not read yet: 16 MiB.
 	spoolChunk, spoolChunks = 64 << 10, 256
 )
 
-// spool is an output whose reader may stand still, as a pager does. Some of what is written waits for it, and who writes more than that waits
-// until a context ends. It belongs to one goroutine; another one, which it owns, hands on what waits.
+// spool is an output whose reader may stall, as a pager does. It buffers some output; a write beyond that waits until a context ends. It
+// belongs to one goroutine; another one, which it owns, writes the buffered output.
 type spool struct {
 	ctx    context.Context //nolint:containedctx // an io.Writer has none
 	filled []byte
 	chunks chan []byte
-	done   chan struct{} // closed when nothing is handed on any more
-	err    error         // why; to be read after that
+	done   chan struct{} // closed when the goroutine has ended
+	err    error         // its error, to be read after that
 }
 
 func newSpool(ctx context.Context, to io.Writer) *spool {
@@ -48,7 +48,7 @@ func (s *spool) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// hand hands on what was written.
+// hand passes the current chunk to the goroutine.
 func (s *spool) hand() error {
 	if len(s.filled) == 0 {
 		return nil
@@ -64,10 +64,10 @@ func (s *spool) hand() error {
 	}
 }
 
-// unhurried has Write wait for the reader until another context ends.
+// unhurried makes Write wait for the reader until another context ends.
 func (s *spool) unhurried(ctx context.Context) { s.ctx = ctx }
 
-// drain waits until all is written, or ctx ends. Nothing is written after it.
+// drain waits until everything is written, or ctx ends. There must be no write after it.
 func (s *spool) drain(ctx context.Context) error {
 	s.unhurried(ctx)
 	err := s.hand()
@@ -79,6 +79,6 @@ func (s *spool) drain(ctx context.Context) error {
 	case <-s.done:
 		return s.err
 	case <-ctx.Done():
-		return ctx.Err() // the process ends, and what it writes with it
+		return ctx.Err() // the process ends, and its goroutine with it
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/rowlock/rowlock/resources/files"
 )
 
-// stateDir is where this platform wants a program to keep what it must not lose: /var/lib for root,
-// $XDG_STATE_HOME (XDG Base Directory Specification 0.8) for others, and their like on macOS and Windows.
-// It is empty when the environment does not say enough to know.
+// stateDir is the directory in which this platform keeps a program's persistent data: /var/lib for root,
+// $XDG_STATE_HOME (XDG Base Directory Specification 0.8) for other users, and their counterparts on macOS and Windows.
+// It is empty when the environment does not determine it.
 func stateDir() string {
 	var base string
 	switch {
@@ -51,7 +51,7 @@ func addDataDirFlag(flags *pflag.FlagSet, dir *string) {
 		"`directory` of the database, the certificates and admin.kubeconfig")
 }
 
-// absoluteDataDir checks --data-dir. What is printed of it must hold in another working directory.
+// absoluteDataDir validates --data-dir and makes it absolute, so that printed paths hold in another working directory.
 func absoluteDataDir(dir string) (string, error) {
 	if dir == "" {
 		return "", usagef("--data-dir is required: it is empty, or this environment has no home directory to derive it from")
@@ -66,7 +66,7 @@ func absoluteDataDir(dir string) (string, error) {
 	return abs, nil
 }
 
-// makeDataDir makes --data-dir, before anything is made in it: who did not give one is told by what to give another.
+// makeDataDir creates --data-dir before any file in it. The error for a default directory names the flag that sets another.
 func makeDataDir(dir string) error {
 	if err := files.MakeDir(dir); err != nil {
 		return fmt.Errorf("--data-dir %s: %w", dir, err)

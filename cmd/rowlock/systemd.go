@@ -12,14 +12,14 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// tell tells systemd of a state (sd_notify(3)); without systemd it does nothing. That systemd cannot be told is no reason to stop.
+// tell notifies systemd of a state (sd_notify(3)); without systemd it does nothing. A failed notification does not stop the server.
 func tell(logger *slog.Logger, state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		logger.Warn("systemd was not told", "state", state, "error", err)
 	}
 }
 
-// attend tells systemd that the server, whose administrator's kubeconfig is given, is ready, and until ctx ends that it lives.
+// attend notifies systemd that the server is ready, and until ctx ends that it is alive. kubeconfig is the administrator's.
 func attend(ctx context.Context, logger *slog.Logger, kubeconfig string) {
 	tell(logger, daemon.SdNotifyReady)
 	watchdog(ctx, logger, kubeconfig)
@@ -27,8 +27,9 @@ func attend(ctx context.Context, logger *slog.Logger, kubeconfig string) {
 	tell(logger, daemon.SdNotifyStopping)
 }
 
-// watchdog tells systemd that the server lives, as often as the unit wants it (WatchdogSec), for as long as clients are answered: a
-// server that answers nobody is started again. It asks as the administrator whose kubeconfig is given. It returns when ctx ends.
+// watchdog notifies systemd that the server is alive, as often as the unit requires (WatchdogSec), as long as the server answers
+// requests: systemd restarts a server that does not. It sends the requests as the administrator whose kubeconfig is given. It
+// returns when ctx ends.
 func watchdog(ctx context.Context, logger *slog.Logger, kubeconfig string) {
 	within, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
@@ -55,7 +56,7 @@ func watchdog(ctx context.Context, logger *slog.Logger, kubeconfig string) {
 	}
 }
 
-// live asks the server of a kubeconfig for /livez, on a connection of its own. Errors: there is no such answer in time.
+// live requests /livez from the server of a kubeconfig, on a new connection. Errors: there is no positive answer in time.
 func live(ctx context.Context, kubeconfig string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

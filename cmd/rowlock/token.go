@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/server/authn"
 )
 
-// subjectOptions say whom credentials are for.
+// subjectOptions say which user credentials are for.
 type subjectOptions struct {
 	user    string
 	groups  []string
@@ -35,13 +35,13 @@ func (o *subjectOptions) addFlags(flags *pflag.FlagSet, ttl time.Duration, whom 
 		"allow --group system:masters, whose members may do everything, regardless of roles and bindings")
 }
 
-// account is the ServiceAccount that is meant, if it is one.
+// account returns the ServiceAccount that the user is, if it is one.
 func (o *subjectOptions) account() (namespace, name string, ok bool) {
 	namespace, name, err := serviceaccount.SplitUsername(o.user)
 	return namespace, name, err == nil
 }
 
-// complete refuses those to whom nobody but the server gives credentials.
+// complete refuses users to whom only the server issues credentials.
 func (o *subjectOptions) complete() error {
 	if o.user == "" {
 		return usagef("--user is required")
@@ -67,13 +67,13 @@ func (o *subjectOptions) complete() error {
 	return usagef("%w", err)
 }
 
-// issuer makes and takes back tokens, through a server or in the database.
+// issuer issues and revokes tokens, through a server or in the database.
 type issuer struct {
 	options *adminOptions
 	cmd     *cobra.Command
 }
 
-// create returns a token, and when it ends.
+// create returns a token and its expiry.
 func (i issuer) create(ctx context.Context, o *subjectOptions) (t server.TokenResponse, err error) {
 	if namespace, name, ok := o.account(); ok {
 		return i.createForAccount(ctx, namespace, name, o.ttl)
@@ -89,7 +89,7 @@ func (i issuer) create(ctx context.Context, o *subjectOptions) (t server.TokenRe
 	return t, err
 }
 
-// createForAccount asks a server for a token of a ServiceAccount, which it signs if the account is there.
+// createForAccount requests a token of a ServiceAccount from a server, which issues it if the account exists.
 func (i issuer) createForAccount(ctx context.Context, namespace, name string, ttl time.Duration) (t server.TokenResponse, err error) {
 	client, err := i.options.client()
 	if err != nil {
@@ -106,7 +106,7 @@ func (i issuer) createForAccount(ctx context.Context, namespace, name string, tt
 	return t, err
 }
 
-// do works through a server, or in the database when one is named, or when no server runs upon that of the data directory.
+// do works through a server; or in the database, if one is given or if no server runs on that of the data directory.
 func (i issuer) do(ctx context.Context, remote func(*adminClient) error, local func(*authn.IssuedTokens) error) (err error) {
 	named := i.options.storage.datastore != "" || i.options.storage.datastoreFile != ""
 	if i.options.kubeconfig != "" || !named {
@@ -145,7 +145,7 @@ func newTokenCommand() *cobra.Command {
 	return cmd
 }
 
-// adminCommand gives a command the flags that all of these have.
+// adminCommand adds the common flags of these commands.
 func adminCommand(cmd *cobra.Command, more func(*pflag.FlagSet), run func(issuer, []string) error) *cobra.Command {
 	o := &adminOptions{}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -61,7 +61,7 @@ func (o *undeleteOptions) addFlags(flags *pflag.FlagSet) {
 	o.admin.addFlags(flags)
 }
 
-// undelete creates the object as it was at its last deletion, or at the one of a revision.
+// undelete creates the object in its state at its last deletion, or at the deletion of a revision.
 func (h *objectHistory) undelete(ctx context.Context, revision int64, dryRun bool, out io.Writer) error {
 	deletions, err := h.deletions(ctx, revision)
 	if err != nil {
@@ -73,12 +73,12 @@ func (h *objectHistory) undelete(ctx context.Context, revision int64, dryRun boo
 	return h.takeBack(ctx, deletions[0].Name, &takeBack{out: out, dryRun: dryRun, onlyCreates: true})
 }
 
-// restore makes the object what it was after a write.
+// restore restores the object to its state after a write.
 func (h *objectHistory) restore(ctx context.Context, revision int64, dryRun bool, out io.Writer) error {
 	return h.takeBack(ctx, strconv.FormatInt(revision, 10), &takeBack{out: out, dryRun: dryRun, refuses: true})
 }
 
-// takeBack writes the object as it was after a write.
+// takeBack writes the object in its state after a write.
 func (h *objectHistory) takeBack(ctx context.Context, revision string, t *takeBack) error {
 	r, err := h.get(ctx, revision)
 	if err != nil {
@@ -99,8 +99,8 @@ func (h *objectHistory) takeBack(ctx context.Context, revision string, t *takeBa
 	return t.do(ctx, s)
 }
 
-// part makes of a revision what is written. Its status stays what it is: that is for controllers to say, and the one of an object that was
-// being deleted says that it is being deleted.
+// part returns the object of a revision in the form in which it is written. Its status is not restored: controllers set it, and the status
+// of an object that was being deleted describes the deletion.
 func (r *historyRevision) part() (*part, error) {
 	if len(r.State.After) == 0 {
 		return nil, errors.New("the history has no object: it could not be decrypted, or is too large for --object-history-size")
@@ -109,14 +109,14 @@ func (r *historyRevision) part() (*part, error) {
 	if p.resource == recording.Secrets && hashed(p.object) {
 		return nil, errors.New("the history has hashes in the place of the values of Secrets: a server keeps the values with --object-history-secrets, from then on")
 	}
-	// The ways of deletions are no part of what was wanted.
+	// The finalizers of a kind of deletion are not part of the wanted state.
 	p.object.SetFinalizers(slices.DeleteFunc(p.object.GetFinalizers(), func(name string) bool {
 		return name == metav1.FinalizerOrphanDependents || name == metav1.FinalizerDeleteDependents
 	}))
 	return p, nil
 }
 
-// hashed tells whether a Secret has a hash in the place of a value, or of the annotation that repeats them.
+// hashed tells whether a Secret has a hash in place of a value, or of the annotation that repeats the values.
 func hashed(secret *unstructured.Unstructured) bool {
 	for _, path := range [][]string{{"data"}, {"metadata", "annotations"}} {
 		values, _, _ := unstructured.NestedMap(secret.Object, path...)

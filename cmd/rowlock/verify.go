@@ -75,7 +75,7 @@ func (o *verifyOptions) run(cmd *cobra.Command, args []string) error {
 	return verifyDatabase(cmd.Context(), &store, cmd.OutOrStdout())
 }
 
-// verifyBackup makes a store of a backup and verifies that.
+// verifyBackup restores a backup into a temporary store and verifies that.
 func verifyBackup(cmd *cobra.Command, o *placeOptions, e encryption, name string) (err error) {
 	f, err := openBackup(name, cmd.InOrStdin())
 	if err != nil {
@@ -97,7 +97,7 @@ func verifyBackup(cmd *cobra.Command, o *placeOptions, e encryption, name string
 	return verifyDatabase(cmd.Context(), &store, cmd.OutOrStdout())
 }
 
-// mostFindings is how many are shown: a database that has more is to be replaced, not repaired.
+// mostFindings is how many findings are shown: a database with more should be replaced, not repaired.
 const mostFindings = 200
 
 func verifyDatabase(ctx context.Context, store *sqlstore.Options, out io.Writer) (err error) {
@@ -144,14 +144,14 @@ func verifyDatabase(ctx context.Context, store *sqlstore.Options, out io.Writer)
 	return nil
 }
 
-// storedTypes are the types that objects in a database are of.
+// storedTypes are the types of the objects in a database.
 type storedTypes struct {
 	catalog *resources.Catalog
 	defined map[string]*apiextensionsv1.CustomResourceDefinition // by resource
-	sealed  bool                                                 // some definitions are encrypted: what they define is not known
+	sealed  bool                                                 // some definitions are encrypted, so the types that they define are not known
 }
 
-// newStoredTypes knows the built-in types in all versions, whether servers serve them or not, and those that are defined in the database.
+// newStoredTypes returns the built-in types in all versions, whether or not servers serve them, and those that are defined in the database.
 func newStoredTypes(ctx context.Context, source *sqlstore.Source) (*storedTypes, error) {
 	all, err := builtin.ParseRuntimeConfig(map[string]string{"api/all": "true"})
 	if err != nil {
@@ -182,7 +182,7 @@ func newStoredTypes(ctx context.Context, source *sqlstore.Source) (*storedTypes,
 	return s, err
 }
 
-// check says what is wrong with an object.
+// check returns the error of an object.
 func (s *storedTypes) check(r sqlstore.Row) error {
 	o := resources.LoadObject(r.Key, r.Revision, []byte(r.Data), nil, nil)
 	if t, ok := s.catalog.Type(r.Resource); ok {
@@ -200,7 +200,7 @@ func (s *storedTypes) check(r sqlstore.Row) error {
 	return nil
 }
 
-// checkPast says what is wrong with an object that the log has. Definitions may have been made anew since, or deleted, so they do not judge it.
+// checkPast returns the error of an object in the log. It does not use definitions, which may have been deleted or recreated since.
 func (s *storedTypes) checkPast(r sqlstore.Row) error {
 	o := resources.LoadObject(r.Key, r.Revision, []byte(r.Data), nil, nil)
 	if t, ok := s.catalog.Type(r.Resource); ok {
@@ -209,7 +209,7 @@ func (s *storedTypes) checkPast(r sqlstore.Row) error {
 	return resources.CheckStoredRow(o)
 }
 
-// haveLifetime tells whether objects of a resource may end by themselves: Events, and of the server's own rows tokens and who of the servers lives.
+// haveLifetime tells whether objects of a resource may expire: Events, and of the server's own rows the tokens and the members.
 func (s *storedTypes) haveLifetime(resource string) bool {
 	if t, ok := s.catalog.Type(resource); ok {
 		return t.TTL != nil

@@ -11,8 +11,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// checkCustom says what is wrong with an object by its definition. That it has what the present schema asks for is not asked: it was stored under the
-// schema of its time.
+// checkCustom returns the error of a custom object according to its definition. It does not validate the object against the present schema, since
+// it was stored under an earlier one.
 func checkCustom(o *resources.Object, d *apiextensionsv1.CustomResourceDefinition) error {
 	if err := resources.CheckStoredRow(o); err != nil {
 		return err

@@ -11,10 +11,10 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// version is what the build says this program is (-ldflags "-X main.version=…").
+// version is the version that the build sets (-ldflags "-X main.version=…").
 var version string
 
-// ownVersion is what the build says, or what 'go install' knows, or "(devel)".
+// ownVersion returns the version from the build, or from 'go install', or "(devel)".
 func ownVersion() string {
 	var module string
 	if build, ok := debug.ReadBuildInfo(); ok {

@@ -18,7 +18,7 @@ func addViewsFlag(flags *pflag.FlagSet, keep *bool) {
 			"and ends with _views. Without this flag, existing views are removed. 'rowlock sql' does not need them")
 }
 
-// keepViews has the database have the views of what is served, until ctx ends. Nothing of the server depends on them.
+// keepViews maintains the views of the served types in the database until ctx ends. The server itself does not depend on them.
 func (p *parts) keepViews(ctx context.Context) {
 	if !p.options.views {
 		p.removeViews(ctx)
@@ -39,7 +39,7 @@ func (p *parts) keepViews(ctx context.Context) {
 	k.Run(ctx)
 }
 
-// removeViews removes the views of servers before, and tries it until none is left.
+// removeViews removes the views that earlier servers created, and retries until none is left.
 func (p *parts) removeViews(ctx context.Context) {
 	var told views.Left
 	for {

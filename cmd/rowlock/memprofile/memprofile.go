@@ -1,16 +1,16 @@
-// Package memprofile has the profile of memory sampled seldom: each place in the program that was seen to allocate is kept as long as the
-// process lives, with its stack, and a server that has done many different things keeps megabytes of them for nobody to look at.
+// Package memprofile lowers the sampling rate of the memory profile. The runtime keeps each allocation site that was sampled, with its
+// stack, as long as the process lives; in a server that has done many different things these records take megabytes that are rarely read.
 //
-// Samples are told by the rate at which a profile is read, so that it must not change later. The package imports runtime alone: it is
-// initialised before all that allocate much.
+// The rate at the time of reading scales the samples of a profile, so it must not change later. The package imports only runtime, so it
+// is initialised before all packages that allocate much.
 package memprofile
 
 import "runtime"
 
 const (
-	// usual is runtime.MemProfileRate where nobody has set it by GODEBUG=memprofilerate=N.
+	// usual is runtime.MemProfileRate unless GODEBUG=memprofilerate=N has set it.
 	usual = 512 << 10
-	// Rate is how many bytes are allocated between two samples, on average: of 30 MiB in use, a profile has seen ten or so.
+	// Rate is the average number of bytes that are allocated between two samples: with 30 MiB in use, a profile has about ten samples.
 	Rate = 3 << 20
 )
 
