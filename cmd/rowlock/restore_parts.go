@@ -50,7 +50,7 @@ func (o *partOptions) complete(flags *pflag.FlagSet) error {
 	if o.byRevision {
 		return o.completeRevision()
 	}
-	empty := func(values []string) bool { return len(values) == 0 || slices.Contains(values, "") } // "$NAMESPACE", for example, with an unset variable
+	empty := func(values []string) bool { return len(values) == 0 || slices.Contains(values, "") } // "$NAMESPACE", say, of an unset variable
 	if flags.Changed("namespace") && empty(o.namespaces) || flags.Changed("object") && empty(o.objects) {
 		return usagef("--namespace and --object need a name: without one, the whole backup would be restored")
 	}

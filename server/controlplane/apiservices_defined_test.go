@@ -7,7 +7,7 @@ import (
 
 const ofAPIServices = "apiservices.apiregistration.k8s.io"
 
-// turned returns after the chore has certainly looked at all APIServices once more: it removes what nobody serves.
+// turned returns after the chore has certainly examined all APIServices once more: it removes the APIService of an unserved version.
 func (k kept) turned() {
 	k.Helper()
 	k.send("POST", apiServicesPath, `{"metadata":{"name":"v9.example.com","labels":{"kube-aggregator.kubernetes.io/automanaged":"true"}},
@@ -15,7 +15,7 @@ func (k kept) turned() {
 	k.until("removed", ofAPIServices, apiServicesPath+"/v9.example.com", field("code", "404"))
 }
 
-// The APIService of what is defined is as the server has it, unless a user has taken the label off.
+// The server repairs the APIService of a defined version, unless a user has removed the label.
 func TestAPIServicesOfDefinitionsArePutRight(t *testing.T) {
 	k := newKept(t, nil)
 	k.send("POST", definitions, widgetDefinition)
@@ -36,7 +36,7 @@ func TestAPIServicesOfDefinitionsArePutRight(t *testing.T) {
 	}
 }
 
-// A version has an APIService as long as a definition claims it, also when that is not served.
+// A version has an APIService as long as a definition claims it, even if that definition is not served.
 func TestAPIServicesOfDefinitionsThatAreNotServed(t *testing.T) {
 	k := newKept(t, nil)
 	k.send("POST", definitions, widgetDefinition)
@@ -55,7 +55,7 @@ func TestAPIServicesOfDefinitionsThatAreNotServed(t *testing.T) {
 	}
 	k.send("DELETE", service, "")
 	k.back(ofAPIServices, service, first)
-	// Another definition that claims the version comes and goes.
+	// Another definition that claims the version is created and deleted.
 	third := strings.NewReplacer("gadgets", "sprockets").Replace(conflicting)
 	k.send("POST", definitions, third)
 	k.send("DELETE", definitions+"/sprockets.example.com", "")

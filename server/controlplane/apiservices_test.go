@@ -12,8 +12,8 @@ import (
 
 const apiServicesPath = "/apis/apiregistration.k8s.io/v1/apiservices"
 
-// There is an APIService for each version that is served, but for that of the APIServices. Those that the server made
-// are put right at the next start, and not before; a user's are left alone.
+// There is an APIService for each served version, except those of the APIServices' own group. The next start, and no
+// earlier event, repairs those that the server created; it leaves those of users alone.
 func TestAPIServicesAtAStart(t *testing.T) {
 	k := newKept(t, nil)
 	registry := k.p.Registry
@@ -62,7 +62,7 @@ func TestAPIServicesAtAStart(t *testing.T) {
 		k.send("POST", apiServicesPath, `{"metadata":{"name":"`+name+`","labels":{"kube-aggregator.kubernetes.io/automanaged":"`+label+`"}},
 			"spec":{"group":"example.com","version":"`+name[:2]+`","groupPriorityMinimum":1,"versionPriority":1}}`)
 	}
-	// Nobody makes this one, so it goes at once; by then the server has seen the rest.
+	// No server serves this version, so its APIService is removed at once; by then the server has seen the others.
 	k.until("removed", "apiservices.apiregistration.k8s.io", apiServicesPath+"/v2.example.com", field("code", "404"))
 	check := func(apps, batch, policy, example string) {
 		t.Helper()
@@ -76,7 +76,7 @@ func TestAPIServicesAtAStart(t *testing.T) {
 	boot()
 	check("15", "15", "3", "")
 
-	// A server that serves more makes more, and the next that serves less removes it.
+	// A server that serves more versions creates more APIServices, and the next one, which serves fewer, removes them.
 	config, err := builtin.ParseRuntimeConfig(map[string]string{"coordination.k8s.io/v1beta1": "true"})
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestAPIServicesAtAStart(t *testing.T) {
 	}
 }
 
-// What an APIService without a Service stands for is served here, whoever says otherwise.
+// An APIService without a Service is available, whatever a client writes into its status.
 func TestAPIServicesAreAvailable(t *testing.T) {
 	k := newKept(t, nil)
 	reason := func(want string) func(string) bool {
@@ -112,12 +112,12 @@ func TestAPIServicesAreAvailable(t *testing.T) {
 	}
 }
 
-// What is served may change while a server runs: an APIService that servers keep goes with the version it stands for.
+// The served versions may change while a server runs: an APIService with the label is removed with its version.
 func TestAPIServicesFollowWhatIsServed(t *testing.T) {
 	k := newKept(t, nil)
 	group := resources.GroupSpec{Name: "example.com", Priority: 1000, Versions: []resources.VersionSpec{{Version: "v1", Priority: 100}, {Version: "v2", Priority: 100}}}
 	k.p.Registry.SetGroup(group)
-	for _, version := range []string{"v1", "v2"} { // made by whoever keeps those of what is defined
+	for _, version := range []string{"v1", "v2"} { // created by the chore for defined versions
 		k.until("made", "apiservices.apiregistration.k8s.io", apiServicesPath+"/"+version+".example.com", field("spec.version", version))
 	}
 	k.send("POST", apiServicesPath, `{"metadata":{"name":"v3.example.com","labels":{"kube-aggregator.kubernetes.io/automanaged":"true"}},
@@ -126,7 +126,7 @@ func TestAPIServicesFollowWhatIsServed(t *testing.T) {
 		t.Helper()
 		k.until("removed", "apiservices.apiregistration.k8s.io", apiServicesPath+"/"+version+".example.com", field("code", "404"))
 	}
-	gone("v3") // which was never served
+	gone("v3") // it was never served
 	group.Versions = group.Versions[1:]
 	k.p.Registry.SetGroup(group)
 	gone("v1")
@@ -137,7 +137,7 @@ func TestAPIServicesFollowWhatIsServed(t *testing.T) {
 	k.send("PATCH", apiServicesPath+"/v2.example.com", toService)
 	k.send("POST", apiServicesPath, `{"metadata":{"name":"v4.example.com","labels":{"kube-aggregator.kubernetes.io/automanaged":"true"}},
 		"spec":{"group":"example.com","version":"v4","groupPriorityMinimum":1000,"versionPriority":15}}`)
-	gone("v4") // by a turn that has left alone what a user has made
+	gone("v4") // in a turn that has left a user's APIService alone
 	if answer := k.send("GET", apiServicesPath+"/v2.example.com", ""); !field("spec.service.name", "x")(answer) {
 		t.Error(answer)
 	}

@@ -12,8 +12,8 @@ import (
 
 const flowSchemas = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
 
-// A fresh server has the configuration of priority and fairness that kube-apiserver has, and the PriorityClasses of the
-// system; a later start changes what has been changed, unless it was taken over, and writes nothing otherwise.
+// A new server has kube-apiserver's configuration of priority and fairness, and the system PriorityClasses. A later
+// start reverts changes, unless a user has taken an object over, and otherwise writes nothing.
 func TestBootstrapPriorities(t *testing.T) {
 	k := newWhole(t, nil)
 	s, store := k.s, k.store

@@ -22,7 +22,7 @@ import (
 
 const rbacPath = "/apis/rbac.authorization.k8s.io/v1/"
 
-// policyObject is any object of RBAC, without what a server gives it.
+// policyObject is an RBAC object of any kind, without the fields that a server sets.
 type policyObject struct {
 	Metadata        metav1.ObjectMeta       `json:"metadata"`
 	Rules           []rbacv1.PolicyRule     `json:"rules"`
@@ -71,7 +71,7 @@ func (k kept) change(method, path, body string) {
 	}
 }
 
-// What is there from the start is upstream's bootstrap policy, object by object, and nothing else; a later start changes nothing.
+// The objects after a start are those of upstream's bootstrap policy, and no others; a later start changes nothing.
 func TestBootstrapPolicy(t *testing.T) {
 	k := newWhole(t, nil)
 	var roles []rbacv1.Role
@@ -106,8 +106,8 @@ func TestBootstrapPolicy(t *testing.T) {
 	}
 }
 
-// What everybody might see by system:discovery in earlier releases is seen by system:public-info-viewer now, which is made
-// with what somebody has made of the former.
+// Permissions that earlier releases granted to everybody by system:discovery are granted by system:public-info-viewer now.
+// Its binding is created with an administrator's changes to the former.
 func TestBootstrapPolicySplits(t *testing.T) {
 	for _, c := range []struct {
 		name, discovery string
@@ -139,7 +139,7 @@ func TestBootstrapPolicySplits(t *testing.T) {
 	}
 }
 
-// Where RBAC decides nothing, its policy is not made, and no part of the start is said to have made it.
+// Where RBAC is not an authorizer, its policy is not created, and no post-start hook reports it.
 func TestNoBootstrapPolicyWithoutRBAC(t *testing.T) {
 	k := newWhole(t, func(_ *server.Config, c *controlplane.Config) { c.NoRBAC = true })
 	for _, resource := range []string{"clusterroles", "clusterrolebindings", "roles", "rolebindings"} {
@@ -152,7 +152,7 @@ func TestNoBootstrapPolicyWithoutRBAC(t *testing.T) {
 	}
 }
 
-// A role and a binding for the object history are made where it is served, and not for other resources of a group of its name.
+// The role and the binding for the object history are created where it is served, but not for other resources of a group with its name.
 func TestBootstrapPolicyOfTheHistory(t *testing.T) {
 	k := newWhole(t, nil)
 	for _, served := range []bool{false, true} {
@@ -174,8 +174,8 @@ func TestBootstrapPolicyOfTheHistory(t *testing.T) {
 	}
 }
 
-// A start gives to roles and bindings what they lack, and takes nothing from them, which a newer release may have given them; those
-// that are not to be updated stay as they are, and a binding to another role is made anew.
+// A start adds missing permissions to roles and bindings, and removes none, since a newer release may have added them. Objects with
+// autoupdate=false stay unchanged, and a binding to another role is recreated.
 func TestBootstrapPolicyIsReconciled(t *testing.T) {
 	k := newWhole(t, nil)
 	var view, scheduler rbacv1.ClusterRole
@@ -215,7 +215,7 @@ func TestBootstrapPolicyIsReconciled(t *testing.T) {
 	if ref := bindings["/system:basic-user"].RoleRef.Name; ref != "system:basic-user" {
 		t.Errorf("the binding is to %s", ref)
 	}
-	// What a server of another release adds is there now, and so is what this one does: whichever starts next writes nothing.
+	// The additions of both releases are there now, so whichever server starts next writes nothing.
 	if err := k.p.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func condition(o *resources.Object, typ string) gjson.Result {
 	return gjson.GetBytes(o.Data, `status.conditions.#(type=="`+typ+`")`)
 }
 
-// A definition goes with its objects, whose finalizers are honoured; what comes after it under the name finds none of them.
+// A definition is deleted with its objects, whose finalizers are honoured; a later definition with the same name has none of them.
 func TestDefinitionsGoWithTheirObjects(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, f fleet) {
 		for _, k := range f.servers {
@@ -66,7 +66,7 @@ func TestDefinitionsGoWithTheirObjects(t *testing.T) {
 		f.gone(service)
 		f.endsInProgress(key, since)
 
-		// Somebody takes the finalizer off, before the objects have gone.
+		// A client removes the finalizer before the objects are gone.
 		create(`"example.com/stay"`)
 		f.send("DELETE", definitions+"/widgets.example.com", "", 200)
 		f.send("PATCH", definitions+"/widgets.example.com", `{"metadata":{"finalizers":null}}`, 200)
@@ -78,7 +78,7 @@ func TestDefinitionsGoWithTheirObjects(t *testing.T) {
 	})
 }
 
-// revision is that of all that has happened so far.
+// revision returns the latest revision.
 func (f fleet) revision() int64 {
 	f.Helper()
 	now, err := f.servers[0].store.Snapshot(f.Context(), "namespaces", resources.At{Match: resources.MostRecent})
@@ -88,7 +88,7 @@ func (f fleet) revision() int64 {
 	return now.Revision()
 }
 
-// endsInProgress checks what a watch has shown of a definition that has gone: that its deletion began, and was in progress to its end.
+// endsInProgress checks the events of a deleted definition: its deletion began, and was in progress to its end.
 func (f fleet) endsInProgress(key resources.Key, since int64) {
 	f.Helper()
 	w, err := f.servers[0].store.Watch(f.Context(), resources.WatchOptions{Resource: key.Resource, Name: key.Name, After: since})
@@ -110,7 +110,7 @@ func (f fleet) endsInProgress(key resources.Key, since int64) {
 	}
 }
 
-// Of a definition that was never served there is nothing to delete; its deletion is seen like that of others.
+// A definition that was never served has no objects to delete; its deletion has the same events as others.
 func TestDefinitionsThatWereNeverServedGo(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, f fleet) {
 		for _, k := range f.servers {

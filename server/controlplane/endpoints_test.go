@@ -8,7 +8,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/discovery"
 )
 
-// However the servers come, they are grouped the same way, each address once.
+// Endpoints are grouped the same way in whatever order they come, and each address occurs once.
 func TestGrouped(t *testing.T) {
 	a, b, six := net.IPv4(192, 0, 2, 1), net.IPv4(192, 0, 2, 2), net.ParseIP("2001:db8::1")
 	want := []*endpointGroup{

@@ -21,14 +21,14 @@ import (
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
-// fleet are whole servers on one database, as clients see them, with the controllers. Requests go to all of them in turn.
+// fleet is a set of whole servers with controllers on one database. Clients send requests to all of them in turn.
 type fleet struct {
 	*testing.T
 	servers []kept
 	turn    *atomic.Int64
 }
 
-// newFleet makes servers, each with one of the stores.
+// newFleet creates servers, each with one of the stores.
 func newFleet(t *testing.T, stores []*sqlstore.Store) fleet {
 	t.Helper()
 	f := fleet{T: t, turn: &atomic.Int64{}}
@@ -63,7 +63,7 @@ func onEveryDatabase(t *testing.T, test func(t *testing.T, f fleet)) {
 	servertest.OnEveryDatabase(t, func(t *testing.T, stores []*sqlstore.Store) { test(t, newFleet(t, stores)) })
 }
 
-// serve has all servers serve the kind Toy; stopServing ends that.
+// serve makes all servers serve the kind Toy; stopServing ends that.
 func (f fleet) serve(versions ...untypedtest.Version) {
 	f.Helper()
 	for _, k := range f.servers {
@@ -79,10 +79,10 @@ func (f fleet) stopServing() {
 	}
 }
 
-// next is the server whose turn it is.
+// next returns the next server in turn.
 func (f fleet) next() kept { return f.servers[int(f.turn.Add(1))%len(f.servers)] }
 
-// on makes a request of one server.
+// on sends a request to a server.
 func (f fleet) on(k kept, method, path, body string) (int, gjson.Result) {
 	r := httptest.NewRequest(method, path, strings.NewReader(body)).WithContext(f.Context())
 	r.Header.Set("Authorization", "known")
@@ -95,7 +95,7 @@ func (f fleet) on(k kept, method, path, body string) (int, gjson.Result) {
 	return w.Code, gjson.ParseBytes(w.Body.Bytes())
 }
 
-// send makes a request that has one of several answers.
+// send sends a request whose answer has to have one of the codes.
 func (f fleet) send(method, path, body string, codes ...int) gjson.Result {
 	f.Helper()
 	code, answer := f.on(f.next(), method, path, body)
@@ -105,7 +105,7 @@ func (f fleet) send(method, path, body string, codes ...int) gjson.Result {
 	return answer
 }
 
-// insist makes a request until it has an answer other than that the type is not served at present.
+// insist repeats a request while the answer is that the type is not served at present.
 func (f fleet) insist(method, path, body string, codes ...int) gjson.Result {
 	f.Helper()
 	for {
@@ -120,7 +120,7 @@ func (f fleet) insist(method, path, body string, codes ...int) gjson.Result {
 	}
 }
 
-// until waits until what is true of an object is true, on every server; nil stands for none.
+// until waits until an object satisfies a condition on every server; nil stands for a missing object.
 func (f fleet) until(what string, key resources.Key, is func(*resources.Object) bool) {
 	f.Helper()
 	ctx, cancel := context.WithTimeout(f.Context(), patience)
@@ -182,7 +182,7 @@ func (f fleet) gone(keys ...resources.Key) {
 	}
 }
 
-// stays checks that objects are there after the controllers have certainly looked at them.
+// stays checks that objects exist after the controllers have certainly examined them.
 func (f fleet) stays(keys ...resources.Key) {
 	f.Helper()
 	for i := range 5 {
@@ -212,7 +212,7 @@ func metadataOf(name string, owners ...string) string {
 	return `"metadata":{"name":"` + name + `","ownerReferences":[` + strings.Join(owners, ",") + `]}`
 }
 
-// object creates a config map, toy a toy, that belong to others. They return a reference to it.
+// object creates a config map, toy a toy, with the given owners. They return a reference to it.
 func (f fleet) object(namespace, name string, owners ...string) (reference string) {
 	f.Helper()
 	o := f.send("POST", "/api/v1/namespaces/"+namespace+"/configmaps", `{`+metadataOf(name, owners...)+`}`, 201)

@@ -12,7 +12,7 @@ import (
 
 const flowSchemasPath = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
 
-// Who undoes again and again what a server repairs, a server of another release for one, sees it do so at intervals.
+// A client (a server of another release, for example) that reverts a repair repeatedly makes the repair run at intervals.
 func TestKeepFlowsAtIntervals(t *testing.T) {
 	x := newRepairs(t)
 	f, err := x.p.newFlowObjects()
@@ -32,7 +32,7 @@ func TestKeepFlowsAtIntervals(t *testing.T) {
 		x.send("DELETE", flowSchemasPath+"/probes", "", 200)
 		ensure(0, 200)
 		if turns.TokensAt(now) >= 1 {
-			ensure(0, 200) // with nothing to write
+			ensure(0, 200) // nothing to write
 		}
 	}
 	x.send("DELETE", flowSchemasPath+"/probes", "", 200)
@@ -46,7 +46,7 @@ func TestKeepFlowsAtIntervals(t *testing.T) {
 	ensure(0, 200)
 }
 
-// While repairs wait, what users write is looked after all the same.
+// While repairs wait, the status of users' FlowSchemas is maintained nevertheless.
 func TestKeepFlowsOfUsers(t *testing.T) {
 	x := newRepairs(t)
 	c := x.p.keepFlows()
@@ -71,8 +71,8 @@ func TestKeepFlowsOfUsers(t *testing.T) {
 	}
 }
 
-// A status tells that a FlowSchema is in force. One that came or was changed while the others were put into force is marked
-// the next time.
+// The status says that a FlowSchema is in force. One that was created or changed while the others were put into force is
+// marked in the next run.
 func TestMarkFlowsInForce(t *testing.T) {
 	x := newRepairs(t)
 	f, err := x.p.newFlowObjects()
@@ -109,7 +109,8 @@ func TestMarkFlowsInForce(t *testing.T) {
 	want(map[string]string{"same": "Found", "changed": "NotFound", "replaced": "NotFound", "new": "Found"})
 }
 
-// Who wants another status than the server is not written against for ever: kube-apiserver's controller writes six times in a minute.
+// A status that another client wants otherwise is not overwritten without limit: like kube-apiserver's controller, the
+// server writes it six times in a minute.
 func TestMarkFlowsSeldom(t *testing.T) {
 	x := newRepairs(t)
 	f, err := x.p.newFlowObjects()
@@ -144,7 +145,7 @@ func TestMarkFlowsSeldom(t *testing.T) {
 	}
 }
 
-// askingStore fails the test when the database is asked for an object of a type.
+// askingStore fails the test when an object of a type is read from the database.
 type askingStore struct {
 	resources.Store
 	t        *testing.T
@@ -158,7 +159,7 @@ func (s *askingStore) Get(ctx context.Context, key resources.Key, at resources.A
 	return s.Store.Get(ctx, key, at)
 }
 
-// A start that finds all as it should be does not ask for each FlowSchema.
+// A start that finds all objects right does not read each FlowSchema from the database.
 func TestBootstrapFlowsAgain(t *testing.T) {
 	x := newRepairs(t)
 	store := &askingStore{x.store, t, flowsResource}

@@ -15,7 +15,7 @@ import (
 
 const priorityLevels = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations"
 
-// flowOf returns the names of the FlowSchema and the priority level under which a request is answered.
+// flowOf returns the names of the FlowSchema and the priority level that a request is assigned to.
 func (k kept) flowOf(method, path, name string, groups ...string) string {
 	k.Helper()
 	r := httptest.NewRequest(method, path, http.NoBody)
@@ -30,7 +30,7 @@ func (k kept) flowOf(method, path, name string, groups ...string) string {
 	return named(flowSchemas, "X-Kubernetes-Pf-Flowschema-Uid") + " " + named(priorityLevels, "X-Kubernetes-Pf-Prioritylevel-Uid")
 }
 
-// newFlowsKept returns a server where a request is sent by whom its headers say.
+// newFlowsKept returns a server that takes the user of a request from its headers.
 func newFlowsKept(t *testing.T) kept {
 	return newKept(t, func(c *server.Config, _ *controlplane.Config) {
 		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {
@@ -40,7 +40,7 @@ func newFlowsKept(t *testing.T) kept {
 	})
 }
 
-// TestFlowHeaders pins under which of the FlowSchemas that are there from the start a request comes.
+// TestFlowHeaders checks which of the predefined FlowSchemas a request is assigned to.
 func TestFlowHeaders(t *testing.T) {
 	k := newFlowsKept(t)
 	const accounts, nodes = "system:serviceaccounts", "system:nodes"
@@ -74,7 +74,7 @@ func TestFlowHeaders(t *testing.T) {
 	}
 }
 
-// TestFlowOfUsers has FlowSchemas of users come into force once their status tells so, and go with them.
+// TestFlowOfUsers checks that FlowSchemas of users are in force once their status says so, and until they are deleted.
 func TestFlowOfUsers(t *testing.T) {
 	k := newFlowsKept(t)
 	const resource, pods = "flowschemas.flowcontrol.apiserver.k8s.io", "/api/v1/namespaces/x/pods"
@@ -98,7 +98,7 @@ func TestFlowOfUsers(t *testing.T) {
 		"v GET " + pods:                             "global-default global-default",
 		"u DELETE " + pods:                          "global-default global-default", // another verb
 		"u GET " + pods + "/y/status":               "global-default global-default",
-		"u GET /api/v1/pods":                        "global-default global-default", // it would need clusterScope
+		"u GET /api/v1/pods":                        "global-default global-default", // only clusterScope would match
 		"u GET /api/v1/namespaces/y/pods":           "global-default global-default",
 		"u GET /apis/apps/v1/namespaces/x/pods":     "global-default global-default",
 		"u GET /openapi/v3":                         "paths own",
@@ -112,7 +112,7 @@ func TestFlowOfUsers(t *testing.T) {
 		}
 	}
 	k.send("DELETE", flowSchemas+"/own", "")
-	add("other", `{`+subject+`,"nonResourceRules":[{"verbs":["*"],"nonResourceURLs":["/other"]}]}`) // seen after the deletion
+	add("other", `{`+subject+`,"nonResourceRules":[{"verbs":["*"],"nonResourceURLs":["/other"]}]}`) // in force after the deletion was seen
 	if got := k.flowOf("GET", pods, "u"); got != "global-default global-default" {
 		t.Errorf("a FlowSchema that is gone is in force: %s", got)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/resources/follow"
 )
 
-// newChoreTest returns a plane that has nothing but a store, rows in it, and a context within which a test has to be done.
+// newChoreTest returns a plane that has only a store, rows in it, and a context that bounds the test.
 func newChoreTest(t *testing.T) (*Plane, *resources.Rows, context.Context) {
 	t.Helper()
 	rows := newRows(t)
@@ -22,13 +22,13 @@ func newChoreTest(t *testing.T) (*Plane, *resources.Rows, context.Context) {
 	return New(Config{Store: rows.Reader.(resources.View), Logger: slog.New(slog.DiscardHandler)}), rows, ctx
 }
 
-// What makes a chore necessary besides events is noticed, also when it comes together with some.
+// A chore notices a change besides events, even if it coincides with some.
 func TestChoreOfEventsAndMore(t *testing.T) {
 	for i := range 30 {
 		p, rows, ctx := newChoreTest(t)
 		ctx, stop := context.WithCancel(ctx)
 		changed := make(chan struct{})
-		began, calls := 0, []bool{} // whether anything may have happened
+		began, calls := 0, []bool{} // whether any change was possible
 		c := &chore{name: "a test", follow: []resources.Key{{Resource: MembersResource}}, begin: func() { began++ },
 			changed: func() <-chan struct{} { return changed }}
 		c.do = func(ctx context.Context, events []*resources.Event) (time.Duration, error) {
@@ -55,7 +55,7 @@ func TestChoreOfEventsAndMore(t *testing.T) {
 	}
 }
 
-// A chore is told of every event, of all at once when they are too many to remember.
+// A chore gets every event; when there are too many to keep, it is told to examine everything.
 func TestChoreOfMany(t *testing.T) {
 	p, rows, ctx := newChoreTest(t)
 	ctx, stop := context.WithCancel(ctx)
@@ -87,7 +87,7 @@ func TestChoreOfMany(t *testing.T) {
 	}
 }
 
-// A chore that looks at everything rests, by the clock of the bubble: it takes a twentieth of the time at most, and is never put off for long.
+// A chore that examines everything rests. By the clock of the bubble it takes a twentieth of the time at most, and is never delayed for long.
 func TestSparingChoreRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, takes := time.Now(), time.Millisecond
@@ -125,7 +125,7 @@ func TestSparingChoreRests(t *testing.T) {
 	})
 }
 
-// A chore ends with its context, and is told so once.
+// A chore ends with its context, and its end is called once.
 func TestChoreEnds(t *testing.T) {
 	p, _, ctx := newChoreTest(t)
 	ctx, stop := context.WithCancel(ctx)

@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// patience is how long a test waits for what must come. It is only reached by a test that fails.
+// patience is how long a test waits for an expected result. Only a failing test waits that long.
 const patience = 2 * time.Minute
 
 // kept is a server with its control plane, as clients see it.
@@ -23,7 +23,7 @@ type kept struct {
 	pipeline *resources.Pipeline
 }
 
-// newWhole makes a server that knows everybody who says so, with what exists from the start.
+// newWhole returns a bootstrapped server that believes a request's own statement of its user.
 func newWhole(t *testing.T, change func(*server.Config, *controlplane.Config)) kept {
 	t.Helper()
 	var pc controlplane.Config

@@ -25,7 +25,7 @@ func postedLease(name, labels string, renewed time.Time) string {
 		"spec":{"holderIdentity":"x","leaseDurationSeconds":3600,"renewTime":%q}}`, name, labels, renewed.UTC().Format("2006-01-02T15:04:05.000000Z"))
 }
 
-// leaseNames are the names of the Leases in a list.
+// leaseNames returns the names of the Leases in a list.
 func leaseNames(list string) (names []string) {
 	for _, n := range gjson.Get(list, "items.#.metadata.name").Array() {
 		names = append(names, n.Str)
@@ -33,8 +33,8 @@ func leaseNames(list string) (names []string) {
 	return names
 }
 
-// A server has a Lease while it runs (KEP-1965), which comes back when it is deleted and goes with the server. Those of servers that are
-// gone for long are removed, and nobody else's.
+// A server has a Lease while it runs (KEP-1965). The Lease is recreated when it is deleted, and removed when the server ends. Leases of
+// servers that are long gone are removed, and no other Leases.
 func TestIdentity(t *testing.T) {
 	k := newWhole(t, nil)
 	const marked = `"apiserver.kubernetes.io/identity":"kube-apiserver"`
@@ -90,7 +90,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// Where servers are not to be known, none has a Lease, nor says that it has.
+// With the feature disabled, no server has a Lease or reports the hooks.
 func TestNoIdentity(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.APIServerIdentity, false)
 	k := newKept(t, nil)
@@ -106,7 +106,7 @@ func TestNoIdentity(t *testing.T) {
 	}
 }
 
-// shortLeases is a policy that changes every Lease that is written, and tells when.
+// shortLeases is an admission plugin that changes every Lease that is written, and reports when.
 type shortLeases chan time.Time
 
 func (shortLeases) Handles(admission.Operation) bool { return true }
@@ -122,13 +122,13 @@ func (c shortLeases) Admit(_ context.Context, a admission.Attributes, _ admissio
 	return nil
 }
 
-// A policy that changes the Lease with each write does not have it written without end.
+// If a policy changes the Lease with each write, the server does not write it in a loop.
 func TestIdentityThatIsChanged(t *testing.T) {
 	k, written := newWhole(t, nil), make(shortLeases, 8)
 	k.pipeline.Use(written, k.registry)
 	k.keep(k.services())
 	first, last := <-written, time.Time{}
-	for range 6 { // it may be admitted twice for one write
+	for range 6 { // one write may be admitted twice
 		last = <-written
 	}
 	if took := last.Sub(first); took < time.Second {

@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/resources/builtin"
 )
 
-// counted are rules that count how many objects were made by them.
+// counted is a strategy that counts the objects created with it.
 type counted struct {
 	rest.RESTCreateStrategy
 	made *atomic.Int64
@@ -24,7 +24,7 @@ func (c counted) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	c.RESTCreateStrategy.PrepareForCreate(ctx, obj)
 }
 
-// What is kept right of types that come while the server runs is kept right, and by the rules of those that take their place.
+// Chores work for types that appear while the server runs, and use the strategy of the types that replace them.
 func TestKeepTypesThatComeAndChange(t *testing.T) {
 	k := newWhole(t, nil)
 	network := k.services()
@@ -40,7 +40,7 @@ func TestKeepTypesThatComeAndChange(t *testing.T) {
 	for range 2 {
 		made := serveCounted(k.registry, flows, addresses)
 		for _, o := range []struct{ name, path string }{{flows, flow}, {addresses, address}} {
-			// Who is not yet told that the types are others may still restore the object a few times, but not for ever.
+			// A chore that has not noticed the new types may still restore the object a few times, but not for ever.
 			for n := 0; made[o.name].Load() == 0; n++ {
 				if n == 100 {
 					t.Fatalf("%s are made by the rules of a type that is no longer served", o.name)
@@ -53,7 +53,7 @@ func TestKeepTypesThatComeAndChange(t *testing.T) {
 	}
 }
 
-// serveCounted serves the built-in types anew, and returns how many objects of some are made by the new rules.
+// serveCounted registers the built-in types again, and returns counters of the objects that are created by the new strategies.
 func serveCounted(r *resources.Registry, names ...string) map[string]*atomic.Int64 {
 	made := map[string]*atomic.Int64{}
 	specs := builtin.Groups()

@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources/builtin"
 )
 
-// Where servers differ in their ports, each EndpointSlice comes back; what only has a similar name is left alone.
+// Where servers have different ports, each EndpointSlice is restored; a slice of a user with a similar name is left alone.
 func TestKeepEndpointSlices(t *testing.T) {
 	const path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 	x, alive := newRepairs(t), []string{"a", "b"}
@@ -28,7 +28,7 @@ func TestKeepEndpointSlices(t *testing.T) {
 		if _, err := k.do(t.Context(), events); err != nil {
 			t.Fatal(err)
 		}
-		happened() // what that did
+		happened() // the events of that
 	}
 	look(nil)
 	for _, change := range []struct {
@@ -62,7 +62,7 @@ func TestKeepEndpointSlices(t *testing.T) {
 	}
 }
 
-// follower returns a function that returns what has happened to objects since it was last called.
+// follower returns a function that returns the events of objects since its last call.
 func follower(t *testing.T, store resources.View, objects []resources.Key) func() []*resources.Event {
 	t.Helper()
 	var watches []resources.Watch

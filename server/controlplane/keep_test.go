@@ -24,7 +24,7 @@ import (
 	"github.com/rowlock/rowlock/server/controlplane"
 )
 
-// newKept is a server that does its chores.
+// newKept returns a server that runs its chores.
 func newKept(t *testing.T, change func(*server.Config, *controlplane.Config)) kept {
 	t.Helper()
 	k := newWhole(t, change)
@@ -32,7 +32,7 @@ func newKept(t *testing.T, change func(*server.Config, *controlplane.Config)) ke
 	return k
 }
 
-// services makes the Services that every cluster has, and returns their network.
+// services creates the Services that every cluster has, and returns their network.
 func (k kept) services() controlplane.Network {
 	k.Helper()
 	network := controlplane.Network{ServiceRanges: builtin.DefaultServiceNetwork().Ranges, Port: 6443}
@@ -42,7 +42,7 @@ func (k kept) services() controlplane.Network {
 	return network
 }
 
-// keep does the chores until the test ends.
+// keep runs the chores until the test ends.
 func (k kept) keep(network controlplane.Network) {
 	ctx, stop := context.WithCancel(k.Context())
 	done := make(chan struct{})
@@ -72,7 +72,7 @@ func (k kept) send(method, path, body string) string {
 	return w.Body.String()
 }
 
-// until waits until what a path answers satisfies a condition.
+// until waits until the answer for a path satisfies a condition.
 func (k kept) until(what, resource, path string, ok func(answer string) bool) string {
 	k.Helper()
 	ctx, cancel := context.WithTimeout(k.Context(), patience)
@@ -103,7 +103,7 @@ func field(path, want string) func(string) bool {
 	return func(answer string) bool { return gjson.Get(answer, path).String() == want }
 }
 
-// back waits until an object is there that is another than the one that was deleted.
+// back waits until an object is there that is not the one that was deleted.
 func (k kept) back(resource, path, deleted string) {
 	k.Helper()
 	k.until("back", resource, path, func(answer string) bool {
@@ -125,7 +125,7 @@ func TestKeepFlows(t *testing.T) {
 	was := k.send("GET", levelPath+"/workload-high", "")
 	k.send("DELETE", levelPath+"/workload-high", "")
 	k.back(levels, levelPath+"/workload-high", was)
-	// A mandatory one is as it is, whatever its annotation says; a suggested one is the user's once that says so.
+	// A mandatory object is restored whatever its annotation says; a suggested one belongs to the user once the annotation says so.
 	k.send("PATCH", flowSchemas+"/service-accounts", `{"metadata":{"annotations":{"apf.kubernetes.io/autoupdate-spec":"false"}},"spec":{"matchingPrecedence":3}}`)
 	k.send("PATCH", levelPath+"/catch-all", `{"metadata":{"annotations":{"apf.kubernetes.io/autoupdate-spec":"false"}}}`)
 	k.until("restored", levels, levelPath+"/catch-all", field(`metadata.annotations.apf\.kubernetes\.io/autoupdate-spec`, "true"))
@@ -134,10 +134,10 @@ func TestKeepFlows(t *testing.T) {
 	if got := k.send("GET", flowSchemas+"/service-accounts", ""); !field("spec.matchingPrecedence", "3")(got) {
 		t.Errorf("what a user has taken over was changed: %s", got)
 	}
-	// What an earlier release suggested goes.
+	// Values that an earlier release proposed are removed.
 	k.send("POST", flowSchemas, `{"metadata":{"name":"old","annotations":{"apf.kubernetes.io/autoupdate-spec":"true"}},"spec":{"priorityLevelConfiguration":{"name":"system"}}}`)
 	k.until("removed", flows, flowSchemas+"/old", field("code", "404"))
-	// The status of a user's own follows its priority level.
+	// The status of a user's own FlowSchema follows its priority level.
 	k.send("POST", flowSchemas, `{"metadata":{"name":"own"},"spec":{"priorityLevelConfiguration":{"name":"own"}}}`)
 	k.until("dangling", flows, flowSchemas+"/own", field(`status.conditions.#(type=="Dangling").message`,
 		`This FlowSchema references the PriorityLevelConfiguration object named "own" but there is no such object`))
@@ -185,7 +185,7 @@ func TestKeepTracking(t *testing.T) {
 	}
 }
 
-// authorities are those of a test.
+// authorities are the authorities of a test.
 type authorities struct {
 	all     []*x509.Certificate
 	changed chan struct{}
@@ -213,7 +213,7 @@ func newAuthority(t *testing.T, name string, notAfter time.Time) *x509.Certifica
 	return c
 }
 
-// The authorities that servers which extend the API are told are those of all servers, until they expire.
+// The ConfigMap for extension API servers has the authorities of all servers, until they expire.
 func TestKeepTrust(t *testing.T) {
 	const path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 	own, others := newAuthority(t, "own", time.Now().Add(time.Hour)), newAuthority(t, "others", time.Now().Add(time.Hour))
@@ -247,7 +247,7 @@ func TestKeepTrust(t *testing.T) {
 	}
 }
 
-// Servers that extend the API are told of the front proxy, besides those that others have told them of.
+// The ConfigMap for extension API servers has the front proxy of this server, beside those of other servers.
 func TestKeepTrustInProxy(t *testing.T) {
 	const path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 	own := newAuthority(t, "own", time.Now().Add(time.Hour))
@@ -282,7 +282,7 @@ func TestKeepTrustInProxy(t *testing.T) {
 	}
 }
 
-// A ConfigMap that users made one that cannot be changed does not keep a server from starting.
+// A ConfigMap that a user has made immutable does not keep a server from starting.
 func TestBootstrapRefusedConfigMaps(t *testing.T) {
 	const path = "/api/v1/namespaces/kube-system/configmaps/"
 	for how, patch := range map[string]string{"immutable": `{"immutable":true,"data":null}`, "taken": `{"binaryData":{"since":"eA==","client-ca-file":"eA=="},"data":null}`} {

@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
-// crew are members as a test wants them.
+// crew are members as a test sets them.
 type crew struct {
 	self  string
 	alive *[]string
@@ -27,7 +27,7 @@ func newRows(t *testing.T) *resources.Rows {
 	return resources.NewRows(sqlitetest.Open(t))
 }
 
-// A server whose row is there and that is gone keeps its row for a while, and may come back; then its row goes.
+// The row of a server that is gone stays for a while, in which the server may come back; then the row is removed.
 func TestMembersRemoveDead(t *testing.T) {
 	rows, alive := newRows(t), []string{"a", "b"}
 	member := func(name string, last byte) *membership {
@@ -52,8 +52,8 @@ func TestMembersRemoveDead(t *testing.T) {
 		{0, []string{"a", "b"}, 0, 2},
 		{0, []string{"a"}, deadAfter, 2},
 		{time.Second, []string{"a"}, deadAfter - time.Second, 2},
-		{time.Hour, []string{"a", "b"}, 0, 2}, // it was back in time
-		{0, nil, deadAfter, 2},                // whoever asks lives
+		{time.Hour, []string{"a", "b"}, 0, 2}, // it came back in time
+		{0, nil, deadAfter, 2},                // the asking server is alive
 		{deadAfter, nil, 0, 1},
 	} {
 		now, alive = now.Add(step.after), step.alive
@@ -72,7 +72,7 @@ func TestMembersRemoveDead(t *testing.T) {
 	}
 }
 
-// Where nobody can tell who lives, a row is written again before its time is up.
+// Where liveness cannot be observed, a row is renewed before its term ends.
 func TestMembersExpiring(t *testing.T) {
 	rows := newRows(t)
 	m := Network{Address: net.IPv4(192, 0, 2, 1), Port: 6443, Members: Expiring("a", time.Minute), Rows: rows}.membership()

@@ -27,10 +27,10 @@ func (a *notRecording) Begin(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-// A start whose writes the audit does not let begin tries again, says so once, and ends after a minute, as kube-apiserver's does.
+// A start whose writes the audit does not let begin retries them, logs this once, and ends after a minute, as kube-apiserver's does.
 func TestStartNotRecorded(t *testing.T) {
 	for name, c := range map[string]struct {
-		after time.Duration // how long the audit takes nothing
+		after time.Duration // how long the audit accepts nothing
 		want  error
 	}{"for ever": {time.Hour, resources.ErrNotRecorded}, "for a while": {recordedIn / 2, nil}} {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestStartNotRecorded(t *testing.T) {
 	}
 }
 
-// Nothing of what a start writes counts as refused by a user when the audit does not take it.
+// A write of a start that the audit does not accept does not count as refused by a user.
 func TestNotRecordedIsNoRefusal(t *testing.T) {
 	x := newRepairs(t)
 	x.send("DELETE", "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:basic-user", "", 200)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// refusing is an admission plugin that refuses every write while it is told to, and counts them.
+// refusing is an admission plugin that refuses every write while it is told to, and counts the writes.
 type refusing struct {
 	allow atomic.Bool
 	count atomic.Int64
@@ -26,7 +26,7 @@ func (r *refusing) Validate(context.Context, admission.Attributes, admission.Obj
 	return apierrors.NewInternalError(errors.New(`failed calling webhook "w.example.org": service "none" not found`))
 }
 
-// A start writes nothing that is as it has to be, so that no webhook can refuse it.
+// A start does not write objects that are right, so no webhook can refuse them.
 func TestRestartWritesNothing(t *testing.T) {
 	x := newRepairs(t)
 	plugin := &refusing{}
@@ -42,7 +42,8 @@ func TestRestartWritesNothing(t *testing.T) {
 	}
 }
 
-// What is refused keeps no server from starting: otherwise nobody could remove the webhook that refuses it. It is made when that is gone.
+// A refused write keeps no server from starting: otherwise nobody could remove the webhook that refuses it. The object
+// is created when the webhook is gone.
 func TestStartRefused(t *testing.T) {
 	x := newRepairs(t)
 	const (
@@ -100,7 +101,7 @@ func TestStartRefused(t *testing.T) {
 	}
 }
 
-// The first error that ends a start is said, not that the others were given up because of it.
+// A start returns its first error, not the cancellation of the other work.
 func TestStartError(t *testing.T) {
 	broken := errors.New("broken")
 	var refused refusals

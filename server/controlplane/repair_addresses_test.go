@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// repairs is a server whose addresses are repaired when the test says so, at the time that it says.
+// repairs is a server that repairs addresses when the test calls it, at the time that the test sets.
 type repairs struct {
 	*testing.T
 	s     *server.Server
@@ -27,7 +27,7 @@ type repairs struct {
 	now   time.Time
 	// ranges are those of the default ServiceCIDR.
 	ranges []net.IPNet
-	// looks are the rounds of the last repair.
+	// looks counts the rounds of the last repair.
 	looks int
 }
 
@@ -57,7 +57,7 @@ func prepareRepairs(t *testing.T) *repairs {
 	return x
 }
 
-// start does what a server does when it starts.
+// start runs the start of a server.
 func (x *repairs) start(port int) {
 	x.Helper()
 	if err := x.p.Bootstrap(x.Context()); err != nil {
@@ -86,8 +86,8 @@ func (x *repairs) send(method, path, body string, code int) gjson.Result {
 	return gjson.Parse(w.Body.String())
 }
 
-// repair looks at what happened since a revision, or at everything when that is 0, until there is nothing to be done at
-// once. It returns when to look again.
+// repair handles the events since a revision, or all objects when that is 0, until nothing is due at once. It returns
+// when to run again.
 func (x *repairs) repair(since int64) time.Duration {
 	x.Helper()
 	var events []*resources.Event
@@ -129,7 +129,7 @@ func (x *repairs) revision() int64 {
 	return now.Revision()
 }
 
-// reported fails the test unless there is one Event of a reason, with a message.
+// reported fails the test unless there is one Event with a reason and a message.
 func (x *repairs) reported(reason, message string) {
 	x.Helper()
 	found := x.send("GET", "/apis/events.k8s.io/v1/events?fieldSelector=reason%3D"+reason, "", 200).Get("items").Array()
@@ -148,7 +148,7 @@ func addressOf(name, parent, labels string) string {
 	return `{"metadata":{"name":"` + name + `","labels":` + labels + `},"spec":{"parentRef":` + parent + `}}`
 }
 
-// What somebody does to the IPAddress of a Service is undone, by what happened and by looking at everything alike.
+// Changes to the IPAddress of a Service are reverted, after an event as well as by a check of all objects.
 func TestRepairServiceAddresses(t *testing.T) {
 	for how, all := range map[string]bool{"by events": false, "by looking": true} {
 		t.Run(how, func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestRepairServiceAddresses(t *testing.T) {
 				t.Errorf("labels are %s", got)
 			}
 			quiet = x.revision()
-			// Another's IPAddress in its place.
+			// An IPAddress of another Service takes its place.
 			x.send("DELETE", addressPath+"/"+ip, "", 200)
 			x.send("POST", addressPath, addressOf(ip, `{"group":"example.com","resource":"gateways","name":"g"}`, `{}`), 201)
 			x.send("PATCH", servicesPath+"/a", `{"metadata":{"labels":{"seen":"yes"}}}`, 200)
@@ -205,7 +205,7 @@ func TestRepairServiceAddresses(t *testing.T) {
 
 const managedLabels = `{"ipaddress.kubernetes.io/managed-by":"ipallocator.k8s.io","ipaddress.kubernetes.io/ip-family":"IPv4"}`
 
-// An IPAddress that was made for a Service which does not have it goes, after the time that a request may take.
+// An IPAddress that was created for a Service which does not have it is removed, after the time that a request may take.
 func TestRepairLeakedAddresses(t *testing.T) {
 	x := newRepairs(t)
 	x.repair(0)
@@ -214,7 +214,7 @@ func TestRepairLeakedAddresses(t *testing.T) {
 	x.send("POST", addressPath, addressOf("10.43.1.1", service("none"), managedLabels), 201)
 	x.send("POST", addressPath, addressOf("10.43.1.2", service("none"), `{}`), 201) // a user's own
 	x.send("POST", addressPath, addressOf("10.43.1.3", `{"resource":"gateways","namespace":"default","name":"g","group":"example.com"}`, managedLabels), 201)
-	x.now = time.Now() // they may have been made a second after what it was
+	x.now = time.Now() // they may have been created a second after it was set
 	if again := x.repair(before); again <= 0 || again > leakGrace {
 		t.Errorf("again in %v", again)
 	}

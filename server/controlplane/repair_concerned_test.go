@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The Service whose address another's IPAddress has is found, though nothing names it.
+// A Service is repaired whose address is taken by the IPAddress of another Service, though no event names it.
 func TestRepairUnnamedServices(t *testing.T) {
 	for how, parent := range map[string]string{
 		"of no Service":      `{"resource":"gateways","namespace":"default","name":"g","group":"example.com"}`,
@@ -34,7 +34,7 @@ func TestRepairUnnamedServices(t *testing.T) {
 	}
 }
 
-// A Service that goes takes its IPAddress with it: there is nothing to look for.
+// A deleted Service takes its IPAddress with it: no check of all objects follows.
 func TestRepairGoneServices(t *testing.T) {
 	x := newRepairs(t)
 	x.send("POST", servicesPath, `{"metadata":{"name":"a"},"spec":{"ports":[{"port":80}]}}`, 201)
@@ -47,7 +47,7 @@ func TestRepairGoneServices(t *testing.T) {
 	}
 }
 
-// A Service outside of all ranges is reported, now and then, and repaired when its range is back.
+// A Service outside all ranges is reported at intervals, and repaired when its range is back.
 func TestRepairOutOfRange(t *testing.T) {
 	const ranges = "/apis/networking.k8s.io/v1/servicecidrs"
 	const more = `{"metadata":{"name":"more"},"spec":{"cidrs":["10.50.0.0/24"]}}`

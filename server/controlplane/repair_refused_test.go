@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// An IPAddress that a finalizer keeps is deleted once, with one Event, and is then waited for.
+// An IPAddress that a finalizer keeps is deleted once, with one Event; the repair then waits for its end.
 func TestRepairKeptAddresses(t *testing.T) {
 	const gateway = `{"resource":"gateways","namespace":"default","name":"g","group":"example.com"}`
 	held := func(name, labels string) string {
@@ -33,7 +33,7 @@ func TestRepairKeptAddresses(t *testing.T) {
 	x.reported("IPAddressNotAllocated", "IPAddress 10.43.1.1 appears to have been modified, not referencing a Service "+
 		"&ParentReference{Group:example.com,Resource:gateways,Namespace:default,Name:g,}: cleaning up")
 
-	// In the place of the one of a Service.
+	// It takes the place of the IPAddress of a Service.
 	ip := x.send("POST", servicesPath, `{"metadata":{"name":"a"},"spec":{"ports":[{"port":80}]}}`, 201).Get("spec.clusterIP").Str
 	x.send("DELETE", addressPath+"/"+ip, "", 200)
 	x.send("POST", addressPath, held(ip, `{}`), 201)
@@ -50,7 +50,7 @@ func TestRepairKeptAddresses(t *testing.T) {
 	x.reported("ClusterIPNotAllocated", "Cluster IP [IPv4]: "+ip+" is not allocated; repairing")
 }
 
-// A Service keeps its addresses as they were sent; IPAddresses have canonical names.
+// A Service keeps its addresses in the form in which they were sent; IPAddresses have canonical names.
 func TestRepairAddressAsSent(t *testing.T) {
 	for _, sent := range []string{"fd00:0:0:0::5", "FD00::5"} {
 		t.Run(sent, func(t *testing.T) {
@@ -91,7 +91,7 @@ func (s *refusingStore) Commit(ctx context.Context, w ...resources.Write) ([]*re
 	return s.Store.Commit(ctx, w...)
 }
 
-// What cannot be repaired does not keep other Services from it, unless that is the store.
+// A failed repair does not stop the repair of other Services, unless the store itself fails.
 func TestRepairOthers(t *testing.T) {
 	refused := errors.New("refused")
 	for _, tc := range []struct {
@@ -100,7 +100,7 @@ func TestRepairOthers(t *testing.T) {
 	}{{refused, 200}, {resources.ErrUnavailable, 404}} {
 		x := newRepairs(t)
 		var ips []string
-		for _, name := range []string{"a", "b"} { // this is their order in the store
+		for _, name := range []string{"a", "b"} { // their order in the store
 			ip := x.send("POST", servicesPath, `{"metadata":{"name":"`+name+`"},"spec":{"ports":[{"port":80}]}}`, 201).Get("spec.clusterIP").Str
 			x.send("DELETE", addressPath+"/"+ip, "", 200)
 			ips = append(ips, ip)

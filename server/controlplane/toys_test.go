@@ -17,8 +17,8 @@ import (
 
 const propagation = `{"propagationPolicy":%q}`
 
-// Quota, garbage collection and the deletion of namespaces do with a kind that comes and goes what they do with others, and
-// nothing is forgotten while it is away.
+// Quota, garbage collection and the deletion of namespaces handle a kind that comes and goes like other kinds, and lose
+// nothing while it is away.
 func TestToysAmongOthers(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, f fleet) {
 		for _, c := range []struct {
@@ -44,7 +44,7 @@ func (f fleet) quota() {
 	const quota = "/api/v1/namespaces/quota/resourcequotas"
 	f.send("POST", quota, `{"metadata":{"name":"q"},"spec":{"hard":{"count/toys.toys.example.org":"2"}}}`, 201)
 	f.send("PATCH", quota+"/q/status", `{"status":{"hard":{"count/toys.toys.example.org":"2"},"used":{"count/toys.toys.example.org":"0"}}}`, 200)
-	// As kube-apiserver's, the plugin reads what the server at hand knows.
+	// Like kube-apiserver's, the plugin reads the state that this server has seen.
 	f.until("its limit", resources.Key{Resource: "resourcequotas", Namespace: ns, Name: "q"}, func(o *resources.Object) bool {
 		return o != nil && gjson.GetBytes(o.Data, "status.hard").Exists()
 	})
@@ -69,7 +69,7 @@ func (f fleet) quota() {
 	refused()
 }
 
-// owners: a toy is an owner and a dependent like any other, in each of its versions.
+// owners: a toy is an owner and a dependent like any other object, in each of its versions.
 func (f fleet) owners() {
 	ns := f.namespace("owners")
 	f.object(ns, "of-toy", f.toy(ns, "toy"))
@@ -104,7 +104,7 @@ func deleting(o *resources.Object) bool {
 	return o != nil && gjson.GetBytes(o.Data, "metadata.deletionTimestamp").Exists()
 }
 
-// ownersAway: what belongs to an owner whose kind is not served, in the version that it names, stays as long as that is so.
+// ownersAway: a dependent stays while the kind of its owner is not served in the version that it names.
 func (f fleet) ownersAway() {
 	ns := f.namespace("owners-away")
 	toy := f.toy(ns, "toy")
@@ -125,7 +125,7 @@ func (f fleet) ownersAway() {
 	f.gone(mapKey(ns, "of-v2"))
 }
 
-// dependentsAway: what becomes of the owners of toys that are not served is not forgotten.
+// dependentsAway: the deletion of owners of toys that are not served is not forgotten.
 func (f fleet) dependentsAway() {
 	ns := f.namespace("dependents-away")
 	f.toy(ns, "of-map", f.object(ns, "map"))
@@ -142,10 +142,10 @@ func (f fleet) dependentsAway() {
 	f.stays(toyKey(ns, "orphan"))
 }
 
-// goneUnseen: a toy that goes while the server whose controllers work does not serve it is missed when it serves toys again.
+// goneUnseen: a toy that is deleted while the leading server does not serve it is noticed when that server serves toys again.
 func (f fleet) goneUnseen() {
 	if len(f.servers) < 2 {
-		return // nobody else could delete it
+		return // no other server could delete it
 	}
 	for i, blind := range f.servers {
 		other := f.servers[1-i]
@@ -170,7 +170,7 @@ func (f fleet) goneUnseen() {
 	}
 }
 
-// namespaces: a namespace waits for its toys to go, as long as they are served.
+// namespaces: a namespace waits for its toys to be deleted, as long as they are served.
 func (f fleet) namespaces() {
 	ns := f.namespace("ending")
 	f.toy(ns, "plain")
@@ -184,11 +184,11 @@ func (f fleet) namespaces() {
 	}
 	f.until("its condition", resources.Key{Resource: "namespaces", Name: ns}, remains)
 	f.send("POST", toysIn(ns), `{"apiVersion":"toys.example.org/v1","kind":"Toy","metadata":{"name":"late"}}`, 403)
-	f.serve(untypedtest.Versions()[1]) // a change
+	f.serve(untypedtest.Versions()[1]) // a change of the types
 	f.send("PATCH", toysIn(ns)+"/finalized", `{"metadata":{"finalizers":null}}`, 200)
 	f.gone(toyKey(ns, "finalized"), resources.Key{Resource: "namespaces", Name: ns})
 
-	// What is no longer served does not keep it.
+	// Objects of a type that is no longer served do not keep the namespace.
 	ns = f.namespace("kept-ending")
 	f.toy(ns, "finalized")
 	f.send("PATCH", toysIn(ns)+"/finalized", `{"metadata":{"finalizers":["example.org/stay"]}}`, 200)
@@ -198,7 +198,7 @@ func (f fleet) namespaces() {
 	f.gone(resources.Key{Resource: "namespaces", Name: ns})
 }
 
-// namespacesWithout: toys that were not served when their namespace went go when they are served again.
+// namespacesWithout: toys that were not served when their namespace was deleted are deleted when they are served again.
 func (f fleet) namespacesWithout() {
 	ns := f.namespace("ended")
 	f.toy(ns, "toy")
@@ -212,7 +212,7 @@ func (f fleet) namespacesWithout() {
 // changes is how often the kind comes, changes or goes while everything uses it.
 const changes = 10_000
 
-// serveCounted is serve with types that are counted as long as they are kept.
+// serveCounted is serve with a count of the types that are still in memory.
 func (f fleet) serveCounted(alive *atomic.Int64, versions ...untypedtest.Version) {
 	for _, k := range f.servers {
 		k.registry.Edit(func(e *resources.Edit) {
@@ -230,8 +230,8 @@ func (f fleet) serveCounted(alive *atomic.Int64, versions ...untypedtest.Version
 	}
 }
 
-// allAtOnce: quota, owners and namespaces while the kind comes, changes and goes all the time. Nothing is kept of the types
-// that went.
+// allAtOnce: quota, owners and namespaces work while the kind comes, changes and goes all the time. The types that went are
+// not kept in memory.
 func (f fleet) allAtOnce() {
 	const rounds = 20
 	ns := f.namespace("all-at-once")
@@ -276,7 +276,7 @@ func (f fleet) allAtOnce() {
 	})
 	users.Wait()
 	for _, path := range []string{"/openapi/v3", "/openapi/v3/apis/toys.example.org/v1", "/apis"} {
-		f.send("GET", path, "", 200, 404) // what is made of a catalog goes with it
+		f.send("GET", path, "", 200, 404) // data derived from a catalog is released with it
 	}
 	close(stop)
 	<-stopped

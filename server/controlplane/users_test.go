@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// witness is an admission plugin that writes down who writes what.
+// witness is an admission plugin that records the user of each write.
 type witness struct {
 	mu   sync.Mutex
 	seen map[string]user.Info
@@ -25,7 +25,7 @@ func (w *witness) Validate(_ context.Context, a admission.Attributes, _ admissio
 	return nil
 }
 
-// What the server writes of itself passes admission, as the user that kube-apiserver is to itself.
+// The server's own writes pass admission, as the user of kube-apiserver's requests to itself.
 func TestBootstrapIsAdmitted(t *testing.T) {
 	x := prepareRepairs(t)
 	w := &witness{seen: map[string]user.Info{}}

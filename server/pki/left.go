@@ -56,7 +56,7 @@ func (p *PKI) inherit(key resources.Key, own bool, read func(*resources.Object) 
 		return o, false, nil
 	}
 	if err := p.opts.Left.Delete(ctx, o); err != nil {
-		p.opts.Logger.Info("the keys of servers that shared a database could not be removed from it", "row", key, "err", err) // the next start retries
+		p.opts.Logger.Info("the keys of servers that shared a database could not be removed from it", "row", key, "err", err) // every start retries
 		return o, true, nil
 	}
 	return nil, true, nil
@@ -105,7 +105,7 @@ func (p *PKI) inheritTokenKeys(path string) error {
 	}
 	if mark := left.mark(kept); mark != readMark(path) {
 		if err := writeFile(followedFile(path), []byte(mark+"\n"), 0o600); err != nil {
-			p.opts.Logger.Info("the data directory could not record that it has the keys of the database", "err", err) // the next start retries
+			p.opts.Logger.Info("the data directory could not record that it has the keys of the database", "err", err) // every start retries
 		}
 	}
 	return nil

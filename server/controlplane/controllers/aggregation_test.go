@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/server/controlplane/controllers"
 )
 
-// A ClusterRole that is made of others has the rules of all that its selectors name, as these come and go.
+// An aggregated ClusterRole has the rules of all roles that its selectors match, as these come and go.
 func TestClusterRoleAggregation(t *testing.T) {
 	c := newCluster(t)
 	c.serve()

@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/server/controlplane/controllers"
 )
 
-// token makes a bootstrap token.
+// token creates a bootstrap token.
 func (c *cluster) token(id string, until time.Time) *resources.Object {
 	c.Helper()
 	return c.create("secrets", &core.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bootstrap-token-" + id}, Type: core.SecretTypeBootstrapToken,
@@ -25,7 +25,7 @@ func (c *cluster) token(id string, until time.Time) *resources.Object {
 			"expiration": []byte(until.UTC().Format(time.RFC3339))}})
 }
 
-// cluster-info is signed with every bootstrap token there is, and tokens go when they have expired.
+// cluster-info is signed with every bootstrap token, and tokens are removed when they have expired.
 func TestBootstrapTokens(t *testing.T) {
 	c := newCluster(t)
 	c.serve()
@@ -62,7 +62,7 @@ func TestBootstrapTokens(t *testing.T) {
 	}
 }
 
-// A Job that has finished goes when its time is over, and one that has no time or has not finished stays.
+// A finished Job is removed when its time to live is over; a Job without one, or an unfinished Job, stays.
 func TestFinishedJobs(t *testing.T) {
 	c := newCluster(t)
 	c.serve()
@@ -90,7 +90,7 @@ func TestFinishedJobs(t *testing.T) {
 	finish(forever, time.Now())
 	finish(later, time.Now())
 	finish(over, time.Now().Add(-time.Hour))
-	// It is deleted in the foreground, and the garbage collector does not run here.
+	// The deletion has foreground propagation, and the garbage collector does not run here.
 	c.until("the deletion", over.Key, func(o *resources.Object) bool { return o == nil || decode[batchv1.Job](t, o).DeletionTimestamp != nil })
 	for _, o := range []*resources.Object{forever, unfinished, later} {
 		if now := c.get(o.Key); now == nil || decode[batchv1.Job](t, now).DeletionTimestamp != nil {

@@ -58,7 +58,7 @@ func newAuthority(t *testing.T) (files controllers.Authority, pool *x509.CertPoo
 	return files, pool
 }
 
-// request is a CertificateSigningRequest for a subject, with a key of its own.
+// request returns a CertificateSigningRequest for a subject, with a key of its own.
 func request(t *testing.T, name, signer string, subject pkix.Name, names []string, usages ...certificatesv1.KeyUsage) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -77,7 +77,7 @@ func requestKey(name string) resources.Key {
 	return resources.Key{Resource: "certificatesigningrequests.certificates.k8s.io", Name: name}
 }
 
-// as is a client of the server that is somebody's.
+// as returns a client of the server for a user.
 func (c *cluster) as(name string, groups ...string) kubernetes.Interface {
 	c.Helper()
 	client, err := c.server.Client(&user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)}, "test")
@@ -87,7 +87,7 @@ func (c *cluster) as(name string, groups ...string) kubernetes.Interface {
 	return client
 }
 
-// signs has requests signed, and what else is done by the controllers that are named.
+// signs starts the signing controller, and the further ones that are named.
 func (c *cluster) signs(further ...string) *x509.CertPool {
 	c.Helper()
 	files, pool := newAuthority(c.T)
@@ -136,7 +136,7 @@ func (c *cluster) approve(from kubernetes.Interface, r *certificatesv1.Certifica
 	}
 }
 
-// What was approved is signed by the authority of its signer, for as long as is asked for, or as is allowed.
+// An approved request is signed by the authority of its signer, for the requested duration, up to the allowed one.
 func TestSigning(t *testing.T) {
 	c := newCluster(t)
 	c.serve()
@@ -149,7 +149,7 @@ func TestSigning(t *testing.T) {
 		subject pkix.Name
 		names   []string
 		usages  []certificatesv1.KeyUsage
-		asked   time.Duration // 0: nothing
+		asked   time.Duration // 0: none
 		want    time.Duration
 		means   x509.ExtKeyUsage
 	}{
@@ -170,13 +170,13 @@ func TestSigning(t *testing.T) {
 		if got.Subject.CommonName != tt.subject.CommonName || fmt.Sprint(got.Subject.Organization) != fmt.Sprint(tt.subject.Organization) || fmt.Sprint(got.DNSNames) != fmt.Sprint(tt.names) {
 			t.Errorf("%s: the certificate is for %v, %v", name, got.Subject, got.DNSNames)
 		}
-		// Upstream backdates what is valid for more than eight hours, whose end stays where it is.
+		// Upstream backdates certificates that are valid for more than eight hours, and leaves their end as it is.
 		end := time.Now().Add(tt.want)
 		if got.NotAfter.After(end) || got.NotAfter.Before(end.Add(-patience-10*time.Minute)) {
 			t.Errorf("%s: valid until %v, want %v", name, got.NotAfter, end)
 		}
 	}
-	// What the signer does not accept fails, with the reason.
+	// A request that the signer does not accept fails, with the reason.
 	c.approve(c.as("jane"), request(t, "wrong", certificatesv1.KubeAPIServerClientSignerName, pkix.Name{CommonName: "jane"}, nil, serving...))
 	c.until("the failure", requestKey("wrong"), func(o *resources.Object) bool {
 		conditions := decode[certificatesv1.CertificateSigningRequest](t, o).Status.Conditions
@@ -184,7 +184,7 @@ func TestSigning(t *testing.T) {
 	})
 }
 
-// The client certificate of a kubelet is approved when it is the kubelet that asks for it, and nobody else's.
+// The client certificate of a kubelet is approved when the kubelet itself requests it, and not otherwise.
 func TestApproving(t *testing.T) {
 	c := newCluster(t)
 	c.serve()
@@ -217,7 +217,7 @@ func TestApproving(t *testing.T) {
 	}
 }
 
-// Requests that are old are removed, of both kinds.
+// Old requests of both kinds are removed.
 func TestRequestsAreRemoved(t *testing.T) {
 	c := newCluster(t)
 	c.serve()

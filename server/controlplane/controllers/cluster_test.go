@@ -34,15 +34,15 @@ type cluster struct {
 	registry *resources.Registry
 	// theirs is the store as the controllers see it.
 	theirs resources.Store
-	// writes is the pipeline of the controllers. Nil: one to their store.
+	// writes is the pipeline of the controllers. Nil: one on their store.
 	writes *resources.Pipeline
-	// server is that of the clients of controllers; see serve.
+	// server is the server of the controllers' clients; see serve.
 	server *server.Server
-	// change has the last word on the configuration of the controllers.
+	// change are the final changes to the configuration of the controllers.
 	change []func(*controllers.Config)
 }
 
-// patience is how long a test waits for what must come. It is only reached by a test that fails.
+// patience is how long a test waits for an expected result. Only a failing test waits that long.
 const patience = 2 * time.Minute
 
 func newCluster(t *testing.T) *cluster {
@@ -66,7 +66,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// start runs the controllers until the function that it returns is called, or the test ends.
+// start runs the controllers until the returned function is called, or the test ends.
 func (c *cluster) start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	writes := c.writes
@@ -120,7 +120,7 @@ func (c *cluster) namespace(name string) *resources.Object {
 	return c.create("namespaces", &core.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// option is something about a config map.
+// option changes a config map before it is created.
 type option func(*core.ConfigMap)
 
 func withFinalizer(f string) option {
@@ -129,7 +129,7 @@ func withFinalizer(f string) option {
 
 func in(namespace string) option { return func(m *core.ConfigMap) { m.Namespace = namespace } }
 
-// ownedBy makes the config map belong to config maps.
+// ownedBy adds config maps as owners of the config map.
 func ownedBy(owners ...*resources.Object) option {
 	return func(m *core.ConfigMap) {
 		for _, o := range owners {
@@ -159,7 +159,7 @@ func uidOf(o *resources.Object) types.UID {
 
 func ptr[T any](v T) *T { return &v }
 
-// thing creates a config map, which stands for anything that belongs to something.
+// thing creates a config map, which stands for any owner or dependent.
 func (c *cluster) thing(name string, options ...option) *resources.Object {
 	c.Helper()
 	m := &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns"}}
@@ -169,7 +169,7 @@ func (c *cluster) thing(name string, options ...option) *resources.Object {
 	return c.create("configmaps", m)
 }
 
-// delete asks for a deletion.
+// delete requests a deletion.
 func (c *cluster) delete(o *resources.Object, policy metav1.DeletionPropagation) {
 	c.Helper()
 	t := c.typeOf(o.Resource)
@@ -209,7 +209,7 @@ func (c *cluster) get(key resources.Key) *resources.Object {
 	return o
 }
 
-// until waits until what is true of an object is true; nil stands for none.
+// until waits until an object satisfies a condition; nil stands for a missing object.
 func (c *cluster) until(what string, key resources.Key, is func(*resources.Object) bool) {
 	c.Helper()
 	s, err := c.store.Snapshot(c.ctx, key.Resource, resources.At{Match: resources.MostRecent})
@@ -251,7 +251,7 @@ func (c *cluster) gone(objects ...*resources.Object) {
 	}
 }
 
-// stays checks that objects are there after the controllers have certainly looked at them.
+// stays checks that objects exist after the controllers have certainly examined them.
 func (c *cluster) stays(objects ...*resources.Object) {
 	c.Helper()
 	c.settle()
@@ -264,7 +264,7 @@ func (c *cluster) stays(objects ...*resources.Object) {
 	}
 }
 
-// settle waits until the garbage collector has done things that were asked for later, several times in a row.
+// settle waits until the garbage collector has done work that was requested later, several times in a row.
 func (c *cluster) settle() {
 	c.Helper()
 	for i := range 5 {

@@ -23,7 +23,7 @@ func TestElection(t *testing.T) {
 	run := func(name string) (stop func()) {
 		ctx, cancel := context.WithCancel(c.ctx)
 		done := make(chan error)
-		// Who is kept from renewing for two thirds of the term is rightly no longer the one.
+		// A server that cannot renew for two thirds of the term rightly loses the leadership.
 		e := controllers.Election{Registry: c.registry, Store: c.store, Pipeline: c.pipeline, Identity: name, Term: 10 * time.Second,
 			Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 		go func() {
@@ -66,7 +66,7 @@ func TestElection(t *testing.T) {
 	}
 }
 
-// Where a lock decides, the Lease says who has it, and nobody when it is given back.
+// With a lock, the Lease records the holder, and no holder when the lock is released.
 func TestElectionByLock(t *testing.T) {
 	c := newCluster(t)
 	c.namespace("kube-system")

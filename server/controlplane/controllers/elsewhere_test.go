@@ -15,7 +15,7 @@ import (
 
 // orchard is another server with an apple in the namespace "doomed".
 type orchard struct {
-	lists   chan int // the number of each list, when it is answered
+	lists   chan int // the number of each list, sent when it is answered
 	listed  int
 	first   func()
 	deleted atomic.Int64
@@ -42,7 +42,7 @@ func (o *orchard) Delete(context.Context, user.Info, schema.GroupVersionResource
 	return nil
 }
 
-// behind is the store of a server that has not been told yet that a namespace is gone.
+// behind is the store of a server that has not seen yet that a namespace is gone.
 type behind struct {
 	resources.Store
 	gone atomic.Bool
@@ -55,8 +55,8 @@ func (b *behind) Get(ctx context.Context, key resources.Key, at resources.At) (*
 	return b.Store.Get(ctx, key, at)
 }
 
-// A server that led, and has not noticed that another one brought a namespace to its end, deletes nothing elsewhere that may be in a new
-// namespace of the name.
+// A former leader that has not noticed that another server completed the deletion of a namespace deletes no objects on other servers:
+// they may be in a new namespace with the name.
 func TestStalledLeaderDeletesNothingElsewhere(t *testing.T) {
 	c := newCluster(t)
 	b := &behind{Store: c.store}

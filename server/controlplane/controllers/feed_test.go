@@ -16,7 +16,7 @@ import (
 type unsteady struct {
 	resources.Store
 	failure atomic.Pointer[error]
-	opened  atomic.Int32 // watches
+	opened  atomic.Int32 // the number of watches
 }
 
 func (u *unsteady) Watch(ctx context.Context, opts resources.WatchOptions) (resources.Watch, error) {
@@ -37,7 +37,7 @@ func (w unsteadyWatch) Next(ctx context.Context, max int) ([]*resources.Event, i
 	return w.Watch.Next(ctx, max)
 }
 
-// A feed that lost its place begins anew, one whose database does not answer for a while goes on; neither misses anything.
+// A feed that lost its place restarts, and one whose database does not answer for a while continues; neither misses a change.
 func TestFeedFails(t *testing.T) {
 	for name, failure := range map[string]error{
 		"expired":     &resources.ExpiredError{Requested: 1, Oldest: 2},
@@ -82,8 +82,8 @@ func (l *locked) Snapshot(ctx context.Context, resource string, at resources.At)
 	return l.Store.Snapshot(ctx, resource, at)
 }
 
-// An object that cannot be read keeps no namespace from going. It may belong to any owner, so nothing is collected, and no owner let go
-// whose dependents are to stay, until it can be read; and then all is that was to be.
+// An object that cannot be read does not keep a namespace from being deleted. It may be a dependent of any owner, so nothing is
+// collected, and no owner with dependents to orphan is released, until it can be read; then all of this happens.
 func TestUnreadableObject(t *testing.T) {
 	c := newCluster(t)
 	store := &locked{Store: c.store, resource: "secrets"}
@@ -105,7 +105,7 @@ func TestUnreadableObject(t *testing.T) {
 	c.stays(secret)
 }
 
-// meddler is a store in which something happens the first time that a type is looked through.
+// meddler is a store in which a change happens the first time that a type is listed.
 type meddler struct {
 	resources.Store
 	resource string

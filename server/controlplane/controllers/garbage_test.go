@@ -21,7 +21,7 @@ const (
 	orphan     = metav1.DeletePropagationOrphan
 )
 
-// Background: the owner goes at once, and then what belonged to it, and what belonged to that.
+// Background deletion removes the owner at once, then its dependents, and then theirs.
 func TestBackground(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -35,7 +35,7 @@ func TestBackground(t *testing.T) {
 	c.stays(other)
 }
 
-// An owner that went while nobody collected garbage is noticed at the start.
+// An owner that was deleted while no garbage collector ran is noticed at the start.
 func TestOwnerGoneBefore(t *testing.T) {
 	c := newCluster(t)
 	owner := c.thing("owner")
@@ -45,7 +45,7 @@ func TestOwnerGoneBefore(t *testing.T) {
 	c.gone(child)
 }
 
-// An object belongs to all its owners: it stays with the last, and forgets those that are gone.
+// An object with several owners stays until the last is gone, and loses the references to those that are gone.
 func TestSecondOwnerKeeps(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -68,7 +68,7 @@ func ownersIn(o *resources.Object) []string {
 	return names
 }
 
-// An owner that does not exist when it is referred to is as good as gone. So is one of the same name with another uid.
+// An owner that does not exist when an object refers to it counts as deleted. So does one of the same name with another uid.
 func TestAbsentOwner(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -82,7 +82,7 @@ func TestAbsentOwner(t *testing.T) {
 	c.stays(owner)
 }
 
-// An owner may be cluster-scoped, of a dependent in a namespace as well.
+// An owner may be cluster-scoped, also of a namespaced dependent.
 func TestClusterScopedOwner(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -95,8 +95,8 @@ func TestClusterScopedOwner(t *testing.T) {
 	c.gone(child, inside)
 }
 
-// Owners in other namespaces: a namespaced dependent looks for its owner in its own and finds none, so it goes; a
-// cluster-scoped one cannot have a namespaced owner, which is ignored. Both are told of in an Event.
+// Owners in other namespaces: a namespaced dependent finds no owner in its own namespace, and is deleted. The reference
+// of a cluster-scoped object to a namespaced owner is ignored. An Event reports both.
 func TestOwnerInOtherNamespace(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -149,7 +149,7 @@ func (c *cluster) untilEvent(show func(gjson.Result)) {
 	}
 }
 
-// An owner of a kind that nobody knows leaves the object alone, until the kind is known.
+// An object whose owner has an unknown kind is left alone until the kind is known.
 func TestUnknownKind(t *testing.T) {
 	c := newCluster(t)
 	var roles resources.GroupSpec
@@ -186,7 +186,7 @@ func TestOwnerInLowerCase(t *testing.T) {
 	c.gone(child)
 }
 
-// Foreground: the owner stays, being deleted, until the dependents that block it are gone, and theirs before.
+// Foreground deletion keeps the owner, marked as deleted, until the dependents that block it are gone, and theirs before.
 func TestForeground(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -215,7 +215,7 @@ func isDeleting(o *resources.Object) bool {
 	return o == nil || gjson.GetBytes(o.Data, "metadata.deletionTimestamp").Exists()
 }
 
-// A dependent that stops blocking, or no longer refers to the owner, lets it go.
+// A dependent that stops blocking, or no longer refers to the owner, releases it.
 func TestForegroundUnblocked(t *testing.T) {
 	for name, change := range map[string]func(metav1.Object){
 		"no longer blocks": func(m metav1.Object) {
@@ -238,7 +238,7 @@ func TestForegroundUnblocked(t *testing.T) {
 	}
 }
 
-// A dependent with another owner that stays is not deleted, and does not hold up the one that goes.
+// A dependent with another owner that stays is not deleted, and does not block the deleted one.
 func TestForegroundOfOneOwner(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -268,7 +268,7 @@ func TestForegroundCircle(t *testing.T) {
 	c.gone(a, b, d)
 }
 
-// Orphan: the dependents stay and forget the owner, which goes then.
+// Orphaning keeps the dependents and removes their owner references; then the owner is removed.
 func TestOrphan(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -283,7 +283,7 @@ func TestOrphan(t *testing.T) {
 	}
 }
 
-// A dependent that was made just before its owner's deletion is orphaned like the others, whatever else is going on.
+// A dependent that was created just before the deletion of its owner is orphaned like the others, whatever else happens at the time.
 func TestOrphanMissesNone(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -306,7 +306,7 @@ func TestOrphanMissesNone(t *testing.T) {
 	}
 }
 
-// Deletions that began while nobody collected garbage are ended at the start.
+// Deletions that began while no garbage collector ran are completed at the start.
 func TestDeletionsBegunBefore(t *testing.T) {
 	c := newCluster(t)
 	one, two := c.thing("one"), c.thing("two")
@@ -320,7 +320,7 @@ func TestDeletionsBegunBefore(t *testing.T) {
 	c.stays(stays)
 }
 
-// An object of many dependents goes with all of them.
+// An object with many dependents is deleted with all of them.
 func TestManyDependents(t *testing.T) {
 	c := newCluster(t)
 	c.start()

@@ -22,7 +22,7 @@ import (
 	"github.com/rowlock/rowlock/server/controlplane/controllers"
 )
 
-// serve makes a server on the store, to which the clients of controllers belong.
+// serve creates a server on the store for the clients of controllers.
 func (c *cluster) serve() {
 	c.Helper()
 	s, err := server.New(server.Config{Registry: c.registry, Store: c.store, Pipeline: c.pipeline, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
@@ -39,7 +39,7 @@ func (c *cluster) serve() {
 	})
 }
 
-// decode reads an object into a type of k8s.io/api.
+// decode decodes an object into a type of k8s.io/api.
 func decode[T any](t testing.TB, o *resources.Object) *T {
 	t.Helper()
 	if o == nil {
@@ -52,7 +52,7 @@ func decode[T any](t testing.TB, o *resources.Object) *T {
 	return obj
 }
 
-// put stores an object as it is, whatever the rules of its type are.
+// put stores an object as it is, whatever the rules of its type.
 func (c *cluster) put(resource string, obj metav1.Object) *resources.Object {
 	c.Helper()
 	t := c.typeOf(resource)
@@ -73,13 +73,13 @@ type authorities struct {
 	changed chan struct{}
 }
 
-// trust has a controller publish the authorities that are sent last.
+// trust starts a controller that publishes the authorities that were sent last.
 func (c *cluster) trust(controller string, now authorities) (next chan<- authorities) {
 	given := make(chan authorities, 1)
 	c.change = append(c.change, func(o *controllers.Config) {
 		o.Enabled = []string{controller}
 		o.Trust = &controllers.Trust{
-			Changed: func() <-chan struct{} { // comes first, by one goroutine
+			Changed: func() <-chan struct{} { // called first, by one goroutine
 				select {
 				case now = <-given:
 				default:
@@ -91,7 +91,7 @@ func (c *cluster) trust(controller string, now authorities) (next chan<- authori
 	return given
 }
 
-// Every namespace has the authorities, whatever users and time do to them.
+// Every namespace has the authorities, whatever users change, and when the authorities change.
 func TestRootCA(t *testing.T) {
 	c := newCluster(t)
 	c.serve()
@@ -125,7 +125,7 @@ func TestRootCA(t *testing.T) {
 	in("later", "second")
 	stop()
 	c.delete(c.get(key), metav1.DeletePropagationBackground)
-	c.start() // of another server, which has the second bundle
+	c.start() // as another server, which has the second bundle
 	in("ns", "second")
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// FuzzReadMetadata: what is read from stored bytes is what decoding them tells, wherever the words stand besides.
+// FuzzReadMetadata checks that reading stored bytes gives the same as decoding them, wherever else the words occur.
 func FuzzReadMetadata(f *testing.F) {
 	f.Add("uid", "name", "foregroundDeletion", "value", uint8(0xff))
 	f.Add("", "ownerReferences", "orphan", `"finalizers":["orphan"]`, uint8(0x55))
@@ -54,7 +54,7 @@ func FuzzReadMetadata(f *testing.F) {
 	})
 }
 
-// What is cut off is none that was stored, and tells whether the bytes were decoded.
+// A truncated object is never stored; reading it tells whether the bytes were decoded.
 func TestOwnersAreSwitched(t *testing.T) {
 	for on, want := range map[bool]types.UID{true: "u", false: ""} {
 		back := fastpath.Owners.Turn(on)

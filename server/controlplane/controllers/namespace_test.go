@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/resources/builtin"
 )
 
-// A namespace goes with everything in it, and with nothing else.
+// A namespace is deleted with its content, and with nothing else.
 func TestNamespace(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -35,7 +35,7 @@ func TestNamespace(t *testing.T) {
 	c.stays(elsewhere)
 }
 
-// A namespace whose deletion was asked for while no controller ran is emptied at the start.
+// A namespace that was deleted while no controller ran is emptied at the start.
 func TestNamespaceDeletedBefore(t *testing.T) {
 	c := newCluster(t)
 	ns := c.namespace("doomed")
@@ -45,7 +45,7 @@ func TestNamespaceDeletedBefore(t *testing.T) {
 	c.gone(ns)
 }
 
-// What finalizers keep keeps the namespace, whose conditions say so as kube-controller-manager writes them.
+// Objects that finalizers keep also keep the namespace, and its conditions report them in kube-controller-manager's words.
 func TestNamespaceWaitsForFinalizers(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -89,7 +89,7 @@ func (c *cluster) untilConditions(ns *resources.Object, want []string) {
 	})
 }
 
-// Pods go before anything else (KEP-5080).
+// Pods are deleted before all other objects (KEP-5080).
 func TestNamespacePodsFirst(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -115,7 +115,7 @@ func TestNamespacePodsFirst(t *testing.T) {
 	}
 }
 
-// A pod whose node does not end it in time is complained of, and is waited for.
+// A pod that its node does not end in time is reported, and the namespace waits for it.
 func TestNamespaceStuckPod(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -146,7 +146,7 @@ func podSpec() core.PodSpec {
 		Containers: []core.Container{{Name: "c", Image: "i", ImagePullPolicy: core.PullAlways, TerminationMessagePolicy: core.TerminationMessageReadFile}}}
 }
 
-// The namespace loses the finalizer of this controller only; another one keeps it, though it is empty.
+// The namespace loses only the finalizer of this controller; another finalizer keeps it, though it is empty.
 func TestNamespaceOtherFinalizer(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -160,7 +160,7 @@ func TestNamespaceOtherFinalizer(t *testing.T) {
 	})
 }
 
-// A namespace keeps its name from nobody: what comes after under the same name is left alone.
+// The name of a deleted namespace is free: objects in a later namespace of the name are left alone.
 func TestNamespaceAgain(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -174,7 +174,7 @@ func TestNamespaceAgain(t *testing.T) {
 	c.stays(c.thing("a", in("again")))
 }
 
-// A namespace that ended and was made again, while it was being emptied, is left alone: it is another one.
+// A namespace that was removed and created again while it was being emptied is another one, and is left alone.
 func TestNamespaceReplacedMeanwhile(t *testing.T) {
 	c := newCluster(t)
 	store := &meddler{Store: c.store, resource: "secrets"}
@@ -204,7 +204,7 @@ func TestNamespaceReplacedMeanwhile(t *testing.T) {
 	c.stays(secret)
 }
 
-// A create that was let in before the namespace ended, and is stored after, leaves nothing behind.
+// A create that was admitted before the end of the namespace, and is stored after it, leaves no object behind.
 func TestNamespaceStraggler(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -214,7 +214,7 @@ func TestNamespaceStraggler(t *testing.T) {
 	c.gone(c.thing("straggler", in("doomed")))
 }
 
-// One type that cannot be deleted does not keep the others, and is tried again.
+// If the objects of one type cannot be deleted, those of others are, and the type is retried.
 func TestNamespaceFailure(t *testing.T) {
 	c := newCluster(t)
 	var broken atomic.Bool
@@ -253,7 +253,7 @@ func TestNamespaceFailure(t *testing.T) {
 	c.gone(ns)
 }
 
-// A namespace with many objects goes; the events are there for each of them.
+// A namespace with many objects is deleted, with an event for each of them.
 func TestNamespaceOfMany(t *testing.T) {
 	const many = 2000
 	c := newCluster(t)

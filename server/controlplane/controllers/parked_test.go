@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/resources/untyped/untypedtest"
 )
 
-// A change of what is served has those judged that waited for it, however many wait for something else.
+// A change of the catalog queues exactly the objects that waited for it, however many wait for other types.
 func TestOnlyThoseThatWaitedAreJudged(t *testing.T) {
 	registry := resources.NewRegistry()
 	g := newGarbage(Config{Registry: registry, Logger: slog.New(slog.DiscardHandler)})
@@ -39,7 +39,7 @@ func TestOnlyThoseThatWaitedAreJudged(t *testing.T) {
 	if n := g.deletions.Len(); n != 2 {
 		t.Errorf("%d are judged", n)
 	}
-	wait("late", absent{kind: v1.GV().WithKind("Toy")}) // it was served in the meantime
+	wait("late", absent{kind: v1.GV().WithKind("Toy")}) // it has been served meanwhile
 	if n := g.deletions.Len(); n != 3 {
 		t.Errorf("%d are judged", n)
 	}

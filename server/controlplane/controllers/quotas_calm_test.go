@@ -8,8 +8,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// A quota of which less is used is measured once more later, and what goes meanwhile has it measured before that. The clock is that of a bubble: by
-// another, what is due may be measured before the quota is gone.
+// A quota whose use has decreased is measured once more later; a deletion meanwhile makes it be measured before that. The clock is that of a
+// bubble: by another clock, a measurement may be due before the quota is deleted.
 func TestQuotaIsMeasuredSoonAndLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		measured := make(chan struct{}, 10)

@@ -18,8 +18,8 @@ import (
 	"github.com/rowlock/rowlock/server/controlplane/controllers"
 )
 
-// A quota's status has what it bounds and what is used of that: when it is made or changed, and when something is given back by
-// going, or by a change after which less is measured.
+// A quota's status has its limits and their use. It is updated when the quota is created or changed, and when the use decreases
+// by a deletion or by a change of an object.
 func TestResourceQuotaStatus(t *testing.T) {
 	c := newCluster(t)
 	first, second := c.thing("first"), c.thing("second")
@@ -63,7 +63,7 @@ func TestResourceQuotaStatus(t *testing.T) {
 	uses("with another bound", "0 0 0 1 0")
 }
 
-// What a request uses is added to a quota before the request is carried out: a quota that is measured between the two keeps it.
+// The use of a request is added to a quota before the request is carried out: a measurement in between keeps it.
 func TestQuotaKeepsWhatIsUnderWay(t *testing.T) {
 	c := newCluster(t)
 	c.thing("stays")
@@ -85,7 +85,7 @@ func TestQuotaKeepsWhatIsUnderWay(t *testing.T) {
 			m.(*core.ResourceQuota).Status.Used[core.ResourceConfigMaps] = *resource.NewQuantity(there+1, resource.DecimalSI)
 		}, "status")
 		c.delete(goes, metav1.DeletePropagationBackground)
-		time.Sleep(20 * time.Millisecond) // in which it would be measured
+		time.Sleep(20 * time.Millisecond) // in which the quota would be measured
 		c.put("configmaps", &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("comes-%d", round)}})
 		c.until("one that went and one that came", q.Key, func(o *resources.Object) bool {
 			return o.Revision > before.Revision && configMaps(o) == there
@@ -104,7 +104,7 @@ func deploymentOf(namespace, name string) *apps.Deployment {
 			Containers: []core.Container{{Name: "c", Image: "i", ImagePullPolicy: core.PullAlways, TerminationMessagePolicy: core.TerminationMessageReadFile}}}}}}
 }
 
-// A policy's status says what is wrong with the types in its expressions, and of which generation it says that.
+// A policy's status reports type errors in its expressions, with the generation that was checked.
 func TestPolicyStatus(t *testing.T) {
 	c := newCluster(t)
 	c.serve()

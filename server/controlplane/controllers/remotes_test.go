@@ -21,7 +21,7 @@ func (noServer) Probe(context.Context, schema.GroupVersion) error {
 	return errors.New("there is no server")
 }
 
-// Without controllers, servers elect one of them while an APIService has a Service, and not otherwise.
+// Without controllers, servers hold an election only while an APIService has a Service.
 func TestElectionForAPIServices(t *testing.T) {
 	c := newCluster(t)
 	apiService := func(version string, service *apiregistration.ServiceReference) *resources.Object {
@@ -42,7 +42,7 @@ func TestElectionForAPIServices(t *testing.T) {
 			}})
 	}()
 	for range 2 {
-		// An election that came before would be heard here.
+		// An earlier election would be received here.
 		select {
 		case news := <-elections:
 			t.Fatalf("an election %s without an APIService with a Service", news)

@@ -15,14 +15,14 @@ import (
 
 func never() <-chan struct{} { return nil }
 
-// signer makes tokens that say for whom they are.
+// signer creates tokens that name their ServiceAccount.
 type signer struct{}
 
 func (signer) GenerateToken(_ context.Context, public *jwt.Claims, _ any) (string, error) {
 	return "token of " + public.Subject, nil
 }
 
-// Every namespace has a ServiceAccount "default", whoever deletes it.
+// Every namespace has a ServiceAccount "default", which is recreated when it is deleted.
 func TestDefaultServiceAccount(t *testing.T) {
 	c := newCluster(t)
 	c.serve()
@@ -45,8 +45,8 @@ func TestDefaultServiceAccount(t *testing.T) {
 	there("default", uid)
 }
 
-// A Secret for the token of a ServiceAccount gets one, and goes with the ServiceAccount; one for a ServiceAccount that does not
-// exist goes at once.
+// A Secret for the token of a ServiceAccount gets the token, and is removed with the ServiceAccount; one for a ServiceAccount
+// that does not exist is removed at once.
 func TestSecretsOfServiceAccounts(t *testing.T) {
 	c := newCluster(t)
 	c.serve()

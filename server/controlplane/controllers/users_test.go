@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// witness is an admission plugin that writes down who does what.
+// witness is an admission plugin that records the user of each write.
 type witness struct {
 	mu   sync.Mutex
 	seen []string
@@ -30,7 +30,7 @@ func (w *witness) Validate(_ context.Context, a admission.Attributes, _ admissio
 	return nil
 }
 
-// The controllers write as the users that they are in a cluster, and admission sees it.
+// The controllers write as the users that they are in a cluster, and admission sees these users.
 func TestControllersAreUsers(t *testing.T) {
 	c := newCluster(t)
 	w := &witness{}

@@ -19,13 +19,13 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
-// fixture is a store of config maps, and a controller that writes down what it is told.
+// fixture is a store of config maps, and a controller that records the calls of its handlers.
 type fixture struct {
 	*testing.T
 	store resources.Store
-	// told has a line for each thing that happens to the controller.
+	// told has a line for each event of the controller.
 	told chan string
-	// fail is what runs of the controller end with.
+	// fail has the errors with which runs of the controller end.
 	fail chan error
 	*hosted.Controller
 }
@@ -75,7 +75,7 @@ func (f *fixture) run(ctx context.Context, informers *hosted.Informers) error {
 	}
 }
 
-// expect waits for what the controller is told next.
+// expect waits for the next events of the controller.
 func (f *fixture) expect(lines ...string) {
 	f.Helper()
 	var got []string
@@ -114,7 +114,7 @@ func (f *fixture) write(op resources.Op, name, value string) *resources.Event {
 	return &resources.Event{Op: op, Revision: stored[0].Revision, Object: stored[0], Prev: before}
 }
 
-// A controller runs while there is an object that it is needed for, and is told of everything once.
+// A controller runs while an object needs it, and gets every event once.
 func TestNeeds(t *testing.T) {
 	f := newFixture(t)
 	f.Forget()
@@ -122,7 +122,7 @@ func TestNeeds(t *testing.T) {
 	f.Observe(f.write(resources.Create, "other", "1"))
 	f.write(resources.Create, "hidden", "1")
 	needed := f.write(resources.Create, "needed", "1")
-	late := f.write(resources.Update, "other", "2") // before the controller begins, and shown to it when it runs
+	late := f.write(resources.Update, "other", "2") // before the controller starts, and shown to it when it runs
 	f.Observe(needed)
 	f.expect("begins", "add needed=1", "add other=2")
 	f.Observe(late)
@@ -136,7 +136,7 @@ func TestNeeds(t *testing.T) {
 	f.expect("begins", "add needed=4")
 }
 
-// After history was lost it begins anew, and so it does when it ends of itself or fails.
+// A controller restarts after history was lost, and when it returns or fails.
 func TestBeginsAnew(t *testing.T) {
 	f := newFixture(t)
 	f.Forget()
@@ -145,7 +145,7 @@ func TestBeginsAnew(t *testing.T) {
 	f.expect("begins", "add needed=1")
 	f.Forget()
 	f.expect("ends")
-	f.Observe(f.write(resources.Update, "needed", "2")) // which is how it is told anew
+	f.Observe(f.write(resources.Update, "needed", "2")) // a new start shows it again
 	f.write(resources.Create, "other", "1")             // not observed, because the type is not open yet
 	f.Opened()
 	f.expect("begins", "add needed=2", "add other=1")
@@ -153,6 +153,6 @@ func TestBeginsAnew(t *testing.T) {
 	f.expect("ends", "begins", "add needed=2", "add other=1")
 	f.fail <- errors.New("not now")
 	f.expect("ends", "begins", "add needed=2", "add other=1")
-	f.Forget() // and nothing is there any more
+	f.Forget() // no objects exist any more
 	f.expect("ends")
 }

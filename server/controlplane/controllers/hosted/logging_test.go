@@ -18,7 +18,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
-// A controller that is stopped while it works says nothing of what fails then.
+// A controller that is stopped while it works does not log the failures that follow.
 func TestNothingIsLoggedAfterTheEnd(t *testing.T) {
 	var log bytes.Buffer // read when the controller has stopped
 	ctx, stop := context.WithCancel(t.Context())
@@ -39,7 +39,7 @@ func TestNothingIsLoggedAfterTheEnd(t *testing.T) {
 	}
 }
 
-// That somebody else was quicker to write an object is said at the level of what is not wrong: upstream's controllers look at it again.
+// A conflict with another writer is logged at info, because upstream's controllers examine the object again.
 func TestConflictsAreNoErrors(t *testing.T) {
 	for level, want := range map[slog.Level]bool{slog.LevelWarn: false, slog.LevelInfo: true} {
 		var log bytes.Buffer // read when the controller has stopped
