@@ -17,8 +17,8 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// A request goes to the server of the APIService by the identity of the client, whoever the client says to be, and from the
-// moment that its status says so.
+// A request is forwarded to the server of the APIService with the identity of the client, whatever identity headers the
+// client sends, as soon as the status says that the server is available.
 func TestProxy(t *testing.T) {
 	f := newFixture(t)
 	if code, _ := f.send("GET", apples, ""); code != http.StatusNotFound {
@@ -50,7 +50,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// Events of a watch come when they are sent, and a client that leaves ends the watch. At a shutdown it ends, too.
+// Events of a watch are forwarded when they are sent, and a client that leaves ends the watch. A shutdown ends it, too.
 func TestProxyWatch(t *testing.T) {
 	for how, leave := range map[string]func(*fixture, io.Closer){
 		"client":   func(_ *fixture, body io.Closer) { body.Close() },
@@ -93,7 +93,7 @@ func TestProxyWatch(t *testing.T) {
 	}
 }
 
-// A connection that changes its protocol is joined to the other server's, which is told who it is.
+// An upgraded connection is joined to the other server's, which gets the identity of the client.
 func TestProxyUpgrade(t *testing.T) {
 	f := newFixture(t)
 	f.register()
@@ -115,7 +115,7 @@ func TestProxyUpgrade(t *testing.T) {
 	}
 }
 
-// The status says why a server is not available, by upstream's reasons, and follows what changes; requests are refused.
+// The status says why a server is unavailable, with upstream's reasons, and follows changes; requests are refused meanwhile.
 func TestAvailability(t *testing.T) {
 	f := newFixture(t)
 	f.apiService()
@@ -152,7 +152,7 @@ func TestAvailability(t *testing.T) {
 	f.condition("Passed")
 }
 
-// Discovery has what other servers serve, at its place; of one that is down, what it served, as Stale.
+// Discovery contains the versions of other servers in their places; for a server that is down, the last ones, marked as Stale.
 func TestDiscovery(t *testing.T) {
 	f := newFixture(t)
 	f.register()
@@ -189,7 +189,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// Where requests go is what the Service says, by upstream's rules: its ClusterIP, what its name stands for, or an endpoint of it.
+// The Service determines where requests go, by upstream's rules: its ClusterIP, the target of its name, or one of its endpoints.
 func TestResolve(t *testing.T) {
 	f := newFixture(t)
 	f.apiService()
@@ -209,7 +209,7 @@ func TestResolve(t *testing.T) {
 	for _, a := range []*aggregate.Aggregator{toEndpoints, toCluster} {
 		check(a, `service "ext" not found`)
 	}
-	// Nobody is to be connected to: no port of the Service is that of the APIService, until nothing is ready there.
+	// No address is right at first: the Service does not have the port of the APIService, and then no endpoint is ready.
 	ip := gjson.Get(f.must("POST", services, `{"metadata":{"name":"ext"},"spec":{"ports":[{"name":"https","port":1}]}}`), "spec.clusterIP").Str
 	missing := fmt.Sprintf(`no service port %d found for service "ext"`, f.ext.port())
 	for _, a := range []*aggregate.Aggregator{toEndpoints, toCluster} {
@@ -220,7 +220,7 @@ func TestResolve(t *testing.T) {
 	f.must("POST", slices, fmt.Sprintf(slice, "a", "ext", "https", false))
 	f.must("POST", slices, fmt.Sprintf(slice, "b", "ext", "other", true))
 	f.must("POST", slices, fmt.Sprintf(slice, "c", "another", "https", true))
-	f.stopControllers() // who would ask what they find
+	f.stopControllers() // they would probe the addresses
 	f.must("PATCH", services+"/ext", fmt.Sprintf(`{"spec":{"ports":[{"name":"https","port":%d}]}}`, f.ext.port()), "Content-Type", "application/merge-patch+json")
 	check(toCluster, fmt.Sprintf("https://%s:%d", ip, f.ext.port()))
 	check(toEndpoints, `no endpoints available for service "ext"`)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// BenchmarkProxy measures what a request through the server costs beside one of a type of its own: the difference is what the other
-// server costs and what it costs to pass the request on. cpu-µs/op is that of the process, in which all of them are.
+// BenchmarkProxy measures the cost of a forwarded request beside one for a type of this server: the difference is the cost of the
+// other server and of forwarding. cpu-µs/op is the time of the process, in which all servers run.
 func BenchmarkProxy(b *testing.B) {
 	f := newFixture(b)
 	f.register()

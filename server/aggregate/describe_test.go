@@ -28,17 +28,17 @@ func (e *extension) describe(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, doc.(string)) // a client that has left needs none
+	_, _ = io.WriteString(w, doc.(string)) // an error means that the client has left
 }
 
-// describeV3 has the extension describe apples in a word.
+// describeV3 sets a word in the extension's description of apples.
 func (e *extension) describeV3(word string) {
 	doc := fmt.Sprintf(`{"openapi":"3.0.0","info":{"title":"apples","version":"1"},"paths":{"%s/apples":{"get":{"description":"%s","responses":{"200":{"description":"OK"}}}}}}`, apples, word)
 	e.documents.Store("/openapi/v3"+apples, doc)
 	e.documents.Store("/openapi/v3", fmt.Sprintf(`{"paths":{"apis/apples.example.com/v1":{"serverRelativeURL":"/openapi/v3%s?hash=%X"},"version":{"serverRelativeURL":"/nowhere"}}}`, apples, doc))
 }
 
-// describeV2 does so in version 2, with a definition that this server has, too, as another one.
+// describeV2 does the same in version 2, with a definition whose name this server uses for another one.
 func (e *extension) describeV2(word string) {
 	e.documents.Store("/openapi/v2", fmt.Sprintf(`{"swagger":"2.0","info":{"title":"apples","version":"1"},
 		"paths":{"%[1]s/apples":{"get":{"description":"%[2]s","responses":{"200":{"description":"OK","schema":{"$ref":"#/definitions/Apple"}}}}},
@@ -47,7 +47,7 @@ func (e *extension) describeV2(word string) {
 			"io.k8s.api.core.v1.Pod":{"description":"of fruit","type":"object"}}}`, apples, word))
 }
 
-// openapi waits until what is found in an OpenAPI document satisfies a condition.
+// openapi waits until a value in an OpenAPI document satisfies a condition.
 func (f *fixture) openapi(what, document, path string, ok func(gjson.Result) bool) {
 	f.Helper()
 	deadline := time.After(patience)
@@ -63,12 +63,12 @@ func (f *fixture) openapi(what, document, path string, ok func(gjson.Result) boo
 		select {
 		case <-deadline:
 			f.Fatalf("never %s: %d %s", what, code, found)
-		case <-time.After(5 * time.Millisecond): // nothing tells of it but the answer
+		case <-time.After(5 * time.Millisecond): // no event reports it
 		}
 	}
 }
 
-// touch has the extension asked again.
+// touch makes the server poll the extension again.
 func (f *fixture) touch(label string) {
 	f.Helper()
 	f.must("PATCH", apiServices+"/v1.apples.example.com", fmt.Sprintf(`{"metadata":{"labels":{"touched":%q}}}`, label), "Content-Type", "application/merge-patch+json")
@@ -83,11 +83,11 @@ func says(word string) func(gjson.Result) bool {
 	return func(v gjson.Result) bool { return v.Str == word }
 }
 
-// Documents of version 3 are those of the other server, under its hashes; of one that is down they are what they were, and they go
+// Documents of version 3 are those of the other server, under its hashes. The last ones are served while it is down, and removed
 // with the APIService.
 func TestDescribeV3(t *testing.T) {
 	f := newFixture(t)
-	f.ext.documents.Store("/openapi/v2", "no document") // which says nothing of version 3
+	f.ext.documents.Store("/openapi/v2", "no document") // it has no effect on version 3
 	f.ext.describeV3("sweet")
 	f.register()
 	f.condition("Passed")
@@ -127,8 +127,8 @@ func TestDescribeV3(t *testing.T) {
 	}
 }
 
-// The document of version 2 has what others say of their versions, with definitions renamed that say something else here; version 3 is
-// made of it for a server that has none.
+// The document of version 2 contains other servers' descriptions of their versions; definitions whose names have another meaning here
+// are renamed. For a server without version 3, it is converted from version 2.
 func TestDescribeV2(t *testing.T) {
 	f := newFixture(t)
 	before := f.must("GET", "/openapi/v2", "")
@@ -162,7 +162,8 @@ func TestDescribeV2(t *testing.T) {
 	}
 }
 
-// Of two definitions with a name, that of the APIService which comes first by name keeps it, whatever the priorities of its version.
+// When two definitions have the same name, the one of the APIService whose name comes first keeps it, whatever the
+// priorities of their versions.
 func TestDefinitionsOfTwoVersions(t *testing.T) {
 	f := newFixture(t)
 	f.ext.describeV2("sweet")

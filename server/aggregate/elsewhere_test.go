@@ -15,13 +15,13 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// orchard is what the extension keeps in namespaces, as soon as it keeps anything.
+// orchard has the namespaced objects of the extension, if it has any.
 type orchard struct {
 	mu     sync.Mutex
 	apples []metav1.PartialObjectMetadata
-	// refused: collections cannot be deleted.
+	// refused: deletecollection is refused.
 	refused bool
-	// log has what was asked for, and by whom.
+	// log has the requests, with their users.
 	log []string
 }
 
@@ -31,7 +31,7 @@ func (o *orchard) grow(namespace, name string, finalizers ...string) {
 	o.apples = append(o.apples, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Finalizers: finalizers}})
 }
 
-// release takes the finalizers off, and away what is deleted.
+// release removes the finalizers, and the objects that were deleted.
 func (o *orchard) release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -49,7 +49,7 @@ func (o *orchard) in(namespace string) (names []string) {
 	return names
 }
 
-// asked are the requests so far.
+// asked returns the requests so far.
 func (o *orchard) asked() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -96,11 +96,11 @@ func (o *orchard) serve(w http.ResponseWriter, r *http.Request) bool {
 		list.Continue = list.Items[1].Name
 		list.Items = list.Items[:1]
 	}
-	_ = json.NewEncoder(w).Encode(list) // a client that has left needs none
+	_ = json.NewEncoder(w).Encode(list) // an error means that the client has left
 	return true
 }
 
-// namespace makes one, and returns its path.
+// namespace creates a namespace, and returns its path.
 func (f *fixture) namespace(name string) string {
 	f.Helper()
 	f.must("POST", "/api/v1/namespaces", `{"metadata":{"name":"`+name+`"}}`)
@@ -136,7 +136,7 @@ func (f *fixture) until(what, namespace string, ok func(code int, ns gjson.Resul
 
 func gone(code int, _ gjson.Result) bool { return code == http.StatusNotFound }
 
-// A namespace is emptied of what other servers keep in it, in the name of the namespace controller, and waits for what finalizers keep.
+// The namespace controller deletes the objects of other servers in a namespace, and the namespace waits for objects that finalizers keep.
 func TestNamespaceIsEmptied(t *testing.T) {
 	for name, refused := range map[string]bool{"together": false, "one by one": true} {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestNamespaceIsEmptied(t *testing.T) {
 	}
 }
 
-// A server that does not answer keeps no namespace from going; its condition says meanwhile what is not known.
+// A server that does not answer does not keep a namespace from being deleted; a condition of the namespace reports it meanwhile.
 func TestNamespaceGoesWithoutDeadServer(t *testing.T) {
 	f := newFixture(t)
 	f.apiService()

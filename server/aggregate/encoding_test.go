@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// A server is asked for the encodings that the client accepts, and for gzip where the client says nothing of them; the client is sent none
-// that it has not asked for.
+// The other server gets the client's Accept-Encoding, or gzip if the client sends none. The client gets no encoding that it did not ask
+// for.
 func TestEncodingOfAnswers(t *testing.T) {
 	f := newFixture(t)
 	f.register()
 	f.condition("Passed")
 	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	t.Cleanup(client.CloseIdleConnections)
-	for _, path := range []string{apples + "/encoded", apples + "/namespaces/n/apples/a/encoded"} { // by connections of their own, and by shared ones
+	for _, path := range []string{apples + "/encoded", apples + "/namespaces/n/apples/a/encoded"} { // on connections of their own, and on shared ones
 		for accepted, want := range map[string]string{"": "gzip", "gzip": "gzip", "gzip, deflate": "gzip, deflate", "identity": "identity"} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.address+path, nil)
 			if err != nil {

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Resolve returns where a request for a version of a group goes.
+// Resolve returns the URL to which a request for a group version is sent.
 func (a *Aggregator) Resolve(ctx context.Context, group, version string) (string, error) {
 	b, err := a.Find(ctx, schema.GroupVersion{Group: group, Version: version})
 	if err != nil {

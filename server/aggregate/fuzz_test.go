@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// FuzzDiscovery reads what the server of an APIService may say it serves: each resource has a kind, or the whole is refused.
+// FuzzDiscovery reads any answer of an APIService's server for discovery: each resource gets a kind, or the whole is refused.
 func FuzzDiscovery(f *testing.F) {
 	f.Add([]byte(`{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[{"metadata":{"name":"g"},"versions":[{"version":"v1","resources":[{"resource":"a","subresources":[{"subresource":"b"}]}]}]}]}`))
 	f.Add([]byte(`{"resources":[{"name":"a/b","kind":"X"},{"name":"a","namespaced":true,"kind":"A","verbs":["get"]},{"name":"/"},{"name":""}]}`))

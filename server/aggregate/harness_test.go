@@ -30,20 +30,20 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// patience is how long a test waits for what must come. It is only reached by a test that fails.
+// patience is how long a test waits for an expected result. Only a failing test waits that long.
 const patience = 2 * time.Minute
 
-// extension is a server that extends the API with apples.example.com/v1. It answers those alone who have the front proxy's
-// certificate, with what they say of the client.
+// extension is an extension API server for apples.example.com/v1. It answers only clients with the front proxy's
+// certificate, with the identity in their headers.
 type extension struct {
 	*httptest.Server
-	bundle []byte // who signed its certificate
+	bundle []byte // the authorities of its certificate
 	down   atomic.Bool
-	// resources is what it says it serves.
+	// resources is its discovery.
 	resources atomic.Value
-	// verbs are what it says can be done, as JSON.
+	// verbs are the verbs in its discovery, as JSON.
 	verbs atomic.Value
-	// orchard is what it keeps.
+	// orchard has its objects.
 	orchard orchard
 	// documents are its OpenAPI documents, by their paths.
 	documents sync.Map
@@ -51,13 +51,13 @@ type extension struct {
 	event chan string
 	// before is called with each request, if it is set.
 	before atomic.Pointer[func(*http.Request)]
-	// left says how the context of a watch ended.
+	// left has the reason why the context of a watch ended.
 	left chan error
 }
 
 const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-// newExtension lets it listen on loopback, where it is called localhost.
+// newExtension starts an extension on loopback, with the name localhost.
 func newExtension(t testing.TB, proxies *x509.CertPool) *extension {
 	t.Helper()
 	own, err := pki.Open(pki.Options{DataDir: t.TempDir(), Names: []string{"ext.default.svc"}, Logger: servertest.Quiet})
@@ -152,22 +152,22 @@ func (e *extension) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fixture is a server with an APIService for an extension, and what makes its status.
+// fixture is a server with an APIService for an extension, and the controller that maintains its status.
 type fixture struct {
 	testing.TB
 	server  *server.Server
 	store   resources.View
 	address string
 	stop    context.CancelFunc // of Serve
-	// stopControllers ends what connects to the extension by itself.
+	// stopControllers ends the background requests to the extension.
 	stopControllers func()
 	registry        *resources.Registry
-	// proxy is the certificate of the front proxy.
+	// proxy returns the certificate of the front proxy.
 	proxy func() *tls.Certificate
 	ext   *extension
 }
 
-// direct returns a client of the extension that is believed to be the front proxy.
+// direct returns a client of the extension that it trusts as the front proxy.
 func (f *fixture) direct() *http.Client {
 	return &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, DisableCompression: true,
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{*f.proxy()}}}}
@@ -219,7 +219,7 @@ func newFixture(t testing.TB) *fixture {
 	return f
 }
 
-// run lets f run until the returned function is called, or the test ends.
+// run runs f until the returned function is called, or the test ends.
 func run(t testing.TB, f func(context.Context)) context.CancelFunc {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -235,7 +235,7 @@ func run(t testing.TB, f func(context.Context)) context.CancelFunc {
 	return stop
 }
 
-// send sends a request as "known", and returns the answer.
+// send sends a request as the user "known", and returns the answer.
 func (f *fixture) send(method, path, body string, headers ...string) (int, string) {
 	f.Helper()
 	r, err := http.NewRequestWithContext(f.Context(), method, "http://"+f.address+path, strings.NewReader(body))
@@ -270,7 +270,7 @@ func (f *fixture) must(method, path, body string, headers ...string) string {
 
 const apiServices = "/apis/apiregistration.k8s.io/v1/apiservices"
 
-// register makes the APIService of apples, and a Service that leads to the extension.
+// register creates the APIService of apples, and a Service that leads to the extension.
 func (f *fixture) register() {
 	f.Helper()
 	f.service()
@@ -315,7 +315,7 @@ func (f *fixture) condition(reason string) gjson.Result {
 	}
 }
 
-// discovered waits until what is found in aggregated discovery satisfies a condition.
+// discovered waits until a value in aggregated discovery satisfies a condition.
 func (f *fixture) discovered(what, path string, ok func(gjson.Result) bool) {
 	f.Helper()
 	deadline := time.After(patience)
@@ -328,7 +328,7 @@ func (f *fixture) discovered(what, path string, ok func(gjson.Result) bool) {
 		select {
 		case <-deadline:
 			f.Fatalf("never %s: %s", what, found)
-		case <-time.After(5 * time.Millisecond): // nothing tells of it but the answer
+		case <-time.After(5 * time.Millisecond): // no event reports it
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// An APIService without a Service is in the older documents of groups at once, whether anybody serves its version or not, and in no
-// other: nothing is known of its resources.
+// An APIService without a Service is in the older documents of groups at once, whether or not a server serves its version, and in
+// no other document: its resources are not known.
 func TestLocalAPIServices(t *testing.T) {
 	f := newFixture(t)
 	create := func(group, version string, groupPriority, versionPriority int) {
@@ -19,7 +19,7 @@ func TestLocalAPIServices(t *testing.T) {
 	create("plums.example.com", "v1", 100, 10)
 	create("plums.example.com", "v2", 19000, 20)
 	create("apps", "v9", 1, 1)
-	for plural, version := range map[string]string{"pears": "v1", "quinces": "v2"} { // one of them does not get its kind, and is not established
+	for plural, version := range map[string]string{"pears": "v1", "quinces": "v2"} { // one of them does not get its kind, so it is not established
 		f.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", fmt.Sprintf(`{"metadata":{"name":"%[1]s.pears.example.com"},"spec":{"group":"pears.example.com",
 			"scope":"Namespaced","names":{"plural":%[1]q,"kind":"Pear"},"versions":[{"name":%[2]q,"served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`,
 			plural, version))
@@ -60,7 +60,7 @@ func TestLocalAPIServices(t *testing.T) {
 	}
 }
 
-// The older documents of groups go by the priorities that APIServices have, also of what this server serves, and aggregated discovery does not.
+// The older documents of groups are sorted by the priorities of APIServices, also for versions of this server; aggregated discovery is not.
 func TestPrioritiesOfLocalAPIServices(t *testing.T) {
 	f := newFixture(t)
 	const patch = "application/merge-patch+json"
@@ -77,7 +77,7 @@ func TestPrioritiesOfLocalAPIServices(t *testing.T) {
 	if got := groups().Get("1").Str; got != "batch" {
 		t.Errorf("batch is not second: %s", groups())
 	}
-	// Of the group's priorities the highest counts, so one that is lowered moves nothing unless it is the only one.
+	// The highest priority of the versions counts for a group, so lowering one has an effect only if it is the only one.
 	f.must("PATCH", apiServices+"/v1.autoscaling", `{"spec":{"groupPriorityMinimum":1}}`, "Content-Type", patch)
 	f.must("PATCH", apiServices+"/v1.batch", `{"spec":{"groupPriorityMinimum":1}}`, "Content-Type", patch)
 	if now := groups().Array(); now[len(now)-1].Str != "batch" {
@@ -92,7 +92,7 @@ func TestPrioritiesOfLocalAPIServices(t *testing.T) {
 	}
 }
 
-// A definition does not take the priorities from an APIService that was there before.
+// A definition does not change the priorities of an APIService that existed before.
 func TestPrioritiesOfDefinedVersions(t *testing.T) {
 	f := newFixture(t)
 	f.must("POST", apiServices, `{"metadata":{"name":"v1.clash.io"},"spec":{"group":"clash.io","version":"v1","groupPriorityMinimum":5,"versionPriority":5}}`)

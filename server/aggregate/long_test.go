@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/resources/bounded"
 )
 
-// A webhook that is the server's own may be one of an extension: its answer has a bound within the process, too.
+// A webhook of this server may be one of an extension: its answer is bounded within the process, too.
 func TestEndlessAnswerOfOwnWebhook(t *testing.T) {
 	f := newFixture(t)
 	f.register()

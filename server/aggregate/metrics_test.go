@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The metrics say which APIServices are not available, and how often one has ceased to be.
+// The metrics say which APIServices are unavailable, and how often one has become so.
 func TestMetrics(t *testing.T) {
 	f := newFixture(t)
 	f.register()
@@ -27,7 +27,7 @@ func TestMetrics(t *testing.T) {
 	}
 	f.must("DELETE", "/api/v1/namespaces/default/services/ext", "")
 	f.condition("ServiceNotFound")
-	for until := time.Now().Add(patience); metric(counter) == "" && time.Now().Before(until); { // it is counted once the status is written
+	for until := time.Now().Add(patience); metric(counter) == "" && time.Now().Before(until); { // the counter increases after the write of the status
 		time.Sleep(time.Millisecond)
 	}
 	if g, c := metric(gauge), metric(counter); g != "1" || c != "1" {
@@ -35,7 +35,7 @@ func TestMetrics(t *testing.T) {
 	}
 	const failed = `apiserver_request_terminations_total{code="503",component="aggregator",group="apples.example.com",resource="apples",scope="cluster",` +
 		`subresource="",verb="LIST",version="v1"}`
-	before := metric(failed) // of all servers of the process
+	before := metric(failed) // of all servers in the process
 	f.send("GET", "/apis/apples.example.com/v1/apples", "")
 	if now := metric(failed); now == "" || now == before {
 		t.Errorf("a request that is not passed on: %q, then %q", before, now)

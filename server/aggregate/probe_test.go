@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Whether a server answers is asked several times at once. Those whose answers are not waited for are not broken off: kube-apiserver lets
-// them end, and a server made with upstream's library logs an error for each that does not.
+// A probe sends several requests at once. The requests that it does not wait for are not canceled: kube-apiserver lets them end, and a
+// server with upstream's library logs an error for each canceled one.
 func TestProbesEndByThemselves(t *testing.T) {
 	const asks = 5
 	f := newFixture(t)
@@ -40,7 +40,7 @@ func TestProbesEndByThemselves(t *testing.T) {
 	f.ext.before.Store(&hold)
 	f.register()
 	f.condition("Passed")
-	f.must("POST", apples+"/things", "{}") // by the same connection, after what would break them off
+	f.must("POST", apples+"/things", "{}") // on the same connection, after the moment at which they would be canceled
 	close(over)
 	for range asks - 1 {
 		select {

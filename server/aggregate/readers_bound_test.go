@@ -8,7 +8,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// No more reads than that have connections of their own at a time, and one that has ended makes room for the next.
+// At most mostReaders reads have connections of their own at a time; when one has ended, the next one gets its connection.
 func TestReadersAreBounded(t *testing.T) {
 	shared := &http.Transport{}
 	s := &readers{plain: &http.Transport{}}

@@ -6,8 +6,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Short reads have connections of their own, by HTTP/1.1; writes, which nobody could send again if one of these were closed just then, and
-// what may last, share those of HTTP/2.
+// Short reads have HTTP/1.1 connections of their own. Writes, which could not be repeated if such a connection had just been closed, and
+// long requests share HTTP/2 connections.
 func TestConnectionsOfReads(t *testing.T) {
 	f := newFixture(t)
 	f.register()

@@ -25,7 +25,7 @@ import (
 	"github.com/rowlock/rowlock/resources/bounded"
 )
 
-// event has all fields.
+// event returns an event with all fields set.
 func event(id string) *auditinternal.Event {
 	at := metav1.NewMicroTime(time.Date(2026, 1, 2, 3, 4, 5, 678_000, time.UTC))
 	who := authenticationv1.UserInfo{Username: "jane <j>", UID: "1", Groups: []string{"g", "h"}, Extra: map[string]authenticationv1.ExtraValue{"k": {"v"}}}
@@ -39,7 +39,7 @@ func event(id string) *auditinternal.Event {
 		Annotations:    map[string]string{"b": "\x01\xff", "a": ""}}
 }
 
-// Lines are upstream's, byte for byte.
+// Lines equal upstream's byte for byte.
 func TestLinesAreUpstreams(t *testing.T) {
 	small := &auditinternal.Event{Level: auditinternal.LevelMetadata}
 	none := event("")
@@ -62,7 +62,7 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("broken") }
 
-// openLog returns the audit of every request into a file, and the file.
+// openLog returns an audit that records every request in a file, and the file.
 func openLog(t *testing.T, change func(*Options)) (*Auditor, string) {
 	t.Helper()
 	o := Defaults()
@@ -83,7 +83,7 @@ func openLog(t *testing.T, change func(*Options)) (*Auditor, string) {
 	return a, o.Log.Path
 }
 
-// Whatever the mode and the format, each event is a line of a file that nobody but its owner reads, once the audit is closed.
+// In every mode and format, each event is a line of a file that only its owner can read, once the audit is closed.
 func TestLog(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"blocking": func(*Options) {}, "strict": func(o *Options) { o.Log.Mode = ModeBlockingStrict }, "batch": func(o *Options) { o.Log.Mode = ModeBatch },
@@ -121,7 +121,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// A file that is full is put aside, and another one begun.
+// A full file is renamed, and a new one is started.
 func TestLogRotates(t *testing.T) {
 	a, path := openLog(t, func(o *Options) { o.Log.MaxSize = 1 })
 	e := event("1")
@@ -135,7 +135,7 @@ func TestLogRotates(t *testing.T) {
 	}
 }
 
-// kubeconfigOf says how a webhook is reached.
+// kubeconfigOf writes the kubeconfig of a webhook.
 func kubeconfigOf(t *testing.T, hook *httptest.Server) string {
 	t.Helper()
 	authority := filepath.Join(t.TempDir(), "ca.crt")
@@ -150,7 +150,7 @@ func kubeconfigOf(t *testing.T, hook *httptest.Server) string {
 	return config
 }
 
-// A webhook is sent events over TLS, by its kubeconfig, and sent them again where it did not take them.
+// A webhook gets events over TLS, by its kubeconfig, and gets them again if it did not accept them.
 func TestWebhook(t *testing.T) {
 	for _, mode := range Modes {
 		t.Run(mode, func(t *testing.T) {
@@ -197,10 +197,10 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// A webhook whose answer is longer than what is read of one has not taken the events.
+// A webhook whose answer exceeds the limit has not accepted the events.
 func TestLongAnswersOfWebhook(t *testing.T) {
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write(bytes.Repeat([]byte(" "), bounded.MostBytes+1)) // until nobody reads on
+		_, _ = w.Write(bytes.Repeat([]byte(" "), bounded.MostBytes+1)) // until the client stops reading
 	}))
 	defer hook.Close()
 	a, _ := openLog(t, func(o *Options) {
@@ -212,7 +212,7 @@ func TestLongAnswersOfWebhook(t *testing.T) {
 	}
 }
 
-// What kube-apiserver refuses is refused, in its words; what is not used is not looked at.
+// Options that kube-apiserver refuses are refused with its messages; unused options are not checked.
 func TestOptions(t *testing.T) {
 	for want, change := range map[string]func(*Options){
 		"invalid audit log mode nonsense, allowed modes are \"batch,blocking,blocking-strict\"":     func(o *Options) { o.Log.Mode = "nonsense" },
@@ -245,7 +245,7 @@ func TestOptions(t *testing.T) {
 	(*Auditor)(nil).Close()
 }
 
-// managedFields are cut out wherever they stand, with one comma.
+// managedFields are removed wherever they are, with one comma.
 func TestWithoutManagedFields(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"metadata":{"managedFields":[{"a":"b"}],"name":"n"},"x":1}`:                                                                         `{"metadata":{"name":"n"},"x":1}`,

@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// answering is a back end that takes its time, and then events or not.
+// answering is a back end that answers after a time, and accepts events or not.
 type answering struct {
 	in    time.Duration
 	takes bool
@@ -29,7 +29,7 @@ func (answering) Run(<-chan struct{}) error { return nil }
 func (answering) Shutdown()                 {}
 func (answering) String() string            { return "answering" }
 
-// A write of the server's own waits for a back end no longer than a minute, nor than its context lasts, and says what it was refused for.
+// A write of the server's own waits for a back end no longer than a minute, nor longer than its context lasts, and its error has the reason.
 func TestOwnWriteWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		backend  answering
@@ -57,7 +57,7 @@ func TestOwnWriteWaits(t *testing.T) {
 				ctx, end := context.WithTimeout(t.Context(), c.patience)
 				defer end()
 				info := &genericapirequest.RequestInfo{IsResourceRequest: true, Verb: "create", APIVersion: "v1", Resource: "namespaces", Name: "x"}
-				defer time.Sleep(c.backend.in) // who asks the back end goes on until that has an answer
+				defer time.Sleep(c.backend.in) // the goroutine that called the back end runs until that has answered
 				began := time.Now()
 				_, err = a.Begin(genericapirequest.WithRequestInfo(ctx, info))
 				if took := time.Since(began); !errors.Is(err, c.want) || took != c.took {
@@ -71,8 +71,8 @@ func TestOwnWriteWaits(t *testing.T) {
 	}
 }
 
-// It waits no longer for the event that says how it ended, where the policy asks for that alone, and for a second each while a back end has
-// not answered for a minute.
+// When the policy records only the last event, such a write waits a minute for it, and a second each while a back end has not answered for
+// a minute.
 func TestOwnWriteEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := answering{81 * time.Second, true}
@@ -90,7 +90,7 @@ func TestOwnWriteEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			gone() // what was written is recorded all the same
+			gone() // the write is recorded nevertheless
 			a.End(ctx, &resources.AuditEvent{Created: true})
 			return time.Since(began)
 		}
@@ -99,7 +99,7 @@ func TestOwnWriteEnds(t *testing.T) {
 				t.Errorf("write %d took %v, want %v", i, got, want)
 			}
 		}
-		time.Sleep(2 * backend.in) // all have been answered
+		time.Sleep(2 * backend.in) // all calls have been answered
 		if got := write(); got != time.Minute {
 			t.Errorf("after the back end has answered it took %v", got)
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/rowlock/rowlock/resources/requestctx"
 )
 
-// A request with a limit of time waits no longer than that for a webhook to take its first event; whatever it is answered then is not held
-// up by the audit either. One without a limit, a watch, waits until the webhook was asked for the last time.
+// A request with a deadline waits no longer than that for a webhook to accept its first event, and the audit does not delay its answer
+// either. A request without one, a watch, waits until the last attempt to reach the webhook.
 func TestRequestWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		backend answering
@@ -39,7 +39,7 @@ func TestRequestWaits(t *testing.T) {
 				}
 				defer a.Close()
 				a.waits = true
-				defer time.Sleep(2 * c.backend.in) // who asks the back end goes on until that has an answer
+				defer time.Sleep(2 * c.backend.in) // the goroutine that called the back end runs until that has answered
 				ctx := genericapirequest.WithRequestInfo(t.Context(), &genericapirequest.RequestInfo{IsResourceRequest: true, Verb: "get", APIVersion: "v1", Resource: "namespaces"})
 				ctx, q := a.With(ctx, "id", time.Now())
 				if c.limit > 0 {
@@ -63,7 +63,7 @@ func TestRequestWaits(t *testing.T) {
 	}
 }
 
-// What another server answers takes time to be written, and none to be encoded.
+// An answer from another server takes time to be written, and none to be encoded.
 func TestForwardedIsNotEncoded(t *testing.T) {
 	for _, forwarded := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

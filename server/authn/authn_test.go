@@ -90,7 +90,8 @@ func TestBadTokenWithoutTokenFile(t *testing.T) {
 	}
 }
 
-// Who is taken out of the file is out, and who is put into it is in, without a restart. A file that cannot be read changes nothing.
+// A token that is removed from the file is refused, and an added one is accepted, without a restart. A file that cannot
+// be read changes nothing.
 func TestTokenFileChanges(t *testing.T) {
 	path, clock := tokenFile(t, tokens), time.Now()
 	who, err := New(Options{ClientCAs: x509.NewCertPool, TokenFile: path, Now: func() time.Time { return clock }})
@@ -235,11 +236,11 @@ func TestAdminKubeconfig(t *testing.T) {
 	}
 }
 
-// newClient presents one certificate, over HTTP/2 or HTTP/1.1.
+// newClient returns a client with a certificate, over HTTP/2 or HTTP/1.1.
 func (f *fixture) newClient(t *testing.T, cert tls.Certificate, http2 bool) *http.Client {
 	t.Helper()
 	transport := &http.Transport{ForceAttemptHTTP2: http2, TLSClientConfig: &tls.Config{
-		InsecureSkipVerify:   true, // the server is not what is tested
+		InsecureSkipVerify:   true, // the server's certificate is not under test
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
@@ -261,7 +262,7 @@ func TestForeignCertificate(t *testing.T) {
 	if code, body := get(t, client, f.URL); code != http.StatusUnauthorized {
 		t.Errorf("the certificate of another authority is taken: %d %q", code, body)
 	}
-	// A bad certificate does not spoil a good token.
+	// A bad certificate does not invalidate a good token.
 	r, err := http.NewRequest("GET", f.URL, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -275,7 +276,7 @@ func TestForeignCertificate(t *testing.T) {
 	if response.StatusCode != 200 {
 		t.Errorf("with a good token: %d", response.StatusCode)
 	}
-	// A serving certificate is not a client's, whoever signed it.
+	// A serving certificate is not accepted as a client's, whoever signed it.
 	serving := f.pki.TLSConfig()
 	cert, err := serving.GetCertificate(&tls.ClientHelloInfo{})
 	if err != nil {
@@ -306,7 +307,7 @@ func TestClientCAFileWithdrawn(t *testing.T) {
 	other := newFixture(t, pki.Options{})
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	write := func(data []byte) {
-		// As a new file: two writes of one file can look the same when they are as close as in a test.
+		// The file is replaced: two writes of one file can have the same stamp when they are as close as in a test.
 		if err := errors.Join(os.WriteFile(file+".new", data, 0o600), os.Rename(file+".new", file)); err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/rowlock/rowlock/server/pki"
 )
 
-// otherProxy is the front proxy of another server: its authority's file, and its certificate.
+// otherProxy returns the front proxy of another server: the file of its authority, and its certificate.
 func otherProxy(t *testing.T) (authority string, shown *tls.Certificate) {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,7 +27,7 @@ func otherProxy(t *testing.T) (authority string, shown *tls.Certificate) {
 	return filepath.Join(dir, "pki", "front-proxy-ca.crt"), other.ProxyCertificate()
 }
 
-// as is a client that shows a certificate, and sends headers.
+// as returns a function that sends headers as a client with a certificate.
 func (f *fixture) as(t *testing.T, shown *tls.Certificate) func(headers ...string) string {
 	t.Helper()
 	config := f.config(t)
@@ -66,7 +66,7 @@ func (f *fixture) as(t *testing.T, shown *tls.Certificate) func(headers ...strin
 	}
 }
 
-// Of a proxy that is believed, the headers say who asks; of everybody else they say nothing.
+// The headers of a trusted proxy name the user; those of other clients are ignored.
 func TestFrontProxies(t *testing.T) {
 	authority, shown := otherProxy(t)
 	f := newFixture(t, pki.Options{ProxyCAFile: authority})
@@ -91,7 +91,7 @@ func TestFrontProxies(t *testing.T) {
 		{"a token", nobody, []string{"X-Remote-User", "jane", "Authorization", "Bearer lonely"}, "bob system:authenticated"},
 		{"a certificate of another authority", f.as(t, unknown), []string{"X-Remote-User", "jane"}, "401"},
 	} {
-		for range 2 { // the second request of the connection goes by what is remembered of it
+		for range 2 { // the second request of the connection uses the cached result
 			if got := tc.as(tc.headers...); got != tc.want {
 				t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 			}
@@ -99,7 +99,7 @@ func TestFrontProxies(t *testing.T) {
 	}
 }
 
-// A proxy is believed as long as its certificate is good, and its authority is: also on a connection that stays open.
+// A proxy is trusted as long as its certificate and its authority are valid, also on a connection that stays open.
 func TestFrontProxiesEnd(t *testing.T) {
 	authority, shown := otherProxy(t)
 	f := newFixture(t, pki.Options{ProxyCAFile: authority})
@@ -129,7 +129,7 @@ func TestFrontProxiesEnd(t *testing.T) {
 	}
 }
 
-// Certificates of an authority of both proxies and clients are not distinct.
+// An authority of both proxies and clients is not distinct.
 func TestAuthorityOfProxiesAndClients(t *testing.T) {
 	dir := t.TempDir()
 	o := pki.Options{DataDir: dir, Names: []string{"x"}, Logger: slog.New(slog.DiscardHandler)}

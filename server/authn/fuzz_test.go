@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// FuzzTokens reads tokens of every form: what is taken for one of a user has exactly its form, and only what is a JWT ends.
+// FuzzTokens reads tokens of every form: only a token with exactly the form of an issued one is taken for one, and only a JWT has an expiry.
 func FuzzTokens(f *testing.F) {
 	f.Add("rowlock_wspcc5wshoqp_nvrpctzjq35rx4gtkb3gyhohuf4fmywhtdl7jdp5kg42vlfhg6if")
 	f.Add("rowlock__")

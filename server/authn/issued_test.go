@@ -18,8 +18,8 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
-// A token that was given to a user ends in time, and is nobody's when a part of it is wrong, on every server of a database. Nothing
-// that is kept of it is it.
+// An issued token expires in time, and is refused when a part of it is wrong, on every server of a database. The stored row does
+// not contain the token.
 func TestIssuedTokens(t *testing.T) {
 	servertest.OnEveryDatabase(t, func(t *testing.T, stores []*sqlstore.Store) {
 		clock := time.Now()
@@ -65,7 +65,7 @@ func TestIssuedTokens(t *testing.T) {
 	})
 }
 
-// askedStore counts how often it is asked for what is most recent.
+// askedStore counts the reads with MostRecent.
 type askedStore struct {
 	resources.Store
 	asked atomic.Int64
@@ -85,8 +85,7 @@ func (s *askedStore) Get(ctx context.Context, key resources.Key, at resources.At
 	return s.Store.Get(ctx, key, at)
 }
 
-// Tokens that nobody has given out do not have the database asked once for each. One that another server has given out meanwhile is good
-// at once.
+// Lookups of tokens that do not exist do not each query the database. A token that another server has issued meanwhile is valid at once.
 func TestUnknownIssuedTokens(t *testing.T) {
 	servertest.OnEveryDatabase(t, func(t *testing.T, stores []*sqlstore.Store) {
 		one := authn.NewIssuedTokens(resources.NewRows(stores[0]), nil)
@@ -115,14 +114,14 @@ func TestUnknownIssuedTokens(t *testing.T) {
 			}
 		}
 		asking.Wait()
-		// Each that waits together with others waits for one look, and there is one every 50 ms.
+		// Lookups that wait together wait for the same read, and there is one every 50 ms.
 		if most := int64(time.Since(began)/(50*time.Millisecond)) + 2; store.asked.Load() > most {
 			t.Errorf("asked %d times in %s", store.asked.Load(), time.Since(began))
 		}
 	})
 }
 
-// hangingStore has nothing, and does not say what is most recent until somebody lets it.
+// hangingStore is empty, and reads with MostRecent hang until they are released.
 type hangingStore struct {
 	resources.Store
 	asked atomic.Int64
@@ -142,7 +141,7 @@ func (s *hangingStore) Snapshot(ctx context.Context, _ string, _ resources.At) (
 	return nil, resources.ErrUnavailable
 }
 
-// A database that hangs is asked once at a time, however many ask for tokens that nobody has given out.
+// Only one query at a time runs in a database that hangs, however many lookups there are for tokens that do not exist.
 func TestUnknownIssuedTokensOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &hangingStore{let: make(chan struct{})}
@@ -161,7 +160,7 @@ func TestUnknownIssuedTokensOneByOne(t *testing.T) {
 		}
 		close(store.let)
 		asking.Wait()
-		if n := store.asked.Load(); n != 2 { // the others had come before the second began
+		if n := store.asked.Load(); n != 2 { // the other lookups had begun before the second read
 			t.Errorf("%d looks", n)
 		}
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/rowlock/rowlock/resources/builtin"
 )
 
-// legacy makes a Secret with a token, as the token controller does.
+// legacy creates a Secret with a token, as the token controller does.
 func (w *world) legacy(name string) string {
 	w.Helper()
 	var account corev1.ServiceAccount
@@ -34,7 +34,7 @@ func (w *world) legacy(name string) string {
 	return token
 }
 
-// A token in a Secret is good as long as the Secret is; the Secret says when it was used last.
+// A token in a Secret is valid as long as the Secret exists; the Secret has the day of its last use.
 func TestTokensOfSecrets(t *testing.T) {
 	w := newWorld(t, builtin.Tokens{})
 	token := w.legacy("old")
@@ -48,7 +48,7 @@ func TestTokensOfSecrets(t *testing.T) {
 	if body := w.do("GET", path, "", admin).Body.String(); !strings.Contains(body, label) {
 		t.Errorf("not marked: %s", body)
 	}
-	// One that was put out of use is refused, and told so by nobody but the log.
+	// An invalidated token is refused; only the log has the reason.
 	r := httptest.NewRequest("PATCH", path, strings.NewReader(`{"metadata":{"labels":{"kubernetes.io/legacy-token-invalid-since":"2020-01-01"}}}`))
 	r.Header.Set("Content-Type", "application/merge-patch+json")
 	r.Header.Set("Authorization", "Bearer "+admin)

@@ -18,7 +18,7 @@ import (
 	"github.com/rowlock/rowlock/server/authn"
 )
 
-// A webhook whose answer is longer than what is read of one has said of nobody who they are.
+// A webhook whose answer exceeds the limit has authenticated nobody.
 func TestLongAnswersOfTokenWebhook(t *testing.T) {
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review authenticationv1.TokenReview
@@ -43,7 +43,7 @@ func TestLongAnswersOfTokenWebhook(t *testing.T) {
 	}
 }
 
-// An issuer whose keys are longer than what is read of an answer has none.
+// An issuer whose keys exceed the limit of an answer has no keys.
 func TestLongAnswersOfIssuers(t *testing.T) {
 	p := newProvider(t)
 	p.long.Store(true)

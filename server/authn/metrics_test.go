@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/resources/builtin"
 )
 
-// What is remembered of tokens, and how long certificates live, is counted under kube-apiserver's names.
+// The use of the token cache, and the lifetimes of certificates, are counted under kube-apiserver's names.
 func TestCredentialsAreCounted(t *testing.T) {
 	w := newWorld(t, builtin.Tokens{})
 	registry := prometheus.NewPedanticRegistry()
@@ -58,7 +58,7 @@ func TestCredentialsAreCounted(t *testing.T) {
 	}
 }
 
-// values are counters, gauges and how many values histograms have, by name and first label.
+// values returns the values of counters and gauges, and the counts of histograms, by name and first label.
 func values(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := from.Gather()

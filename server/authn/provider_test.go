@@ -19,18 +19,18 @@ import (
 	"github.com/rowlock/rowlock/resources/bounded"
 )
 
-// provider is an issuer of OpenID Connect.
+// provider is an OpenID Connect issuer.
 type provider struct {
 	*httptest.Server
 	signer jose.Signer
-	// silence has it answer with errors.
+	// silence makes it answer with errors.
 	silence atomic.Bool
-	// long has it say its keys in an answer that is longer than what is read of one.
+	// long makes its answer with keys exceed the limit.
 	long     atomic.Bool
 	requests atomic.Int64
 }
 
-// asked waits until somebody has asked it something.
+// asked waits until the provider has received a request.
 func (p *provider) asked(t *testing.T) {
 	t.Helper()
 	untilIs(t, func() string { return fmt.Sprint(p.requests.Load() > 0) }, "true")
@@ -67,7 +67,7 @@ func newProvider(t *testing.T) *provider {
 	return p
 }
 
-// authority is that of the provider, as PEM.
+// authority returns the authority of the provider, as PEM.
 func authority(s *httptest.Server) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 }

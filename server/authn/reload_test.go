@@ -15,7 +15,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// Which changes of the file are taken up, which never, and which are tried again; each is counted.
+// Some changes of the file are applied, some are rejected, and some are retried; each result is counted.
 func TestReload(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "authentication.yaml")
 	write := func(rest string) {
@@ -73,7 +73,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// counted is how often a file was read again, with a result.
+// counted returns how often reading the file again had a result.
 func counted(t *testing.T, result string) (n float64) {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()

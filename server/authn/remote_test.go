@@ -23,7 +23,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
-// ask is who a remote says a token stands for: the name and groups, or the error.
+// ask returns the user of a token according to a Remote, name and groups, or the error.
 func ask(r *authn.Remote, token string) string {
 	request := httptest.NewRequest("GET", "/", nil)
 	request.Header.Set("Authorization", "Bearer "+token)
@@ -34,7 +34,7 @@ func ask(r *authn.Remote, token string) string {
 	return answer.User.GetName() + " " + strings.Join(answer.User.GetGroups(), ",")
 }
 
-// until asks again until the answer is as it is to be: issuers are found in the background.
+// until repeats ask until the answer is as expected: issuers are discovered in the background.
 func until(t *testing.T, r *authn.Remote, token, want string) {
 	t.Helper()
 	untilIs(t, func() string { return ask(r, token) }, want)
@@ -76,9 +76,9 @@ func remote(t *testing.T, o authn.RemoteOptions) *authn.Remote {
 	return r
 }
 
-// Issuers in a file, with mappings and rules in CEL. A second one is added while the server runs, and the first taken away.
+// A file configures issuers, with mappings and rules in CEL. A second one is added while the server runs, and the first one removed.
 func TestAuthenticationConfiguration(t *testing.T) {
-	t.Parallel() // the file is looked at every five seconds
+	t.Parallel() // the file is read every five seconds
 	first, second := newProvider(t), newProvider(t)
 	file := filepath.Join(t.TempDir(), "authentication.yaml")
 	write := func(providers ...*provider) {
@@ -106,8 +106,8 @@ func TestAuthenticationConfiguration(t *testing.T) {
 	until(t, r, good, "oidc:jane@example.com dev,system:authenticated")
 	ending := claims("ending@example.com", "example.com")
 	var short string
-	untilIs(t, func() string { // on a slow machine a token may have ended before it is asked for: the next one is new
-		ending["exp"] = time.Now().Add(10 * time.Second).Unix() // upstream goes by the real clock
+	untilIs(t, func() string { // on a slow machine a token may have expired before it is used, so each attempt has a new one
+		ending["exp"] = time.Now().Add(10 * time.Second).Unix() // upstream uses the real clock
 		short = first.token(t, ending)
 		return ask(r, short)
 	}, "oidc:ending@example.com dev,system:authenticated")
@@ -125,7 +125,7 @@ func TestAuthenticationConfiguration(t *testing.T) {
 	until(t, r, first.token(t, claims("new@example.com", "example.com")), ask(r, "a.b.c"))
 }
 
-// An issuer that is taken out of the file is not believed any more, although another one, which stays, does not answer.
+// An issuer that is removed from the file is no longer trusted, although another one, which stays, does not answer.
 func TestIssuerTakenOut(t *testing.T) {
 	t.Parallel()
 	good, down := newProvider(t), newProvider(t)
@@ -153,14 +153,14 @@ func (c configFile) write(t *testing.T, entries ...string) {
 	}
 }
 
-// entry is the provider's in such a file, with a prefix for the names of its users.
+// entry returns the provider's entry in such a file, with a prefix for the names of its users.
 func (p *provider) entry(prefix string) string {
 	return fmt.Sprintf("- issuer: {url: %q, audiences: [rowlock], certificateAuthority: %q}\n  claimMappings: {username: {claim: sub, prefix: %q}}\n",
 		p.URL, authority(p.Server), prefix)
 }
 
-// What is taken out of the file, or changed in it, does not wait for issuers that do not answer: neither for one that is new in the same
-// change, nor for one that came with a change before. An issuer that stays is believed all the while.
+// Removing or changing an issuer in the file does not wait for issuers that do not answer: neither for one that is new in the same
+// change, nor for one that was added by an earlier change. An unchanged issuer is trusted throughout.
 func TestSilentIssuers(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(t *testing.T, c configFile, stays, goes, silent *provider) (want string){
@@ -206,7 +206,7 @@ func TestSilentIssuers(t *testing.T) {
 	}
 }
 
-// The flags make the same as a file.
+// The flags have the same effect as a file.
 func TestOneIssuer(t *testing.T) {
 	p := newProvider(t)
 	prefix := "oidc:"
@@ -219,7 +219,7 @@ func TestOneIssuer(t *testing.T) {
 	}
 }
 
-// A webhook is asked by a TokenReview, with the audiences of this server.
+// A webhook gets a TokenReview, with the audiences of this server.
 func TestTokenWebhook(t *testing.T) {
 	asked := 0
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -254,7 +254,7 @@ func TestTokenWebhook(t *testing.T) {
 	if got := ask(r, "bad"); !strings.HasPrefix(got, "nobody") || asked != 2 {
 		t.Errorf("is %s, asked %d times", got, asked)
 	}
-	// A token that was issued for somebody else is none here.
+	// A token for another audience is refused.
 	a, err := authn.New(authn.Options{Remote: r, Audiences: []string{issuer}})
 	if err != nil {
 		t.Fatal(err)
@@ -268,7 +268,7 @@ func TestTokenWebhook(t *testing.T) {
 	}
 }
 
-// Tokens with which machines join are in Secrets, and end with them, or when these say so.
+// Bootstrap tokens are in Secrets, and expire with them or at their own expiry.
 func TestBootstrapTokens(t *testing.T) {
 	store := sqlitetest.Open(t)
 	secret := func(id, expiration string) {
@@ -312,7 +312,7 @@ func encoded(s string) string {
 	return strings.Trim(string(data), `"`)
 }
 
-// What is wrong with a configuration is said at the start.
+// A wrong configuration is reported at the start.
 func TestWrongConfigurations(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	for content, want := range map[string]string{

@@ -123,7 +123,7 @@ func (w *world) delete(path string) {
 
 const tokenPath = "/api/v1/namespaces/space/serviceaccounts/robot/token"
 
-// token asks for one.
+// token requests a token.
 func (w *world) token(spec string) string {
 	w.Helper()
 	a := w.do("POST", tokenPath, `{"spec":`+spec+`}`, admin)
@@ -134,7 +134,7 @@ func (w *world) token(spec string) string {
 	return answer.Status.Token
 }
 
-// who is whom a token stands for, "" for nobody.
+// who returns the user of a token, nil if it is refused.
 func (w *world) who(token string) *authenticationv1.UserInfo {
 	w.Helper()
 	a := w.do("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", `{}`, token)
@@ -157,7 +157,7 @@ func (w *world) mustKnow(token string) *authenticationv1.UserInfo {
 	return who
 }
 
-// A token stands for its account as long as that, and what it is bound to, is there: the request after the end is refused.
+// A token is valid as long as its account, and the object that it is bound to, exist: the first request after their deletion is refused.
 func TestTokensEndWithWhatTheyAreBoundTo(t *testing.T) {
 	const pod = `{"metadata":{"name":"bound"},"spec":{"serviceAccountName":"robot","nodeName":"node","containers":[{"name":"c","image":"i"}]}}`
 	for name, c := range map[string]struct{ path, body, spec, extra string }{
@@ -193,7 +193,7 @@ func TestTokensEndWithWhatTheyAreBoundTo(t *testing.T) {
 			if who := w.who(token); who != nil {
 				t.Errorf("after the %s has gone, is %+v", name, who)
 			}
-			make() // another one of the name
+			make() // another object with the name
 			if who := w.who(token); name != "ServiceAccount" && who != nil {
 				t.Errorf("with another %s of the name, is %+v", name, who)
 			}
@@ -201,7 +201,7 @@ func TestTokensEndWithWhatTheyAreBoundTo(t *testing.T) {
 	}
 }
 
-// A token ends: 5 seconds after its end, where upstream lets it pass for a minute.
+// A token expires 5 seconds after its end; upstream accepts it for a minute.
 func TestTokensExpire(t *testing.T) {
 	w := newWorld(t, builtin.Tokens{})
 	token := w.token(`{"expirationSeconds":600}`)
@@ -214,7 +214,7 @@ func TestTokensExpire(t *testing.T) {
 	}
 }
 
-// What a key has signed is refused ten seconds after the key was taken away, on the server that knows the token.
+// Signatures of a key are refused ten seconds after it was removed, also on a server that has a token in its cache.
 func TestKeysThatAreTakenAway(t *testing.T) {
 	w := newWorld(t, builtin.Tokens{})
 	ring := pki.NewKeyRing(w.dir, nil)
@@ -250,7 +250,7 @@ func TestKeysThatAreTakenAway(t *testing.T) {
 	}
 }
 
-// The rules of a TokenRequest, in kube-apiserver's words.
+// TokenRequests follow kube-apiserver's rules, with its messages.
 func TestTokenRequests(t *testing.T) {
 	w := newWorld(t, builtin.Tokens{MaxExpiration: 2 * time.Hour, ExtendExpiration: true})
 	w.create("/api/v1/namespaces/space/pods", `{"metadata":{"name":"other"},"spec":{"serviceAccountName":"else","containers":[{"name":"c","image":"i"}]}}`)
@@ -285,7 +285,7 @@ func TestTokenRequests(t *testing.T) {
 	if h := a.Header().Get("Warning"); !strings.Contains(h, "requested expiration of 86400 seconds shortened to 7200 seconds") || !strings.Contains(a.Body.String(), `"expirationSeconds":7200`) {
 		t.Errorf("%q %s", h, a.Body)
 	}
-	// What admission asks for on behalf of a Pod lives for a year, and says an hour.
+	// A token that admission requests for a Pod is valid for a year, and states an hour.
 	extended := w.token(`{"expirationSeconds":3607,"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"own"}}`)
 	claims := claimsOf(t, extended)
 	if life := claims.Exp - claims.Iat; life != tokens.ExpirationExtensionSeconds || claims.Kubernetes.Node.Name != "gone" {
@@ -315,7 +315,7 @@ func claimsOf(t *testing.T, token string) (c claims) {
 	return c
 }
 
-// A token is for its audiences, and TokenReviews say for which.
+// A token is valid for its audiences, and a TokenReview says for which.
 func TestAudiences(t *testing.T) {
 	w := newWorld(t, builtin.Tokens{})
 	foreign, own := w.token(`{"audiences":["vault"]}`), w.token(`{}`)
@@ -338,7 +338,7 @@ func TestAudiences(t *testing.T) {
 		{own, `null`, issuer}, {own, `["vault"]`, ""}, {own, `["x","` + issuer + `"]`, issuer},
 		{foreign, `["vault","x"]`, "vault"}, {foreign, `null`, ""}, {admin, `null`, issuer}, {admin, `["vault"]`, ""}, {"x", `null`, ""}, {own + "x", `null`, ""},
 	} {
-		for range 2 { // the second time from memory
+		for range 2 { // the second result is cached
 			got := review(c.token, c.audiences)
 			if got.Authenticated != (c.want != "") || strings.Join(got.Audiences, ",") != c.want {
 				t.Errorf("%s for %s: %+v", c.token, c.audiences, got)
@@ -347,7 +347,7 @@ func TestAudiences(t *testing.T) {
 	}
 }
 
-// With a token a request costs little more than with a certificate.
+// BenchmarkToken shows that a request with a token costs little more than one with a certificate.
 func BenchmarkToken(b *testing.B) {
 	w := newWorld(b, builtin.Tokens{})
 	token := w.token(`{}`)

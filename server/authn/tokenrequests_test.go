@@ -18,10 +18,10 @@ import (
 	"github.com/rowlock/rowlock/resources/builtin"
 )
 
-// lookout is validating admission that keeps the TokenRequests that it sees.
+// lookout is validating admission that records the TokenRequests that it sees.
 type lookout struct {
 	seen []*authentication.TokenRequest
-	// meanwhile is done while it looks at one. Nil: nothing.
+	// meanwhile is called during the admission of a request. Nil: nothing is.
 	meanwhile func()
 }
 
@@ -37,7 +37,7 @@ func (l *lookout) Validate(_ context.Context, a admission.Attributes, _ admissio
 	return nil
 }
 
-// Validating admission decides about the token that will be made: for which audiences, and for whom. What is invalid it does not see.
+// Validating admission sees the token that will be issued, with its audiences and its user. It does not see invalid requests.
 func TestAdmissionSeesWholeTokenRequests(t *testing.T) {
 	w := newWorld(t, builtin.Tokens{})
 	var l lookout
@@ -57,7 +57,7 @@ func TestAdmissionSeesWholeTokenRequests(t *testing.T) {
 	}
 }
 
-// An account that is deleted and made again while admission decides gets no token: neither who asked nor admission has seen that one.
+// If an account is deleted and recreated during admission, no token is issued: neither the client nor admission has seen the new account.
 func TestAccountMadeAgainMeanwhile(t *testing.T) {
 	const accounts = "/api/v1/namespaces/space/serviceaccounts"
 	for name, c := range map[string]struct {
@@ -93,7 +93,7 @@ func TestAccountMadeAgainMeanwhile(t *testing.T) {
 	}
 }
 
-// Where a path names no account that there could be, that is said, as by kube-apiserver.
+// A path that cannot name an account gets kube-apiserver's error.
 func TestTokenRequestsOfNobody(t *testing.T) {
 	w := newWorld(t, builtin.Tokens{})
 	for path, want := range map[string]string{

@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/resources/builtin"
 )
 
-// A webhook that asks for whom a token was made is told what was attested, until the configuration it is bound to is gone.
+// A webhook that reviews a token gets its attestation, until the configuration that the token is bound to is gone.
 func TestTokensForWebhooksAreReviewed(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.APIServerWebhookAuthenticationToken, true)
 	w := newWorld(t, builtin.Tokens{})
@@ -50,7 +50,7 @@ func TestTokensForWebhooksAreReviewed(t *testing.T) {
 	}
 }
 
-// What a review says of a bad token has the errors in kube-apiserver's order.
+// A review of a bad token has the errors in kube-apiserver's order.
 func TestReviewsOfBadTokens(t *testing.T) {
 	w := newWorld(t, builtin.Tokens{})
 	for token, want := range map[string]string{

@@ -16,7 +16,7 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// slow is a store that is read from when it is let to.
+// slow is a store whose reads wait until they are released.
 type slow struct {
 	resources.Store
 	asked, let chan struct{}
@@ -43,7 +43,7 @@ func newSlow(t *testing.T) (*slow, authorizer.AttributesRecord) {
 	return &slow{Store: f.store, asked: make(chan struct{}), let: make(chan struct{})}, ask(&user.DefaultInfo{Name: "ann"}, "get", "a", "pods", "p")
 }
 
-// A request waits for the index no longer than it lasts, and ends it for nobody else.
+// A request waits for the index no longer than it lasts, and its end does not affect other requests.
 func TestSlowStoreHoldsNobody(t *testing.T) {
 	store, q := newSlow(t)
 	a := authz.NewRBAC(store)
@@ -71,7 +71,7 @@ func TestSlowStoreHoldsNobody(t *testing.T) {
 	}
 }
 
-// Whoever follows the store for the authorizer ends although the store does not answer.
+// Run ends although the store does not answer.
 func TestRunEndsWhileStoreIsSlow(t *testing.T) {
 	store, q := newSlow(t)
 	a := authz.NewRBAC(store)

@@ -24,11 +24,11 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// hook is a webhook, by TLS, that says what answer says.
+// hook is a TLS webhook with a configurable answer.
 type hook struct {
 	calls atomic.Int32
 	last  atomic.Pointer[authorizationv1.SubjectAccessReviewSpec]
-	// kubeconfig is the file that says how it is reached.
+	// kubeconfig is the file with its address.
 	kubeconfig string
 }
 
@@ -60,7 +60,7 @@ func says(status string) func(authorizationv1.SubjectAccessReviewSpec) string {
 
 const allows, denies, shrugs, broken = `{"allowed":true,"reason":"it may"}`, `{"allowed":false,"denied":true,"reason":"it may not"}`, `{"allowed":false}`, `{`
 
-// entry is the webhook in an AuthorizationConfiguration. It answers each question anew.
+// entry returns the webhook's entry in an AuthorizationConfiguration, without caching.
 func (h *hook) entry(name, failurePolicy string, conditions ...string) string {
 	s := fmt.Sprintf("- type: Webhook\n  name: %s\n  webhook: {timeout: 10s, subjectAccessReviewVersion: v1, matchConditionSubjectAccessReviewVersion: v1, failurePolicy: %s,\n"+
 		"    authorizedTTL: 1m, unauthorizedTTL: 1m, connectionInfo: {type: KubeConfigFile, kubeConfigFile: %s},\n"+
@@ -78,7 +78,7 @@ func write(t *testing.T, file, content string) {
 	}
 }
 
-// configured is a file with these authorizers.
+// configured writes a file with these authorizers.
 func configured(t *testing.T, version string, entries ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "authorization.yaml")
@@ -92,7 +92,7 @@ func configuration(version string, entries ...string) string {
 
 const ofRBAC = "- {type: RBAC, name: rbac}\n"
 
-// decides asks for a decision, with its reason.
+// decides returns a decision with its reason.
 func decides(t *testing.T, a authorizer.UnconditionalAuthorizer, q authorizer.Attributes) string {
 	t.Helper()
 	decision, reason, err := a.Authorize(t.Context(), q)
@@ -107,7 +107,7 @@ func ann(namespace string) authorizer.AttributesRecord {
 	return ask(&user.DefaultInfo{Name: "ann", Groups: []string{"g"}, Extra: map[string][]string{"x": {"y"}}}, "get", namespace, "pods", "p")
 }
 
-// counted is the value of one of upstream's counters.
+// counted returns the value of one of upstream's counters.
 func counted(t *testing.T, name string, labels ...string) float64 {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
@@ -128,8 +128,8 @@ func counted(t *testing.T, name string, labels ...string) float64 {
 	return 0
 }
 
-// Webhooks are asked in their order among the others, where their conditions hold, and what comes of one that fails is what its policy
-// says.
+// Webhooks are called in their order among the authorizers, if their match conditions hold, and their failure policy decides when one
+// fails.
 func TestConfiguration(t *testing.T) {
 	deny, allow, shrug := newHook(t, says(denies)), newHook(t, says(allows)), newHook(t, says(shrugs))
 	failed, ignored := newHook(t, says(broken)), newHook(t, says(broken))
@@ -194,7 +194,7 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// signals is a log that says when something was logged that begins so.
+// signals is a log handler that signals messages with a given beginning.
 type signals struct {
 	slog.Handler
 	prefix string
@@ -216,7 +216,7 @@ func (s signals) Handle(_ context.Context, r slog.Record) error {
 
 func (s signals) Enabled(context.Context, slog.Level) bool { return true }
 
-// A changed file is in force without a start; one that is wrong, or that lacks an authorizer that was there at the start, is not.
+// A changed file takes effect without a restart, unless it is invalid or lacks an authorizer that was there at the start.
 func TestConfigurationIsReadAgain(t *testing.T) {
 	deny, allow := newHook(t, says(denies)), newHook(t, says(allows))
 	file := configured(t, "v1beta1", deny.entry("reload-deny", "Deny"), ofRBAC)
@@ -225,7 +225,7 @@ func TestConfigurationIsReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reloads := func() float64 { // the names of servers are hashed in metrics
+	reloads := func() float64 { // metrics have hashes of the servers' names
 		return counted(t, "apiserver_authorization_config_controller_automatic_reloads_total", "apiserver_id_hash=sha256:"+hashed(t.Name()), "status=success")
 	}
 	before := reloads()
@@ -245,7 +245,7 @@ func TestConfigurationIsReadAgain(t *testing.T) {
 		{configuration("v1", "- {type: RBAC, name: mine}\n"), "expected name rbac for authorizer RBAC instead of mine", "allow it may"},
 		{configuration("v1", deny.entry("reload-deny", "Deny"), ofRBAC), "took up the changed authorization configuration", "deny it may not"},
 	} {
-		// Nobody reads half of it.
+		// Renaming prevents reads of half a file.
 		write(t, file+".new", c.content)
 		if err := os.Rename(file+".new", file); err != nil {
 			t.Fatal(err)
@@ -269,7 +269,7 @@ func TestConfigurationIsReadAgain(t *testing.T) {
 	}
 }
 
-// The modes of flags are asked in their order, policies in a file among them.
+// The modes of flags are asked in their order, policies of a file among them.
 func TestModes(t *testing.T) {
 	policies := filepath.Join(t.TempDir(), "policies")
 	write(t, policies, `{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"ann","namespace":"a","resource":"pods","apiGroup":"*","readonly":true}}`+"\n"+

@@ -60,7 +60,7 @@ func (f fixture) commit(writes ...resources.Write) {
 	}
 }
 
-// now is the write with the revision that its object is at.
+// now returns the write with the present revision of its object as precondition.
 func (f fixture) now(op resources.Op, w resources.Write) resources.Write {
 	f.Helper()
 	o, err := f.store.Get(f.Context(), w.Key, resources.At{})
@@ -93,7 +93,7 @@ func allowed(t testing.TB, a authorizer.UnconditionalAuthorizer, q authorizer.At
 	return decision == authorizer.DecisionAllow
 }
 
-// webhookOf is what flags would say of a webhook.
+// webhookOf returns the configuration of a webhook as the flags would give it.
 func webhookOf(h *hook) *apiserver.WebhookConfiguration {
 	return &apiserver.WebhookConfiguration{FailurePolicy: apiserver.FailurePolicyNoOpinion, SubjectAccessReviewVersion: "v1beta1",
 		ConnectionInfo: apiserver.WebhookConnectionInfo{KubeConfigFile: &h.kubeconfig}}

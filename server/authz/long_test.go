@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// A webhook whose answer is longer than what is read of one has not answered.
+// A webhook whose answer exceeds the limit has not answered.
 func TestLongAnswersOfWebhooks(t *testing.T) {
 	long := newHook(t, says(fmt.Sprintf(`{"allowed":true,"reason":%q}`, strings.Repeat("x", bounded.MostBytes))))
 	a, err := authz.New(authz.Options{Store: newFixture(t).store, Logger: servertest.Quiet, File: configured(t, "v1", long.entry("long", "Deny"))})

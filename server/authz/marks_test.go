@@ -8,7 +8,7 @@ import (
 	rbacv1helpers "k8s.io/kubernetes/pkg/apis/rbac/v1"
 )
 
-// No rule that is about a resource is passed over for what its role is about.
+// The marks of a role never exclude a rule that matches the resource.
 func TestMarks(t *testing.T) {
 	rules := []string{"*", "pods", "pods/log", "pods/*", "*/log", "*/*", "*/scale", "deployments/scale", "log", "*/", "", "Pods"}
 	differ := 0

@@ -21,7 +21,7 @@ func nodeUser(name string) user.Info {
 	return &user.DefaultInfo{Name: "system:node:" + name, Groups: []string{user.NodesGroup, user.AllAuthenticated}}
 }
 
-// podOn is a Pod that refers to an object of each kind.
+// podOn returns a Pod that refers to an object of each kind.
 func podOn(node, name, refers string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: node, ServiceAccountName: refers,
 		Containers: []corev1.Container{{Name: "c", Image: "i", EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: refers}}}}}},
@@ -45,7 +45,7 @@ func askAsNode(node, verb, group, resource, namespace, name string) authorizer.A
 	return q
 }
 
-// A kubelet reads what the Pods on its node refer to, as long as they are there, and nothing that another node's do.
+// A kubelet may read the objects that Pods on its node refer to, as long as the Pods exist, and none that only Pods on other nodes refer to.
 func TestNodesReadWhatTheirPodsNeed(t *testing.T) {
 	f := newFixture(t)
 	a := authz.NewNode(f.store)
@@ -81,7 +81,7 @@ func TestNodesReadWhatTheirPodsNeed(t *testing.T) {
 	}
 }
 
-// The graph that follows the store is the one that is drawn of what is stored, whatever came and went.
+// A graph that follows the store equals one that is newly built from it, whatever objects came and went.
 func TestGraphOfNodesFollowsTheStore(t *testing.T) {
 	t.Parallel()
 	f, r := newFixture(t), rand.New(rand.NewPCG(1, 2))
@@ -93,7 +93,7 @@ func TestGraphOfNodesFollowsTheStore(t *testing.T) {
 		switch resource {
 		case "pods":
 			pod := podOn(one("one", "two", ""), name, one("x", "y"))
-			if before := pods[name]; before != nil && there[resource+name] { // a Pod is bound once, and refers to the same until it goes
+			if before := pods[name]; before != nil && there[resource+name] { // a Pod is bound once, and its references do not change
 				node := before.Spec.NodeName
 				if pod = before.DeepCopy(); node == "" {
 					pod.Spec.NodeName = one("one", "two")

@@ -174,14 +174,14 @@ func (p policies) question() authorizer.AttributesRecord {
 	return q
 }
 
-// words are the parts of a reason or an error, in any order: upstream goes through bindings as they come.
+// words returns the parts of a reason or an error, sorted, because upstream reads bindings in any order.
 func words(s string) []string {
 	parts := strings.Split(strings.Trim(strings.TrimPrefix(s, "RBAC: "), "[]"), ", ")
 	slices.Sort(parts)
 	return parts
 }
 
-// Every decision, and every list of rules, is that of upstream's RBACAuthorizer, whatever roles and bindings come and go.
+// Every decision, and every list of rules, equals that of upstream's RBACAuthorizer, whatever roles and bindings come and go.
 func TestRBACIsUpstreams(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -236,7 +236,7 @@ func (p policies) compareRules(who user.Info, namespace string, ours, theirs aut
 	}
 }
 
-// Who is allowed by the bootstrap policy is told why in upstream's words.
+// A decision by the bootstrap policy has upstream's reason.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -260,8 +260,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// Whoever is given a right, or loses it, has it, or has it no longer, with the next request after the write was answered, also
-// where many write. On another server of the database it takes a moment.
+// A permission that is granted or revoked takes effect with the next request after the write was answered, even with many
+// writers. On another server of the database it takes a moment.
 func TestRightsFollowWrites(t *testing.T) {
 	t.Parallel()
 	servertest.OnEveryDatabase(t, func(t *testing.T, stores []*sqlstore.Store) {
@@ -304,7 +304,7 @@ func TestRightsFollowWrites(t *testing.T) {
 	})
 }
 
-// A role that is narrowed before it is bound never gives what it had before.
+// A role that loses a permission before it is bound never grants that permission.
 func TestNoStateThatNeverWas(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -385,7 +385,7 @@ func BenchmarkAuthorize(b *testing.B) {
 	}
 }
 
-// bound is a Role of its own, of two rules, and what binds a user to it.
+// bound returns writes of a Role with two rules, and of a binding of a user to it.
 func bound(f fixture, namespace, name, who string) []resources.Write {
 	m := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	thing := "things" + strings.TrimLeft(name, "ownther")

@@ -86,7 +86,7 @@ func TestReasonIsLogged(t *testing.T) {
 	}
 }
 
-// A check that has not passed when the time of the request is over says nothing of what it looks at: the caller answers.
+// A check that has not passed when the time of the request is over writes nothing: the caller answers.
 func TestTimeOfRequestIsOver(t *testing.T) {
 	h := New("livez", slog.New(slog.DiscardHandler),
 		func() []Check {
@@ -102,7 +102,7 @@ func TestTimeOfRequestIsOver(t *testing.T) {
 	}
 }
 
-// What is optional shows that it is well, and else neither fails the whole nor holds it up; by itself it says what is wrong.
+// An optional check is shown when it passes, and otherwise neither fails nor delays the whole; its own path has its error.
 func TestOptional(t *testing.T) {
 	answer := func(path string, run func(*http.Request) error) (int, string) {
 		h := New("livez", slog.New(slog.DiscardHandler), func() []Check { return []Check{Ping, {Name: "etcd", Optional: true, Run: run}} })

@@ -31,7 +31,7 @@ func authorityFiles(t *testing.T, c *clock, base string) *keyPair {
 	return ca
 }
 
-// What k3s has is adopted: its servers' authority, which is renewed with the same key, and its keys of tokens, of which the first one signs.
+// k3s's keys are adopted: the authority of its servers, which is renewed with the same key, and its token keys, of which the first one signs.
 func TestAdoptedFromK3s(t *testing.T) {
 	c, dir, data := newClock(), t.TempDir(), filepath.Join(t.TempDir(), "data")
 	ca := authorityFiles(t, c, filepath.Join(dir, "server-ca"))
@@ -79,7 +79,7 @@ func TestAdoptedFromK3s(t *testing.T) {
 	if !accepts(t, keys, signed(t, keys)) {
 		t.Error("its own token is not good")
 	}
-	// Seven years later the authority is renewed; those who know the old one believe what the new one signs.
+	// Seven years later the authority is renewed; clients that know the old one accept certificates of the new one.
 	c.advance(7 * 365 * day)
 	later := mustOpen(t, o)
 	if _, err := handshake(t, later, c, roots, "localhost"); err != nil || later.ca.Load().cert.Equal(ca.cert) {
@@ -87,7 +87,7 @@ func TestAdoptedFromK3s(t *testing.T) {
 	}
 }
 
-// What cannot be adopted is said, and why.
+// Files that cannot be adopted are reported, with the reason.
 func TestNotAdopted(t *testing.T) {
 	c := newClock()
 	for want, spoil := range map[string]func(dir string, ca *keyPair){

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The certificate that is shown to servers which extend the API is of an authority of its own, which no client has a
-// certificate of, stays the same across starts, and is renewed in time.
+// The client certificate for extension API servers is signed by an authority of its own, which signs no other client's
+// certificate. It stays the same across starts, and is renewed in time.
 func TestProxyCertificate(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	p := mustOpen(t, testOptions(dir, c))

@@ -6,7 +6,7 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// FuzzKeyFiles reads what users and databases have for keys and certificates. What is taken for keys of tokens is written back as the
+// FuzzKeyFiles reads any content of key and certificate files and rows. Content that is accepted as token keys is written back as the
 // same keys.
 func FuzzKeyFiles(f *testing.F) {
 	pair, err := newKey()

@@ -15,8 +15,8 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
-// What servers shared goes on where one has the database alone: the data directory gets the keys that it lacks, and the rows go, so that keys which are
-// exchanged from then on do not come back. A data directory with other keys stays as it is, and so do the rows.
+// Keys that servers shared stay in use where one server has the database alone: the data directory gets the keys that it lacks, and the rows are
+// deleted, so that they do not restore keys that are exchanged later. A data directory with other keys stays as it is, and so do the rows.
 func TestLeftKeys(t *testing.T) {
 	store := sqlitetest.Open(t)
 	shared := t.TempDir()
@@ -82,8 +82,8 @@ func TestLeftKeys(t *testing.T) {
 	}
 }
 
-// A key that was taken away stays away, wherever the store goes: to one server that has it in its file since its last start, and from there to servers
-// that share it again, of which another one has it in its file.
+// A removed key stays removed, wherever the store is moved: to one server that has the key in its file since its last start, and from there to
+// servers that share the store again, one of which has the key in its file.
 func TestRemovedKeysStayAway(t *testing.T) {
 	here, elsewhere := t.TempDir(), t.TempDir()
 	file := func(dir string) string { return filepath.Join(dir, "pki", "sa.key") }
@@ -95,7 +95,7 @@ func TestRemovedKeysStayAway(t *testing.T) {
 		t.Helper()
 		return mustTokenKeys(t, mustOpen(t, Options{DataDir: here, Names: []string{"localhost"}, Left: resources.NewRows(store)}), TokenKeyOptions{})
 	}
-	// exchange leaves one key, and puts both into the file of elsewhere while the old one signs.
+	// exchange replaces the key, and puts both keys into the file of elsewhere while the old one signs.
 	exchange := func(ring *KeyRing) {
 		t.Helper()
 		old, err := ring.List(t.Context())
@@ -118,7 +118,7 @@ func TestRemovedKeysStayAway(t *testing.T) {
 	token := signed(t, shares(here, first))
 	shares(elsewhere, first)
 	exchange(NewKeyRing("", resources.NewRows(first)))
-	if err := writeFile(file(here), read(t, file(elsewhere)), 0o600); err != nil { // its server was started meanwhile
+	if err := writeFile(file(here), read(t, file(elsewhere)), 0o600); err != nil { // as if its server was started meanwhile
 		t.Fatal(err)
 	}
 	if k := alone(first); accepts(t, k, token) {
@@ -130,7 +130,7 @@ func TestRemovedKeysStayAway(t *testing.T) {
 		t.Error("servers that share the store have the key from the file of one of them")
 	}
 
-	// Taken away where it was alone.
+	// The key is removed by the server that is alone on its database.
 	token = signed(t, alone(second))
 	exchange(NewKeyRing(here, nil))
 	third := sqlitetest.Open(t)
@@ -144,7 +144,7 @@ func TestRemovedKeysStayAway(t *testing.T) {
 	}
 }
 
-// A file that is older than what servers shared last follows that; one with a key of its own keeps it, without those that were taken away.
+// A file that is older than the shared keys follows them; one with a key of its own keeps it, without removed keys.
 func TestFilesBehindSharedKeys(t *testing.T) {
 	ids := map[string]string{}
 	text := map[string]string{}

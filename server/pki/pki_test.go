@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// clock is a time that stands until a test moves it.
+// clock is a time that stands still until a test moves it.
 type clock struct{ now time.Time }
 
 func newClock() *clock { return &clock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)} }
@@ -42,8 +42,8 @@ func mustOpen(t *testing.T, o Options) *PKI {
 	return p
 }
 
-// handshake connects to a server with p's configuration and returns the certificate that it shows for serverName, as a
-// client sees it that trusts roots.
+// handshake connects to a server with p's configuration, and returns its certificate for serverName, as a client sees
+// it that trusts roots.
 func handshake(t *testing.T, p *PKI, c *clock, roots *x509.CertPool, serverName string) (*x509.Certificate, error) {
 	t.Helper()
 	serverEnd, clientEnd := net.Pipe()
@@ -52,7 +52,7 @@ func handshake(t *testing.T, p *PKI, c *clock, roots *x509.CertPool, serverName 
 	go func() {
 		defer close(done)
 		defer serverEnd.Close()
-		_ = tls.Server(serverEnd, p.TLSConfig()).Handshake() // its failure is the client's
+		_ = tls.Server(serverEnd, p.TLSConfig()).Handshake() // the client reports its failure
 	}()
 	client := tls.Client(clientEnd, &tls.Config{RootCAs: roots, ServerName: serverName, Time: c.Now})
 	err := client.Handshake()
@@ -153,7 +153,7 @@ func TestRenewalWhileRunning(t *testing.T) {
 	if again, err := handshake(t, p, c, known, "localhost"); err != nil || !again.Equal(serving) {
 		t.Errorf("renewed long before its end (%v)", err)
 	}
-	// The machine slept through the end of the certificate.
+	// The machine slept past the end of the certificate.
 	c.advance(200 * day)
 	renewed, err := handshake(t, p, c, known, "localhost")
 	if err != nil {
@@ -226,7 +226,7 @@ func TestClockThatWasAhead(t *testing.T) {
 	}
 }
 
-// A clock that is set years ahead, and right again later, leaves a server that runs with certificates that are valid.
+// A clock that is set years ahead, and right again later, leaves a running server with valid certificates.
 func TestClockThatIsSetBack(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	p := mustOpen(t, testOptions(dir, c))
@@ -253,7 +253,7 @@ func TestClockThatIsSetBack(t *testing.T) {
 	}
 }
 
-// A clock that jumps at any moment of a start and of a renewal, and is right again at any later one, leaves a server with certificates that are valid.
+// A clock that jumps at any moment of a start or a renewal, and is right again at any later one, leaves a server with valid certificates.
 func TestClockThatJumpsMeanwhile(t *testing.T) {
 	for _, jump := range []time.Duration{-8 * 365 * day, 8 * 365 * day} {
 		for first := 1; ; first++ {
@@ -262,13 +262,13 @@ func TestClockThatJumpsMeanwhile(t *testing.T) {
 				second++
 			}
 			if second == first+1 {
-				break // it is not asked so often
+				break // the clock is read less often
 			}
 		}
 	}
 }
 
-// jumpMeanwhile has the clock jump when it is asked for the first time of the two, and back at the second, and returns how often it was asked.
+// jumpMeanwhile makes the clock jump at its first given read and jump back at the second, and returns how often it was read.
 func jumpMeanwhile(t *testing.T, jump time.Duration, first, second int) (asked int) {
 	t.Helper()
 	c := newClock()
@@ -290,10 +290,10 @@ func jumpMeanwhile(t *testing.T, jump time.Duration, first, second int) (asked i
 		_, err := handshake(t, p, c, roots(p), "localhost")
 		return err
 	}
-	_ = ask() // which fails where the clock jumps meanwhile
+	_ = ask() // it fails if the clock jumps meanwhile
 	c.now, jumps = right, false
 	before := asked
-	_ = ask() // the client may know an authority that is now renewed
+	_ = ask() // the client may know the authority before its renewal
 	if err := ask(); err != nil {
 		t.Errorf("jumps by %v, when asked for the %d. time and back at the %d.: %v", jump, first, second, err)
 	}

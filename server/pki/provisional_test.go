@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Before a server has its certificates it shows those of its data directory, and others where these are not good. It does not stay with
-// one that a wrong clock made, and writes nothing.
+// Before a server has its certificates, it uses those of its data directory, and others if these are not valid. It replaces one that
+// was issued with a wrong clock, and writes nothing.
 func TestProvisional(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	known := roots(mustOpen(t, testOptions(dir, c)))
@@ -18,7 +18,7 @@ func TestProvisional(t *testing.T) {
 		return string(read(t, filepath.Join(dir, "pki", "apiserver.crt"))) + string(read(t, filepath.Join(dir, "pki", "ca.crt")))
 	}
 	before := files()
-	c.advance(-8 * 365 * day) // as a machine without a clock of its own starts
+	c.advance(-8 * 365 * day) // as a machine without a hardware clock starts
 	p := mustBeProvisional(t, testOptions(dir, c))
 	shown := mustShow(t, p)
 	if again := mustShow(t, p); !again.Equal(shown) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// given is a certificate and key of an authority that is not the server's, as a user may bring them.
+// given is a certificate and key of an authority that is not the server's, as a user may provide them.
 type given struct {
 	dir  string
 	ca   *keyPair

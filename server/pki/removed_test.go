@@ -30,7 +30,7 @@ func keyFileOf(t *testing.T, dir string, keys ...[]byte) {
 	}
 }
 
-// exchangeKey has a new key sign, and takes away the one that did.
+// exchangeKey makes a new key sign, and removes the former signing key.
 func exchangeKey(t *testing.T, ring *KeyRing) {
 	t.Helper()
 	old, err := ring.List(t.Context())
@@ -49,7 +49,7 @@ func exchangeKey(t *testing.T, ring *KeyRing) {
 	}
 }
 
-// idsOf returns the IDs of the keys, the one that signs first.
+// idsOf returns the IDs of the keys; the first one signs.
 func idsOf(t *testing.T, ring *KeyRing) (ids []string) {
 	t.Helper()
 	keys, err := ring.List(t.Context())
@@ -71,7 +71,7 @@ func idOf(t *testing.T, key []byte) string {
 	return blocks[0].ID
 }
 
-// shareKeys puts a row into a store.
+// shareKeys writes a row with keys into a store.
 func shareKeys(t *testing.T, store resources.Store, keys ...[]byte) {
 	t.Helper()
 	if _, err := resources.NewRows(store).Create(t.Context(), tokenKeysKey, "TokenKeys", sharedTokenKeys{Keys: string(slices.Concat(keys...))}, 0); err != nil {
@@ -79,8 +79,8 @@ func shareKeys(t *testing.T, store resources.Store, keys ...[]byte) {
 	}
 }
 
-// A key that was taken away of the file of a server which had the store alone stays away where others share the store, though another one, which has it
-// in its file, comes first or at the same time; and what signed last is not lost.
+// A key that one server removed from its file while it was alone on the store stays removed when servers share the store, even if another server,
+// which has the key in its file, starts first or at the same time; and the last signing key is not lost.
 func TestRemovedKeysStayAwayInAnyOrder(t *testing.T) {
 	cluster, err := pgtest.New()
 	if err != nil {
@@ -131,8 +131,8 @@ func TestRemovedKeysStayAwayInAnyOrder(t *testing.T) {
 	}
 }
 
-// What was taken away of the file is taken out of a row that was left in the store, too, when servers share that again. All keys that are only there
-// stay; without a file and without another key there is a new one.
+// A key that was removed from the file is also removed from a row that was left in the store, when servers share that again. All keys that are only
+// in the row stay; without a file and without another key a new one is created.
 func TestRemovedKeysOfRowThatStayed(t *testing.T) {
 	a, b, c := newKeyPEM(t), newKeyPEM(t), newKeyPEM(t)
 	store, dir := sqlitetest.Open(t), t.TempDir()
@@ -166,7 +166,7 @@ func TestRemovedKeysOfRowThatStayed(t *testing.T) {
 	}
 }
 
-// stubborn is a store that does not let rows go.
+// stubborn is a store that refuses to delete rows.
 type stubborn struct{ resources.Store }
 
 func (s stubborn) Commit(ctx context.Context, writes ...resources.Write) ([]*resources.Object, error) {
@@ -178,7 +178,7 @@ func (s stubborn) Commit(ctx context.Context, writes ...resources.Write) ([]*res
 	return s.Store.Commit(ctx, writes...)
 }
 
-// A row that stays in the store is followed once: what is changed in the file from then on is not undone by the next start.
+// A row that stays in the store is applied once: the next start does not revert later changes of the file.
 func TestRowThatStaysIsFollowedOnce(t *testing.T) {
 	a, b, c := newKeyPEM(t), newKeyPEM(t), newKeyPEM(t)
 	sign := func(key []byte) func(*KeyRing) error {
@@ -192,7 +192,7 @@ func TestRowThatStaysIsFollowedOnce(t *testing.T) {
 		row, file [][]byte
 		changes   []func(*KeyRing) error
 		want      [][]byte
-		stays     bool // at last
+		stays     bool // in the end
 	}{
 		{"a key is taken away", [][]byte{b, a}, [][]byte{a}, []func(*KeyRing) error{remove(a)}, [][]byte{b}, false},
 		{"another one signs", [][]byte{b, a}, [][]byte{a}, []func(*KeyRing) error{sign(a)}, [][]byte{a, b}, false},
@@ -229,18 +229,18 @@ func TestRowThatStaysIsFollowedOnce(t *testing.T) {
 	}
 }
 
-// A data directory that cannot be written is no reason to go on with keys that were taken away; with those that are to be there, a server starts.
+// If the data directory cannot be written, a server does not start with removed keys; it starts if the file has the right keys.
 func TestTakenAwayWhereNothingCanBeWritten(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the longest path is Linux's")
 	}
-	// Who is root can write everywhere but where the names of temporary files are too long.
+	// root can write anywhere, except where the names of temporary files are too long.
 	dir := t.TempDir()
 	const longest = 4095 - len("/sa.followed")
 	for len(dir) < longest {
 		n := min(200, longest-len(dir)-1)
 		if rest := longest - len(dir) - 1 - n; rest == 1 {
-			n-- // a slash alone is no directory
+			n-- // a slash alone is not a directory
 		}
 		dir += "/" + strings.Repeat("d", n)
 	}

@@ -26,7 +26,7 @@ func openShared(t *testing.T, dir string, store resources.Store, log *bytes.Buff
 	return p
 }
 
-// Servers on one database have one authority: an administrator's certificate of one is accepted by the other.
+// Servers on one database share an authority: each accepts an administrator's certificate of the other.
 func TestSharedAuthority(t *testing.T) {
 	store := sqlitetest.Open(t)
 	another := t.TempDir()
@@ -40,7 +40,7 @@ func TestSharedAuthority(t *testing.T) {
 	}
 	together.Wait()
 	var log bytes.Buffer
-	last := openShared(t, another, store, &log) // which had one of its own
+	last := openShared(t, another, store, &log) // it had an authority of its own
 	if !strings.Contains(log.String(), "takes the place") {
 		t.Errorf("said %q", log.String())
 	}
@@ -74,7 +74,7 @@ func verify(t *testing.T, text []byte, roots *x509.CertPool) {
 	}
 }
 
-// What is in the database and cannot be used is not replaced silently: all servers trust it.
+// An unusable authority in the database is not replaced silently: all servers trust it.
 func TestDamagedSharedAuthority(t *testing.T) {
 	store := sqlitetest.Open(t)
 	d, err := resources.InternalDraft("CertificateAuthority", "ca", map[string]string{"certificate": "", "key": ""})

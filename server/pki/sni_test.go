@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Clients are shown the certificate of the name they ask for: a name before a wildcard, what was said before what certificates say, and
-// it is read again when it changes.
+// Clients get the certificate of the name that they send: an exact name takes precedence over a wildcard, and given names over those in
+// certificates. It is read again when it changes.
 func TestNamedCertificates(t *testing.T) {
 	c := newClock()
 	said, own, wild := newGiven(t, c), newGiven(t, c), newGiven(t, c)
@@ -38,7 +38,7 @@ func TestNamedCertificates(t *testing.T) {
 	}
 }
 
-// A certificate that was given for other names is shown to a client that asks for one that it has, and the server's own before it.
+// A certificate that was given for other names is used for a client that sends a name in it; the server's own certificate takes precedence.
 func TestFittingCertificates(t *testing.T) {
 	c := newClock()
 	g := newGiven(t, c)
@@ -57,14 +57,14 @@ func TestFittingCertificates(t *testing.T) {
 	}
 }
 
-// What clients may choose from is what was said.
+// Clients may choose from the configured TLS parameters.
 func TestTLSOptions(t *testing.T) {
 	c := newClock()
 	o := testOptions(t.TempDir(), c)
 	connect := func(client *tls.Config) (tls.ConnectionState, error) {
 		t.Helper()
 		p := mustOpen(t, o)
-		l, err := net.Listen("tcp", "127.0.0.1:0") // both sides may write at once, which a net.Pipe does not let them
+		l, err := net.Listen("tcp", "127.0.0.1:0") // both sides may write at once, which a net.Pipe does not allow
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestTLSOptions(t *testing.T) {
 				return
 			}
 			defer serverEnd.Close()
-			_ = tls.Server(serverEnd, p.TLSConfig()).Handshake() // its failure is the client's
+			_ = tls.Server(serverEnd, p.TLSConfig()).Handshake() // the client reports its failure
 		}()
 		clientEnd, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {

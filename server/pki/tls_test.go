@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A client is told of which authorities a certificate is wanted, at each handshake.
+// A client gets the accepted authorities at each handshake.
 func TestClientIsToldOfAuthorities(t *testing.T) {
 	c := newClock()
 	first, second := newGiven(t, c), newGiven(t, c)
@@ -39,14 +39,14 @@ func TestClientIsToldOfAuthorities(t *testing.T) {
 	check(first, second)
 }
 
-// askedFor returns the names of the authorities of which the server wishes a client certificate.
+// askedFor returns the names of the authorities from which the server requests a client certificate.
 func askedFor(t *testing.T, p *PKI, c *clock) [][]byte {
 	t.Helper()
 	serverEnd, clientEnd := net.Pipe()
 	defer clientEnd.Close()
 	go func() {
 		defer serverEnd.Close()
-		_ = tls.Server(serverEnd, p.TLSConfig()).Handshake() // its failure is the client's
+		_ = tls.Server(serverEnd, p.TLSConfig()).Handshake() // the client reports its failure
 	}()
 	var names [][]byte
 	client := tls.Client(clientEnd, &tls.Config{RootCAs: roots(p), ServerName: "localhost", Time: c.Now,

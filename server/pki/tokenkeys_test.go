@@ -30,7 +30,7 @@ func mustTokenKeys(t *testing.T, p *PKI, o TokenKeyOptions) *TokenKeys {
 	return k
 }
 
-// signed is a token, by the key that signs now.
+// signed returns a token that is signed by the present signing key.
 func signed(t *testing.T, k *TokenKeys) string {
 	t.Helper()
 	token, err := k.GenerateToken(t.Context(), &jwt.Claims{Subject: "me"}, struct{}{})
@@ -40,7 +40,7 @@ func signed(t *testing.T, k *TokenKeys) string {
 	return token
 }
 
-// accepts tells whether the signature of a token is good.
+// accepts tells whether the signature of a token is accepted.
 func accepts(t *testing.T, k *TokenKeys, token string) bool {
 	t.Helper()
 	parsed, err := jwt.ParseSigned(token)
@@ -72,8 +72,8 @@ type listener func()
 
 func (l listener) Enqueue() { l() }
 
-// A key is made once. One that is put before it signs from then on, and what the older one has signed stays good until that
-// is taken away; whoever listens is told of each change.
+// A key is created once. A key that is put before it signs from then on, and tokens of the older one stay valid until it is
+// removed; listeners are notified of each change.
 func TestTokenKeysAreExchanged(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	p := mustOpen(t, testOptions(dir, c))
@@ -115,7 +115,7 @@ func TestTokenKeysAreExchanged(t *testing.T) {
 	}
 }
 
-// Servers on one database have the same keys. A file with a new key before the one that signs is taken over by all.
+// Servers on one database have the same keys. A file with a new key before the signing one is adopted by all.
 func TestSharedTokenKeys(t *testing.T) {
 	store := sqlitetest.Open(t)
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
@@ -131,14 +131,14 @@ func TestSharedTokenKeys(t *testing.T) {
 			t.Errorf("server %d does not know the key", i)
 		}
 	}
-	// A server that brings a key of its own takes the others'.
+	// A server with a key of its own adopts the shared ones.
 	other := t.TempDir()
 	mustTokenKeys(t, mustOpen(t, testOptions(other, newClock())), TokenKeyOptions{})
 	var log bytes.Buffer
 	if k := mustTokenKeys(t, openShared(t, other, store, &log), TokenKeyOptions{}); !accepts(t, k, first) || !strings.Contains(log.String(), "take the place of those") {
 		t.Errorf("another server's key is used, said %q", log.String())
 	}
-	// The key is exchanged on one server, which is started again.
+	// The key is exchanged in the file of one server, which then restarts.
 	path := filepath.Join(dirs[1], "pki", "sa.key")
 	if err := writeFile(path, append(newKeyPEM(t), read(t, path)...), 0o600); err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestSharedTokenKeys(t *testing.T) {
 	}
 }
 
-// The user's files: one that signs, and others whose tokens are good.
+// Of the user's files, one signs, and the others verify.
 func TestGivenTokenKeys(t *testing.T) {
 	dir := t.TempDir()
 	p := mustOpen(t, testOptions(dir, newClock()))
@@ -193,8 +193,8 @@ func TestGivenTokenKeys(t *testing.T) {
 	}
 }
 
-// Keys of files are published as they are given, as by kube-apiserver: in their order, with those of certificates, and as often. The key that
-// signs comes before them where it is not among them, unless it is to be one of them: then the log says that its tokens are refused.
+// Keys of files are published as in kube-apiserver: in their order, with those of certificates, and with duplicates. The signing key comes
+// first if it is not among them. If it has to be among them and is not, the log says that its tokens are refused.
 func TestPublishedTokenKeys(t *testing.T) {
 	dir := t.TempDir()
 	options, log := testOptions(dir, newClock()), &bytes.Buffer{}
