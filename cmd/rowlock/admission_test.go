@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// NodeRestriction is on in serve unless it is turned off, whatever else is turned on, and off where kube-apiserver is expected, unless it
-// is turned on there.
+// NodeRestriction is enabled in serve unless it is disabled, whatever else is enabled. In rowlock kube-apiserver it is disabled unless it
+// is enabled there.
 func TestKubeletsAreRestricted(t *testing.T) {
 	for _, c := range []struct {
 		args []string
@@ -49,7 +49,7 @@ func TestKubeletsAreRestricted(t *testing.T) {
 	}
 }
 
-// What is wrong with the configuration of admission is said before anything is served.
+// Errors in the admission configuration are reported before anything is served.
 func TestAdmissionConfigurationRefusals(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", t.TempDir())

@@ -27,7 +27,8 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/etcd/etcdtest"
 )
 
-// kubeadmPKI writes keys and certificates as 'kubeadm init' does, and returns the certificate and the key of an administrator, and the key of tokens.
+// kubeadmPKI writes keys and certificates as 'kubeadm init' does, and returns the certificate and the key of an administrator, and the key of
+// tokens.
 func kubeadmPKI(t *testing.T, dir string) (admin rest.TLSClientConfig, tokens *rsa.PrivateKey) {
 	t.Helper()
 	newKey := func(name string) (*rsa.PrivateKey, []byte) {
@@ -85,7 +86,7 @@ func writeTo(t *testing.T, path string, data []byte) {
 	}
 }
 
-// Who had a certificate or a token of the cluster has the same rights after an import with its keys, and trusts the server.
+// Certificates and tokens of a cluster have the same permissions after an import with its keys, and their holders trust the server.
 func TestAdoptedKeys(t *testing.T) {
 	keys, snapshot, place := t.TempDir(), filepath.Join(t.TempDir(), "snapshot"), storePlace{dir: filepath.Join(t.TempDir(), "data")}
 	admin, signing := kubeadmPKI(t, keys)
@@ -105,7 +106,7 @@ func TestAdoptedKeys(t *testing.T) {
 		t.Fatal("a dry run made the data directory")
 	}
 	runs(t, args...)
-	runs(t, "import", "--pki", keys, "--data-dir", place.dir) // they are there already
+	runs(t, "import", "--pki", keys, "--data-dir", place.dir) // they exist already
 
 	p := start(t, append(place.args(), "--tls-san", "api.example.com")...)
 	defer p.end()
@@ -148,7 +149,8 @@ func TestAdoptedKeys(t *testing.T) {
 	}
 }
 
-// Keys that a server has made, and clients may believe, are not replaced, and what cannot be adopted is said before anything is written.
+// Keys that a server has created, and that clients may trust, are not replaced, and keys that cannot be adopted are
+// reported before anything is written.
 func TestKeysThatAreNotAdopted(t *testing.T) {
 	keys, used, fresh := t.TempDir(), filepath.Join(t.TempDir(), "used"), filepath.Join(t.TempDir(), "fresh")
 	kubeadmPKI(t, keys)

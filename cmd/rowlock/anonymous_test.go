@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// An AuthenticationConfiguration says which paths clients without credentials may ask for, instead of --anonymous-auth.
+// An AuthenticationConfiguration says which paths allow anonymous requests, in place of --anonymous-auth.
 func TestAnonymousByFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "authentication.yaml")
 	write := func(anonymous string) {
@@ -51,7 +51,7 @@ func TestAnonymousByFile(t *testing.T) {
 	}
 }
 
-// askAnonymously asks for a path without credentials.
+// askAnonymously requests a path without credentials.
 func (p *process) askAnonymously(t *testing.T, path string) (int, string) {
 	t.Helper()
 	admin, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)

@@ -16,8 +16,9 @@ import (
 	"testing"
 )
 
-// Packages are made for 32 bits, too (armv7), where an int is no int64. To compile all that the program is made of for that takes minutes: here the types of
-// what is ours are checked alone, beside what others were compiled to for this machine: a type of another package that is smaller on 32 bits is not seen.
+// Packages are also built for 32 bits (armv7), where an int is not an int64. Compiling the whole program for that takes minutes. This test
+// therefore checks only the types of this module's packages, against the export data of other packages for this machine: it misses a type of
+// another package that is smaller on 32 bits.
 func TestCompilesFor32Bits(t *testing.T) {
 	t.Parallel()
 	exports := map[string]string{}
@@ -40,7 +41,7 @@ func TestCompilesFor32Bits(t *testing.T) {
 			parsed = append(parsed, file)
 		}
 		config := types.Config{Importer: imports, Sizes: types.SizesFor("gc", "arm"), Error: func(err error) { t.Error(err) }}
-		checkedPackage, _ := config.Check(p.ImportPath, files, parsed, nil) // errors were told
+		checkedPackage, _ := config.Check(p.ImportPath, files, parsed, nil) // errors were reported already
 		if p.ImportPath == "math" {
 			imports.math = checkedPackage
 		}
@@ -51,7 +52,7 @@ func TestCompilesFor32Bits(t *testing.T) {
 	}
 }
 
-// importing imports what was compiled for this machine, but for math, whose constants of int are those of 32 bits.
+// importing imports packages compiled for this machine, except math, whose int constants are those of 32 bits.
 type importing struct {
 	of   types.Importer
 	math *types.Package
@@ -69,7 +70,7 @@ type listedPackage struct {
 	GoFiles                 []string
 }
 
-// listed is what the program is made of, as go list has it.
+// listed returns the packages of the program according to go list.
 func listed(t *testing.T, environment []string, flags ...string) (packages []listedPackage) {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", append(append([]string{"list", "-json=ImportPath,Dir,Export,GoFiles"}, flags...), ".")...)

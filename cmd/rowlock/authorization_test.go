@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The flags for who decides are refused as by kube-apiserver v1.37.1.
+// Authorization flags are refused as by kube-apiserver v1.37.1.
 func TestAuthorizationRefusals(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "authorization.yaml")
 	content := "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers: [{type: RBAC, name: mine}]\n"
@@ -39,7 +39,7 @@ func TestAuthorizationRefusals(t *testing.T) {
 	}
 }
 
-// A file says who decides, and it is counted what was decided.
+// A file configures the authorizers, and their decisions are counted.
 func TestAuthorizationConfig(t *testing.T) {
 	dir := t.TempDir()
 	file, tokens := filepath.Join(dir, "authorization.yaml"), filepath.Join(dir, "tokens")

@@ -20,7 +20,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
-// storePlace is a data directory and the flags that say which database goes with it.
+// storePlace is a data directory and the flags of its database.
 type storePlace struct {
 	dir   string
 	flags []string
@@ -30,10 +30,10 @@ func (s storePlace) args(more ...string) []string {
 	return append(append([]string{"--data-dir", s.dir}, s.flags...), more...)
 }
 
-// places makes empty ones.
+// places creates empty places.
 type places func(t *testing.T) storePlace
 
-// onEachDatabase runs a test on both, at once: they have nothing in common.
+// onEachDatabase runs a test on both databases in parallel: they are independent.
 func onEachDatabase(t *testing.T, test func(t *testing.T, empty places)) {
 	sqlite := func(t *testing.T) storePlace { return storePlace{dir: filepath.Join(t.TempDir(), "data")} }
 	t.Run("SQLite", func(t *testing.T) { test(t, sqlite) })
@@ -72,7 +72,7 @@ func runs(t *testing.T, args ...string) string {
 	return stdout
 }
 
-// freeAddress is one that a server can have again after it stopped.
+// freeAddress returns an address that a server can use again after it stopped.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	port, err := harness.FreePort()
@@ -86,7 +86,7 @@ func newConfigMap(name, value string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Data: map[string]string{"v": value}}
 }
 
-// madeConfigMaps are those of the namespace default but the one that a controller makes at some time after the start.
+// madeConfigMaps returns the ConfigMaps in the namespace default except the one that a controller creates some time after the start.
 func madeConfigMaps(t *testing.T, client kubernetes.Interface) []corev1.ConfigMap {
 	t.Helper()
 	list, err := client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name!=kube-root-ca.crt"})
@@ -96,7 +96,7 @@ func madeConfigMaps(t *testing.T, client kubernetes.Interface) []corev1.ConfigMa
 	return list.Items
 }
 
-// everything is what the API shows of some objects that nothing writes at a start, by path and name.
+// everything returns the API's answers for some objects that no start writes, by path and name.
 func everything(t *testing.T, client kubernetes.Interface) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -110,7 +110,7 @@ func everything(t *testing.T, client kubernetes.Interface) map[string]string {
 	return all
 }
 
-// followed is what an informer has of the ConfigMaps of a test.
+// followed is an informer's state of the ConfigMaps of a test.
 type followed struct {
 	store   cache.Store
 	changed chan struct{}
@@ -136,7 +136,7 @@ func follow(t *testing.T, client kubernetes.Interface) *followed {
 	return f
 }
 
-// until waits for what the informer has to be so.
+// until waits until the informer has the wanted state.
 func (f *followed) until(t *testing.T, want string) {
 	t.Helper()
 	for limit := time.After(2 * time.Minute); ; {
@@ -158,7 +158,8 @@ func (f *followed) until(t *testing.T, want string) {
 	}
 }
 
-// A Postgres that was filled, and of which no server has begun yet, has no keys: who makes a backup of it elsewhere is told, and who restores that.
+// A Postgres that was filled, and on which no server has started yet, has no keys: a backup of it without the data directory reports that, and so
+// does its restore.
 func TestBackupWithoutKeys(t *testing.T) {
 	c := newPostgres(t)
 	root := t.TempDir()
@@ -168,7 +169,7 @@ func TestBackupWithoutKeys(t *testing.T) {
 	elsewhere := []string{"backup", "--data-dir", filepath.Join(root, "none"), "--datastore", c.URL(), file}
 	const lacks = "has no keys and certificates"
 	for i, has := range []bool{false, true} {
-		if has { // its server shares them
+		if has { // its server publishes them
 			start(t, "--data-dir", first, "--datastore", c.URL()).end()
 		}
 		if _, _, said := command(t, elsewhere...); strings.Contains(said, lacks) == has {

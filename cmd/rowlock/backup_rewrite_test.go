@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/archive"
 )
 
-// rewritten is a backup with other columns and rows of objects.
+// rewritten returns a backup with changed columns and rows of objects.
 func rewritten(t *testing.T, data []byte, columns func([]string) []string, row func([]any) []any) []byte {
 	t.Helper()
 	r, err := archive.NewReader(bytes.NewReader(data), nil)

@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Objects, uids, times, resourceVersions and managedFields of a restored backup are as they were when it was made, whatever was written since, and
-// an informer that was connected all the time ends with them: what it had seen is older than anything the restored store will say.
+// A restored backup has the same objects, uids, times, resourceVersions and managedFields as when it was made, whatever was written since. An
+// informer that stayed connected ends with them: the restored store continues with higher resourceVersions than it has seen.
 func TestBackupAndRestore(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, empty places) {
 		first, second := empty(t), empty(t)
@@ -61,7 +61,7 @@ func TestBackupAndRestore(t *testing.T) {
 		if diff := cmp.Diff(before, everything(t, p.client(t))); diff != "" {
 			t.Errorf("-before the backup, +restored:\n%s", diff)
 		}
-		// The credentials of before are good: client is still the same.
+		// The former credentials are valid: client is still the same.
 		seen.until(t, "changed=before deleted=before kept=before")
 		created, err := configMaps.Create(t.Context(), newConfigMap("new", "after"), metav1.CreateOptions{})
 		if err != nil {
@@ -92,8 +92,8 @@ func strictlyNewer(a, b string) (bool, error) {
 	return x > y, nil
 }
 
-// A backup that is made while many write is one state: each writer writes its counter to two objects in order, and in no backup is the second
-// one ahead.
+// A backup that is made during many writes is one state: each writer writes its counter to two objects in order, and the second one is never
+// ahead in a backup.
 func TestBackupWhileWriting(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, empty places) {
 		first, second := empty(t), empty(t)
@@ -169,7 +169,7 @@ func TestRestoreIntoTheOtherDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Where the database is reached from a machine without a server, the backup has no files, and the keys that the servers share.
+	// A backup from a machine without a server has no files, but it has the keys that the servers share.
 	elsewhere := storePlace{filepath.Join(t.TempDir(), "none"), postgres.flags}
 	for _, step := range [][2]storePlace{{sqlite, postgres}, {postgres, again}, {elsewhere, storePlace{dir: filepath.Join(t.TempDir(), "d")}}} {
 		var data bytes.Buffer
@@ -192,7 +192,7 @@ func TestRestoreIntoTheOtherDatabase(t *testing.T) {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 		p.end()
-		// The authority is the same: who trusted the first server trusts this one.
+		// The authority is the same: clients that trusted the first server trust this one.
 		now, err := os.ReadFile(p.kubeconfig)
 		if err != nil {
 			t.Fatal(err)
@@ -213,7 +213,7 @@ func authorityOf(t *testing.T, kubeconfig []byte) string {
 	return data
 }
 
-// What is in use is not touched, nor what is not a whole backup restored; both are found before anything is written.
+// A database in use is not changed, and an incomplete backup is not restored; both errors are found before anything is written.
 func TestRestoreRefusals(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, empty places) {
 		used, target := empty(t), empty(t)
@@ -248,7 +248,7 @@ func TestRestoreRefusals(t *testing.T) {
 	})
 }
 
-// withDatabase names the database of a place, whatever its data directory is.
+// withDatabase returns the flag for the database of a place with any data directory.
 func withDatabase(s storePlace) []string {
 	if s.flags != nil {
 		return s.flags
@@ -256,14 +256,14 @@ func withDatabase(s storePlace) []string {
 	return []string{"--datastore", "sqlite://" + filepath.Join(s.dir, "rowlock.db")}
 }
 
-// later is a backup as a later version of the tables would have it.
+// later returns a backup as a later version of the tables would have it.
 func later(t *testing.T, data []byte) []byte {
 	t.Helper()
 	return rewritten(t, data, func(columns []string) []string { return append(columns, "later") },
 		func(row []any) []any { return append(row, int64(7)) })
 }
 
-// The server makes backups by itself, keeps so many, says in a metric when, and goes on where it cannot.
+// The server makes backups, keeps a number of them, has a metric with the time of the last, and continues when one fails.
 func TestServerKeepsBackups(t *testing.T) {
 	dir, backups := t.TempDir(), filepath.Join(t.TempDir(), "backups")
 	p := start(t, "--data-dir", dir, "--backup-dir", backups, "--backup-every", "1s", "--backup-keep", "2")
@@ -309,7 +309,7 @@ func TestServerKeepsBackups(t *testing.T) {
 		return first != ""
 	})
 	wait("the first one is removed", func() bool { return len(names()) >= 2 && names()[0] != first })
-	if n := len(names()); n > 3 { // one is new and its turn to remove another has not come
+	if n := len(names()); n > 3 { // one is new and has not removed another yet
 		t.Errorf("%d backups", n)
 	}
 	if metric("rowlock_backup_last_success_timestamp_seconds") == 0 || metric("rowlock_backup_last_bytes") == 0 {
@@ -318,7 +318,7 @@ func TestServerKeepsBackups(t *testing.T) {
 	if err := os.RemoveAll(backups); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(backups, nil, 0o600); err != nil { // where the directory is to be
+	if err := os.WriteFile(backups, nil, 0o600); err != nil { // in place of the directory
 		t.Fatal(err)
 	}
 	wait("a failure is counted", func() bool { return metric("rowlock_backup_failures_total") > 0 })

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Of a history that takes long to read, a shell offers what it was told in time.
+// Of a history that takes long to read, a shell offers the objects that it received in time.
 func TestCompletionOfALongHistory(t *testing.T) {
 	const (
 		group = `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[{"metadata":{"name":%q},"versions":[{"version":"v1","resources":[%s]}]}]}`

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// serveFlags are those of rowlock serve, with the options that they set.
+// serveFlags returns the flags of rowlock serve, with the options that they set.
 func serveFlags(t *testing.T) (*serveOptions, *pflag.FlagSet) {
 	t.Helper()
 	o, flags := &serveOptions{}, pflag.NewFlagSet("serve", pflag.ContinueOnError)
@@ -30,7 +30,7 @@ func writeConfig(t *testing.T, text string) string {
 	return file
 }
 
-// The file sets what neither the command line nor the environment does, whatever form a value has.
+// The file sets flags that are set neither on the command line nor in the environment, for values of every form.
 func TestConfigFile(t *testing.T) {
 	o, flags := serveFlags(t)
 	file := writeConfig(t, "listen: 0.0.0.0:7443\ndata-dir: /from/file\nlog-level: debug\nallow-privileged: false\ntls-san: [a.example.com, 10.0.0.1]\n"+
@@ -60,7 +60,7 @@ func TestConfigFile(t *testing.T) {
 	}
 }
 
-// A list has all its values in force, whatever kind of flag takes them.
+// All values of a list take effect, for every kind of flag.
 func TestConfigFileLists(t *testing.T) {
 	_, flags := serveFlags(t)
 	file := writeConfig(t, "feature-gates: [WatchList=false, CBORServingAndStorage=true]\nruntime-config: {api/alpha: true, api/beta: false}\noidc-required-claim: [a=b, c=d]\n"+
@@ -83,7 +83,7 @@ func TestConfigFileLists(t *testing.T) {
 	}
 }
 
-// What is wrong in the file ends the command as what is wrong in the command line does, and is named.
+// Errors in the file are usage errors, like those in the command line, and are named.
 func TestConfigFileRefusals(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"unknown flag":    {"lissten: 127.0.0.1:0", "there is no flag --lissten"},
@@ -116,7 +116,7 @@ func TestConfigFileRefusals(t *testing.T) {
 	}
 }
 
-// A document has a beginning and an end, which are none of another one.
+// The markers of a document's beginning and end do not start another document.
 func TestConfigFileOfOneDocument(t *testing.T) {
 	for _, text := range []string{"listen: a", "# of mine\n---\nlisten: a\n---\n# no more\n", "--- # of mine\nlisten: a\n...\n", "---\nlisten: |-\n  a\n",
 		"%YAML 1.1\n---\nlisten: a\n", "\ufeff---\nlisten: a\n", "listen: a\r\n---\r\n"} {
@@ -126,7 +126,7 @@ func TestConfigFileOfOneDocument(t *testing.T) {
 	}
 }
 
-// The file of the packages has every flag with its default, which changes nothing when it is not commented out.
+// The file in the packages has every flag with its default, which changes nothing when it is uncommented.
 func TestPackagedConfig(t *testing.T) {
 	_, flags := serveFlags(t)
 	want := packagedConfig(flags)

@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// What is one is not many, and what is none is.
+// One is singular; many and none are plural.
 func TestCounted(t *testing.T) {
 	for got, want := range map[string]string{
 		counted(0, "row"):                              "0 rows",

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Where a server has run and its database is gone, or is an empty file, the next one says so. One that finds its database, keys alone, or nothing
-// says nothing.
+// If a server has run and its database is gone, or is an empty file, the next start warns. A start that finds its database, keys only, or nothing
+// does not warn.
 func TestEmptiedDatabase(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }

@@ -43,10 +43,10 @@ func secretbox(name string) string {
 	return fmt.Sprintf("secretbox: {keys: [{name: %s, secret: %s}]}", name, base64.StdEncoding.EncodeToString([]byte(strings.Repeat(name, 32))))
 }
 
-// lastConfigInfo tells by a hash which file is in force.
+// lastConfigInfo is the metric with a hash of the file in force.
 const lastConfigInfo = "apiserver_encryption_config_controller_last_config_info{"
 
-// metric returns the first line of /metrics that begins with something, or nothing.
+// metric returns the first line of /metrics with a prefix, or nothing.
 func (p *process) metric(t *testing.T, begins string) string {
 	t.Helper()
 	for line := range strings.Lines(p.path(t, "/metrics")) {
@@ -57,7 +57,7 @@ func (p *process) metric(t *testing.T, begins string) string {
 	return ""
 }
 
-// path gets one, as text.
+// path returns the answer for a path, as text.
 func (p *process) path(t *testing.T, path string) string {
 	t.Helper()
 	body, err := p.client(t).RESTClient().Get().AbsPath(path).Param("verbose", "").DoRaw(t.Context())
@@ -67,7 +67,7 @@ func (p *process) path(t *testing.T, path string) string {
 	return string(body)
 }
 
-// databaseHas tells whether any file of the database has some text.
+// databaseHas tells whether any file of the database contains a text.
 func databaseHas(t *testing.T, dir, text string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "rowlock.db*"))
@@ -86,7 +86,7 @@ func databaseHas(t *testing.T, dir, text string) bool {
 	return false
 }
 
-// A key is rotated as the documentation of Kubernetes says, while the server runs, and what is there is encrypted by rowlock rewrite.
+// A key is rotated as the documentation of Kubernetes describes it, while the server runs, and rowlock rewrite encrypts existing objects.
 func TestEncryption(t *testing.T) {
 	before := controller.EncryptionConfigFileChangePollDuration
 	controller.EncryptionConfigFileChangePollDuration = 10 * time.Millisecond
@@ -105,7 +105,7 @@ func TestEncryption(t *testing.T) {
 		t.Fatal("it is not in the database")
 	}
 
-	// What was there is encrypted.
+	// The existing object is encrypted.
 	encryptSecrets(t, file, secretbox("a"), "identity: {}")
 	var said, wrong bytes.Buffer
 	if code := run(t.Context(), []string{"rewrite", "--data-dir", dir, "--encryption-provider-config", file}, &said, &wrong); code != 0 {
@@ -115,7 +115,7 @@ func TestEncryption(t *testing.T) {
 		t.Errorf("it is still in the database, or it said %s", said.String())
 	}
 
-	// A new key becomes the first one; what is written without a change then is written.
+	// A new key becomes the first one; then an update without a change is written.
 	p = start(t, "--data-dir", dir, "--encryption-provider-config", file, "--encryption-provider-config-automatic-reload")
 	secrets = p.client(t).CoreV1().Secrets("default")
 	update := func() string {
@@ -153,7 +153,7 @@ func TestEncryption(t *testing.T) {
 		}
 	}
 	shown := inForce
-	for ; shown == inForce; shown = p.metric(t, lastConfigInfo) { // it is counted a moment before it is shown
+	for ; shown == inForce; shown = p.metric(t, lastConfigInfo) { // the reload is counted a moment before the metric changes
 		if time.Now().After(deadline) {
 			t.Fatal("the file of before is shown to be in force")
 		}
@@ -169,7 +169,7 @@ func TestEncryption(t *testing.T) {
 		t.Errorf("ended with %d, or the database has not what it should", code)
 	}
 
-	// Without its key it cannot be read, and that harms nothing else.
+	// Without its key the object cannot be read, which affects no others.
 	encryptSecrets(t, file, secretbox("c"))
 	p = start(t, "--data-dir", dir, "--encryption-provider-config", file)
 	const text = "Internal error occurred: StorageError: corrupt object, Code: 7, Key: /secrets/default/s, ResourceVersion: 0, " +
@@ -195,7 +195,7 @@ func TestEncryption(t *testing.T) {
 	}
 }
 
-// Where a KMS plugin does not answer, the server is not healthy, and does not write what it cannot encrypt.
+// While a KMS plugin does not answer, the server is not healthy, and does not write objects that it cannot encrypt.
 func TestEncryptionWithoutPlugin(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "encryption.yaml")
@@ -218,7 +218,7 @@ func TestEncryptionWithoutPlugin(t *testing.T) {
 	}
 }
 
-// Commands that write to the database encrypt as the servers do, and servers read what they have written.
+// Commands that write to the database encrypt as the servers do, and servers can read their rows.
 func TestEncryptionByCommands(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "encryption.yaml")
@@ -247,7 +247,7 @@ func TestEncryptionByCommands(t *testing.T) {
 	}
 }
 
-// Mistakes are told of before anything is done.
+// Configuration errors are reported before anything is done.
 func TestEncryptionIsChecked(t *testing.T) {
 	plain := filepath.Join(t.TempDir(), "identity.yaml")
 	if err := os.WriteFile(plain, []byte("apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\n"+
@@ -282,7 +282,7 @@ func TestEncryptionIsChecked(t *testing.T) {
 	}
 }
 
-// What is wrong with the file is told without the keys in it, at the start and when it is read again.
+// Errors of the file are reported without its keys, at the start and when it is read again.
 func TestEncryptionKeysAreNotTold(t *testing.T) {
 	for _, c := range []struct{ name, secret, key string }{
 		{"a key", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="},
@@ -314,7 +314,7 @@ func TestEncryptionKeysAreNotTold(t *testing.T) {
 	}
 }
 
-// A backup that is not encrypted says what is to be read in it: of Secrets those that the store has in clear.
+// An unencrypted backup reports its readable contents, including the Secrets that the store does not encrypt.
 func TestBackupOfEncrypted(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, empty places) {
 		place := empty(t)
@@ -348,7 +348,7 @@ func TestBackupOfEncrypted(t *testing.T) {
 			runs(t, append([]string{"rewrite", "--encryption-provider-config", file}, place.args()...)...)
 			says(names + keys) // in files
 			says(names, elsewhere...)
-		} else { // in clear as long as nothing else is encrypted
+		} else { // not encrypted as long as nothing else is
 			says("all but the Secrets, which the store encrypts"+keys, "--data-dir", t.TempDir())
 			encrypt(t, file, "secrets', 'authorities.rowlock.internal", secretbox("a"), "identity: {}")
 			runs(t, append([]string{"rewrite", "--encryption-provider-config", file}, place.args()...)...)

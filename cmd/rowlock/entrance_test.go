@@ -27,12 +27,12 @@ import (
 // startup is a 'rowlock serve' that need not become ready.
 type startup struct {
 	stop   context.CancelFunc
-	ready  chan struct{} // closed when it says so
+	ready  chan struct{} // closed when it reports that it is ready
 	ended  chan int
 	stderr heard
 }
 
-// heard is what was written so far.
+// heard is the output so far.
 type heard struct {
 	mu      sync.Mutex
 	written bytes.Buffer
@@ -72,7 +72,7 @@ func beginStart(t *testing.T, args ...string) *startup {
 	return s
 }
 
-// asker asks a server as the administrator of a kubeconfig, through one connection at a time.
+// asker sends requests to a server as the administrator of a kubeconfig, on one connection at a time.
 type asker struct {
 	host        string
 	client      *http.Client
@@ -123,8 +123,8 @@ func (a *asker) ask(t *testing.T, path string) (response *http.Response, body st
 	}
 }
 
-// A server that waits for its database says so, to clients that know it from before; it ends when it is told to, and is ready when the
-// database is, for those who are connected already.
+// A server that waits for its database says so to clients that trust it from an earlier run. It ends when it is told to, and becomes
+// ready when the database does, also for clients that are connected already.
 func TestStartWithoutDatabase(t *testing.T) {
 	c, err := pgtest.New()
 	if err != nil {
@@ -189,7 +189,8 @@ func TestStartWithoutDatabase(t *testing.T) {
 	}
 }
 
-// Who waits for /readyz finds a kubeconfig that names this server: until it is written, and it takes its time here, the server is not ready.
+// A client that waits for /readyz finds a kubeconfig for this server: the server is not ready until that is written,
+// which takes its time here.
 func TestKubeconfigBeforeReady(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, "--data-dir", dir)
@@ -208,7 +209,7 @@ func TestKubeconfigBeforeReady(t *testing.T) {
 	}
 	address := freeAddress(t)
 	s := beginStart(t, "--data-dir", dir, "--listen", address)
-	var read *os.File // by the server, once it can be opened
+	var read *os.File // by the server, which reads it once it can be opened
 	for deadline := time.Now().Add(time.Minute); read == nil; time.Sleep(time.Millisecond) {
 		if read, err = os.OpenFile(p.kubeconfig, os.O_WRONLY|syscall.O_NONBLOCK, 0); err != nil && (!errors.Is(err, syscall.ENXIO) || time.Now().After(deadline)) {
 			t.Fatalf("%v: %s", err, s.stderr.String())
@@ -247,7 +248,7 @@ func TestKubeconfigBeforeReady(t *testing.T) {
 	}
 }
 
-// Where several servers have one port, one that cannot answer yet does not listen.
+// Where several servers share a port, a server that cannot answer yet does not listen.
 func TestStartBesideAnother(t *testing.T) {
 	s := beginStart(t, "--data-dir", filepath.Join(t.TempDir(), "data"), "--datastore", "postgres://nobody@127.0.0.1:1/none", "--listen", freeAddress(t), "--permit-port-sharing", "--log-level", "info")
 	for deadline := time.Now().Add(time.Minute); !strings.Contains(s.stderr.String(), "the database cannot be used yet") && time.Now().Before(deadline); {

@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/etcd/etcdtest"
 )
 
-// entriesOf are the keys of a snapshot.
+// entriesOf returns the entries of a snapshot by their keys.
 func entriesOf(t *testing.T, file string) (all map[string]etcd.Entry, revision int64) {
 	t.Helper()
 	s, err := etcd.Open(t.Context(), file)
@@ -30,7 +30,8 @@ func entriesOf(t *testing.T, file string) (all map[string]etcd.Entry, revision i
 	return all, s.Revision()
 }
 
-// What was imported of a kube-apiserver is exported under the same keys at the same revisions, encrypted as it was, and is imported from there as it was.
+// Objects imported from a kube-apiserver are exported under the same keys at the same revisions, encrypted as before, and are imported from there
+// unchanged.
 func TestExport(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, empty places) {
 		dir, place := t.TempDir(), empty(t)
@@ -60,7 +61,7 @@ func TestExport(t *testing.T) {
 			switch {
 			case strings.Contains(key, "/secrets/"):
 				same = bytes.HasPrefix(e.Value, []byte("k8s:enc:aescbc:v1:k:"))
-			case strings.Contains(key, "/deployments/"): // with the defaults that every version of kube-apiserver gives it when it is read
+			case strings.Contains(key, "/deployments/"): // with the defaults that every version of kube-apiserver sets at a read
 				same = bytes.HasPrefix(e.Value, []byte("k8s\x00\n\x15\n\aapps/v1\x12\nDeployment"))
 			case strings.HasPrefix(string(e.Value), "{"):
 				same = sameJSON(t, e.Value, was.Value)
@@ -92,7 +93,7 @@ func TestExport(t *testing.T) {
 	})
 }
 
-// importAndCompare imports an export, exports that, and compares the two.
+// importAndCompare imports an export, exports the result, and compares the two.
 func importAndCompare(t *testing.T, file, config string, want map[string]etcd.Entry) {
 	t.Helper()
 	dir := t.TempDir()

@@ -7,8 +7,8 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// --fast-paths turns fast paths off, on both command lines and from the environment. What starts is refused afterwards, for a
-// name that is none.
+// --fast-paths turns fast paths off, on both command lines and from the environment. The error for --tls-san, which follows,
+// ends the commands.
 func TestFastPathsAreChosen(t *testing.T) {
 	for _, line := range []string{"serve", "kube-apiserver --etcd-servers http://127.0.0.1:1"} {
 		for _, choice := range []string{"flag", "environment"} {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Servers that extend the API are told of the front proxy that the user has given: the files of another server stand for it here.
+// Extension API servers get the front proxy configuration of the user; it consists of another server's files here.
 func TestGivenFrontProxy(t *testing.T) {
 	other := t.TempDir()
 	if code := start(t, "--data-dir", other).end(); code != 0 {
@@ -44,7 +44,7 @@ func TestGivenFrontProxy(t *testing.T) {
 	if answer, err := p.client(t).Discovery().RESTClient().Get().AbsPath("/readyz/poststarthook/aggregator-reload-proxy-client-cert").DoRaw(t.Context()); string(answer) != "ok" {
 		t.Errorf("the check of the certificate: %s %v", answer, err)
 	}
-	// Headers that are named are believed, and no others.
+	// Headers that are named are trusted, and no others.
 	as, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -71,9 +71,9 @@ func TestGivenFrontProxy(t *testing.T) {
 	}
 }
 
-// The Service of the API is this server itself to an APIService: it is asked, wherever the addresses of the cluster lead.
+// If an APIService refers to the Service of the API, this server sends the request to itself, whatever the cluster's addresses reach.
 func TestAPIServiceOfTheServerItself(t *testing.T) {
-	// An address that nobody has: the Service has an endpoint, which is not to be asked.
+	// No server has this address: the Service has an endpoint, which must not be used.
 	p := start(t, "--data-dir", t.TempDir(), "--advertise-address", "192.0.2.1")
 	client := p.client(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -110,7 +110,8 @@ func TestAPIServiceOfTheServerItself(t *testing.T) {
 	}
 }
 
-// A server whose API another one extends by an APIService knows who asks that one: by the front proxy's certificate and its headers.
+// A server to which an APIService of another server refers knows the user of a forwarded request: by the front proxy's
+// certificate and its headers.
 func TestChainedServers(t *testing.T) {
 	outerDir := t.TempDir()
 	outer := start(t, "--data-dir", outerDir)
@@ -131,7 +132,7 @@ func TestChainedServers(t *testing.T) {
 	send(t, inner.client(t), "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{"metadata":{"name":"toys"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"toys"},
 		"subjects":[{"kind":"Group","apiGroup":"rbac.authorization.k8s.io","name":"players"}]}`)
 	send(t, outer.client(t), "POST", "/api/v1/namespaces/default/services", `{"metadata":{"name":"inner"},"spec":{"type":"ExternalName","externalName":"localhost"}}`)
-	// Both servers have to let them in: the outer one asks its own roles first.
+	// Both servers have to authorize the requests: the outer one checks its own roles first.
 	send(t, outer.client(t), "POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", `{"metadata":{"name":"toys"},"rules":[{"apiGroups":["chain.example.com"],"resources":["toys"],"verbs":["*"]}]}`)
 	send(t, outer.client(t), "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{"metadata":{"name":"toys"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"toys"},
 		"subjects":[{"kind":"Group","apiGroup":"rbac.authorization.k8s.io","name":"system:authenticated"}]}`)

@@ -14,8 +14,8 @@ import (
 	"github.com/rowlock/rowlock/server/authz"
 )
 
-// fuzzed are the parsers of what comes from outside, and the targets that send them anything. What is not named here is a comparison with
-// upstream, or reads what the server has written itself.
+// fuzzed lists the parsers of external input, with the fuzz targets that send them any bytes. Targets that are not listed compare results
+// with upstream, or read the server's own data.
 var fuzzed = map[string][]string{
 	"paths":                                {"server/handlers.FuzzPaths"},
 	"query options, resumption of watches": {"server/handlers.FuzzQueries"},
@@ -40,14 +40,14 @@ var fuzzed = map[string][]string{
 	"rules and values of custom resources": {"resources/custom/expressions.FuzzAgreesWithUpstream", "resources/custom/plan.FuzzAgreesWithUpstream", "resources/custom.FuzzCoerce"},
 }
 
-// Every parser of bytes from outside has a fuzz target, and every target something to begin with: make fuzz runs all that there are.
+// Every parser of external bytes has a fuzz target, and every target has seeds: make fuzz runs all targets.
 func TestFuzzTargets(t *testing.T) {
 	seeded := map[string]bool{}
 	target := regexp.MustCompile(`(?ms)^func (Fuzz\w+)\(f \*testing\.F\) \{(.*?)^\}`)
-	seeds := regexp.MustCompile(`f\.Add\(|\(f[,)]`) // or others add them
+	seeds := regexp.MustCompile(`f\.Add\(|\(f[,)]`) // or helper functions add seeds
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		if d != nil && d.IsDir() && (d.Name() == "bin" || d.Name() == ".git") {
-			return filepath.SkipDir // what is built there comes and goes
+			return filepath.SkipDir // files that a build creates and removes
 		}
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
@@ -77,7 +77,7 @@ func TestFuzzTargets(t *testing.T) {
 	}
 }
 
-// FuzzConfigurationFiles reads what may be one of the files that flags name: it is refused with an error, or taken.
+// FuzzConfigurationFiles reads any content of files that flags name: it is accepted, or refused with an error.
 func FuzzConfigurationFiles(f *testing.F) {
 	for _, seed := range []string{
 		"listen: 0.0.0.0:6443\ntls-san: [a, b]\nfeature-gates: {A: true}\n", "a: &a [*a]", "{", "null", "1: {2: 3}", "a: {}", "a: [[1]]",
@@ -90,7 +90,7 @@ func FuzzConfigurationFiles(f *testing.F) {
 	file := filepath.Join(f.TempDir(), "file.yaml")
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if strings.Contains(string(text), "path") {
-			return // of other files
+			return // the content may name other files
 		}
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)

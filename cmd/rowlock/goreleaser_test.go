@@ -12,8 +12,8 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// What goreleaser builds is what `make build` builds: the same tags and flags, and it says the same of Kubernetes' version. The
-// Makefile is where they are written down; goreleaser cannot read it.
+// goreleaser builds with the tags, flags and Kubernetes version of `make build`. They are defined in the Makefile, which
+// goreleaser cannot read.
 func TestReleasesAreBuiltAsTheMakefileSays(t *testing.T) {
 	makefile, err := os.ReadFile("../../Makefile")
 	if err != nil {
@@ -48,7 +48,7 @@ func TestReleasesAreBuiltAsTheMakefileSays(t *testing.T) {
 	if want = slices.Compact(want); len(want) < 3 || !slices.Equal(want, slices.Sorted(slices.Values(flags[:min(len(want), len(flags))]))) {
 		t.Errorf("goreleaser's flags are %q, the Makefile's %q", flags, want)
 	}
-	// Of these the last that fits a package is the one for it.
+	// The last of these flags that matches a package applies to it.
 	compiled := []string{"-gcflags=all=-l", "-gcflags=std="}
 	for _, list := range []struct{ name, flags string }{{"hot", "="}, {"cold", "=-l"}} {
 		for _, path := range strings.Fields(variable(list.name)) {
@@ -59,7 +59,7 @@ func TestReleasesAreBuiltAsTheMakefileSays(t *testing.T) {
 		t.Errorf("goreleaser compiles with %q, the Makefile with %q", got, compiled)
 	}
 	linked := variable("rowlock_ld") + " " + strings.ReplaceAll(variable("kubernetes_ld"), "$(component_base)", variable("component_base"))
-	symbols := regexp.MustCompile(`-X ([\w./-]+)=|(-\w\S*)`) // what is set, and the flags beside
+	symbols := regexp.MustCompile(`-X ([\w./-]+)=|(-\w\S*)`) // the variables that are set, and the other flags
 	names := func(text string) (out []string) {
 		for _, m := range symbols.FindAllStringSubmatch(text, -1) {
 			out = append(out, m[1]+m[2])

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Every check of health is there once, under a name that kube-apiserver has.
+// Every health check is there once, under a name that kube-apiserver has.
 func TestHealthChecks(t *testing.T) {
 	p := start(t, "--data-dir", t.TempDir())
 	answer, err := p.client(t).Discovery().RESTClient().Get().AbsPath("/readyz").Param("verbose", "").DoRaw(t.Context())

@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Objects of a definition whose scope has changed are found where they were, and it is said why they cannot be taken back.
+// When the scope of a definition has changed, earlier objects are found in their former scope, and an error says why they cannot be restored.
 func TestHistoryOfAnotherScope(t *testing.T) {
 	const definitions, boats = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/example.com/v1/namespaces/shop/boats"
 	h := startHistorian(t, storePlace{dir: t.TempDir()})
@@ -51,7 +51,7 @@ func TestHistoryOfAnotherScope(t *testing.T) {
 	until(t, "the definition is gone", func() bool {
 		return apierrors.IsNotFound(h.client.Discovery().RESTClient().Get().AbsPath(definitions + "/boats.example.com").Do(t.Context()).Error())
 	})
-	for _, name := range []string{"two", "four"} { // in the namespace default, and in none
+	for _, name := range []string{"two", "four"} { // in the namespace default, and cluster-scoped
 		if got := h.rows(t, "boats.example.com/"+name); !slices.Equal(got, []string{gone, made}) {
 			t.Errorf("the history of what is no longer served, %s, is %q", name, got)
 		}

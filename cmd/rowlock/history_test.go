@@ -19,7 +19,7 @@ import (
 
 const shopMap = "/api/v1/namespaces/shop/configmaps/a"
 
-// historian is a server with an object history, and what has been done there: a ConfigMap of a namespace was made, with 1, and changed, to 2.
+// historian is a server with an object history, in which a namespaced ConfigMap was created with 1, and changed to 2.
 type historian struct {
 	*process
 	client  kubernetes.Interface
@@ -38,7 +38,7 @@ func startHistorian(t *testing.T, place storePlace, more ...string) historian {
 	return h
 }
 
-// value is v of the ConfigMap, or its resourceVersion.
+// value returns v of the ConfigMap, or its resourceVersion.
 func (h historian) value(t *testing.T, field string) string {
 	t.Helper()
 	m, err := h.client.CoreV1().ConfigMaps("shop").Get(t.Context(), "a", metav1.GetOptions{})
@@ -51,13 +51,13 @@ func (h historian) value(t *testing.T, field string) string {
 	return m.ResourceVersion
 }
 
-// does runs a command about the server that has to succeed.
+// does runs a command on the server that has to succeed.
 func (h historian) does(t *testing.T, args ...string) string {
 	t.Helper()
 	return runs(t, append(args, "--data-dir", h.dir)...)
 }
 
-// refuses runs one that has to fail, and to say why.
+// refuses runs a command that has to fail with a reason.
 func (h historian) refuses(t *testing.T, why string, args ...string) {
 	t.Helper()
 	code, stdout, stderr := command(t, append(args, "--data-dir", h.dir)...)
@@ -66,13 +66,13 @@ func (h historian) refuses(t *testing.T, why string, args ...string) {
 	}
 }
 
-// history are the rows of an object's in the namespace, without the times and the uids.
+// history returns the rows of an object in the namespace, without the times and the uids.
 func (h historian) history(t *testing.T, object string) []string {
 	t.Helper()
 	return h.rows(t, object, "-n", "shop")
 }
 
-// rows are those of an object that is said in full.
+// rows returns the rows of an object that is given in full.
 func (h historian) rows(t *testing.T, object ...string) (rows []string) {
 	t.Helper()
 	for _, line := range strings.Split(strings.TrimSpace(h.does(t, append([]string{"history"}, object...)...)), "\n")[1:] {
@@ -83,7 +83,7 @@ func (h historian) rows(t *testing.T, object ...string) (rows []string) {
 	return rows
 }
 
-// A shell completes the names that the history has; for undelete those that were deleted.
+// A shell completes names from the history; for undelete, those of deleted objects.
 func TestHistoryCompletion(t *testing.T) {
 	h := startHistorian(t, storePlace{dir: t.TempDir()})
 	defer h.end()
@@ -110,8 +110,8 @@ func TestHistoryCompletion(t *testing.T) {
 	}
 }
 
-// An object is shown with who wrote it and what changed, is made again what it was after a write, and comes back when it is deleted; each
-// is a write like others, which the history has.
+// The history of an object shows who wrote it and what changed. The object can be restored to an earlier write, and after its deletion;
+// each of these is a normal write, which the history has.
 func TestHistoryCommands(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, empty places) {
 		h := startHistorian(t, empty(t))
@@ -174,8 +174,7 @@ func TestHistoryCommands(t *testing.T) {
 	})
 }
 
-// Who may get an object may read its history, by the roles that are there from the start. What is written for them is written by them, with
-// the rights that they have.
+// A user who may get an object may read its history, by the predefined roles. The commands write as the user, with the user's permissions.
 func TestHistoryOfUsers(t *testing.T) {
 	h := startHistorian(t, storePlace{dir: filepath.Join(t.TempDir(), "data")})
 	jane := filepath.Join(t.TempDir(), "jane")
@@ -208,7 +207,7 @@ func TestHistoryOfUsers(t *testing.T) {
 	h.end()
 }
 
-// What is in objects and requests does not control the terminal of who reads about them, nor make rows.
+// Text from objects and requests neither controls the reader's terminal, nor adds rows.
 func TestHistoryOnATerminal(t *testing.T) {
 	r := &historyRevision{Paths: []string{"spec[\x1b[2J]", "spec[a\nb\tc]"}}
 	r.Name, r.Requester.User, r.Requester.UserAgent = "7", "ann\u009b2J", "evil\ttabs\u202e"
@@ -222,7 +221,7 @@ func TestHistoryOnATerminal(t *testing.T) {
 	}
 }
 
-// A Secret comes back where its values are kept, and never with hashes in their place. Without an object history there is nothing of it.
+// A Secret is restored if its values are kept, and never with hashes in their place. Without an object history nothing is restored.
 func TestHistoryOfSecrets(t *testing.T) {
 	const secrets, secret = "/api/v1/namespaces/default/secrets", "/api/v1/namespaces/default/secrets/s"
 	dir := filepath.Join(t.TempDir(), "data")
@@ -262,8 +261,8 @@ func TestHistoryOfSecrets(t *testing.T) {
 	h.end()
 }
 
-// rival is a server with a history of one ConfigMap, on which somebody else is faster. How it answers the requests about the ConfigMap is
-// given, by their number from 1: the reason of a refusal; they are recorded.
+// rival is a server with the history of one ConfigMap, on which another writer is faster. refusals has the reasons with which it refuses
+// requests about the ConfigMap, by their number from 1; did records the requests.
 func rival(t *testing.T, did *[]string, refusals map[int]metav1.StatusReason) *objectHistory {
 	t.Helper()
 	const revision = `{"metadata":{"name":"7"},"object":{"resource":"configmaps","name":"a","uid":"u"},"state":{"after":
@@ -281,7 +280,7 @@ func rival(t *testing.T, did *[]string, refusals map[int]metav1.StatusReason) *o
 		}
 		*did = append(*did, r.Method+r.URL.Query().Get("dryRun"))
 		if reason, ok := refusals[len(*did)]; ok {
-			w.WriteHeader(http.StatusConflict) // the reason counts
+			w.WriteHeader(http.StatusConflict) // the client uses the reason
 			fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":%q,"code":409}`, reason)
 			return
 		}
@@ -291,7 +290,7 @@ func rival(t *testing.T, did *[]string, refusals map[int]metav1.StatusReason) *o
 	return &objectHistory{client: &adminClient{server.URL, server.Client()}, resource: schema.GroupResource{Resource: "configmaps"}, namespaced: true, namespace: "shop", name: "a"}
 }
 
-// What somebody else writes between the dry run and the write is left alone.
+// A write by another client between the dry run and the write is preserved.
 func TestHistoryIsNotWrittenOverOthers(t *testing.T) {
 	var did []string
 	check := func(out string, err error, want string, asked ...string) {
@@ -316,7 +315,7 @@ func TestHistoryIsNotWrittenOverOthers(t *testing.T) {
 	check(out.String(), err, "there is an object of this name", "GET", "POSTAll", "POST", "GET")
 }
 
-// What is meant by no object is a usage error.
+// An argument that cannot name an object is a usage error.
 func TestHistoryUsage(t *testing.T) {
 	for _, args := range []string{"history", "history a", "history a/b/c", "history /b", "undelete a/", "undelete a/b c/d", "restore a --revision 1", "restore a/b --revision -1",
 		"restore a/b --revision 1 --object a/b", "restore a/b --revision 1 -n a,b", "history a/b --colour"} {
@@ -324,14 +323,14 @@ func TestHistoryUsage(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s", args, code, stderr)
 		}
 	}
-	// It names an object, whatever the number, and no file.
+	// With --revision the argument is an object and not a file, whatever the number.
 	code, _, stderr := command(t, "restore", "cm/q", "--revision", "0", "--data-dir", t.TempDir())
 	if code != exitUsage || !strings.Contains(stderr, "--revision 0 is no number of a write") {
 		t.Errorf("the revision 0: exit code %d, %s", code, stderr)
 	}
 }
 
-// YAML of an object that is nested deeply would be longer than memory is large.
+// The YAML of a deeply nested object would not fit into memory.
 func TestHistoryOfDeepObjects(t *testing.T) {
 	var deep any = strings.Split(strings.Repeat("0,", 5000), ",")
 	for range 9000 {

@@ -32,7 +32,7 @@ import (
 const sourceEncryption = `{"apiVersion":"apiserver.config.k8s.io/v1","kind":"EncryptionConfiguration","resources":[{"resources":["secrets"],
 "providers":[{"aescbc":{"keys":[{"name":"k","secret":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}]}},{"identity":{}}]}]}`
 
-// stored is a value as kube-apiserver stores a built-in object.
+// stored returns a built-in object as kube-apiserver stores it.
 func stored(t *testing.T, o runtime.Object) []byte {
 	t.Helper()
 	kinds, _, err := builtin.Scheme.ObjectKinds(o)
@@ -54,7 +54,7 @@ func importedMeta(namespace, name string) metav1.ObjectMeta {
 			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{}}`)}}}
 }
 
-// kubeAPIServerHas is what a kube-apiserver has stored.
+// kubeAPIServerHas returns the keys and values that a kube-apiserver has stored.
 func kubeAPIServerHas(t *testing.T, config string) []etcdtest.Put {
 	t.Helper()
 	e, err := (&encryptionOptions{file: config}).open(t.Context())
@@ -101,7 +101,8 @@ func kubeAPIServerHas(t *testing.T, config string) []etcdtest.Put {
 	}
 }
 
-// What kube-apiserver has stored is served as it was, in whatever encoding and version it is, and what cannot be is told of before anything is written.
+// Objects that kube-apiserver has stored are served unchanged, from every encoding and version, and objects that cannot be imported are reported
+// before anything is written.
 func TestImport(t *testing.T) {
 	for _, kind := range []struct {
 		name  string
@@ -122,7 +123,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// So it is read from an etcd that runs, which shows a certificate and asks for one.
+// They are also read from a running etcd with TLS client certificates.
 func TestImportOfServer(t *testing.T) {
 	dir := t.TempDir()
 	config, crt, key := filepath.Join(dir, "encryption"), filepath.Join(dir, "crt"), filepath.Join(dir, "key")
@@ -158,7 +159,7 @@ func TestImportOfServer(t *testing.T) {
 	}
 }
 
-// What will be pruned later is told of before.
+// Objects that will be pruned later are reported.
 func TestImportOfUnpruned(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "snapshot")
 	if err := etcdtest.Bolt(file, etcdtest.Put{Key: "/registry/apiextensions.k8s.io/customresourcedefinitions/boats.example.com", Value: []byte(`{"kind":"CustomResourceDefinition",
@@ -229,7 +230,7 @@ func importAndServe(t *testing.T, config string, source ...string) {
 	}
 }
 
-// A snapshot is no stream, and who names one is told so before it is opened, which would wait for a writer.
+// A snapshot cannot be a stream: a pipe is refused before it is opened, which would wait for a writer.
 func TestImportOfPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -247,13 +248,13 @@ func TestImportOfPipe(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("it waits for a writer")
 		if writer, err := os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
-			_ = writer.Close() // it has let the command go on
+			_ = writer.Close() // it unblocks the command
 		}
 		<-ended
 	}
 }
 
-// A server that is not there is told of once, in plain words.
+// A server that does not answer is reported once, in plain words.
 func TestImportOfNobody(t *testing.T) {
 	var log bytes.Buffer
 	upstream.LogTo(slog.New(slog.NewTextHandler(&log, nil)))
@@ -263,7 +264,7 @@ func TestImportOfNobody(t *testing.T) {
 	}
 }
 
-// Where nothing is below the prefix, a store of nothing is not what was meant.
+// If the source has no keys below the prefix, the import fails instead of creating an empty store.
 func TestImportOfNothing(t *testing.T) {
 	dir := t.TempDir()
 	file, to := filepath.Join(dir, "snapshot"), filepath.Join(dir, "rowlock.db")

@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
-// robot makes a ServiceAccount, and returns tokens of it.
+// robot creates a ServiceAccount, and returns a function for its tokens.
 func robot(t *testing.T, c *kubernetes.Clientset) func() string {
 	t.Helper()
 	accounts := c.CoreV1().ServiceAccounts("default")
@@ -34,7 +34,7 @@ func robot(t *testing.T, c *kubernetes.Clientset) func() string {
 	}
 }
 
-// A key of tokens that was taken away stays away: on servers that run, and on those that start with a file that still has it.
+// A removed token key stays removed: on running servers, and on those that start with a file that still has it.
 func TestKeysOfSharedDatabase(t *testing.T) {
 	cluster, err := pgtest.New()
 	if err != nil {
@@ -42,7 +42,7 @@ func TestKeysOfSharedDatabase(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cluster.Stop() })
 	dirs := []string{t.TempDir(), t.TempDir()}
-	// All rows are encrypted, these too.
+	// All rows are encrypted, including those of keys.
 	encryption := filepath.Join(t.TempDir(), "encryption.yaml")
 	if err := os.WriteFile(encryption, []byte("apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources: [{resources: ['*.*'], "+
 		"providers: [{secretbox: {keys: [{name: k, secret: "+base64.StdEncoding.EncodeToString(make([]byte, 32))+"}]}}]}]\n"), 0o600); err != nil {
@@ -62,7 +62,7 @@ func TestKeysOfSharedDatabase(t *testing.T) {
 		}
 	}
 	where = append(where, "--encryption-provider-config", encryption)
-	// One in 64 IDs begins with a hyphen: they come after the flags and --.
+	// One in 64 IDs begins with a hyphen, so the IDs follow the flags and --.
 	about := func(verb string, id ...string) []string {
 		return slices.Concat([]string{"keys", verb}, where, []string{"--"}, id)
 	}
@@ -75,7 +75,7 @@ func TestKeysOfSharedDatabase(t *testing.T) {
 	if listed := strings.Fields(keys("list")); len(listed) != 4 || listed[0] != first || listed[2] != second {
 		t.Errorf("listed %s", listed)
 	}
-	// A server that starts now keeps both in its file, the old one first.
+	// A server that starts now writes both keys into its file, the old one first.
 	servers[1].end()
 	servers[1] = serve(1)
 	file, err := os.ReadFile(filepath.Join(dirs[1], "pki", "sa.key"))
@@ -110,7 +110,7 @@ func TestKeysOfSharedDatabase(t *testing.T) {
 	}
 }
 
-// settle waits until a server has seen all that was written before.
+// settle waits until a server has seen all earlier writes.
 func (p *process) settle(t *testing.T) {
 	t.Helper()
 	if _, err := p.client(t).CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{}); err != nil {
@@ -118,8 +118,8 @@ func (p *process) settle(t *testing.T) {
 	}
 }
 
-// A new authority takes the place of the old one on every server of a database when they start again, and does not give way to what is
-// in their data directories. Who is to be believed for a while is believed by the old certificate.
+// A new authority replaces the old one on every server of a database when they restart, although their data directories have the old
+// one. A certificate of the old authority is accepted only with --client-ca-file and the old authority's certificate.
 func TestReplaceAuthority(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		dir := t.TempDir()
@@ -181,7 +181,7 @@ func checkReplace(t *testing.T, database, dirs []string) {
 	}
 }
 
-// withCertificateOf is a client of a server with the credentials of a kubeconfig.
+// withCertificateOf returns a client of a server with the credentials of a kubeconfig.
 func withCertificateOf(t *testing.T, kubeconfig string, p *process) *kubernetes.Clientset {
 	t.Helper()
 	who, err := clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig))

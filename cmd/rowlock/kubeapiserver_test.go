@@ -21,7 +21,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// A link to the program is the command that it is named after.
+// A link to the program runs the command with the name of the link.
 func TestArguments(t *testing.T) {
 	for name, want := range map[string][]string{
 		"/usr/bin/rowlock": {"--x"}, "/assets/kube-apiserver": {"kube-apiserver", "--x"}, "etcd": {"etcd", "--x"},
@@ -33,8 +33,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// The flags are those of the release that is linked. `make flags` writes them, and asks kube-apiserver, which takes minutes
-// to build: this is for the release that somebody forgot.
+// The flags are those of the linked release. `make flags` writes them from kube-apiserver, which takes minutes to build:
+// this test detects that it was not run for a release.
 func TestKubeAPIServerFlagsAreFresh(t *testing.T) {
 	first, _, _ := strings.Cut(kubeAPIServerFlags, "\n")
 	if want := "# of kube-apiserver " + upstream.Release; first != want {
@@ -42,7 +42,7 @@ func TestKubeAPIServerFlagsAreFresh(t *testing.T) {
 	}
 }
 
-// Every flag that kube-apiserver v1.37.1 has is taken, and refused with a value that kube-apiserver would refuse.
+// Every flag of kube-apiserver v1.37.1 is accepted, and refused with a value that kube-apiserver would refuse.
 func TestKubeAPIServerFlags(t *testing.T) {
 	values := map[string]string{"int": "7", "float": "0.5", "float32": "0.5", "duration": "1s", "ip": "192.0.2.1", "int32Slice": "1,2",
 		"portRange": "30000-30100"}
@@ -83,11 +83,11 @@ func TestKubeAPIServerFlags(t *testing.T) {
 	}
 }
 
-// Nobody is to believe that connections go through a proxy.
+// An egress selector with a proxy is refused, so that no user relies on it.
 func TestEgressSelector(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "egress.yaml")
 	for connection, want := range map[string]string{
-		"{proxyProtocol: Direct}": "--secure-port 0 must be", // nothing is wrong with the file
+		"{proxyProtocol: Direct}": "--secure-port 0 must be", // the file is valid, and another error follows
 		"{proxyProtocol: HTTPConnect, transport: {uds: {udsName: /x}}}": `connections of "cluster" by HTTPConnect are not supported, only Direct`,
 	} {
 		text := "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n- name: cluster\n  connection: " + connection
@@ -101,7 +101,7 @@ func TestEgressSelector(t *testing.T) {
 	}
 }
 
-// The errors are those that kube-apiserver v1.37.1 ends with, or says them with others.
+// kube-apiserver v1.37.1 ends with these errors, alone or among others.
 func TestKubeAPIServerRefusals(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for line, want := range map[string]string{
@@ -188,7 +188,7 @@ func startKubeAPIServer(t *testing.T, certDir string, args ...string) *kubeAPISe
 		}
 		if response, err := s.client.Get(s.url + "/readyz"); err == nil {
 			response.Body.Close()
-			if response.StatusCode == http.StatusOK || response.StatusCode == http.StatusUnauthorized { // nobody is known where everybody may
+			if response.StatusCode == http.StatusOK || response.StatusCode == http.StatusUnauthorized { // AlwaysAllow disables anonymous requests
 				break
 			}
 		}
@@ -196,7 +196,7 @@ func startKubeAPIServer(t *testing.T, certDir string, args ...string) *kubeAPISe
 	return s
 }
 
-// trusting returns a client that accepts what a certificate signed, itself included, and nil while there is none.
+// trusting returns a client that trusts certificates signed by the one in a file, or that one itself; nil while the file does not exist.
 func trusting(file string) *http.Client {
 	pem, err := os.ReadFile(file)
 	pool := x509.NewCertPool()
@@ -206,7 +206,7 @@ func trusting(file string) *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 }
 
-// end stops it as a signal does and returns what it logged.
+// end stops it by a signal, and returns its log.
 func (s *kubeAPIServer) end(t *testing.T) string {
 	t.Helper()
 	s.client.CloseIdleConnections()
@@ -217,7 +217,7 @@ func (s *kubeAPIServer) end(t *testing.T) string {
 	return s.stderr.String()
 }
 
-// What is wrong with the flags of the audit is said as kube-apiserver says it, and no policy is passed over.
+// Errors in the audit flags have kube-apiserver's messages, and no policy is ignored.
 func TestAuditFlags(t *testing.T) {
 	for want, args := range map[string][]string{
 		`invalid audit log mode x, allowed modes are "batch,blocking,blocking-strict"`: {"--audit-log-path=-", "--audit-log-mode=x"},
@@ -230,7 +230,7 @@ func TestAuditFlags(t *testing.T) {
 	}
 }
 
-// Who turns on what needs a controller of kube-apiserver's that is not here, or versions that are gone, is told so.
+// Enabling a feature that needs a missing controller of kube-apiserver, or removed versions, logs a warning.
 func TestTurnedOnWithoutEffect(t *testing.T) {
 	t.Setenv(serveRemoved, "true")
 	t.Cleanup(func() {
@@ -272,7 +272,7 @@ func TestKubeAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// With a database of its own it keeps what it has, and needs no etcd; the certificate is used again.
+	// With a database of its own it keeps its objects, and needs no etcd; the certificate is used again.
 	s = startKubeAPIServer(t, certDir, "--datastore=sqlite://"+filepath.Join(dataDir, "my.db"))
 	if logged := s.end(t); logged != "" {
 		t.Errorf("logged %s", logged)
@@ -288,7 +288,7 @@ func TestKubeAPIServer(t *testing.T) {
 func TestEnvtestAssets(t *testing.T) {
 	dir, file := filepath.Join(t.TempDir(), "assets"), filepath.Join(t.TempDir(), "program")
 	for _, content := range []string{"old", "new", "new"} {
-		// Written anew, as a compiler does, so that it is another file.
+		// The file is written as a new file, as a compiler does.
 		if err := os.RemoveAll(file); err != nil {
 			t.Fatal(err)
 		}

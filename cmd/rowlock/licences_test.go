@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What tells a permissive licence, and what would bind those who pass the binary on.
+// Texts that identify a permissive licence, and texts of licences with obligations for redistribution of the binary.
 var (
 	permissive = regexp.MustCompile(`(?i)Apache License,?\s+Version 2\.0|` +
 		`Permission is hereby granted, free of charge|` + // MIT
@@ -23,15 +23,16 @@ var (
 	licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|unlicense)`)
 )
 
-// notOfTheCode are licences of what is in a module and not in the binary, by the path of the module.
+// notOfTheCode are licences of parts of a module that are not in the binary, by the path of the module.
 var notOfTheCode = map[string]string{
 	"github.com/opencontainers/go-digest": "LICENSE.docs", // of its documentation
 	"modernc.org/memory":                  "LICENSE-LOGO", // of a picture
-	// Of what its tests and its generator need. What is linked of that is a module of its own here, and looked at as such.
+	// These are the licences of what its tests and its generator need. The linked part of that is a module of its own
+	// here, which is checked as such.
 	"modernc.org/sqlite": "LICENSE-3RD-PARTY.md",
 }
 
-// classify returns what is wrong with the text of a licence.
+// classify returns the problem of a licence's text.
 func classify(text string) string {
 	switch {
 	case binding.MatchString(text):
@@ -42,7 +43,7 @@ func classify(text string) string {
 	return ""
 }
 
-// licencesOf are the files that may say under which licence a package is: those of its directory and of the directories
+// licencesOf returns the files that may have the licence of a package: those in its directory and in the directories
 // above it, up to the root of its module.
 func licencesOf(t *testing.T, dir, root string) []string {
 	t.Helper()
@@ -64,7 +65,7 @@ func licencesOf(t *testing.T, dir, root string) []string {
 	}
 }
 
-// TestLinkedLicences allows permissive licences alone for what the binary is linked of.
+// TestLinkedLicences checks that all modules linked into the binary have permissive licences.
 func TestLinkedLicences(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{$.ImportPath}} {{$.Dir}} {{.Dir}} {{.Path}}{{end}}", ".").Output()
 	if err != nil {

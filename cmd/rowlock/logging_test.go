@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// What logs an error that cannot tell itself, as a nil pointer cannot, goes on.
+// Logging an error whose Error method panics, such as a nil pointer, does not end the program.
 func TestErrorsThatPanicAreLogged(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		var log bytes.Buffer

@@ -22,7 +22,7 @@ func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// Each refusal names what is wrong, ends with the code of a usage error, and leaves no trace.
+// Each refusal names the error, ends with the code of a usage error, and leaves no files.
 func TestRefusals(t *testing.T) {
 	for _, tc := range []struct{ name, args, want string }{
 		{"unknown command", "server", `unknown command "server"`},
@@ -107,7 +107,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A variable that was not set is no file: a backup was made, and then had no name.
+// An empty argument comes from an unset variable: without the check, a backup was made and then had no name.
 func TestEmptyArgument(t *testing.T) {
 	for _, name := range []string{"backup", "export", "restore", "history", "undelete"} {
 		if code, _, stderr := command(t, name, "--data-dir", t.TempDir(), ""); code != exitUsage || !strings.Contains(stderr, "is needed") {

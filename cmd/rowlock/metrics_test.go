@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// What metrics show is as the flags and the manifest say, in Rowlock's and in upstream's; and /flagz shows the flags as they were given.
+// The flags and the manifest limit Rowlock's metrics and upstream's; /flagz shows the flags as they were given.
 func TestMetricsAreLimited(t *testing.T) {
 	manifest := filepath.Join(t.TempDir(), "labels.yaml")
 	if err := os.WriteFile(manifest, []byte("rowlock_store_events_total,op: update,delete\n"), 0o600); err != nil {
@@ -43,7 +43,7 @@ func TestMetricsAreLimited(t *testing.T) {
 	}
 }
 
-// Addresses and node ports of Services are counted as by kube-apiserver: what was asked for, and what the store says is taken.
+// Addresses and node ports of Services are counted as in kube-apiserver: the requested ones, and those that the store has as taken.
 func TestAllocationsOfServicesAreCounted(t *testing.T) {
 	p := start(t, "--data-dir", t.TempDir(), "--service-cluster-ip-range", "10.99.0.0/24", "--service-node-port-range", "30100-30109")
 	services := p.client(t).CoreV1().Services("default")
@@ -58,7 +58,7 @@ func TestAllocationsOfServicesAreCounted(t *testing.T) {
 	gateways := &networkingv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Name: "10.99.0.77"}, Spec: networkingv1.IPAddressSpec{
 		ParentRef: &networkingv1.ParentReference{Group: "gateway.networking.k8s.io", Resource: "gateways", Namespace: "default", Name: "g"}}}
 	before := p.path(t, "/metrics")
-	if _, err := p.client(t).NetworkingV1().IPAddresses().Create(t.Context(), gateways, metav1.CreateOptions{}); err != nil { // not a Service's
+	if _, err := p.client(t).NetworkingV1().IPAddresses().Create(t.Context(), gateways, metav1.CreateOptions{}); err != nil { // not for a Service
 		t.Fatal(err)
 	}
 	for _, nothing := range []corev1.ServiceSpec{{}, {ClusterIP: "10.99.0.201"}, {Ports: []corev1.ServicePort{{Port: 80, NodePort: 30102}}}, {ClusterIP: "10.98.0.1"}} {
@@ -70,12 +70,12 @@ func TestAllocationsOfServicesAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	create("b", "10.99.0.200", 30101, false) // before those that take what is free
+	create("b", "10.99.0.200", 30101, false) // before the Services that get free ones
 	create("a", "", 0, false)
 	create("c", "10.99.0.200", 0, true)
 	create("d", "", 30101, true)
 	const more = `{"apiVersion":"v1","kind":"Service","metadata":{"name":%q},"spec":{"type":"NodePort","ports":[{"port":81,"name":"more"},{"port":80,"name":"b"}]}}`
-	for name, kind := range map[string]types.PatchType{"b": types.StrategicMergePatchType, "e": types.ApplyPatchType} { // of which one is not there yet
+	for name, kind := range map[string]types.PatchType{"b": types.StrategicMergePatchType, "e": types.ApplyPatchType} { // one of them is new
 		if _, err := services.Patch(t.Context(), name, kind, fmt.Appendf(nil, more, name), metav1.PatchOptions{FieldManager: "m", DryRun: []string{"All"}}); err != nil {
 			t.Fatal(err)
 		}
@@ -85,12 +85,12 @@ func TestAllocationsOfServicesAreCounted(t *testing.T) {
 	}
 	after := p.path(t, "/metrics")
 	of := `{cidr="10.99.0.0/24"`
-	for name, want := range map[string]int{ // what was counted before is that of the Service kubernetes
+	for name, want := range map[string]int{ // the first count is the Service kubernetes
 		"kube_apiserver_clusterip_allocator_allocated_ips" + of + "}":                          1,
 		"kube_apiserver_clusterip_allocator_available_ips" + of + "}":                          -1,
 		"kube_apiserver_nodeport_allocator_allocated_ports":                                    1,
 		"kube_apiserver_nodeport_allocator_available_ports":                                    -1,
-		"kube_apiserver_clusterip_allocator_allocation_total" + of + `,scope="dynamic"}`:       2, // d gave it back
+		"kube_apiserver_clusterip_allocator_allocation_total" + of + `,scope="dynamic"}`:       2, // d released its address
 		"kube_apiserver_clusterip_allocator_allocation_total" + of + `,scope="static"}`:        1,
 		"kube_apiserver_clusterip_allocator_allocation_errors_total" + of + `,scope="static"}`: 1,
 		"kube_apiserver_clusterip_allocator_allocation_duration_seconds_count" + of + "}":      3,
@@ -107,7 +107,7 @@ func TestAllocationsOfServicesAreCounted(t *testing.T) {
 	}
 }
 
-// valueIn is the value of a series, 0 where there is none.
+// valueIn returns the value of a series, 0 if there is none.
 func valueIn(t *testing.T, metrics, series string) float64 {
 	t.Helper()
 	_, rest, found := strings.Cut(metrics, "\n"+series+" ")

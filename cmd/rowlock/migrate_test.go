@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A store moves while its server runs: that refuses writes from then on, and a server of the target, with the same data directory, goes on
-// with what there was; clients keep their credentials, and informers what they have.
+// A store is migrated while its server runs. The server refuses writes from then on, and a server of the target with the same data
+// directory continues with the same state: clients keep their credentials, and informers their objects.
 func TestMigrate(t *testing.T) {
 	c := newPostgres(t)
 	for _, m := range []struct {
@@ -56,7 +56,7 @@ func migrateWhileItRuns(t *testing.T, from, to []string) {
 	before := everything(t, client)
 
 	args := []string{"migrate", "--hold", "1m", "--from", from[0], "--from-schema", from[1], "--to", to[0], "--to-schema", to[1]}
-	// A dry run counts what would come, and leaves nothing behind: the move finds an empty database.
+	// A dry run counts the rows, and leaves nothing behind: the migration finds an empty database.
 	if said := runs(t, append(args, "--dry-run")...); !strings.Contains(said, "1 widgets.example.com\n") || !strings.Contains(said, " objects\n") {
 		t.Errorf("a dry run said:\n%s", said)
 	}
@@ -99,7 +99,7 @@ func migrateWhileItRuns(t *testing.T, from, to []string) {
 	runs(t, append([]string{"verify"}, second.args()...)...)
 }
 
-// What is no store of Rowlock is named with the command that reads it.
+// For a source that is not a store of Rowlock, the error names the command that reads it.
 func TestMigrateOfEtcd(t *testing.T) {
 	if code, _, stderr := command(t, "migrate", "--from", "http://127.0.0.1:2379", "--to", "sqlite:///nowhere/rowlock.db"); code != exitUsage || !strings.Contains(stderr, "rowlock import") {
 		t.Errorf("exit code %d, %s", code, stderr)

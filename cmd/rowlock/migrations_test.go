@@ -27,7 +27,7 @@ func widgetVersions(stored string) (all string) {
 	return `[` + all[1:] + `]`
 }
 
-// send sends a request as JSON, which has to succeed.
+// send sends a JSON request, which has to succeed.
 func send(t *testing.T, client kubernetes.Interface, verb, path, body string) string {
 	t.Helper()
 	r := client.Discovery().RESTClient().Verb(verb).AbsPath(path).Body([]byte(body)).SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json")
@@ -41,8 +41,8 @@ func send(t *testing.T, client kubernetes.Interface, verb, path, body string) st
 	return string(answer)
 }
 
-// A StorageVersionMigration is carried out by the server alone: afterwards all objects are stored in the present version, the definition
-// says so, and the version before can go. Of two for a resource the second one waits for the first.
+// The server carries out a StorageVersionMigration alone. Afterwards all objects are stored in the present version, the definition says
+// so, and the earlier version can be removed. Of two migrations of a resource, the second one waits for the first.
 func TestStorageVersionMigration(t *testing.T) {
 	p := start(t, "--data-dir", t.TempDir())
 	client := p.client(t)
@@ -111,7 +111,7 @@ func TestStorageVersionMigration(t *testing.T) {
 	}
 }
 
-// A migration ends at once where there is nothing to do, and where nothing can be done. The words are kube-controller-manager's.
+// A migration ends at once when there is nothing to do, and when it is not possible. The messages are kube-controller-manager's.
 func TestStorageVersionMigrationOfNothing(t *testing.T) {
 	p := start(t, "--data-dir", t.TempDir())
 	migrations := p.client(t).StoragemigrationV1().StorageVersionMigrations()

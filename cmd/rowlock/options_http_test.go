@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// Two servers have one port when both want it so.
+// Two servers can share a port if both allow it.
 func TestPortSharing(t *testing.T) {
 	shares := httpOptions{sharesPort: true, sharesAddress: true}
 	first, err := shares.bind(t.Context(), "127.0.0.1:0")
@@ -31,7 +31,7 @@ func TestPortSharing(t *testing.T) {
 	}
 }
 
-// The verbosity of kube-apiserver's log stands for a level, which can be changed while the server runs.
+// The verbosity of kube-apiserver's log maps to a level, which can be changed while the server runs.
 func TestSetVerbosity(t *testing.T) {
 	t.Cleanup(func() {
 		if err := upstream.SetVerbosity("0"); err != nil {
@@ -50,7 +50,7 @@ func TestSetVerbosity(t *testing.T) {
 	}
 }
 
-// Clients that speak HTTP/2 are offered HTTP/1.1, with ciphers that HTTP/2 forbids too.
+// HTTP/2 clients are offered only HTTP/1.1, for which ciphers that HTTP/2 forbids are allowed.
 func TestDisableHTTP2(t *testing.T) {
 	p := start(t, "--data-dir", t.TempDir(), "--disable-http2-serving", "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA")
 	config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
@@ -83,7 +83,7 @@ func TestDisableHTTP2(t *testing.T) {
 	}
 }
 
-// As with kube-apiserver, a negative number of streams means nothing.
+// As in kube-apiserver, a negative number of streams has no effect.
 func TestNegativeStreams(t *testing.T) {
 	for asked, want := range map[int]int{-1: 0, 0: 0, 7: 7} {
 		o := httpOptions{maxStreams: asked}

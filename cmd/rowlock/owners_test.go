@@ -13,10 +13,11 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/etcd/etcdtest"
 )
 
-// somebody and theirGroup have data directories of their own.
+// somebody and theirGroup are the owners of the data directories.
 const somebody, theirGroup = 12345, 12346
 
-// What root makes for a server that runs as another user belongs to that user: to the owner of the data directory, or of the one that this is made in.
+// Files that root creates for a server of another user belong to the owner of the data directory, or of its parent if root creates the directory
+// itself.
 func TestOwnersOfFiles(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("root alone writes for another user, and this is user", os.Geteuid())
@@ -48,7 +49,7 @@ func TestOwnersOfFiles(t *testing.T) {
 		},
 	} {
 		for _, linked := range []bool{false, true} {
-			if name == "migrate" && linked { // the source has moved
+			if name == "migrate" && linked { // the source is already migrated
 				continue
 			}
 			theirs := filepath.Join(t.TempDir(), "theirs")
@@ -70,7 +71,7 @@ func TestOwnersOfFiles(t *testing.T) {
 	}
 }
 
-// belongToThem looks at a directory and all that is in it.
+// belongToThem checks the owner of a directory and of everything in it.
 func belongToThem(t *testing.T, name, dir string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(dir)

@@ -31,8 +31,8 @@ const (
 	dataDirFlag        = "data-dir"
 )
 
-// packagedConfig is /etc/rowlock/config.yaml: every flag with what it does and its default, commented out. The data directory is the
-// unit's (StateDirectory), and its default is the user's.
+// packagedConfig is /etc/rowlock/config.yaml: every flag with its description and its default, commented out. The data directory is
+// the unit's (StateDirectory); the default of the flag is for users.
 func packagedConfig(flags *pflag.FlagSet) string {
 	var b strings.Builder
 	b.WriteString("# What rowlock serve is told, by the names of its flags. The command line and the environment go before it.\n")
@@ -59,12 +59,12 @@ func packagedConfig(flags *pflag.FlagSet) string {
 	return b.String()
 }
 
-// Packages have versions that dpkg and rpm take, in the order in which the releases are made.
+// Packages have versions that dpkg and rpm accept, in the order of the releases.
 func TestPackageVersions(t *testing.T) {
 	for version, want := range map[string]string{"39ee580": "0~git39ee580", "39ee580-dirty": "0~git39ee580.dirty", "v1.0.0": "1.0.0", "v1.0.0-rc.1": "1.0.0~rc.1",
 		"v1.0.0-beta.2-3-gabc1234": "1.0.0~beta.2.3.gabc1234", "v1.0.0-3-gabc1234-dirty": "1.0.0.3.gabc1234.dirty"} {
 		cmd := exec.CommandContext(t.Context(), "make", "-s", "-C", "../..", "--no-print-directory", "--eval", "said:;@echo '$(package_version)'", "said", "VERSION="+version)
-		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MAKE") }) // of a make that runs the tests
+		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MAKE") }) // set by a make that runs the tests
 		got, err := cmd.Output()
 		if strings.TrimSpace(string(got)) != want {
 			t.Errorf("%s: %s, %v; want %s", version, got, err, want)
@@ -72,7 +72,7 @@ func TestPackageVersions(t *testing.T) {
 	}
 }
 
-// configDefault is a flag's default as YAML, after a space; nothing where it has none.
+// configDefault returns a flag's default as YAML, after a space; nothing if it has none.
 func configDefault(f *pflag.Flag) string {
 	list, isList := f.Value.(pflag.SliceValue)
 	switch {
@@ -82,7 +82,7 @@ func configDefault(f *pflag.Flag) string {
 			quoted[i] = strconv.Quote(v)
 		}
 		return " [" + strings.Join(quoted, ", ") + "]"
-	case isList || f.DefValue == "" || f.DefValue == "<nil>" || f.DefValue == "[]": // the last is a map
+	case isList || f.DefValue == "" || f.DefValue == "<nil>" || f.DefValue == "[]": // "[]" is an empty map
 		return ""
 	case f.DefValue == "true" || f.DefValue == "false":
 		return " " + f.DefValue
@@ -102,7 +102,7 @@ func wrapped(text string, columns int) (lines []string) {
 	return append(lines, line)
 }
 
-// There is a manual page for each command, with each of its flags, and a unit and completions that name what is there.
+// There is a manual page for each command, with each of its flags, and a unit and completions with existing names.
 func TestManualPages(t *testing.T) {
 	dir := cmp.Or(*man, t.TempDir())
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -134,8 +134,8 @@ func TestManualPages(t *testing.T) {
 	}
 }
 
-// ragged has lines end where their words do: among the flags are words so long that troff warns of lines that it cannot fill. Where there is a man, it
-// has to be content.
+// ragged makes lines end unjustified: some words among the flags are so long that troff warns of lines that it cannot fill. If man is installed, it
+// has to accept the page without warnings.
 func ragged(t *testing.T, page []byte) []byte {
 	t.Helper()
 	page = bytes.Replace(page, []byte("\n.SH NAME\n"), []byte("\n.ad l\n.SH NAME\n"), 1)
@@ -153,7 +153,8 @@ func ragged(t *testing.T, page []byte) []byte {
 	return page
 }
 
-// forManualPages has commands say what they say in Markdown, of which the pages are made, and returns it as it was: the names of flags, and paragraphs.
+// forManualPages escapes the texts of commands as Markdown, from which the pages are generated. It returns the original texts: the names of flags,
+// and paragraphs.
 func forManualPages(c *cobra.Command) map[*cobra.Command][]string {
 	texts := map[*cobra.Command][]string{}
 	if c.HasParent() && !c.IsAvailableCommand() {
@@ -164,7 +165,7 @@ func forManualPages(c *cobra.Command) map[*cobra.Command][]string {
 		lines := strings.Split(text, "\n")
 		for i, line := range lines {
 			if strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "\t") {
-				continue // as it is
+				continue // unchanged
 			}
 			parts := strings.Split(line, "`")
 			for j := 0; j < len(parts); j += 2 {
@@ -189,7 +190,7 @@ func forManualPages(c *cobra.Command) map[*cobra.Command][]string {
 	return texts
 }
 
-// shownText is what a reader sees of a page, or of a text: without fonts and the breaks of lines.
+// shownText returns a page, or a text, as a reader sees it: without fonts and line breaks.
 func shownText(text string) string {
 	text = regexp.MustCompile(`(?m)^(\.(PP|EX|EE|IP.*|RS|RE)|\.S[HS]|####)|\\f[A-Z]|\\&|[`+"`"+`]`).ReplaceAllString(text, "")
 	text = strings.NewReplacer(`\-`, "-", `\(aq`, "'", `\e`, `\`, `\\`, `\`).Replace(text)
@@ -231,7 +232,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// completes is what a shell is told; two quotes are an empty word.
+// completes returns the completions that a shell gets; two quotes are an empty word.
 func completes(t *testing.T, args ...string) string {
 	t.Helper()
 	args[len(args)-1] = strings.TrimPrefix(args[len(args)-1], "''")

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A Service that is without an address on purpose does not get one, and one that has an address does not lose it, because another is there.
+// A headless Service does not get an address, and a Service with an address does not become headless, when the live one differs.
 func TestHeadlessServicesStayHeadless(t *testing.T) {
 	service := func(address string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"clusterIP": address, "clusterIPs": []any{address}}}}

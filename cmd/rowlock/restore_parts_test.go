@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// shopDeployment and what it owns.
+// shopDeployment and its dependents.
 const (
 	shopDeployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"replicas":2,"selector":{"matchLabels":{"a":"b"}},
 		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"nginx"}]}}}}`
@@ -22,7 +22,7 @@ const (
 		"spec":{"replicas":2,"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"nginx"}]}}}}`
 )
 
-// shop is a namespace with objects of several kinds.
+// shop creates a namespace with objects of several kinds.
 func shop(t *testing.T, client kubernetes.Interface) *appsv1.Deployment {
 	t.Helper()
 	send(t, client, "POST", "/api/v1/namespaces", `{"metadata":{"name":"shop","labels":{"of":"us"}}}`)
@@ -42,8 +42,8 @@ func shop(t *testing.T, client kubernetes.Interface) *appsv1.Deployment {
 	return d
 }
 
-// A namespace is taken back into a server that runs: what is as it was is left alone, what has changed is updated, what is gone is created, owners with
-// their dependents; who had set which field is known again. What a dry run says is what is done, and it does nothing.
+// A namespace is restored into a running server. Unchanged objects are left alone, changed ones are updated, and missing ones are created, owners
+// with their dependents; their field managers are restored. A dry run reports what a restore does, and writes nothing.
 func TestRestoreNamespace(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := start(t, "--data-dir", dir)
@@ -89,7 +89,7 @@ func TestRestoreNamespace(t *testing.T) {
 		t.Errorf("what the backup does not have: %v", err)
 	}
 
-	// All of it is gone.
+	// The whole namespace is gone.
 	w, err := client.CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=shop"})
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,8 @@ func TestRestoreNamespace(t *testing.T) {
 	p.end()
 }
 
-// Single objects are taken back by name; what the backup lacks is said, and what cannot be written is found before anything is.
+// Single objects are restored by name. Objects that the backup lacks are reported, and objects that cannot be written
+// are found before any is written.
 func TestRestoreObjects(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := start(t, "--data-dir", dir)
@@ -153,7 +154,7 @@ func TestRestoreObjects(t *testing.T) {
 	if n, err := client.CoreV1().Namespaces().Get(t.Context(), "shop", metav1.GetOptions{}); err != nil || n.Labels["of"] != "us" {
 		t.Errorf("the namespace has %v, %v", n.Labels, err)
 	}
-	// By a reference to an owner that is gone, the garbage collector would delete it.
+	// A reference to a missing owner would make the garbage collector delete the object.
 	send(t, client, "DELETE", "/apis/apps/v1/namespaces/shop/replicasets/web-1", "")
 	send(t, client, "DELETE", "/apis/apps/v1/namespaces/shop/deployments/web", "")
 	out := runs(t, "restore", file, "--data-dir", dir, "--object", "replicaset/shop/web-1")
@@ -176,7 +177,7 @@ func TestRestoreObjects(t *testing.T) {
 	p.end()
 }
 
-// What the server had encrypted is taken back with its keys, by whatever the object is named, and without them nothing is.
+// Objects that the server had encrypted are restored with its keys, however they are named, and not without.
 func TestRestoreOfEncrypted(t *testing.T) {
 	dir, scratch := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	keys, others, file := filepath.Join(scratch, "keys"), filepath.Join(scratch, "others"), filepath.Join(scratch, "backup")
@@ -214,7 +215,7 @@ func TestRestoreOfEncrypted(t *testing.T) {
 	if c, err := client.CoreV1().ConfigMaps("shop").Get(t.Context(), "a", metav1.GetOptions{}); err != nil || c.Data["v"] != "1" {
 		t.Errorf("the ConfigMap has %v, %v", c.Data, err)
 	}
-	// A kind that nobody serves any more is in what is encrypted.
+	// The kind of an unserved type is in the encrypted part of a row.
 	deleteDefinition(t, client)
 	code, out, stderr = restore("--encryption-provider-config", keys, "--object", "widget/default/w")
 	if code != exitFailure || !strings.Contains(out, "widgets.example.com/default/w: cannot be taken back: the server does not serve example.com/v2\n") {
@@ -223,7 +224,7 @@ func TestRestoreOfEncrypted(t *testing.T) {
 	p.end()
 }
 
-// deleteDefinition deletes that of widgets, and waits until it is gone.
+// deleteDefinition deletes the definition of widgets, and waits until it is gone.
 func deleteDefinition(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	w, err := client.CoreV1().RESTClient().Get().AbsPath(crds).Param("watch", "true").Param("fieldSelector", "metadata.name=widgets.example.com").Stream(t.Context())
@@ -236,7 +237,7 @@ func deleteDefinition(t *testing.T, client kubernetes.Interface) {
 	_ = w.Close()
 }
 
-// A custom resource whose definition is gone cannot be taken back without it, and comes with it.
+// A custom resource whose definition is gone cannot be restored without it, and is restored together with it.
 func TestRestoreWithoutADefinition(t *testing.T) {
 	dir, file := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
 	p := start(t, "--data-dir", dir)

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// What is of its moment in a backup is taken back all the same, and stays: the token of a ServiceAccount that has another uid now, a Pod whose class
-// does not follow from what a LimitRange makes of it now, a namespace that was being deleted.
+// Objects whose backup is out of date are restored nevertheless, and stay: the token of a ServiceAccount that has another uid now, a Pod whose QoS
+// class differs under a present LimitRange, a namespace that was being deleted.
 func TestRestoreWhatIsOfItsMoment(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := start(t, "--data-dir", dir)
@@ -57,7 +57,7 @@ func TestRestoreWhatIsOfItsMoment(t *testing.T) {
 	p.end()
 }
 
-// What a quota counts, and what a LimitRange would not let in any more, comes back before them, and the quota counts it anew.
+// Objects that a quota counts, and that a LimitRange would not allow any more, are restored before them, and the quota counts them.
 func TestRestoreUnderQuotas(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := start(t, "--data-dir", dir)
@@ -94,7 +94,7 @@ func TestRestoreUnderQuotas(t *testing.T) {
 	used("1")
 }
 
-// A Service whose address and port others have by now comes back with others, and that is said.
+// A Service whose address and port are taken is restored with others, which is reported.
 func TestRestoreOfTakenAddresses(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, empty places) {
 		place := empty(t)
@@ -131,7 +131,7 @@ func TestRestoreOfTakenAddresses(t *testing.T) {
 	})
 }
 
-// tokenOf waits for the token of the Secret, which its controller makes, for the ServiceAccount that there is.
+// tokenOf waits until the controller has put a token for the present ServiceAccount into the Secret.
 func tokenOf(t *testing.T, client kubernetes.Interface) (token string) {
 	t.Helper()
 	account, err := client.CoreV1().ServiceAccounts("shop").Get(t.Context(), "bot", metav1.GetOptions{})
@@ -149,7 +149,7 @@ func tokenOf(t *testing.T, client kubernetes.Interface) (token string) {
 	return token
 }
 
-// until waits for something that controllers do.
+// until waits for a result of controllers.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {

@@ -16,8 +16,9 @@ const (
 		"claimRef":{"kind":"PersistentVolumeClaim","namespace":"shop","name":"data","uid":"UID","resourceVersion":"1"}}}`
 )
 
-// A claim that has another uid than its volume knows is not said to be bound, which would make it a lost one, and still asks for that volume. A volume that comes back is
-// that of the claim which is there, and of whichever comes where none is: by the uid of before its claim is gone, and what is in it would be deleted.
+// A claim with another uid than its volume refers to is restored as not bound, since a controller would mark it as lost otherwise, and still names
+// that volume. A restored volume refers to the present claim, or to any later claim of the name if there is none: with the old uid a controller
+// would take its claim for deleted, and delete its content.
 func TestRestoreOfVolumes(t *testing.T) {
 	h := startHistorian(t, storePlace{dir: filepath.Join(t.TempDir(), "data")})
 	defer h.end()

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What controllers create or write between the look at an object and the dry run of its write is updated all the same.
+// An object that a controller creates or writes between the read of the object and the dry run of its write is updated nevertheless.
 func TestRestoreBesideControllers(t *testing.T) {
 	const (
 		live   = `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default","namespace":"shop","uid":"now","resourceVersion":"%d"}}`
@@ -61,7 +61,7 @@ func TestRestoreBesideControllers(t *testing.T) {
 	}
 }
 
-// A restore that was killed when it had written an object, and not yet who had set its fields, goes on with that.
+// A restore that was killed after writing an object, and before restoring its field managers, continues there when it is run again.
 func TestRestoreGoesOn(t *testing.T) {
 	dir, file := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
 	p := start(t, "--data-dir", dir)

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Nothing that proves an identity is in the log at its highest verbosity, in a metric, a page about the server or an answer, whether it
-// was accepted or not.
+// No credential is in the log at its highest verbosity, in a metric, in a debugging page or in an answer, whether it was accepted or
+// not.
 func TestNoSecretIsTold(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "tokens")
@@ -34,7 +34,7 @@ func TestNoSecretIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	answers, anonymous := &bytes.Buffer{}, rest.AnonymousClientConfig(admin)
-	anonymous.NextProtos = []string{"http/1.1"} // which can be upgraded
+	anonymous.NextProtos = []string{"http/1.1"} // this protocol has upgrades
 	for _, token := range []string{ofFile, "abcdef.0123456789abcdeg", users, accounts} {
 		for _, shown := range []string{token, token[:len(token)-1], token + "x", " " + token, "x." + token} {
 			for _, method := range []string{"GET", "POST", "PROPFIND"} {
@@ -74,7 +74,7 @@ func TestNoSecretIsTold(t *testing.T) {
 	}
 }
 
-// ask sends a request, and returns all of the answer.
+// ask sends a request, and returns the whole answer.
 func (p *process) ask(t *testing.T, as *rest.Config, method, path, body string, headers ...string) string {
 	t.Helper()
 	client, err := rest.HTTPClientFor(as)

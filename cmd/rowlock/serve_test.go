@@ -28,7 +28,7 @@ type process struct {
 	stderr     bytes.Buffer
 }
 
-// start runs 'rowlock serve' on a free port until it says that it is ready.
+// start runs 'rowlock serve' on a free port until it reports that it is ready.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := &process{ended: make(chan int, 1)}
@@ -53,7 +53,7 @@ func start(t *testing.T, args ...string) *process {
 	return p
 }
 
-// end stops the process as a signal does, and returns its exit code.
+// end stops the process by a signal, and returns its exit code.
 func (p *process) end() int {
 	p.stop()
 	return <-p.ended
@@ -94,7 +94,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("ended with %d, logged %q", code, p.stderr.String())
 	}
 
-	// What it kept is there when it starts again.
+	// Its objects are there when it starts again.
 	p = start(t, "--data-dir", dir)
 	p.kubeconfig = strings.Trim(p.kubeconfig, "'")
 	if _, err := p.client(t).Discovery().ServerVersion(); err != nil {
@@ -138,7 +138,7 @@ func TestServeFailures(t *testing.T) {
 	}
 }
 
-// A server that cannot start because an object in its database is none says that the database is damaged, and what to do.
+// A server that cannot start because an object in its database does not decode reports that the database is damaged, and what to do.
 func TestServeDamaged(t *testing.T) {
 	dir := t.TempDir()
 	if code := start(t, "--data-dir", dir).end(); code != 0 {
@@ -180,14 +180,14 @@ func TestLocalURL(t *testing.T) {
 		if got := "https://" + *localAddressOf(a, func(string) bool { return true }); got != want {
 			t.Errorf("the local URL of %s is %s, want %s", address, got, want)
 		}
-		// Where IPv6 is turned off, [::] is listened at all the same.
+		// A listener on [::] accepts IPv4 when IPv6 is disabled, too.
 		if got := *localAddressOf(a, func(host string) bool { return host != "::1" }); address == "[::]:6443" && got != "127.0.0.1:6443" {
 			t.Errorf("without IPv6, %s is reached at %s", address, got)
 		}
 	}
 }
 
-// What kubeconfig says of --listen 0.0.0.0 is an address of IPv4, which is all that a container may have published.
+// For --listen 0.0.0.0 the kubeconfig has an IPv4 address: a container may have published only that.
 func TestListenNetwork(t *testing.T) {
 	for address, want := range map[string]string{"0.0.0.0:0": "https://127.0.0.1:", "127.0.0.1:0": "https://127.0.0.1:"} {
 		l, err := net.Listen(listenNetwork(address), address)
@@ -243,8 +243,7 @@ func TestUserStateHome(t *testing.T) {
 	}
 }
 
-// A server whose connection to the database breaks while it starts does not end: it waits for the database, whatever it was
-// about to do.
+// A server whose connection to the database breaks during the start does not end: it waits for the database at any step.
 func TestStartThroughBreaks(t *testing.T) {
 	c, err := pgtest.New()
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
-// A type is known by each name that kubectl takes, also where groups have the same, and one that is not served by what a backup has of it.
+// A type is found by each name that kubectl accepts, also when groups have the same name. A type that is not served is
+// found by its names in a backup.
 func TestNamesOfTypes(t *testing.T) {
 	group := func(name, plural, short, kind string) apidiscoveryv2.APIGroupDiscovery {
 		return apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: name}, Versions: []apidiscoveryv2.APIVersionDiscovery{{Version: "v1", Resources: []apidiscoveryv2.APIResourceDiscovery{{
@@ -30,18 +31,18 @@ func TestNamesOfTypes(t *testing.T) {
 		{"PODS", "pods", "Pod", true},
 		{"pods.v1.", "pods", "Pod", true},
 		{"boat", "boats.example.com", "Boat", true},       // by its kind
-		{"events.events.k8s.io", "events", "Event", true}, // which are stored under their older name
+		{"events.events.k8s.io", "events", "Event", true}, // Events are stored under their older name
 		{"events.v1.events.k8s.io", "events", "Event", true},
 		{"bt", "boats.example.com", "Boat", true},
-		{"bt", "boats.example.org", "Boat", false}, // the first group has it
+		{"bt", "boats.example.org", "Boat", false}, // the first group has this short name
 		{"bt.example.org", "boats.example.org", "Boat", true},
 		{"boats.v1.example.org", "boats.example.org", "Boat", true},
 		{"boats.v2.example.org", "boats.example.org", "Boat", false},
 		{"pods.example.org", "pods", "Pod", false},
-		{"oars", "oars.b.example.com", "Oar", true}, // its plural comes before another's short name
+		{"oars", "oars.b.example.com", "Oar", true}, // a plural precedes another type's short name
 		{"oars", "rafts.a.example.com", "Raft", false},
-		{"bt", "bts.example.net", "Bt", false},       // a short name comes before another's kind
-		{"sails", "sails.example.com", "Sail", true}, // which is not served
+		{"bt", "bts.example.net", "Bt", false},       // a short name precedes another type's kind
+		{"sails", "sails.example.com", "Sail", true}, // not served
 		{"sails.example.com", "sails.example.com", "Sail", true},
 		{"sail", "sails.example.com", "Sail", true},
 		{"sails.example.org", "sails.example.com", "Sail", false},

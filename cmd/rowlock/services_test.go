@@ -15,11 +15,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// The objects by which a cluster finds its API are there from the start, and follow the server at the next one.
+// The objects by which clients find the API exist from the start, and follow the server's configuration at the next one.
 func TestKubernetesService(t *testing.T) {
 	dir := t.TempDir()
 	args := []string{"--data-dir", dir, "--service-cluster-ip-range", "10.99.0.0/24",
-		"--service-cluster-ip-range", "10.44.0.0/24"} // given twice, the last one counts, as with kube-apiserver
+		"--service-cluster-ip-range", "10.44.0.0/24"} // given twice, the last one counts, as in kube-apiserver
 	var uid string
 	for _, more := range [][]string{
 		{"--advertise-address", "192.0.2.7"},
@@ -116,7 +116,7 @@ func comesBack(t *testing.T, client kubernetes.Interface, version string) string
 	return uid
 }
 
-// The endpoints are those of the server, and the ServiceCIDR is ready, also after somebody has changed them.
+// The endpoints are those of the server, and the ServiceCIDR is ready, also after a client has changed them.
 func TestServiceObjectsAreKept(t *testing.T) {
 	p := start(t, "--data-dir", t.TempDir(), "--advertise-address", "192.0.2.7")
 	client := p.client(t)
@@ -165,7 +165,7 @@ func TestServiceObjectsAreKept(t *testing.T) {
 				}
 			case *networkingv1.ServiceCIDR:
 				if is = ""; len(obj.Status.Conditions) > 0 && obj.Status.Conditions[0].Status == metav1.ConditionTrue {
-					is = "192.0.2.7" // as it has to be
+					is = "192.0.2.7" // the restored address
 				}
 			}
 		}

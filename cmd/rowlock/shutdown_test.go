@@ -27,11 +27,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// provider is an issuer of OpenID Connect whose key changes.
+// provider is an OpenID Connect issuer whose key changes.
 type provider struct {
 	*httptest.Server
 	keys [2]*ecdsa.PrivateKey
-	key  atomic.Int32 // that signs
+	key  atomic.Int32 // the index of the signing key
 }
 
 func newProvider(t *testing.T) *provider {
@@ -55,7 +55,7 @@ func newProvider(t *testing.T) *provider {
 	return i
 }
 
-// review asks for who a token of the issuer's stands for.
+// review returns a TokenReview of the issuer's token.
 func (i *provider) review(t *testing.T) *authenticationv1.TokenReview {
 	t.Helper()
 	n := i.key.Load()
@@ -70,8 +70,8 @@ func (i *provider) review(t *testing.T) *authenticationv1.TokenReview {
 	return &authenticationv1.TokenReview{TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"}, Spec: authenticationv1.TokenReviewSpec{Token: token}}
 }
 
-// Requests that are under way when the server is told to stop are answered as before, by what others have to be asked for as well: an issuer
-// whose keys have changed.
+// Requests that are in flight when the server is told to stop are answered as before, even if that needs other servers: an issuer whose keys
+// have changed.
 func TestIssuersUntilTheEnd(t *testing.T) {
 	oidc := newProvider(t)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
@@ -79,7 +79,7 @@ func TestIssuersUntilTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, "--data-dir", t.TempDir(), "--oidc-issuer-url", oidc.URL, "--oidc-client-id", "rowlock", "--oidc-ca-file", ca, "--oidc-signing-algs", "ES256")
-	for answer := (&authenticationv1.TokenReview{}); !answer.Status.Authenticated; { // it is found in the background
+	for answer := (&authenticationv1.TokenReview{}); !answer.Status.Authenticated; { // the issuer is discovered in the background
 		var err error
 		if answer, err = p.client(t).AuthenticationV1().TokenReviews().Create(t.Context(), oidc.review(t), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func TestIssuersUntilTheEnd(t *testing.T) {
 	body, sends := io.Pipe()
 	answered := make(chan string, 1)
 	go func() { answered <- post(t.Context(), p, "/apis/authentication.k8s.io/v1/tokenreviews", body) }()
-	// The first byte is wanted when the request has come so far that its body is read.
+	// The server asks for the first byte when it is about to read the body.
 	if _, err := sends.Write([]byte(" ")); err != nil {
 		t.Fatal(err)
 	}
@@ -111,8 +111,8 @@ func TestIssuersUntilTheEnd(t *testing.T) {
 	}
 }
 
-// untilRefused returns when nothing more is accepted at an address. It does no more than connect: the request under way has to be answered
-// within the time that the end of a server takes at most.
+// untilRefused returns when an address accepts no more connections. It only connects: the request in flight has to be answered within the
+// time limit of a shutdown.
 func untilRefused(t *testing.T, address string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -125,7 +125,7 @@ func untilRefused(t *testing.T, address string) {
 	t.Fatal("connections are accepted for ever")
 }
 
-// post sends a body when the server says that it wants it, and returns the answer.
+// post sends a body when the server asks for it (100 Continue), and returns the answer.
 func post(ctx context.Context, p *process, path string, body io.Reader) string {
 	config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// With nothing configured, whose CertificateSigningRequest was approved is known by the certificate that comes of it; and
-// every namespace says by which authority this server is known.
+// Without configuration, the certificate of an approved CertificateSigningRequest authenticates its user, and every
+// namespace has the authority of this server.
 func TestSignedCertificates(t *testing.T) {
 	p := start(t, "--data-dir", t.TempDir())
 	client := p.client(t)
@@ -77,13 +77,13 @@ func TestSignedCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer maps.Stop()
-	e := <-maps.ResultChan() // it is told of what is there, too
+	e := <-maps.ResultChan() // the watch starts with the existing object
 	if m, ok := e.Object.(*corev1.ConfigMap); !ok || m.Data["ca.crt"] != string(admin.CAData) {
 		t.Errorf("the authority is published as %v", e.Object)
 	}
 }
 
-// A signer has one authority: its own, or that of all.
+// A signer has one authority: its own, or the one for all.
 func TestSigningFlags(t *testing.T) {
 	for _, tt := range []struct {
 		args []string

@@ -19,14 +19,14 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/backup"
 )
 
-// longStepVariable has the test binary be rowlock, with a query upon a database, which is named: only a process ends in the middle of a step.
+// longStepVariable makes the test binary run rowlock with a query on the named database: only a process can end in the middle of a step.
 const longStepVariable = "ROWLOCK_TEST_LONG_STEP"
 
-// longStep has one row that is more than waits to be written, and one whose only step takes ten minutes.
+// longStep has one row that exceeds the output buffer, and one whose only step takes ten minutes.
 const longStep = "WITH v AS MATERIALIZED (SELECT replace(hex(zeroblob(7000000)), '0', 'a') AS x, replace(hex(zeroblob(3000000)), '0', 'a') || 'b' AS y) " +
 	"SELECT hex(zeroblob(100000)) FROM v UNION ALL SELECT instr(x, y) FROM v"
 
-// A query ends with its time, and by signals, also while SQLite is at a step that takes longer than anybody waits.
+// A query ends after its timeout, and by signals, even while SQLite is in a long step.
 func TestSQLEndsWithinAStep(t *testing.T) {
 	if file := os.Getenv(longStepVariable); file != "" {
 		os.Args = append([]string{"rowlock", "sql", "--datastore", "sqlite://" + file, "-o", "csv", longStep}, strings.Fields(os.Getenv(longStepVariable+"_FLAGS"))...)
@@ -46,12 +46,12 @@ func TestSQLEndsWithinAStep(t *testing.T) {
 	}{
 		{"--timeout 2s", "took longer than 2s", nil}, {"--timeout 10m", "canceled", os.Interrupt}, {"--timeout 10m", "canceled", syscall.SIGTERM},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // it is only reached by a test that fails
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // only a failing test takes that long
 		defer cancel()
 		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestSQLEndsWithinAStep$")
 		cmd.Env = append(os.Environ(), longStepVariable+"="+file, longStepVariable+"_FLAGS="+c.flags)
 		out, errs := started(t, cmd)
-		if _, err := out.Read(make([]byte, 1)); err == nil && c.by != nil { // the first row is there, and the long step begins
+		if _, err := out.Read(make([]byte, 1)); err == nil && c.by != nil { // after the first row, the long step begins
 			_ = cmd.Process.Signal(c.by)
 		}
 		_, _ = io.Copy(io.Discard, out)
@@ -62,7 +62,7 @@ func TestSQLEndsWithinAStep(t *testing.T) {
 	}
 }
 
-// started starts a command, and returns what it prints and what it says of errors.
+// started starts a command, and returns its output and its errors.
 func started(t *testing.T, cmd *exec.Cmd) (out io.ReadCloser, errs *bytes.Buffer) {
 	t.Helper()
 	errs = &bytes.Buffer{}
@@ -77,10 +77,11 @@ func started(t *testing.T, cmd *exec.Cmd) (out io.ReadCloser, errs *bytes.Buffer
 	return out, errs
 }
 
-// unreadVariable has the test binary be rowlock, with arguments, which are on lines of their own.
+// unreadVariable makes the test binary run rowlock with arguments, one per line.
 const unreadVariable = "ROWLOCK_TEST_UNREAD"
 
-// A command that has made a store of a backup to look into it leaves nothing of that, neither when nobody reads on, nor when its terminal is closed.
+// A command that restores a backup into a temporary store leaves none of it behind, neither when the output loses its reader, nor when the terminal
+// is closed.
 func TestNothingIsLeftOfABackup(t *testing.T) {
 	if args := os.Getenv(unreadVariable); args != "" {
 		os.Args = strings.Split(args, "\n")
@@ -101,7 +102,7 @@ func TestNothingIsLeftOfABackup(t *testing.T) {
 	const endless = "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
 	for _, c := range []struct {
 		args string
-		by   os.Signal // nil: the reader goes
+		by   os.Signal // nil: the reader closes the output
 		code int
 	}{
 		{"sql\n--backup\n" + file + "\n--max-rows\n100000000\n-o\ncsv\n" + endless, nil, exitPipe},
@@ -112,7 +113,7 @@ func TestNothingIsLeftOfABackup(t *testing.T) {
 			t.Log("SIGHUP is ignored here, as by nohup, and so by what is started")
 			continue
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // it is only reached by a test that fails
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // only a failing test takes that long
 		defer cancel()
 		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestNothingIsLeftOfABackup$")
 		cmd.Env = append(os.Environ(), unreadVariable+"=rowlock\n"+c.args, "TMPDIR="+temporary)
@@ -120,7 +121,7 @@ func TestNothingIsLeftOfABackup(t *testing.T) {
 		if c.by != nil {
 			_, _ = out.Read(make([]byte, 1))
 			_ = cmd.Process.Signal(c.by)
-			_ = cmd.Process.Signal(c.by) // of a terminal that is closed it comes twice
+			_ = cmd.Process.Signal(c.by) // a closed terminal sends it twice
 			_, _ = io.Copy(io.Discard, out)
 		}
 		_ = out.Close()
@@ -132,7 +133,7 @@ func TestNothingIsLeftOfABackup(t *testing.T) {
 	}
 }
 
-// What does not end when its context does is left alone, and what ends is waited for.
+// A function that does not end with its context is abandoned, and one that ends is waited for.
 func TestEndsWith(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	if done := false; !endsWith(ctx, func() { done = true }) || !done {

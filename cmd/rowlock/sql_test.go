@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqltest"
 )
 
-// database is the URL and the schema of a place.
+// database returns the URL and the schema of a place.
 func (s storePlace) database() (url, schema string) {
 	if len(s.flags) == 0 {
 		return "sqlite://" + filepath.Join(s.dir, "rowlock.db"), ""
@@ -29,7 +29,7 @@ func (s storePlace) database() (url, schema string) {
 
 const certificates = "/apis/cert-manager.io/v1/namespaces/default/certificates"
 
-// certificateDefinition defines what a query of docs/sql.md is about.
+// certificateDefinition defines the custom resources of a query in docs/sql.md.
 const certificateDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"certificates.cert-manager.io"},
 	"spec":{"group":"cert-manager.io","scope":"Namespaced","names":{"plural":"certificates","kind":"Certificate"},"versions":[{"name":"v1","served":true,"storage":true,
 	"additionalPrinterColumns":[{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"},{"name":"Secret","type":"string","jsonPath":".spec.secretName"},
@@ -37,7 +37,7 @@ const certificateDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"C
 		{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}],
 	"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
 
-// fillForQueries makes at least one object that each query of docs/sql.md finds.
+// fillForQueries creates at least one object for each query of docs/sql.md.
 func fillForQueries(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	const core = "/api/v1/namespaces/default/"
@@ -62,7 +62,7 @@ func fillForQueries(t *testing.T, client kubernetes.Interface) {
 		"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"nginx"}]}}}}`)
 }
 
-// untilNative asks the database until it has the answer that is wanted: servers make views a moment after what they are of.
+// untilNative queries the database until it has the wanted answer: servers create views a moment after the types.
 func untilNative(t *testing.T, place storePlace, statement string, is func(rows [][]string, err error) bool) {
 	t.Helper()
 	url, schema := place.database()
@@ -78,7 +78,7 @@ func untilNative(t *testing.T, place storePlace, statement string, is func(rows 
 	}
 }
 
-// documentedQueries are those of docs/sql.md, with the database that they are for alone.
+// documentedQueries are those of docs/sql.md, each with the database that it is limited to, if any.
 func documentedQueries(t *testing.T) (queries [][2]string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/sql.md")
@@ -91,8 +91,8 @@ func documentedQueries(t *testing.T) (queries [][2]string) {
 	return queries
 }
 
-// Every query of docs/sql.md has an answer, by rowlock sql beside a server and without one, of a backup, and in the database itself, where views come and go with
-// the definitions of custom resources.
+// Every query of docs/sql.md has a result: by rowlock sql beside a server and without one, on a backup, and in the database itself, where views
+// come and go with the definitions of custom resources.
 func TestSQL(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, empty places) {
 		place := empty(t)
@@ -143,7 +143,7 @@ func TestSQL(t *testing.T) {
 	})
 }
 
-// looksAtOutputs looks at how rows are written, and where they end.
+// looksAtOutputs checks the formats of rows, and the limits of a query.
 func looksAtOutputs(t *testing.T, place storePlace) {
 	sql := func(args ...string) (int, string, string) {
 		return command(t, place.args(append([]string{"sql"}, args...)...)...)
@@ -212,7 +212,7 @@ func looksAtOutputs(t *testing.T, place storePlace) {
 	}
 }
 
-// What is encrypted is read with the keys, and has its names without.
+// Encrypted objects are decrypted with the keys; without keys only their names can be read.
 func TestSQLOfEncrypted(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(t.TempDir(), "encryption.yaml")
@@ -229,7 +229,7 @@ func TestSQLOfEncrypted(t *testing.T) {
 	p.end()
 }
 
-// A reader that stands still, as a pager does, does not keep the write-ahead log from being cut for longer than --timeout says.
+// A reader that stalls, as a pager does, does not prevent truncation of the write-ahead log for longer than --timeout.
 func TestSQLReaderStandsStill(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rowlock.db")
 	store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + file, Logger: slog.New(slog.DiscardHandler)})
@@ -250,7 +250,7 @@ func TestSQLReaderStandsStill(t *testing.T) {
 		t.Fatal(err)
 	}
 	untilNative(t, storePlace{dir: filepath.Dir(file)}, "PRAGMA wal_checkpoint(TRUNCATE)", func(rows [][]string, err error) bool {
-		return err == nil && rows[0][0] == "0" // it is not busy
+		return err == nil && rows[0][0] == "0" // not busy
 	})
 	if n, err := io.Copy(io.Discard, reader); err != nil || n < 1<<20 {
 		t.Errorf("%d bytes, %v", n, err)
@@ -260,7 +260,7 @@ func TestSQLReaderStandsStill(t *testing.T) {
 	}
 }
 
-// A table is written in parts, so that what is waiting is bounded.
+// A table is written in parts, so that the buffered part is bounded.
 func TestTableInParts(t *testing.T) {
 	var out strings.Builder
 	rows := newRowWriter("table", &out)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Who started a server where its data cannot be kept is told by which flag to name another place.
+// The error for a data directory that cannot be created names the flag for another one.
 func TestDataDirThatCannotBe(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// systemd is told when the server is ready, that it lives, and when it stops.
+// systemd is notified when the server is ready, that it is alive, and when it stops.
 func TestSystemdIsTold(t *testing.T) {
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"})
 	if err != nil {

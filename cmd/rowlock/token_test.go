@@ -18,7 +18,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
-// must runs a command that succeeds, and returns what it prints.
+// must runs a command that has to succeed, and returns its output.
 func must(t *testing.T, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := command(t, args...)
@@ -28,11 +28,11 @@ func must(t *testing.T, args ...string) string {
 	return strings.TrimSpace(stdout)
 }
 
-// tokenID is the part of a token that is no secret.
+// tokenID returns the part of a token that is not secret.
 func tokenID(token string) string { return strings.Split(token+"__", "_")[1] }
 
-// A token is good with the next request, and, revoked, no longer with the next, on every server of the database, whether it was
-// made through a server or in the database.
+// A token is valid from the next request on, and a revoked one is refused from the next request on, on every server of the
+// database, whether it was created through a server or in the database.
 func TestTokensOfUsers(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		dir := t.TempDir()
@@ -81,7 +81,7 @@ func checkTokens(t *testing.T, where []string, servers ...*process) {
 	}
 	must(t, with("token", "revoke", tokenID(token))...)
 	for _, p := range servers {
-		// What is read at the most recent revision has come to every server by then.
+		// A read at the most recent revision makes the server see all earlier writes.
 		if _, err := p.client(t).CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func checkTokens(t *testing.T, where []string, servers ...*process) {
 	}
 }
 
-// writeKubeconfig keeps a kubeconfig that was printed.
+// writeKubeconfig writes a printed kubeconfig into a file.
 func writeKubeconfig(t *testing.T, text string) *process {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -104,7 +104,7 @@ func writeKubeconfig(t *testing.T, text string) *process {
 	return &process{kubeconfig: path}
 }
 
-// A kubeconfig for a user stands for that user and no other, however it was made, and leaves what the administrator has as it is.
+// A kubeconfig for a user authenticates as that user only, however it was created, and does not change the administrator's.
 func TestKubeconfigOfUsers(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, "--data-dir", dir)
@@ -141,7 +141,7 @@ func TestKubeconfigOfUsers(t *testing.T) {
 			}
 		})
 	}
-	// The signer gives a certificate a year at most.
+	// The signer limits a certificate to a year.
 	for ttl, told := range map[string]bool{"1h": false, "99999h": true} {
 		code, _, stderr := command(t, "kubeconfig", "--kubeconfig", p.kubeconfig, "--user", "jane", "--ttl", ttl)
 		if code != 0 || strings.Contains(stderr, "which is less than --ttl") != told {
@@ -176,7 +176,7 @@ func TestKubeconfigOfUsers(t *testing.T) {
 	checkAdminElsewhere(t, before, must(t, "kubeconfig", "--data-dir", dir, "--server", "https://api.example.com:6443", "--namespace", "shop"))
 }
 
-// checkAdminElsewhere: the administrator's kubeconfig for another machine is the same but for what was asked for.
+// checkAdminElsewhere checks that the administrator's kubeconfig for another machine differs only in the given values.
 func checkAdminElsewhere(t *testing.T, before, after string) {
 	t.Helper()
 	var configs [2]*clientcmdapi.Config
@@ -194,7 +194,7 @@ func checkAdminElsewhere(t *testing.T, before, after string) {
 	}
 }
 
-// Nobody becomes an administrator by accident, or a ServiceAccount by force.
+// No command makes a user an administrator by accident, or creates other credentials for a ServiceAccount.
 func TestCredentialsThatAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	start(t, "--data-dir", dir).end()
@@ -233,14 +233,14 @@ func TestCredentialsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Who has exported KUBECONFIG, as serve says, need not say again which server is asked; but a directory that is named is the one.
+// If KUBECONFIG is exported, as serve suggests, it determines the server; a data directory that is given takes precedence.
 func TestExportedKubeconfig(t *testing.T) {
 	p := start(t, "--data-dir", t.TempDir())
 	t.Setenv("KUBECONFIG", p.kubeconfig)
 	for _, named := range []bool{false, true} {
 		o, flags := &adminOptions{}, pflag.NewFlagSet("", pflag.ContinueOnError)
 		o.addFlags(flags)
-		o.dataDir = t.TempDir() // the default, in which there is no server
+		o.dataDir = t.TempDir() // the default, without a server
 		if named {
 			if err := flags.Set("data-dir", o.dataDir); err != nil {
 				t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// as is a client that is known by a token alone.
+// as returns a client with only a token.
 func (p *process) as(t *testing.T, token string) *kubernetes.Clientset {
 	t.Helper()
 	admin, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
@@ -32,7 +32,7 @@ func (p *process) as(t *testing.T, token string) *kubernetes.Clientset {
 	return client
 }
 
-// whoami is the name under which a client is known.
+// whoami returns the user name of a client.
 func whoami(t *testing.T, c *kubernetes.Clientset) string {
 	t.Helper()
 	review, err := c.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
@@ -42,7 +42,7 @@ func whoami(t *testing.T, c *kubernetes.Clientset) string {
 	return review.Status.UserInfo.Username
 }
 
-// With nothing configured, a ServiceAccount gets tokens that are good on this server, also after a restart, and whose issuer
+// Without configuration, ServiceAccounts get tokens that are valid on this server, also after a restart, and their issuer
 // and keys are published.
 func TestServiceAccountTokens(t *testing.T) {
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ func TestServiceAccountTokens(t *testing.T) {
 	}
 }
 
-// published are the documents of the issuer.
+// published returns the documents of the issuer.
 func (p *process) published(t *testing.T) (config map[string]any, keys string) {
 	t.Helper()
 	admin, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
@@ -158,7 +158,7 @@ func TestPodsGetTokens(t *testing.T) {
 	}
 }
 
-// The token of a Secret is good as long as the Secret is there, unless nobody looks.
+// The token of a Secret is valid as long as the Secret exists, unless the lookup is disabled.
 func TestTokensInSecrets(t *testing.T) {
 	for _, lookup := range []string{"true", "false"} {
 		t.Run(lookup, func(t *testing.T) { testTokenInSecret(t, lookup == "true") })

@@ -10,7 +10,7 @@ import (
 
 const shopDeployments = "/apis/apps/v1/namespaces/shop/deployments"
 
-// Integers that no float64 has are shown, compared and written as they were.
+// Integers that no float64 can represent are shown, compared and written unchanged.
 func TestHistoryOfLargeNumbers(t *testing.T) {
 	const large, field = "9007199254740993", "spec.template.spec.terminationGracePeriodSeconds"
 	h := startHistorian(t, storePlace{dir: filepath.Join(t.TempDir(), "data")})
@@ -38,7 +38,7 @@ func TestHistoryOfLargeNumbers(t *testing.T) {
 	h.end()
 }
 
-// A Job comes back with a selector of its new uid, which the server makes; one that was given stays.
+// A Job is restored with a selector for its new uid, which the server generates; a given selector stays.
 func TestUndeleteOfJobs(t *testing.T) {
 	const shopJobs = "/apis/batch/v1/namespaces/shop/jobs"
 	h := startHistorian(t, storePlace{dir: filepath.Join(t.TempDir(), "data")})
@@ -58,7 +58,7 @@ func TestUndeleteOfJobs(t *testing.T) {
 				t.Errorf("%s: the %s is %s, want %s", name, path, got, want)
 			}
 		}
-		// What the first one was is made of the second one, but for what is of its uid.
+		// The second Job is restored to the state of the first, except for the fields derived from the uid.
 		send(t, h.client, "PATCH", shopJobs+"/"+name, `{"metadata":{"labels":{"later":"x"}},"spec":{"parallelism":5}}`)
 		if out := h.does(t, "restore", "job/"+name, "-n", "shop", "--revision", gjson.Get(made, "metadata.resourceVersion").Str); out != "jobs.batch/shop/"+name+": updated\n" {
 			t.Errorf("%s: restore says %s", name, out)
@@ -71,7 +71,7 @@ func TestUndeleteOfJobs(t *testing.T) {
 	h.end()
 }
 
-// An owner of a version that is not served any more is one that is gone.
+// An owner of a version that is no longer served counts as deleted.
 func TestUndeleteWithoutAnOwner(t *testing.T) {
 	h := startHistorian(t, storePlace{dir: filepath.Join(t.TempDir(), "data")})
 	for _, group := range []string{"gone.example.com/v1", "apps/v0"} {
@@ -84,7 +84,7 @@ func TestUndeleteWithoutAnOwner(t *testing.T) {
 	h.end()
 }
 
-// A name may have what has a meaning in selectors.
+// A name may contain characters with a meaning in selectors.
 func TestHistoryOfNames(t *testing.T) {
 	const name = `a,b=c\d`
 	h := startHistorian(t, storePlace{dir: filepath.Join(t.TempDir(), "data")})

@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// wantFailure checks the reason of an error, and what it says.
+// wantFailure checks the reason and the message of an error.
 func wantFailure(t *testing.T, what string, err error, reason metav1.StatusReason, says string) {
 	t.Helper()
 	if err == nil || apierrors.ReasonForError(err) != reason || !strings.Contains(err.Error(), says) {
@@ -23,7 +23,7 @@ func wantFailure(t *testing.T, what string, err error, reason metav1.StatusReaso
 	}
 }
 
-// allow gives jane verbs for Secrets.
+// allow grants jane verbs on Secrets.
 func (p *process) allow(t *testing.T, verbs ...string) {
 	t.Helper()
 	name := verbs[0]
@@ -40,7 +40,7 @@ func (p *process) allow(t *testing.T, verbs ...string) {
 	}
 }
 
-// jane is a client for her.
+// jane returns a client for the user jane.
 func (p *process) jane(t *testing.T) *kubernetes.Clientset {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
@@ -55,7 +55,8 @@ func (p *process) jane(t *testing.T) *kubernetes.Clientset {
 	return client
 }
 
-// Secrets whose key is lost are named by lists, and are deleted, with their finalizers, by who may; without the gate, by nobody.
+// Secrets whose key is lost are named in the error of a list, and are deleted, with their finalizers, by users with the
+// permission; without the feature gate, by nobody.
 func TestDeleteWithoutKey(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "encryption.yaml")
@@ -99,7 +100,7 @@ func TestDeleteWithoutKey(t *testing.T) {
 		t.Errorf("list: %+v", causes)
 	}
 
-	for namespace, name := range map[string]string{"kube-system": "", "default": "s3"} { // where there is nothing that cannot be read
+	for namespace, name := range map[string]string{"kube-system": "", "default": "s3"} { // collections without unreadable objects
 		options := metav1.ListOptions{}
 		if name != "" {
 			options.FieldSelector = "metadata.name=" + name

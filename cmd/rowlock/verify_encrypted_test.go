@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// With the keys, what is encrypted is looked at as everything else is, the definitions of custom resources among it; without them it is counted.
+// With the keys, encrypted objects are verified like others, including the definitions of custom resources; without keys they are counted.
 func TestVerifyEncrypted(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, empty places) {
 		place, file, others := empty(t), filepath.Join(t.TempDir(), "encryption.yaml"), filepath.Join(t.TempDir(), "others.yaml")
@@ -56,7 +56,7 @@ func TestVerifyEncrypted(t *testing.T) {
 	})
 }
 
-// verifyExchanged puts what is encrypted of one object in the place of another.
+// verifyExchanged replaces the encrypted data of one object by that of another.
 func verifyExchanged(t *testing.T, data []byte, keys []string) {
 	var columns []string
 	var of any

@@ -12,8 +12,8 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/kmstest"
 )
 
-// Commands that read many rows ask a KMS plugin once for each key that data are encrypted with, of which a server has one for as long as it runs,
-// and not once for each object.
+// Commands that read many rows call a KMS plugin once for each data encryption key, of which a server has one for as long as it runs, and not
+// once for each object.
 func TestKMSIsAskedSeldom(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, empty places) {
 		place, file, plugin := empty(t), filepath.Join(t.TempDir(), "encryption.yaml"), kmstest.New(t)

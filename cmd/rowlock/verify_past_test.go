@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// The log has custom resources whose definitions have changed since, or are gone: the store is whole all the same.
+// The log may have custom resources whose definitions have changed since, or are gone: the store is valid nevertheless.
 func TestVerifyPastDefinitions(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, empty places) {
 		place := empty(t)

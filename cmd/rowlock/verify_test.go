@@ -16,7 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What a server leaves is whole, on both databases, and so is a backup of it; each object that is not what its type has is found, and named.
+// The store of a server is valid on both databases, and so is a backup of it; each object that does not conform to its
+// type is found and named.
 func TestVerify(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, empty places) {
 		place := empty(t)
@@ -60,7 +61,7 @@ func TestVerify(t *testing.T) {
 	})
 }
 
-// verifyRewritten damages objects of a backup.
+// verifyRewritten verifies backups with damaged objects.
 func verifyRewritten(t *testing.T, data []byte) {
 	var columns []string
 	at := func(row []any, name string) *any { return &row[slices.Index(columns, name)] }
@@ -154,7 +155,7 @@ func verifyRewritten(t *testing.T, data []byte) {
 	}
 }
 
-// A backup with a right checksum and a header of which no store can be made is refused by all that read it.
+// A backup with a right checksum and a header from which no store can be made is refused by all commands that read backups.
 func TestForgedHeader(t *testing.T) {
 	var b bytes.Buffer
 	w, err := archive.NewWriter(&b, archive.Header{Created: time.Now(), Database: "sqlite", Schema: 1, Revision: math.MaxInt64, Beyond: math.MaxInt64}, nil)

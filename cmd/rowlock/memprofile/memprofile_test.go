@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Samples are seldom, unless GODEBUG says otherwise.
+// Samples are rare, unless GODEBUG sets the rate.
 func TestRate(t *testing.T) {
 	if os.Getenv("SAY_RATE") != "" {
 		t.Log("rate=" + strconv.Itoa(runtime.MemProfileRate))
