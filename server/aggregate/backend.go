@@ -43,7 +43,7 @@ type Backend struct {
 	reads *readers
 }
 
-// newBackend creates a Backend from an APIService. It reuses the connections of before if their settings are the same.
+// newBackend creates a Backend from an APIService. It reuses the connections of the Backend before if their settings are the same.
 func (a *Aggregator) newBackend(is *apiregistrationv1.APIService, revision int64, before *Backend) *Backend {
 	b := &Backend{owner: a, revision: revision, gv: schema.GroupVersion{Group: is.Spec.Group, Version: is.Spec.Version}, priority: is.Spec.VersionPriority,
 		group: is.Spec.GroupPriorityMinimum}

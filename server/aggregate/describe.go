@@ -47,8 +47,8 @@ type description struct {
 	v2    *openapi.Part
 	v2Tag string // the ETag of the document that v2 is part of
 
-	// asking is held during a request for a document of version 3. failed has the last error, until when requests that waited
-	// meanwhile do not ask the server again.
+	// asking is held during a request for a document of version 3. failed has the error of the last request, and until when
+	// requests that waited meanwhile do not ask the server again.
 	asking chan struct{}
 	failed failure
 	// mu guards the rest.

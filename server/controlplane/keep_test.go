@@ -103,7 +103,7 @@ func field(path, want string) func(string) bool {
 	return func(answer string) bool { return gjson.Get(answer, path).String() == want }
 }
 
-// back waits until an object is there that is not the one that was deleted.
+// back waits until another object exists in place of the deleted one.
 func (k kept) back(resource, path, deleted string) {
 	k.Helper()
 	k.until("back", resource, path, func(answer string) bool {

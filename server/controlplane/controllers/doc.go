@@ -79,7 +79,7 @@
 //	policystatus.go     the status of ValidatingAdmissionPolicies
 //	quotas.go           the status of ResourceQuotas
 //	quotas_calm.go      measuring a quota only while no request is under way
-//	quotas_measured.go  types of which more is measured than a number
+//	quotas_measured.go  types for which a quota measures more than their number
 //	rootca.go           kube-root-ca.crt
 //	trustbundle.go      the ClusterTrustBundle
 //	serviceaccounts.go  ServiceAccounts and their Secrets

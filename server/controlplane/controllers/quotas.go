@@ -31,15 +31,14 @@ const (
 
 // quotas writes the limits and the use of ResourceQuotas into their status. It is kube-controller-manager's controller without its
 // monitors, which would follow every type with an informer of its own. Instead it is shown the changes that may reduce the use:
-// deletions, and changes of objects of which more is measured than their number. Admission adds the use of new objects when it
-// handles their requests.
+// deletions, and changes of the types in measured. Admission adds the use of new objects when it handles their requests.
 type quotas struct {
 	hosted host // not embedded, because the observer is shown all types
 
 	// bounded holds the names of the limits of each quota, by namespace and quota. Only the goroutine that shows changes uses
 	// it.
 	bounded map[string]map[string][]string
-	// measured are the types of which more is measured than the number of objects, with how to read stored objects of them.
+	// measured are the types for which a quota measures more than the number of objects, with how to read stored objects of them.
 	measured map[string]measuredType
 	frees    func(resource schema.GroupVersionResource, before, now any) bool
 	calm     *calmQuotas

@@ -23,7 +23,7 @@ import (
 	"github.com/rowlock/rowlock/server/controlplane/controllers/hosted"
 )
 
-// measuredType is a type of which more is measured than the number of its objects.
+// measuredType is a type for which a quota measures more than the number of its objects.
 type measuredType struct {
 	gvr     schema.GroupVersionResource
 	indexer *indexer.Indexer
