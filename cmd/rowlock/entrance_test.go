@@ -209,7 +209,7 @@ func TestKubeconfigBeforeReady(t *testing.T) {
 	}
 	address := freeAddress(t)
 	s := beginStart(t, "--data-dir", dir, "--listen", address)
-	var read *os.File // by the server, which reads it once it can be opened
+	var read *os.File // the write end of the pipe; it can be opened once the server reads the kubeconfig
 	for deadline := time.Now().Add(time.Minute); read == nil; time.Sleep(time.Millisecond) {
 		if read, err = os.OpenFile(p.kubeconfig, os.O_WRONLY|syscall.O_NONBLOCK, 0); err != nil && (!errors.Is(err, syscall.ENXIO) || time.Now().After(deadline)) {
 			t.Fatalf("%v: %s", err, s.stderr.String())

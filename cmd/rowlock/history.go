@@ -141,7 +141,7 @@ func (h *objectHistory) printDiff(ctx context.Context, r *historyRevision, out i
 	case full.Unreadable:
 		fmt.Fprintln(out, "The object is not there: it could not be decrypted, or is too large for --object-history-size.")
 		return nil
-	case full.Operation == "Delete": // the write before, which has the same state, may be compacted
+	case full.Operation == "Delete": // the write before, which has the same state, may no longer be in the history
 		full.State.Before, full.State.After = full.State.After, nil
 	case full.Operation == "Update" && full.State.Before == nil:
 		fmt.Fprintln(out, "What it was before is not there: it is too large for --object-history-size.")

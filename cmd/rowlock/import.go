@@ -169,7 +169,7 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) (
 	return nil
 }
 
-// print prints which objects are imported, which are not, and which are pruned later.
+// print prints which objects are imported and which are not, and the definitions whose objects are pruned later.
 func (i *importer) print(out io.Writer) {
 	i.report.print(out)
 	if names := i.types.Unpruned(); len(names) > 0 {

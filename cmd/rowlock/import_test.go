@@ -159,7 +159,7 @@ func TestImportOfServer(t *testing.T) {
 	}
 }
 
-// Objects that will be pruned later are reported.
+// Definitions whose objects will be pruned later are reported.
 func TestImportOfUnpruned(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "snapshot")
 	if err := etcdtest.Bolt(file, etcdtest.Put{Key: "/registry/apiextensions.k8s.io/customresourcedefinitions/boats.example.com", Value: []byte(`{"kind":"CustomResourceDefinition",

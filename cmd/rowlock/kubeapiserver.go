@@ -33,7 +33,7 @@ type kubeAPIServerOptions struct {
 	securePort  int
 	certDir     string
 	etcdServers []string
-	// signingEndpoint and egressFile configure features that do not exist here: using them is an error, so that no user relies on them.
+	// signingEndpoint and egressFile configure features that do not exist here. A value that needs them is an error, so that no user relies on them.
 	signingEndpoint, egressFile string
 
 	verbosity string

@@ -46,7 +46,7 @@ func (v *versionFlag) Set(s string) error {
 	return err
 }
 
-// act prints the version if the flag says so. end: the process has nothing else to do.
+// act prints the version, or makes the server report another one, as the flag says. end: the process has nothing else to do.
 func (v versionFlag) act(out io.Writer) (end bool, err error) {
 	switch v {
 	case versionFalse:

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flowOptions say how many requests may be in flight, and whether a fair order decides when there are more.
+// flowOptions say how many requests may be in flight, and whether priority and fairness orders them when there are more.
 type flowOptions struct {
 	maxInFlight, maxMutatingInFlight int // 0: no limit
 	fair                             bool

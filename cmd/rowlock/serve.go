@@ -193,7 +193,7 @@ func members(store *sqlstore.Store) controlplane.Members {
 	return nil
 }
 
-// openStore opens the store, which opens the entrance before its slow steps.
+// openStore opens the store, which begins the entrance before its slow steps.
 func (o *serveOptions) openStore(ctx context.Context, transformers value.ResourceTransformers, in *entrance, metrics *prometheus.Registry) (*sqlstore.Store, error) {
 	options := o.storage.store()
 	options.Begin, options.Progress = func() error { return in.begin(ctx) }, &in.progress

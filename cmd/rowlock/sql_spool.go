@@ -10,8 +10,8 @@ const (
 	spoolChunk, spoolChunks = 64 << 10, 256
 )
 
-// spool is an output whose reader may stall, as a pager does. It buffers some output; a write beyond that waits until a context ends. It
-// belongs to one goroutine; another one, which it owns, writes the buffered output.
+// spool is an output whose reader may stall, as a pager does. It buffers some output; a write beyond that waits for the reader until a
+// context ends. It belongs to one goroutine; another one, which it owns, writes the buffered output.
 type spool struct {
 	ctx    context.Context //nolint:containedctx // an io.Writer has none
 	filled []byte

@@ -194,7 +194,8 @@ func checkAdminElsewhere(t *testing.T, before, after string) {
 	}
 }
 
-// No command makes a user an administrator by accident, or creates other credentials for a ServiceAccount.
+// No command makes a user an administrator by accident, or a member of the groups of ServiceAccounts, and only a running server issues tokens of
+// ServiceAccounts.
 func TestCredentialsThatAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	start(t, "--data-dir", dir).end()

@@ -109,7 +109,7 @@ func (r *historyRevision) part() (*part, error) {
 	if p.resource == recording.Secrets && hashed(p.object) {
 		return nil, errors.New("the history has hashes in the place of the values of Secrets: a server keeps the values with --object-history-secrets, from then on")
 	}
-	// The finalizers of a kind of deletion are not part of the wanted state.
+	// The finalizers of a propagation policy are not part of the wanted state.
 	p.object.SetFinalizers(slices.DeleteFunc(p.object.GetFinalizers(), func(name string) bool {
 		return name == metav1.FinalizerOrphanDependents || name == metav1.FinalizerDeleteDependents
 	}))

@@ -64,8 +64,8 @@ type Config struct {
 // Aggregator forwards requests. Its methods may be called concurrently.
 type Aggregator struct {
 	Config
-	// Loopback is the host and port under which this server reaches itself, once it is known. An APIService that refers to the Service
-	// of the API is sent there, as in kube-apiserver, whether or not cluster addresses are reachable from here.
+	// Loopback is the host and port under which this server reaches itself, once it is known. Requests for an APIService that refers
+	// to the Service of the API are sent there, as in kube-apiserver, whether or not cluster addresses are reachable from here.
 	Loopback atomic.Pointer[string]
 	behind   *behind.Lister
 	backends sync.Map // names of APIServices to *backend

@@ -48,7 +48,7 @@ type description struct {
 	v2Tag string // the ETag of the document that v2 is part of
 
 	// asking is held during a request for a document of version 3. failed has the error of the last request, and until when
-	// requests that waited meanwhile do not ask the server again.
+	// the server is not asked again, so that requests that waited meanwhile do not repeat it.
 	asking chan struct{}
 	failed failure
 	// mu guards the rest.

@@ -83,7 +83,7 @@ func (b *Backend) read(ctx context.Context, path string, who user.Info, headers 
 	return answer.StatusCode, answer.Header, body, err
 }
 
-// readAll reads the body of an answer, up to a limit in bytes.
+// readAll reads the body of an answer. Errors: also a body of more than limit bytes.
 func readAll(answer *http.Response, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(answer.Body, limit+1))
 	if err == nil && int64(len(body)) > limit {

@@ -46,7 +46,7 @@ type sources struct {
 	ctx   context.Context // of Run
 	work  sync.WaitGroup
 
-	// gone are those that existed before history was lost and have not been shown since. Only the follower uses it.
+	// gone are the APIServices that existed before history was lost and had no event since. Only the follower uses it.
 	gone map[string]bool
 	// mu guards all, and the fields of each source except its channel.
 	mu  sync.Mutex

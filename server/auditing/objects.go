@@ -66,7 +66,7 @@ func (q *Request) Answered(status *metav1.Status, object []byte) {
 }
 
 // WithoutContents removes the contents of a Secret from the Status that refuses it. kube-apiserver records such a Status at every level, and
-// logs some: when a user patches one value and forgets to encode it, it has all values of the Secret.
+// logs some: when a user patches one value and forgets to encode it, the Status has all values of the Secret.
 func WithoutContents(s *metav1.Status) *metav1.Status {
 	const field, redacted = "patch", "<secret contents redacted>"
 	for _, quotes := range []string{"failed to create typed patch object", "unknown patch type", "the object provided is unrecognized"} {

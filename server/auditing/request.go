@@ -156,7 +156,7 @@ func (q *Request) initialize(ctx context.Context, r *http.Request) error {
 	return nil
 }
 
-// Respond records the code of the answer before the answer is sent. Only the first call may be made.
+// Respond records the code of the answer before the answer is sent. It is called once, for the first code.
 func (q *Request) Respond(ctx context.Context, code int) {
 	q.SetEventResponseStatusCode(int32(code)) //nolint:gosec // of HTTP
 	if q.stream {
@@ -208,7 +208,7 @@ func (q *Request) Forwarded() {
 	}
 }
 
-// Writing records that writing an answer begins that is not a stream.
+// Writing records the time at which writing an answer begins. The answer is not a stream.
 func (q *Request) Writing() { q.writing = time.Now() }
 
 // Wrote records that a part of the answer was written since began. kube-apiserver's serialization time includes writing, since it encodes while

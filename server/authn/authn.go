@@ -48,7 +48,7 @@ type Options struct {
 	TokenFile string
 	// Logger logs the reloads of the file. Default: they are not logged.
 	Logger *slog.Logger
-	// ServiceAccounts, when set, configures the tokens of ServiceAccounts.
+	// ServiceAccounts says which tokens of ServiceAccounts are accepted. Nil: none are.
 	ServiceAccounts *ServiceAccounts
 	// Issued are the tokens that an administrator has issued to users. Optional.
 	Issued *IssuedTokens
@@ -123,7 +123,7 @@ func (o *Options) tokens(counts *counts) (authenticator.Token, error) {
 // anonymous requests are allowed. The error is for the log: it says more than an anonymous client should learn.
 func (a *Authenticator) User(r *http.Request) (user.Info, bool, error) {
 	if len(a.audiences) > 0 {
-		// Without audiences a webhook is not told for which a token was issued (kube-apiserver's WithAuthentication does the same).
+		// Without audiences in the context, the TokenReview for a webhook has none (kube-apiserver's WithAuthentication does the same).
 		if ctx := requestctx.WithAudiences(r.Context(), a.audiences); ctx != r.Context() {
 			r = r.WithContext(ctx)
 		}

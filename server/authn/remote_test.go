@@ -268,7 +268,7 @@ func TestTokenWebhook(t *testing.T) {
 	}
 }
 
-// Bootstrap tokens are in Secrets, and expire with them or at their own expiry.
+// A bootstrap token is valid as long as its Secret exists, and not after its expiry.
 func TestBootstrapTokens(t *testing.T) {
 	store := sqlitetest.Open(t)
 	secret := func(id, expiration string) {

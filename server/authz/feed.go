@@ -13,7 +13,7 @@ import (
 
 // index is built from objects, and a feed keeps it in step with them. Its methods are called by one goroutine at a time. Each call
 // takes effect at once, so that no decision is made from a state that never existed: one in which a binding grants a permission
-// that its role had lost before, for example.
+// that its role had lost before it was bound, for example.
 type index interface {
 	// replace replaces everything by these objects, with these later events applied.
 	replace(objects []*resources.Object, events []*resources.Event) error

@@ -15,8 +15,8 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// Rules returns what users may do according to the stored roles and bindings, whichever authorizers are configured: writes of
-// roles and bindings are checked against them. It is a validation.AuthorizationRuleResolver.
+// Rules are what users may do according to the stored roles and bindings, whichever authorizers are configured: writes of roles and
+// bindings are checked against them. It is a validation.AuthorizationRuleResolver.
 type Rules struct{ rbac *RBAC }
 
 // Rules returns the rules behind the authorizer.

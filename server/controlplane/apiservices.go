@@ -175,9 +175,9 @@ func goneMeanwhile(err error) bool {
 	return errors.Is(err, resources.ErrNotFound) || apierrors.IsNotFound(err) || apierrors.IsConflict(err)
 }
 
-// keepAPIServices removes APIServices that carry the label of a server but whose versions are no longer served. It
-// keeps the status of APIServices without a Service, whose versions this server serves. The served versions may change
-// meanwhile.
+// keepAPIServices removes APIServices with the label value automanagedAlways whose versions are no longer served, and
+// restores those of definitions. It keeps the status of APIServices without a Service, whose versions this server serves.
+// The served versions may change meanwhile.
 func (p *Plane) keepAPIServices() *chore {
 	if _, served := p.Registry.Catalog().Type(apiServicesResource); !served {
 		return nil

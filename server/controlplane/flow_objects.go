@@ -183,8 +183,8 @@ func newEnsured[T configObject](p *Plane, t *resources.Type, writes *atomic.Int6
 	return e, nil
 }
 
-// configObjects is the lister and the client for upstream's rules. It reads from the watch cache; when that is behind,
-// the write fails with a conflict.
+// configObjects is the lister and the client for upstream's rules. It reads from the watch cache; when that is behind, a
+// write fails (already exists, conflict).
 type configObjects[T configObject] struct {
 	plane   *Plane
 	t       *resources.Type

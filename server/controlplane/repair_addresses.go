@@ -301,7 +301,7 @@ func (r *addressRepair) remove(ctx context.Context, o *resources.Object) (resour
 	return d, err
 }
 
-// terminating: the IPAddress was deleted, but finalizers keep it. Repairs follow when it is gone.
+// terminating tells whether an object was deleted, but is kept by finalizers. Repairs of an IPAddress follow when it is gone.
 func terminating(o *resources.Object) bool {
 	return gjson.GetBytes(o.Data, "metadata.deletionTimestamp").Exists()
 }

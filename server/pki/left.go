@@ -19,9 +19,9 @@ var errRowStays = errors.New("the row stays")
 // inherit handles a row that servers sharing a database have left in it, where the database is now this server's alone: a backup of Postgres was
 // restored into SQLite, or the store was migrated. keep saves its content in the data directory if that has none, and tells whether the data
 // directory has the content. Then the row is deleted: the keys of the data directory are exchanged without it, and it would restore old keys if the
-// store is migrated to Postgres again. A different key in the data directory takes precedence. own: the data directory has a key, so a row that
-// read cannot read is no error. An error of keep is one, because the data directory may have removed keys. inherit returns the row if it stays, and
-// whether its content is in the data directory, too.
+// store is migrated to Postgres again. A different key in the data directory takes precedence. own: the data directory has a key, so a row that read
+// cannot read is no error. An error of keep is one, because the data directory may still have keys that were removed. inherit returns the row if it
+// stays, and whether its content is in the data directory, too.
 func (p *PKI) inherit(key resources.Key, own bool, read func(*resources.Object) error, keep func() (kept bool, err error)) (row *resources.Object, kept bool, err error) {
 	if p.opts.Left == nil {
 		return nil, false, nil

@@ -21,8 +21,8 @@ import (
 const refreshInterval = 24 * time.Hour
 
 // loopbackName is the server name for which a server with a certificate from its user still presents its own one.
-// admin.kubeconfig trusts only the server's own authority, so it works whichever authority signed the other
-// certificate.
+// admin.kubeconfig then asks for this name and trusts only the server's own authority, so it works whichever authority
+// signed the other certificate.
 const loopbackName = "loopback.rowlock.internal"
 
 // Options say where certificates are stored and what they contain.

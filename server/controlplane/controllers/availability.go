@@ -84,7 +84,8 @@ type check struct {
 	told apiregistration.APIServiceCondition
 }
 
-// concerns tells whether an APIService differs in more than the condition that this server wrote.
+// concerns tells whether an APIService needs a check: its spec has changed, or its condition Available is not the one that this
+// server wrote.
 func (c *check) concerns(is *apiregistrationv1.APIService) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -78,7 +78,7 @@
 //	jobs.go             Jobs that have finished
 //	policystatus.go     the status of ValidatingAdmissionPolicies
 //	quotas.go           the status of ResourceQuotas
-//	quotas_calm.go      measuring a quota only while no request is under way
+//	quotas_calm.go      measuring a quota only when no request was admitted just before
 //	quotas_measured.go  types for which a quota measures more than their number
 //	rootca.go           kube-root-ca.crt
 //	trustbundle.go      the ClusterTrustBundle

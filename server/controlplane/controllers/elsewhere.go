@@ -13,7 +13,7 @@ import (
 )
 
 // Elsewhere gives access to namespaced objects of other servers: those of the APIServices with a Service. The errors that servers
-// answer are of type metav1.Status.
+// answer are *apierrors.StatusError.
 type Elsewhere interface {
 	// Namespaced returns the namespaced resources that these servers serve, once each, with group and version. unknown has the
 	// versions whose resources are not known because their servers do not answer, with the reason. Errors: those of resources.Reader.

@@ -62,7 +62,7 @@ func (f *feed) add(o observer) {
 	}
 }
 
-// feedPause is how long the feed waits before it continues after an error of the store. It is short because the feed only reads.
+// feedPause is how long the feed waits before it continues after an error of the store. It does not grow, because the feed only reads.
 const feedPause = time.Second
 
 // run follows until ctx ends or the store is closed.

@@ -154,7 +154,7 @@ func (g *garbage) park(uid types.UID, until absent) {
 }
 
 // left parks the objects that refer to a kind that is no longer served, since the state of their owners is not known. They are
-// judged when the kind is served again, as are objects of the kind that were deleted meanwhile.
+// judged when the kind is served again; only then are objects of the kind noticed that were deleted meanwhile.
 func (g *garbage) left(resource string, kind schema.GroupKind) {
 	for uid, until := range g.graph.leave(resource, kind) {
 		g.park(uid, until)

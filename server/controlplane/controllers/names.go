@@ -24,7 +24,7 @@ const (
 	ServiceAccountToken = names.ServiceAccountTokenController
 	// LegacyTokenCleaner removes such Secrets when they are unused.
 	LegacyTokenCleaner = names.LegacyServiceAccountTokenCleanerController
-	// ClusterRoleAggregation works whether or not RBAC is the authorizer, as in kube-controller-manager.
+	// ClusterRoleAggregation works whether or not RBAC is one of the authorizers, as in kube-controller-manager.
 	ClusterRoleAggregation = names.ClusterRoleAggregationController
 	FinishedJobs           = names.TTLAfterFinishedController
 	BootstrapSigner        = names.BootstrapSignerController

@@ -15,7 +15,7 @@ const (
 	// the object can be counted only after the request has been carried out, a few milliseconds later.
 	quotaCalm = 100 * time.Millisecond
 	// quotaUnrest bounds that wait. It is also the delay after which a quota is measured again when its use has decreased or covers a resource for
-	// the first time: the use of a request that took longer than that may have been lost.
+	// the first time: the use of a request that was still under way may have been lost.
 	quotaUnrest = 2 * time.Second
 )
 

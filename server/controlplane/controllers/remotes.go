@@ -48,7 +48,8 @@ type remotes struct {
 	some  chan bool // holds the latest state until it is received
 }
 
-// wait waits until the state is some, or until done has a value, which it leaves there. It returns false when ctx ends.
+// wait waits until any APIService has a Service (some), or none has (not some), or until done has a value, which it leaves there. It returns
+// false when ctx ends.
 func (r *remotes) wait(ctx context.Context, some bool, done chan error) bool {
 	for {
 		select {
