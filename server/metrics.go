@@ -44,12 +44,12 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 		selfMade: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_selfrequest_total",
 			Help: "Requests that the server sends itself, by verb and resource."}, []string{"verb", "group", "resource", "subresource"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_duration_seconds",
-			Help:    "Time to answer; of watches, until their end.",
+			Help:    "Time to answer; for watches, until their end.",
 			Buckets: append([]float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025}, sliBuckets...),
 			// For scrapers that ask in protobuf, as fine as kube-apiserver's (KEP-5808).
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160}, requestLabels),
 		own: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_sli_duration_seconds",
-			Help:    "Time to answer, watches and dry runs apart, without that of webhooks and of waiting in queues.",
+			Help:    "Time to answer without that of webhooks and queues; watches and dry runs are left out.",
 			Buckets: sliBuckets}, labelsWithoutDryRun()),
 		sizes: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_response_sizes",
 			Help: "Sizes of answers to reads, in bytes.", Buckets: prometheus.ExponentialBuckets(1000, 10, 7)}, labelsWithoutDryRun()),
@@ -58,22 +58,22 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_longrunning_requests",
 			Help: "Watches and other streams that are open."}, labelsWithoutDryRun()),
 		outgoing: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_requested_deprecated_apis",
-			Help: "Deprecated versions that were asked for, and the release that does not have them any more."},
+			Help: "Deprecated versions that were requested, with the release that removes them."},
 			[]string{"group", "version", "resource", "subresource", "removed_release"}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_request_panics_total",
 			Help: "Requests that ended in a panic."}),
 		fallbacks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rowlock_managed_fields_fallback_total",
-			Help: "Writes whose managedFields were computed by upstream's manager, by the reason."}, []string{"reason"}),
+			Help: "Writes whose managedFields upstream's manager computed, by reason."}, []string{"reason"}),
 	}
 	built := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_openapi_documents_built_total",
-		Help: "OpenAPI documents that had to be built, because none was prepared for what is served."},
+		Help: "OpenAPI documents that were built because no prepared one fits the served versions and features."},
 		func() float64 { return float64(builtDocuments()) })
 	all := []prometheus.Collector{built, m.requests, m.selfMade, m.durations, m.own, m.sizes, m.inflight, m.inqueue, m.streams, m.outgoing, m.panics, m.fallbacks,
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
 	all = append(all, upstream.CountClientRequests()...)
 	for _, path := range fastpath.All() {
 		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_fast_path_fallbacks_total",
-			Help:        "What a fast path left to the plain way, although it is on, by the path (docs/fast-paths.md).",
+			Help:        "Inputs that a fast path in use left to upstream's code, by fast path (docs/fast-paths.md).",
 			ConstLabels: prometheus.Labels{"path": path.Name}}, func() float64 { return float64(path.Fallbacks()) }))
 	}
 	for _, c := range all {

@@ -47,7 +47,7 @@ func newMetrics(s *Store, r prometheus.Registerer) (*metrics, error) {
 	m.all = append(m.all, databaseSize{s})
 	if s.peers == nil { // Postgres writes by itself
 		m.all = append(m.all, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_store_written_bytes_total",
-			Help: "Bytes that the process had written to disks, the database's and all others: divided by what rowlock_store_events_total grows, those of a write."},
+			Help: "Bytes that the process wrote to disks, for the database and all else. Divide its rate by that of rowlock_store_events_total for the bytes per write."},
 			func() float64 { return float64(processIO().WriteBytes) }))
 	}
 	gauge("rowlock_store_watchers", "Open watches.", number(&m.watchers))

@@ -34,13 +34,13 @@ func newCounts() *counts {
 		Help:    "Distribution of the remaining lifetime on the certificate used to authenticate a request.",
 		Buckets: []float64{0, 1800, 3600, 7200, 21600, 43200, day, 2 * day, 4 * day, 7 * day, 30 * day, 90 * day, 180 * day, 360 * day}})
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authentication_token_cache_request_total",
-		Help: "Tokens of ServiceAccounts by whether it was remembered who they stand for (hit), or not (miss)."}, status)
+		Help: "Lookups of ServiceAccount tokens in the cache of authenticated tokens, by result (hit or miss)."}, status)
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "authentication_token_cache_request_duration_seconds",
-		Help: "How long it took to find out who such a token stands for."}, status)
+		Help: "Time to authenticate such a token."}, status)
 	fetches := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authentication_token_cache_fetch_total",
 		Help: "Such tokens that were verified."}, status)
 	active := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "authentication_token_cache_active_fetch_count",
-		Help: "Such tokens that are being verified; nobody else waits for that."}, status)
+		Help: "Verifications of such tokens in progress."}, status)
 	lookup := func(status string) lookups {
 		return lookups{requests.WithLabelValues(status), seconds.WithLabelValues(status)}
 	}

@@ -59,7 +59,7 @@ func (k *Keeper) Register(r prometheus.Registerer) error {
 		bytes:   gauge("rowlock_backup_last_bytes", "Size of the last backup."),
 		seconds: gauge("rowlock_backup_last_seconds", "How long the last backup took."),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "rowlock_backup_failures_total",
-			Help: "Backups that failed, or after which old ones could not be removed."}),
+			Help: "Backups that failed, or whose removal of old backups failed."}),
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{k.metrics.last, k.metrics.bytes, k.metrics.seconds, k.metrics.failures} {
