@@ -7,12 +7,12 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// apply makes committed changes visible: first to reads, then to watchers. It is the only way into the cache, whichever server
-// made the changes. It is called with applying, and with events in the order of revisions and without gaps.
+// apply makes committed changes visible: first to reads, then to watchers. It is the only way into the cache, whichever
+// server made the changes. It is called with applying, and with events in the order of revisions and without gaps.
 //
-// The order of its steps is what keeps reads and watches consistent with each other: every tree and log is complete up
-// to a revision before the store says that it is there, and a watcher is woken only after. Of the watchers none is
-// touched here but those with a Wake: that would keep the writers, who are not answered yet, waiting for all of them.
+// The order of its steps keeps reads and watches consistent with each other: every tree and log is complete up to a
+// revision before the store reports that revision, and a watcher is woken only after that. apply itself wakes only the
+// watchers with a Wake: to wake all of them here would delay the writers, which are not answered yet.
 func (s *Store) apply(events []*resources.Event) {
 	byCollection := map[*collection][]*resources.Event{}
 	for _, e := range events {
@@ -34,7 +34,7 @@ func (s *Store) apply(events []*resources.Event) {
 	s.metrics.applied(events)
 }
 
-// collection returns what the store knows of a resource type, which may be nothing yet.
+// collection returns the cache of a resource type, which may be empty.
 func (s *Store) collection(resource string) *collection {
 	if c, ok := s.collections.Load(resource); ok {
 		return c.(*collection)

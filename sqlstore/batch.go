@@ -9,8 +9,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// batchBuilder is what a batch will write. Writes are checked against the state before the batch and what the batch has done
-// so far, so that one that fails is answered without having touched the transaction.
+// batchBuilder collects the changes of a batch. Each write is checked against the state before the batch and the
+// changes so far, so a write that fails is answered without having touched the transaction.
 type batchBuilder struct {
 	state    func(resource string) *tree // before the batch
 	revision int64                       // of the last change added, or of the state
@@ -18,20 +18,20 @@ type batchBuilder struct {
 	sealer   *sealer
 	changes  []change
 	pending  map[resources.Key]*resources.Object // by key, after the changes; nil for deleted
-	unread   map[resources.Key]sealed            // of the request whose writes are added
+	unread   map[resources.Key]sealed            // stored rows of unreadable objects, for the request that is being added
 }
 
 // change is one write that passed its preconditions.
 type change struct {
 	event    *resources.Event
 	expires  int64 // unix milliseconds; 0 for never
-	withPrev bool  // the object before it is stored with it, because the log may not have it
+	withPrev bool  // the previous object is stored with the change, because the log may not have it
 	author   sql.NullString
-	stored   sealed // what the database is to have of the object after it
-	prev     sealed // of that before it, where it is stored
+	stored   sealed // the row of the object after the change
+	prev     sealed // the row of the object before it, if withPrev
 }
 
-// size is what the change adds to history.
+// size is how many bytes the change adds to history.
 func (c *change) size() int64 {
 	n := len(c.event.Object.Stored()) + len(c.author.String)
 	if c.withPrev {
@@ -47,10 +47,10 @@ func (c *change) size() int64 {
 type batch struct {
 	at       int64 // unix milliseconds
 	revision int64 // of the last change
-	size     int64 // what it adds to history
-	floor    int64 // of its builder
+	size     int64 // bytes that it adds to history
+	floor    int64 // batchBuilder.floor
 	changes  []change
-	cut      *cut // what it takes out of history; nil: nothing
+	cut      *cut // what it prunes; nil: nothing
 }
 
 // add adds all writes of one request, or none. Errors: those of resources.Writer that name a precondition.
@@ -68,7 +68,7 @@ func (b *batchBuilder) add(writes []resources.Write, author sql.NullString, now 
 	return objects, nil
 }
 
-// addOne adds a write of a request that begins after a revision, and returns its result.
+// addOne adds a write and returns its result. begun is the revision before the first write of the request.
 func (b *batchBuilder) addOne(w *resources.Write, begun int64, author sql.NullString, now time.Time) (*resources.Object, error) {
 	if w.Op == resources.Expect {
 		return b.expected(w)
@@ -90,30 +90,31 @@ func (b *batchBuilder) addOne(w *resources.Write, begun int64, author sql.NullSt
 	return c.event.Object, nil
 }
 
-// seal computes what the database is to have of the objects of a change. Nobody else is asked, but by a plugin of KMS v1.
+// seal computes the rows of a change's objects. It makes no call to another process, except to a plugin of KMS v1.
 func (b *batchBuilder) seal(c *change) (err error) {
 	if c.event.Object.Unreadable() != nil {
 		c.stored = b.unread[c.event.Object.Key]
 		return nil
 	}
-	ctx := context.Background() // a batch is of many requests
+	ctx := context.Background() // a batch has many requests
 	if c.stored, err = b.sealer.sealObject(ctx, c.event.Object); err == nil && c.withPrev {
 		c.prev, err = b.sealer.sealObject(ctx, c.event.Prev)
 	}
 	return err
 }
 
-// expected returns the object that is expected. Others of the batch may have changed it; the request itself does not
-// (checkExpects), so it is at this revision at each change of the request.
+// expected returns the object of an Expect. Other requests of the batch may have changed it; the request itself does
+// not (checkExpects), so the object is at this revision at each change of the request.
 func (b *batchBuilder) expected(w *resources.Write) (*resources.Object, error) {
 	current := b.current(w.Key)
 	if current == nil || current.Revision != w.From {
 		return nil, &resources.ExpectationError{Key: w.Key, Current: unpacked(current)}
 	}
-	return current, nil // it may be packed: who writes what expects it has not asked for its bytes
+	return current, nil // it may stay packed: the request did not ask for the bytes of an expected object
 }
 
-// change checks one write, of a request that begins after a revision, against the state and computes what it does.
+// change checks a write against the state and computes its change. begun is the revision before its request's first
+// write.
 func (b *batchBuilder) change(w *resources.Write, begun int64) (change, error) {
 	current := unpacked(b.current(w.Key))
 	revision := b.revision + 1
@@ -142,7 +143,8 @@ func (b *batchBuilder) change(w *resources.Write, begun int64) (change, error) {
 	return change{event: e, withPrev: w.Op == resources.Update && current.Revision <= b.floor}, nil
 }
 
-// isFrom tells whether a write, of a request that begins after a revision, was computed from the current object.
+// isFrom reports whether a write was computed from the current object. begun is the revision before its request's first
+// write.
 func isFrom(w *resources.Write, current *resources.Object, begun int64) bool {
 	if w.From == resources.FromEarlier {
 		return current.Revision > begun
@@ -150,8 +152,8 @@ func isFrom(w *resources.Write, current *resources.Object, begun int64) bool {
 	return current.Revision == w.From
 }
 
-// unreadChange is the deletion of an object that cannot be read. That it was not decrypted is what the state has to know, too: else it can
-// be read by now. Whether it is one of its type is not for the store to say.
+// unreadChange deletes an object that cannot be read. If it could not be decrypted, the state must say so as well;
+// otherwise it has become readable. Whether its bytes decode to its type is not checked by the store.
 func unreadChange(w *resources.Write, current *resources.Object, revision int64) (change, error) {
 	if current == nil || current.Revision != w.From || !w.Unread.Undecodable && current.Unreadable() == nil {
 		return change{}, fmt.Errorf("%s: there is none that cannot be read: %w", w.Key, resources.ErrNotFound)
@@ -186,7 +188,7 @@ func (b *batchBuilder) remember(e *resources.Event) {
 	}
 }
 
-// takeBack forgets the changes after the first n, the last one first.
+// takeBack drops the changes after the first n, the last one first.
 func (b *batchBuilder) takeBack(n int) {
 	for i := len(b.changes) - 1; i >= n; i-- {
 		e := b.changes[i].event

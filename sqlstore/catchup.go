@@ -17,42 +17,42 @@ const (
 	segmentsMax = 16 << 20
 	// segmentsAge is for how long a segment is kept after it was last read.
 	segmentsAge = time.Minute
-	// catchUpReads is how many connections read history for watchers. It leaves some to everybody else.
+	// catchUpReads is how many connections read history for watchers. It leaves some connections for other reads.
 	catchUpReads = 2
-	// flightReach is how many revisions before one's own position a read may begin that one waits for. Watchers that are
-	// near each other so come to read the same pages.
+	// flightReach bounds how many revisions before a watcher's position a read may begin that the watcher waits for. So
+	// watchers at nearby positions come to read the same pages.
 	flightReach = historyPage
 )
 
-// catchUps reads history for the watches that the log in memory no longer reaches back for. Whoever needs the same page
-// shares it, the events and what is encoded of them, in two ways: a page that is being read is waited for, and one that was
-// read is kept for a while. Pages are bounded in bytes and reads in connections, so that many watches that have fallen behind
-// together cost what one watch costs, and watches at scattered positions of history wait in a queue.
+// catchUps reads history for the watches that are behind the log in memory. Watches that need the same page share it,
+// with its events and their encodings, in two ways: a watch waits for a page that is being read, and a page is kept for
+// a while after it was read. Pages are bounded in bytes and reads in connections, so that many watches that have fallen
+// behind together cost as much as one watch, and watches at scattered positions of history wait in a queue.
 //
-// A segment, once read, is true for ever, since history only grows at its end and is pruned at its beginning. The exception
-// is a database that was restored: then clear forgets everything, and who is behind is told by the next read.
+// A segment stays valid for ever, since history only grows at its end and is pruned at its beginning. The exception is
+// a restored database: then clear drops everything, and the next read tells a watch that is behind.
 //
-// A page may be delivered after it was pruned, as may what is in the log in memory. It ends where the next one begins, so
-// there is no gap: that next one is there, or its read says that it is not.
+// A page may be delivered after it was pruned, like changes in the log in memory. It ends where the next page begins,
+// so there is no gap: the next page exists, or its read fails with ExpiredError.
 type catchUps struct {
 	read  func(context.Context, historyQuery) (historyAnswer, error)
 	clock clock.Clock
 	max   int64
 	slots chan struct{} // has a value for every read under way
-	noted func()        // called when something was kept
+	noted func()        // called when a page was kept
 	ctx   context.Context
 	end   context.CancelFunc
 	work  sync.WaitGroup
 
 	mu      sync.Mutex
 	scopes  map[historyScope]*btree.Map[int64, *list.Element] // of *segment, by after
-	order   list.List                                         // of *segment, the one used last in front
+	order   list.List                                         // of *segment, the most recently used in front
 	used    int64                                             // bytes
 	flights map[historyScope]map[int64]*flight                // by after
 	epoch   int                                               // raised by clear
 }
 
-// historyScope is what a read of history is of.
+// historyScope is the set of objects whose changes a query of history returns.
 type historyScope struct{ resource, namespace, name string }
 
 func (q *historyQuery) scope() historyScope { return historyScope{q.resource, q.namespace, q.name} }
@@ -85,8 +85,8 @@ func newCatchUps(c clock.Clock, noted func(), read func(context.Context, history
 	return u
 }
 
-// history returns changes as database.history does, at least one or up to q.upTo; those that it returns may be fewer than
-// are there. It waits for a connection as long as the caller does. Errors: those of database.history, resources.ErrClosed.
+// history returns changes as database.history does, at least one or up to q.upTo; it may return fewer than there are.
+// It waits for a connection as long as the caller does. Errors: those of database.history, resources.ErrClosed.
 func (u *catchUps) history(ctx context.Context, q historyQuery) (historyAnswer, error) {
 	for reach := int64(flightReach); ; reach = 0 {
 		u.mu.Lock()
@@ -112,11 +112,11 @@ func (u *catchUps) history(ctx context.Context, q historyQuery) (historyAnswer, 
 		case f.err != nil && (f.query.after == q.after || u.ctx.Err() != nil):
 			return historyAnswer{}, f.err
 		}
-		// What was read began elsewhere, and says nothing of here. The next read is one that begins here.
+		// The flight began at an earlier position and did not reach this one. The next read begins here.
 	}
 }
 
-// from returns the part of an answer after a revision, at most so many changes of it.
+// from returns the part of an answer after a revision, with at most limit changes.
 func (a historyAnswer) from(after int64, limit int) historyAnswer {
 	first := 0
 	for first < len(a.events) && a.events[first].Revision <= after {
@@ -130,7 +130,7 @@ func (a historyAnswer) from(after int64, limit int) historyAnswer {
 	return a
 }
 
-// find returns a segment that has what comes after a position. Called with mu.
+// find returns a segment that has the changes after a position. Called with mu.
 func (u *catchUps) find(q *historyQuery) (found *segment) {
 	segments, ok := u.scopes[q.scope()]
 	if !ok {
@@ -146,7 +146,8 @@ func (u *catchUps) find(q *historyQuery) (found *segment) {
 	return found
 }
 
-// join returns a read that begins at a position, or before it within reach; it begins one if there is none. Called with mu.
+// join returns a read that begins at a position, or less than reach before it; if there is none, it starts one. Called
+// with mu.
 func (u *catchUps) join(q *historyQuery, reach int64) *flight {
 	scope := q.scope()
 	under, ok := u.flights[scope]
@@ -181,7 +182,7 @@ func (u *catchUps) leave(f *flight) {
 	}
 }
 
-// land makes sure that no watch joins a read any more. Called with mu.
+// land makes sure that no further watch joins a read. Called with mu.
 func (u *catchUps) land(f *flight) {
 	scope := f.query.scope()
 	if under := u.flights[scope]; under[f.query.after] == f {
@@ -216,7 +217,7 @@ func (u *catchUps) fly(f *flight) {
 	}
 }
 
-// keep takes up what was read. Called with mu.
+// keep stores a page that was read. Called with mu.
 func (u *catchUps) keep(f *flight) {
 	s := &segment{historyAnswer: f.answer, scope: f.query.scope(), after: f.query.after, size: 1 << 10, used: u.clock.Now()}
 	for _, e := range s.events {
@@ -231,7 +232,7 @@ func (u *catchUps) keep(f *flight) {
 		u.scopes[s.scope] = segments
 	}
 	if before, ok := segments.Get(s.after); ok {
-		u.drop(before) // it ends where the reader already was
+		u.drop(before) // it ended at the position of this read
 		u.scopes[s.scope] = segments
 	}
 	segments.Set(s.after, u.order.PushFront(s))
@@ -251,7 +252,7 @@ func (u *catchUps) drop(e *list.Element) {
 	}
 }
 
-// expire forgets what was not read for segmentsAge, and returns when to look again (zero: nothing is left).
+// expire drops segments that were not read for segmentsAge, and returns when to look again (zero: none is left).
 func (u *catchUps) expire(now time.Time) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -264,7 +265,7 @@ func (u *catchUps) expire(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// clear forgets all, and what is being read.
+// clear drops all segments, and detaches the reads under way.
 func (u *catchUps) clear() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -275,7 +276,7 @@ func (u *catchUps) clear() {
 	clear(u.flights)
 }
 
-// stop ends all reads and waits for them. None begins after it.
+// stop ends all reads and waits for them. No read begins after it.
 func (u *catchUps) stop() {
 	u.mu.Lock()
 	u.end()

@@ -8,19 +8,19 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// collection is what the store knows of one resource type.
+// collection is the store's cache of one resource type.
 type collection struct {
 	resource string
 	packs    bool // Options.Packed
-	// tree is the present state. It is replaced under mu and read without.
+	// tree is the present state. It is replaced under mu and read without mu.
 	tree atomic.Pointer[tree]
 
 	mu sync.Mutex
 	// log holds, in order, every change of the type with a revision greater than logStart, up to tree.last.
 	log      []*resources.Event
 	logStart int64
-	// followers are the watches with a Wake, which are told of a change before its writer is answered: they are few. watchers are the
-	// others, which a goroutine tells after that.
+	// followers are the watches with a Wake, which learn of a change before its writer is answered: they are few.
+	// watchers are the other watches; a goroutine tells them after that.
 	followers []*watch
 	watchers  watcherSet
 	// announced is the last change that was announced. It is behind tree.last while a batch is being applied.
@@ -28,11 +28,11 @@ type collection struct {
 	wakeRound
 	// replaced counts the bytes of objects that left the tree, replaced or deleted.
 	replaced atomic.Int64
-	// written counts the changes since objects were moved together; see Store.DefragmentHeap.
+	// written counts the changes since the last defragmentation; see Store.DefragmentHeap.
 	written int
-	// stayed counts the objects that stayed where they were then, because the log has them.
+	// stayed counts the objects that the last defragmentation did not move, because the log has them.
 	stayed int
-	// defragmented is the path up to which they were; empty when that is not under way.
+	// defragmented is the path up to which a running defragmentation has come; empty when none runs.
 	defragmented string
 }
 
@@ -42,8 +42,8 @@ func (c *collection) after(revision int64) ([]*resources.Event, bool) {
 	return c.log[i:], revision >= c.logStart
 }
 
-// advance takes committed changes into the tree and the log. The changes are visible to reads from here on, if these
-// do not hold back until the store is at their revision.
+// advance takes committed changes into the tree and the log. From here on reads can see the changes, unless they wait
+// until the store is at their revision.
 func (c *collection) advance(events []*resources.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +64,7 @@ func (c *collection) advance(events []*resources.Event) {
 	c.written += len(events)
 }
 
-// replace puts a state in place that may have come about in any way: nothing is known of the changes before it.
+// replace sets a state whose history is unknown: the log begins after it.
 func (c *collection) replace(t *tree) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,8 +73,8 @@ func (c *collection) replace(t *tree) {
 	c.loaded()
 }
 
-// loaded notes that the objects of the tree are where the database's answer was read to, none of them packed. Called with mu, or before
-// anybody knows the collection.
+// loaded notes that the objects of the tree still lie in the memory that the database's answer was read into, and that
+// none is packed. Called with mu, or before another goroutine knows the collection.
 func (c *collection) loaded() {
 	if c.packs {
 		c.written = c.tree.Load().objects.Len()
@@ -92,8 +92,8 @@ func (c *collection) evict(revision int64) {
 	c.logStart = revision
 }
 
-// logBudget bounds what the logs of all collections hold, oldest revision out first. It belongs to who
-// holds Store.applying.
+// logBudget bounds what the logs of all collections hold; the change with the lowest revision is evicted first. It is
+// guarded by Store.applying.
 type logBudget struct {
 	limit, used int64
 	queue       []logEntry
@@ -126,8 +126,8 @@ func (b *logBudget) evictFirst() {
 	e.collection.evict(e.revision)
 }
 
-// evictTo evicts everything up to a revision: what history has pruned is not to be kept in memory, or it would be there for
-// ever where little is written.
+// evictTo evicts everything up to a revision: changes that were pruned from history are not kept in memory either,
+// where they would stay for ever if little is written.
 func (b *logBudget) evictTo(revision int64) {
 	for len(b.queue) > 0 && b.queue[0].revision <= revision {
 		b.evictFirst()
@@ -137,12 +137,13 @@ func (b *logBudget) evictTo(revision int64) {
 	}
 }
 
-// eventOverhead is about what an event takes beside its objects, with its places in the log and in the budget.
+// eventOverhead is about how many bytes an event takes beside its objects, including its places in the log and the
+// budget.
 const eventOverhead = 192
 
-// eventSize is about what keeping an event costs in bytes: the object before it, with the encodings that were made of that
-// for watchers, which nothing else keeps. The object after it costs nothing as long as the tree has it; once it has not,
-// there is a later event whose object before it is. That of a deletion is in no tree.
+// eventSize is about how many bytes it costs to keep an event: those of the object before it and of the encodings made
+// of that object for watchers, which nothing else keeps. The object after it costs nothing while the tree has it;
+// afterwards it is the object before of a later event. A deletion's object is in no tree.
 func eventSize(e *resources.Event) int64 {
 	n := int64(eventOverhead)
 	if e.Prev != nil {

@@ -46,8 +46,8 @@ func (s *Store) Commit(ctx context.Context, writes ...resources.Write) ([]*resou
 	}
 }
 
-// check refuses what a database would, which would cost all that are in the batch a transaction. A key that exists was
-// taken once, by a release that did not look: its object can still be changed and deleted.
+// check refuses what a database would refuse, which would fail the transaction of the whole batch. Only a Create has
+// its key checked: an object whose key an earlier release accepted unchecked can still be changed and deleted.
 func (s *Store) check(w *resources.Write) error {
 	if most := s.options.MaxObjectBytes; most > 0 && w.Op != resources.Delete && len(w.Draft.Data) > most {
 		return resources.ErrTooLarge
@@ -64,8 +64,8 @@ func (s *Store) check(w *resources.Write) error {
 	return nil
 }
 
-// readUnread reads what the database has of objects that are to be deleted though nobody can read them. Errors: resources.ErrNotFound,
-// resources.ErrUnavailable, the context's.
+// readUnread reads the stored rows of objects that are to be deleted although they cannot be decrypted or decoded.
+// Errors: resources.ErrNotFound, resources.ErrUnavailable, the context's.
 func (s *Store) readUnread(ctx context.Context, r *request) error {
 	for i := range r.writes {
 		w := &r.writes[i]
@@ -84,8 +84,9 @@ func (s *Store) readUnread(ctx context.Context, r *request) error {
 	return nil
 }
 
-// checkExpects refuses Expects beside which nothing is written, and those of what is written: every request in the queue has
-// a change to commit, and every Expect holds for all changes of its request if it does for one.
+// checkExpects refuses a request that has Expects and no change, and an Expect of an object that the request also
+// writes. So every request in the queue has a change to commit, and an Expect that holds for one change of its request
+// holds for all.
 func checkExpects(writes []resources.Write) error {
 	var expected map[resources.Key]bool
 	changes := 0
@@ -113,7 +114,8 @@ func checkExpects(writes []resources.Write) error {
 	return nil
 }
 
-// checkEarlier refuses writes that say to be computed from what no earlier write makes. An object that an earlier one deletes is not found.
+// checkEarlier refuses a write that claims to be computed from an earlier write of its request if no earlier write
+// creates or updates the object. If an earlier write deletes the object, add answers with ErrNotFound.
 func checkEarlier(writes []resources.Write) error {
 	for i := range writes {
 		if writes[i].From != resources.FromEarlier {
@@ -134,14 +136,14 @@ type request struct {
 	writes []resources.Write
 	author sql.NullString
 	size   int                      // bytes of the drafts
-	unread map[resources.Key]sealed // what the database has of those that are deleted and cannot be read
+	unread map[resources.Key]sealed // the stored rows of unreadable objects to be deleted
 
 	done    chan struct{}
 	objects []*resources.Object
 	err     error
 }
 
-// refuse answers a request that was not added, after the batch that it was in has been written with err.
+// refuse answers a request that was not added, after the other requests of its batch were written with result err.
 func (r *request) refuse(err error) {
 	if err != nil {
 		r.err = fmt.Errorf("%w: what was in the way may not have been written: %s", resources.ErrUnavailable, r.err.Error())
@@ -149,7 +151,7 @@ func (r *request) refuse(err error) {
 	close(r.done)
 }
 
-// answer answers a request that was added, or could not be.
+// answer answers a request that was added to the batch, or whose batch could not begin.
 func (r *request) answer(err error) {
 	if r.err == nil && err != nil {
 		r.objects, r.err = nil, err

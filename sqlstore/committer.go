@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// commitAll is the committer: it puts everything that waits into one transaction, again and again, until the queue is
+// commitAll is the committer: it puts all waiting requests into one transaction, again and again, until the queue is
 // closed and empty.
 func (s *Store) commitAll() {
 	defer close(s.committed)
@@ -28,20 +28,20 @@ func (s *Store) commitAll() {
 	}
 }
 
-// trimLog keeps the database's log bounded.
+// trimLog keeps the database's write-ahead log bounded.
 func (s *Store) trimLog() {
 	began := time.Now()
 	worked, err := s.db.trimLog()
 	if worked {
 		s.metrics.kept("checkpoint", began)
 	}
-	if err != nil && !s.saidGone.Load() { // there is none where it should be, and the log has why
+	if err != nil && !s.saidGone.Load() { // the log says already that the file is gone
 		s.logger.Warn("the write-ahead log could not be truncated", "err", err)
 	}
 }
 
-// commitBatch commits what it can of some requests and answers every one of them. When the database refuses what is in
-// one of them, it does not say which: each is then committed alone, so that the others do not fail with it.
+// commitBatch commits those requests of a batch that it can, and answers all of them. A database that refuses a batch
+// does not say which request is the reason: each is then committed alone, so that the others do not fail with it.
 func (s *Store) commitBatch(requests []*request) {
 	if s.commitTogether(requests) {
 		return
@@ -52,9 +52,9 @@ func (s *Store) commitBatch(requests []*request) {
 	}
 }
 
-// commitTogether commits what it can of some requests in one transaction and answers every one of them, unless that was
-// refused and more than one of them may be the reason, or what the batch was to prune: then nothing was written, and nobody
-// is answered.
+// commitTogether commits those requests that it can in one transaction and answers all of them. It returns false, with
+// nothing written and no request answered, if the database refused the transaction and the reason may be one of several
+// requests, or the batch's prune.
 func (s *Store) commitTogether(requests []*request) (answered bool) {
 	tx, err := s.begin()
 	if err != nil {
@@ -88,8 +88,8 @@ func (s *Store) commitTogether(requests []*request) (answered bool) {
 	}
 	s.queue.noteCommit(len(requests))
 	answerAll(added, err)
-	// What stood in the way of a request may have been added by one before it: it is not to be told of what cannot be
-	// read yet, nor of what will never be.
+	// An earlier request of the batch may be why a request was refused: the answer must not report a state that cannot
+	// be read yet, or that will never exist.
 	for _, r := range refused {
 		r.refuse(err)
 	}
@@ -102,11 +102,11 @@ func answerAll(requests []*request, err error) {
 	}
 }
 
-// beginAttempts is how often a batch is begun when the cache turns out to be behind. Each time it is brought up first.
+// beginAttempts is how often begin retries when the cache turns out to be behind. Each time the cache catches up first.
 const beginAttempts = 4
 
-// begin starts the transaction of a batch, with the cache at the counter: what the batch is checked against is what it
-// will be committed to. It returns with applying locked, unless it fails. Errors: resources.ErrUnavailable.
+// begin starts the transaction of a batch, with the cache at the counter: a batch is checked against the state that it
+// is committed to. It returns with applying locked, unless it fails. Errors: resources.ErrUnavailable.
 func (s *Store) begin() (transaction, error) {
 	if err := s.inPlace(); err != nil {
 		return nil, unusable(err)
@@ -133,7 +133,7 @@ func (s *Store) begin() (transaction, error) {
 			}
 		}
 		s.applying.Unlock()
-		tx.rollback() // no other server is to wait for what comes now
+		tx.rollback() // so that other servers do not wait for the catch-up
 		if complete {
 			err = s.peers.heal()
 		} else {
@@ -146,8 +146,8 @@ func (s *Store) begin() (transaction, error) {
 	return nil, fmt.Errorf("%w: others write faster than this server can follow", resources.ErrUnavailable)
 }
 
-// write makes what was built durable and visible. Errors: resources.ErrRefused, resources.ErrUnavailable,
-// resources.ErrUnknownOutcome. Called with applying.
+// write makes the changes of a batchBuilder durable and visible. Errors: resources.ErrRefused,
+// resources.ErrUnavailable, resources.ErrUnknownOutcome. Called with applying.
 func (s *Store) write(tx transaction, p *batchBuilder, now time.Time) error {
 	b := &batch{at: now.UnixMilli(), revision: p.revision, floor: p.floor, changes: p.changes}
 	for i := range b.changes {
@@ -155,7 +155,7 @@ func (s *Store) write(tx transaction, p *batchBuilder, now time.Time) error {
 	}
 	b.cut = s.cut(b.size)
 	err := tx.commit(b)
-	if errors.Is(err, resources.ErrUnknownOutcome) && s.peers == nil { // with peers, the next batch begins with what the log has
+	if errors.Is(err, resources.ErrUnknownOutcome) && s.peers == nil { // with peers, the next batch reads the log first
 		err = s.ascertain(b, err)
 	}
 	if err != nil && b.cut != nil {

@@ -15,85 +15,92 @@ import (
 	"github.com/rowlock/rowlock/resources/views"
 )
 
-// database is the tables, and what the store does with them. What both databases are asked in the same words goes through
-// reads; the rest is the driver's.
+// database is the tables, and the store's operations on them. Statements that are the same for both databases go
+// through reads; the rest is in driver.
 type database struct {
 	driver
 	reads *sql.DB
-	// gate is what who reads passes; nil: none is needed.
+	// gate is passed by every read; nil: none is needed.
 	gate *readGate
 	// isolation makes the statements of a read see one state.
 	isolation sql.IsolationLevel
-	// prelude is a statement that a transaction has to begin with, if any: what a session would remember, behind a pooler.
+	// prelude is a statement that every transaction has to begin with, if any: settings that a session loses behind a
+	// pooler.
 	prelude string
 	limits  limits
-	// objects is how that table is read at start.
+	// objects describes how the table objects is read at the start, in parts.
 	objects partition
 	sealer  *sealer
-	// origin is where history is to be read; nil: there is but one.
+	// origin is the primary that history has to be read from; nil: there is only one.
 	origin *origin
-	// counter and state are the statements that read the counter, and what a cache begins with.
+	// counter and state are the statements that read the counter and the store's state for a new cache.
 	counter, state string
-	// deadConnections is how many connections of the pool may turn out to be dead, one after the other.
+	// deadConnections is how many connections of the pool may turn out to be dead in a row.
 	deadConnections int
 }
 
-// driver is what differs between databases. But for size, aside and inPlace, it belongs to the goroutine of the committer.
+// driver is the part that differs between the databases. Except for size, aside and inPlace, it belongs to the
+// committer's goroutine.
 type driver interface {
-	// begin starts the transaction of a batch. Where several servers share the database, no other can raise the
-	// counter from here on, and the page has what others wrote after the given revision; else there is no page.
+	// begin starts the transaction of a batch. If several servers share the database, no other server can raise the
+	// counter from here on, and the page has the changes of other servers after the given revision; otherwise there is
+	// no page.
 	begin(after int64) (transaction, *page, error)
-	// prune deletes the changes up to a revision and returns how many bytes history has left, by what was deleted and not
-	// by what was to be. After an error nothing was deleted, or after resources.ErrUnknownOutcome perhaps all of it.
+	// prune deletes the changes up to a revision and returns how many bytes history has left, counted by the rows that
+	// were really deleted. After an error nothing was deleted; after resources.ErrUnknownOutcome perhaps all of it.
 	prune(floor int64) (left int64, err error)
-	// shareView calls begin, once at least and so many times at most, for transactions that all see the same state.
+	// shareView calls begin at least once and at most most times, for transactions that all see the same state.
 	shareView(ctx context.Context, begin func() (*sql.Tx, error), most int) error
-	// rewrite runs statements in a transaction under the lock of the counter. It changes nothing of the store's state but how it is
-	// written down: each statement is conditional on what it replaces.
+	// rewrite runs statements in a transaction under the lock of the counter. They change only how the store's state is
+	// encoded: each statement is conditional on the row that it replaces.
 	rewrite(statements []boundStatement) error
-	// aside reads, and writes if read says so, tables that no batch writes, beside all that batches do. What is read and what is written are of
-	// one transaction where the tables are shared with other servers; else committer runs what writes between batches.
+	// aside calls read, and then write if read returns true, for tables that no batch writes, concurrently with
+	// batches. If other servers share the tables, both run in one transaction; otherwise committer runs write between
+	// batches.
 	aside(ctx context.Context, committer func(func() error) error, read func(ctx context.Context, c sqlConn, shared bool) (write bool, err error),
 		write func(ctx context.Context, c sqlConn) error) error
-	// rewritesTogether is what rows of changes have in common that are to be rewritten together, or not at all, as text.
+	// rewritesTogether is an SQL expression, as text: rows of changes with the same value are rewritten together or not
+	// at all.
 	rewritesTogether() string
-	// scrub makes sure that the files of the database have nothing of what was replaced or deleted, as far as it can.
+	// scrub removes from the files of the database, as far as it can, the bytes of rows that were replaced or deleted.
 	scrub() error
-	// letGo is called when so many transactions that begin together have ended.
+	// letGo is called when views transactions that began together have ended.
 	letGo(views int)
-	// shrink gives back the memory in which connections keep pages of the database, for who has come to rest.
+	// shrink frees the memory in which connections cache pages of the database; it is called when the server is idle.
 	shrink() error
-	// keepViews makes the views that people ask be these; see Store.KeepViews. onCommitter runs what writes to a database that has one writer.
+	// keepViews makes the database have exactly the wanted views; see Store.KeepViews. onCommitter runs writes to a
+	// database that has only one writer.
 	keepViews(ctx context.Context, wanted []views.View, onCommitter func(func() error) error) (left map[string]error, err error)
-	// touch commits a change of nothing, to see whether commits work.
+	// touch makes a commit without changes, to see whether commits work.
 	touch() error
-	// size returns the bytes of the database.
+	// size returns the size of the database in bytes.
 	size(context.Context) (int64, error)
-	// free returns how many bytes of the database nothing is in; 0 where that looks after itself.
+	// free returns how many bytes of the database are unused; 0 if the database looks after them itself.
 	free(context.Context) (bytes int64, err error)
-	// vacuum returns free pages of up to so many bytes to the file system, if they are many. more says whether it is worth
-	// going on.
+	// vacuum returns free pages of up to so many bytes to the file system, if there are many. more reports whether
+	// another call is worth it.
 	vacuum(bytes int64) (more bool, err error)
-	// checkpoint moves the write-ahead log into the database and cuts it to nothing, where nobody who reads is in the way for long.
+	// checkpoint moves the write-ahead log into the database and truncates it, unless readers are in the way for long.
 	checkpoint() error
-	// trimLog keeps the write-ahead log bounded; it is called between batches and is cheap when there is nothing to do; worked
-	// tells that there was.
+	// trimLog keeps the write-ahead log bounded; it is called between batches and is cheap when there is nothing to do.
+	// worked reports whether there was.
 	trimLog() (worked bool, err error)
-	// inPlace says whether whoever opens the database after this process finds what it has written; anybody may call it.
+	// inPlace returns an error if the next process that opens the database would not find what this one writes. It may
+	// be called from any goroutine.
 	inPlace() error
 	// noteAges writes meta.ages.
 	noteAges(ages string) error
 	close() error
 }
 
-// transaction is one batch on its way into the database. It is ended by one of its methods.
+// transaction is one batch on its way into the database. Each of commit and rollback ends it.
 type transaction interface {
 	// commit writes a batch: every change into the log, the last state of every object, the counter. Errors:
-	// resources.ErrRefused when nothing was written and would not be the next time either, for what is in the batch;
-	// resources.ErrUnavailable when nothing was written; resources.ErrUnknownOutcome.
+	// resources.ErrRefused if nothing was written and a retry of the same batch would fail as well;
+	// resources.ErrUnavailable if nothing was written; resources.ErrUnknownOutcome.
 	commit(*batch) error
 	// floor is a revision after which the log has every change, and keeps it until commit: an update of an object that
-	// was changed after it is stored without the object before.
+	// was last changed after it is stored without the object before.
 	floor() int64
 	rollback()
 }
@@ -109,7 +116,8 @@ func (d *database) close() error {
 	return errors.Join(errs...)
 }
 
-// each calls visit for every row that a statement returns. A database that hangs must not hang its readers.
+// each calls visit for every row that a statement returns. It has a time limit, so that a hanging database does not
+// make readers hang.
 func (d *database) each(ctx context.Context, visit func(scan func(...any) error) error, statement string, args ...any) error {
 	bounded, cancel := boundedBy(ctx, d.limits.read)
 	defer cancel()
@@ -134,8 +142,8 @@ func (d *database) each(ctx context.Context, visit func(scan func(...any) error)
 	return err
 }
 
-// boundedBy returns a context that ends with ctx, and after a time. It has none of the values of ctx: an idle connection keeps
-// the context of its last statement, and what a request knows, its Catalog among it, is not to live as long as that.
+// boundedBy returns a context that ends with ctx, and after limit. It has no values of ctx: an idle connection keeps
+// the context of its last statement, and the values of a request, such as its Catalog, must not live as long as that.
 func boundedBy(ctx context.Context, limit time.Duration) (bounded context.Context, cancel func()) {
 	bounded, end := context.WithTimeout(context.Background(), limit)
 	if ctx.Err() != nil {
@@ -187,10 +195,10 @@ func (d *database) revision(ctx context.Context) (int64, error) {
 	return revision, err
 }
 
-// meta is the row of that table.
+// meta is the row of the table meta.
 type meta struct {
 	revision, floor, historyBytes int64
-	at                            sql.NullInt64  // of the last change, as far as it is in history
+	at                            sql.NullInt64  // of the last change, if it is in history
 	ages                          sql.NullString // see ages.String
 }
 
@@ -219,7 +227,7 @@ func eachRow(rows *sql.Rows, err error) func(visit func(scan func(...any) error)
 // errStop ends eachRow before the last row.
 var errStop = errors.New("stop")
 
-// unavailable gives a database error its place in the contract. Cancellation by the caller stays what it is.
+// unavailable wraps a database error as the contract wants it. Cancellation by the caller stays unwrapped.
 func unavailable(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -227,7 +235,7 @@ func unavailable(err error) error {
 	return unusable(err)
 }
 
-// unusable says that the database cannot be used, for a reason that is not the caller's.
+// unusable says that the database cannot be used, for a reason that is not the caller's fault.
 func unusable(err error) error {
 	if isMoved(err) {
 		return fmt.Errorf("%w: %w to %s", resources.ErrUnavailable, resources.ErrMoved, movedPlace(err))
@@ -238,8 +246,8 @@ func unusable(err error) error {
 	return fmt.Errorf("%w: %w", resources.ErrUnavailable, err)
 }
 
-// isFull reports whether the database found no room on its disk. SQLite has an error of its own for the file that it keeps the index of its
-// log in.
+// isFull reports whether the database's disk is full. SQLite has a separate error for the file that holds the index of
+// its write-ahead log.
 func isFull(err error) bool {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) {

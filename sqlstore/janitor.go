@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// janitor does what becomes due with time: it prunes history, deletes objects at the end of their lifetime, forgets
-// past states that were kept for lists and pages of history that were kept for watches. It records the object history. It sleeps until the next of these
-// is due; when nothing is, it has no timer.
+// janitor runs duties that become due: it prunes history, deletes objects at the end of their lifetime, drops past
+// states that were kept for lists and pages of history that were kept for watches, and records the object history. It
+// sleeps until the next duty is due; when none is, it has no timer.
 //
 // Its work on the database runs as tasks of the committer, in steps that are small beside a batch.
 type janitor struct {
@@ -16,12 +16,12 @@ type janitor struct {
 
 	mu   sync.Mutex
 	due  [duties]time.Time // zero: not due
-	wake chan struct{}     // has a value when something became due earlier than it was
+	wake chan struct{}     // has a value when a duty became due earlier than before
 	quit chan struct{}
 	done chan struct{}
 }
 
-// duty is one thing the janitor does.
+// duty is one kind of work of the janitor.
 type duty int
 
 const (
@@ -38,7 +38,7 @@ func newJanitor(s *Store) *janitor {
 	opened := s.clock.Now()
 	j := &janitor{store: s, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	j.ages.restore(s.noted, s.position.revision, opened)
-	// What a former process left behind is looked at once; that says when to look again.
+	// The work that a former process left is looked for at once; that shows when to look again.
 	j.due[prune] = opened
 	j.due[expire] = opened
 	j.due[note] = opened.Add(j.noteEvery())
@@ -48,7 +48,7 @@ func newJanitor(s *Store) *janitor {
 	return j
 }
 
-// at makes a duty due at a time, if it is not due before.
+// at makes a duty due at a time, if it is not due earlier.
 func (j *janitor) at(d duty, t time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -62,7 +62,7 @@ func (j *janitor) at(d duty, t time.Time) {
 	}
 }
 
-// noteCommit takes up what a batch will make due.
+// noteCommit schedules the duties that follow from a batch.
 func (j *janitor) noteCommit(b *batch) {
 	now := j.store.clock.Now()
 	j.noteAge(b.revision, now)
@@ -84,7 +84,7 @@ func (j *janitor) noteCommit(b *batch) {
 	}
 }
 
-// noteForeign takes up that other servers have written, who look after it themselves unless they end.
+// noteForeign schedules the duties that follow from writes of other servers, which do them themselves unless they end.
 // Called with applying.
 func (j *janitor) noteForeign(now time.Time) {
 	j.noteAge(j.store.position.revision, now)
@@ -94,13 +94,13 @@ func (j *janitor) noteForeign(now time.Time) {
 	j.noteRecord(now.Add(recordTurn))
 }
 
-// foreignSlack is how long after a write of another server this one looks which lifetime it has to end.
+// foreignSlack is how long after another server's write this one looks for objects whose lifetime it has to end.
 const foreignSlack = 10 * time.Second
 
-// slack is how much later than due history is pruned, so that one step takes many changes.
+// slack is how long after its due time history is pruned, so that one step takes many changes.
 func (j *janitor) slack() time.Duration { return min(j.store.options.HistoryAge/16, 10*time.Second) }
 
-// expirySlack is how much later than due an object is deleted at the end of its lifetime, so that one step takes many.
+// expirySlack is how long after the end of its lifetime an object is deleted, so that one step takes many.
 const expirySlack = time.Second
 
 func (j *janitor) run() {
@@ -122,7 +122,7 @@ func (j *janitor) run() {
 	}
 }
 
-// next returns the duty that is due first, and how long that is away.
+// next returns the duty that is due first, and the time until then.
 func (j *janitor) next() (d duty, wait time.Duration, any bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -138,7 +138,8 @@ func (j *janitor) next() (d duty, wait time.Duration, any bool) {
 	return d, first.Sub(j.store.clock.Now()), true
 }
 
-// sleep waits for a while (for ever, without timed), or until something is due earlier. It returns false at the end.
+// sleep waits for d (for ever, if not timed), or until a duty is due earlier. It returns false when the janitor is to
+// end.
 func (j *janitor) sleep(d time.Duration, timed bool) bool {
 	var fired <-chan time.Time
 	if timed {
@@ -160,7 +161,7 @@ const retryAfter = 10 * time.Second
 
 func (j *janitor) perform(d duty) {
 	j.mu.Lock()
-	j.due[d] = time.Time{} // before the work: what is noted meanwhile must not be lost
+	j.due[d] = time.Time{} // before the work: a duty that becomes due meanwhile must not be lost
 	j.mu.Unlock()
 	if d != forget && j.store.inPlace() != nil {
 		j.at(d, j.store.clock.Now().Add(retryAfter))
@@ -193,7 +194,7 @@ func (j *janitor) perform(d duty) {
 	}
 }
 
-// earlier returns the first of two times of which either may be none.
+// earlier returns the first of two times, either of which may be zero (never).
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b
@@ -201,7 +202,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// task runs f on the goroutine of the committer and waits for it. Without an error it returns true when f ran.
+// task runs f on the committer's goroutine and waits for it. It returns the error of f, and whether f ran.
 func (j *janitor) task(f func() error) (bool, error) {
 	done := make(chan error, 1)
 	if !j.store.queue.putTask(func() { done <- f() }) {

@@ -7,22 +7,23 @@ import (
 )
 
 const (
-	// revisionsPerMillisecond is more than can be given in one, by far.
+	// revisionsPerMillisecond is far more revisions than can be assigned in a millisecond.
 	revisionsPerMillisecond = 1 << 10
-	// blindJump is how far the counter goes ahead, at least, where the clocks do not help: more than are given in years.
+	// blindJump is how far the counter jumps at least if the clocks do not help: more revisions than are assigned in
+	// years.
 	blindJump = 1 << 32
-	// RevisionMax is the highest revision that something may have of which a store is made: what clients in JavaScript can compare is above it
-	// by more than a hundred jumps.
+	// RevisionMax is the highest revision that a store may be created with: the limit of clients in JavaScript is more
+	// than a hundred jumps above it.
 	RevisionMax = 1<<53 - 1<<40
 )
 
-// jumpTo returns where the counter goes on when it cannot be known which revisions beyond one were given, and lost: at the time
-// that it is. Whoever remembers one remembers less, for a counter that began below the clock stays below it; a jump from
-// the same revision, when the same backup is restored again, leads elsewhere; and what comes of it is less than
-// 2^53, which is what clients in JavaScript can compare.
+// jumpTo returns where the counter goes on if unknown revisions after beyond were assigned and lost: at the current
+// time in milliseconds times revisionsPerMillisecond. Every revision that a client remembers is lower, because a
+// counter that began below the clock stays below it; a second jump from the same revision, after the same backup was
+// restored again, leads elsewhere; and the result is less than 2^53, which is the limit of clients in JavaScript.
 //
-// It would stop holding where the clocks of two servers and their databases differ by more than the time between two
-// jumps. Where they are behind the counter, a part of the jump is chance.
+// This fails if the clocks of two servers and their databases differ by more than the time between two jumps. If the
+// clocks are behind the counter, a part of the jump is random.
 func jumpTo(beyond int64, clocks ...time.Time) int64 {
 	to := beyond
 	for _, now := range clocks {
@@ -36,7 +37,7 @@ func jumpTo(beyond int64, clocks ...time.Time) int64 {
 
 const nowSQL = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
-// now is what the database's clock shows.
+// now returns the time of the database's clock.
 func (t *postgresTransaction) now() (time.Time, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), t.driver.limits.step)
 	defer cancel()

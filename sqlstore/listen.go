@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// listener wakes up when another server has written. What it hears is a hint; what was written is in the log.
+// listener wakes up when another server has written. A notification is only a hint; the log has the change.
 type listener struct {
 	peers *peers
 	ctx   context.Context
@@ -41,9 +41,9 @@ func (l *listener) run() {
 	}
 }
 
-// lookElsewhere looks through the connections that are left when none can be had to listen through: where the database has no place
-// for another, they may go on for long, and a server that answers with what is most recent and is ready would have watches stand still.
-// Where nothing answers, it is not for long that whoever writes waits for it.
+// lookElsewhere reads the log through the pool when no connection to listen through can be made: if the database has no
+// free connection, the pool's may last for long, and a server that is ready and answers reads at "most recent" would
+// let watches stand still. If the database does not answer, writers wait for this only for limits.ping.
 func (l *listener) lookElsewhere() {
 	ctx, cancel := context.WithTimeout(l.ctx, l.peers.db.limits.ping)
 	defer cancel()
@@ -52,10 +52,10 @@ func (l *listener) lookElsewhere() {
 	}
 }
 
-// pollAgain is how soon poll looks again when it could not, or what happened meanwhile would stay unheard for twice as long.
+// pollAgain is how soon poll tries again after a failure; otherwise changes would stay unnoticed for two intervals.
 const pollAgain = time.Second
 
-// poll looks now and then, where notifications do not come.
+// poll reads the log at intervals, for connections that get no notifications.
 func (l *listener) poll() {
 	usual := l.peers.db.limits.deaf()
 	for pause := usual; l.sleep(pause); {
@@ -64,7 +64,7 @@ func (l *listener) poll() {
 			pause = usual
 			continue
 		}
-		if pause == usual { // it is said once
+		if pause == usual { // logged once
 			l.peers.store.logger.Warn("the log of changes could not be read, trying again", "err", err)
 		}
 		pause = min(usual/2, pollAgain)
@@ -82,7 +82,7 @@ func (l *listener) sleep(d time.Duration) bool {
 	}
 }
 
-// listen listens until the connection breaks. heard says whether it was any good.
+// listen listens until the connection breaks. heard reports whether it got as far as to listen.
 func (l *listener) listen() (heard bool, err error) {
 	config := l.peers.db.config.Copy()
 	l.peers.db.renew(config)
@@ -107,7 +107,7 @@ func (l *listener) listen() (heard bool, err error) {
 	if err := session.enter(l.ctx, conn); err != nil {
 		return false, err
 	}
-	// What was written before LISTEN took effect was not heard.
+	// Notifications before LISTEN took effect were missed.
 	if err := l.peers.catchUp(l.ctx, a, 0); err != nil {
 		return false, err
 	}
@@ -119,7 +119,7 @@ func (l *listener) listen() (heard bool, err error) {
 	}
 }
 
-// next waits for news or until it is time to look for some, and brings the cache up to date.
+// next waits for a notification or until it is time to look, and brings the cache up to date.
 func (l *listener) next(a connection) error {
 	revision, err := l.wait(a.conn)
 	if err != nil {
@@ -132,7 +132,7 @@ func (l *listener) next(a connection) error {
 	return l.peers.catchUp(l.ctx, a, revision)
 }
 
-// wait returns the revision that was heard of, or 0 when it is time to look.
+// wait returns the revision of a notification, or 0 when it is time to look.
 func (l *listener) wait(conn *pgx.Conn) (int64, error) {
 	limits := &l.peers.db.limits
 	patience := limits.poll
@@ -159,7 +159,7 @@ func (l *listener) wait(conn *pgx.Conn) (int64, error) {
 	return revision, nil
 }
 
-// connection is one to read the log through, which shows at the same time that the connection lives.
+// connection reads the log through the listener's connection, which shows at the same time that the connection lives.
 type connection struct {
 	conn *pgx.Conn
 	db   *postgresDriver

@@ -2,24 +2,25 @@ package sqlstore
 
 import "sync/atomic"
 
-// origin is where the cache has last been brought up from: cluster, timeline and table. History has to come from there as well.
-// A connection to a primary that was replaced and does not know it may have another, or one that ended.
+// origin is where the cache was last brought up to date from: cluster, timeline and table. History has to come from
+// there as well. A connection to a primary that was replaced and does not know it may have another history, or a
+// shorter one.
 type origin struct {
 	name   atomic.Pointer[string]
-	astray func() // is called when history is somewhere else
+	astray func() // called when history comes from somewhere else
 }
 
-// noted is the origin that a page was taken from.
+// noted records the origin of a page.
 func (o *origin) noted(name string) {
 	if known := o.name.Load(); known == nil || *known != name {
 		o.name.Store(&name)
 	}
 }
 
-// forget is called when the cache was loaded anew.
+// forget is called when the cache was loaded again.
 func (o *origin) forget() { o.name.Store(nil) }
 
-// is reports whether an origin is this one. Before the first page was taken it is any where the counter was raised last.
+// is reports whether name is this origin. Before the first page, any name is, if the counter was last raised there.
 func (o *origin) is(name string) bool {
 	known := o.name.Load()
 	if name != "" && (known == nil || *known == name) {
@@ -29,5 +30,6 @@ func (o *origin) is(name string) bool {
 	return false
 }
 
-// selectHistoryHereSQL is selectHistorySQL with the origin, or none where the counter was raised last somewhere else.
+// selectHistoryHereSQL is selectHistorySQL with the origin, which is NULL if the counter was last raised somewhere
+// else.
 const selectHistoryHereSQL = historyHeadSQL + `CASE WHEN m.origin = ` + actualSQL + ` THEN m.origin END` + historyMiddleSQL + `meta m` + historyTailSQL

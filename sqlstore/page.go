@@ -9,54 +9,55 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// page is what the log has after a revision, with the state of the store that it belongs to.
+// page holds the changes of the log after a revision, with the state of the store at the same time.
 type page struct {
 	meta
-	origin, actual string        // where the counter was raised last, and where this is
-	askedAt        sql.NullInt64 // when the change at the revision asked for was committed, as far as it is in history
+	origin, actual string        // where the counter was last raised, and where the page was read
+	askedAt        sql.NullInt64 // commit time of the change at the revision of the query, if it is in history
 	rows           []logRow      // in the order of revisions; those up to meta.revision, unless there were too many
 
-	freed  int64 // bytes that were ever pruned
-	legacy bool  // servers of the version before may be there, which read the counter in meta
+	freed  int64 // bytes pruned since the database was created
+	legacy bool  // servers of the previous release may be running, which read the counter in meta
 	heard  bool  // another server listens
 }
 
-// logRow is a change without what the cache knows already: the object before it.
+// logRow is a change without the object before it, which the cache has.
 type logRow struct {
 	op           resources.Op
 	at           int64
 	prevRevision int64
 	object       *resources.Object
-	transaction  string // the number of the one that wrote it, which its neighbours of other transactions do not have
+	transaction  string // number of its transaction; differs from that of neighbouring rows of other transactions
 }
 
-// The bounds of a page: what can be read in limits.read over a slow network too, and held in memory beside the cache.
+// The bounds of a page: it can be read within limits.read over a slow network too, and held in memory beside the cache.
 const (
 	pageRows  = 2048
 	pageBytes = 4 << 20
 )
 
-// asker is a connection, or many of them, to read the log through.
+// asker reads the log, through a connection or a pool.
 type asker interface {
-	// page returns the first changes after a revision: so many, or as many as have so many bytes, the last of which may
-	// go beyond.
+	// page returns the first changes after a revision: at most rows of them, and no more after the one that reaches
+	// bytes.
 	page(ctx context.Context, after int64, rows, bytes int) (*page, error)
 }
 
-// pageAfter reads on in the log: whole transactions, one at least, since a transaction must become visible as a whole.
+// pageAfter reads the next page of the log: whole transactions, at least one, since a transaction must become visible
+// as a whole.
 func pageAfter(ctx context.Context, from asker, after int64) (*page, error) {
 	seen := 0
 	for rows, bytes := pageRows, pageBytes; ; rows, bytes = 2*rows, 2*bytes {
 		p, err := from.page(ctx, after, rows, bytes)
-		if err != nil || p.cut(after) || len(p.rows) == seen { // seen: that is all there is of it
+		if err != nil || p.cut(after) || len(p.rows) == seen { // seen: there are no more rows
 			return p, err
 		}
 		seen = len(p.rows)
 	}
 }
 
-// cut takes off the last transaction of a page after which the log goes on, for its end may not be there. It reports
-// false, and does nothing, when there is no other.
+// cut removes the last transaction of an incomplete page, because the end of that transaction may be missing. It
+// returns false, and does nothing, if the page has no other transaction.
 func (p *page) cut(after int64) bool {
 	if len(p.rows) == 0 || p.complete(after) {
 		return true
@@ -71,29 +72,29 @@ func (p *page) cut(after int64) bool {
 	return n > 0
 }
 
-// position is how far a store has come: a revision, and when it was committed (0: not known), which tells one change
-// from another that was given the same revision by a database that had lost the first.
+// position is how far a store has come: a revision and the time of its commit (0: not known). The time tells a change
+// from another one that got the same revision from a database that had lost the first.
 type position struct{ revision, at int64 }
 
-// astray reports whether the database is not a continuation of what a store has seen at a position: it was restored from
-// a backup, or is a replica that was promoted and lost the last commits, or perhaps lost some.
+// astray reports whether the database does not continue what a store has seen at a position: it was restored from a
+// backup, or it is a promoted replica, which lost the last commits or may have lost some.
 func (p *page) astray(seen position) bool {
 	return p.origin != p.actual || p.revision < seen.revision ||
 		(seen.at != 0 && p.floor < seen.revision && p.askedAt.Int64 != seen.at)
 }
 
-// complete reports whether the page has all there is after a revision.
+// complete reports whether the page has all changes after a revision.
 func (p *page) complete(after int64) bool {
 	return p.revision <= after || (len(p.rows) > 0 && p.rows[len(p.rows)-1].object.Revision == p.revision)
 }
 
-// actualSQL is where the row m of the table meta is: cluster, timeline and table.
+// actualSQL is the origin of the row m of the table meta: cluster, timeline and table.
 const actualSQL = `(SELECT system_identifier FROM pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) || '/' || m.tableoid`
 
-// What the row m of the table meta says of the store together with the log.
+// The state of the store, from the row m of the table meta and the log.
 const (
-	// counterSQL is the counter. It is in meta only as long as servers of the version before may be there. After that the
-	// log has it, until all of the log is pruned: then it is the floor.
+	// counterSQL is the counter. It is in meta only while servers of the previous release may be running. After that it
+	// is the last revision of the log, or, once all of the log is pruned, the floor.
 	counterSQL = `coalesce(m.revision, (SELECT l.revision FROM changes l WHERE l.revision > m.floor ORDER BY l.revision DESC LIMIT 1), m.floor)`
 	// historyBytesSQL is the sum of the sizes of all changes after the floor.
 	historyBytesSQL = `CASE WHEN m.revision IS NULL THEN coalesce((
@@ -103,7 +104,7 @@ const (
 (SELECT c.at FROM changes c WHERE c.revision = ` + counterSQL + `), m.ages FROM meta m`
 )
 
-// selectPageSQL takes the state of the store along in every row, so that all is of one state of the database.
+// selectPageSQL repeats the state of the store in every row, so that all is read from one state of the database.
 const selectPageSQL = `WITH state AS MATERIALIZED (
   SELECT ` + counterSQL + ` AS counter, m.floor, ` + historyBytesSQL + ` AS bytes, m.origin, ` + actualSQL + ` AS actual,
   (SELECT l.at FROM changes l WHERE l.revision = $1) AS asked_at, m.freed, m.revision IS NOT NULL AS legacy,
@@ -139,11 +140,11 @@ func (p *page) scanRow(l *loader, scan func(...any) error) error {
 	return nil
 }
 
-// errGap says that the log does not continue what is in the cache.
+// errGap says that the log does not continue the cache.
 var errGap = errors.New("the log does not continue the cache")
 
-// events makes events of the rows after a revision. What was before each is in the trees, or in the rows before it.
-// Errors: errGap.
+// events makes events of the rows after a revision. The object before each change is in the trees, or in an earlier
+// row. Errors: errGap.
 func (p *page) events(after int64, state func(resource string) *tree) ([]*resources.Event, error) {
 	var events []*resources.Event
 	pending := map[resources.Key]*resources.Object{}

@@ -9,14 +9,14 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// peers keeps the cache up with what other servers write into the same database. A store whose database is its own has
-// none.
+// peers brings changes that other servers write into the same database into the cache. It is nil for a store whose
+// database has no other servers.
 type peers struct {
 	store   *Store
 	db      *postgresDriver
 	recent  recent
 	listen  listener
-	session *Session           // nil: a pooler stands between
+	session *Session           // nil: there is a pooler in between
 	cancel  context.CancelFunc // ends what runs for the peers
 	healing atomic.Bool        // the committer is about to heal
 }
@@ -40,8 +40,8 @@ func (p *peers) stop() {
 	p.recent.wait()
 }
 
-// refresh returns when the cache has everything that was committed before it was called. Errors:
-// resources.ErrUnavailable, the context's.
+// refresh returns when the cache has everything that was committed before the call. Errors: resources.ErrUnavailable,
+// the context's.
 func (p *peers) refresh(ctx context.Context) error {
 	seen := p.store.revisions.current.Load()
 	if p.session != nil {
@@ -52,28 +52,29 @@ func (p *peers) refresh(ctx context.Context) error {
 		return err
 	}
 	if revision < seen {
-		revision = 0 // the counter went back: what is in the cache is not what the database has
+		revision = 0 // the counter went back: the cache has revisions that the database has lost
 	}
 	return p.catchUp(ctx, p.db, revision)
 }
 
-// catchUp brings the cache to a revision, and on to what there is when it has to ask. 0 means: ask. It reads page after
-// page, each of which stays: a server that is far behind comes further with every attempt. Errors:
-// resources.ErrUnavailable, the context's.
+// catchUp brings the cache to a revision; if it has to query the database, also to the counter of that time. 0 means:
+// query in any case. It reads page after page, each of which stays in the cache: a server that is far behind gets
+// further with every attempt. Errors: resources.ErrUnavailable, the context's.
 func (p *peers) catchUp(ctx context.Context, from asker, revision int64) error {
 	for {
 		found, err := p.step(ctx, from, revision)
 		if err != nil || found == nil || found.complete(p.store.revisions.current.Load()) {
 			return err
 		}
-		revision = found.revision // what comes later is not waited for
+		revision = found.revision // later changes are not waited for
 	}
 }
 
-// step brings the cache on by a page, which it returns, or nil if the cache is at the revision.
+// step brings the cache forward by a page, which it returns, or nil if the cache is at the revision.
 //
-// The committer has applying until its own COMMIT was answered. What the cache has already, or gets from the committer
-// before that, is not waited for: the cache never goes back, so who finds it at the revision needs no lock.
+// The committer holds applying until its own COMMIT is answered. step does not wait for that lock if the cache has the
+// revision, or gets it from the committer meanwhile: the cache never goes back, so a cache at the revision needs no
+// lock.
 func (p *peers) step(ctx context.Context, from asker, revision int64) (*page, error) {
 	s := p.store
 	var reached <-chan struct{}
@@ -105,10 +106,10 @@ func (p *peers) step(ctx context.Context, from asker, revision int64) (*page, er
 	return found, err
 }
 
-// errAstray says that the cache cannot go on from where it is: it has to be loaded again.
+// errAstray says that the database does not continue the cache, which has to be loaded again.
 var errAstray = errors.New("the database is not a continuation of what this server has seen")
 
-// take brings a page into the cache, which asked for it at a position. Called with applying.
+// take brings a page that was read at a position into the cache. Called with applying.
 func (s *Store) take(p *page, seen position) error {
 	if p.astray(seen) {
 		return errAstray
@@ -137,7 +138,7 @@ func (s *Store) take(p *page, seen position) error {
 	return nil
 }
 
-// raiseFloor takes over what another server has pruned.
+// raiseFloor takes over a floor, which another server may have raised.
 func (s *Store) raiseFloor(to int64) {
 	for {
 		now := s.floor.Load()
@@ -147,8 +148,8 @@ func (s *Store) raiseFloor(to int64) {
 	}
 }
 
-// healLater has the committer heal, once for all who find that it is needed: to do so needs the lock of the counter, which
-// comes before applying.
+// healLater makes the committer heal, once for all callers that find the need for it: heal takes the lock of the
+// counter, which comes before applying.
 func (p *peers) healLater() {
 	if p.healing.Swap(true) {
 		return
@@ -161,8 +162,8 @@ func (p *peers) healLater() {
 	})
 }
 
-// heal makes the counter go on beyond everything that was ever given out, if the database has lost some of it, and loads
-// the cache again. It runs on the goroutine of the committer.
+// heal makes the counter go on beyond every revision that was ever assigned, if the database has lost some of them, and
+// loads the cache again. It runs on the committer's goroutine.
 func (p *peers) heal() error {
 	s := p.store
 	s.applying.Lock()
@@ -192,8 +193,8 @@ func (p *peers) heal() error {
 	return nil
 }
 
-// reload replaces the cache by what is in the database. Watches end with resources.ExpiredError if they were behind,
-// for what lies between is not known. Called with applying.
+// reload replaces the cache by the state of the database. Watches that were behind end with resources.ExpiredError,
+// because the changes in between are not known. Called with applying.
 func (s *Store) reload(ctx context.Context) error {
 	trees, m, err := s.readTrees(ctx)
 	if err != nil {
@@ -205,7 +206,7 @@ func (s *Store) reload(ctx context.Context) error {
 	s.raiseFloor(m.floor)
 	s.catchUps.clear()
 	s.pastCache.clear()
-	s.loaded.Store(m.revision) // for the types that come now
+	s.loaded.Store(m.revision) // for collections that are created from now on
 	for resource := range trees {
 		s.collection(resource)
 	}
@@ -230,14 +231,14 @@ func (s *Store) reload(ctx context.Context) error {
 	return nil
 }
 
-// turn is a lock that one can stop waiting for.
+// turn is a lock whose callers can stop waiting for it.
 type turn chan struct{}
 
 func newTurn() turn    { return make(turn, 1) }
 func (t turn) Lock()   { t <- struct{}{} }
 func (t turn) Unlock() { <-t }
 
-// lockUnless gives up when needless is closed, and with the context, with its error.
+// lockUnless gives up when needless is closed, or when the context ends, with the context's error.
 func (t turn) lockUnless(ctx context.Context, needless <-chan struct{}) (locked bool, err error) {
 	select {
 	case t <- struct{}{}:

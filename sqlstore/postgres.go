@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// postgresReaders is how many reads run at once. Reads are rare and short: the counter, history beyond the log in
-	// memory. With the writer and the listener, a server has six connections at most, and three when nothing happens.
+	// postgresReaders is how many reads run at once. Reads are rare and short: the counter, and history beyond the log
+	// in memory. With the writer and the listener, a server has at most six connections, and three when it is idle.
 	postgresReaders = 4
-	// connectTimeout is how long each host of the URL may take, unless the URL says otherwise.
+	// connectTimeout is how long a connection to each host of the URL may take, unless the URL sets another time.
 	connectTimeout = 5 * time.Second
 )
 
@@ -36,17 +36,17 @@ type postgresDriver struct {
 	renew   func(*pgx.ConnConfig)
 	limits  limits
 	sealer  *sealer
-	schema  string        // where the tables are
-	prelude string        // what every transaction has to begin with, if anything
-	writes  *pgxpool.Pool // of one connection, and another while the first is being given up
-	pool    *pgxpool.Pool // of those that read
+	schema  string        // of the tables
+	prelude string        // the statement that every transaction has to begin with, if any
+	writes  *pgxpool.Pool // of one connection, and a second one while the first is being given up
+	pool    *pgxpool.Pool // of the connections that read
 	readers *sql.DB       // the same
 	pools   []*connPool   // both
 	channel string        // of notifications
 	locks   int32         // the class of advisory locks
-	self    int32         // the server among those that listen; 0: it does not
-	unseen  int           // how often no server of the version before was seen, in a row; of the committer
-	pooled  bool          // a pooler stands between: notifications may not come
+	self    int32         // this server's number among those that listen; 0: it does not listen
+	unseen  int           // how often in a row no server of the previous release was seen; only the committer uses it
+	pooled  bool          // a pooler is in between: notifications may not come
 
 	timelines timelines
 }
@@ -83,7 +83,7 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 		}
 		d.reads = stdlib.OpenDBFromPool(p.pool)
 		p.readers = d.reads
-		if err := o.await(ctx, func() error { return d.checkPlace(ctx) }); err != nil { // first: what has moved takes no steps either
+		if err := o.await(ctx, func() error { return d.checkPlace(ctx) }); err != nil { // first, because a store that has moved takes no migrations
 			return err
 		}
 		if err := o.await(ctx, func() error { return migrations.Postgres(ctx, d.reads, p.schema) }); err != nil {
@@ -100,7 +100,7 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 	return d, p, nil
 }
 
-// openPool opens a pool of so many connections, which close ends.
+// openPool opens a pool of at most most connections, which close ends.
 func (p *postgresDriver) openPool(ctx context.Context, config *pgxpool.Config, most int32) (*pgxpool.Pool, error) {
 	config.MaxConns = most
 	s, err := openPool(ctx, config, p.limits)
@@ -111,7 +111,7 @@ func (p *postgresDriver) openPool(ctx context.Context, config *pgxpool.Config, m
 	return s.pool, nil
 }
 
-// postgresConfig reads the URL. Its errors do not tell the password.
+// postgresConfig parses the URL. Its errors do not contain the password.
 func postgresConfig(o *Options) (*pgxpool.Config, error) {
 	config, err := parsePostgres(o.URL)
 	if err != nil {
@@ -124,9 +124,9 @@ func postgresConfig(o *Options) (*pgxpool.Config, error) {
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "rowlock"
 	}
-	// Whatever a role or a database has: texts are UTF-8 here, and would be taken for something else.
+	// Overrides the setting of a role or a database: the store's texts are UTF-8 and would otherwise be misread.
 	c.RuntimeParams["client_encoding"] = "UTF8"
-	// Whatever the URL says: what a standby answers may be old, and it takes no writes.
+	// Overrides the URL: a standby may answer with an old state, and takes no writes.
 	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	c.OnNotice = noteWarning
 	c.DialFunc = briefly(c.DialFunc)
@@ -134,7 +134,8 @@ func postgresConfig(o *Options) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// probe looks at the database through a connection of its own: whether the schema is there, and what stands between.
+// probe examines the database through a connection of its own: whether the schema exists, and whether there is a
+// pooler.
 func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, schema string) error {
 	c := config.ConnConfig.Copy()
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -161,17 +162,18 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 	}
 	p.schema = found.current.String
 	if found.pid != conn.PgConn().PID() {
-		// The connection's own idea of who it talks to is the pooler's.
+		// The process number that the connection knows is the pooler's.
 		p.pooled = true
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // prepared statements would belong to a connection
 		p.logger.Warn("a pooler stands between this server and the database: what other servers write is looked for every " +
 			p.limits.deaf().String() + " and when it is needed, notifications are not relied upon. Connect to the database directly for less delay")
 	}
-	// The schema that it is now, for all connections: the role may get another search path, or a schema that comes before in it, and
-	// what is in there is another store, or none.
+	// All connections use the schema of this moment: the role's search path may change, or get a schema that comes
+	// first, and that schema has another store, or none.
 	p.prelude = setSearchPath(p.schema)
 	if !p.pooled {
-		// A pooler may refuse it at the start of a connection, and knows no other way to set it for a session. The database does.
+		// A pooler may refuse this parameter at the start of a connection, and has no other way to set it for a
+		// session; the database accepts it.
 		config.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{p.schema}.Sanitize()
 		p.prelude = ""
 	}
@@ -181,16 +183,17 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 	return nil
 }
 
-// surroundings is what a database says of itself.
+// surroundings describes a database, as seen by a connection.
 type surroundings struct {
 	pid             uint32
 	current, filled sql.NullString // the first schema of the search path, and the first that has a store
 	fsync, encoding string
 }
 
-// check returns why no store can be had there in the schema, or the first of the search path if it has no name.
+// check returns an error if no store can be opened in the schema, or in the first schema of the search path if schema
+// is empty.
 func (s *surroundings) check(schema string, logger *slog.Logger) error {
-	universal := s.encoding == "UTF8" || s.encoding == "SQL_ASCII" // which is any bytes
+	universal := s.encoding == "UTF8" || s.encoding == "SQL_ASCII" // SQL_ASCII stores any bytes
 	switch {
 	case schema == "" && !s.current.Valid:
 		return errNoSchema
@@ -211,18 +214,18 @@ func (s *surroundings) check(schema string, logger *slog.Logger) error {
 	return nil
 }
 
-// filledSchemaSQL is the first schema of the search path that has a store which the role may write.
+// filledSchemaSQL returns the first schema of the search path with a store that the role may write.
 const filledSchemaSQL = `SELECT s.name FROM unnest(current_schemas(false)) WITH ORDINALITY AS s (name, place)
 WHERE 4 = (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = s.name AND c.relkind = 'r'
   AND c.relname IN ('meta', 'objects', 'changes', 'schema_migrations') AND (c.relname <> 'meta' OR has_table_privilege(c.oid, 'UPDATE')))
 ORDER BY s.place LIMIT 1`
 
-// setSearchPath is a statement that makes a schema the one where tables are looked for, until the transaction ends.
+// setSearchPath returns a statement that sets the search path to a schema until the transaction ends.
 func setSearchPath(schema string) string {
 	return "SELECT set_config('search_path', '" + strings.ReplaceAll(pgx.Identifier{schema}.Sanitize(), "'", "''") + "', true)"
 }
 
-// makeSchema asks first, because CREATE SCHEMA IF NOT EXISTS needs the privilege even where there is nothing to do.
+// makeSchema checks first, because CREATE SCHEMA IF NOT EXISTS needs the privilege even if the schema exists.
 func makeSchema(ctx context.Context, conn *pgx.Conn, schema string) error {
 	var exists bool
 	const find = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)"
@@ -249,7 +252,7 @@ pg_total_relation_size('revisions')`
 	return bytes, err
 }
 
-// Postgres gives space back by itself: autovacuum.
+// Postgres gives space back itself, by autovacuum.
 
 func (p *postgresDriver) free(context.Context) (int64, error) { return 0, nil }
 func (p *postgresDriver) vacuum(int64) (bool, error)          { return false, nil }

@@ -11,11 +11,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// closeTimeout is how long a connection that is given up may take to close.
+// closeTimeout is how long it may take to close a connection that is given up.
 const closeTimeout = 2 * time.Second
 
-// briefly makes connections that do not wait long for the end of one that leads nowhere, which pgx does for 15 seconds: a
-// place in the pool, and the end of the server, would wait for it.
+// briefly limits how long the end of a connection that leads nowhere takes, for which pgx waits 15 seconds: a place in
+// the pool, and the end of the server, would wait for it.
 func briefly(dial pgconn.DialFunc) pgconn.DialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
@@ -28,7 +28,7 @@ func briefly(dial pgconn.DialFunc) pgconn.DialFunc {
 
 type brief struct{ net.Conn }
 
-// SetDeadline is only called when a connection is given up: at once, or when it has said its last.
+// SetDeadline is called only when a connection is given up, or when its last message was sent.
 func (c brief) SetDeadline(t time.Time) error {
 	if most := time.Now().Add(closeTimeout); t.After(most) {
 		t = most
@@ -36,10 +36,10 @@ func (c brief) SetDeadline(t time.Time) error {
 	return c.Conn.SetDeadline(t)
 }
 
-// cancelNothing makes a connection that is given up not ask the database to cancel what runs on it, which pgx does over a
-// second connection. What may run is a COMMIT that waits for a synchronous standby: to cancel it makes it visible
-// without being where it has to be, and what is visible must not be lost. Left alone, it waits on, or fails. All else
-// ends when the database sees that the client is gone, and a second connection may lead nowhere like the first.
+// cancelNothing stops pgx from sending a cancel request, over a second connection, for a connection that is given up.
+// The running statement may be a COMMIT that waits for a synchronous standby: a canceled COMMIT becomes visible
+// without being on the standby, and visible changes must not be lost. Left alone, it waits on, or fails. All other
+// statements end when the database sees that the client is gone, and a second connection may lead nowhere as well.
 func cancelNothing(_ context.Context, c *pgx.ConnConfig) error {
 	var connected atomic.Bool
 	dial := c.DialFunc
@@ -56,7 +56,7 @@ func cancelNothing(_ context.Context, c *pgx.ConnConfig) error {
 	return nil
 }
 
-// warned is where a connection keeps the last warning of the database.
+// warned is the key under which a connection keeps the last warning of the database.
 const warned = "warned"
 
 func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
@@ -65,21 +65,22 @@ func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
 	}
 }
 
-// takeWarning returns the warning that came since it was asked for last, or "".
+// takeWarning returns the last warning since the previous call, or "".
 func takeWarning(c *pgconn.PgConn) string {
 	w, _ := c.CustomData()[warned].(string)
 	delete(c.CustomData(), warned)
 	return w
 }
 
-// isLockTimeout reports whether the counter could not be had in time.
+// isLockTimeout reports whether the lock of the counter could not be taken in time.
 func isLockTimeout(err error) bool {
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && pgErr.Code == lockNotAvailable
 }
 
-// evictSQL ends who has the counter and has not finished sending a statement for so long. The database itself ends who is
-// idle in a transaction, but to it a client that was stopped in the middle of a statement is not idle.
+// evictSQL ends the connection that holds the lock of the counter and has been in the middle of sending a statement for
+// so long. The database itself ends connections that are idle in a transaction, but a client that was stopped in the
+// middle of a statement does not count as idle.
 const evictSQL = `SELECT count(pg_terminate_backend(l.pid)) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 WHERE l.relation = 'meta'::regclass AND l.mode = 'RowShareLock' AND l.granted AND a.usename = current_user
 AND a.wait_event = 'ClientRead' AND a.state_change < clock_timestamp() - make_interval(secs => $1)`

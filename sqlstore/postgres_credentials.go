@@ -9,16 +9,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// credentials are who asks the database, by which password and which certificates, as the URL and the files that it and libpq's environment name have it.
-// Passwords are changed and certificates end while a server runs; it would notice only when it loses a connection, which may be in a failover.
+// credentials are the user, password and certificates for connections, as the URL, the files that it names and libpq's
+// environment give them. Passwords change and certificates expire while a server runs; without a new read it would
+// notice only when it loses a connection, which may be in a failover.
 type credentials struct {
 	options *Options
 	mu      sync.Mutex
-	last    *pgx.ConnConfig // as they were found last
-	said    string          // what was wrong last
+	last    *pgx.ConnConfig // as last read
+	said    string          // the last error that was logged
 }
 
-// renew gives them to a connection that is about to be made. What cannot be read, as a file that is being written, leaves what was read before.
+// renew sets the credentials of a connection that is about to be made. If they cannot be read, because a file is being
+// written for example, the last ones are used.
 func (k *credentials) renew(c *pgx.ConnConfig) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -28,7 +30,7 @@ func (k *credentials) renew(c *pgx.ConnConfig) {
 	case !slices.Equal(places(c), places(found)):
 		err = errors.New("it names another database, for which the server has to be started anew")
 	case k.options.Schema == "" && c.User != found.User:
-		// The search path may name a schema after the user.
+		// The search path may contain a schema named after the user.
 		err = errors.New("it names another user, who may find other tables: name their schema (--schema), or start the server anew")
 	}
 	if err == nil {
@@ -51,7 +53,7 @@ func (k *credentials) read() (*pgx.ConnConfig, error) {
 			return nil, err
 		}
 	}
-	if !isPostgres(database) { // a file that is written anew is empty in between
+	if !isPostgres(database) { // a file that is being rewritten is empty in between
 		return nil, errors.New("it names no Postgres")
 	}
 	config, err := parsePostgres(database)
@@ -61,10 +63,10 @@ func (k *credentials) read() (*pgx.ConnConfig, error) {
 	return config.ConnConfig, nil
 }
 
-// places is where a connection may lead.
+// places returns the database and the addresses that a connection may lead to.
 func places(c *pgx.ConnConfig) []string {
 	all := []string{c.Database, fmt.Sprint(c.Host, " ", c.Port)}
-	for _, f := range c.Fallbacks { // with and without TLS, perhaps
+	for _, f := range c.Fallbacks { // an address may occur twice, with and without TLS
 		if place := fmt.Sprint(f.Host, " ", f.Port); !slices.Contains(all[1:], place) {
 			all = append(all, place)
 		}

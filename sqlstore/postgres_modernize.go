@@ -7,23 +7,25 @@ import (
 )
 
 const (
-	// legacySQL is whether a server of the version before lives: one that has its lock, and is not in the table.
+	// legacySQL returns whether a server of the previous release lives: one that holds its lock, and is not in the
+	// table.
 	legacySQL = `SELECT EXISTS (SELECT 1 FROM (` + legacyLocksSQL + `) AS held WHERE NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = held.id))`
 
-	// unseenBefore is how often, in a row, no such server is seen before it counts as gone: its connection may have broken.
+	// unseenBefore is how often in a row no such server must be seen before it counts as gone: its connection may have
+	// broken.
 	unseenBefore = 2
 
 	totalSQL     = `UPDATE changes SET total = $2 WHERE revision = $1`
 	logCountsSQL = `UPDATE meta SET revision = NULL, freed = 0`
-	// forgetSQL takes away what the version before left when the counter jumped. It is not counted, nor needed: every update
-	// still has the object before it.
+	// forgetSQL deletes the rows that the previous release left when the counter jumped. They are neither counted nor
+	// needed: every update still has the object before it.
 	forgetSQL = `DELETE FROM changes WHERE revision <= (SELECT floor FROM meta)`
 )
 
-// modernize makes the log the counter when no server of the version before is there. One that is there all the same, because
-// a pooler hides it, finds no counter and refuses whatever needs one: that the row of meta is the lock for both versions,
-// and says which of the two ways is taken, is what keeps revisions from being given twice. It runs on the goroutine of the
-// committer.
+// modernize makes the log the counter when no server of the previous release lives. If one lives nevertheless, hidden
+// by a pooler, it finds no counter and refuses everything that needs one. No revision is assigned twice, because both
+// releases use the row of meta as the lock, and that row says which counter is valid. It runs on the committer's
+// goroutine.
 func (p *postgresDriver) modernize() {
 	if err := p.tryModernize(); err != nil {
 		p.logger.Warn("the counter could not be moved from the table meta to the log, trying again", "err", err)

@@ -22,17 +22,18 @@ const (
 	idleInTransaction     = "25P03" // the database ended a transaction that did not go on
 )
 
-// outcome is what became of a transaction.
+// outcome is the result of a transaction.
 type outcome string
 
-// What pg_xact_status says, and what it cannot know. Only these two are final.
+// The answers of pg_xact_status, and unknown. Only committed and aborted are final.
 const (
 	outcomeCommitted outcome = "committed"
 	outcomeAborted   outcome = "aborted"
 	outcomeUnknown   outcome = "unknown"
 )
 
-// lookUp finds out what became of a transaction whose COMMIT was sent and not answered; b is what it wrote into the log.
+// lookUp finds out the outcome of a transaction whose COMMIT was sent and not answered; b is what it wrote into the
+// log.
 func (t *postgresTransaction) lookUp(b *batch, cause error) error {
 	deadline := time.Now().Add(t.driver.limits.lookUp)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
@@ -49,13 +50,13 @@ func (t *postgresTransaction) lookUp(b *batch, cause error) error {
 	}
 }
 
-// outcome asks the database once. It takes the lock of the counter, which the transaction holds as long as it is not
-// over; then its state is final.
+// outcome queries the database once. It takes the lock of the counter, which the transaction holds until it is over;
+// then its state is final.
 //
-// The number of a transaction is not enough to know it by. It means something in the database that has given it alone:
-// after a failover to one that lost it, it may be another's. And a crash forgets the numbers that had not reached the
-// disk, and gives them again: "committed" may then be said of the next batch, of another server. So the log has to have
-// what was written, too. A transaction that committed never shares its number, so "aborted" is always true.
+// The transaction's number alone does not identify it. It is valid only in the database that assigned it: after a
+// failover to a database that lost the transaction, it may belong to another one. And a crash forgets the numbers that
+// had not reached the disk, and assigns them again: "committed" may then refer to the next batch, of another server. So
+// the log must have the batch as well. A committed transaction never shares its number, so "aborted" is always true.
 func (t *postgresTransaction) outcome(b *batch) (outcome, error) {
 	tx, _, err := t.driver.tryBegin(0, 1)
 	if err != nil {
@@ -69,8 +70,8 @@ func (t *postgresTransaction) outcome(b *batch) (outcome, error) {
 	return was, err
 }
 
-// confirm commits a change of nothing in place of one that was committed before, but not confirmed: where a standby has
-// to have what is acknowledged, it has that one when it has this one.
+// confirm makes a commit without changes after a commit that was not confirmed: where a standby must have acknowledged
+// commits, it has the earlier one when it has this one.
 func (t *postgresTransaction) confirm() (outcome, error) {
 	s := &pgx.Batch{}
 	s.Queue(touchSQL)
@@ -84,7 +85,7 @@ func (t *postgresTransaction) confirm() (outcome, error) {
 	return "", err
 }
 
-// outcomeIn asks in a transaction that holds the counter.
+// outcomeIn determines the outcome in a transaction that holds the lock of the counter.
 func (t *postgresTransaction) outcomeIn(tx *postgresTransaction, b *batch) (outcome, error) {
 	if tx.origin != t.origin {
 		return outcomeUnknown, nil
@@ -96,13 +97,13 @@ func (t *postgresTransaction) outcomeIn(tx *postgresTransaction, b *batch) (outc
 	var pgErr *pgconn.PgError
 	switch {
 	case errors.As(err, &pgErr) && pgErr.Code == invalidParameterValue:
-		return outcomeAborted, nil // the number was not given yet, or not again
+		return outcomeAborted, nil // the number was not assigned yet, or was lost in a crash and not assigned again
 	case err != nil:
 		return "", err
 	case status == nil: // forgotten
 		return outcomeUnknown, nil
 	case *status == "in progress":
-		return outcomeAborted, nil // another server's now: the transaction in question would hold the counter
+		return outcomeAborted, nil // the number belongs to another server's transaction now: the original one would hold the counter
 	case outcome(*status) != outcomeCommitted || b == nil:
 		return outcome(*status), nil
 	}
@@ -112,7 +113,7 @@ func (t *postgresTransaction) outcomeIn(tx *postgresTransaction, b *batch) (outc
 const recordedSQL = `SELECT meta.floor >= $1, (SELECT data FROM changes
 WHERE revision = $1 AND at = $2 AND op = $3 AND resource = $4 AND namespace = $5 AND name = $6) FROM meta`
 
-// recorded tells by the last change of a batch whether the log has it.
+// recorded reports whether the log has the last change of a batch.
 func (t *postgresTransaction) recorded(ctx context.Context, b *batch) (outcome, error) {
 	last := &b.changes[len(b.changes)-1]
 	row := newChangeRow(last, b.at)
@@ -123,7 +124,7 @@ func (t *postgresTransaction) recorded(ctx context.Context, b *batch) (outcome, 
 		return "", err
 	}
 	found := data != nil && *data == row.data
-	if !found && data != nil && (isSealed(*data) || isSealed(row.data)) { // it may have been sealed anew since
+	if !found && data != nil && (isSealed(*data) || isSealed(row.data)) { // the row may have been encrypted again since
 		plain, _, _, err := t.driver.sealer.open(ctx, last.event.Object.Key, sealed{data: *data})
 		if err != nil {
 			return outcomeUnknown, nil

@@ -9,11 +9,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// connPool closes the connections of a pool but one when none was asked for in a while: where many control planes share a
-// cluster, its connections are what runs out first. The last one goes by the pool's own MaxConnIdleTime.
+// connPool closes all connections of a pool but one when none was used for a while: if many control planes share a
+// cluster, connections are its scarcest resource. The pool's own MaxConnIdleTime closes the last one.
 type connPool struct {
 	after   time.Duration
-	current func(context.Context, *pgx.Conn) (bool, error) // whether a connection is still of use
+	current func(context.Context, *pgx.Conn) (bool, error) // whether a connection is still usable
 
 	pool  *pgxpool.Pool
 	timer *time.Timer
@@ -22,7 +22,7 @@ type connPool struct {
 	closed bool
 }
 
-// openPool opens a pool whose connections are closed when they are not used.
+// openPool opens a pool whose unused connections are closed.
 func openPool(ctx context.Context, config *pgxpool.Config, l limits) (*connPool, error) {
 	s := &connPool{after: l.shrink, current: config.PrepareConn}
 	config.MinConns, config.MinIdleConns, config.PingTimeout = 0, 0, l.ping
@@ -45,7 +45,7 @@ func (s *connPool) used(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	return s.current(ctx, conn)
 }
 
-// trim closes the idle connections, but one.
+// trim closes all idle connections but one.
 func (s *connPool) trim() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

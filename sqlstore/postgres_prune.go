@@ -6,10 +6,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Each of these raises the floor and deletes what history no longer needs, in one statement: pruneSQL up to a revision; cutSQL
-// the oldest changes up to a revision ($2), until so many bytes ($3) are gone, or so many changes ($1). Where servers of the
-// version before may be there, all changes up to the floor are deleted (legacyPruneSQL, legacyCutSQL), as those servers do:
-// every update has the object before it then.
+// Each of these statements raises the floor and deletes the changes that history no longer needs: pruneSQL up to a
+// revision; cutSQL the oldest changes up to a revision ($2), until so many bytes ($3) or so many changes ($1) are
+// deleted. While servers of the previous release may be running, all changes up to the floor are deleted
+// (legacyPruneSQL, legacyCutSQL), as those servers do: every update is then stored with the object before it.
 const (
 	pruneSQL = `WITH ` + pruneToSQL + `, ` + deleteCutSQL + raiseFloorSQL + ` RETURNING ` + historyBytesSQL
 	cutSQL   = `WITH oldest AS (SELECT revision, sum(frees) OVER (ORDER BY revision) - frees AS before FROM (` + selectOldestSQL + `) AS c),
@@ -24,12 +24,13 @@ const (
 	cutToSQL    = `cut AS (SELECT coalesce(max(revision), 0) AS floor FROM oldest WHERE before < $3)`
 	cutFloorSQL = `(SELECT floor FROM cut)`
 
-	// deleteCutSQL has the changes to delete in an array, so that each is looked up.
+	// deleteCutSQL collects the changes to delete in an array, so that each is looked up in the index.
 	deleteCutSQL = `gone AS (DELETE FROM changes WHERE revision = ANY (ARRAY(` + freedHead + cutFloorSQL + freedMiddle + cutFloorSQL +
 		freedLast + cutFloorSQL + freedAll + cutFloorSQL + freedEnd + `)) RETURNING size),
 freed AS (SELECT coalesce(sum(size), 0)::bigint AS bytes FROM gone)
 `
-	// legacyDeleteCutSQL does not count what was below the floor: the version before leaves it there when the counter jumps.
+	// legacyDeleteCutSQL does not count changes below the floor, which the previous release leaves there when the
+	// counter jumps.
 	legacyDeleteCutSQL = `gone AS (DELETE FROM changes WHERE revision <= ` + cutFloorSQL + ` RETURNING revision, size),
 freed AS (SELECT coalesce(sum(g.size), 0)::bigint AS bytes FROM gone g JOIN meta b ON g.revision > b.floor)
 `
@@ -37,7 +38,7 @@ freed AS (SELECT coalesce(sum(g.size), 0)::bigint AS bytes FROM gone g JOIN meta
 history_bytes = CASE WHEN m.revision <= cut.floor THEN 0 ELSE greatest(m.history_bytes - freed.bytes, 0) END FROM freed, cut`
 )
 
-// cutSQL is what prunes in the transaction of a batch.
+// cutSQL returns the statement that prunes in the transaction of a batch.
 func (t *postgresTransaction) cutSQL() string {
 	if t.legacy {
 		return legacyCutSQL
@@ -45,8 +46,8 @@ func (t *postgresTransaction) cutSQL() string {
 	return cutSQL
 }
 
-// prune raises the floor and deletes changes. Another server may have deleted some of them. It takes the lock of the counter
-// before it locks rows, as a batch does that prunes: each would wait for the other.
+// prune raises the floor and deletes changes, some of which another server may have deleted. Like a batch that prunes,
+// it takes the lock of the counter before it locks rows: otherwise the two could wait for each other.
 func (p *postgresDriver) prune(floor int64) (left int64, err error) {
 	tx, _, err := p.tryBegin(floor, 1)
 	if err != nil {

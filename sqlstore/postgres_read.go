@@ -12,15 +12,16 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// postgresObjects cuts the table objects into parts of 8 MiB at least, by blocks.
+// postgresObjects cuts the table objects, by blocks, into parts of at least 8 MiB.
 var postgresObjects = partition{
 	sizeSQL: "SELECT pg_relation_size('objects') / current_setting('block_size')::bigint", unit: 1024,
 	where: " WHERE ctid >= $1::text::tid AND ctid < $2::text::tid",
 	bound: func(block int64) any { return fmt.Sprintf("(%d,0)", min(max(block, 0), math.MaxUint32)) },
 }
 
-// shareView exports what the first transaction sees to the others. Where the database has no connection left for another,
-// there are fewer. A pooler may have one and no more, and make the second transaction wait for the end of the first.
+// shareView exports the snapshot of the first transaction to the others. There are fewer transactions if the database
+// has no connection left. A pooler may have a single connection, and let the second transaction wait for the end of the
+// first.
 func (p *postgresDriver) shareView(ctx context.Context, begin func() (*sql.Tx, error), most int) error {
 	first, err := begin()
 	if err != nil {
@@ -49,11 +50,11 @@ func (p *postgresDriver) shareView(ctx context.Context, begin func() (*sql.Tx, e
 // letGo has nothing to do: connections close by themselves.
 func (p *postgresDriver) letGo(int) {}
 
-// shrink has nothing to do either: Postgres keeps the pages.
+// shrink has nothing to do either: Postgres itself caches the pages.
 func (p *postgresDriver) shrink() error { return nil }
 
-// errStandby says that whoever was asked is not who takes writes, as every connection is when it is made: a pooler sends statements where it likes. Its
-// counter is that of some time ago, and to believe it would be to answer with what is no more.
+// errStandby says that a standby answered, although every connection leads to a primary when it is made: a pooler may
+// route statements elsewhere. The standby's counter may be old, and a read that believed it would return an old state.
 var errStandby = errors.New("a standby answered for the primary: a pooler stands between that sends reads to standbys. " +
 	"Connect to the database directly, or have it not do so (load_balance_mode = off in Pgpool-II)")
 
@@ -74,8 +75,8 @@ func (p *postgresDriver) counter(ctx context.Context) (revision int64, err error
 	return revision, nil
 }
 
-// retryDead calls f until it does not fail for a dead connection, which is how those of a pool are after a restart of
-// the database, or cannot be called again.
+// retryDead calls f until it succeeds, fails for another reason than a dead connection, or cannot be called again.
+// After a restart of the database, the connections of a pool are dead.
 func retryDead(times int, f func() (again bool, err error)) error {
 	for ; ; times-- {
 		again, err := f()
@@ -111,7 +112,7 @@ func (p *postgresDriver) readPage(ctx context.Context, from sender, after int64,
 	return found, nil
 }
 
-// query is a statement that reads, in one transaction with what a session behind a pooler does not remember.
+// query is a statement that reads, in one transaction with the settings that a session loses behind a pooler.
 type query struct {
 	ctx   context.Context
 	from  sender
@@ -149,14 +150,14 @@ func (p *postgresDriver) scanPage(rows pgx.Rows) (*page, error) {
 	if err := rows.Err(); err != nil {
 		return nil, unavailable(err)
 	}
-	if err := p.timelines.follow(found.actual); err != nil { // behind a pooler, a connection does not stay where it was made
+	if err := p.timelines.follow(found.actual); err != nil { // behind a pooler, a connection may come to lead elsewhere
 		return nil, unavailable(err)
 	}
 	return found, nil
 }
 
-// hung gives an error of a statement with a timeout its place in the contract: the caller's context is not to blame when
-// it is not over.
+// hung wraps an error of a statement with a timeout as the contract wants it: it returns the error of the caller's
+// context only if that has ended.
 func hung(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -19,8 +19,8 @@ func (p *postgresDriver) rewrite(statements []boundStatement) error {
 	return tx.finish(b, nil)
 }
 
-// rewritesTogether is the transaction: see pageAfter.
+// rewritesTogether returns the transaction: see pageAfter.
 func (p *postgresDriver) rewritesTogether() string { return "xmin::text" }
 
-// scrub has nothing to do: what was replaced goes with autovacuum. To be sure of it at once, an administrator has VACUUM FULL.
+// scrub has nothing to do: autovacuum removes replaced rows. An administrator can do so at once with VACUUM FULL.
 func (p *postgresDriver) scrub() error { return nil }

@@ -8,7 +8,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// logColumns are rows of changes, a slice per column as unnest takes them.
+// logColumns holds rows of changes, a slice per column as unnest takes them.
 type logColumns struct {
 	revision, at, size, total []int64
 	op                        []string
@@ -29,7 +29,7 @@ func (c *logColumns) add(r *changeRow) {
 	c.author = append(c.author, textOrNull(r.author))
 }
 
-// objectColumns are rows of objects.
+// objectColumns holds rows of objects.
 type objectColumns struct {
 	resource, namespace, name []string
 	revision                  []int64
@@ -50,8 +50,8 @@ func (c *objectColumns) addKey(r *changeRow) {
 	c.namespace, c.name = append(c.namespace, r.namespace), append(c.name, r.name)
 }
 
-// queueRows queues what a batch does to the tables, a statement for each kind. total is how many bytes were ever written to
-// the log before it.
+// queueRows queues the changes of a batch to the tables, a statement for each kind. total is how many bytes were
+// written to the log before it, since the database was created.
 func queueRows(s *pgx.Batch, b *batch, total int64) {
 	last := make(map[resources.Key]int64, len(b.changes))
 	for i := range b.changes {
@@ -66,7 +66,7 @@ func queueRows(s *pgx.Batch, b *batch, total int64) {
 		total += row.size
 		log.total = append(log.total, total)
 		switch {
-		case last[c.event.Object.Key] != c.event.Revision: // a later change of the batch has the state that stays
+		case last[c.event.Object.Key] != c.event.Revision: // a later change of the batch has the final state
 		case c.event.Op == resources.Delete:
 			deleted.addKey(&row)
 		default:

@@ -12,30 +12,31 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// timelines keeps connections away from a primary that was replaced and does not know it. Where a URL names several hosts, the first
-// that takes writes is used, and an old primary that comes back does, until somebody makes it a standby; a name that follows the primary may
-// lead to it for a while, too. All that was acknowledged since would be gone, and what is acknowledged there soon will be. Each
-// promotion begins a timeline with a higher number, so whoever has seen one of a cluster uses none before it, not even when nothing
-// else can be reached. A cluster that was put back to a state of before has a new timeline, too, but where its files were copied
-// without telling it; then the server has to be started anew.
+// timelines refuses connections to a primary that was replaced and does not know it. If a URL names several hosts, the
+// first one that takes writes is used; an old primary that comes back takes writes until somebody makes it a standby. A
+// name that follows the primary may lead to it for a while, too. It lacks all writes acknowledged since, and writes
+// that it acknowledges will soon be lost. Each promotion begins a timeline with a higher number, so a server that has
+// seen a timeline of a cluster uses none before it, not even when nothing else can be reached. A cluster that was
+// restored to an earlier state has a new timeline, too, unless its files were copied without point-in-time recovery;
+// then the server has to be restarted.
 type timelines struct {
 	mu     sync.Mutex
-	newest map[string]uint64 // that were seen, by the identifiers of clusters
+	newest map[string]uint64 // the newest timeline seen, by the identifier of the cluster
 }
 
 const (
 	timelineSQL = `SELECT system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM pg_control_system()`
-	// connectedTo is where a connection keeps its branch.
+	// connectedTo is the key under which a connection keeps its branch.
 	connectedTo = "connected to"
 )
 
-// branch is what a connection leads to.
+// branch is the cluster and timeline that a connection leads to.
 type branch struct {
 	system   string
 	timeline uint64
 }
 
-// validate refuses connections to what takes no writes, and to what was replaced.
+// validate refuses connections to a server that takes no writes, or to a primary that was replaced.
 func (t *timelines) validate(ctx context.Context, c *pgconn.PgConn) error {
 	if err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, c); err != nil {
 		return err
@@ -56,7 +57,7 @@ func (t *timelines) validate(ctx context.Context, c *pgconn.PgConn) error {
 	return t.check(b)
 }
 
-// follow refuses what comes from a place, as actualSQL has it, that was replaced.
+// follow refuses an origin, in the form of actualSQL, that is a primary that was replaced.
 func (t *timelines) follow(origin string) error {
 	system, rest, _ := strings.Cut(origin, "/")
 	timeline, _, _ := strings.Cut(rest, "/")
@@ -80,7 +81,7 @@ func (t *timelines) check(b branch) error {
 	return nil
 }
 
-// note returns the newest timeline that was seen of the cluster.
+// note records a timeline and returns the newest one seen of its cluster.
 func (t *timelines) note(p branch) (newest uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,7 +93,7 @@ func (t *timelines) note(p branch) (newest uint64) {
 	return newest
 }
 
-// current reports whether a connection of before leads to what was not replaced since.
+// current reports whether a pooled connection leads to a primary that was not replaced since.
 func (t *timelines) current(_ context.Context, conn *pgx.Conn) (bool, error) {
 	p, ok := conn.PgConn().CustomData()[connectedTo].(branch)
 	t.mu.Lock()
@@ -100,8 +101,8 @@ func (t *timelines) current(_ context.Context, conn *pgx.Conn) (bool, error) {
 	return !ok || p.timeline >= t.newest[p.system], nil
 }
 
-// survey connects to each of several hosts, so that who has seen none yet does not take the first for the newest. What cannot be
-// reached in the time that a connection may take is of no account.
+// survey connects to each of several hosts, so that a server that has seen no timeline yet does not take the first one
+// for the newest. Hosts that cannot be reached within the time for a connection are ignored.
 func survey(ctx context.Context, config *pgx.ConnConfig) {
 	hosts := eachHost(config)
 	if len(hosts) < 2 {
@@ -113,22 +114,22 @@ func survey(ctx context.Context, config *pgx.ConnConfig) {
 	for _, host := range hosts {
 		asked.Go(func() {
 			if conn, err := pgx.ConnectConfig(ctx, host); err == nil {
-				_ = conn.Close(ctx) // it has served
+				_ = conn.Close(ctx) // validate has recorded its timeline
 			}
 		})
 	}
 	asked.Wait()
 }
 
-// commandConfig is postgresConfig for a command, which uses no primary that was replaced either. What it has found of one with several
-// hosts stays with the options: who moves a store connects again while writes wait.
+// commandConfig is postgresConfig for a command, which uses no primary that was replaced either. The timelines that it
+// finds on several hosts stay in the options: 'rowlock migrate' connects again while writes wait.
 func commandConfig(ctx context.Context, o *Options) (*pgx.ConnConfig, error) {
 	config, err := postgresConfig(o)
 	if err != nil {
 		return nil, err
 	}
 	c := config.ConnConfig
-	c.DefaultQueryExecMode = pgx.QueryExecModeExec // a pooler may stand between
+	c.DefaultQueryExecMode = pgx.QueryExecModeExec // for a pooler
 	first := o.timelines == nil
 	if first {
 		o.timelines = &timelines{}
@@ -140,7 +141,7 @@ func commandConfig(ctx context.Context, o *Options) (*pgx.ConnConfig, error) {
 	return c, nil
 }
 
-// eachHost returns the configurations of connections to each host alone.
+// eachHost returns a configuration for each host alone.
 func eachHost(config *pgx.ConnConfig) (hosts []*pgx.ConnConfig) {
 	ways := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
 	at := map[string]*pgx.ConnConfig{}

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// registerTypes tells a connection what the Go types of the store's parameters are in Postgres. Behind a pooler nothing is
-// prepared, so that pgx has to know it by itself, and its own list of some hundred types is not linked.
+// registerTypes tells a connection the Postgres types of the store's parameters. Behind a pooler nothing is prepared,
+// so pgx has to know the types itself; its own list of some hundred types is not linked.
 func registerTypes(_ context.Context, conn *pgx.Conn) error {
 	m := conn.TypeMap()
 	m.RegisterType(&pgtype.Type{Name: "bytea", OID: pgtype.ByteaOID, Codec: byteaCodec{}})
@@ -26,7 +26,7 @@ func registerTypes(_ context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// registerType registers a type, and rows of it, with or without NULL.
+// registerType registers a type, and slices of it, with or without NULL.
 func registerType[T any](m *pgtype.Map, name string) {
 	var value T
 	m.RegisterDefaultPgType(value, name)
@@ -35,8 +35,9 @@ func registerType[T any](m *pgtype.Map, name string) {
 	m.RegisterDefaultPgType([]*T(nil), "_"+name)
 }
 
-// byteaCodec is pgx's, which reads the text of bytea in hexadecimal alone, but for databases and roles that have it in the older form
-// (bytea_output = escape): text is what comes where nothing is prepared. It serves those who scan into a []byte, as all here do.
+// byteaCodec extends pgx's codec, which reads only the hexadecimal text form of bytea, by the older form, which
+// databases and roles can be set to (bytea_output = escape). Text is sent when nothing is prepared. It supports scans
+// into a []byte, which are the only ones here.
 type byteaCodec struct{ pgtype.ByteaCodec }
 
 // PlanScan implements pgtype.Codec.
@@ -48,12 +49,12 @@ func (c byteaCodec) PlanScan(m *pgtype.Map, oid uint32, format int16, target any
 	return escapedPlan{plan}
 }
 
-// escapedPlan gives the plan in hexadecimal what is in the other form.
+// escapedPlan converts the older form to hexadecimal for the wrapped plan.
 type escapedPlan struct{ pgtype.ScanPlan }
 
 // Scan implements pgtype.ScanPlan.
 func (p escapedPlan) Scan(src []byte, target any) error {
-	if src != nil && !bytes.HasPrefix(src, []byte(`\x`)) { // an escaped text begins with no backslash before an x
+	if src != nil && !bytes.HasPrefix(src, []byte(`\x`)) { // the older form never begins with a backslash before an x
 		data, err := unescapeBytea(src)
 		if err != nil {
 			return err
@@ -63,8 +64,8 @@ func (p escapedPlan) Scan(src []byte, target any) error {
 	return p.ScanPlan.Scan(src, target)
 }
 
-// unescapeBytea reads the older text form of bytea: a backslash is two of them, and other bytes are themselves or three octal digits behind
-// one (Postgres' manual, 8.4.2).
+// unescapeBytea reads the older text form of bytea: a backslash is doubled, and other bytes are literal or a backslash
+// with three octal digits (Postgres' manual, 8.4.2).
 func unescapeBytea(text []byte) (data []byte, err error) {
 	data = make([]byte, 0, len(text))
 	for i := 0; i < len(text); i++ {

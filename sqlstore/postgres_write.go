@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// lockSQL locks the counter. The number of the transaction tells later what became of it.
+	// lockSQL locks the counter. The transaction's number is used later to look up its outcome.
 	lockSQL = `SELECT pg_current_xact_id()::text FROM meta FOR UPDATE`
-	// READ COMMITTED: the statement after the lock sees what was committed while it waited.
+	// READ COMMITTED: the statement after the lock sees the transactions that committed while it waited.
 	beginSQL = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
 
 	unnestChangesSQL = `INSERT INTO changes (revision, at, size, op, resource, namespace, name, prev_revision,
@@ -35,18 +35,19 @@ WHERE o.resource = d.resource AND o.namespace = d.namespace AND o.name = d.name`
 
 	touchSQL = `UPDATE meta SET floor = floor`
 
-	// touchLogSQL leaves nothing. The text is random so that it takes the room that it seems to.
+	// touchLogSQL is rolled back. The text is random, so that compression does not make it smaller.
 	touchLogSQL = `WITH text AS (SELECT string_agg(md5(random()::text), '') AS random FROM generate_series(1, 1024))
 INSERT INTO changes (revision, at, size, op, resource, namespace, name, data)
 SELECT -1, 0, 0, 'create', '', '', '', random FROM text`
 
-	// raiseSQL raises the counter of servers of the version before. It fails where the counter is not what the batch
-	// begins at, which cannot be while its lock is held: a batch is one round trip, so nobody could look at the number of
-	// rows before COMMIT. The parameter that does not exist is in the error that the database gives.
+	// raiseSQL raises the counter for servers of the previous release. It fails if the counter is not the revision at
+	// which the batch begins, which is impossible while its lock is held. The check is in the statement because a batch
+	// is one round trip: the number of changed rows could not be checked before COMMIT. The name of the parameter
+	// appears in the database's error.
 	raiseSQL = `UPDATE meta SET history_bytes = history_bytes + $2, revision = CASE WHEN revision = $3 THEN $1::bigint
 ELSE current_setting('rowlock.the_counter_was_changed_by_somebody_else')::bigint END`
 
-	// settleSQL leaves nothing of the log: what is below the floor would not be counted, and stay.
+	// settleSQL empties the log: changes below the floor would not be counted, and would stay.
 	settleSQL = `WITH gone AS (DELETE FROM changes)
 UPDATE meta SET revision = CASE WHEN revision IS NULL THEN NULL ELSE $1::bigint END, floor = $1, history_bytes = 0, origin = $2`
 )
@@ -56,16 +57,16 @@ type postgresTransaction struct {
 	driver *postgresDriver
 	conn   *pgxpool.Conn
 	xid    string
-	origin string // of the database that has it
+	origin string // of the database that it runs in
 	at     int64  // the counter
 	from   int64  // the floor
-	total  int64  // bytes that were ever written to the log
+	total  int64  // bytes written to the log since the database was created
 	legacy bool   // the counter is to be raised in meta, too
 	heard  bool   // another server listens
 }
 
-// begin locks the counter and reads what was written after a revision, in one round trip. A connection that turns out
-// to be dead, as all are after a restart of the database, is replaced once.
+// begin locks the counter and reads the changes after a revision, in one round trip. It retries once when the
+// connection turns out to be dead, as all are after a restart of the database.
 func (p *postgresDriver) begin(after int64) (transaction, *page, error) {
 	tx, page, err := p.tryBegin(after, pageRows)
 	if err != nil && isConnectionError(err) {
@@ -86,7 +87,7 @@ func isConnectionError(err error) bool {
 	return !errors.Is(err, context.DeadlineExceeded)
 }
 
-// queueBegin queues what a transaction begins with.
+// queueBegin queues the statements that begin a transaction.
 func (p *postgresDriver) queueBegin(b *pgx.Batch) {
 	b.Queue(beginSQL)
 	if p.prelude != "" {
@@ -137,7 +138,8 @@ func (t *postgresTransaction) rollback() {
 	t.conn.Release()
 }
 
-// floor is where history begins. Servers of the version before read nothing but the change itself, and keep no other for it.
+// floor is where history begins. With servers of the previous release it is MaxInt64: for the object before an update
+// they read only the change itself, and keep no other change for it.
 func (t *postgresTransaction) floor() int64 {
 	if t.legacy {
 		return math.MaxInt64
@@ -160,17 +162,17 @@ func (t *postgresTransaction) commit(b *batch) error {
 	if c := b.cut; c != nil { // last, so that it knows which objects the batch changes
 		s.Queue(t.cutSQL(), c.rows, before, c.bytes).QueryRow(func(row pgx.Row) error { return row.Scan(&c.floor, &c.left) })
 	}
-	// Transactions that notify commit one after the other in all of the cluster. Who begins to listen says so before it
-	// takes the lock that this transaction has, and reads the log after that (Session.enter): whoever is not seen here
-	// reads there what is written here.
+	// Transactions that notify commit one after the other in the whole cluster. A server that begins to listen writes
+	// its row before it waits for this transaction's lock, and reads the log after that (Session.enter): so a listener
+	// that this transaction does not see will read its changes there.
 	if t.legacy || t.heard {
 		s.Queue("SELECT pg_notify($1, $2)", t.driver.channel, strconv.FormatInt(b.revision, 10))
 	}
 	return t.finish(s, b)
 }
 
-// finish runs the statements and COMMIT in one round trip, and finds out what became of them if their answer is lost. b
-// is what they write into the log, or nil.
+// finish runs the statements and COMMIT in one round trip, and looks up their outcome if the answer is lost. b is what
+// they write into the log, or nil.
 func (t *postgresTransaction) finish(s *pgx.Batch, b *batch) error {
 	committed, err := t.send(s)
 	var pgErr *pgconn.PgError
@@ -182,14 +184,14 @@ func (t *postgresTransaction) finish(s *pgx.Batch, b *batch) error {
 	case isRefusal(err):
 		return fmt.Errorf("%w: %w", resources.ErrRefused, err)
 	case errors.As(err, &pgErr) && pgErr.SeverityUnlocalized == "ERROR", pgconn.SafeToRetry(err):
-		return hung(context.Background(), err) // the database says that it did not happen, or never heard of it
+		return hung(context.Background(), err) // the database says that it did not commit, or never received it
 	}
 	return t.lookUp(b, err)
 }
 
-// isRefusal reports whether a statement failed for what it was to write. Classes of
+// isRefusal reports whether a statement failed because of the data that it was to write. Classes of
 // https://www.postgresql.org/docs/current/errcodes-appendix.html: data exceptions, violated constraints, limits of the
-// program (a row of an index that is too long). A revision that is there already is not the fault of what is written.
+// program (a row of an index that is too long). A revision that exists already is not the fault of the data.
 func isRefusal(err error) bool {
 	var pgErr *pgconn.PgError
 	if !errors.As(err, &pgErr) || pgErr.SeverityUnlocalized != "ERROR" || pgErr.Code == uniqueViolation {
@@ -205,23 +207,23 @@ func isRefusal(err error) bool {
 // send runs statements and COMMIT, and reports whether the database confirmed it.
 func (t *postgresTransaction) send(s *pgx.Batch) (committed bool, err error) {
 	s.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
-		committed = tag.String() == "COMMIT" // of a transaction that has failed it says ROLLBACK
+		committed = tag.String() == "COMMIT" // after a failed statement the tag is ROLLBACK
 		return nil
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), t.driver.limits.step)
 	defer cancel()
 	conn := t.conn.Conn().PgConn()
-	takeWarning(conn) // of before
+	takeWarning(conn) // of an earlier statement
 	err = t.conn.SendBatch(ctx, s).Close()
 	if warning := takeWarning(conn); committed && warning != "" {
-		// Such as that it stopped waiting for a synchronous standby, because an administrator canceled the statement.
+		// For example: it stopped waiting for a synchronous standby, because an administrator canceled the statement.
 		committed, err = false, fmt.Errorf("COMMIT with a warning: %s", warning)
 	}
-	t.rollback() // which has nothing to do after COMMIT but to give the connection back
+	t.rollback() // after COMMIT this only releases the connection
 	return committed, err
 }
 
-// settle makes the counter jump ahead if the database is not a continuation of what was seen at a position, and reports
+// settle makes the counter jump ahead if the database does not continue what was seen at a position, and reports
 // whether it did.
 func (p *postgresDriver) settle(seen position) (jumped bool, err error) {
 	tx, page, err := p.tryBegin(seen.revision, 1)
@@ -245,11 +247,11 @@ func (p *postgresDriver) settle(seen position) (jumped bool, err error) {
 		return false, nil
 	}
 	s.Queue("SELECT pg_notify($1, '')", p.channel)
-	return jumped, tx.finish(s, nil) // if it is wrong that this happened, the next batch finds the database astray again
+	return jumped, tx.finish(s, nil) // if the jump was not committed after all, the next batch finds the database astray again
 }
 
-// touch also writes a row into the log, and takes it back: a change of nothing finds room where a batch does not. And it begins as a
-// batch does, which tells a primary that was replaced.
+// touch also writes a row into the log, and rolls it back: on a full disk a commit without changes succeeds where a
+// batch fails. And it begins like a batch, which detects a primary that was replaced.
 func (p *postgresDriver) touch() error {
 	if err := p.try(touchLogSQL).scan(); err != nil {
 		return err
@@ -266,7 +268,7 @@ func (p *postgresDriver) touch() error {
 
 func (p *postgresDriver) noteAges(ages string) error { return p.run(noteAgesSQL, ages).scan() }
 
-// statement is one that is a transaction of its own, whose limits are those of a batch.
+// statement is a statement that is a transaction of its own, with the limits of a batch.
 type statement struct {
 	driver *postgresDriver
 	end    string

@@ -7,23 +7,23 @@ import (
 )
 
 const (
-	// pruneStep is how many changes one transaction takes out of history: a few milliseconds of a writer's time. A step
-	// comes after every batch while there is something to prune, so it is no less than what a batch adds.
+	// pruneStep is how many changes one transaction prunes: a few milliseconds of a writer's time. A step comes after
+	// every batch while there is something to prune, so it prunes at least as many changes as a batch adds.
 	pruneStep = batchWrites
-	// cutSlice is how many bytes a batch that has to prune takes out beyond those, so that the next ones need not.
+	// cutSlice is how many bytes a batch prunes beyond the excess, so that the next batches need not prune.
 	cutSlice = 1 << 20
-	// cutRows is how many changes it takes out at most, beside one for every cutRow bytes that it adds.
+	// cutRows is how many changes a batch prunes at most, plus one for every cutRow bytes that it adds.
 	cutRows, cutRow = 1024, 64
 	// vacuumStep is how many bytes one transaction gives back to the file system.
 	vacuumStep = 1 << 20
 )
 
-// prune takes out of history what is too old or too much, a step at a time, and gives space back. It returns when the
-// next change will be too old.
+// prune removes changes that are too old or too many from history, a step at a time, and gives space back. It returns
+// when the next change will be too old.
 func (j *janitor) prune() (time.Time, error) {
-	spare := int64(-1) // bytes of pages that no change has needed since the last time
+	spare := int64(-1) // bytes of pages that no change has needed since the last prune
 	for {
-		// The time of before the recorder's chance: what is old by then, it could have come to.
+		// The time is taken before the recorder's turn: changes that are due by then could have been recorded.
 		now := j.store.clock.Now()
 		j.store.recorder.chance()
 		var result pruneResult
@@ -41,7 +41,7 @@ func (j *janitor) prune() (time.Time, error) {
 			return time.Time{}, err
 		}
 		if !result.more {
-			if result.next.IsZero() { // and nothing will need what this one has set free
+			if result.next.IsZero() { // history is empty, so the pages freed by this step are not needed either
 				spare = math.MaxInt64
 			}
 			return result.next, j.vacuum(spare)
@@ -54,13 +54,13 @@ func (j *janitor) prune() (time.Time, error) {
 	}
 }
 
-// pruneResult says what is left to prune: more at once, or something at a time (zero: nothing, history is empty).
+// pruneResult tells what is left to prune: more at once, or something at the time next (zero: history is empty).
 type pruneResult struct {
 	more bool
 	next time.Time
 }
 
-// pruneOnce is one step. It runs on the goroutine of the committer.
+// pruneOnce is one step of prune. It runs on the committer's goroutine.
 func (j *janitor) pruneOnce(now time.Time) (r pruneResult, err error) {
 	s := j.store
 	oldest, err := s.db.oldest(passing(), pruneStep)
@@ -94,7 +94,7 @@ func (j *janitor) pruneOnce(now time.Time) (r pruneResult, err error) {
 	if err != nil {
 		return r, err
 	}
-	// Raised when the changes are gone for certain. Who reads history in between is told by the statement that reads it.
+	// Raised once the changes are certainly gone. Until then the statement that reads history returns the floor.
 	s.raiseFloor(floor)
 	s.applying.Lock()
 	s.budget.evictTo(floor)
@@ -104,18 +104,18 @@ func (j *janitor) pruneOnce(now time.Time) (r pruneResult, err error) {
 	return r, nil
 }
 
-// cut is what a batch takes out of history in its own transaction, so that history keeps its bound however fast it grows: it
-// costs no commit of its own.
+// cut is what a batch prunes in its own transaction, without a further commit, so that history keeps its bound however
+// fast it grows.
 type cut struct {
-	bytes int64 // to take out, the last change that it takes for it included
-	rows  int64 // to take out at most
+	bytes int64 // to prune at least, ending with the change that reaches them
+	rows  int64 // to prune at most
 
-	floor, left int64 // what came of it: the floor, and the bytes of history, those of the batch included; 0: nothing
+	floor, left int64 // result: the floor, and the bytes of history including those of the batch; 0: nothing was pruned
 }
 
-// cut returns what a batch is to take out of history that adds so many bytes. It is not much more than it adds: what else
-// there is too much is the janitor's. After a failure it is all the janitor's, until that has succeeded: what cannot be
-// pruned is not to fail writes for good. It runs on the goroutine of the committer.
+// cut returns what a batch that adds so many bytes is to prune. It is not much more than the batch adds: the janitor
+// prunes the rest. After a failure the janitor prunes everything until it has succeeded once: changes that cannot be
+// pruned must not fail writes for good. It runs on the committer's goroutine.
 func (s *Store) cut(adds int64) *cut {
 	excess := s.historyBytes.Load() + adds - s.options.HistorySize
 	if excess <= 0 || s.uncut {
@@ -124,8 +124,9 @@ func (s *Store) cut(adds int64) *cut {
 	return &cut{bytes: min(excess, 2*adds) + min(cutSlice, s.options.HistorySize/64), rows: cutRows + adds/cutRow}
 }
 
-// vacuum gives free pages back to the file system, about as many as are spare, when they are a large part of the file. Fewer are kept: the next
-// changes will fill them. To give back what the next changes ask for again costs more than they do: each page is moved, with all that leads to it.
+// vacuum gives free pages back to the file system, about as many as are spare, if they are a large part of the file.
+// Fewer are kept: the next changes will fill them. To give back pages that the next changes need again costs more than
+// these changes: each page is moved, with all references to it.
 func (j *janitor) vacuum(spare int64) error {
 	for gave := false; spare > 0 || gave; gave = true {
 		var more bool

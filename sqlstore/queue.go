@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// The bounds of a batch: beyond them a longer transaction gains nothing and keeps those in it waiting.
+// The bounds of a batch: a longer transaction gains nothing and delays its requests.
 const (
 	batchWrites = 512
 	batchBytes  = 4 << 20
 )
 
-// queue holds what waits for the committer: writes, and upkeep that needs the connection that writes.
+// queue holds the work that waits for the committer: writes, and upkeep that needs the connection that writes.
 //
-// A transaction costs nearly the same for one write as for ten, and with a fast disk the committer is done with one before
-// the next write is computed. So it waits until there are as many as there were at a time: those of the batch before, and
-// those that came while that was committed, most of which are of other clients. Who is alone does not wait, and nobody
-// waits longer than limits.quiet for another, or limits.gather for all. docs/group-commit.md has what that gains.
+// A transaction costs nearly the same for one write as for ten, and with a fast disk the committer finishes a
+// transaction before the next write is computed. So take waits until there are as many requests as there were before:
+// those of the previous batch, and those that came while it was committed, most of which are of other clients. A single
+// client does not wait. The committer waits at most limits.quiet for another request, and limits.gather in total.
+// docs/group-commit.md has measurements.
 type queue struct {
 	limits limits
 
@@ -24,13 +25,13 @@ type queue struct {
 	requests []*request
 	tasks    []func()
 	closed   bool
-	wake     chan struct{} // has a value when something was put that the committer is to see now
+	wake     chan struct{} // has a value when the committer is to look at the queue now
 
-	writers int // requests that were there at a time
-	want    int // how many are to come before the committer looks; 0 while it does not gather
+	writers int // requests of the last batch, and those that waited when it was done
+	want    int // number of requests that wakes the committer; 0 while it does not gather
 }
 
-// gatherMost is how many requests are enough: more make each of them hardly cheaper.
+// gatherMost is how many requests are enough: with more, the cost of each hardly falls.
 const gatherMost = 16
 
 func newQueue(l limits) *queue { return &queue{limits: l, wake: make(chan struct{}, 1)} }
@@ -91,7 +92,7 @@ func (q *queue) take() (batch []*request, task func(), ok bool) {
 	}
 }
 
-// await waits for a signal, which may be an old one, or for a timer. Called with mu, which it gives back meanwhile.
+// await waits for a signal, which may be an old one, or for a timer. Called with mu, which it releases meanwhile.
 func (q *queue) await(timer <-chan time.Time) (late bool) {
 	q.mu.Unlock()
 	defer q.mu.Lock()
@@ -103,8 +104,8 @@ func (q *queue) await(timer <-chan time.Time) (late bool) {
 	}
 }
 
-// gather waits until there are so many requests, none came for a while, it has taken too long, or there is something else to
-// do. Called with mu.
+// gather waits until there are want requests, none came for limits.quiet, limits.gather has passed, or there is other
+// work. Called with mu.
 func (q *queue) gather(want int) {
 	if len(q.requests) >= want {
 		return
@@ -126,7 +127,7 @@ func (q *queue) gather(want int) {
 	}
 }
 
-// takeBatch takes what goes into one transaction. Called with mu.
+// takeBatch takes the requests of the next transaction. Called with mu.
 func (q *queue) takeBatch() []*request {
 	n, writes, bytes := 0, 0, 0
 	for _, r := range q.requests {
@@ -145,15 +146,15 @@ func (q *queue) takeBatch() []*request {
 	return batch
 }
 
-// noteCommit is told that the batch that was taken, of so many requests, is done with, before anybody learns of it: those
-// that wait by now are of others.
+// noteCommit notes that a batch of n requests is finished. It is called before any of them is answered, so the requests
+// that wait by now are of other clients.
 func (q *queue) noteCommit(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.writers = n + len(q.requests)
 }
 
-// close lets nothing more in. What is in the queue is still taken.
+// close refuses new work. Work that is in the queue is still taken.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -8,12 +8,12 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// What cannot be decrypted stays in the trees as an object that is Unreadable, so that everything else can be read and its revision is
-// known. Whoever wants it has the row read once more: a KMS plugin may answer now, or the key may be there since the configuration
-// was read again. What can be read then takes its place.
+// An object that cannot be decrypted stays in the trees as Unreadable, so that everything else can be read and its
+// revision is known. A request for it reads its row again: a KMS plugin may answer now, or the configuration may have
+// been read again and have the key. An object that can be read then replaces it.
 
-// reread reads the row of an object that was Unreadable. Errors: *resources.TransformError; resources.ErrNotFound, when the object is at
-// another revision by now; resources.ErrUnavailable; the context's.
+// reread reads the row of an object that was Unreadable. Errors: *resources.TransformError; resources.ErrNotFound if
+// the object is at another revision now; resources.ErrUnavailable; the context's.
 func (s *Store) reread(ctx context.Context, was *resources.Object) (*resources.Object, error) {
 	row, err := s.db.row(ctx, was.Key, was.Revision)
 	if err != nil {
@@ -27,7 +27,8 @@ func (s *Store) reread(ctx context.Context, was *resources.Object) (*resources.O
 	return l.build(was.Key, was.Revision, data, f), nil
 }
 
-// row is what the database has of an object at a revision. Errors: resources.ErrNotFound, resources.ErrUnavailable, the context's.
+// row returns the stored row of an object at a revision. Errors: resources.ErrNotFound, resources.ErrUnavailable, the
+// context's.
 func (d *database) row(ctx context.Context, key resources.Key, revision int64) (row sealed, err error) {
 	found := false
 	err = d.each(ctx, func(scan func(...any) error) error {
@@ -45,7 +46,7 @@ func (d *database) row(ctx context.Context, key resources.Key, revision int64) (
 	return row, err
 }
 
-// readable returns the object, read once more if need be. Errors: those of reread.
+// readable returns the object, read again if it was Unreadable. Errors: those of reread.
 func (s *Store) readable(ctx context.Context, o *resources.Object) (*resources.Object, error) {
 	unreadable := o.Unreadable()
 	if unreadable == nil {
@@ -54,7 +55,7 @@ func (s *Store) readable(ctx context.Context, o *resources.Object) (*resources.O
 	now, err := s.reread(ctx, o)
 	switch {
 	case errors.Is(err, resources.ErrNotFound):
-		return nil, unreadable // and so is what was asked for
+		return nil, unreadable // the request was for o, and o is unreadable
 	case err != nil:
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func (s *Store) readable(ctx context.Context, o *resources.Object) (*resources.O
 	return now, nil
 }
 
-// heal puts an object in the place of one that was Unreadable, if that is still there.
+// heal replaces an object that was Unreadable, if the tree still has it.
 func (c *collection) heal(was, now *resources.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,8 +76,8 @@ func (c *collection) heal(was, now *resources.Object) {
 	c.tree.Store(next)
 }
 
-// readableAll returns the present state with every object in it readable that at is about. Errors: those of reread, of which a
-// *resources.TransformError names the first object that cannot be read.
+// readableAll returns the present state, with every object in the scope of at readable. Errors: those of reread, of
+// which *resources.TransformError names the first object that cannot be read.
 func (s *Store) readableAll(ctx context.Context, resource string, at resources.At) (snapshot, error) {
 	for {
 		now, err := s.present(ctx, resource, at)
@@ -99,7 +100,7 @@ func (s *Store) readableAll(ctx context.Context, resource string, at resources.A
 	}
 }
 
-// eachUnreadable yields the objects that at is about and that cannot be read, until yield returns false.
+// eachUnreadable yields the unreadable objects in the scope of at, until yield returns false.
 func (t *tree) eachUnreadable(at resources.At, yield func(*resources.Object) bool) {
 	if at.Name != "" {
 		if o, _ := t.objects.Get(resources.Key{Namespace: at.Namespace, Name: at.Name}.Path()); o.Unreadable() != nil {
@@ -113,8 +114,8 @@ func (t *tree) eachUnreadable(at resources.At, yield func(*resources.Object) boo
 	})
 }
 
-// amongUnreadable is the error of a list in which an object cannot be read: it names the others after it, too, as they were when they were
-// read last, so that nobody is asked about all of them.
+// amongUnreadable is the error of a list with an unreadable object: it also names the later ones, with their last
+// errors, so that no KMS plugin has to be called for all of them.
 func (t *tree) amongUnreadable(first *resources.TransformError, at resources.At) *resources.TransformError {
 	all := *first
 	all.Among = true
@@ -128,7 +129,7 @@ func (t *tree) amongUnreadable(first *resources.TransformError, at resources.At)
 	return &all
 }
 
-// readablePast is the error of a list of a past state: nil when every object that at is about can be read.
+// readablePast is the error of a list of a past state: nil if every object in the scope of at can be read.
 func (t *tree) readablePast(at resources.At) (err error) {
 	if t.unreadable == 0 {
 		return nil
@@ -140,8 +141,9 @@ func (t *tree) readablePast(at resources.At) (err error) {
 	return err
 }
 
-// Stale tells whether the database has an object, as it is at its revision, encrypted in another way than it would be now, or not at
-// all though it should be. An update of it is then to be written, though it may change nothing. What cannot be read is not told of.
+// Stale reports whether the row of an object at its revision is encrypted differently than it would be now, or is not
+// encrypted although it should be. An update of it is then written even if it changes nothing. It is false for an
+// object that cannot be read.
 func (s *Store) Stale(ctx context.Context, o *resources.Object) bool {
 	if s.sealer.transformers == nil {
 		return false

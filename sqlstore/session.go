@@ -12,15 +12,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Session is the place of a server among those that share a database. It is as good as the connection that listens for
-// changes: advisory locks are held through it, one that tells the others that this server lives, and, on one server at
-// a time, the one of the controllers. Postgres frees them when the connection ends, however that happens, so nothing
-// has to be renewed. The table servers has who may hold one: to look through all locks of a cluster would cost the more,
-// the more control planes there are. Who holds what is looked at when the database is talked to anyway, and every
-// limits.poll.
+// Session is this server's place among the servers that share a database. It lives as long as the connection that
+// listens for changes: advisory locks are held through it, one that shows the others that this server lives, and, on
+// one server at a time, the lock of the controllers. Postgres frees them when the connection ends, however that
+// happens, so nothing has to be renewed. The table servers lists the possible holders: a search through all locks of a
+// cluster would cost more, the more control planes there are. The state of the locks is read when the database is
+// queried anyway, and every limits.poll.
 type Session struct {
-	id    int32 // of this server, from 1
-	class int32 // of the locks, which are of the whole database: it tells control planes apart
+	id    int32 // of this server, at least 1
+	class int32 // of the locks, which are shared by the whole database: it differs between control planes
 	store *Store
 
 	mu        sync.Mutex
@@ -28,7 +28,7 @@ type Session struct {
 	leads     bool
 	alive     []int32
 	lookedAt  time.Time
-	changed   chan struct{} // closed and replaced when leads or alive are not what they were
+	changed   chan struct{} // closed and replaced when leads or alive changes
 	interrupt func()        // ends the wait of the listener; nil when it does not wait
 	summoned  bool          // the listener is to look before it waits again
 }
@@ -46,8 +46,9 @@ const (
 AND mode = 'ExclusiveLock' AND classid = $1::int::oid AND objid = $2::int::oid AND pid <> pg_backend_pid()
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
-	// enterSQL takes the lock of a server. The kernel is to notice a machine that is gone, and the database a server that
-	// hangs, which asks nothing any more. What this connection writes need not last longer than it does.
+	// enterSQL takes the lock of a server. Its settings let the kernel notice a machine that is gone, and the database
+	// a server that hangs and sends no queries any more. This connection's writes need not survive it: hence
+	// synchronous_commit off.
 	enterSQL = `SELECT pg_advisory_lock($1, $2), set_config('tcp_keepalives_idle', '10', false),
 set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '3', false),
 set_config('tcp_user_timeout', $3::text, false), set_config('idle_session_timeout', $3::text, false),
@@ -57,20 +58,21 @@ set_config('lock_timeout', $4::text, false), set_config('synchronous_commit', 'o
 
 	unregisterSQL = `DELETE FROM servers WHERE id = $1`
 
-	// removeDeadServersSQL deletes those whose lock can be had. It keeps that until the row is gone, and a server writes its row
-	// after it has got the lock: the row of one that comes back is not deleted.
+	// removeDeadServersSQL deletes the servers whose lock is free. It holds the lock until the row is gone, and a
+	// server writes its row after it has got the lock: so the row of a server that comes back is not deleted.
 	removeDeadServersSQL = `DELETE FROM servers s WHERE CASE WHEN s.id = $2 THEN false ELSE pg_try_advisory_xact_lock_shared($1, s.id) END`
 
 	// awaitCommitSQL waits until a transaction that holds the counter is over.
 	awaitCommitSQL = `SELECT 1 FROM meta FOR UPDATE`
 
-	// legacyLocksSQL are the locks of servers, those of the version before too, which are not in the table. Who tries whether
-	// a lock is free shares it for that moment.
+	// legacyLocksSQL returns the locks of servers, including those of the previous release, which are not in the table.
+	// A server that tests whether a lock is free takes it in shared mode for that moment, so only exclusive locks
+	// count.
 	legacyLocksSQL = `SELECT l.objid::bigint AS id FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted
   AND l.mode = 'ExclusiveLock' AND l.classid = $1::int::oid AND l.objid::bigint > 0 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
-	// lookSQL is all a server asks when it is idle, in one statement: whether the log has something new, is still that of
-	// the database it was read from, who lives, and whether the lock of the controllers can be had.
+	// lookSQL is the one statement of an idle server: whether the log has something new and still belongs to the
+	// database that it was read from, which servers live, and whether the lock of the controllers is free.
 	lookSQL = `SELECT ` + counterSQL + `, m.floor, m.origin = ` + actualSQL + `, m.revision IS NOT NULL, (SELECT count(*) FROM servers),
 CASE WHEN m.revision IS NULL THEN ARRAY(SELECT s.id FROM servers s WHERE
   CASE WHEN s.id = $3 AND s.pid = pg_backend_pid() THEN true ELSE NOT pg_try_advisory_xact_lock_shared($1, s.id) END)
@@ -84,8 +86,8 @@ func newSession(s *Store, class int32) *Session {
 	return &Session{id: rand.Int32N(1<<31-1) + 1, class: class, store: s, changed: make(chan struct{})}
 }
 
-// Session returns the place of this server among those on its database. It is nil where there are none, and where
-// nobody can say because a pooler stands between.
+// Session returns this server's place among those on its database. It is nil if the database is not shared, and if it
+// is unknown because there is a pooler in between.
 func (s *Store) Session() *Session {
 	if s.peers == nil {
 		return nil
@@ -98,14 +100,14 @@ func (s *Store) Shared() bool { return s.peers != nil }
 
 func (s *Session) limits() *limits { return &s.store.peers.db.limits }
 
-// stale is how long a server may be silent on its connection before the database ends it, because it hangs or its machine
-// is gone: three times it should have looked.
+// stale is how long a server may be silent on its connection before the database ends it, because the server hangs or
+// its machine is gone: three intervals in which it should have looked.
 func (s *Session) stale() time.Duration { return 3*s.limits().poll + s.limits().read }
 
-// Self is the name of this server, which no other has.
+// Self is the name of this server, unique among the servers.
 func (s *Session) Self() string { return strconv.Itoa(int(s.id)) }
 
-// knowsOthers tells whether another server lived when it was last looked.
+// knowsOthers reports whether another server lived at the last look.
 func (s *Session) knowsOthers() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,8 +139,8 @@ func (s *Session) Alive(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Elect calls lead while this server is the one whose controllers work, with a context that ends when it no longer is,
-// again and again until ctx ends. Another server may take over when it returns. One call at a time.
+// Elect calls lead while this server holds the lock of the controllers, with a context that ends when it loses the
+// lock, again and again until ctx ends. Another server may take over when it returns. One call at a time.
 func (s *Session) Elect(ctx context.Context, lead func(context.Context)) error {
 	s.campaign(true)
 	defer s.release()
@@ -204,7 +206,7 @@ func (s *Session) campaign(wanted bool) {
 	s.ring()
 }
 
-// busy makes the listener look, if it has not for a while: the database is in use, so one question more does no harm.
+// busy makes the listener look, if it has not for a while: the database is in use, so one more query does no harm.
 func (s *Session) busy() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +230,7 @@ func (s *Session) ring() {
 	}
 }
 
-// waiting tells how to end the wait that is about to begin, and reports whether it should not begin at all.
+// waiting sets how to end the wait that is about to begin, and reports whether it should not begin at all.
 func (s *Session) waiting(interrupt func()) (summoned bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,23 +254,24 @@ func (s *Session) enter(ctx context.Context, conn *pgx.Conn) error {
 	}
 	_, err := conn.Exec(ctx, awaitCommitSQL)
 	if isLockTimeout(err) {
-		// It waits for a synchronous standby, perhaps for long. What it writes is found when the log is looked at.
+		// A commit waits for a synchronous standby, perhaps for long. Its changes are found at the next look at the
+		// log.
 		s.store.logger.Warn("a commit of another server hangs, its changes may be seen late", "err", err)
 		return nil
 	}
 	return err
 }
 
-// exit ends a session in good order, so that nobody notifies it any more.
+// exit ends a session in good order, so that no server notifies it any more.
 func (s *Session) exit(ctx context.Context, conn *pgx.Conn) {
-	if _, err := conn.Exec(ctx, unregisterSQL, s.id); err != nil { // it was ended in the middle of a statement
-		_, _ = s.store.peers.db.pool.Exec(ctx, unregisterSQL, s.id) // or another server finds that the lock is free
+	if _, err := conn.Exec(ctx, unregisterSQL, s.id); err != nil { // the connection was ended in the middle of a statement
+		_, _ = s.store.peers.db.pool.Exec(ctx, unregisterSQL, s.id) // if this fails too, another server finds the lock free
 	}
 }
 
 func milli(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// leave notes that the connection has ended, and with it all that was held.
+// leave notes that the connection has ended, and its locks with it.
 func (s *Session) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,7 +288,8 @@ func (s *Session) set(leads bool, alive []int32) {
 	s.changed = make(chan struct{})
 }
 
-// look looks at the locks, takes or gives back that of the controllers, and brings the cache up to date if need be.
+// look reads the state of the locks, takes or releases that of the controllers, and brings the cache up to date if
+// needed.
 func (s *Session) look(ctx context.Context, a connection) error {
 	s.mu.Lock()
 	s.summoned, s.lookedAt = false, s.store.clock.Now()
@@ -326,12 +330,12 @@ func (s *Session) look(ctx context.Context, a connection) error {
 type look struct {
 	revision int64
 	floor    int64
-	same     bool // the database is the one that the counter was raised in last
-	legacy   bool // servers of the version before may be there
+	same     bool // the counter was last raised in this database
+	legacy   bool // servers of the previous release may be running
 	alive    []int32
 	taken    bool
 
-	registered int // servers that live, or have gone without a word
+	registered int // rows of servers: of live ones, and of those that ended without deleting theirs
 }
 
 // rowQuerier is a connection or a pool.

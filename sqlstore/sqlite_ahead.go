@@ -7,27 +7,27 @@ import (
 	"log/slog"
 )
 
-// ahead keeps a power cut from making revisions be given twice where commits are not flushed one by one. A mark is flushed
-// before any revision up to it is given, and taken away when the store is closed, after all has been flushed. Where a
-// store is opened and finds it, the last commits may be missing: the counter goes on at the mark, and watches have to
-// start anew.
+// ahead prevents that a power cut makes the store assign a revision twice, if commits are not flushed one by one. A
+// mark is flushed before any revision up to it is assigned, and removed when the store is closed, after everything has
+// been flushed. If a store is opened and finds the mark, the last commits may be missing: the counter goes on at the
+// mark, and watches have to start anew.
 //
-// The mark is SQLite's user_version, which is part of transactions as rows are, in units of aheadUnit: 0 means that there is
-// none. It has 32 bits, and a counter that a restore has raised has more units than that: then it is the last digits of the mark, to the
-// base aheadTurn, below zero. It would stop holding where what is flushed is lost, or is taken for newer than what was not: with synchronous=off
-// the file may not be readable at all.
+// The mark is SQLite's user_version, which is part of transactions as rows are, in units of aheadUnit; 0 means no mark.
+// It has 32 bits, and a counter that a restore has raised has more units than that: then it is negative, and has only
+// the last digits of the mark, to the base aheadTurn. This fails if flushed data is lost, or counts as newer than data
+// that was not flushed: with synchronous=off the file may not be readable at all.
 type ahead struct {
 	usual string // setting of synchronous; empty: every commit is flushed, and no mark is needed
 	mark  int64  // a revision
 }
 
-// aheadUnit is how many revisions cost one flush, at most twice as many are never given after a power cut.
+// aheadUnit is how many revisions cost one flush; at most twice as many are skipped after a power cut.
 const aheadUnit = 1 << 16
 
-// aheadTurn is from how many units on a mark is written by its last digits alone.
+// aheadTurn is the number of units from which a mark is stored by its last digits only.
 const aheadTurn = 1<<31 - 1
 
-// userVersion is what stands for a mark.
+// userVersion encodes a mark.
 func userVersion(mark int64) int64 {
 	units := mark / aheadUnit
 	if units < aheadTurn {
@@ -36,8 +36,8 @@ func userVersion(mark int64) int64 {
 	return -units%aheadTurn - 1
 }
 
-// markOf is the mark that a user_version stands for: of those with its last digits that which is nearest to the counter, whose last commits may be
-// missing.
+// markOf decodes a user_version. Of the marks with the same last digits, it returns the one nearest to the counter,
+// whose last commits may be missing.
 func markOf(userVersion, revision int64) int64 {
 	if userVersion >= 0 {
 		return userVersion * aheadUnit
@@ -60,13 +60,13 @@ func newAhead(synchronous string) ahead {
 	return ahead{usual: synchronous}
 }
 
-// covers reports whether a revision can be given without a flush.
+// covers reports whether a revision can be assigned without a flush.
 func (a *ahead) covers(revision int64) bool { return a.usual == "" || revision <= a.mark }
 
-// next is a mark that covers a revision, and many after it.
+// next returns a mark that covers a revision, and many after it.
 func (a *ahead) next(revision int64) int64 { return (revision/aheadUnit + 2) * aheadUnit }
 
-// flushed calls f, which commits, so that what it commits is flushed, with all that was committed before.
+// flushed calls f, which commits, such that its commit is flushed, together with all earlier commits.
 func (d *sqliteDriver) flushed(f func() error) error {
 	if d.ahead.usual == "" {
 		return f()
@@ -76,11 +76,11 @@ func (d *sqliteDriver) flushed(f func() error) error {
 		return unavailable(err)
 	}
 	err := f()
-	_, _ = d.writer.ExecContext(ctx, "PRAGMA synchronous = "+d.ahead.usual) // else the commits that follow are flushed as well
+	_, _ = d.writer.ExecContext(ctx, "PRAGMA synchronous = "+d.ahead.usual) // if this fails, the following commits are flushed as well
 	return err
 }
 
-// setMark is a part of a transaction.
+// setMark runs within a transaction.
 func (d *sqliteDriver) setMark(ctx context.Context, revision int64) error {
 	_, err := d.writer.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", userVersion(revision)))
 	return err
@@ -113,7 +113,7 @@ func (d *sqliteDriver) recover(ctx context.Context, logger *slog.Logger) error {
 	})
 }
 
-// seal takes the mark away. If that fails, the counter jumps the next time.
+// seal removes the mark. If that fails, the counter jumps at the next start.
 func (d *sqliteDriver) seal() {
 	if d.ahead.mark == 0 {
 		return

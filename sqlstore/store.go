@@ -41,22 +41,22 @@ type Store struct {
 	closing      atomic.Bool
 	failure      failure
 	placed       func() error       // the driver's inPlace
-	saidMoved    atomic.Bool        // in the log
-	saidGone     atomic.Bool        // so, too: the file is not in its place
+	saidMoved    atomic.Bool        // whether the log says that the store has moved
+	saidGone     atomic.Bool        // whether the log says that the file is not in its place
 	probes       singleflight.Group // of Ready
 	historyBytes atomic.Int64
 
 	waking sync.WaitGroup // the goroutines that wake watchers
 
-	// applying is held by who brings changes into the cache, and guards how far it has come.
+	// applying is held by the goroutine that changes the cache, and guards position.
 	applying turn
 	position position
-	noted    string // the ages of history, as they were noted last before the store was opened
+	noted    string // the ages of history, as last noted before the store was opened
 	budget   logBudget
 
-	unresolved *batch // its outcome is unknown; of the goroutine of the committer
-	uncut      bool   // a batch that was to prune failed; of the same goroutine
-	peers      *peers // nil: nobody else writes to the database
+	unresolved *batch // a batch whose outcome is unknown; only the committer's goroutine uses it
+	uncut      bool   // a batch that was to prune failed; only the committer's goroutine uses it
+	peers      *peers // nil: no other server writes to the database
 
 	janitor  *janitor
 	recorder *recorder
@@ -64,10 +64,10 @@ type Store struct {
 
 var _ resources.Store = (*Store)(nil)
 
-// Open opens the database of a store, makes it when it does not exist, and loads its objects. Close ends it.
+// Open opens the database of a store, creates it if it does not exist, and loads its objects. Close ends it.
 //
-// Errors: *migrations.DirtyError, *migrations.NewerError; that another process has the database; resources.ErrUnavailable;
-// those of the file system.
+// Errors: *migrations.DirtyError, *migrations.NewerError; an error if another process has the database open;
+// resources.ErrUnavailable; those of the file system.
 func Open(ctx context.Context, options Options) (_ *Store, err error) {
 	if err := options.complete(); err != nil {
 		return nil, err
@@ -184,13 +184,13 @@ func (s *Store) readTrees(ctx context.Context) (map[string]*tree, meta, error) {
 		s.logger.Info("reading objects into memory", "objects", objects, "ofAbout", about)
 	})
 	for _, t := range trees {
-		// What was deleted last is not in the objects, so the type may have changed as late as now.
+		// The last deletion is not in the objects, so the type may have changed as late as now.
 		t.last = m.revision
 	}
 	return trees, m, err
 }
 
-// Ready says whether the store can serve: nil, or an error that says why not.
+// Ready returns nil if the store can serve, or an error that says why it cannot.
 func (s *Store) Ready(ctx context.Context) error {
 	if s.closing.Load() {
 		return resources.ErrClosed
@@ -199,19 +199,20 @@ func (s *Store) Ready(ctx context.Context) error {
 		return err
 	}
 	if err := s.failure.get(); err != nil {
-		// The last commit failed. Whether the next one would is found out by trying, or a store that nobody writes to
-		// because it is not ready would never be ready again.
+		// The last commit failed. Only an attempt shows whether the next one would fail too; without it, a store that
+		// gets no writes because it is not ready would never become ready again.
 		return s.probe(ctx)
 	}
 	if s.peers != nil {
-		_, err := s.peers.db.page(ctx, math.MaxInt64, 1, 1) // and no more than the counter: of a page it is known where it comes from
+		_, err := s.peers.db.page(ctx, math.MaxInt64, 1, 1) // no rows, only the counter: a page shows which primary it comes from
 		return err
 	}
 	_, err := s.db.revision(ctx)
 	return err
 }
 
-// inPlace refuses to write what nobody would find after this process. The log says so once, until it finds the database in its place again.
+// inPlace returns an error if the next process that opens the database would not find what this one writes. It is
+// logged once, until the database is in its place again.
 func (s *Store) inPlace() error {
 	err := s.placed()
 	if gone := err != nil; s.saidGone.Swap(gone) != gone && gone {
@@ -220,7 +221,7 @@ func (s *Store) inPlace() error {
 	return err
 }
 
-// probe commits nothing, durably. Who asks while it does waits for the same.
+// probe makes a durable commit without changes. Concurrent callers share one probe.
 func (s *Store) probe(ctx context.Context) error {
 	probed := s.probes.DoChan("", func() (any, error) {
 		done := make(chan error, 1)
@@ -249,8 +250,8 @@ func (s *Store) probe(ctx context.Context) error {
 	}
 }
 
-// Close ends the store: no new writes, those that wait are finished, watches end with resources.ErrClosed. The second
-// call does nothing.
+// Close ends the store: new writes are refused, waiting writes are finished, watches end with resources.ErrClosed. The
+// second call does nothing.
 func (s *Store) Close() error {
 	if !s.closing.CompareAndSwap(false, true) {
 		return nil
@@ -273,7 +274,8 @@ func (s *Store) Close() error {
 	return s.release()
 }
 
-// noteClosed writes down how old history is. If that fails, or the process is killed, that was noted before (janitor.note).
+// noteClosed stores how old history is. If that fails, or the process is killed, the earlier note remains
+// (janitor.note).
 func (s *Store) noteClosed() {
 	if s.failure.get() != nil {
 		return
@@ -313,12 +315,13 @@ func (f *failure) get() error {
 	return nil
 }
 
-// saidBefore tells whether the store has moved and the log has that already. It is so from then on, of every write of every client that tries again.
+// saidBefore reports whether the store has moved and the log says so already. From then on, every retried write of
+// every client gets this error.
 func (s *Store) saidBefore(err error) bool {
 	return errors.Is(err, resources.ErrMoved) && s.saidMoved.Swap(true)
 }
 
-// applied waits for whoever is in apply. Who comes after this finds the store closing, and starts no goroutine.
+// applied waits for a running apply. An apply that begins later finds the store closing, and starts no goroutine.
 func (s *Store) applied() {
 	s.applying.Lock()
 	defer s.applying.Unlock()

@@ -6,14 +6,14 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// wakeRound is what the watchers of a collection are still to be told: of changes that were announced, the first and the
-// last in each scope. All is guarded by the collection's mutex.
+// wakeRound holds the changes that were announced and not yet brought to the watchers of a collection: the first and
+// the last change in each scope. All fields are guarded by the collection's mutex.
 //
-// A change is visible from when it is announced: a watch that calls Next looks here first (remind). So it makes no
-// difference to what a watcher sees, and in which order, when it is woken.
+// A change is visible to watches from its announcement on: a watch that calls Next looks here first (remind). So the
+// time of waking changes neither what a watcher sees nor the order.
 type wakeRound struct {
-	// present is what is being told, pending what came meanwhile and is told next. Every revision in pending is later than
-	// all in present.
+	// present is being told; pending came meanwhile and is told next. Every revision in pending is later than all in
+	// present.
 	present, pending map[scope]span
 	// waking: a goroutine runs wake, or is about to.
 	waking bool
@@ -22,8 +22,8 @@ type wakeRound struct {
 // span is the first and the last of some changes.
 type span struct{ first, last int64 }
 
-// announce makes changes that reads can see visible to watches, and tells the followers. It returns true when the watchers
-// have to be told by a new goroutine.
+// announce makes changes that reads can see visible to watches, and tells the followers. It returns true if the caller
+// has to start a goroutine that calls wake.
 func (c *collection) announce(events []*resources.Event) (wake bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,24 +47,26 @@ func (c *collection) announce(events []*resources.Event) (wake bool) {
 	return wake
 }
 
-// remind tells a watch what it was not told yet of what was announced. Called with mu.
+// remind tells a watch about announced changes that it was not told yet. Called with mu.
 func (c *collection) remind(w *watch) {
 	for _, told := range []map[scope]span{c.present, c.pending} {
 		if s, ok := told[w.scope()]; ok {
-			w.learn(s) // without a signal: it is looking
+			w.learn(s) // without a signal: the watch is in Next
 		}
 	}
 }
 
-// wakeSlice is how many watchers are told before others get the lock, and the processors. Those of a group are told in one go, up to
-// groupSlice: between slices they begin to send, and what others of the group would send leaves later, by itself.
+// wakeSlice is how many watchers are told before other goroutines get the lock, and the processors. The watchers of a
+// group are told in one go, up to groupSlice: between slices they begin to send, and later events of the group would
+// leave separately.
 const wakeSlice, groupSlice = 64, 256
 
-// wake tells the watchers of all that was announced. Between slices it gives mu back and yields: commits, and the watchers
-// that were told, go on meanwhile. Scopes with few watchers come first: a single object's does not wait for the crowd.
+// wake tells the watchers about all announced changes. Between slices it releases mu and yields: commits, and the
+// watchers that were told, go on meanwhile. Scopes with few watchers come first: the watch of a single object does not
+// wait for the watches of a whole type.
 //
-// Watches come and go between slices. A map may be changed while it is walked: who was there from the beginning to the end
-// is visited once. Who comes later was opened with what was announced in mind.
+// Watches come and go between slices. A map may be changed while it is iterated: a watch that exists all the time is
+// visited once. A watch that is opened meanwhile has the announced changes in its newest.
 func (c *collection) wake(yield func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,7 +113,7 @@ func (c *collection) fewestFirst(told map[scope]span) []scope {
 	return scopes
 }
 
-// wakeAfterReload makes the watchers of a collection look at history, which knows how much of what lies between is there.
+// wakeAfterReload makes the watchers of a collection read history, which knows whether it has all changes in between.
 func (c *collection) wakeAfterReload(revision int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +125,7 @@ func (c *collection) wakeAfterReload(revision int64) {
 	})
 }
 
-// wakeAll makes every watcher call Next, to learn that the store is closed.
+// wakeAll makes every watcher call Next, which then returns that the store is closed.
 func (c *collection) wakeAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,7 +146,7 @@ func (c *collection) each(f func(*watch)) {
 	}
 }
 
-// add takes in a watch.
+// add registers a watch.
 func (c *collection) add(w *watch) {
 	if w.wake != nil {
 		c.followers = append(c.followers, w)
@@ -153,7 +155,7 @@ func (c *collection) add(w *watch) {
 	c.watchers.add(w)
 }
 
-// remove takes out a watch that was added.
+// remove unregisters a watch.
 func (c *collection) remove(w *watch) {
 	if w.wake == nil {
 		c.watchers.remove(w)
@@ -168,11 +170,11 @@ type scope struct{ namespace, name string }
 
 func (w *watch) scope() scope { return scope{w.namespace, w.name} }
 
-// watcherSet holds watches of a collection by what they want to see, so that a change of one object looks at those
-// alone that want it.
+// watcherSet holds the watches of a collection by scope, so that a change of one object visits only the watches of its
+// scopes.
 type watcherSet struct{ byScope map[scope]*crowd }
 
-// crowd are the watches of one scope, by their groups.
+// crowd holds the watches of one scope, by group.
 type crowd struct {
 	groups map[string]map[*watch]struct{}
 	size   int
@@ -201,7 +203,7 @@ func (s *watcherSet) add(w *watch) {
 	c.size++
 }
 
-// remove takes out a watch that was added.
+// remove unregisters a watch.
 func (s *watcherSet) remove(w *watch) {
 	c := s.byScope[w.scope()]
 	c.size--
@@ -214,12 +216,12 @@ func (s *watcherSet) remove(w *watch) {
 	}
 }
 
-// scopesOf returns the scopes that an object is in. For a cluster-scoped one, two of them are the same.
+// scopesOf returns the scopes that contain an object. For a cluster-scoped object, two of them are the same.
 func scopesOf(k resources.Key) [4]scope {
 	return [4]scope{{}, {k.Namespace, k.Name}, {"", k.Name}, {k.Namespace, ""}}
 }
 
-// concerned returns which scopes that somebody watches have some of the changes.
+// concerned returns the watched scopes that contain some of the changes, with the first and the last change of each.
 func (s *watcherSet) concerned(events []*resources.Event) map[scope]span {
 	if len(s.byScope) == 0 {
 		return nil

@@ -22,7 +22,7 @@ func (s *Store) Watch(ctx context.Context, opts resources.WatchOptions) (resourc
 	if w.notify == nil && w.wake == nil {
 		w.ready = make(chan struct{}, 1)
 	}
-	// What is not visible yet will be announced.
+	// Changes that are not visible yet will be announced.
 	if w.newest = min(c.tree.Load().last, s.revisions.current.Load()); opts.After < w.newest {
 		// A type that did not change since opts.After has nothing to deliver, however much of history is gone.
 		if floor := s.floor.Load(); opts.After < floor {
@@ -42,13 +42,13 @@ type watch struct {
 	namespace, name string
 	group           string
 	ready           chan struct{}
-	wake            func() // stands for ready when it is set; so does notify
+	wake            func() // called instead of sending to ready, if set; so is notify
 	notify, aside   func()
 
-	// cursor is how far the watcher has come: every event up to it that it wants was returned.
+	// cursor is the watcher's position: Next has returned every wanted event up to it.
 	cursor int64
-	// newest is the last visible event that it may want. When the cursor is there, the watcher has caught up; then it
-	// passes over the log, and over history, without reading them.
+	// newest is the last visible event that the watcher may want. A watcher whose cursor is there has caught up; its
+	// cursor then passes over the log, and over history, without reading them.
 	newest int64
 	closed bool
 }
@@ -83,8 +83,8 @@ func (w *watch) Next(ctx context.Context, max int) ([]*resources.Event, int64, e
 	}
 }
 
-// fromLog returns the next events when the log in memory has them. When it does not reach back to the cursor, it
-// returns where history is to be read from, and up to where at most (else 0).
+// fromLog returns the next events if the log in memory has them. If the log does not reach back to the cursor, it
+// returns the range of history to read: after revision, and up to historyEnd at most (else 0).
 func (w *watch) fromLog(max int) (events []*resources.Event, revision, historyEnd int64, err error) {
 	c := w.collection
 	c.mu.Lock()
@@ -92,7 +92,7 @@ func (w *watch) fromLog(max int) (events []*resources.Event, revision, historyEn
 	if w.closed || w.store.closing.Load() {
 		return nil, 0, 0, resources.ErrClosed
 	}
-	// What a batch that is being applied has put into the log already is not visible before the revision is.
+	// A batch that is being applied is in the log already, but not visible until revisions.current reaches it.
 	visible := w.store.revisions.current.Load()
 	c.remind(w)
 	last := c.tree.Load().last
@@ -108,7 +108,7 @@ func (w *watch) fromLog(max int) (events []*resources.Event, revision, historyEn
 	}
 	log, complete := c.after(w.cursor)
 	if !complete {
-		// Up to the end and not to where the log begins: the log moves on, and there would be a page for each step.
+		// Up to the visible end and not to the log's start: the log moves on, and there would be a page for each step.
 		return nil, w.cursor, visible, nil
 	}
 	for _, e := range log {
@@ -130,7 +130,7 @@ func (w *watch) fromLog(max int) (events []*resources.Event, revision, historyEn
 	return events, w.cursor, 0, nil
 }
 
-// advance moves the cursor.
+// advance moves the cursor forward.
 func (w *watch) advance(to int64) {
 	w.cursor = max(w.cursor, to)
 	if w.cursor < w.newest {
@@ -162,15 +162,15 @@ func (w *watch) notice(s span) {
 	}
 }
 
-// learn takes up that there are events which the watcher may want. It is told of them in their order, of some twice. It
-// returns true when the watcher had caught up before.
+// learn records that there are events which the watcher may want. Events come in order, some of them twice. It returns
+// true if the watcher had caught up before.
 func (w *watch) learn(s span) bool {
 	if s.last <= w.cursor {
 		return false
 	}
 	idle := w.cursor >= w.newest
 	if idle {
-		w.cursor = max(w.cursor, s.first-1) // between is nothing that it wants
+		w.cursor = max(w.cursor, s.first-1) // the watcher wants no event in between
 	}
 	w.newest = max(w.newest, s.last)
 	return idle
